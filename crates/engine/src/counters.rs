@@ -1,0 +1,76 @@
+//! What an engine did: plain integers, one set a session, added up when asked for.
+
+use serde::Serialize;
+use std::ops::AddAssign;
+
+/// Counts since the session began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Transactions committed that wrote something.
+    pub commits: u64,
+    /// Transactions committed that wrote nothing.
+    pub read_only: u64,
+    /// Transactions rolled back by their body.
+    pub aborts_user: u64,
+    /// Transactions rolled back because they did not fit in the log.
+    pub aborts_capacity: u64,
+    /// Transactions rolled back and run again because of another one.
+    pub aborts_conflict: u64,
+    /// Log lines written back.
+    pub write_backs_log: u64,
+    /// Data lines written back.
+    pub write_backs_data: u64,
+    /// Checksum lines written back.
+    pub write_backs_checksum: u64,
+    /// Lines of the engine's own bookkeeping written back.
+    pub write_backs_metadata: u64,
+    /// Data lines that were written again before their write-back: one served several
+    /// transactions.
+    pub write_backs_saved: u64,
+    /// Fences.
+    pub fences: u64,
+    /// Bytes stored past the caches.
+    pub streamed_bytes: u64,
+    /// Bytes of data stored by committed transactions (whole words).
+    pub dirty_bytes: u64,
+    /// Bytes of log records, padding to whole lines included.
+    pub log_bytes: u64,
+    /// Checkpoints taken.
+    pub checkpoints: u64,
+}
+
+impl AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        self.commits += other.commits;
+        self.read_only += other.read_only;
+        self.aborts_user += other.aborts_user;
+        self.aborts_capacity += other.aborts_capacity;
+        self.aborts_conflict += other.aborts_conflict;
+        self.write_backs_log += other.write_backs_log;
+        self.write_backs_data += other.write_backs_data;
+        self.write_backs_checksum += other.write_backs_checksum;
+        self.write_backs_metadata += other.write_backs_metadata;
+        self.write_backs_saved += other.write_backs_saved;
+        self.fences += other.fences;
+        self.streamed_bytes += other.streamed_bytes;
+        self.dirty_bytes += other.dirty_bytes;
+        self.log_bytes += other.log_bytes;
+        self.checkpoints += other.checkpoints;
+    }
+}
+
+impl Counters {
+    /// All write-backs together.
+    pub const fn write_backs(&self) -> u64 {
+        self.write_backs_log
+            + self.write_backs_data
+            + self.write_backs_checksum
+            + self.write_backs_metadata
+    }
+
+    /// Bytes of data stored for each data line written back: 64 is perfect, more means that a
+    /// line served several transactions.
+    pub fn dirty_bytes_per_line(&self) -> f64 {
+        self.dirty_bytes as f64 / self.write_backs_data.max(1) as f64
+    }
+}

@@ -1,0 +1,103 @@
+//! Engines and sessions: who runs transactions, and when they are over.
+
+use crate::{Access, Counters, Mode, Result};
+use perdura_memory::Memory;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A commit's place in the order of commits; what is waited for until it is durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// What recovery found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Committed transactions whose writes were applied again.
+    pub replayed: u64,
+    /// Unfinished transactions whose writes were undone.
+    pub rolled_back: u64,
+    /// Log records that were there but belong to no acknowledged transaction.
+    pub discarded: u64,
+}
+
+/// One way to make transactions atomic, isolated and durable.
+pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
+    /// The name that a pool's header, an option and a table of figures give it.
+    const NAME: &'static str;
+
+    /// Whether its pools are whole after a crash.
+    const CRASH_CONSISTENT: bool = true;
+
+    /// What it keeps per thread.
+    type Session: Session + 'static;
+
+    /// Writes an empty log into `area`, and makes it durable.
+    fn format(memory: &M, area: Range<u64>);
+
+    /// Looks at the log in `area` without writing anything.
+    ///
+    /// # Errors
+    /// `Corrupt` where the log holds what no crash can leave.
+    fn inspect(memory: &M, area: Range<u64>) -> Result<Recovery>;
+
+    /// Brings the pool to a committed state after a crash. May itself be cut short and run
+    /// again.
+    ///
+    /// # Errors
+    /// `Corrupt` where the log holds what no crash can leave; nothing was written then.
+    fn recover(memory: &M, area: Range<u64>) -> Result<Recovery>;
+
+    /// Starts on a memory whose log in `area` is empty or recovered.
+    ///
+    /// # Errors
+    /// `Corrupt` if the log is neither.
+    fn start(memory: Arc<M>, area: Range<u64>) -> Result<Arc<Self>>;
+
+    /// A session for one thread.
+    ///
+    /// # Errors
+    /// `Sessions` when there are too many.
+    fn session(self: &Arc<Self>) -> Result<Self::Session>;
+
+    /// Commits up to and including this ticket have left the log: memory that one of them
+    /// freed may be written outside of transactions' protection.
+    fn reclaimable(&self) -> Ticket;
+
+    /// Makes everything committed durable in place and empties the log. Other sessions may be
+    /// running.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    fn checkpoint(&self) -> Result<()>;
+}
+
+/// One thread's transactions, one after the other.
+///
+/// Commit has two moments: *logical*, when the transaction is visible to others and ordered,
+/// and *durable*, when it survives a power cut. [`commit`](Session::commit) returns at the first
+/// with a ticket for the second.
+pub trait Session: Access + Send {
+    /// Begins a transaction; waits for whoever must finish first.
+    fn begin(&mut self, mode: Mode);
+
+    /// Ends the transaction: it is visible and ordered from here on.
+    ///
+    /// # Errors
+    /// The transaction is rolled back if it does not fit in the log or the medium has failed.
+    fn commit(&mut self) -> Result<Ticket>;
+
+    /// Ends the transaction without a trace.
+    fn abort(&mut self);
+
+    /// Whether the commit with this ticket is durable, without waiting.
+    fn is_durable(&self, ticket: Ticket) -> bool;
+
+    /// Returns when the commit with this ticket, and every one before it, is durable.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed: the commit may or may not be there after a restart.
+    fn wait_durable(&mut self, ticket: Ticket) -> Result<()>;
+
+    /// What this session has done so far.
+    fn counters(&self) -> &Counters;
+}

@@ -1,0 +1,68 @@
+//! What can go wrong inside a transaction.
+
+use std::io;
+
+/// Why a transaction could not go on. Whatever it is, the transaction is rolled back.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The pool holds something that it cannot hold.
+    #[error("the pool is damaged: {what} at offset {at:#x}; run `perdura pool check` on it")]
+    Corrupt {
+        /// What was found, or not found.
+        what: &'static str,
+        /// Where, in bytes from the pool's start.
+        at: u64,
+    },
+    /// No room is left for an allocation.
+    #[error(
+        "the pool is full: {requested} bytes were asked for; free something, or reopen it with a larger limit"
+    )]
+    Full {
+        /// Bytes asked for.
+        requested: u64,
+    },
+    /// The transaction writes more than the log can hold.
+    #[error(
+        "the transaction is too large: its log record of {needed} bytes exceeds the {available} that the log has; split it, or create the pool with a larger log"
+    )]
+    TooLarge {
+        /// Bytes of log that the transaction needs.
+        needed: u64,
+        /// Bytes of log that one transaction may use.
+        available: u64,
+    },
+    /// A write in a read-only transaction.
+    #[error("a read-only transaction tried to write; use `transaction` for it")]
+    ReadOnly,
+    /// No further session can be opened.
+    #[error(
+        "all {limit} sessions are in use; drop one, or create the pool with a larger log, which has room for more"
+    )]
+    Sessions {
+        /// How many there can be.
+        limit: u64,
+    },
+    /// The caller asked for the transaction to be rolled back.
+    #[error("the transaction was rolled back: {0}")]
+    Aborted(String),
+    /// An argument that no pool could honour.
+    #[error("{0}")]
+    Invalid(&'static str),
+    /// The durable medium failed. Nothing more is acknowledged on this pool.
+    #[error(
+        "writing to the pool's medium failed ({0}); nothing after the last acknowledged transaction is sure to be there: check the medium, then reopen the pool"
+    )]
+    Io(#[from] io::Error),
+}
+
+impl Error {
+    /// Shorthand for [`Error::Corrupt`].
+    #[cold]
+    pub const fn corrupt(what: &'static str, at: u64) -> Self {
+        Error::Corrupt { what, at }
+    }
+}
+
+/// A result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

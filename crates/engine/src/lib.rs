@@ -1,0 +1,19 @@
+//! Transactions on a [`Memory`](perdura_memory::Memory): all or nothing, isolated, durable.
+//!
+//! An [`Engine`] is one way to keep that promise; what it keeps per thread is a [`Session`], and
+//! what a transaction's body sees of it is [`Access`]. The engines are generic over the memory,
+//! so that the same code runs natively, under the crash tester and in the simulator.
+//!
+//! Reading order: [`access`], [`engine`], [`writes`] (what a transaction wants to store),
+//! [`record`] (what a log holds), [`area`] (where logs live), then the engines: [`volatile`],
+//! [`undo`], [`redo`].
+
+pub mod access;
+pub mod counters;
+pub mod engine;
+pub mod error;
+
+pub use access::{Access, Mark, Mode};
+pub use counters::Counters;
+pub use engine::{Engine, Session, Ticket};
+pub use error::{Error, Result};

@@ -1,0 +1,217 @@
+//! What code inside a transaction sees of the heap: reads, writes, allocation, typed pointers.
+//!
+//! [`Tx`] is object-safe; [`TxExt`] adds the typed methods to everything that is a `Tx`,
+//! `dyn Tx` included. Collections and workloads are written against these two, once, and run on
+//! every engine and memory.
+
+use bytemuck::{Pod, Zeroable};
+use perdura_engine::{Access, Error, Result};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+
+/// What an allocation is for. Objects of one purpose share pages, so that what is written
+/// together is flushed together (Archapt, III-D).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Purpose {
+    /// Nodes and directories of collections, and what fits nowhere else.
+    General = 0,
+    /// Keys.
+    Key = 1,
+    /// Values, and field-value pairs.
+    Value = 2,
+    /// Log records of a program's own.
+    Log = 3,
+}
+
+impl Purpose {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Purpose; 4] = [Purpose::General, Purpose::Key, Purpose::Value, Purpose::Log];
+}
+
+/// A transaction on a heap.
+pub trait Tx: Access {
+    /// Allocates at least `len` bytes, aligned to 8 (to a line, from 33 bytes on; never over
+    /// more lines than needed). The contents are undefined: fill it with
+    /// [`write_fresh`](Access::write_fresh), or with writes, before anything refers to it. If
+    /// the transaction does not commit, it was never allocated.
+    ///
+    /// # Errors
+    /// `Full`, `ReadOnly`, `Invalid` for 0 bytes.
+    fn allocate(&mut self, purpose: Purpose, len: u64) -> Result<u64>;
+
+    /// Frees what [`allocate`](Tx::allocate) returned. It can be read until the transaction
+    /// commits.
+    ///
+    /// # Errors
+    /// `Corrupt` if nothing is allocated there.
+    fn free(&mut self, at: u64) -> Result<()>;
+
+    /// The usable bytes of the allocation at `at`: what was asked for, rounded up.
+    ///
+    /// # Errors
+    /// `Corrupt` if nothing is allocated there.
+    fn usable(&mut self, at: u64) -> Result<u64>;
+
+    /// Undoes everything since `mark`, allocations and frees included.
+    fn undo_to(&mut self, mark: TxMark);
+
+    /// A point to go back to with [`undo_to`](Tx::undo_to).
+    fn point(&mut self) -> TxMark;
+
+    /// The named root's pointer and kind.
+    ///
+    /// # Errors
+    /// `Corrupt` where the catalogue is damaged.
+    fn root(&mut self, name: &str) -> Result<Option<Root>>;
+
+    /// Sets, replaces or (with a pointer of 0) removes the named root. What it pointed to is
+    /// the caller's to free.
+    ///
+    /// # Errors
+    /// `Invalid` for an empty name or one of more than 255 bytes; as `allocate` otherwise.
+    fn set_root(&mut self, name: &str, root: Root) -> Result<()>;
+}
+
+/// A point inside a transaction: see [`Tx::point`].
+#[derive(Clone, Copy, Debug)]
+pub struct TxMark {
+    /// The accesses' part.
+    pub access: perdura_engine::Mark,
+    /// Allocations before it.
+    pub allocated: usize,
+    /// Frees before it.
+    pub freed: usize,
+}
+
+/// A named entry point into the heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// Where it points.
+    pub at: u64,
+    /// What is there: a collection's kind (`collections::kind`), or a number of the program's
+    /// own from 1000 on.
+    pub kind: u32,
+}
+
+/// A pointer into a pool: an offset, good in every process that opens the pool. Zero is null.
+#[repr(transparent)]
+pub struct Ptr<T> {
+    at: u64,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Ptr<T> {
+    /// No object.
+    pub const NULL: Self = Ptr { at: 0, of: PhantomData };
+
+    /// The pointer to offset `at`.
+    pub const fn new(at: u64) -> Self {
+        Ptr { at, of: PhantomData }
+    }
+
+    /// The offset, in bytes from the pool's start.
+    pub const fn at(self) -> u64 {
+        self.at
+    }
+
+    /// Whether it points nowhere.
+    pub const fn is_null(self) -> bool {
+        self.at == 0
+    }
+
+    /// The pointer `bytes` further, to a `U`.
+    pub const fn field<U>(self, bytes: u64) -> Ptr<U> {
+        Ptr::new(self.at + bytes)
+    }
+}
+
+impl<T> Clone for Ptr<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Ptr<T> {}
+impl<T> PartialEq for Ptr<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+impl<T> Eq for Ptr<T> {}
+impl<T> Hash for Ptr<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.at.hash(state);
+    }
+}
+impl<T> fmt::Debug for Ptr<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ptr({:#x})", self.at)
+    }
+}
+// SAFETY: a transparent wrapper of a `u64`, for which zero, and every other bit pattern, is
+// valid.
+unsafe impl<T> Zeroable for Ptr<T> {}
+// SAFETY: as above; it has no padding, and is `Copy` and `'static` when `T` is.
+unsafe impl<T: 'static> Pod for Ptr<T> {}
+
+/// Typed reads, writes and allocations, for every [`Tx`].
+pub trait TxExt: Tx {
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// `Corrupt` where it is out of bounds.
+    #[inline]
+    fn read<T: Pod>(&mut self, ptr: Ptr<T>) -> Result<T> {
+        if size_of::<T>() == 8 && ptr.at().is_multiple_of(8) {
+            let word = self.read_word(ptr.at())?;
+            return Ok(bytemuck::pod_read_unaligned(bytemuck::bytes_of(&word)));
+        }
+        let mut value = T::zeroed();
+        self.read_bytes(ptr.at(), bytemuck::bytes_of_mut(&mut value))?;
+        Ok(value)
+    }
+
+    /// Writes a value.
+    ///
+    /// # Errors
+    /// `Corrupt` where it is out of bounds; `ReadOnly`, `TooLarge`.
+    #[inline]
+    fn write<T: Pod>(&mut self, ptr: Ptr<T>, value: T) -> Result<()> {
+        if size_of::<T>() == 8 && ptr.at().is_multiple_of(8) {
+            let word = bytemuck::pod_read_unaligned(bytemuck::bytes_of(&value));
+            return self.write_word(ptr.at(), word);
+        }
+        self.write_bytes(ptr.at(), bytemuck::bytes_of(&value))
+    }
+
+    /// Allocates and fills an object.
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`].
+    fn new_object<T: Pod>(&mut self, purpose: Purpose, value: T) -> Result<Ptr<T>> {
+        let at = self.allocate(purpose, size_of::<T>() as u64)?;
+        self.write_fresh(at, bytemuck::bytes_of(&value))?;
+        Ok(Ptr::new(at))
+    }
+
+    /// Allocates and fills a block of bytes.
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`].
+    fn new_bytes(&mut self, purpose: Purpose, bytes: &[u8]) -> Result<u64> {
+        let at = self.allocate(purpose, (bytes.len() as u64).max(1))?;
+        self.write_fresh(at, bytes)?;
+        Ok(at)
+    }
+
+    /// Rolls the transaction back: the error to return from its body.
+    ///
+    /// # Errors
+    /// Always.
+    fn abort<T>(&mut self, why: &str) -> Result<T> {
+        Err(Error::Aborted(why.to_owned()))
+    }
+}
+
+impl<X: Tx + ?Sized> TxExt for X {}

@@ -1,0 +1,21 @@
+//! The ground floor: the persistency model as a trait, and the memories that keep it.
+//!
+//! Memory has two images. The *visible* image is what loads return; the *durable* image is what
+//! is left after a power cut. [`Memory`] is the contract between them (docs/persistency-model.md
+//! states it with litmus tests); everything above this crate is written against that contract,
+//! never against an instruction.
+//!
+//! Reading order: [`domain`], [`memory`], then one implementation at a time: [`ram`] (the
+//! smallest), [`reference`] (the model made executable, with power cuts), [`mapped`] (files).
+
+pub mod copy;
+pub mod domain;
+pub mod lines;
+pub mod memory;
+pub mod ram;
+pub mod reference;
+
+pub use domain::{Domain, Survives};
+pub use lines::{DirtyLines, LINE, PAGE, WORD, line_of, lines_in};
+pub use memory::Memory;
+pub use ram::Ram;

@@ -1,0 +1,242 @@
+//! The `Memory` trait: loads, stores, write-backs and fences on a range of persistent bytes.
+
+use crate::{Domain, LINE, Survives, WORD};
+use std::io;
+
+/// A range of memory with a visible and a durable image, addressed by byte offsets from its
+/// start.
+///
+/// The contract (docs/persistency-model.md has it in full, with litmus tests):
+/// - A store changes the visible image at once. From then on the line may reach the durable
+///   image at any moment ([`Domain::evicts`]): any prefix of the stores to that line, eight
+///   bytes at a time. Lines are independent of one another.
+/// - [`write_back`](Memory::write_back) asks for lines to become durable;
+///   [`fence`](Memory::fence) returns when all that this thread has asked for is, non-temporal
+///   stores included.
+/// - Words are atomic. What two threads do to the same word is ordered by whoever orders the
+///   threads; a load sees the latest store ordered before it.
+///
+/// The safe methods check bounds and alignment and panic outside of them: they are for callers
+/// whose offsets are their own. Offsets that come from a pool's contents go through the `try_`
+/// methods.
+///
+/// # Safety
+/// An implementation keeps the contract above, and its unchecked methods are sound for every
+/// offset that [`contains`](Memory::contains) accepts. `len` never shrinks.
+pub unsafe trait Memory: Send + Sync {
+    /// Where durability begins.
+    fn domain(&self) -> Domain;
+
+    /// What an acknowledged transaction on this memory outlives, told truthfully.
+    fn survives(&self) -> Survives;
+
+    /// Bytes that can be accessed now.
+    fn len(&self) -> u64;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes that [`grow`](Memory::grow) can reach.
+    fn limit(&self) -> u64 {
+        self.len()
+    }
+
+    /// Makes at least `len` bytes accessible; new bytes read as zero and are durable.
+    ///
+    /// # Errors
+    /// When `len` is beyond [`limit`](Memory::limit), or the file cannot grow (a full disk).
+    fn grow(&self, len: u64) -> io::Result<()> {
+        if len <= self.len() {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::OutOfMemory, "this memory cannot grow"))
+    }
+
+    /// Loads the word at `at`.
+    ///
+    /// # Safety
+    /// `contains(at, 8)`, and `at` is a multiple of 8.
+    unsafe fn load_unchecked(&self, at: u64) -> u64;
+
+    /// Stores the word at `at`.
+    ///
+    /// # Safety
+    /// `contains(at, 8)`, and `at` is a multiple of 8.
+    unsafe fn store_unchecked(&self, at: u64, value: u64);
+
+    /// Copies `to.len()` bytes out of memory.
+    ///
+    /// # Safety
+    /// `contains(at, to.len())`.
+    unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]);
+
+    /// Copies `from` into memory, as stores in ascending order.
+    ///
+    /// # Safety
+    /// `contains(at, from.len())`.
+    unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]);
+
+    /// Stores whole lines past the caches (non-temporal): the next fence makes them durable,
+    /// with no write-back.
+    ///
+    /// # Safety
+    /// `contains(at, from.len() * 8)`, `at` is a multiple of 64 and `from.len()` of 8.
+    unsafe fn stream_unchecked(&self, at: u64, from: &[u64]);
+
+    /// Atomically replaces the word at `at` by `new` if it is `old`; sequentially consistent.
+    /// Returns what was there, as `Err` if it was not `old`.
+    ///
+    /// # Errors
+    /// The word that was found instead of `old`.
+    fn compare_exchange(&self, at: u64, old: u64, new: u64) -> Result<u64, u64>;
+
+    /// Asks for every line of `[at, at + len)` to become durable.
+    fn write_back(&self, at: u64, len: u64);
+
+    /// Returns when all that this thread has asked for is durable.
+    ///
+    /// # Panics
+    /// Never; a [`Domain::Media`] memory whose sync failed returns the error from
+    /// [`check_fence`](Memory::check_fence) from then on.
+    fn fence(&self);
+
+    /// Whether every fence so far did what it promised. After a failed sync nothing more may be
+    /// acknowledged, since what the device holds is unknown.
+    ///
+    /// # Errors
+    /// The failure of the sync.
+    fn check_fence(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// A hint that the line at `at` will be stored to.
+    fn prefetch(&self, at: u64) {
+        let _ = at;
+    }
+
+    /// Turn `turn` (from 0) of a spin loop: natively backs off, in a simulator a scheduling
+    /// point.
+    fn pause(&self, turn: u32);
+
+    /// Computation that a simulator should charge; nothing natively.
+    fn work(&self, cycles: u32) {
+        let _ = cycles;
+    }
+
+    /// This memory's clock, in nanoseconds from an arbitrary start.
+    fn now(&self) -> u64;
+
+    /// Whether `[at, at + len)` can be accessed.
+    #[inline(always)]
+    fn contains(&self, at: u64, len: u64) -> bool {
+        let end = self.len();
+        len <= end && at <= end - len
+    }
+
+    /// Loads the word at `at`, or `None` where there is no aligned word.
+    #[inline(always)]
+    fn try_load(&self, at: u64) -> Option<u64> {
+        // SAFETY: bounds and alignment were checked.
+        word_fits(self, at).then(|| unsafe { self.load_unchecked(at) })
+    }
+
+    /// Copies bytes out; false where they are out of bounds.
+    #[inline]
+    fn try_copy_out(&self, at: u64, to: &mut [u8]) -> bool {
+        let fits = self.contains(at, to.len() as u64);
+        if fits {
+            // SAFETY: bounds were checked.
+            unsafe { self.copy_out_unchecked(at, to) };
+        }
+        fits
+    }
+
+    /// Loads the word at `at`.
+    ///
+    /// # Panics
+    /// Where there is no aligned word.
+    #[inline(always)]
+    fn load(&self, at: u64) -> u64 {
+        if !word_fits(self, at) {
+            out_of_bounds(at, WORD, self.len());
+        }
+        // SAFETY: bounds and alignment were checked.
+        unsafe { self.load_unchecked(at) }
+    }
+
+    /// Stores the word at `at`.
+    ///
+    /// # Panics
+    /// Where there is no aligned word.
+    #[inline(always)]
+    #[track_caller]
+    fn store(&self, at: u64, value: u64) {
+        if !word_fits(self, at) {
+            out_of_bounds(at, WORD, self.len());
+        }
+        // SAFETY: bounds and alignment were checked.
+        unsafe { self.store_unchecked(at, value) }
+    }
+
+    /// Copies bytes out of memory.
+    ///
+    /// # Panics
+    /// Where they are out of bounds.
+    #[inline]
+    fn copy_out(&self, at: u64, to: &mut [u8]) {
+        if !self.try_copy_out(at, to) {
+            out_of_bounds(at, to.len() as u64, self.len());
+        }
+    }
+
+    /// Copies bytes into memory.
+    ///
+    /// # Panics
+    /// Where they are out of bounds.
+    #[inline]
+    #[track_caller]
+    fn copy_in(&self, at: u64, from: &[u8]) {
+        if !self.contains(at, from.len() as u64) {
+            out_of_bounds(at, from.len() as u64, self.len());
+        }
+        // SAFETY: bounds were checked.
+        unsafe { self.copy_in_unchecked(at, from) }
+    }
+
+    /// Stores whole lines past the caches.
+    ///
+    /// # Panics
+    /// Where they are out of bounds, or are not whole lines.
+    #[inline]
+    #[track_caller]
+    fn stream(&self, at: u64, from: &[u64]) {
+        let bytes = from.len() as u64 * WORD;
+        if !self.contains(at, bytes) || !at.is_multiple_of(LINE) || !bytes.is_multiple_of(LINE) {
+            out_of_bounds(at, bytes, self.len());
+        }
+        // SAFETY: bounds and alignment were checked.
+        unsafe { self.stream_unchecked(at, from) }
+    }
+}
+
+#[inline(always)]
+fn word_fits<M: Memory + ?Sized>(memory: &M, at: u64) -> bool {
+    at.is_multiple_of(WORD) && memory.contains(at, WORD)
+}
+
+#[cold]
+#[track_caller]
+fn out_of_bounds(at: u64, len: u64, end: u64) -> ! {
+    panic!("access to [{at:#x}, +{len}) outside of, or misaligned in, a memory of {end:#x} bytes")
+}
+
+/// The native way to wait: spin, then yield, then sleep.
+pub fn back_off(turn: u32) {
+    match turn {
+        0..64 => std::hint::spin_loop(),
+        64..128 => std::thread::yield_now(),
+        _ => std::thread::sleep(std::time::Duration::from_micros(50)),
+    }
+}
