@@ -1,1 +1,3 @@
-//! TODO
+//! The Redis protocol on a Perdura pool.
+
+mod protocol;
