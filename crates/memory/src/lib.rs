@@ -8,14 +8,18 @@
 //! Reading order: [`domain`], [`memory`], then one implementation at a time: [`ram`] (the
 //! smallest), [`reference`] (the model made executable, with power cuts), [`mapped`] (files).
 
+pub mod conformance;
 pub mod copy;
 pub mod domain;
 pub mod lines;
+pub mod mapped;
 pub mod memory;
 pub mod ram;
 pub mod reference;
 
 pub use domain::{Domain, Survives};
 pub use lines::{DirtyLines, LINE, PAGE, WORD, line_of, lines_in};
+pub use mapped::{Backing, MapError, MapOptions, Mapped};
 pub use memory::Memory;
 pub use ram::Ram;
+pub use reference::Reference;
