@@ -75,30 +75,26 @@ pub(crate) struct RequestReader {
 }
 
 impl RequestReader {
-    /// Reads once from `source`. `Ok(0)` is its end; a result below the room that there was
-    /// means that the source is drained.
+    /// Makes room for the next [`fill`](RequestReader::fill), and says how much.
+    pub(crate) fn prepare(&mut self) -> usize {
+        if self.buffer.len() - self.filled < CHUNK {
+            let grown = (self.buffer.len() * 2).max(self.filled + CHUNK);
+            self.buffer.resize(grown, 0);
+        }
+        self.buffer.len() - self.filled
+    }
+
+    /// Reads once from `source`, as much as there is room for. `Ok(0)` is its end.
     pub(crate) fn fill(&mut self, source: &mut impl Read) -> io::Result<usize> {
-        self.make_room();
+        self.prepare();
         let read = source.read(&mut self.buffer[self.filled..])?;
         self.filled += read;
         Ok(read)
     }
 
-    /// Room for the next read.
-    pub(crate) fn room(&self) -> usize {
-        self.buffer.len() - self.filled
-    }
-
     /// Bytes that no finished request has used.
-    pub(crate) fn backlog(&self) -> usize {
+    fn backlog(&self) -> usize {
         self.filled - self.finished
-    }
-
-    fn make_room(&mut self) {
-        if self.room() < CHUNK {
-            let grown = (self.buffer.len() * 2).max(self.filled + CHUNK);
-            self.buffer.resize(grown, 0);
-        }
     }
 
     /// The next complete request that has arguments.

@@ -25,6 +25,11 @@ impl<'a> Reply<'a> {
         self.protocol
     }
 
+    /// The same place, for a shorter time.
+    pub(crate) fn again(&mut self) -> Reply<'_> {
+        Reply { bytes: self.bytes, protocol: self.protocol }
+    }
+
     fn resp3(&self) -> bool {
         self.protocol == Protocol::Resp3
     }
