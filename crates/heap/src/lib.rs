@@ -1,5 +1,8 @@
 //! Perdura: a durable heap. Transactions on memory that outlive a power cut.
 
+pub mod collections;
+#[doc(hidden)]
+pub mod testing;
 pub mod tx;
 
 pub use bytemuck::{Pod, Zeroable};
