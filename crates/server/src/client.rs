@@ -49,7 +49,7 @@ impl Client {
         *self = Client::new(server, Arc::clone(&self.listing));
         self.listing.set_db(0);
         self.listing.set_protocol(Protocol::Resp2);
-        self.listing.set_name(Label::Name, "");
+        self.listing.set_label(Label::Name, "");
     }
 }
 
@@ -102,7 +102,7 @@ impl Listing {
         self.active.store(seconds, Ordering::Relaxed);
     }
 
-    pub(crate) fn set_name(&self, label: Label, text: &str) {
+    pub(crate) fn set_label(&self, label: Label, text: &str) {
         let mut labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
         labels[label as usize] = text.to_owned();
     }
@@ -112,14 +112,14 @@ impl Listing {
     }
 
     /// Its line in CLIENT LIST.
-    pub(crate) fn line(&self, server: &Server, command: &str) -> String {
+    pub(crate) fn line(&self, server: &Server) -> String {
         let labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let [name, library, version] = labels;
         let age = self.since.elapsed().as_secs();
         format!(
             "id={} addr={} laddr={} fd=0 name={name} age={age} idle={} flags=N db={} sub=0 \
              psub=0 ssub=0 multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 obl=0 oll=0 \
-             omem=0 tot-mem=0 events=r cmd={command} user=default redir=-1 resp={} \
+             omem=0 tot-mem=0 events=r cmd=NULL user=default redir=-1 resp={} \
              lib-name={library} lib-ver={version}\n",
             self.id,
             self.address,

@@ -1,7 +1,7 @@
 //! What a command on data works with.
 
 use super::{Failure, Outcome};
-use crate::keyspace::{Database, Entry, Kind};
+use crate::keyspace::{Database, Entry, Found, Kind};
 use crate::protocol::{Args, Reply, number};
 use crate::server::Server;
 use crate::stats::Stats;
@@ -32,7 +32,8 @@ pub(crate) struct Call<'a> {
 impl<'a> Call<'a> {
     /// The entry of `key`, whatever it holds, unless it has expired.
     pub(crate) fn look(&mut self, key: &[u8]) -> Outcome<Option<Entry>> {
-        let found = self.db.find(self.tx, key)?.filter(|entry| !entry.expired(self.env.now));
+        let found = self.db.find(self.tx, key)?.map(|found| found.entry);
+        let found = found.filter(|entry| !entry.expired(self.env.now));
         match found {
             Some(_) => self.env.stats.hits.add(1),
             None => self.env.stats.misses.add(1),
@@ -49,9 +50,9 @@ impl<'a> Call<'a> {
     }
 
     /// As [`look`](Call::look), for a command that will write: an expired key is removed.
-    pub(crate) fn claim(&mut self, key: &[u8]) -> Outcome<Option<Entry>> {
+    pub(crate) fn claim(&mut self, key: &[u8]) -> Outcome<Option<Found>> {
         match self.db.find(self.tx, key)? {
-            Some(entry) if entry.expired(self.env.now) => {
+            Some(found) if found.entry.expired(self.env.now) => {
                 self.db.remove(self.tx, key)?;
                 self.env.stats.expired.add(1);
                 Ok(None)
@@ -61,11 +62,27 @@ impl<'a> Call<'a> {
     }
 
     /// As [`look_for`](Call::look_for), for a command that will write.
-    pub(crate) fn claim_for(&mut self, key: &[u8], kind: Kind) -> Outcome<Option<Entry>> {
+    pub(crate) fn claim_for(&mut self, key: &[u8], kind: Kind) -> Outcome<Option<Found>> {
         match self.claim(key)? {
-            Some(entry) if entry.kind() != kind => Err(Failure::WRONG_TYPE),
+            Some(found) if found.entry.kind() != kind => Err(Failure::WRONG_TYPE),
             found => Ok(found),
         }
+    }
+
+    /// Sets the entry of a key that was just claimed; what the old one held was used up.
+    pub(crate) fn put(&mut self, key: &[u8], old: Option<Found>, new: Entry) -> Outcome {
+        self.db.put(self.tx, key, old, new)?;
+        self.touch(key);
+        Ok(())
+    }
+
+    /// Removes a key and what it held. Whether it was there.
+    pub(crate) fn remove(&mut self, key: &[u8]) -> Outcome<bool> {
+        if self.claim(key)?.is_none() {
+            return Ok(false);
+        }
+        self.touch(key);
+        Ok(self.db.remove(self.tx, key)?)
     }
 
     /// Tells watchers that `key` was written.
@@ -75,11 +92,11 @@ impl<'a> Call<'a> {
 
     /// The argument at `index`, an integer.
     pub(crate) fn integer(&self, index: usize) -> Outcome<i64> {
-        number::parse_i64(self.args.at(index)).ok_or(Failure::NOT_INTEGER)
+        self.args.get(index).and_then(number::parse_i64).ok_or(Failure::NOT_INTEGER)
     }
 
     /// The argument at `index`, a number.
     pub(crate) fn float(&self, index: usize) -> Outcome<f64> {
-        number::parse_f64(self.args.at(index)).ok_or(Failure::NOT_FLOAT)
+        self.args.get(index).and_then(number::parse_f64).ok_or(Failure::NOT_FLOAT)
     }
 }

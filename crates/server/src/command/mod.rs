@@ -4,7 +4,7 @@
 //! the *client* that sent it, and runs outside, exactly once. To add one: write its handler in
 //! its family's file and its line in that file's `TABLE`.
 
-pub(crate) mod call;
+mod call;
 mod client;
 mod connection;
 mod expiry;
@@ -28,4 +28,7 @@ pub(crate) use call::{Call, Env};
 pub(crate) use client::{ClientCall, Next};
 pub(crate) use failure::{Failure, Outcome};
 pub(crate) use multi::{Exec, Queue, Step, is_immediate};
-pub(crate) use table::{Command, Keys, Run, all, find};
+pub(crate) use table::{Command, Run, find};
+
+/// The version of Redis that clients are told, for what they expect of it.
+pub(crate) const VERSION: &str = "7.2.0";

@@ -107,7 +107,8 @@ impl<S: Session> Worker<S> {
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         while !self.server.stopping() {
-            let timeout = if self.ready.is_empty() { TICK } else { Duration::ZERO };
+            let idle = self.ready.is_empty() && !self.house.is_busy();
+            let timeout = if idle { TICK } else { Duration::ZERO };
             match self.poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 done => done?,

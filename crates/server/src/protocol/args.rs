@@ -51,11 +51,6 @@ impl<'a> Args<'a> {
         Args { buffer: self.buffer, spans: &self.spans[first.min(self.spans.len())..] }
     }
 
-    /// At most the first `count` arguments.
-    pub(crate) fn take(&self, count: usize) -> Args<'a> {
-        Args { buffer: self.buffer, spans: &self.spans[..count.min(self.spans.len())] }
-    }
-
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let buffer = self.buffer;
         self.spans.iter().map(move |span| span.of(buffer))

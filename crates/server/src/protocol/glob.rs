@@ -73,11 +73,6 @@ fn class(pattern: &[u8], byte: u8) -> (bool, usize) {
     }
 }
 
-/// Whether the pattern is a literal: then at most one name matches.
-pub(crate) fn is_everything(pattern: &[u8]) -> bool {
-    pattern == b"*"
-}
-
 #[cfg(test)]
 mod tests {
     use super::matches;

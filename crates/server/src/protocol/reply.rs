@@ -82,22 +82,16 @@ impl<'a> Reply<'a> {
         self.raw(b"\r\n");
     }
 
-    /// A bulk string of `len` bytes that `fill` writes in place.
-    pub(crate) fn bulk_with<E>(
+    /// A bulk string of `len` bytes that `append` appends.
+    pub(crate) fn bulk_from<E>(
         &mut self,
         len: usize,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+        append: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<(), E> {
         self.header(b'$', len as i64);
-        let start = self.bytes.len();
-        self.bytes.resize(start + len, 0);
-        fill(&mut self.bytes[start..])?;
+        append(self.bytes)?;
         self.raw(b"\r\n");
         Ok(())
-    }
-
-    pub(crate) fn bulk_integer(&mut self, value: i64) {
-        self.bulk(itoa::Buffer::new().format(value).as_bytes());
     }
 
     pub(crate) fn null(&mut self) {
