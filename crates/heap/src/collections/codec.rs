@@ -1,0 +1,286 @@
+//! How keys and values are stored: a fixed number of words each, inside the collection.
+//!
+//! - Every `T: Pod` of up to 256 bytes: its bytes, filled up with zeros to a word.
+//! - [`Bytes<W>`](super::Bytes): a byte string in `W` words: up to `8 W - 1` bytes inline, longer
+//!   ones in a [`Blob`](super::Blob), with their first `8 (W - 1)` bytes kept inline to compare by.
+//! - [`Pair<A, B>`](Pair): the one after the other, ordered by the first, then by the second.
+//! - [`Total`]: an `f64` that is ordered.
+
+use super::form::{self, Form};
+use crate::{Pod, Purpose, Result, Tx, Zeroable};
+use std::cmp::Ordering;
+use std::marker::PhantomData;
+
+/// What collections store.
+///
+/// A [`Ref`](Item::Ref) is what one passes in: the value itself for plain data, a slice for
+/// byte strings. A [`Probe`](Item::Probe) is a `Ref` made ready to be compared with many
+/// stored items.
+pub trait Item: 'static {
+    /// What it looks like in the pool.
+    const FORM: Form;
+    /// The borrowed form: arguments.
+    type Ref<'a>: Copy;
+    /// The owned form: results.
+    type Owned;
+    /// A borrowed form, prepared.
+    type Probe<'a>: Copy;
+
+    /// The owned form, borrowed.
+    fn borrow(owned: &Self::Owned) -> Self::Ref<'_>;
+
+    /// Takes it into a hash; the same function as that of the stored words.
+    fn hash(item: Self::Ref<'_>, hash: u64) -> u64;
+
+    /// Prepares it. `hash` tells long byte strings apart; 0 in ordered collections.
+    fn probe(item: Self::Ref<'_>, hash: u64) -> Self::Probe<'_>;
+
+    /// Prepares it to be stored, and never compared: parts that only help to compare are left
+    /// out, and thus need not be written when it is replaced.
+    fn probe_value(item: Self::Ref<'_>) -> Self::Probe<'_> {
+        Self::probe(item, 0)
+    }
+
+    /// Whether the item at `at` is this one.
+    ///
+    /// # Errors
+    /// `Corrupt` where it is damaged.
+    fn matches<T: Tx + ?Sized>(tx: &mut T, at: u64, probe: Self::Probe<'_>) -> Result<bool>;
+
+    /// Stores it at `at`, where no item is.
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`].
+    fn store<T: Tx + ?Sized>(
+        tx: &mut T,
+        at: u64,
+        probe: Self::Probe<'_>,
+        purpose: Purpose,
+    ) -> Result<()>;
+
+    /// Stores it at `at`, in place of the item there.
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`].
+    fn replace<T: Tx + ?Sized>(
+        tx: &mut T,
+        at: u64,
+        probe: Self::Probe<'_>,
+        purpose: Purpose,
+    ) -> Result<()> {
+        Self::FORM.release(tx, at)?;
+        Self::store(tx, at, probe, purpose)
+    }
+
+    /// The item at `at`.
+    ///
+    /// # Errors
+    /// `Corrupt` where it is damaged.
+    fn load<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<Self::Owned>;
+}
+
+/// An item that can be a key of an ordered collection.
+pub trait OrderedItem: Item {
+    /// How the item at `at` compares with this one.
+    ///
+    /// # Errors
+    /// `Corrupt` where it is damaged.
+    fn compare<T: Tx + ?Sized>(tx: &mut T, at: u64, probe: Self::Probe<'_>) -> Result<Ordering>;
+
+    /// Stores at `at` a separator: an item that is greater than `left`, and not greater than
+    /// `right`; a short one if there is.
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`].
+    fn separate<T: Tx + ?Sized>(
+        tx: &mut T,
+        at: u64,
+        left: Self::Ref<'_>,
+        right: Self::Ref<'_>,
+    ) -> Result<()>;
+}
+
+const fn words_of<T>() -> usize {
+    assert!(size_of::<T>() <= 256, "items have at most 256 bytes");
+    size_of::<T>().div_ceil(8)
+}
+
+/// Calls `each` with the words of a plain item.
+#[inline]
+fn each_word<P: Pod>(item: &P, mut each: impl FnMut(u64) -> Result<bool>) -> Result<bool> {
+    for part in bytemuck::bytes_of(item).chunks(8) {
+        let mut word = [0; 8];
+        word[..part.len()].copy_from_slice(part);
+        if !each(u64::from_le_bytes(word))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+impl<P: Pod> Item for P {
+    const FORM: Form = Form::plain(words_of::<P>());
+    type Ref<'a> = P;
+    type Owned = P;
+    type Probe<'a> = P;
+
+    fn borrow(owned: &P) -> P {
+        *owned
+    }
+
+    #[inline]
+    fn hash(item: P, hash: u64) -> u64 {
+        let mut hash = hash;
+        let _ = each_word(&item, |word| {
+            hash = form::mix(hash, word);
+            Ok(true)
+        });
+        hash
+    }
+
+    fn probe(item: Self::Ref<'_>, _: u64) -> Self::Probe<'_> {
+        item
+    }
+
+    #[inline]
+    fn matches<T: Tx + ?Sized>(tx: &mut T, at: u64, probe: P) -> Result<bool> {
+        let mut at = at;
+        each_word(&probe, |word| {
+            at += 8;
+            Ok(tx.read_word(at - 8)? == word)
+        })
+    }
+
+    #[inline]
+    fn store<T: Tx + ?Sized>(tx: &mut T, at: u64, probe: P, _: Purpose) -> Result<()> {
+        let mut at = at;
+        each_word(&probe, |word| {
+            at += 8;
+            tx.write_word(at - 8, word).map(|()| true)
+        })?;
+        Ok(())
+    }
+
+    #[inline]
+    fn load<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<P> {
+        let mut value = P::zeroed();
+        for (word, part) in bytemuck::bytes_of_mut(&mut value).chunks_mut(8).enumerate() {
+            let stored = tx.read_word(at + word as u64 * 8)?.to_le_bytes();
+            part.copy_from_slice(&stored[..part.len()]);
+        }
+        Ok(value)
+    }
+}
+
+impl<P: Pod + Ord> OrderedItem for P {
+    #[inline]
+    fn compare<T: Tx + ?Sized>(tx: &mut T, at: u64, probe: P) -> Result<Ordering> {
+        Ok(Self::load(tx, at)?.cmp(&probe))
+    }
+
+    fn separate<T: Tx + ?Sized>(tx: &mut T, at: u64, _: P, right: P) -> Result<()> {
+        Self::store(tx, at, right, Purpose::General)
+    }
+}
+
+/// An `f64` in IEEE's total order, so that it can be a key.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct Total(pub f64);
+
+impl Ord for Total {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+impl PartialOrd for Total {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl PartialEq for Total {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Total {}
+
+/// Two items, the first of them plain.
+pub struct Pair<A, B>(PhantomData<fn() -> (A, B)>);
+
+impl<A: Item, B: Item> Pair<A, B> {
+    const SECOND: u64 = A::FORM.bytes();
+}
+
+impl<A: Item, B: Item> Item for Pair<A, B> {
+    const FORM: Form = {
+        assert!(A::FORM.string == 0, "only the last item of a pair may be a byte string");
+        Form { words: A::FORM.words + B::FORM.words, string: B::FORM.string }
+    };
+    type Ref<'a> = (A::Ref<'a>, B::Ref<'a>);
+    type Owned = (A::Owned, B::Owned);
+    type Probe<'a> = (A::Probe<'a>, B::Probe<'a>);
+
+    fn borrow(owned: &Self::Owned) -> Self::Ref<'_> {
+        (A::borrow(&owned.0), B::borrow(&owned.1))
+    }
+
+    fn hash(item: Self::Ref<'_>, hash: u64) -> u64 {
+        B::hash(item.1, A::hash(item.0, hash))
+    }
+
+    fn probe(item: Self::Ref<'_>, hash: u64) -> Self::Probe<'_> {
+        (A::probe(item.0, hash), B::probe(item.1, hash))
+    }
+
+    fn probe_value(item: Self::Ref<'_>) -> Self::Probe<'_> {
+        (A::probe_value(item.0), B::probe_value(item.1))
+    }
+
+    fn matches<T: Tx + ?Sized>(tx: &mut T, at: u64, probe: Self::Probe<'_>) -> Result<bool> {
+        Ok(A::matches(tx, at, probe.0)? && B::matches(tx, at + Self::SECOND, probe.1)?)
+    }
+
+    fn store<T: Tx + ?Sized>(
+        tx: &mut T,
+        at: u64,
+        probe: Self::Probe<'_>,
+        purpose: Purpose,
+    ) -> Result<()> {
+        A::store(tx, at, probe.0, purpose)?;
+        B::store(tx, at + Self::SECOND, probe.1, purpose)
+    }
+
+    fn replace<T: Tx + ?Sized>(
+        tx: &mut T,
+        at: u64,
+        probe: Self::Probe<'_>,
+        purpose: Purpose,
+    ) -> Result<()> {
+        A::replace(tx, at, probe.0, purpose)?;
+        B::replace(tx, at + Self::SECOND, probe.1, purpose)
+    }
+
+    fn load<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<Self::Owned> {
+        Ok((A::load(tx, at)?, B::load(tx, at + Self::SECOND)?))
+    }
+}
+
+impl<A: OrderedItem, B: OrderedItem> OrderedItem for Pair<A, B> {
+    fn compare<T: Tx + ?Sized>(tx: &mut T, at: u64, probe: Self::Probe<'_>) -> Result<Ordering> {
+        match A::compare(tx, at, probe.0)? {
+            Ordering::Equal => B::compare(tx, at + Self::SECOND, probe.1),
+            unequal => Ok(unequal),
+        }
+    }
+
+    fn separate<T: Tx + ?Sized>(
+        tx: &mut T,
+        at: u64,
+        left: Self::Ref<'_>,
+        right: Self::Ref<'_>,
+    ) -> Result<()> {
+        A::store(tx, at, A::probe(right.0, 0), Purpose::Key)?;
+        B::separate(tx, at + Self::SECOND, left.1, right.1)
+    }
+}
