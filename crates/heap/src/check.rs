@@ -12,7 +12,7 @@ use crate::roots;
 use crate::superblock::{State, Superblock};
 use crate::tx::{Root, Tx};
 use perdura_engine::{Recovery, Result, Volatile};
-use perdura_memory::{Mapped, Memory};
+use perdura_memory::Mapped;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::Path;
