@@ -43,6 +43,7 @@ pub struct Recorder<'p> {
     draws: u64,
     histograms: Vec<Histogram<u64>>,
     done: u64,
+    reported: u64,
     progress: &'p Progress,
 }
 
@@ -56,6 +57,7 @@ impl<'p> Recorder<'p> {
             draws: seed,
             histograms,
             done: 0,
+            reported: 0,
             progress,
         };
         recorder.draw_gap();
@@ -65,17 +67,28 @@ impl<'p> Recorder<'p> {
     /// Whether the thread should begin another operation: false once somebody asked to stop.
     #[inline]
     pub fn go_on(&mut self) -> bool {
-        if self.done.is_multiple_of(REPORT_EVERY) && self.done > 0 {
-            self.progress.advance(REPORT_EVERY);
-            return !self.progress.is_stopped();
+        if self.done - self.reported < REPORT_EVERY {
+            return true;
         }
-        true
+        self.report();
+        !self.progress.is_stopped()
     }
 
-    /// Does one operation of the given kind, `weight` units of work.
+    fn report(&mut self) {
+        self.progress.advance(self.done - self.reported);
+        self.reported = self.done;
+    }
+
+    /// Does one operation of the given kind.
     #[inline]
     pub fn operation<R>(&mut self, kind: usize, body: impl FnOnce() -> R) -> R {
-        self.done += 1;
+        self.operations(kind, 1, body)
+    }
+
+    /// Does `count` operations in one transaction, which is timed as a whole.
+    #[inline]
+    pub fn operations<R>(&mut self, kind: usize, count: u64, body: impl FnOnce() -> R) -> R {
+        self.done += count;
         if self.until_next > 1 {
             self.until_next -= 1;
             return body();
@@ -111,8 +124,8 @@ impl<'p> Recorder<'p> {
     }
 
     /// What was recorded, one histogram for each kind.
-    pub fn finish(self) -> (u64, Vec<Histogram<u64>>) {
-        self.progress.advance(self.done % REPORT_EVERY);
+    pub fn finish(mut self) -> (u64, Vec<Histogram<u64>>) {
+        self.report();
         (self.done, self.histograms)
     }
 }
