@@ -98,6 +98,13 @@ pub trait Session: Access + Send {
     /// `Io` when the medium failed: the commit may or may not be there after a restart.
     fn wait_durable(&mut self, ticket: Ticket) -> Result<()>;
 
+    /// Empties the log as far as possible, so that what was freed can be used again. Callable
+    /// inside and outside of a transaction.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    fn checkpoint(&mut self) -> Result<()>;
+
     /// What this session has done so far.
     fn counters(&self) -> &Counters;
 }

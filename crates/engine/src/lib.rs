@@ -9,11 +9,23 @@
 //! [`undo`], [`redo`].
 
 pub mod access;
+pub mod area;
 pub mod counters;
 pub mod engine;
 pub mod error;
+pub mod lock;
+pub mod logged;
+pub mod record;
+pub mod redo;
+pub mod session;
+pub mod undo;
+pub mod volatile;
+pub mod writes;
 
 pub use access::{Access, Mark, Mode};
 pub use counters::Counters;
-pub use engine::{Engine, Session, Ticket};
+pub use engine::{Engine, Recovery, Session, Ticket};
 pub use error::{Error, Result};
+pub use redo::RedoEngine;
+pub use undo::UndoEngine;
+pub use volatile::Volatile;

@@ -1,7 +1,18 @@
 //! Perdura: a durable heap. Transactions on memory that outlive a power cut.
 
+pub mod alloc;
+pub mod error;
+pub mod heap;
+pub mod roots;
+pub mod superblock;
 pub mod tx;
 
 pub use bytemuck::{Pod, Zeroable};
-pub use perdura_engine::{Access, Counters, Error, Mark, Mode, Result, Ticket};
-pub use tx::{Ptr, Purpose, Tx, TxExt};
+pub use error::OpenError;
+pub use heap::{Format, Heap, HeapSession, HeapTx, Opening};
+pub use perdura_engine::{
+    Access, Counters, Engine, Error, Mark, Mode, Recovery, RedoEngine, Result, Session, Ticket,
+    UndoEngine, Volatile,
+};
+pub use perdura_memory::{Domain, Memory, Survives};
+pub use tx::{Ptr, Purpose, Root, Tx, TxExt, TxMark};

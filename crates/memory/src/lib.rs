@@ -19,3 +19,8 @@ pub use domain::{Domain, Survives};
 pub use lines::{DirtyLines, LINE, PAGE, WORD, line_of, lines_in};
 pub use memory::Memory;
 pub use ram::Ram;
+
+/// placeholder
+#[derive(Debug, thiserror::Error)]
+#[error("x")]
+pub struct MapError;

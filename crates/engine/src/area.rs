@@ -1,0 +1,299 @@
+//! Where logs live: an area of equal segments behind one header page.
+//!
+//! ```text
+//! page 0, line 0   header: magic, engine, segment bytes, segment count, check
+//!         line 1,2 checkpoint slots, written in turn: sequence, ticket, salt, check
+//! page 1 ...       segments
+//! ```
+//!
+//! A session takes a segment, fills it with records and takes the next; which segment is whose
+//! is never durable, since every record carries its transaction's ticket. What holds always:
+//! - records of tickets up to the checkpoint are dead, wherever they stand;
+//! - records with another salt than the checkpoint's are dead: recovery ends with a new salt, so
+//!   that nothing which it did not see, or discarded, can be taken up by a later one;
+//! - a segment is taken again only when all its records are dead.
+
+use crate::record::{self, Found};
+use crate::{Error, Result};
+use perdura_memory::{LINE, Memory, PAGE};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Mutex;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"PERDLOG1");
+const LARGEST_SEGMENT: u64 = 1 << 20;
+/// The smallest area that [`Area::format`] accepts, in bytes.
+pub const SMALLEST: u64 = PAGE * 17;
+
+/// The fixed facts of an area, as its header tells them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Offset of the area.
+    pub start: u64,
+    /// Bytes in a segment.
+    pub segment_bytes: u64,
+    /// Number of segments.
+    pub segments: u32,
+}
+
+/// What a checkpoint slot says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Checkpoint {
+    /// Counts checkpoints; the slot with the higher one counts.
+    pub sequence: u64,
+    /// Everything up to this ticket is durable in place.
+    pub ticket: u64,
+    /// Seed of the checks of the records that count.
+    pub salt: u64,
+}
+
+impl Geometry {
+    /// Bytes of the segment with this number.
+    pub fn segment(&self, index: u32) -> Range<u64> {
+        let start = self.start + PAGE + u64::from(index) * self.segment_bytes;
+        start..start + self.segment_bytes
+    }
+
+    /// Writes an empty log for `engine` into `area`, durably.
+    ///
+    /// # Panics
+    /// When the area is smaller than [`SMALLEST`] or reaches beyond the memory.
+    pub fn format<M: Memory>(memory: &M, area: Range<u64>, engine: &str) {
+        let len = area.end - area.start;
+        assert!(len >= SMALLEST, "a log area of {len} bytes is too small");
+        let wanted = ((len - PAGE) / 64).max(PAGE);
+        let segment_bytes = (1 << wanted.ilog2()).min(LARGEST_SEGMENT);
+        let segments = ((len - PAGE) / segment_bytes).min(u64::from(u16::MAX));
+        let mut header = [MAGIC, engine_tag(engine), segment_bytes, segments, 0, 0, 0, 0];
+        header[7] = check(&header[..7]);
+        // Records of an earlier life of this area must not pass for ours.
+        let salt = new_salt(memory, memory.load(slot_at(area.start, 0) + 16));
+        for (index, word) in header.into_iter().enumerate() {
+            memory.store(area.start + index as u64 * 8, word);
+        }
+        for slot in 0..2 {
+            let words = slot_words(Checkpoint { sequence: slot, ticket: 0, salt });
+            store_slot(memory, slot_at(area.start, slot), words);
+        }
+        memory.write_back(area.start, 3 * LINE);
+        memory.fence();
+    }
+
+    /// Reads the header of `area`.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is not a log of `engine`, or not a possible one.
+    pub fn read<M: Memory>(memory: &M, area: Range<u64>, engine: &str) -> Result<Self> {
+        let start = area.start;
+        let bad = |what| Err(Error::corrupt(what, start));
+        if !memory.contains(start, area.end - start) || area.end - start < SMALLEST {
+            return bad("log area beyond the end of the pool");
+        }
+        let header: [u64; 8] = std::array::from_fn(|word| memory.load(start + word as u64 * 8));
+        if header[0] != MAGIC || header[7] != check(&header[..7]) {
+            return bad("log header with a wrong check");
+        }
+        if header[1] != engine_tag(engine) {
+            return bad("log of another engine than the pool's header says");
+        }
+        let (segment_bytes, segments) = (header[2], header[3]);
+        let fits = segment_bytes.is_multiple_of(LINE)
+            && segment_bytes > 0
+            && segments > 0
+            && segments <= u64::from(u16::MAX)
+            && segments
+                .checked_mul(segment_bytes)
+                .is_some_and(|bytes| bytes <= area.end - start - PAGE);
+        if !fits {
+            return bad("log header with impossible segments");
+        }
+        Ok(Geometry { start, segment_bytes, segments: segments as u32 })
+    }
+
+    /// The checkpoint that counts.
+    ///
+    /// # Errors
+    /// `Corrupt` if neither slot is whole: at most one is written at a time.
+    pub fn checkpoint<M: Memory>(&self, memory: &M) -> Result<Checkpoint> {
+        let read = |slot| {
+            let at = slot_at(self.start, slot);
+            let words: [u64; 4] = std::array::from_fn(|word| memory.load(at + word as u64 * 8));
+            let [sequence, ticket, salt, _] = words;
+            let checkpoint = Checkpoint { sequence, ticket, salt };
+            (words == slot_words(checkpoint)).then_some(checkpoint)
+        };
+        read(0).max(read(1)).ok_or(Error::corrupt("log without a whole checkpoint", self.start))
+    }
+
+    /// Durably replaces the checkpoint; the one before it stays whole meanwhile.
+    pub fn set_checkpoint<M: Memory>(&self, memory: &M, checkpoint: Checkpoint) {
+        let at = slot_at(self.start, checkpoint.sequence % 2);
+        store_slot(memory, at, slot_words(checkpoint));
+        memory.write_back(at, 32);
+        memory.fence();
+    }
+
+    /// Every whole record in the area, in the order of tickets and parts.
+    pub fn records<M: Memory>(&self, memory: &M, salt: u64) -> Vec<Found> {
+        let mut found = Vec::new();
+        for index in 0..self.segments {
+            let segment = self.segment(index);
+            let mut at = segment.start;
+            while let Some((record, next)) = record::read(memory, salt, at, segment.end) {
+                found.push(record);
+                at = next;
+            }
+        }
+        found.sort_by_key(|record| record.part);
+        found
+    }
+}
+
+fn slot_at(start: u64, slot: u64) -> u64 {
+    start + (1 + slot) * LINE
+}
+
+fn slot_words(checkpoint: Checkpoint) -> [u64; 4] {
+    let Checkpoint { sequence, ticket, salt } = checkpoint;
+    [sequence, ticket, salt, check(&[sequence, ticket, salt])]
+}
+
+fn store_slot<M: Memory>(memory: &M, at: u64, words: [u64; 4]) {
+    for (index, word) in words.into_iter().enumerate() {
+        memory.store(at + index as u64 * 8, word);
+    }
+}
+
+/// A salt that no record in the area has been written with.
+pub fn new_salt<M: Memory>(memory: &M, old: u64) -> u64 {
+    xxh3_64_with_seed(&memory.now().to_le_bytes(), old)
+}
+
+fn engine_tag(engine: &str) -> u64 {
+    xxh3_64_with_seed(engine.as_bytes(), MAGIC)
+}
+
+fn check(words: &[u64]) -> u64 {
+    xxh3_64_with_seed(bytemuck::cast_slice(words), MAGIC)
+}
+
+/// The transactions in a log, oldest first, and how many are discarded: incomplete, or with
+/// `no_gaps` after the first ticket that is missing.
+pub fn transactions(records: Vec<Found>, checkpoint: u64, no_gaps: bool) -> (Vec<Vec<Found>>, u64) {
+    let mut whole: Vec<Vec<Found>> = Vec::new();
+    let mut discarded = 0;
+    let mut records = records.into_iter().filter(|r| r.part.ticket > checkpoint).peekable();
+    let mut next = checkpoint + 1;
+    while let Some(first) = records.next() {
+        let part = first.part;
+        let mut parts = vec![first];
+        while let Some(more) = records.next_if(|r| r.part.ticket == part.ticket) {
+            parts.push(more);
+        }
+        let complete = parts.len() == usize::from(part.parts)
+            && parts.iter().enumerate().all(|(index, r)| usize::from(r.part.part) == index);
+        if complete && (part.ticket == next || !no_gaps) {
+            whole.push(parts);
+            next += 1;
+        } else {
+            next = 0;
+            discarded += 1;
+        }
+    }
+    (whole, discarded)
+}
+
+/// The segments of an area in use: who may write where.
+pub struct Segments {
+    state: Mutex<State>,
+}
+
+struct State {
+    free: Vec<u32>,
+    /// Full segments, each with the highest ticket in it, in the order in which they filled.
+    full: VecDeque<(u32, u64)>,
+}
+
+impl Segments {
+    /// All of an area's segments, free.
+    pub fn new(geometry: &Geometry) -> Self {
+        let free = (0..geometry.segments).rev().collect();
+        Segments { state: Mutex::new(State { free, full: VecDeque::new() }) }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// A free segment, if there is one.
+    pub fn take(&self) -> Option<u32> {
+        self.state().free.pop()
+    }
+
+    /// Gives a segment back whose records are dead or void.
+    pub fn put_back(&self, segment: u32) {
+        self.state().free.push(segment);
+    }
+
+    /// Hands over a segment that holds records up to `highest`.
+    pub fn filled(&self, segment: u32, highest: u64) {
+        self.state().full.push_back((segment, highest));
+    }
+
+    /// Frees the full segments whose records are dead.
+    pub fn release(&self, checkpoint: u64) {
+        let mut state = self.state();
+        let State { free, full } = &mut *state;
+        full.retain(|&(segment, highest)| {
+            if highest <= checkpoint {
+                free.push(segment);
+            }
+            highest > checkpoint
+        });
+    }
+
+    /// How many segments are full and waiting for a checkpoint.
+    pub fn full(&self) -> usize {
+        self.state().full.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_memory::Ram;
+
+    #[test]
+    fn header_and_checkpoint_survive_and_damage_is_seen() {
+        let ram = Ram::new(1 << 20);
+        let area = 8192..1 << 20;
+        Geometry::format(&ram, area.clone(), "redo");
+        let geometry = Geometry::read(&ram, area.clone(), "redo").unwrap();
+        assert_eq!(geometry.segment_bytes, 8192);
+        let first = geometry.checkpoint(&ram).unwrap();
+        assert_eq!(first.ticket, 0);
+        let second = Checkpoint { sequence: 2, ticket: 5, salt: 1 };
+        let third = Checkpoint { sequence: 3, ticket: 6, salt: 1 };
+        geometry.set_checkpoint(&ram, second);
+        geometry.set_checkpoint(&ram, third);
+        assert_eq!(geometry.checkpoint(&ram).unwrap(), third);
+        ram.store(slot_at(area.start, 1), 99);
+        assert_eq!(geometry.checkpoint(&ram).unwrap(), second);
+        ram.store(slot_at(area.start, 0), 99);
+        assert!(geometry.checkpoint(&ram).is_err());
+        assert!(Geometry::read(&ram, area.clone(), "undo").is_err());
+        ram.store(area.start + 16, 64);
+        assert!(Geometry::read(&ram, area, "redo").is_err());
+    }
+
+    #[test]
+    fn formatting_again_voids_old_records() {
+        let ram = Ram::new(1 << 20);
+        Geometry::format(&ram, 0..1 << 20, "redo");
+        let geometry = Geometry::read(&ram, 0..1 << 20, "redo").unwrap();
+        let first = geometry.checkpoint(&ram).unwrap();
+        Geometry::format(&ram, 0..1 << 20, "redo");
+        assert_ne!(first.salt, geometry.checkpoint(&ram).unwrap().salt);
+    }
+}

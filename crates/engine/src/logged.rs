@@ -1,0 +1,209 @@
+//! What the logging engines share: a lock, a log area, and sessions that buffer their writes.
+//!
+//! A transaction's writes wait in a [`WriteSet`] until commit, for undo as for redo logging: the
+//! log is then written in one go and fenced once, instead of once for each range. What differs
+//! is what the log holds and what is fenced when: the [`Protocol`].
+
+use crate::area::{self, Checkpoint, Geometry, Segments};
+use crate::engine::Recovery;
+use crate::lock::{Apart, SharedLock};
+use crate::record::Found;
+use crate::session::Buffered;
+use crate::{Counters, Engine, Error, Result, Ticket};
+use perdura_memory::{DirtyLines, Memory};
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How a buffered transaction becomes durable.
+pub trait Protocol: Send + Sync + Sized + 'static {
+    /// The engine's name.
+    const NAME: &'static str;
+
+    /// Whether recovery ends at the first ticket that is missing from the log.
+    const NO_GAPS: bool;
+
+    /// Whether fresh memory of this many bytes goes through the log as other writes do, rather
+    /// than being written in place at once and flushed at commit.
+    fn logs_fresh(domain: perdura_memory::Domain, len: u64) -> bool;
+
+    /// Commits the session's non-empty transaction; the caller holds the lock as the writer and
+    /// `commit` gives it back, whatever happens.
+    ///
+    /// # Errors
+    /// `TooLarge`, `Io`; nothing has been stored in place then.
+    fn commit<M: Memory>(session: &mut Buffered<M, Self>) -> Result<Ticket>;
+
+    /// Ends the current run of a log: what it holds is durable in place.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    fn checkpoint<M: Memory>(
+        engine: &Logged<M, Self>,
+        exclusive: bool,
+        counters: &mut Counters,
+    ) -> Result<()>;
+
+    /// Stores the words of recovered transactions in place, given oldest first.
+    ///
+    /// # Errors
+    /// `Corrupt` before anything is stored.
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery>;
+}
+
+/// An engine that logs.
+pub struct Logged<M: Memory, P: Protocol> {
+    pub(crate) memory: Arc<M>,
+    pub(crate) lock: SharedLock,
+    pub(crate) geometry: Geometry,
+    pub(crate) segments: Segments,
+    /// Lines stored in place whose write-back is still to come.
+    pub(crate) dirty: DirtyLines,
+    /// Ticket of the last logical commit; stored by the writer.
+    pub(crate) committed: Apart<AtomicU64>,
+    /// Everything up to this ticket is durable.
+    pub(crate) durable: Apart<AtomicU64>,
+    /// Everything up to this ticket has left the log.
+    pub(crate) checkpointed: AtomicU64,
+    /// Sequence number of the last checkpoint.
+    pub(crate) sequence: AtomicU64,
+    /// Seed of all records' checks.
+    pub(crate) salt: u64,
+    pub(crate) checkpointing: AtomicBool,
+    protocol: PhantomData<P>,
+}
+
+impl<M: Memory, P: Protocol> Logged<M, P> {
+    /// Runs `body` as the only one that checkpoints.
+    pub(crate) fn alone<R>(&self, body: impl FnOnce() -> R) -> R {
+        let mut turn = 0;
+        while self.checkpointing.swap(true, Ordering::Acquire) {
+            self.memory.pause(turn);
+            turn += 1;
+        }
+        let result = body();
+        self.checkpointing.store(false, Ordering::Release);
+        result
+    }
+
+    /// Durably moves the checkpoint to `ticket` and frees the segments behind it.
+    pub(crate) fn move_checkpoint(&self, ticket: u64, counters: &mut Counters) -> Result<()> {
+        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
+        let checkpoint = Checkpoint { sequence, ticket, salt: self.salt };
+        self.geometry.set_checkpoint(&*self.memory, checkpoint);
+        counters.fences += 1;
+        if self.memory.domain().needs_write_back() {
+            counters.write_backs_metadata += 1;
+        }
+        self.memory.check_fence()?;
+        self.checkpointed.store(ticket, Ordering::Release);
+        self.segments.release(ticket);
+        counters.checkpoints += 1;
+        Ok(())
+    }
+}
+
+impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
+    const NAME: &'static str = P::NAME;
+    type Session = Buffered<M, P>;
+
+    fn format(memory: &M, area: Range<u64>) {
+        Geometry::format(memory, area, P::NAME);
+    }
+
+    fn inspect(memory: &M, area: Range<u64>) -> Result<Recovery> {
+        let (geometry, _, whole, discarded) = read_log::<M, P>(memory, area)?;
+        check_words(memory, &geometry, &whole)?;
+        let found = whole.len() as u64;
+        Ok(Recovery {
+            replayed: if P::NO_GAPS { found } else { 0 },
+            rolled_back: if P::NO_GAPS { 0 } else { found },
+            discarded,
+        })
+    }
+
+    fn recover(memory: &M, area: Range<u64>) -> Result<Recovery> {
+        let (geometry, checkpoint, whole, discarded) = read_log::<M, P>(memory, area)?;
+        check_words(memory, &geometry, &whole)?;
+        let highest = whole.iter().flatten().map(|record| record.part.ticket).max();
+        let recovery = P::apply(memory, &whole)?;
+        memory.fence();
+        memory.check_fence()?;
+        geometry.set_checkpoint(
+            memory,
+            Checkpoint {
+                sequence: checkpoint.sequence + 1,
+                ticket: highest.unwrap_or(0).max(checkpoint.ticket),
+                salt: area::new_salt(memory, checkpoint.salt),
+            },
+        );
+        memory.check_fence()?;
+        Ok(Recovery { discarded, ..recovery })
+    }
+
+    fn start(memory: Arc<M>, area: Range<u64>) -> Result<Arc<Self>> {
+        let geometry = Geometry::read(&*memory, area, P::NAME)?;
+        let Checkpoint { sequence, ticket, salt } = geometry.checkpoint(&*memory)?;
+        let sessions = (geometry.segments as usize / 4).clamp(1, 128);
+        Ok(Arc::new(Logged {
+            lock: SharedLock::new(sessions),
+            segments: Segments::new(&geometry),
+            geometry,
+            dirty: DirtyLines::new(memory.limit()),
+            committed: Apart(AtomicU64::new(ticket)),
+            durable: Apart(AtomicU64::new(ticket)),
+            checkpointed: AtomicU64::new(ticket),
+            sequence: AtomicU64::new(sequence),
+            salt,
+            checkpointing: AtomicBool::new(false),
+            memory,
+            protocol: PhantomData,
+        }))
+    }
+
+    fn session(self: &Arc<Self>) -> Result<Self::Session> {
+        Buffered::new(self.clone()).ok_or(Error::Sessions { limit: self.lock.slots() as u64 })
+    }
+
+    fn reclaimable(&self) -> Ticket {
+        // An undo log protects nothing that has committed.
+        let ticket = if P::NO_GAPS { &self.checkpointed } else { &self.committed.0 };
+        Ticket(ticket.load(Ordering::Acquire))
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        P::checkpoint(self, false, &mut Counters::default())
+    }
+}
+
+type Log = (Geometry, Checkpoint, Vec<Vec<Found>>, u64);
+
+fn read_log<M: Memory, P: Protocol>(memory: &M, area: Range<u64>) -> Result<Log> {
+    let geometry = Geometry::read(memory, area, P::NAME)?;
+    let checkpoint = geometry.checkpoint(memory)?;
+    let records = geometry.records(memory, checkpoint.salt);
+    let (whole, discarded) = area::transactions(records, checkpoint.ticket, P::NO_GAPS);
+    Ok((geometry, checkpoint, whole, discarded))
+}
+
+/// Every word of every record must lie in the pool, and none in the log: whoever recovers
+/// checks before the first store.
+fn check_words<M: Memory>(memory: &M, geometry: &Geometry, whole: &[Vec<Found>]) -> Result<()> {
+    let log = geometry.start..geometry.segment(geometry.segments - 1).end;
+    for record in whole.iter().flatten() {
+        record.for_each_word(|at, _| {
+            if !memory.contains(at, 8) {
+                return Err(Error::corrupt(
+                    "log record for memory beyond the pool's end",
+                    record.at,
+                ));
+            }
+            if log.contains(&at) {
+                return Err(Error::corrupt("log record for the log itself", record.at));
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}

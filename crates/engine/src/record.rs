@@ -1,0 +1,188 @@
+//! Log records: what one transaction stores (redo) or what was there before (undo).
+//!
+//! A record is a run of whole lines, in words:
+//!
+//! | word | holds |
+//! |---|---|
+//! | 0 | check: a 64-bit hash of the words that follow, seeded with the area's salt and the record's place |
+//! | 1 | ticket of the transaction, from 1 |
+//! | 2 | words in use (32 bits), part number (16), number of parts (16) |
+//! | 3.. | for each line: `line number << 8 or mask`, then the masked words |
+//!
+//! There is no commit record: a record is whole exactly when its check is right, so that one
+//! fence makes it count. A transaction that needs more than one run of lines writes several
+//! parts with the same ticket, and counts when all of them are whole.
+
+use crate::writes::LineWrite;
+use crate::{Error, Result};
+use perdura_memory::{LINE, Memory};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Words before the first entry.
+const HEADER_WORDS: usize = 3;
+const LINE_WORDS: usize = (LINE / 8) as usize;
+
+/// Words of a record with these entries, padding to whole lines included.
+pub fn words_for(entries: &[LineWrite]) -> usize {
+    let words: usize = entries.iter().map(entry_words).sum();
+    (HEADER_WORDS + words).next_multiple_of(LINE_WORDS)
+}
+
+#[inline]
+fn entry_words(entry: &LineWrite) -> usize {
+    match entry.mask.count_ones() as usize {
+        0 => 0,
+        stored => 1 + stored,
+    }
+}
+
+/// Which part of which transaction a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Part {
+    /// The transaction.
+    pub ticket: u64,
+    /// From 0.
+    pub part: u16,
+    /// How many there are.
+    pub parts: u16,
+}
+
+/// Encodes a record for the offset `at` into `out`. `word_of` gives each masked word's value.
+#[inline]
+pub fn encode(
+    out: &mut Vec<u64>,
+    salt: u64,
+    at: u64,
+    part: Part,
+    entries: &[LineWrite],
+    mut word_of: impl FnMut(&LineWrite, usize) -> u64,
+) {
+    out.clear();
+    out.extend([0, part.ticket, 0]);
+    for entry in entries {
+        if entry.mask == 0 {
+            continue;
+        }
+        out.push(entry.line / LINE << 8 | u64::from(entry.mask));
+        let mut mask = entry.mask;
+        while mask != 0 {
+            let word = mask.trailing_zeros() as usize;
+            mask &= mask - 1;
+            out.push(word_of(entry, word));
+        }
+    }
+    out[2] = out.len() as u64 | u64::from(part.part) << 32 | u64::from(part.parts) << 48;
+    out[0] = check(salt, at, &out[1..]);
+    out.resize(out.len().next_multiple_of(LINE_WORDS), 0);
+}
+
+#[inline]
+fn check(salt: u64, at: u64, words: &[u64]) -> u64 {
+    // Never 0, so that zeroing word 0 always invalidates.
+    xxh3_64_with_seed(bytemuck::cast_slice(words), salt ^ at) | 1
+}
+
+/// A record found in a log.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Which it is.
+    pub part: Part,
+    /// Its offset.
+    pub at: u64,
+    /// Its entries, still encoded.
+    words: Vec<u64>,
+}
+
+/// Reads the record at `at`, if a whole one is there that ends before `end`. Returns it and the
+/// offset after it.
+pub fn read<M: Memory>(memory: &M, salt: u64, at: u64, end: u64) -> Option<(Found, u64)> {
+    if end.saturating_sub(at) < LINE {
+        return None;
+    }
+    let (ticket, shape) = (memory.load(at + 8), memory.load(at + 16));
+    let used = shape & 0xFFFF_FFFF;
+    let (part, parts) = ((shape >> 32) as u16, (shape >> 48) as u16);
+    if used < HEADER_WORDS as u64 || used > (end - at) / 8 || part >= parts {
+        return None;
+    }
+    let mut words = vec![0; used as usize - 1];
+    memory.copy_out(at + 8, bytemuck::cast_slice_mut(&mut words));
+    if memory.load(at) != check(salt, at, &words) {
+        return None;
+    }
+    words.drain(..HEADER_WORDS - 1);
+    let next = at + (used * 8).next_multiple_of(LINE);
+    Some((Found { part: Part { ticket, part, parts }, at, words }, next))
+}
+
+impl Found {
+    /// Calls `word` with the offset and value of each word of the record.
+    ///
+    /// # Errors
+    /// `Corrupt` where the entries do not add up, although the check is right.
+    pub fn for_each_word(&self, mut word: impl FnMut(u64, u64) -> Result<()>) -> Result<()> {
+        let mut rest = self.words.as_slice();
+        while let Some((header, after)) = rest.split_first() {
+            let mut mask = *header as u8;
+            let line = (header >> 8)
+                .checked_mul(LINE)
+                .ok_or(Error::corrupt("log record with an impossible line", self.at))?;
+            let stored = mask.count_ones() as usize;
+            if stored == 0 || after.len() < stored {
+                return Err(Error::corrupt("log record with an unfinished entry", self.at));
+            }
+            for &value in &after[..stored] {
+                word(line + u64::from(mask.trailing_zeros()) * 8, value)?;
+                mask &= mask - 1;
+            }
+            rest = &after[stored..];
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_memory::Ram;
+
+    fn entries() -> Vec<LineWrite> {
+        vec![
+            LineWrite { line: 640, mask: 0b1000_0001, words: [1, 0, 0, 0, 0, 0, 0, 8] },
+            LineWrite { line: 64, mask: 0, words: [0; 8] },
+            LineWrite { line: 1 << 40, mask: 0xFF, words: [9; 8] },
+        ]
+    }
+
+    #[test]
+    fn reads_back_what_was_written_and_nothing_torn() {
+        let part = Part { ticket: 7, part: 0, parts: 1 };
+        let (ram, mut words) = (Ram::new(4096), Vec::new());
+        encode(&mut words, 3, 128, part, &entries(), |entry, word| entry.words[word]);
+        assert_eq!(words.len(), words_for(&entries()));
+        for (index, &word) in words.iter().enumerate() {
+            ram.store(128 + index as u64 * 8, word);
+        }
+        let (found, next) = read(&ram, 3, 128, 4096).expect("a record");
+        assert_eq!((found.part, next), (part, 128 + words.len() as u64 * 8));
+        let mut seen = Vec::new();
+        found
+            .for_each_word(|at, value| {
+                seen.push((at, value));
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(seen[..2], [(640, 1), (696, 8)]);
+        assert_eq!(seen.len(), 10);
+
+        assert!(read(&ram, 4, 128, 4096).is_none(), "another salt");
+        assert!(read(&ram, 3, 128, next - 64).is_none(), "beyond the end");
+        for index in 0..14 {
+            let at = 128 + index * 8;
+            let old = ram.load(at);
+            ram.store(at, old ^ 1 << 13);
+            assert!(read(&ram, 3, 128, 4096).is_none(), "torn at word {index}");
+            ram.store(at, old);
+        }
+    }
+}

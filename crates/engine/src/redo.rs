@@ -1,0 +1,236 @@
+//! Redo logging with asynchronous write-back, in Mnemosyne's manner, with one fence.
+//!
+//! Commit, holding the lock:
+//! 1. the new words go into the log as one record that proves itself whole, and are fenced:
+//!    *the only wait*;
+//! 2. the words are stored in place, and their lines noted as dirty.
+//!
+//! A checkpoint writes the dirty lines back, each once however often it was stored to, fences,
+//! and moves the checkpoint, which empties the log. Recovery applies the whole records after
+//! the checkpoint in the order of their tickets, up to the first gap.
+//!
+//! Where nothing becomes durable by itself ([`Domain::evicts`] is false: a block device), 2 comes
+//! before the fence, outside of which the lock is released, so that one sync serves many
+//! transactions. What holds always: no word is durable in place before the record that holds it
+//! is durable.
+
+use crate::engine::Recovery;
+use crate::logged::{Logged, Protocol};
+use crate::record::{Found, Part, words_for};
+use crate::session::Buffered;
+use crate::{Counters, Result, Ticket};
+use perdura_memory::{Domain, LINE, Memory, lines_in};
+use std::sync::atomic::Ordering;
+
+/// The protocol; [`RedoEngine`] is the engine.
+pub struct Redo;
+
+/// Redo logging on the memory `M`.
+pub type RedoEngine<M> = Logged<M, Redo>;
+
+/// Fresh memory up to this many bytes is logged: a sequential log is flushed faster than
+/// scattered lines, and the lines themselves later, without anybody waiting.
+const FRESH_LOGGED: u64 = 512;
+
+impl Protocol for Redo {
+    const NAME: &'static str = "redo";
+    const NO_GAPS: bool = true;
+
+    #[inline]
+    fn logs_fresh(domain: Domain, len: u64) -> bool {
+        match domain {
+            Domain::Persistent | Domain::Process => false,
+            Domain::Transient => len <= FRESH_LOGGED,
+            Domain::Media => len <= 8 * FRESH_LOGGED,
+        }
+    }
+
+    #[inline]
+    fn commit<M: Memory>(session: &mut Buffered<M, Self>) -> Result<Ticket> {
+        let ticket = session.engine.committed.0.load(Ordering::Relaxed) + 1;
+        let result = write_log(session, ticket).and_then(|()| {
+            session.flush_fresh();
+            if session.engine.memory.domain().evicts() {
+                session.fence()?;
+                session.engine.durable.0.store(ticket, Ordering::Release);
+            }
+            Ok(())
+        });
+        if let Err(error) = result {
+            session.finish();
+            return Err(error);
+        }
+        let track = session.engine.memory.domain().needs_write_back();
+        session.apply(|engine, line, _| {
+            if track {
+                engine.dirty.mark(line);
+            }
+        });
+        session.engine.committed.0.store(ticket, Ordering::Release);
+        session.counters.commits += 1;
+        session.finish();
+        checkpoint_if_due(session);
+        Ok(Ticket(ticket))
+    }
+
+    fn checkpoint<M: Memory>(
+        engine: &Logged<M, Self>,
+        exclusive: bool,
+        counters: &mut Counters,
+    ) -> Result<()> {
+        if engine.memory.domain().evicts() {
+            return engine.alone(|| {
+                let ticket = engine.committed.0.load(Ordering::Acquire);
+                write_back_dirty(engine, counters, LINE);
+                fence(engine, counters)?;
+                engine.move_checkpoint(ticket, counters)
+            });
+        }
+        if !exclusive {
+            engine.lock.write(&*engine.memory);
+        }
+        let captured = capture(engine, counters);
+        if !exclusive {
+            engine.lock.done_writing();
+        }
+        let ticket = captured?;
+        engine.alone(|| {
+            fence(engine, counters)?;
+            if ticket > engine.checkpointed.load(Ordering::Acquire) {
+                engine.move_checkpoint(ticket, counters)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+        for record in whole.iter().flatten() {
+            record.for_each_word(|at, value| {
+                memory.store(at, value);
+                memory.write_back(at, 8);
+                Ok(())
+            })?;
+        }
+        Ok(Recovery { replayed: whole.len() as u64, ..Recovery::default() })
+    }
+}
+
+/// On a block device, with the lock held: what is in place must not be written back before the
+/// records that hold it are durable, nor change while it is being captured.
+fn capture<M: Memory>(engine: &Logged<M, Redo>, counters: &mut Counters) -> Result<u64> {
+    let ticket = engine.committed.0.load(Ordering::Acquire);
+    fence(engine, counters)?;
+    engine.durable.0.fetch_max(ticket, Ordering::AcqRel);
+    // Clean lines between dirty ones are as durable as they are visible: fewer, longer writes.
+    write_back_dirty(engine, counters, 4096);
+    Ok(ticket)
+}
+
+fn fence<M: Memory>(engine: &Logged<M, Redo>, counters: &mut Counters) -> Result<()> {
+    engine.memory.fence();
+    counters.fences += 1;
+    Ok(engine.memory.check_fence()?)
+}
+
+/// Writes every dirty line back, joining runs that are less than `gap` bytes apart.
+fn write_back_dirty<M: Memory>(engine: &Logged<M, Redo>, counters: &mut Counters, gap: u64) {
+    let mut run = 0..0;
+    engine.dirty.drain(|next| {
+        if next.start - run.end < gap && run.end > run.start {
+            run.end = next.end;
+            return;
+        }
+        engine.memory.write_back(run.start, run.end - run.start);
+        counters.write_backs_data += lines_in(run.start, run.end - run.start);
+        run = next;
+    });
+    engine.memory.write_back(run.start, run.end - run.start);
+    counters.write_backs_data += lines_in(run.start, run.end - run.start);
+}
+
+/// Log in use, in segments, from which on a checkpoint is due.
+fn due<M: Memory>(engine: &Logged<M, Redo>) -> usize {
+    (engine.geometry.segments as usize / 2).max(1)
+}
+
+#[inline]
+fn checkpoint_if_due<M: Memory>(session: &mut Buffered<M, Redo>) {
+    // Only looked at when a segment was just begun: the common commit pays nothing for it.
+    if session.tail_is_fresh()
+        && session.engine.segments.full() >= due(&session.engine)
+        && !session.engine.checkpointing.load(Ordering::Relaxed)
+    {
+        // A failure shows again at the next fence, before anything is acknowledged.
+        let _ = Redo::checkpoint(&session.engine, false, &mut session.counters);
+    }
+}
+
+/// Writes the log of the transaction, and asks for it to become durable.
+#[inline]
+fn write_log<M: Memory>(session: &mut Buffered<M, Redo>, ticket: u64) -> Result<()> {
+    let bytes = words_for(session.writes.entries()) as u64 * 8;
+    if bytes > session.tail.end - session.tail.start {
+        if bytes > session.engine.geometry.segment_bytes {
+            return write_large(session, ticket, bytes);
+        }
+        next_segment(session, bytes)?;
+    }
+    let at = session.tail.start;
+    let entries = 0..session.writes.entries().len();
+    let part = Part { ticket, part: 0, parts: 1 };
+    session.encode(at, part, entries, |entry, word| entry.words[word]);
+    session.store_record(at);
+    session.tail.start += bytes;
+    session.highest = ticket;
+    session.engine.memory.prefetch(session.tail.start);
+    Ok(())
+}
+
+/// Leaves the current segment and begins another.
+#[cold]
+fn next_segment<M: Memory>(session: &mut Buffered<M, Redo>, needed: u64) -> Result<()> {
+    if let Some(full) = session.segment.take() {
+        session.engine.segments.filled(full, session.highest);
+        session.tail = 0..0;
+    }
+    let segment = session.take_segment().ok_or_else(|| session.too_large(needed))?;
+    session.segment = Some(segment);
+    session.tail = session.engine.geometry.segment(segment);
+    Ok(())
+}
+
+/// A transaction of several records, each in a segment of its own.
+#[cold]
+fn write_large<M: Memory>(session: &mut Buffered<M, Redo>, ticket: u64, needed: u64) -> Result<()> {
+    let runs = session.split();
+    let mut taken = Vec::new();
+    while taken.len() < runs.len() {
+        let Some(segment) = session.take_segment() else {
+            taken.into_iter().for_each(|segment| session.engine.segments.put_back(segment));
+            return Err(session.too_large(needed));
+        };
+        taken.push(segment);
+    }
+    let parts = runs.len() as u16;
+    for (index, (run, segment)) in runs.into_iter().zip(taken).enumerate() {
+        let at = session.engine.geometry.segment(segment).start;
+        let part = Part { ticket, part: index as u16, parts };
+        session.encode(at, part, run, |entry, word| entry.words[word]);
+        session.store_record(at);
+        session.engine.segments.filled(segment, ticket);
+    }
+    Ok(())
+}
+
+impl<M: Memory> Buffered<M, Redo> {
+    /// Whether the last record was the first of its segment, or there is no segment.
+    #[inline]
+    fn tail_is_fresh(&self) -> bool {
+        match self.segment {
+            Some(segment) => {
+                self.tail.start - self.engine.geometry.segment(segment).start < 4 * LINE
+            }
+            None => true,
+        }
+    }
+}

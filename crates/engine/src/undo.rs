@@ -1,0 +1,140 @@
+//! Undo logging in PMDK's order, with the snapshots batched.
+//!
+//! Commit, holding the lock:
+//! 1. the old words go into the log as one record, and are fenced;
+//! 2. the new words are stored in place, their lines written back, and fenced;
+//! 3. the record is made void, and that is fenced: the transaction is durable.
+//!
+//! A transaction's writes wait until 1, so that there is one fence for all its snapshots and not
+//! one for each. Recovery stores the old words of a whole record back: its transaction was not
+//! acknowledged.
+
+use crate::engine::Recovery;
+use crate::logged::{Logged, Protocol};
+use crate::record::{Found, Part, words_for};
+use crate::session::Buffered;
+use crate::{Counters, Result, Ticket};
+use perdura_memory::{Domain, Memory};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// The protocol; [`UndoEngine`] is the engine.
+pub struct Undo;
+
+/// Undo logging on the memory `M`.
+pub type UndoEngine<M> = Logged<M, Undo>;
+
+impl Protocol for Undo {
+    const NAME: &'static str = "undo";
+    // Records are made void one by one, so that the one that counts may stand alone.
+    const NO_GAPS: bool = false;
+
+    #[inline]
+    fn logs_fresh(_domain: Domain, _len: u64) -> bool {
+        false
+    }
+
+    #[inline]
+    fn commit<M: Memory>(session: &mut Buffered<M, Self>) -> Result<Ticket> {
+        let result = commit_locked(session);
+        session.finish();
+        result
+    }
+
+    fn checkpoint<M: Memory>(
+        engine: &Logged<M, Self>,
+        exclusive: bool,
+        counters: &mut Counters,
+    ) -> Result<()> {
+        if !exclusive {
+            engine.lock.write(&*engine.memory);
+        }
+        let ticket = engine.committed.0.load(Ordering::Acquire);
+        let result = engine.alone(|| {
+            // Nothing is pending in place; the checkpoint carries the tickets over a restart.
+            engine.move_checkpoint(ticket, counters)
+        });
+        if !exclusive {
+            engine.lock.done_writing();
+        }
+        result
+    }
+
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+        for record in whole.iter().rev().flatten() {
+            record.for_each_word(|at, value| {
+                memory.store(at, value);
+                memory.write_back(at, 8);
+                Ok(())
+            })?;
+        }
+        Ok(Recovery { rolled_back: whole.len() as u64, ..Recovery::default() })
+    }
+}
+
+fn commit_locked<M: Memory>(session: &mut Buffered<M, Undo>) -> Result<Ticket> {
+    let ticket = session.engine.committed.0.load(Ordering::Relaxed) + 1;
+    session.flush_fresh();
+    let (records, extra) = write_log(session, ticket)?;
+    session.fence()?;
+    let counted = session.engine.memory.domain().needs_write_back();
+    session.apply(|engine, line, counters| {
+        engine.memory.write_back(line, 64);
+        counters.write_backs_data += u64::from(counted);
+    });
+    session.fence()?;
+    void(session, records);
+    session.fence()?;
+    extra.into_iter().for_each(|segment| session.engine.segments.put_back(segment));
+    session.engine.committed.0.store(ticket, Ordering::Release);
+    session.engine.durable.0.store(ticket, Ordering::Release);
+    session.counters.commits += 1;
+    Ok(Ticket(ticket))
+}
+
+/// Writes the old words to the session's segment, and to more of them if they need it. Returns
+/// the first record's place, and the additional segments.
+fn write_log<M: Memory>(
+    session: &mut Buffered<M, Undo>,
+    ticket: u64,
+) -> Result<(Range<u64>, Vec<u32>)> {
+    if session.segment.is_none() {
+        session.segment = Some(session.take_segment().ok_or_else(|| session.too_large(0))?);
+    }
+    let own = session.segment.expect("just taken");
+    let bytes = words_for(session.writes.entries()) as u64 * 8;
+    let runs = if bytes <= session.engine.geometry.segment_bytes {
+        vec![0..session.writes.entries().len()]
+    } else {
+        session.split()
+    };
+    let mut extra = Vec::new();
+    while extra.len() + 1 < runs.len() {
+        let Some(segment) = session.take_segment() else {
+            extra.into_iter().for_each(|segment| session.engine.segments.put_back(segment));
+            return Err(session.too_large(bytes));
+        };
+        extra.push(segment);
+    }
+    let parts = runs.len() as u16;
+    let mut first = 0..0;
+    for (index, run) in runs.into_iter().enumerate() {
+        let segment = if index == 0 { own } else { extra[index - 1] };
+        let at = session.engine.geometry.segment(segment).start;
+        let part = Part { ticket, part: index as u16, parts };
+        let memory = session.engine.memory.clone();
+        session.encode(at, part, run, |entry, word| memory.load(entry.line + word as u64 * 8));
+        session.store_record(at);
+        if index == 0 {
+            first = at..at + 8;
+        }
+    }
+    Ok((first, extra))
+}
+
+/// Makes the record void by zeroing its check: without its first part it does not count.
+#[inline]
+fn void<M: Memory>(session: &mut Buffered<M, Undo>, first: Range<u64>) {
+    session.engine.memory.store(first.start, 0);
+    session.flush_log(first.start, 8);
+}

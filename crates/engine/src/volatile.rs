@@ -1,0 +1,237 @@
+//! No consistency at all: the baseline that every figure is relative to.
+//!
+//! Stores go in place at once; what they overwrite is kept in ordinary memory, so that a
+//! transaction can still be rolled back while the program runs. After a crash the pool holds
+//! whatever had reached it; after a clean close it is whole.
+
+use crate::engine::Recovery;
+use crate::lock::SharedLock;
+use crate::session::put_bytes;
+use crate::{Access, Counters, Engine, Error, Mark, Mode, Result, Session, Ticket};
+use perdura_memory::{DirtyLines, Memory};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The engine.
+pub struct Volatile<M: Memory> {
+    memory: Arc<M>,
+    lock: SharedLock,
+    /// What a clean close must write back, where it cannot write back everything.
+    dirty: Option<DirtyLines>,
+}
+
+/// One thread's transactions on [`Volatile`].
+pub struct VolatileSession<M: Memory> {
+    engine: Arc<Volatile<M>>,
+    /// Offsets and old values of the words stored, oldest first.
+    old: Vec<(u64, u64)>,
+    mode: Option<Mode>,
+    slot: usize,
+    counters: Counters,
+    wrote: bool,
+}
+
+const SESSIONS: usize = 128;
+
+impl<M: Memory + 'static> Engine<M> for Volatile<M> {
+    const NAME: &'static str = "volatile";
+    const CRASH_CONSISTENT: bool = false;
+    type Session = VolatileSession<M>;
+
+    fn format(_memory: &M, _area: Range<u64>) {}
+
+    fn inspect(_memory: &M, _area: Range<u64>) -> Result<Recovery> {
+        Ok(Recovery::default())
+    }
+
+    fn recover(_memory: &M, _area: Range<u64>) -> Result<Recovery> {
+        Ok(Recovery::default())
+    }
+
+    fn start(memory: Arc<M>, _area: Range<u64>) -> Result<Arc<Self>> {
+        let dirty = (!memory.domain().evicts()).then(|| DirtyLines::new(memory.limit()));
+        Ok(Arc::new(Volatile { memory, lock: SharedLock::new(SESSIONS), dirty }))
+    }
+
+    fn session(self: &Arc<Self>) -> Result<Self::Session> {
+        let slot = self.lock.register().ok_or(Error::Sessions { limit: SESSIONS as u64 })?;
+        Ok(VolatileSession {
+            engine: self.clone(),
+            old: Vec::new(),
+            mode: None,
+            slot,
+            counters: Counters::default(),
+            wrote: false,
+        })
+    }
+
+    fn reclaimable(&self) -> Ticket {
+        Ticket(u64::MAX)
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        self.lock.write(&*self.memory);
+        match &self.dirty {
+            Some(dirty) => {
+                dirty.drain(|run| self.memory.write_back(run.start, run.end - run.start));
+            }
+            None => self.memory.write_back(0, self.memory.len()),
+        }
+        self.memory.fence();
+        self.lock.done_writing();
+        Ok(self.memory.check_fence()?)
+    }
+}
+
+impl<M: Memory> VolatileSession<M> {
+    #[inline(always)]
+    fn check_write(&self, at: u64, len: u64) -> Result<()> {
+        if self.mode != Some(Mode::Write) {
+            return Err(Error::ReadOnly);
+        }
+        if !at.is_multiple_of(8) || !self.engine.memory.contains(at, len) {
+            return Err(Error::corrupt("write outside of the pool", at));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn note_dirty(&mut self, at: u64, len: u64) {
+        self.wrote = true;
+        self.counters.dirty_bytes += len;
+        if let Some(dirty) = &self.engine.dirty {
+            dirty.mark_range(at, len);
+        }
+    }
+
+    #[inline]
+    fn finish(&mut self) {
+        match self.mode.take() {
+            Some(Mode::Write) => self.engine.lock.done_writing(),
+            Some(Mode::Read) => self.engine.lock.done_reading(self.slot),
+            None => {}
+        }
+        self.old.clear();
+        self.wrote = false;
+    }
+}
+
+impl<M: Memory> Access for VolatileSession<M> {
+    #[inline(always)]
+    fn read_word(&mut self, at: u64) -> Result<u64> {
+        self.engine.memory.try_load(at).ok_or(Error::corrupt("read outside of the pool", at))
+    }
+
+    #[inline(always)]
+    fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
+        self.check_write(at, 8)?;
+        self.old.push((at, self.engine.memory.load(at)));
+        self.engine.memory.store(at, value);
+        self.note_dirty(at, 8);
+        Ok(())
+    }
+
+    fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
+        if self.engine.memory.try_copy_out(at, to) {
+            Ok(())
+        } else {
+            Err(Error::corrupt("read outside of the pool", at))
+        }
+    }
+
+    fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        let len = from.len() as u64;
+        let start = at & !7;
+        if !self.engine.memory.contains(at, len) {
+            return Err(Error::corrupt("write outside of the pool", at));
+        }
+        let words = (at + len).next_multiple_of(8) - start;
+        self.check_write(start, words)?;
+        if len < 64 {
+            return put_bytes(self, at, from);
+        }
+        for word in (start..start + words).step_by(8) {
+            self.old.push((word, self.engine.memory.load(word)));
+        }
+        self.engine.memory.copy_in(at, from);
+        self.note_dirty(at, len);
+        Ok(())
+    }
+
+    fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        self.check_write(at, from.len() as u64)?;
+        self.engine.memory.copy_in(at, from);
+        self.note_dirty(at, from.len() as u64);
+        Ok(())
+    }
+
+    fn mode(&self) -> Mode {
+        self.mode.unwrap_or(Mode::Read)
+    }
+
+    fn mark(&mut self) -> Mark {
+        Mark(self.old.len())
+    }
+
+    fn rollback_to(&mut self, mark: Mark) {
+        while self.old.len() > mark.0 {
+            let Some((at, value)) = self.old.pop() else { return };
+            self.engine.memory.store(at, value);
+        }
+    }
+}
+
+impl<M: Memory> Session for VolatileSession<M> {
+    #[inline]
+    fn begin(&mut self, mode: Mode) {
+        debug_assert!(self.mode.is_none(), "transactions of a session do not overlap");
+        match mode {
+            Mode::Read => self.engine.lock.read(self.slot, &*self.engine.memory),
+            Mode::Write => self.engine.lock.write(&*self.engine.memory),
+        }
+        self.mode = Some(mode);
+    }
+
+    #[inline]
+    fn commit(&mut self) -> Result<Ticket> {
+        if self.wrote {
+            self.counters.commits += 1;
+        } else {
+            self.counters.read_only += 1;
+        }
+        self.finish();
+        Ok(Ticket(0))
+    }
+
+    fn abort(&mut self) {
+        self.rollback_to(Mark(0));
+        self.counters.aborts_user += 1;
+        self.finish();
+    }
+
+    fn is_durable(&self, _ticket: Ticket) -> bool {
+        true
+    }
+
+    fn wait_durable(&mut self, _ticket: Ticket) -> Result<()> {
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+impl<M: Memory> Drop for VolatileSession<M> {
+    fn drop(&mut self) {
+        if self.mode == Some(Mode::Write) {
+            self.rollback_to(Mark(0));
+        }
+        self.finish();
+        self.engine.lock.unregister(self.slot);
+    }
+}

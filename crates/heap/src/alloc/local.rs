@@ -1,0 +1,306 @@
+//! One session's part of the allocator: the pages it owns, and what its transaction took and
+//! freed.
+//!
+//! A session owns one page for each class and purpose that it uses, and takes slots from it
+//! without asking anybody. What holds always: a page that a transaction made into a page of
+//! slots stays owned by its session until the transaction is over, so that nobody builds on
+//! what may be rolled back.
+
+use super::layout::{CLASSES, Class, Use};
+use super::space::{Freed, Space};
+use crate::tx::Purpose;
+use perdura_engine::{Access, Error, Result, Ticket};
+use perdura_memory::{Memory, PAGE};
+
+/// The free slots of a page that a session owns.
+#[derive(Clone, Copy)]
+struct Cache {
+    page: Option<u64>,
+    free: u128,
+}
+
+/// Something that the running transaction took.
+#[derive(Clone, Copy)]
+enum Taken {
+    Slot { page: u64, slot: u32, class: Class, purpose: Purpose },
+    Page { page: u64, class: Class, purpose: Purpose },
+    Run { page: u64, pages: u64 },
+}
+
+/// A session's caches and its transaction's allocations.
+pub struct Local {
+    caches: [[Cache; CLASSES]; 4],
+    taken: Vec<Taken>,
+    freed: Vec<Freed>,
+    /// Pages that were used up during this transaction.
+    exhausted: Vec<u64>,
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Local {
+            caches: [[Cache { page: None, free: 0 }; CLASSES]; 4],
+            taken: Vec::new(),
+            freed: Vec::new(),
+            exhausted: Vec::new(),
+        }
+    }
+}
+
+impl Local {
+    /// Allocations and frees so far in this transaction.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.taken.len(), self.freed.len())
+    }
+
+    /// Allocates `len` bytes; `None` when no room is left.
+    ///
+    /// # Errors
+    /// As the accesses', and `Corrupt` if what should be free is not.
+    pub fn allocate<A: Access + ?Sized>(
+        &mut self,
+        access: &mut A,
+        space: &Space,
+        memory: &dyn Memory,
+        purpose: Purpose,
+        len: u64,
+    ) -> Result<Option<u64>> {
+        match Class::of(len) {
+            Some(class) => self.take_slot(access, space, memory, class, purpose),
+            None => self.take_run(access, space, memory, len.div_ceil(PAGE)),
+        }
+    }
+
+    fn take_slot<A: Access + ?Sized>(
+        &mut self,
+        access: &mut A,
+        space: &Space,
+        memory: &dyn Memory,
+        class: Class,
+        purpose: Purpose,
+    ) -> Result<Option<u64>> {
+        if self.caches[purpose as usize][class.number()].free == 0
+            && !self.refill(access, space, memory, class, purpose)?
+        {
+            return Ok(None);
+        }
+        let cache = &mut self.caches[purpose as usize][class.number()];
+        let page = cache.page.expect("a cache with slots has a page");
+        let slot = cache.free.trailing_zeros();
+        cache.free &= cache.free - 1;
+        self.taken.push(Taken::Slot { page, slot, class, purpose });
+        let layout = space.layout();
+        let at = layout.bitmap(page) + u64::from(slot / 64) * 8;
+        let (taken, bit) = (access.read_word(at)?, 1 << (slot % 64));
+        if taken & bit != 0 {
+            return Err(Error::corrupt("free slot that is taken", at));
+        }
+        access.write_word(at, taken | bit)?;
+        Ok(Some(layout.page(page) + u64::from(slot) * class.slot_bytes()))
+    }
+
+    /// Gets slots into an empty cache: those that came back, another page's, a new page's.
+    fn refill<A: Access + ?Sized>(
+        &mut self,
+        access: &mut A,
+        space: &Space,
+        memory: &dyn Memory,
+        class: Class,
+        purpose: Purpose,
+    ) -> Result<bool> {
+        let cache = &mut self.caches[purpose as usize][class.number()];
+        if let Some(page) = cache.page {
+            cache.free = space.take_returned(page);
+            if cache.free != 0 {
+                return Ok(true);
+            }
+            self.exhausted.push(page);
+            cache.page = None;
+        }
+        if let Some((page, free)) = space.take_partial(class, purpose) {
+            *cache = Cache { page: Some(page), free };
+            return Ok(true);
+        }
+        let Some(page) = space.take_run(memory, 1) else { return Ok(false) };
+        *cache = Cache { page: Some(page), free: class.all_slots() };
+        space.own(page, class, purpose);
+        self.taken.push(Taken::Page { page, class, purpose });
+        let layout = space.layout();
+        access.write_word(layout.entry(page), Use::Slots(class, purpose).word())?;
+        let header = layout.bitmap(page);
+        for (index, word) in [0, 0, layout.page_check(page)].into_iter().enumerate() {
+            access.write_word(header + index as u64 * 8, word)?;
+        }
+        Ok(true)
+    }
+
+    fn take_run<A: Access + ?Sized>(
+        &mut self,
+        access: &mut A,
+        space: &Space,
+        memory: &dyn Memory,
+        pages: u64,
+    ) -> Result<Option<u64>> {
+        let Some(page) = space.take_run(memory, pages) else { return Ok(None) };
+        self.taken.push(Taken::Run { page, pages });
+        let layout = space.layout();
+        access.write_word(layout.entry(page), Use::Run(pages).word())?;
+        // Words from an earlier life would come to light when this run is freed.
+        for inside in page + 1..page + pages {
+            if access.read_word(layout.entry(inside))? != 0 {
+                access.write_word(layout.entry(inside), 0)?;
+            }
+        }
+        Ok(Some(layout.page(page)))
+    }
+
+    /// Frees the allocation at `at`.
+    ///
+    /// # Errors
+    /// `Corrupt` if nothing is allocated there.
+    pub fn free<A: Access + ?Sized>(
+        &mut self,
+        access: &mut A,
+        space: &Space,
+        at: u64,
+    ) -> Result<()> {
+        let layout = space.layout();
+        match allocation(access, space, at)? {
+            Allocation::Slot { page, slot, .. } => {
+                let word = layout.bitmap(page) + u64::from(slot / 64) * 8;
+                let taken = access.read_word(word)?;
+                access.write_word(word, taken & !(1 << (slot % 64)))?;
+                self.freed.push(Freed::Slot { page, slot });
+            }
+            Allocation::Run { page, pages } => {
+                access.write_word(layout.entry(page), 0)?;
+                self.freed.push(Freed::Run { page, pages });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back what was allocated and freed since there were as many of each as given; the
+    /// accesses are rolled back by the caller.
+    pub fn undo_to(&mut self, space: &Space, taken: usize, freed: usize) {
+        self.freed.truncate(freed);
+        while self.taken.len() > taken {
+            match self.taken.pop().expect("longer than that") {
+                Taken::Slot { page, slot, class, purpose } => {
+                    let cache = &mut self.caches[purpose as usize][class.number()];
+                    if cache.page == Some(page) {
+                        cache.free |= 1 << slot;
+                    } else {
+                        space.give_back(Freed::Slot { page, slot });
+                    }
+                }
+                Taken::Page { page, class, purpose } => {
+                    let cache = &mut self.caches[purpose as usize][class.number()];
+                    if cache.page == Some(page) {
+                        *cache = Cache { page: None, free: 0 };
+                    }
+                    self.exhausted.retain(|&exhausted| exhausted != page);
+                    space.unmake(page);
+                }
+                Taken::Run { page, pages } => space.give_back(Freed::Run { page, pages }),
+            }
+        }
+    }
+
+    /// The transaction has committed. Returns the bytes that wait for the log to let them go.
+    #[inline]
+    pub fn committed(&mut self, space: &Space, ticket: Ticket, reclaimable: Ticket) -> u64 {
+        self.taken.clear();
+        self.disown_exhausted(space);
+        if self.freed.is_empty() {
+            return 0;
+        }
+        let waiting = space.retire(ticket, &self.freed, reclaimable);
+        self.freed.clear();
+        waiting
+    }
+
+    /// The transaction has been rolled back.
+    pub fn aborted(&mut self, space: &Space) {
+        self.undo_to(space, 0, 0);
+        self.disown_exhausted(space);
+    }
+
+    fn disown_exhausted(&mut self, space: &Space) {
+        for page in self.exhausted.drain(..) {
+            space.disown(page, 0);
+        }
+    }
+
+    /// Gives every owned page back: the session ends.
+    pub fn end(&mut self, space: &Space) {
+        self.aborted(space);
+        for cache in self.caches.iter_mut().flatten() {
+            if let Some(page) = cache.page.take() {
+                space.disown(page, std::mem::take(&mut cache.free));
+            }
+        }
+    }
+}
+
+/// What is allocated somewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// A slot.
+    Slot {
+        /// Its page.
+        page: u64,
+        /// Which of the page's.
+        slot: u32,
+        /// Its class.
+        class: Class,
+    },
+    /// A run of pages.
+    Run {
+        /// The first.
+        page: u64,
+        /// How many.
+        pages: u64,
+    },
+}
+
+impl Allocation {
+    /// Usable bytes.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Allocation::Slot { class, .. } => class.slot_bytes(),
+            Allocation::Run { pages, .. } => pages * PAGE,
+        }
+    }
+}
+
+/// Finds the allocation that begins at `at`.
+///
+/// # Errors
+/// `Corrupt` if none does.
+pub fn allocation<A: Access + ?Sized>(
+    access: &mut A,
+    space: &Space,
+    at: u64,
+) -> Result<Allocation> {
+    let layout = space.layout();
+    let (page, in_page) = layout.locate(at)?;
+    let entry = layout.entry(page);
+    match Use::from_word(access.read_word(entry)?) {
+        Some(Use::Slots(class, _)) => {
+            let slot = (in_page / class.slot_bytes()) as u32;
+            if !in_page.is_multiple_of(class.slot_bytes()) || slot >= class.slots() {
+                return Err(Error::corrupt("pointer into the middle of a slot", at));
+            }
+            let taken = access.read_word(layout.bitmap(page) + u64::from(slot / 64) * 8)?;
+            if taken & 1 << (slot % 64) == 0 {
+                return Err(Error::corrupt("pointer to a slot that is not allocated", at));
+            }
+            Ok(Allocation::Slot { page, slot, class })
+        }
+        Some(Use::Run(pages)) if in_page == 0 => Ok(Allocation::Run { page, pages }),
+        Some(Use::Run(_)) => Err(Error::corrupt("pointer into the middle of an object", at)),
+        Some(Use::Free) => Err(Error::corrupt("pointer to a page that is not allocated", at)),
+        None => Err(Error::corrupt("page-table word that cannot be", entry)),
+    }
+}

@@ -1,0 +1,350 @@
+//! What is free, for all sessions: derived when the pool is opened, never durable itself.
+//!
+//! What holds always: a slot or page is in exactly one place: taken (by its durable bit or
+//! word, or by an unfinished transaction), cached by the session that owns its page, free here,
+//! or in limbo. In limbo is what a committed transaction freed and the engine's log may still
+//! refer to.
+
+use super::layout::{Class, Layout, Use};
+use crate::tx::Purpose;
+use perdura_engine::{Error, Result, Ticket};
+use perdura_memory::{Memory, PAGE};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Something that was freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freed {
+    /// A slot of a page.
+    Slot {
+        /// The page.
+        page: u64,
+        /// Which slot.
+        slot: u32,
+    },
+    /// A run of pages.
+    Run {
+        /// The first.
+        page: u64,
+        /// How many.
+        pages: u64,
+    },
+}
+
+/// The state of a page of slots, as far as it is known here.
+#[derive(Clone, Copy)]
+struct PageState {
+    /// Slots that nobody has and no session caches.
+    free: u128,
+    class: Class,
+    purpose: Purpose,
+    /// A session caches some of its slots.
+    owned: bool,
+    /// It is in the list of pages with free slots.
+    listed: bool,
+}
+
+#[derive(Default)]
+struct State {
+    /// Pages of the memory as it is now.
+    pages: u64,
+    states: Vec<Option<PageState>>,
+    runs: BTreeMap<u64, u64>,
+    runs_by_len: BTreeSet<(u64, u64)>,
+    partial: BTreeMap<(u8, usize), Vec<u64>>,
+    limbo: VecDeque<(Ticket, Freed)>,
+    limbo_bytes: u64,
+}
+
+/// The free space of a pool.
+pub struct Space {
+    layout: Layout,
+    state: Mutex<State>,
+}
+
+/// How full a pool is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Usage {
+    /// Bytes of whole free pages, in the file as it is now.
+    pub free_page_bytes: u64,
+    /// Bytes of free slots in partly used pages.
+    pub free_slot_bytes: u64,
+    /// Bytes freed that the log may still refer to.
+    pub limbo_bytes: u64,
+    /// Bytes in the largest run of free pages.
+    pub largest_free_run: u64,
+}
+
+impl Space {
+    /// Derives the free space from the page table and bitmaps.
+    ///
+    /// # Errors
+    /// `Corrupt` where the table says what cannot be.
+    pub fn scan<M: Memory + ?Sized>(memory: &M, layout: Layout) -> Result<Self> {
+        let pages = layout.pages_in(memory.len());
+        let mut state = State { pages, ..State::default() };
+        let mut page = 0;
+        while page < pages {
+            let at = layout.entry(page);
+            let used = Use::from_word(memory.load(at));
+            match used.ok_or(Error::corrupt("page-table word that cannot be", at))? {
+                Use::Free => state.add_run(page, 1),
+                Use::Slots(class, purpose) => {
+                    let taken = read_bitmap(memory, &layout, page, class)?;
+                    if taken == 0 {
+                        state.add_run(page, 1);
+                    } else {
+                        state.adopt(page, class, purpose, class.all_slots() & !taken, false);
+                    }
+                }
+                Use::Run(run) => {
+                    if run > pages - page {
+                        return Err(Error::corrupt("object beyond the end of the pool", at));
+                    }
+                    page += run - 1;
+                }
+            }
+            page += 1;
+        }
+        Ok(Space { layout, state: Mutex::new(state) })
+    }
+
+    /// Where pages are.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes `pages` adjacent free pages, growing the memory if it must and can.
+    pub fn take_run(&self, memory: &dyn Memory, pages: u64) -> Option<u64> {
+        let mut state = self.state();
+        if let Some(page) = state.take_run(pages) {
+            return Some(page);
+        }
+        self.grow(&mut state, memory, pages);
+        state.take_run(pages)
+    }
+
+    fn grow(&self, state: &mut State, memory: &dyn Memory, pages: u64) {
+        let most = self.layout.pages_in(memory.limit());
+        // The last run may be part of the answer.
+        let tail = state
+            .runs
+            .last_key_value()
+            .map_or(0, |(&start, &len)| if start + len == state.pages { len } else { 0 });
+        let needed = pages.saturating_sub(tail);
+        if needed > most.saturating_sub(state.pages) {
+            return;
+        }
+        let step = (state.pages / 4).clamp(256, 65_536).max(needed);
+        for wanted in [step.min(most - state.pages), needed] {
+            if memory.grow(self.layout.page(state.pages + wanted)).is_ok() {
+                let first = state.pages;
+                state.pages += wanted;
+                state.add_run(first, wanted);
+                return;
+            }
+        }
+    }
+
+    /// Takes a page with free slots of this class and purpose, and those slots.
+    pub fn take_partial(&self, class: Class, purpose: Purpose) -> Option<(u64, u128)> {
+        let mut state = self.state();
+        loop {
+            let page = state.partial.get_mut(&(purpose as u8, class.number()))?.pop()?;
+            let Some(Some(found)) = state.states.get_mut(page as usize) else { continue };
+            if (found.class, found.purpose) != (class, purpose) || found.owned {
+                continue;
+            }
+            found.listed = false;
+            if found.free != 0 {
+                found.owned = true;
+                return Some((page, std::mem::take(&mut found.free)));
+            }
+        }
+    }
+
+    /// The slots of an owned page that came back since it was taken.
+    pub fn take_returned(&self, page: u64) -> u128 {
+        let mut state = self.state();
+        match state.states.get_mut(page as usize) {
+            Some(Some(found)) => std::mem::take(&mut found.free),
+            _ => 0,
+        }
+    }
+
+    /// Notes that a session has made a page of slots out of a free page, and owns it.
+    pub fn own(&self, page: u64, class: Class, purpose: Purpose) {
+        self.state().adopt(page, class, purpose, 0, true);
+    }
+
+    /// Ends a session's ownership of a page; `free` are its slots that the session still had.
+    pub fn disown(&self, page: u64, free: u128) {
+        let mut state = self.state();
+        if let Some(Some(found)) = state.states.get_mut(page as usize) {
+            found.owned = false;
+            found.free |= free;
+        }
+        state.settle(page);
+    }
+
+    /// Gives back what no log refers to: an unfinished transaction had it.
+    pub fn give_back(&self, freed: Freed) {
+        self.state().give_back(freed);
+    }
+
+    /// Makes an owned page that its transaction did not commit a free page again.
+    pub fn unmake(&self, page: u64) {
+        let mut state = self.state();
+        if let Some(found @ Some(_)) = state.states.get_mut(page as usize) {
+            *found = None;
+            state.add_run(page, 1);
+        }
+    }
+
+    /// Keeps what a committed transaction freed until its ticket can be reclaimed; then does so
+    /// with all that can. Returns the bytes still in limbo.
+    pub fn retire(&self, ticket: Ticket, freed: &[Freed], reclaimable: Ticket) -> u64 {
+        let mut state = self.state();
+        for &freed in freed {
+            state.limbo_bytes += state.bytes(freed);
+            state.limbo.push_back((ticket, freed));
+        }
+        state.reclaim(reclaimable);
+        state.limbo_bytes
+    }
+
+    /// Reclaims what can be.
+    pub fn reclaim(&self, reclaimable: Ticket) {
+        self.state().reclaim(reclaimable);
+    }
+
+    /// How full the pool is.
+    pub fn usage(&self) -> Usage {
+        let state = self.state();
+        Usage {
+            free_page_bytes: state.runs.values().sum::<u64>() * PAGE,
+            free_slot_bytes: state
+                .states
+                .iter()
+                .flatten()
+                .map(|page| u64::from(page.free.count_ones()) * page.class.slot_bytes())
+                .sum(),
+            limbo_bytes: state.limbo_bytes,
+            largest_free_run: state.runs_by_len.last().map_or(0, |&(len, _)| len * PAGE),
+        }
+    }
+}
+
+/// Reads the bitmap of a page of slots.
+///
+/// # Errors
+/// `Corrupt` if the page's header does not fit the page table.
+pub fn read_bitmap<M: Memory + ?Sized>(
+    memory: &M,
+    layout: &Layout,
+    page: u64,
+    class: Class,
+) -> Result<u128> {
+    let at = layout.bitmap(page);
+    let taken = u128::from(memory.load(at)) | u128::from(memory.load(at + 8)) << 64;
+    if memory.load(at + 16) != layout.page_check(page) {
+        return Err(Error::corrupt("page header with a wrong check", at));
+    }
+    if taken & !class.all_slots() != 0 {
+        return Err(Error::corrupt("bitmap with slots that the page does not have", at));
+    }
+    Ok(taken)
+}
+
+impl State {
+    fn bytes(&self, freed: Freed) -> u64 {
+        match freed {
+            Freed::Slot { page, .. } => match self.states.get(page as usize) {
+                Some(Some(found)) => found.class.slot_bytes(),
+                _ => 0,
+            },
+            Freed::Run { pages, .. } => pages * PAGE,
+        }
+    }
+
+    fn adopt(&mut self, page: u64, class: Class, purpose: Purpose, free: u128, owned: bool) {
+        let index = page as usize;
+        if self.states.len() <= index {
+            self.states.resize(index + 1, None);
+        }
+        self.states[index] = Some(PageState { free, class, purpose, owned, listed: false });
+        self.settle(page);
+    }
+
+    /// Puts an unowned page where it belongs: into the list, or back among the free pages.
+    fn settle(&mut self, page: u64) {
+        let Some(Some(found)) = self.states.get_mut(page as usize) else { return };
+        if found.owned || found.free == 0 {
+            return;
+        }
+        if found.free == found.class.all_slots() {
+            self.states[page as usize] = None;
+            self.add_run(page, 1);
+        } else if !found.listed {
+            found.listed = true;
+            let key = (found.purpose as u8, found.class.number());
+            self.partial.entry(key).or_default().push(page);
+        }
+    }
+
+    fn give_back(&mut self, freed: Freed) {
+        match freed {
+            Freed::Slot { page, slot } => {
+                if let Some(Some(found)) = self.states.get_mut(page as usize) {
+                    found.free |= 1 << slot;
+                }
+                self.settle(page);
+            }
+            Freed::Run { page, pages } => self.add_run(page, pages),
+        }
+    }
+
+    fn reclaim(&mut self, reclaimable: Ticket) {
+        while let Some(&(ticket, freed)) = self.limbo.front()
+            && ticket <= reclaimable
+        {
+            self.limbo.pop_front();
+            self.limbo_bytes -= self.bytes(freed);
+            self.give_back(freed);
+        }
+    }
+
+    fn add_run(&mut self, mut page: u64, mut pages: u64) {
+        if let Some((&before, &len)) = self.runs.range(..page).next_back()
+            && before + len == page
+        {
+            self.remove_run(before, len);
+            (page, pages) = (before, pages + len);
+        }
+        if let Some(&len) = self.runs.get(&(page + pages)) {
+            self.remove_run(page + pages, len);
+            pages += len;
+        }
+        self.runs.insert(page, pages);
+        self.runs_by_len.insert((pages, page));
+    }
+
+    fn remove_run(&mut self, page: u64, len: u64) {
+        self.runs.remove(&page);
+        self.runs_by_len.remove(&(len, page));
+    }
+
+    fn take_run(&mut self, pages: u64) -> Option<u64> {
+        let &(len, page) = self.runs_by_len.range((pages, 0)..).next()?;
+        self.remove_run(page, len);
+        if len > pages {
+            self.runs.insert(page + pages, len - pages);
+            self.runs_by_len.insert((len - pages, page + pages));
+        }
+        Some(page)
+    }
+}

@@ -1,0 +1,86 @@
+//! What can go wrong when a pool is created, opened or closed.
+
+use perdura_memory::{Domain, Survives};
+
+/// Why a pool could not be opened or created. Nothing has been written to it then.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The file is no pool.
+    #[error("this is not a Perdura pool ({why}); create one with `perdura pool create`")]
+    NotAPool {
+        /// What tells.
+        why: &'static str,
+    },
+    /// The pool has another format.
+    #[error(
+        "the pool has format version {found}, and this program reads version {known}; open it with a program of that version"
+    )]
+    Version {
+        /// The pool's.
+        found: u64,
+        /// This program's.
+        known: u64,
+    },
+    /// The pool holds what it cannot hold.
+    #[error(
+        "the pool is damaged ({what}, at offset {at:#x}); run `perdura pool check` on it, or go back to a copy"
+    )]
+    Damaged {
+        /// What was found.
+        what: &'static str,
+        /// Where.
+        at: u64,
+    },
+    /// The file is shorter than its header says.
+    #[error(
+        "the pool is truncated: it has {len} bytes and needs at least {needed}; go back to a copy"
+    )]
+    Truncated {
+        /// Bytes there are.
+        len: u64,
+        /// Bytes there must be.
+        needed: u64,
+    },
+    /// The pool was written by an engine that this program does not have.
+    #[error(
+        "the pool was written by the engine '{name}', which this program does not have; it has {known}"
+    )]
+    UnknownEngine {
+        /// The pool's engine.
+        name: String,
+        /// The engines there are.
+        known: &'static str,
+    },
+    /// What the pool asks to outlive is more than the memory at hand gives.
+    #[error(
+        "transactions on this pool are to outlive {requires}, but here, with domain '{domain}', they would outlive only {survives}; \
+         put it where it gets that, or accept less with `--accept-weaker`"
+    )]
+    Weaker {
+        /// What the pool asks for.
+        requires: Survives,
+        /// What it would get.
+        survives: Survives,
+        /// In this domain.
+        domain: Domain,
+    },
+    /// The pool was in use without crash consistency when its process ended.
+    #[error(
+        "the pool was in use with the engine '{engine}', which keeps no log, when its process ended: its contents are undefined. \
+         Go back to a copy, or take what is there with `--force`"
+    )]
+    NotConsistent {
+        /// The engine.
+        engine: String,
+    },
+    /// The pool is larger than the limit asked for, or the limit than the pool can ever be.
+    #[error("{0}")]
+    Limit(String),
+    /// The log, or the allocator's structures, are damaged.
+    #[error(transparent)]
+    Contents(#[from] perdura_engine::Error),
+    /// The file could not be mapped.
+    #[error(transparent)]
+    Map(#[from] perdura_memory::MapError),
+}

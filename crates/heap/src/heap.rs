@@ -1,0 +1,503 @@
+//! A heap on any memory, with any engine: opening, sessions, transactions, closing.
+//!
+//! Everything here is statically dispatched; [`Pool`](crate::Pool) wraps it for programs that
+//! choose the engine when they run.
+
+use crate::alloc::{Local, Space};
+use crate::error::OpenError;
+use crate::roots;
+use crate::superblock::{State, Superblock};
+use crate::tx::{Purpose, Root, Tx, TxMark};
+use perdura_engine::{
+    Access, Counters, Engine, Error, Mark, Mode, Recovery, RedoEngine, Result, Session, Ticket,
+    UndoEngine, Volatile,
+};
+use perdura_memory::{Memory, Survives};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How a heap is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Format {
+    /// Bytes up to which it may grow.
+    pub limit: u64,
+    /// Bytes of log; `None` for an eighth of the limit, at most 64 MiB.
+    pub log: Option<u64>,
+    /// Identifies the pool.
+    pub id: u64,
+    /// What transactions must outlive; `None` for what the memory gives.
+    pub requires: Option<Survives>,
+}
+
+/// How a heap is opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Opening {
+    /// Open although transactions outlive less than the pool asks for.
+    pub accept_weaker: bool,
+    /// Open although the pool was in use without crash consistency when it was left.
+    pub force: bool,
+}
+
+/// A durable heap on the memory `M` with the engine `E`.
+pub struct Heap<M: Memory, E: Engine<M>> {
+    memory: Arc<M>,
+    engine: Arc<E>,
+    shared: Arc<Shared>,
+    recovery: Recovery,
+}
+
+/// What sessions share besides the engine.
+struct Shared {
+    memory: Arc<dyn Memory>,
+    space: Space,
+    superblock: Mutex<Superblock>,
+    /// Counters of the sessions that have ended.
+    counters: Mutex<Counters>,
+}
+
+impl Shared {
+    fn superblock(&self) -> MutexGuard<'_, Superblock> {
+        self.superblock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn counters(&self) -> MutexGuard<'_, Counters> {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
+    /// Makes a heap of a zeroed memory.
+    ///
+    /// # Errors
+    /// When the memory is too small, or fails.
+    pub fn create(memory: Arc<M>, format: Format) -> Result<Self, OpenError> {
+        let log = format.log.unwrap_or(Superblock::default_log(format.limit));
+        let requires = format.requires.unwrap_or(memory.survives());
+        let mut superblock = Superblock::new(format.limit, log, format.id, E::NAME, requires);
+        memory
+            .grow(superblock.smallest_len())
+            .map_err(|error| OpenError::Contents(error.into()))?;
+        E::format(&memory, superblock.log.clone());
+        superblock.state = State::Open;
+        superblock.write(&*memory);
+        memory.check_fence().map_err(Error::from)?;
+        Self::start(memory, superblock, Recovery::default())
+    }
+
+    /// Opens a heap: recovers what the engine that wrote it left behind, whichever that was.
+    ///
+    /// # Errors
+    /// When the memory holds no pool, a damaged one, one that asks for more than it gets, or
+    /// one left by an engine without crash consistency. Nothing has been written then.
+    pub fn open(memory: Arc<M>, opening: Opening) -> Result<Self, OpenError> {
+        let mut superblock = Superblock::read(&*memory)?;
+        if memory.survives() < superblock.requires && !opening.accept_weaker {
+            return Err(OpenError::Weaker {
+                requires: superblock.requires,
+                survives: memory.survives(),
+                domain: memory.domain(),
+            });
+        }
+        let recovery = recover(&*memory, &superblock, opening.force)?;
+        // Before the header changes: what is damaged is refused untouched, but for the log.
+        superblock.scan(&*memory)?;
+        if superblock.engine != E::NAME || superblock.state == State::Formatting {
+            superblock.engine = E::NAME.to_owned();
+            superblock.state = State::Formatting;
+            superblock.write(&*memory);
+            E::format(&memory, superblock.log.clone());
+        }
+        superblock.state = State::Open;
+        superblock.write(&*memory);
+        memory.check_fence().map_err(Error::from)?;
+        Self::start(memory, superblock, recovery)
+    }
+
+    fn start(
+        memory: Arc<M>,
+        superblock: Superblock,
+        recovery: Recovery,
+    ) -> Result<Self, OpenError> {
+        let engine = E::start(memory.clone(), superblock.log.clone())?;
+        let shared = Arc::new(Shared {
+            memory: memory.clone(),
+            space: superblock.scan(&*memory)?,
+            superblock: Mutex::new(superblock),
+            counters: Mutex::default(),
+        });
+        Ok(Heap { memory, engine, shared, recovery })
+    }
+
+    /// A session for one thread.
+    ///
+    /// # Errors
+    /// `Sessions` when there are too many.
+    pub fn session(&self) -> Result<HeapSession<M, E>> {
+        Ok(HeapSession {
+            session: self.engine.session()?,
+            local: Local::default(),
+            engine: self.engine.clone(),
+            shared: self.shared.clone(),
+        })
+    }
+
+    /// The memory that it is on.
+    pub fn memory(&self) -> &Arc<M> {
+        &self.memory
+    }
+
+    /// What recovery did when it was opened.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// What is free.
+    pub fn space(&self) -> &Space {
+        &self.shared.space
+    }
+
+    /// The header.
+    pub fn superblock(&self) -> Superblock {
+        self.shared.superblock().clone()
+    }
+
+    /// The counters of all sessions that have ended.
+    pub fn counters(&self) -> Counters {
+        *self.shared.counters()
+    }
+
+    /// Makes everything committed durable in place and empties the log.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.engine.checkpoint()?;
+        self.shared.space.reclaim(self.engine.reclaimable());
+        Ok(())
+    }
+
+    /// Closes the heap cleanly. Sessions must have ended; if one has not, the pool stays
+    /// marked as in use, and will be recovered when it is opened.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    pub fn close(self) -> Result<()> {
+        self.close_shared()
+    }
+
+    fn close_shared(&self) -> Result<()> {
+        self.checkpoint()?;
+        // Every session holds the shared part.
+        if Arc::strong_count(&self.shared) > 1 {
+            return Ok(());
+        }
+        let mut superblock = self.shared.superblock();
+        if superblock.state == State::Open {
+            superblock.state = State::Clean;
+            superblock.write(&*self.memory);
+            self.memory.check_fence()?;
+        }
+        Ok(())
+    }
+}
+
+impl<M: Memory, E: Engine<M>> Drop for Heap<M, E> {
+    fn drop(&mut self) {
+        // A failure leaves the pool marked as in use: the next opening recovers it.
+        if self.shared.superblock().state == State::Open && !std::thread::panicking() {
+            let _ = self.engine.checkpoint();
+            if Arc::strong_count(&self.shared) == 1 && self.memory.check_fence().is_ok() {
+                let mut superblock = self.shared.superblock();
+                superblock.state = State::Clean;
+                superblock.write(&*self.memory);
+            }
+        }
+    }
+}
+
+/// The names of the engines, for messages.
+pub const ENGINES: &str = "volatile, undo, redo";
+
+/// Runs the recovery of the engine that wrote the pool.
+fn recover<M: Memory + 'static>(
+    memory: &M,
+    superblock: &Superblock,
+    force: bool,
+) -> Result<Recovery, OpenError> {
+    if superblock.state == State::Formatting {
+        return Ok(Recovery::default());
+    }
+    let log: Range<u64> = superblock.log.clone();
+    match superblock.engine.as_str() {
+        "redo" => Ok(RedoEngine::recover(memory, log)?),
+        "undo" => Ok(UndoEngine::recover(memory, log)?),
+        "volatile" if superblock.state == State::Clean || force => {
+            Ok(Volatile::recover(memory, log)?)
+        }
+        "volatile" => Err(OpenError::NotConsistent { engine: superblock.engine.clone() }),
+        other => Err(OpenError::UnknownEngine { name: other.to_owned(), known: ENGINES }),
+    }
+}
+
+/// Looks at the log of the engine that wrote the pool, without writing.
+///
+/// # Errors
+/// When the log is damaged or the engine unknown.
+pub fn inspect<M: Memory + 'static>(
+    memory: &M,
+    superblock: &Superblock,
+) -> Result<Recovery, OpenError> {
+    let log = superblock.log.clone();
+    match superblock.engine.as_str() {
+        _ if superblock.state == State::Formatting => Ok(Recovery::default()),
+        "redo" => Ok(RedoEngine::inspect(memory, log)?),
+        "undo" => Ok(UndoEngine::inspect(memory, log)?),
+        "volatile" => Ok(Recovery::default()),
+        other => Err(OpenError::UnknownEngine { name: other.to_owned(), known: ENGINES }),
+    }
+}
+
+/// Bytes in limbo, as a share of the pool's limit, from which on a checkpoint frees them.
+const LIMBO_SHARE: u64 = 16;
+
+/// One thread's transactions on a heap.
+pub struct HeapSession<M: Memory, E: Engine<M>> {
+    session: E::Session,
+    local: Local,
+    engine: Arc<E>,
+    shared: Arc<Shared>,
+}
+
+impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
+    /// Runs `body` as a transaction and returns when it is durable. If `body` fails, nothing
+    /// has happened. It may be run more than once.
+    ///
+    /// # Errors
+    /// What `body` returned, or why the commit failed.
+    #[inline]
+    pub fn transaction<R>(
+        &mut self,
+        body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
+    ) -> Result<R> {
+        let (result, ticket) = self.submit(body)?;
+        self.session.wait_durable(ticket)?;
+        Ok(result)
+    }
+
+    /// Runs `body` as a transaction that only reads.
+    ///
+    /// # Errors
+    /// As [`transaction`](Self::transaction).
+    #[inline]
+    pub fn read<R>(
+        &mut self,
+        body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
+    ) -> Result<R> {
+        let (result, ticket) = self.run(Mode::Read, body)?;
+        self.session.wait_durable(ticket)?;
+        Ok(result)
+    }
+
+    /// As [`transaction`](Self::transaction), but returns at the logical commit, with a ticket
+    /// for the durable one.
+    ///
+    /// # Errors
+    /// As [`transaction`](Self::transaction).
+    #[inline]
+    pub fn submit<R>(
+        &mut self,
+        body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
+    ) -> Result<(R, Ticket)> {
+        self.run(Mode::Write, body)
+    }
+
+    /// Runs `body`; see [`submit`](Self::submit).
+    ///
+    /// # Errors
+    /// As [`transaction`](Self::transaction).
+    #[inline]
+    pub fn run<R>(
+        &mut self,
+        mode: Mode,
+        mut body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
+    ) -> Result<(R, Ticket)> {
+        self.session.begin(mode);
+        let mut running = Running { session: self, finished: false };
+        let result = {
+            let HeapSession { session, local, shared, engine } = &mut *running.session;
+            let reclaimable = || engine.reclaimable();
+            body(&mut HeapTx { session, local, shared, reclaimable: &reclaimable })
+        };
+        match result {
+            Ok(value) => {
+                running.finished = true;
+                let ticket = running.session.commit()?;
+                Ok((value, ticket))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    #[inline]
+    fn commit(&mut self) -> Result<Ticket> {
+        match self.session.commit() {
+            Ok(ticket) => {
+                let reclaimable = self.engine.reclaimable();
+                let waiting = self.local.committed(&self.shared.space, ticket, reclaimable);
+                if waiting > 0 && waiting > self.shared.memory.limit() / LIMBO_SHARE {
+                    self.session.checkpoint()?;
+                    self.shared.space.reclaim(self.engine.reclaimable());
+                }
+                Ok(ticket)
+            }
+            Err(error) => {
+                self.local.aborted(&self.shared.space);
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether the commit with this ticket is durable.
+    pub fn is_durable(&self, ticket: Ticket) -> bool {
+        self.session.is_durable(ticket)
+    }
+
+    /// Returns when the commit with this ticket is durable.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    pub fn wait(&mut self, ticket: Ticket) -> Result<()> {
+        self.session.wait_durable(ticket)
+    }
+
+    /// What this session has done.
+    pub fn counters(&self) -> &Counters {
+        self.session.counters()
+    }
+}
+
+impl<M: Memory, E: Engine<M>> Drop for HeapSession<M, E> {
+    fn drop(&mut self) {
+        self.local.end(&self.shared.space);
+        *self.shared.counters() += *self.session.counters();
+    }
+}
+
+/// Rolls back when the body fails or panics.
+struct Running<'a, M: Memory, E: Engine<M>> {
+    session: &'a mut HeapSession<M, E>,
+    finished: bool,
+}
+
+impl<M: Memory, E: Engine<M>> Drop for Running<'_, M, E> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.session.session.abort();
+            self.session.local.aborted(&self.session.shared.space);
+        }
+    }
+}
+
+/// A transaction on a heap, as its body sees it.
+pub struct HeapTx<'a, S: Session> {
+    session: &'a mut S,
+    local: &'a mut Local,
+    shared: &'a Shared,
+    reclaimable: &'a dyn Fn() -> Ticket,
+}
+
+impl<S: Session> Access for HeapTx<'_, S> {
+    #[inline(always)]
+    fn read_word(&mut self, at: u64) -> Result<u64> {
+        self.session.read_word(at)
+    }
+
+    #[inline(always)]
+    fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
+        self.session.write_word(at, value)
+    }
+
+    #[inline]
+    fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
+        self.session.read_bytes(at, to)
+    }
+
+    #[inline]
+    fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        self.session.write_bytes(at, from)
+    }
+
+    #[inline]
+    fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        self.session.write_fresh(at, from)
+    }
+
+    fn mode(&self) -> Mode {
+        self.session.mode()
+    }
+
+    fn mark(&mut self) -> Mark {
+        self.session.mark()
+    }
+
+    fn rollback_to(&mut self, mark: Mark) {
+        self.session.rollback_to(mark);
+    }
+}
+
+impl<S: Session> Tx for HeapTx<'_, S> {
+    fn allocate(&mut self, purpose: Purpose, len: u64) -> Result<u64> {
+        if self.session.mode() == Mode::Read {
+            return Err(Error::ReadOnly);
+        }
+        if len == 0 || len > self.shared.memory.limit() {
+            return Err(match len {
+                0 => Error::Invalid("an allocation of 0 bytes"),
+                requested => Error::Full { requested },
+            });
+        }
+        for attempt in 0..3 {
+            let Shared { space, memory, .. } = self.shared;
+            if let Some(at) =
+                self.local.allocate(&mut *self.session, space, &**memory, purpose, len)?
+            {
+                return Ok(at);
+            }
+            // First what the log has let go meanwhile, then what it can be made to let go.
+            if attempt == 1 {
+                self.session.checkpoint()?;
+            }
+            space.reclaim((self.reclaimable)());
+        }
+        Err(Error::Full { requested: len })
+    }
+
+    fn free(&mut self, at: u64) -> Result<()> {
+        if self.session.mode() == Mode::Read {
+            return Err(Error::ReadOnly);
+        }
+        self.local.free(&mut *self.session, &self.shared.space, at)
+    }
+
+    fn usable(&mut self, at: u64) -> Result<u64> {
+        Ok(crate::alloc::local::allocation(&mut *self.session, &self.shared.space, at)?.bytes())
+    }
+
+    fn point(&mut self) -> TxMark {
+        let (allocated, freed) = self.local.counts();
+        TxMark { access: self.session.mark(), allocated, freed }
+    }
+
+    fn undo_to(&mut self, mark: TxMark) {
+        self.session.rollback_to(mark.access);
+        self.local.undo_to(&self.shared.space, mark.allocated, mark.freed);
+    }
+
+    fn root(&mut self, name: &str) -> Result<Option<Root>> {
+        roots::get(self, name)
+    }
+
+    fn set_root(&mut self, name: &str, root: Root) -> Result<()> {
+        roots::set(self, name, root)
+    }
+}

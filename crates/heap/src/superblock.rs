@@ -1,0 +1,219 @@
+//! The pool's header: what it is, where its parts are, and how it was left.
+//!
+//! Two copies, at the beginnings of pages 0 and 1, written in turn; the whole one with the
+//! higher sequence number counts. docs/pool-format.md has the whole format.
+
+use crate::alloc::Layout;
+use crate::alloc::space::Space;
+use crate::error::OpenError;
+use perdura_engine::area;
+use perdura_memory::{Memory, PAGE, Survives};
+use std::ops::Range;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"PERDURA\0");
+/// Of the format that this code reads and writes.
+pub const VERSION: u64 = 1;
+const WORDS: usize = 32;
+/// Offset of the head of the list of named roots.
+pub const CATALOGUE: u64 = 2 * PAGE;
+const LOG: u64 = 3 * PAGE;
+/// The smallest pool, in bytes.
+pub const SMALLEST: u64 = 1 << 20;
+
+/// How a pool was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u64)]
+pub enum State {
+    /// Closed: its log is empty.
+    Clean = 1,
+    /// In use, or crashed while it was.
+    Open = 2,
+    /// Its log is to be formatted; it was clean before.
+    Formatting = 3,
+}
+
+/// The header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Counts headers written.
+    pub sequence: u64,
+    /// How the pool was left.
+    pub state: State,
+    /// Identifies the pool; a copy has the same.
+    pub id: u64,
+    /// Name of the engine that wrote it.
+    pub engine: String,
+    /// What transactions on it must outlive, at the least.
+    pub requires: Survives,
+    /// Where the log is.
+    pub log: Range<u64>,
+    /// Where the pages are.
+    pub layout: Layout,
+    /// Bytes up to which it grows, unless opened with another limit.
+    pub limit: u64,
+}
+
+impl Superblock {
+    /// The header of a new pool of at most `limit` bytes, with a log of `log` bytes.
+    pub fn new(limit: u64, log: u64, id: u64, engine: &str, requires: Survives) -> Self {
+        let log = LOG..LOG + log.clamp(area::SMALLEST, limit / 2).next_multiple_of(PAGE);
+        // Room in the page table to be reopened with a larger limit.
+        let capacity = limit * 4 / PAGE;
+        let table = log.end;
+        let pages = (table + capacity * 8).next_multiple_of(PAGE);
+        Superblock {
+            sequence: 0,
+            state: State::Formatting,
+            id,
+            engine: engine.to_owned(),
+            requires,
+            log,
+            layout: Layout { table, capacity, pages },
+            limit,
+        }
+    }
+
+    /// The log that a pool of `limit` bytes gets unless told otherwise: an eighth, at most 64 MiB.
+    pub fn default_log(limit: u64) -> u64 {
+        (limit / 8).min(64 << 20)
+    }
+
+    /// Bytes of a pool without a page.
+    pub fn smallest_len(&self) -> u64 {
+        self.layout.pages
+    }
+
+    /// Writes the header over the older of the two copies, durably.
+    ///
+    /// # Panics
+    /// When the memory is too small to be a pool, or the engine's name too long.
+    pub fn write<M: Memory + ?Sized>(&mut self, memory: &M) {
+        self.sequence += 1;
+        let at = self.sequence % 2 * PAGE;
+        for (index, word) in self.words().into_iter().enumerate() {
+            memory.store(at + index as u64 * 8, word);
+        }
+        memory.write_back(at, WORDS as u64 * 8);
+        memory.fence();
+    }
+
+    fn words(&self) -> [u64; WORDS] {
+        let mut name = [0; 16];
+        name[..self.engine.len()].copy_from_slice(self.engine.as_bytes());
+        let mut words = [0; WORDS];
+        words[..16].copy_from_slice(&[
+            MAGIC,
+            VERSION,
+            self.sequence,
+            self.state as u64,
+            self.id,
+            u64::from_le_bytes(name[..8].try_into().expect("eight bytes")),
+            u64::from_le_bytes(name[8..].try_into().expect("eight bytes")),
+            self.requires as u64,
+            self.log.start,
+            self.log.end,
+            self.layout.table,
+            self.layout.capacity,
+            self.layout.pages,
+            self.limit,
+            PAGE,
+            0,
+        ]);
+        words[WORDS - 1] = check(&words[..WORDS - 1]);
+        words
+    }
+
+    /// Reads the header that counts.
+    ///
+    /// # Errors
+    /// When this is no pool, one of another version, or a damaged one.
+    pub fn read<M: Memory + ?Sized>(memory: &M) -> Result<Self, OpenError> {
+        if memory.len() < CATALOGUE + PAGE {
+            return Err(OpenError::NotAPool { why: "it is too short" });
+        }
+        let copies = [0, PAGE].map(|at| Copy::read(memory, at));
+        let best = copies.iter().filter(|copy| copy.whole).max_by_key(|copy| copy.words[2]);
+        let Some(best) = best else {
+            return Err(match copies.iter().find(|copy| copy.words[0] == MAGIC) {
+                Some(copy) if copy.words[1] != VERSION && copy.words[1] < 1 << 16 => {
+                    OpenError::Version { found: copy.words[1], known: VERSION }
+                }
+                Some(_) => OpenError::Damaged { what: "both copies of the header", at: 0 },
+                None => OpenError::NotAPool { why: "it does not begin as one" },
+            });
+        };
+        if best.words[1] != VERSION {
+            return Err(OpenError::Version { found: best.words[1], known: VERSION });
+        }
+        let superblock = Self::decode(&best.words)
+            .ok_or(OpenError::Damaged { what: "header with impossible values", at: 0 })?;
+        superblock.check_layout(memory.len())?;
+        Ok(superblock)
+    }
+
+    fn decode(words: &[u64; WORDS]) -> Option<Self> {
+        let state = match words[3] {
+            1 => State::Clean,
+            2 => State::Open,
+            3 => State::Formatting,
+            _ => return None,
+        };
+        let name = [words[5].to_le_bytes(), words[6].to_le_bytes()].concat();
+        let name = std::str::from_utf8(&name).ok()?.trim_end_matches('\0').to_owned();
+        Some(Superblock {
+            sequence: words[2],
+            state,
+            id: words[4],
+            engine: name,
+            requires: Survives::from_number(words[7])?,
+            log: words[8]..words[9],
+            layout: Layout { table: words[10], capacity: words[11], pages: words[12] },
+            limit: words[13],
+        })
+    }
+
+    /// Parts must follow one another, and lie within the file.
+    fn check_layout(&self, len: u64) -> Result<(), OpenError> {
+        let Layout { table, capacity, pages } = self.layout;
+        let in_order = self.log.start == LOG
+            && self.log.end >= LOG + area::SMALLEST
+            && self.log.end == table
+            && capacity < 1 << 40
+            && table.checked_add(capacity * 8).is_some_and(|end| end <= pages)
+            && [self.log.end, pages].iter().all(|at| at.is_multiple_of(PAGE));
+        if !in_order {
+            return Err(OpenError::Damaged { what: "header with an impossible layout", at: 0 });
+        }
+        if len < pages {
+            return Err(OpenError::Truncated { len, needed: pages });
+        }
+        Ok(())
+    }
+
+    /// Derives the free space.
+    ///
+    /// # Errors
+    /// When the page table is damaged.
+    pub fn scan<M: Memory + ?Sized>(&self, memory: &M) -> Result<Space, OpenError> {
+        Ok(Space::scan(memory, self.layout)?)
+    }
+}
+
+struct Copy {
+    words: [u64; WORDS],
+    whole: bool,
+}
+
+impl Copy {
+    fn read<M: Memory + ?Sized>(memory: &M, at: u64) -> Self {
+        let words: [u64; WORDS] = std::array::from_fn(|index| memory.load(at + index as u64 * 8));
+        let whole = words[0] == MAGIC && words[WORDS - 1] == check(&words[..WORDS - 1]);
+        Copy { words, whole }
+    }
+}
+
+fn check(words: &[u64]) -> u64 {
+    xxh3_64_with_seed(bytemuck::cast_slice(words), MAGIC)
+}
