@@ -16,7 +16,7 @@ pub mod random;
 pub mod run;
 pub mod session;
 pub mod sps;
-pub mod ycsb;
+//pub mod ycsb;
 pub mod zipf;
 
 pub use latency::{Latencies, Recorder};

@@ -6,8 +6,7 @@
 
 use crate::payload;
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
-use perdura::tx::Root;
-use perdura::{Access, Purpose, Tx};
+use perdura::{Access, Purpose, Root, Tx};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const ROOT: &str = "bench.overwrite";

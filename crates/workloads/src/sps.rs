@@ -5,8 +5,7 @@
 
 use crate::random::Random;
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
-use perdura::tx::Root;
-use perdura::{Access, Purpose, Result, Tx};
+use perdura::{Access, Purpose, Result, Root, Tx};
 
 const ROOT: &str = "bench.sps";
 /// The kind of this workload's root.

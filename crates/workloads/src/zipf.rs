@@ -185,7 +185,12 @@ mod tests {
         *counts.iter().max().unwrap() as f64 / draws as f64
     }
 
-    fn share_of_top(percent: usize, draws: u64, items: usize, mut draw: impl FnMut() -> u64) -> f64 {
+    fn share_of_top(
+        percent: usize,
+        draws: u64,
+        items: usize,
+        mut draw: impl FnMut() -> u64,
+    ) -> f64 {
         let mut counts = vec![0u64; items];
         for _ in 0..draws {
             counts[draw() as usize] += 1;
