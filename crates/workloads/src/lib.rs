@@ -10,6 +10,7 @@
 //! from one seed.
 
 pub mod latency;
+pub mod limit;
 pub mod overwrite;
 pub mod payload;
 pub mod random;

@@ -69,7 +69,7 @@ impl Workload for Overwrite {
                 tx.write_fresh(at, &value)?;
                 tx.write_word(directory + index * WORD, at)
             })?;
-            progress.advance(1);
+            progress.loaded(1)?;
         }
         Ok(())
     }

@@ -5,8 +5,8 @@ use crate::random::Random;
 use crate::{Session, Store};
 use hdrhistogram::Histogram;
 use perdura::Counters;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,9 @@ pub enum Failure {
     /// The data is not what the workload left there: a durable heap's worst fault.
     #[error("wrong answer: {0}")]
     Wrong(String),
+    /// Somebody asked to end before the data was loaded.
+    #[error("stopped")]
+    Stopped,
     /// The workload cannot run with these parameters.
     #[error("{0}")]
     Parameters(String),
@@ -37,13 +40,27 @@ impl Failure {
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 /// How far a run is, and whether it should end early. Shared with whoever watches.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Progress {
-    done: AtomicU64,
-    stopped: AtomicBool,
+    done: Arc<AtomicU64>,
+    stopped: Arc<AtomicBool>,
 }
 
 impl Progress {
+    /// A progress that ends early once `stopped` is true, which a signal handler may set.
+    pub fn stopped_by(stopped: Arc<AtomicBool>) -> Self {
+        Progress { done: Arc::default(), stopped }
+    }
+
+    /// Adds records that a load has made.
+    ///
+    /// # Errors
+    /// `Stopped` once somebody asked to end: half a load is of no use.
+    pub fn loaded(&self, records: u64) -> Outcome {
+        self.advance(records);
+        if self.is_stopped() { Err(Failure::Stopped) } else { Ok(()) }
+    }
+
     /// Adds to what is done.
     pub fn advance(&self, by: u64) {
         self.done.fetch_add(by, Ordering::Relaxed);

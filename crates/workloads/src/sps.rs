@@ -91,7 +91,7 @@ impl Workload for Sps {
             let end = self.entries.min(first + CHUNK);
             let bytes: Vec<u8> = (first..end).flat_map(u64::to_le_bytes).collect();
             session.transaction(|tx| tx.write_bytes(array + first * WORD, &bytes))?;
-            progress.advance(end - first);
+            progress.loaded(end - first)?;
         }
         Ok(())
     }

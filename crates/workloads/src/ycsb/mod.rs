@@ -172,7 +172,7 @@ impl Workload for Ycsb {
         for first in (0..records).step_by(LOAD_BATCH as usize) {
             let end = records.min(first + LOAD_BATCH);
             self.load_batch(session, &table, first..end)?;
-            progress.advance(end - first);
+            progress.loaded(end - first)?;
         }
         Ok(())
     }
