@@ -42,7 +42,7 @@ pub unsafe fn copy_out(from: *const u8, to: &mut [u8]) {
     }
 }
 
-/// Copies `from` to `to`, in ascending order.
+/// Copies `from` to `to`, in no order that the caller may rely on.
 ///
 /// # Safety
 /// `to` is valid for writes of `from.len()` bytes, which nobody accesses non-atomically.

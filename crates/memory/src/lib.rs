@@ -11,12 +11,14 @@
 pub mod copy;
 pub mod domain;
 pub mod lines;
+pub mod mapped;
 pub mod memory;
 pub mod ram;
 pub mod reference;
 
 pub use domain::{Domain, Survives};
 pub use lines::{DirtyLines, LINE, PAGE, WORD, line_of, lines_in};
+pub use mapped::{Backing, MapError, MapOptions, Mapped};
 pub use memory::Memory;
 pub use ram::Ram;
 

@@ -72,7 +72,7 @@ pub unsafe trait Memory: Send + Sync {
     /// `contains(at, to.len())`.
     unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]);
 
-    /// Copies `from` into memory, as stores in ascending order.
+    /// Copies `from` into memory. Its words have no order among themselves, in either image.
     ///
     /// # Safety
     /// `contains(at, from.len())`.
@@ -92,7 +92,10 @@ pub unsafe trait Memory: Send + Sync {
     /// The word that was found instead of `old`.
     fn compare_exchange(&self, at: u64, old: u64, new: u64) -> Result<u64, u64>;
 
-    /// Asks for every line of `[at, at + len)` to become durable.
+    /// Asks for every line of `[at, at + len)` to become durable, as it is now.
+    ///
+    /// # Panics
+    /// Where the range is out of bounds, if the memory has a durable image.
     fn write_back(&self, at: u64, len: u64);
 
     /// Returns when all that this thread has asked for is durable.
@@ -228,7 +231,7 @@ fn word_fits<M: Memory + ?Sized>(memory: &M, at: u64) -> bool {
 
 #[cold]
 #[track_caller]
-fn out_of_bounds(at: u64, len: u64, end: u64) -> ! {
+pub(crate) fn out_of_bounds(at: u64, len: u64, end: u64) -> ! {
     panic!("access to [{at:#x}, +{len}) outside of, or misaligned in, a memory of {end:#x} bytes")
 }
 

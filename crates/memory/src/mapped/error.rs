@@ -1,0 +1,130 @@
+//! What can go wrong when a pool's file is mapped, and what to do about it.
+
+use super::Backing;
+use crate::Domain;
+use rustix::io::Errno;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a file could not be mapped as a pool.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MapError {
+    /// There is no such file.
+    #[error("{}: there is no such file; check the path, or create the pool first", .0.display())]
+    NotFound(PathBuf),
+    /// The directory that should hold a new file is missing.
+    #[error("{}: the directory that should hold it does not exist; create the directory first", .0.display())]
+    NoDirectory(PathBuf),
+    /// A file is already there.
+    #[error("{}: there is a file already; open it, or remove it before creating a pool", .0.display())]
+    Exists(PathBuf),
+    /// The path names something that is not a regular file.
+    #[error("{}: it is {what}, not a regular file; give the path of a file in a file system", path.display())]
+    NotAFile {
+        /// The path that was asked for.
+        path: PathBuf,
+        /// What is there.
+        what: &'static str,
+    },
+    /// The operating system denies access.
+    #[error("{}: permission denied; the pool's file and its directory must be writable for this user", .0.display())]
+    Permission(PathBuf),
+    /// The file system is mounted read-only.
+    #[error("{}: the file system is read-only; mount it writable, or only inspect the pool", .0.display())]
+    ReadOnly(PathBuf),
+    /// Another open pool holds the lock, in this process or in another.
+    #[error("{}: the pool is in use; close it where it is open (one process at a time may open it, once)", .0.display())]
+    Locked(PathBuf),
+    /// The file cannot hold a pool.
+    #[error("{}: {len} bytes are too few for a pool (at least {need}); is it the right file, and was it copied whole?", path.display())]
+    TooShort {
+        /// The path that was asked for.
+        path: PathBuf,
+        /// Bytes in the file, or asked for.
+        len: u64,
+        /// Bytes that the smallest pool has.
+        need: u64,
+    },
+    /// The file system, or the user's quota, is full.
+    #[error("{}: no space for {need} bytes; free some, or ask for a smaller pool", path.display())]
+    NoSpace {
+        /// The path that was asked for.
+        path: PathBuf,
+        /// Bytes that the file was to have.
+        need: u64,
+    },
+    /// The address space cannot hold the pool's limit.
+    #[error("{}: cannot reserve {limit} bytes of address space; lower the pool's limit, or raise `ulimit -v`", path.display())]
+    NoAddressSpace {
+        /// The path that was asked for.
+        path: PathBuf,
+        /// Bytes that were to be reserved.
+        limit: u64,
+    },
+    /// This machine cannot provide the domain that was asked for.
+    #[error("{}: the domain '{domain}' is not supported on {backing}: {reason}", path.display())]
+    Domain {
+        /// The path that was asked for.
+        path: PathBuf,
+        /// The domain that was asked for.
+        domain: Domain,
+        /// What the file lives on.
+        backing: Backing,
+        /// Why, and what to ask for instead.
+        reason: &'static str,
+    },
+    /// Any other failure of the operating system.
+    #[error("{}: cannot {doing}: {source}", path.display())]
+    Io {
+        /// The path that was asked for.
+        path: PathBuf,
+        /// The step that failed.
+        doing: &'static str,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+}
+
+impl MapError {
+    /// The error for `errno` at the step `doing`.
+    pub(super) fn from_errno(path: &Path, doing: &'static str, errno: Errno) -> Self {
+        let path = path.to_path_buf();
+        match errno {
+            Errno::NOENT | Errno::NOTDIR => MapError::NotFound(path),
+            Errno::EXIST => MapError::Exists(path),
+            Errno::ISDIR => MapError::NotAFile { path, what: "a directory" },
+            Errno::ACCESS | Errno::PERM => MapError::Permission(path),
+            Errno::ROFS => MapError::ReadOnly(path),
+            errno => MapError::Io { path, doing, source: errno.into() },
+        }
+    }
+
+    /// The error for a failure to give the file `need` bytes.
+    pub(super) fn from_space(path: &Path, need: u64, errno: Errno) -> Self {
+        match errno {
+            Errno::NOSPC | Errno::DQUOT | Errno::FBIG => {
+                MapError::NoSpace { path: path.to_path_buf(), need }
+            }
+            errno => Self::from_errno(path, "allocate the file's space", errno),
+        }
+    }
+}
+
+impl From<MapError> for io::Error {
+    fn from(error: MapError) -> Self {
+        let kind = match &error {
+            MapError::NotFound(_) | MapError::NoDirectory(_) => io::ErrorKind::NotFound,
+            MapError::Exists(_) => io::ErrorKind::AlreadyExists,
+            MapError::Permission(_) => io::ErrorKind::PermissionDenied,
+            MapError::ReadOnly(_) => io::ErrorKind::ReadOnlyFilesystem,
+            MapError::Locked(_) => io::ErrorKind::ResourceBusy,
+            MapError::NoSpace { .. } => io::ErrorKind::StorageFull,
+            MapError::NoAddressSpace { .. } => io::ErrorKind::OutOfMemory,
+            MapError::NotAFile { .. } | MapError::TooShort { .. } => io::ErrorKind::InvalidInput,
+            MapError::Domain { .. } => io::ErrorKind::Unsupported,
+            MapError::Io { source, .. } => source.kind(),
+        };
+        io::Error::new(kind, error)
+    }
+}

@@ -1,0 +1,76 @@
+//! What the processor offers to a pool, detected when it is opened.
+
+use super::flush::{self, Flush};
+use std::fmt;
+
+/// The processor's features that matter to a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Features {
+    /// How lines are written back.
+    pub flush: Flush,
+    /// Whether hardware transactions can be started (Intel RTM, and not disabled by microcode).
+    pub rtm: bool,
+    /// The widest vector instructions.
+    pub simd: &'static str,
+}
+
+impl Features {
+    /// Asks the processor.
+    pub fn detect() -> Self {
+        Features { flush: flush::detect(), rtm: rtm(), simd: simd() }
+    }
+}
+
+impl fmt::Display for Features {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rtm = if self.rtm { "yes" } else { "no" };
+        write!(f, "flush: {}; hardware transactions: {rtm}; SIMD: {}", self.flush, self.simd)
+    }
+}
+
+/// Structured extended features (leaf 7), zeros where there is no such leaf.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn cpuid_7() -> std::arch::x86_64::CpuidResult {
+    use std::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
+    if __cpuid(0).eax < 7 {
+        return CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 };
+    }
+    __cpuid_count(7, 0)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn rtm() -> bool {
+    let leaf = cpuid_7();
+    let always_aborts = leaf.edx & 1 << 11 != 0;
+    leaf.ebx & 1 << 11 != 0 && !always_aborts
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn rtm() -> bool {
+    false
+}
+
+#[cfg(target_arch = "x86_64")]
+fn simd() -> &'static str {
+    // The library's macro, since it also asks whether the operating system saves the registers.
+    if std::arch::is_x86_feature_detected!("avx512f") {
+        "avx512f"
+    } else if std::arch::is_x86_feature_detected!("avx2") {
+        "avx2"
+    } else if std::arch::is_x86_feature_detected!("avx") {
+        "avx"
+    } else {
+        "sse2"
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+fn simd() -> &'static str {
+    if std::arch::is_aarch64_feature_detected!("sve") { "sve" } else { "neon" }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn simd() -> &'static str {
+    "none"
+}

@@ -1,0 +1,301 @@
+//! Durability on a block device: lines written back are kept aside, and a fence writes them to
+//! the file and syncs it, one sync for many threads.
+//!
+//! What always holds:
+//! - The file gets nothing but lines that were written back, as they were at that moment: never
+//!   their neighbours in the page, which may hold data whose log is not durable yet.
+//! - Batches reach the device one after the other, so that a line never goes back in time.
+//! - After a failed write or sync nothing is written or synced again: what the device holds is
+//!   unknown, and a second sync might report success for pages that the kernel has dropped.
+
+use crate::{LINE, PAGE, line_of};
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+const LINES: usize = (PAGE / LINE) as usize;
+/// Threads that write back different pages seldom meet in a shard.
+const SHARDS: usize = 16;
+/// Pages kept aside before write-backs go to the file early, without a sync.
+const MOST_PAGES: u64 = 16 << 10;
+/// Bytes that one write call carries at most.
+const MOST_BYTES: usize = 1 << 20;
+
+/// What a [`Media`] writes to: a file, or a stand-in that fails when it is told to.
+pub(super) trait Device: Send + Sync {
+    /// Writes all of `bytes` at offset `at`.
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Returns when all that was written is on stable media. Must not retry by itself.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// The lines of one page that were written back, as they were then.
+struct Page {
+    present: u64,
+    lines: [[u64; 8]; LINES],
+}
+
+type Shard = BTreeMap<u64, Box<Page>>;
+
+#[derive(Default)]
+struct Writer {
+    buffer: Vec<u8>,
+    /// Whether something was written since the last sync.
+    unsynced: bool,
+}
+
+struct Failure {
+    kind: io::ErrorKind,
+    text: String,
+}
+
+/// Write-backs kept aside, and the group commit that makes them durable.
+pub(super) struct Media<D> {
+    device: D,
+    shards: [Mutex<Shard>; SHARDS],
+    pages_held: AtomicU64,
+    /// Write-backs so far, and how many of them are durable.
+    asked: AtomicU64,
+    durable: AtomicU64,
+    /// Whether a thread leads a group at the moment, and how the others learn that it is done.
+    leading: Mutex<bool>,
+    done: Condvar,
+    /// Held while batches are taken and written.
+    writer: Mutex<Writer>,
+    failure: OnceLock<Failure>,
+    syncs: AtomicU64,
+    pages_written: AtomicU64,
+}
+
+impl<D: Device> Media<D> {
+    pub(super) fn new(device: D) -> Self {
+        Media {
+            device,
+            shards: Default::default(),
+            pages_held: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
+            durable: AtomicU64::new(0),
+            leading: Mutex::new(false),
+            done: Condvar::new(),
+            writer: Mutex::default(),
+            failure: OnceLock::new(),
+            syncs: AtomicU64::new(0),
+            pages_written: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn device(&self) -> &D {
+        &self.device
+    }
+
+    pub(super) fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn pages_written(&self) -> u64 {
+        self.pages_written.load(Ordering::Relaxed)
+    }
+
+    /// Keeps the lines of `[at, at + len)` aside for the next fence.
+    ///
+    /// # Safety
+    /// Every line that the range touches is mapped from `base` on, which is aligned to a line,
+    /// and is only ever accessed atomically.
+    pub(super) unsafe fn write_back(&self, base: *const u8, at: u64, len: u64) {
+        if len == 0 {
+            return;
+        }
+        let (mut line, end) = (line_of(at), at + len);
+        while line < end {
+            let page = line / PAGE;
+            let mut shard = lock(&self.shards[page as usize % SHARDS]);
+            let held = shard.entry(page).or_insert_with(|| {
+                self.pages_held.fetch_add(1, Ordering::Relaxed);
+                Box::new(Page { present: 0, lines: [[0; 8]; LINES] })
+            });
+            while line < end && line / PAGE == page {
+                let index = (line % PAGE / LINE) as usize;
+                // SAFETY: the line is mapped by the caller's word. Under the shard's lock, so
+                // that of two write-backs of one line the later capture stays.
+                held.lines[index] = unsafe { snapshot(base.add(line as usize)) };
+                held.present |= 1 << index;
+                line += LINE;
+            }
+        }
+        // After the captures: a fence that sees this number finds them.
+        self.asked.fetch_add(1, Ordering::Release);
+        if self.pages_held.load(Ordering::Relaxed) > MOST_PAGES {
+            self.spill();
+        }
+    }
+
+    /// Returns when every write-back that happened before is durable, or a failure was met.
+    pub(super) fn fence(&self) {
+        let want = self.asked.load(Ordering::Acquire);
+        if self.durable.load(Ordering::Acquire) >= want {
+            return;
+        }
+        let mut leading = lock(&self.leading);
+        while self.durable.load(Ordering::Acquire) < want && self.failure.get().is_none() {
+            if *leading {
+                leading = self.done.wait(leading).unwrap_or_else(PoisonError::into_inner);
+            } else {
+                *leading = true;
+                drop(leading);
+                self.lead();
+                leading = lock(&self.leading);
+                *leading = false;
+                self.done.notify_all();
+            }
+        }
+    }
+
+    /// The failure after which nothing may be acknowledged, if there was one.
+    pub(super) fn check(&self) -> io::Result<()> {
+        let Some(failure) = self.failure.get() else { return Ok(()) };
+        Err(io::Error::new(
+            failure.kind,
+            format!(
+                "{}; nothing more can be made durable through this mapping: repair the cause, \
+                 then open the pool again, which recovers what was acknowledged",
+                failure.text
+            ),
+        ))
+    }
+
+    /// Writes zeros over `range` and syncs, past the write-backs kept aside.
+    pub(super) fn write_zeros(&self, range: Range<u64>) -> io::Result<()> {
+        let mut writer = lock(&self.writer);
+        self.check()?;
+        let zeros = vec![0; MOST_BYTES.min((range.end - range.start) as usize)];
+        let mut at = range.start;
+        while at < range.end {
+            let bytes = (range.end - at).min(zeros.len() as u64);
+            self.attempt("write to the pool's file", || {
+                self.device.write_at(at, &zeros[..bytes as usize])
+            })?;
+            at += bytes;
+        }
+        self.sync(&mut writer)
+    }
+
+    /// Syncs the file, whatever was written to it. Every sync goes through here: one that
+    /// failed elsewhere would swallow the error that a fence must see.
+    pub(super) fn sync_file(&self) -> io::Result<()> {
+        let mut writer = lock(&self.writer);
+        self.check()?;
+        self.sync(&mut writer)
+    }
+
+    /// Writes all that is kept aside and syncs it.
+    fn lead(&self) {
+        let mut writer = lock(&self.writer);
+        // Before the batch is taken: what is counted here is in it, or was in an earlier one.
+        let upto = self.asked.load(Ordering::Acquire);
+        let result = self
+            .check()
+            .and_then(|()| self.write_batch(&mut writer))
+            .and_then(|()| if writer.unsynced { self.sync(&mut writer) } else { Ok(()) });
+        if result.is_ok() {
+            self.durable.fetch_max(upto, Ordering::Release);
+        }
+    }
+
+    /// Gives memory back when a thread writes back much without a fence.
+    fn spill(&self) {
+        let mut writer = lock(&self.writer);
+        if self.pages_held.load(Ordering::Relaxed) > MOST_PAGES && self.check().is_ok() {
+            // A failure is kept, and the next fence finds it.
+            let _ = self.write_batch(&mut writer);
+        }
+    }
+
+    fn write_batch(&self, writer: &mut Writer) -> io::Result<()> {
+        let mut batch: Vec<(u64, Box<Page>)> = Vec::new();
+        for shard in &self.shards {
+            batch.extend(std::mem::take(&mut *lock(shard)));
+        }
+        self.pages_held.fetch_sub(batch.len() as u64, Ordering::Relaxed);
+        batch.sort_unstable_by_key(|(page, _)| *page);
+
+        let mut start = 0;
+        writer.buffer.clear();
+        for (page, held) in &batch {
+            for (index, line) in held.lines.iter().enumerate() {
+                if held.present & 1 << index == 0 {
+                    continue;
+                }
+                let at = page * PAGE + index as u64 * LINE;
+                let adjacent = start + writer.buffer.len() as u64 == at;
+                if !adjacent || writer.buffer.len() >= MOST_BYTES {
+                    self.write_buffer(writer, start)?;
+                    start = at;
+                }
+                writer.buffer.extend(line.iter().flat_map(|word| word.to_ne_bytes()));
+            }
+        }
+        self.write_buffer(writer, start)?;
+        self.pages_written.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn write_buffer(&self, writer: &mut Writer, at: u64) -> io::Result<()> {
+        if !writer.buffer.is_empty() {
+            writer.unsynced = true;
+            self.attempt("write to the pool's file", || self.device.write_at(at, &writer.buffer))?;
+            writer.buffer.clear();
+        }
+        Ok(())
+    }
+
+    fn sync(&self, writer: &mut Writer) -> io::Result<()> {
+        self.attempt("sync the pool's file", || self.device.sync())?;
+        writer.unsynced = false;
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Runs `step`, and keeps its failure for good.
+    fn attempt(&self, doing: &str, step: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        step().inspect_err(|error| {
+            let text = format!("cannot {doing}: {error}");
+            self.failure.get_or_init(|| Failure { kind: error.kind(), text });
+        })
+    }
+}
+
+/// The line at `line`, as it was at one moment: words read until they read the same twice, since
+/// a mixture of two moments would be a state that the line never had.
+///
+/// # Safety
+/// `line` is mapped, aligned to a line, and only ever accessed atomically.
+unsafe fn snapshot(line: *const u8) -> [u64; 8] {
+    let read = || {
+        std::array::from_fn(|index| {
+            // SAFETY: in bounds and aligned by the caller's word.
+            #[allow(clippy::cast_ptr_alignment)]
+            let word = unsafe { &*line.cast::<AtomicU64>().add(index) };
+            word.load(Ordering::Acquire)
+        })
+    };
+    let mut seen: [u64; 8] = read();
+    loop {
+        let again = read();
+        if again == seen {
+            return seen;
+        }
+        seen = again;
+        std::hint::spin_loop();
+    }
+}
+
+/// No panic leaves what these locks guard half-done, so that poison means nothing.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+#[path = "media_tests.rs"]
+mod tests;

@@ -1,0 +1,195 @@
+//! The `Memory` trait on a mapped file: every load is a plain load, whatever the domain.
+
+use super::{Mapped, Mode, file, flush};
+use crate::memory::{back_off, out_of_bounds};
+use crate::{Domain, LINE, Memory, PAGE, Survives, copy, line_of, lines_in};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+impl Mapped {
+    #[inline(always)]
+    fn at(&self, at: u64) -> *mut u8 {
+        // Wrapping, since a hint may name an address that is not mapped.
+        self.base.wrapping_add(at as usize)
+    }
+
+    fn file(&self) -> &File {
+        match &self.mode {
+            Mode::Lines(_, file) | Mode::Stores(file) | Mode::ReadOnly(file) => file,
+            Mode::Media(media) => media.device(),
+        }
+    }
+
+    /// Makes a new length of the file durable, where anything is.
+    fn sync_growth(&self) -> io::Result<()> {
+        match &self.mode {
+            Mode::Media(media) => media.sync_file(),
+            _ if self.survives == Survives::Power => Ok(rustix::fs::fdatasync(self.file())?),
+            _ => Ok(()),
+        }
+    }
+}
+
+// SAFETY: [base, base + len) is mapped as long as `self` lives, and accessed by atomics only;
+// `len` only ever grows. Where the images differ is what the modes see to: `Lines` flushes and
+// fences, `Stores` has caches that persist (or a domain that promises nothing beyond the
+// process), `Media` writes and syncs, and `ReadOnly` survives nothing and says so.
+unsafe impl Memory for Mapped {
+    fn domain(&self) -> Domain {
+        self.domain
+    }
+
+    fn survives(&self) -> Survives {
+        self.survives
+    }
+
+    #[inline(always)]
+    fn len(&self) -> u64 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn grow(&self, len: u64) -> io::Result<()> {
+        let _one_at_a_time = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = self.len();
+        if len <= old {
+            return Ok(());
+        }
+        if self.is_read_only() {
+            let text = "the pool is open read-only and cannot grow";
+            return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, text));
+        }
+        if len > self.limit {
+            let text = format!(
+                "the pool cannot grow to {len} bytes, beyond its limit of {}; \
+                 open it with a higher limit",
+                self.limit
+            );
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, text));
+        }
+        let len = len.next_multiple_of(PAGE);
+        // What it has beyond the old end is of nobody's making, and would not be zero.
+        rustix::fs::ftruncate(self.file(), old)?;
+        file::extend(self.file(), old, len).map_err(|errno| {
+            let kind = io::Error::from(errno).kind();
+            io::Error::new(kind, format!("the pool cannot grow to {len} bytes: {errno}"))
+        })?;
+        self.sync_growth()?;
+        // The page that holds the old end is mapped already, and must stay: it may have
+        // private stores.
+        let from = old.next_multiple_of(PAGE);
+        // SAFETY: that page is mapped to its end, beyond `len` nobody else accesses it, and
+        // the file now reaches beyond it.
+        unsafe { copy::copy_in(self.at(old), &[0; PAGE as usize][..(from - old) as usize]) };
+        // SAFETY: beyond `len`, so that nobody accesses it; within the limit.
+        unsafe { self.reservation.map(self.file().as_fd(), from, len, self.sharing)? };
+        self.len.store(len, Ordering::Release);
+        Ok(())
+    }
+
+    #[inline(always)]
+    unsafe fn load_unchecked(&self, at: u64) -> u64 {
+        // SAFETY: in bounds and aligned by the caller's word.
+        unsafe { (*self.at(at).cast::<AtomicU64>()).load(Ordering::Acquire) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_unchecked(&self, at: u64, value: u64) {
+        // SAFETY: in bounds and aligned by the caller's word.
+        unsafe { (*self.at(at).cast::<AtomicU64>()).store(value, Ordering::Release) };
+    }
+
+    #[inline]
+    unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
+        // SAFETY: in bounds by the caller's word; all accesses are atomic.
+        unsafe { copy::copy_out(self.at(at), to) }
+    }
+
+    #[inline]
+    unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
+        // SAFETY: in bounds by the caller's word; all accesses are atomic.
+        unsafe { copy::copy_in(self.at(at), from) }
+    }
+
+    #[inline]
+    unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
+        if let Mode::Media(media) = &self.mode {
+            for (index, word) in from.iter().enumerate() {
+                // SAFETY: in bounds and aligned by the caller's word.
+                unsafe { self.store_unchecked(at + index as u64 * 8, *word) };
+            }
+            // SAFETY: in bounds by the caller's word.
+            unsafe { media.write_back(self.base, at, from.len() as u64 * 8) };
+        } else {
+            // SAFETY: in bounds and whole lines by the caller's word; the features are this
+            // machine's.
+            unsafe { flush::stream(self.features.flush, self.at(at), from) };
+        }
+    }
+
+    #[inline]
+    fn compare_exchange(&self, at: u64, old: u64, new: u64) -> Result<u64, u64> {
+        if !at.is_multiple_of(8) || !self.contains(at, 8) {
+            out_of_bounds(at, 8, self.len());
+        }
+        // SAFETY: bounds and alignment were checked.
+        let word = unsafe { &*self.at(at).cast::<AtomicU64>() };
+        word.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst)
+    }
+
+    #[inline]
+    fn write_back(&self, at: u64, len: u64) {
+        if !self.contains(at, len) {
+            out_of_bounds(at, len, self.len());
+        }
+        match &self.mode {
+            Mode::Lines(kind, _) => {
+                let line = self.at(line_of(at));
+                // SAFETY: in bounds as just checked, and so are the whole lines, since the
+                // length is a multiple of `LINE`; the kind was detected on this machine.
+                unsafe { flush::write_back(*kind, line, lines_in(at, len)) };
+            }
+            // SAFETY: as above; the base is aligned to far more than a line.
+            Mode::Media(media) => unsafe { media.write_back(self.base, at, len) },
+            Mode::Stores(_) | Mode::ReadOnly(_) => {}
+        }
+    }
+
+    #[inline]
+    fn fence(&self) {
+        match &self.mode {
+            // Also where caches persist: non-temporal stores are not in them yet.
+            Mode::Lines(..) | Mode::Stores(_) => flush::fence(),
+            Mode::Media(media) => media.fence(),
+            Mode::ReadOnly(_) => {}
+        }
+    }
+
+    fn check_fence(&self) -> io::Result<()> {
+        match &self.mode {
+            Mode::Media(media) => media.check(),
+            _ => Ok(()),
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, at: u64) {
+        flush::prefetch(self.at(at));
+    }
+
+    fn pause(&self, turn: u32) {
+        back_off(turn);
+    }
+
+    fn now(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+}
+
+const _: () = assert!(PAGE.is_multiple_of(LINE));

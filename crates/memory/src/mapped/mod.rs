@@ -1,0 +1,324 @@
+//! Files mapped as pools.
+//!
+//! What always holds in a [`Mapped`]:
+//! - The base never moves and the length never shrinks: addresses for the whole limit are
+//!   reserved when it is opened, and growth maps more of the file over them.
+//! - Every mapped byte has space in the file, so that a full disk is an error of
+//!   [`grow`](crate::Memory::grow) and never a signal.
+//! - One open pool per file: the file is locked, also against this same process.
+//!
+//! It trusts that nobody else changes the file meanwhile; a file cut short by another program
+//! ends this one with SIGBUS.
+//!
+//! Reading order: this file, `memory` (the trait), `media` (block devices), then `backing`,
+//! `flush`, `file`, `reserve`.
+
+mod backing;
+mod error;
+mod features;
+mod file;
+mod flush;
+mod media;
+mod memory;
+mod reserve;
+
+pub use backing::Backing;
+pub use error::MapError;
+pub use features::Features;
+pub use flush::Flush;
+
+use crate::{Domain, LINE, Memory, PAGE, Survives, line_of};
+use media::Media;
+use reserve::{Reservation, Sharing};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+/// Files are not longer, and addresses not wider.
+const MOST_BYTES: u64 = 1 << 62;
+
+/// How a pool is mapped.
+#[derive(Clone, Copy, Debug)]
+pub struct MapOptions {
+    /// The persistence domain; `None` chooses the one that the file's backing has.
+    pub domain: Option<Domain>,
+    /// Bytes that the pool may grow to: address space, which costs next to nothing. A file
+    /// that is longer already is mapped whole.
+    pub limit: u64,
+}
+
+impl Default for MapOptions {
+    /// The backing's own domain, and room for 1 TiB.
+    fn default() -> Self {
+        MapOptions { domain: None, limit: 1 << 40 }
+    }
+}
+
+/// A file mapped as a pool.
+pub struct Mapped {
+    reservation: Reservation,
+    base: *mut u8,
+    len: AtomicU64,
+    limit: u64,
+    mode: Mode,
+    domain: Domain,
+    survives: Survives,
+    backing: Backing,
+    features: Features,
+    sharing: Sharing,
+    in_use: bool,
+    growing: Mutex<()>,
+    start: Instant,
+}
+
+/// What write-backs and fences do. Each keeps the file, and with it the lock.
+enum Mode {
+    /// Lines are written back from the caches, and a fence waits for them.
+    Lines(Flush, File),
+    /// Write-backs ask for nothing; a fence orders.
+    Stores(File),
+    /// Lines are kept aside, and a fence syncs them to the file.
+    Media(Box<Media<File>>),
+    /// Nothing ever reaches the file.
+    ReadOnly(File),
+}
+
+// SAFETY: `base` points into the reservation that the struct owns; all access through it is
+// atomic.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    /// Creates a file of `len` zero bytes (rounded up to whole pages), durable when this
+    /// returns, and maps it. After an error there is no new file.
+    ///
+    /// # Errors
+    /// When the file exists, cannot be created or allocated, or the domain is not supported.
+    pub fn create(path: impl AsRef<Path>, len: u64, options: MapOptions) -> Result<Self, MapError> {
+        let path = path.as_ref();
+        if len == 0 {
+            return Err(MapError::TooShort { path: path.to_path_buf(), len, need: PAGE });
+        }
+        if len > MOST_BYTES {
+            return Err(MapError::NoSpace { path: path.to_path_buf(), need: len });
+        }
+        let len = len.next_multiple_of(PAGE);
+        let file = file::create(path)?;
+        file::extend(&file, 0, len)
+            .map_err(|errno| MapError::from_space(path, len, errno))
+            .and_then(|()| file::sync_with_directory(path, &file))
+            .and_then(|()| Self::map(path, file, len, options))
+            .inspect_err(|_| {
+                // Made by this call, and of no use to anyone.
+                let _ = std::fs::remove_file(path);
+            })
+    }
+
+    /// Maps an existing file.
+    ///
+    /// # Errors
+    /// When the file is missing, not accessible, in use, too short or sparse on a full disk, or
+    /// the domain is not supported.
+    pub fn open(path: impl AsRef<Path>, options: MapOptions) -> Result<Self, MapError> {
+        let path = path.as_ref();
+        let file = file::open_locked(path)?;
+        let len = whole_lines(path, &file)?;
+        file::fill_holes(&file, len).map_err(|errno| MapError::from_space(path, len, errno))?;
+        Self::map(path, file, len, options)
+    }
+
+    /// Maps an existing file to look at it: stores are visible through this mapping and reach
+    /// nothing else, so that even a recovery can be tried out. A pool in use can be looked at
+    /// too ([`in_use`](Self::in_use) tells), but may change meanwhile.
+    ///
+    /// # Errors
+    /// When the file is missing, not readable, or too short.
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, MapError> {
+        let path = path.as_ref();
+        let (file, in_use) = file::open_read_only(path)?;
+        let len = whole_lines(path, &file)?;
+        let features = Features::detect();
+        let backing = detect_backing(path, &file)?;
+        let domain = backing.default_domain(features.flush);
+        let reservation = reserve(path, len)?;
+        map_file(path, &reservation, &file, len, Sharing::Private)?;
+        Ok(Mapped {
+            base: reservation.base(),
+            reservation,
+            len: AtomicU64::new(len),
+            limit: len,
+            mode: Mode::ReadOnly(file),
+            domain,
+            survives: Survives::Nothing,
+            backing,
+            features,
+            sharing: Sharing::Private,
+            in_use,
+            growing: Mutex::new(()),
+            start: Instant::now(),
+        })
+    }
+
+    /// Maps `len` bytes of a file that is locked and allocated.
+    fn map(path: &Path, file: File, len: u64, options: MapOptions) -> Result<Self, MapError> {
+        let features = Features::detect();
+        let backing = detect_backing(path, &file)?;
+        let domain = options.domain.unwrap_or(backing.default_domain(features.flush));
+        if let Some(reason) = backing.refuses(domain, features.flush) {
+            let path = path.to_path_buf();
+            return Err(MapError::Domain { path, domain, backing, reason });
+        }
+        let survives = backing.survives(domain);
+        let limit = options.limit.clamp(len, MOST_BYTES.max(len)).next_multiple_of(PAGE);
+        let reservation = reserve(path, limit)?;
+        let sharing = match domain {
+            Domain::Media => Sharing::Private,
+            Domain::Transient | Domain::Persistent if matches!(backing, Backing::Dax { .. }) => {
+                Sharing::Synchronous
+            }
+            _ => Sharing::Shared,
+        };
+        map_file(path, &reservation, &file, len, sharing)?;
+        let mode = match domain {
+            Domain::Transient => Mode::Lines(features.flush, file),
+            Domain::Persistent | Domain::Process => Mode::Stores(file),
+            Domain::Media => Mode::Media(Box::new(Media::new(file))),
+        };
+        Ok(Mapped {
+            base: reservation.base(),
+            reservation,
+            len: AtomicU64::new(len),
+            limit,
+            mode,
+            domain,
+            survives,
+            backing,
+            features,
+            sharing,
+            in_use: false,
+            growing: Mutex::new(()),
+            start: Instant::now(),
+        })
+    }
+
+    /// What the file lives on.
+    pub fn backing(&self) -> Backing {
+        self.backing
+    }
+
+    /// What the processor offers.
+    pub fn features(&self) -> Features {
+        self.features
+    }
+
+    /// What an acknowledged transaction survives here, in words.
+    pub fn describe(&self) -> String {
+        self.backing.describe(self.domain)
+    }
+
+    /// Whether stores reach nothing but this mapping.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self.mode, Mode::ReadOnly(_))
+    }
+
+    /// Whether the pool was open elsewhere when it was opened read-only.
+    pub fn in_use(&self) -> bool {
+        self.in_use
+    }
+
+    /// Syncs of the file so far, of which each may have served many fences. Zero in domains
+    /// that need none.
+    pub fn syncs(&self) -> u64 {
+        match &self.mode {
+            Mode::Media(media) => media.syncs(),
+            _ => 0,
+        }
+    }
+
+    /// Pages of which lines were written to the file so far, by fences.
+    pub fn pages_written(&self) -> u64 {
+        match &self.mode {
+            Mode::Media(media) => media.pages_written(),
+            _ => 0,
+        }
+    }
+
+    /// Makes `range` zero, durably, and written rather than merely allocated: a later sync of
+    /// stores to it then leaves the file system's own metadata alone. For areas such as logs,
+    /// before anyone else uses them.
+    ///
+    /// # Errors
+    /// When the file cannot be written or synced.
+    ///
+    /// # Panics
+    /// When `range` is out of bounds or not of whole lines.
+    pub fn prefault_zero(&self, range: Range<u64>) -> io::Result<()> {
+        let bytes = range.end.saturating_sub(range.start);
+        assert!(
+            range.start.is_multiple_of(LINE) && bytes.is_multiple_of(LINE),
+            "prefault_zero of [{:#x}, {:#x}), which is not of whole lines",
+            range.start,
+            range.end
+        );
+        if bytes == 0 {
+            return Ok(());
+        }
+        // Nothing kept aside for the range may reach the file after the zeros.
+        self.fence();
+        let keep = matches!(self.mode, Mode::Media(_));
+        for at in range.clone().step_by(8) {
+            // On `Media`, a store of a zero to a zero would only cost a private page.
+            if !keep || self.load(at) != 0 {
+                self.store(at, 0);
+            }
+        }
+        match &self.mode {
+            Mode::Media(media) => media.write_zeros(range),
+            _ => {
+                self.write_back(range.start, bytes);
+                self.fence();
+                Ok(())
+            }
+        }
+    }
+}
+
+fn whole_lines(path: &Path, file: &File) -> Result<u64, MapError> {
+    let len = file::length(path, file)?;
+    if len < PAGE {
+        return Err(MapError::TooShort { path: path.to_path_buf(), len, need: PAGE });
+    }
+    Ok(line_of(len))
+}
+
+fn detect_backing(path: &Path, file: &File) -> Result<Backing, MapError> {
+    let dax = reserve::maps_synchronously(file.as_fd(), PAGE);
+    Backing::detect(file.as_fd(), dax)
+        .map_err(|errno| MapError::from_errno(path, "inspect its file system", errno))
+}
+
+fn reserve(path: &Path, limit: u64) -> Result<Reservation, MapError> {
+    Reservation::new(limit).map_err(|errno| match errno {
+        Errno::NOMEM => MapError::NoAddressSpace { path: path.to_path_buf(), limit },
+        errno => MapError::from_errno(path, "reserve address space", errno),
+    })
+}
+
+fn map_file(
+    path: &Path,
+    reservation: &Reservation,
+    file: &File,
+    len: u64,
+    sharing: Sharing,
+) -> Result<(), MapError> {
+    // SAFETY: nobody has references into a reservation this new; the limit covers `len`.
+    unsafe { reservation.map(file.as_fd(), 0, len.next_multiple_of(PAGE), sharing) }
+        .map_err(|errno| MapError::from_errno(path, "map the file", errno))
+}

@@ -1,0 +1,112 @@
+//! Address space: reserved once for all that a pool may become, so that its base never moves.
+
+use rustix::io::{self, Errno};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use std::ffi::c_void;
+use std::os::fd::BorrowedFd;
+use std::ptr;
+
+/// Huge pages, and DAX mappings of them, want the file's start here.
+const ALIGN: usize = 2 << 20;
+
+/// How a file is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sharing {
+    /// Stores reach the page cache.
+    Shared,
+    /// Stores reach persistent memory, whose file-system metadata is durable by the time a page
+    /// can be stored to.
+    Synchronous,
+    /// Stores stay in this mapping.
+    Private,
+}
+
+impl Sharing {
+    fn flags(self) -> MapFlags {
+        match self {
+            Sharing::Shared => MapFlags::SHARED,
+            Sharing::Synchronous => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
+            // Most pages are never stored to: reserve no swap for all of them.
+            Sharing::Private => MapFlags::PRIVATE | MapFlags::NORESERVE,
+        }
+    }
+}
+
+/// A range of addresses that nobody else gets until it is dropped.
+pub(super) struct Reservation {
+    start: *mut c_void,
+    bytes: usize,
+    base: *mut u8,
+}
+
+// SAFETY: a range of addresses belongs to no thread; access to what is mapped there is the
+// business of whoever accesses it.
+unsafe impl Send for Reservation {}
+// SAFETY: as above; nothing changes through a shared reference but by unsafe calls.
+unsafe impl Sync for Reservation {}
+
+impl Reservation {
+    /// Reserves `limit` bytes of addresses, inaccessible until mapped over.
+    pub(super) fn new(limit: u64) -> io::Result<Self> {
+        let bytes = usize::try_from(limit)
+            .ok()
+            .and_then(|limit| limit.checked_add(ALIGN))
+            .ok_or(Errno::NOMEM)?;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::empty(), flags)? };
+        let first = start.cast::<u8>();
+        let base = first.wrapping_add(first.align_offset(ALIGN));
+        Ok(Reservation { start, bytes, base })
+    }
+
+    pub(super) fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// Maps bytes `[from, to)` of `file` at the same distance from the base.
+    ///
+    /// # Safety
+    /// Nothing has references into that range; `from` and `to` are multiples of the page size,
+    /// and `to` is within the limit.
+    pub(super) unsafe fn map(
+        &self,
+        file: BorrowedFd<'_>,
+        from: u64,
+        to: u64,
+        sharing: Sharing,
+    ) -> io::Result<()> {
+        if from >= to {
+            return Ok(());
+        }
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = sharing.flags() | MapFlags::FIXED;
+        // SAFETY: the range is within this reservation, which is ours to map over.
+        unsafe {
+            let at = self.base.add(from as usize).cast();
+            mmap(at, (to - from) as usize, access, flags, file, from)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: reserved in `new`; whoever owns the reservation has no references left.
+        // Unmapping what was mapped cannot fail, and there is nobody to tell.
+        let _ = unsafe { munmap(self.start, self.bytes) };
+    }
+}
+
+/// Whether `file` maps with `MAP_SYNC`, which only files on persistent memory do.
+pub(super) fn maps_synchronously(file: BorrowedFd<'_>, bytes: u64) -> bool {
+    let access = ProtFlags::READ;
+    let flags = Sharing::Synchronous.flags();
+    // SAFETY: a new mapping at an address of the kernel's choice, gone before anyone sees it.
+    unsafe {
+        match mmap(ptr::null_mut(), bytes as usize, access, flags, file, 0) {
+            Ok(at) => munmap(at, bytes as usize).is_ok(),
+            Err(_) => false,
+        }
+    }
+}
