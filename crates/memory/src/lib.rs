@@ -21,8 +21,3 @@ pub use lines::{DirtyLines, LINE, PAGE, WORD, line_of, lines_in};
 pub use mapped::{Backing, MapError, MapOptions, Mapped};
 pub use memory::Memory;
 pub use ram::Ram;
-
-/// placeholder
-#[derive(Debug, thiserror::Error)]
-#[error("x")]
-pub struct MapError;
