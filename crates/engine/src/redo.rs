@@ -63,7 +63,7 @@ impl Protocol for Redo {
         let track = session.engine.memory.domain().needs_write_back();
         session.apply(|engine, line, _| {
             if track {
-                engine.dirty.mark(line);
+                engine.dirty.mark_alone(line);
             }
         });
         session.engine.committed.0.store(ticket, Ordering::Release);

@@ -1,14 +1,16 @@
 //! What a transaction wants to store: a set of words, kept by cache line.
 //!
 //! Keeping it by line means that one entry serves all words of a line, in the log and when the
-//! line is written back. Few lines are found by a scan, many by an open-addressed table whose
-//! slots carry a generation, so that clearing costs nothing.
+//! line is written back. Lines are found by an open-addressed table, sparse so that the first
+//! slot nearly always decides, whose slots carry a generation so that clearing costs nothing.
 
 use crate::Mark;
 use perdura_memory::{LINE, line_of};
 
-/// From this many lines on they are found through the table.
-const SCANNED: usize = 8;
+/// Slots of a new table.
+const SLOTS: usize = 256;
+/// At least this many slots for each line.
+const SPARSE: usize = 4;
 
 /// Words to be stored in one line.
 #[derive(Clone, Copy)]
@@ -36,18 +38,25 @@ struct Slot {
     generation: u32,
 }
 
-/// The set. `lines` and `entries` are parallel; the first holds just the offsets, densely, for
-/// the scan.
-#[derive(Default)]
+/// The set.
 pub struct WriteSet {
-    lines: Vec<u64>,
     entries: Vec<LineWrite>,
-    filter: u64,
     table: Vec<Slot>,
     generation: u32,
     journal: Vec<Previous>,
     marked: bool,
-    latest: usize,
+}
+
+impl Default for WriteSet {
+    fn default() -> Self {
+        WriteSet {
+            entries: Vec::new(),
+            table: vec![Slot::default(); SLOTS],
+            generation: 1,
+            journal: Vec::new(),
+            marked: false,
+        }
+    }
 }
 
 impl WriteSet {
@@ -65,9 +74,7 @@ impl WriteSet {
     /// Forgets everything.
     #[inline]
     pub fn clear(&mut self) {
-        self.lines.clear();
         self.entries.clear();
-        self.filter = 0;
         self.generation = self.generation.wrapping_add(1);
         if self.generation == 0 {
             self.table.fill(Slot::default());
@@ -75,20 +82,11 @@ impl WriteSet {
         }
         self.journal.clear();
         self.marked = false;
-        self.latest = 0;
     }
 
     /// The word at `at`, if it is to be stored.
     #[inline(always)]
     pub fn get(&self, at: u64) -> Option<u64> {
-        if self.filter & filter_bit(line_of(at)) == 0 {
-            return None;
-        }
-        self.get_slow(at)
-    }
-
-    #[inline]
-    fn get_slow(&self, at: u64) -> Option<u64> {
         let entry = &self.entries[self.find(line_of(at))?];
         let word = word_in_line(at);
         (entry.mask & 1 << word != 0).then(|| entry.words[word])
@@ -97,9 +95,6 @@ impl WriteSet {
     /// The writes to the line at `line`, if there are any.
     #[inline]
     pub fn line(&self, line: u64) -> Option<&LineWrite> {
-        if self.filter & filter_bit(line) == 0 {
-            return None;
-        }
         self.find(line).map(|entry| &self.entries[entry])
     }
 
@@ -108,10 +103,7 @@ impl WriteSet {
     pub fn put(&mut self, at: u64, value: u64) {
         let line = line_of(at);
         let word = word_in_line(at);
-        let index = match self.find(line) {
-            Some(index) => index,
-            None => self.push(line),
-        };
+        let index = self.find(line).unwrap_or_else(|| self.push(line));
         let entry = &mut self.entries[index];
         if self.marked {
             self.journal.push(Previous {
@@ -123,7 +115,6 @@ impl WriteSet {
         }
         entry.mask |= 1 << word;
         entry.words[word] = value;
-        self.latest = index;
     }
 
     /// A point to go back to; from now on every write is journalled.
@@ -145,14 +136,8 @@ impl WriteSet {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&self, line: u64) -> Option<usize> {
-        if self.lines.get(self.latest) == Some(&line) {
-            return Some(self.latest);
-        }
-        if self.lines.len() <= SCANNED {
-            return self.lines.iter().position(|&candidate| candidate == line);
-        }
         let mask = self.table.len() - 1;
         let mut at = hash(line) as usize & mask;
         loop {
@@ -170,35 +155,29 @@ impl WriteSet {
     #[inline]
     fn push(&mut self, line: u64) -> usize {
         let index = self.entries.len();
-        self.lines.push(line);
         self.entries.push(LineWrite { line, mask: 0, words: [0; 8] });
-        self.filter |= filter_bit(line);
-        if index == SCANNED || (index > SCANNED && (index + 1) * 2 > self.table.len()) {
-            self.rebuild_table();
-        } else if index > SCANNED {
+        if self.entries.len() * SPARSE > self.table.len() {
+            self.widen();
+        } else {
             self.insert_slot(line, index as u32);
         }
         index
     }
 
-    fn rebuild_table(&mut self) {
-        let wanted = (self.entries.len() * 4).next_power_of_two().max(64);
-        if self.table.len() < wanted {
-            self.table = vec![Slot::default(); wanted];
-            self.generation = 1;
-        }
-        for index in 0..self.lines.len() {
-            self.insert_slot(self.lines[index], index as u32);
+    #[cold]
+    fn widen(&mut self) {
+        self.table = vec![Slot::default(); self.table.len() * 4];
+        self.generation = 1;
+        for index in 0..self.entries.len() {
+            self.insert_slot(self.entries[index].line, index as u32);
         }
     }
 
+    #[inline]
     fn insert_slot(&mut self, line: u64, entry: u32) {
         let mask = self.table.len() - 1;
         let mut at = hash(line) as usize & mask;
         while self.table[at].generation == self.generation {
-            if self.table[at].line == line {
-                break;
-            }
             at = (at + 1) & mask;
         }
         self.table[at] = Slot { line, entry, generation: self.generation };
@@ -213,11 +192,6 @@ fn word_in_line(at: u64) -> usize {
 #[inline(always)]
 fn hash(line: u64) -> u64 {
     (line / LINE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
-}
-
-#[inline(always)]
-fn filter_bit(line: u64) -> u64 {
-    1 << ((line / LINE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58)
 }
 
 #[cfg(test)]

@@ -56,6 +56,18 @@ impl DirtyLines {
         }
     }
 
+    /// As [`mark`](Self::mark), where no other thread marks at the same time: no locked
+    /// instruction, which would wait for outstanding write-backs. Others may drain meanwhile; a
+    /// line just drained may then be reported once more.
+    #[inline]
+    pub fn mark_alone(&self, at: u64) {
+        let line = at / LINE;
+        let word = (line / 64) as usize;
+        let Some(bits) = self.bits.get(word) else { return };
+        add_bit(bits, line % 64);
+        add_bit(&self.summary[word / 64], word as u64 % 64);
+    }
+
     /// Adds every line of `[at, at + len)`.
     #[inline]
     pub fn mark_range(&self, at: u64, len: u64) {
@@ -100,6 +112,12 @@ impl DirtyLines {
             run(pending);
         }
     }
+}
+
+#[inline]
+fn add_bit(word: &AtomicU64, bit: u64) {
+    // Unconditionally: whether the bit is there already is a coin toss for a branch predictor.
+    word.store(word.load(Ordering::Relaxed) | 1 << bit, Ordering::Release);
 }
 
 fn zeroed(words: usize) -> Box<[AtomicU64]> {
