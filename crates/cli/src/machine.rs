@@ -22,7 +22,8 @@ pub(crate) struct Machine {
 impl Machine {
     /// This machine, now.
     pub(crate) fn here() -> Self {
-        let profile = if cfg!(debug_assertions) { "debug: figures mean nothing" } else { "release" };
+        let profile =
+            if cfg!(debug_assertions) { "debug: figures mean nothing" } else { "release" };
         Machine {
             processor: processor().unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
