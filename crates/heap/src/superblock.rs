@@ -153,6 +153,11 @@ impl Superblock {
         Ok(superblock)
     }
 
+    /// Which of the two copies are whole.
+    pub fn whole_copies<M: Memory + ?Sized>(memory: &M) -> [bool; 2] {
+        [0, PAGE].map(|at| Copy::read(memory, at).whole)
+    }
+
     fn decode(words: &[u64; WORDS]) -> Option<Self> {
         let state = match words[3] {
             1 => State::Clean,

@@ -8,6 +8,7 @@
 //! Reading order: [`domain`], [`memory`], then one implementation at a time: [`ram`] (the
 //! smallest), [`reference`] (the model made executable, with power cuts), [`mapped`] (files).
 
+pub mod conformance;
 pub mod copy;
 pub mod domain;
 pub mod lines;
@@ -21,3 +22,4 @@ pub use lines::{DirtyLines, LINE, PAGE, WORD, line_of, lines_in};
 pub use mapped::{Backing, MapError, MapOptions, Mapped};
 pub use memory::Memory;
 pub use ram::Ram;
+pub use reference::Reference;

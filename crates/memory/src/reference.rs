@@ -1,1 +1,309 @@
-//! x
+//! The persistency model made executable: a memory that keeps both images, and can be cut off
+//! from power at any event.
+//!
+//! - All threads count as one: a fence completes the write-backs of every thread. A program
+//!   that is right under the model with threads told apart, and forgets a fence only where
+//!   another thread's fence follows by chance, is not caught here.
+//! - Everything is deterministic: the same operations and the same seed give the same image.
+//! - It is slow (a lock for every access), and meant for tests.
+//!
+//! ```
+//! use perdura_memory::{Domain, Memory, reference::{Cut, Reference}};
+//!
+//! let memory = Reference::new(4096, Domain::Transient);
+//! memory.store(0, 1);
+//! memory.write_back(0, 8);
+//! memory.fence();
+//! memory.store(64, 2); // Not written back: may be lost, or not.
+//! let after = memory.after_power_cut(Cut::Seed(7));
+//! assert_eq!(after.load(0), 1);
+//! assert!(after.load(64) == 0 || after.load(64) == 2);
+//! ```
+
+mod image;
+mod random;
+
+pub use random::SplitMix64;
+
+use crate::memory::{back_off, out_of_bounds};
+use crate::{Domain, LINE, Memory, Survives, WORD, line_of, lines_in};
+use image::{Image, Piece, patch};
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Which of the durable images that a power cut may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The least: nothing but what a fence, or the domain, promised.
+    None,
+    /// The most: everything that may have reached the durable image.
+    All,
+    /// One of them all, chosen by this seed.
+    Seed(u64),
+}
+
+/// The executable model.
+pub struct Reference {
+    state: Mutex<State>,
+    domain: Domain,
+    limit: u64,
+    len: AtomicU64,
+    clock: AtomicU64,
+}
+
+struct State {
+    visible: Vec<u64>,
+    image: Image,
+    events: u64,
+    /// Events until the power is cut; the durable image stands still from zero on.
+    left: Option<u64>,
+    /// Orders the words of a copy where each is durable at once.
+    order: SplitMix64,
+}
+
+impl Reference {
+    /// A zeroed memory of at least `len` bytes (rounded up to whole lines), all of it durable.
+    pub fn new(len: u64, domain: Domain) -> Self {
+        let words = vec![0; (len.next_multiple_of(LINE) / WORD) as usize];
+        Self::from_words(words, domain)
+    }
+
+    /// A memory that starts with this image, rounded up to whole lines with zeros.
+    pub fn from_image(image: &[u8], domain: Domain) -> Self {
+        let mut words: Vec<u64> = image
+            .chunks(WORD as usize)
+            .map(|bytes| {
+                let mut word = [0; WORD as usize];
+                word[..bytes.len()].copy_from_slice(bytes);
+                u64::from_ne_bytes(word)
+            })
+            .collect();
+        words.resize(words.len().next_multiple_of((LINE / WORD) as usize), 0);
+        Self::from_words(words, domain)
+    }
+
+    /// The same memory, able to grow to `limit` bytes.
+    #[must_use]
+    pub fn with_limit(mut self, limit: u64) -> Self {
+        self.limit = limit.max(self.len()).next_multiple_of(LINE);
+        self
+    }
+
+    fn from_words(words: Vec<u64>, domain: Domain) -> Self {
+        let len = words.len() as u64 * WORD;
+        Reference {
+            state: Mutex::new(State {
+                image: Image::new(words.clone(), domain),
+                visible: words,
+                events: 0,
+                left: None,
+                order: SplitMix64::new(0x6f72_6465_7273),
+            }),
+            domain,
+            limit: len,
+            len: AtomicU64::new(len),
+            clock: AtomicU64::new(0),
+        }
+    }
+
+    /// Events so far: stores, write-backs and fences, each call one. Where stores are durable
+    /// at once, a copy is one event for each of its pieces (whole words, and the bytes of torn
+    /// ones), so that a cut can fall between them.
+    pub fn events(&self) -> u64 {
+        self.state().events
+    }
+
+    /// Cuts the power after `events` more events. What follows is visible and counted, but the
+    /// durable image is that moment's, and [`power_cut`](Self::power_cut) tells what it may be.
+    pub fn cut_after(&self, events: u64) {
+        self.state().left = Some(events);
+    }
+
+    /// Whether the moment asked for by [`cut_after`](Self::cut_after) has come.
+    pub fn was_cut(&self) -> bool {
+        self.state().left == Some(0)
+    }
+
+    /// A durable image that a power cut may leave: now, or at the moment of
+    /// [`cut_after`](Self::cut_after) if it has come. Under `Process`, what the death of the
+    /// process leaves: everything.
+    pub fn power_cut(&self, cut: Cut) -> Vec<u8> {
+        let words = self.state().image.cut(cut);
+        words.into_iter().flat_map(u64::to_ne_bytes).collect()
+    }
+
+    /// A memory in the state that a power cut may leave, in the same domain.
+    pub fn after_power_cut(&self, cut: Cut) -> Reference {
+        let words = self.state().image.cut(cut);
+        Self::from_words(words, self.domain).with_limit(self.limit)
+    }
+
+    /// Every combination of values that a power cut may leave in the words at `words`.
+    ///
+    /// # Panics
+    /// Where there is no aligned word, or if the combinations are too many to list.
+    pub fn outcomes(&self, words: &[u64]) -> BTreeSet<Vec<u64>> {
+        for at in words {
+            self.check(*at, WORD, WORD);
+        }
+        self.state().image.outcomes(words)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.clock.fetch_add(1, Ordering::Relaxed);
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[track_caller]
+    fn check(&self, at: u64, len: u64, align: u64) {
+        if !at.is_multiple_of(align) || !self.contains(at, len) {
+            out_of_bounds(at, len, self.len());
+        }
+    }
+}
+
+impl State {
+    /// Counts an event, and does it to the durable image unless the power is off.
+    fn event(&mut self, change: impl FnOnce(&mut Image)) {
+        self.events += 1;
+        if self.left != Some(0) {
+            change(&mut self.image);
+            self.left = self.left.map(|left| left - 1);
+        }
+    }
+
+    /// One store of a whole word.
+    fn store(&mut self, at: u64, value: u64) {
+        self.visible[(at / WORD) as usize] = value;
+        self.event(|image| image.store(&[Piece::word(at, value)]));
+    }
+
+    /// Stores without order among themselves.
+    fn copy(&mut self, mut pieces: Vec<Piece>, at_once: bool) {
+        for piece in &pieces {
+            patch(&mut self.visible, piece);
+        }
+        if at_once {
+            self.order.shuffle(&mut pieces);
+            for piece in pieces {
+                self.event(|image| image.store(&[piece]));
+            }
+        } else {
+            self.event(|image| image.store(&pieces));
+        }
+    }
+}
+
+// SAFETY: every access goes through a lock and checks its bounds; the contract is what `Image`
+// implements.
+unsafe impl Memory for Reference {
+    fn domain(&self) -> Domain {
+        self.domain
+    }
+
+    fn survives(&self) -> Survives {
+        match self.domain {
+            Domain::Process => Survives::Process,
+            _ => Survives::Power,
+        }
+    }
+
+    fn len(&self) -> u64 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn grow(&self, len: u64) -> io::Result<()> {
+        if len > self.limit {
+            let text = "the reference memory cannot grow beyond its limit";
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, text));
+        }
+        let mut state = self.state();
+        let words = (len.next_multiple_of(LINE) / WORD) as usize;
+        if words > state.visible.len() {
+            state.visible.resize(words, 0);
+            // Not an event: a file's length is the file system's, and durable when `grow` ends.
+            if state.left != Some(0) {
+                state.image.grow(words);
+            }
+            self.len.store(words as u64 * WORD, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    unsafe fn load_unchecked(&self, at: u64) -> u64 {
+        self.state().visible[(at / WORD) as usize]
+    }
+
+    unsafe fn store_unchecked(&self, at: u64, value: u64) {
+        self.state().store(at, value);
+    }
+
+    unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
+        let state = self.state();
+        for (index, byte) in to.iter_mut().enumerate() {
+            let at = at + index as u64;
+            *byte = state.visible[(at / WORD) as usize].to_ne_bytes()[(at % WORD) as usize];
+        }
+    }
+
+    unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
+        let at_once = !self.domain.needs_write_back();
+        self.state().copy(Piece::of_bytes(at, from), at_once);
+    }
+
+    unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
+        let words = from.iter().enumerate();
+        let pieces: Vec<_> =
+            words.map(|(index, word)| Piece::word(at + index as u64 * WORD, *word)).collect();
+        if self.domain == Domain::Process {
+            return self.state().copy(pieces, true);
+        }
+        let mut state = self.state();
+        for piece in &pieces {
+            patch(&mut state.visible, piece);
+        }
+        state.event(|image| image.stream(&pieces));
+    }
+
+    fn compare_exchange(&self, at: u64, old: u64, new: u64) -> Result<u64, u64> {
+        self.check(at, WORD, WORD);
+        let mut state = self.state();
+        let found = state.visible[(at / WORD) as usize];
+        if found != old {
+            return Err(found);
+        }
+        state.store(at, new);
+        Ok(old)
+    }
+
+    fn write_back(&self, at: u64, len: u64) {
+        self.check(at, len, 1);
+        let first = line_of(at);
+        let lines = (0..lines_in(at, len)).map(|index| first + index * LINE);
+        self.state().event(|image| image.write_back(lines));
+    }
+
+    fn fence(&self) {
+        self.state().event(Image::fence);
+    }
+
+    fn pause(&self, turn: u32) {
+        self.clock.fetch_add(1000, Ordering::Relaxed);
+        back_off(turn);
+    }
+
+    fn work(&self, cycles: u32) {
+        self.clock.fetch_add(u64::from(cycles), Ordering::Relaxed);
+    }
+
+    /// Counts accesses and turns of waiting, so that it is the same in every run of one thread.
+    fn now(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed)
+    }
+}

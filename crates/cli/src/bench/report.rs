@@ -157,7 +157,7 @@ impl Report {
             "dirty bytes",
             "aborts",
         ];
-        table(header, self.engines.iter().map(|engine| counter_row(engine)))
+        table(header, self.engines.iter().map(counter_row))
     }
 }
 

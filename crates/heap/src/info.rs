@@ -1,0 +1,70 @@
+//! What a pool is, for people and programs.
+
+use crate::alloc::space::Usage;
+use crate::superblock::{State, Superblock};
+use perdura_memory::{Domain, Mapped, Memory, Survives};
+use serde::Serialize;
+use std::path::Path;
+
+/// Everything that can be told about a pool.
+#[derive(Clone, Debug, Serialize)]
+pub struct Info {
+    /// The file.
+    pub path: String,
+    /// Identifies the pool; a copy has the same.
+    pub id: String,
+    /// Name of its engine.
+    pub engine: String,
+    /// How it was left.
+    pub state: State,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Bytes up to which it grows.
+    pub limit: u64,
+    /// Bytes of log.
+    pub log_bytes: u64,
+    /// Bytes of the file that are allocated to objects, or in limbo.
+    pub used_bytes: u64,
+    /// What is free in the file as it is now.
+    pub usage: Usage,
+    /// Bytes that objects can still take until the limit is reached.
+    pub free_bytes: u64,
+    /// The persistence domain.
+    pub domain: Domain,
+    /// What transactions outlive here.
+    pub survives: Survives,
+    /// The same, in words.
+    pub durability: String,
+    /// What transactions must outlive for the pool to be opened.
+    pub requires: Survives,
+    /// The instruction that writes lines back.
+    pub flush: String,
+    /// Other processor features that matter.
+    pub features: String,
+}
+
+impl Info {
+    /// Of a pool that is open, or mapped to be looked at.
+    pub fn new(path: &Path, memory: &Mapped, superblock: &Superblock, usage: Usage) -> Self {
+        let bytes = memory.len();
+        let free = usage.free_page_bytes + usage.free_slot_bytes;
+        Info {
+            path: path.display().to_string(),
+            id: format!("{:016x}", superblock.id),
+            engine: superblock.engine.clone(),
+            state: superblock.state,
+            bytes,
+            limit: superblock.limit,
+            log_bytes: superblock.log.end - superblock.log.start,
+            used_bytes: bytes.saturating_sub(superblock.layout.pages).saturating_sub(free),
+            usage,
+            free_bytes: free + superblock.limit.saturating_sub(bytes),
+            domain: memory.domain(),
+            survives: memory.survives(),
+            durability: memory.describe(),
+            requires: superblock.requires,
+            flush: memory.features().flush.to_string(),
+            features: memory.features().to_string(),
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! Pools: heaps in files, with the engine chosen when the program runs.
+
+use crate::error::OpenError;
+use crate::heap::{Format, Heap, HeapSession, Opening};
+use crate::info::Info;
+use crate::superblock::{SMALLEST, Superblock};
+use crate::tx::Tx;
+use perdura_engine::{
+    Counters, Engine, Mode, Recovery, RedoEngine, Result, Ticket, UndoEngine, Volatile,
+};
+use perdura_memory::{Domain, MapOptions, Mapped, Memory, PAGE, Survives};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The engines, by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EngineKind {
+    /// No consistency: the baseline.
+    Volatile,
+    /// Undo logging.
+    Undo,
+    /// Redo logging with asynchronous write-back.
+    #[default]
+    Redo,
+}
+
+impl EngineKind {
+    /// All of them.
+    pub const ALL: [EngineKind; 3] = [EngineKind::Volatile, EngineKind::Undo, EngineKind::Redo];
+
+    /// The name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            EngineKind::Volatile => "volatile",
+            EngineKind::Undo => "undo",
+            EngineKind::Redo => "redo",
+        }
+    }
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for EngineKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
+            format!("unknown engine '{name}': it is one of {}", crate::heap::ENGINES)
+        })
+    }
+}
+
+/// How a pool is created or opened.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("accounts.pool");
+/// use perdura::{EngineKind, Options};
+/// let pool = Options::new().engine(EngineKind::Redo).size(64 << 20).open_or_create(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    engine: Option<EngineKind>,
+    domain: Option<Domain>,
+    size: Option<u64>,
+    log: Option<u64>,
+    requires: Option<Survives>,
+    opening: Opening,
+}
+
+/// Bytes up to which a pool grows unless told otherwise.
+pub const DEFAULT_SIZE: u64 = 1 << 30;
+
+impl Options {
+    /// The defaults: `redo`, the domain that the file's backing has, 1 GiB.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The engine; the pool's own, or `redo` for a new one, unless given.
+    #[must_use]
+    pub fn engine(mut self, engine: EngineKind) -> Self {
+        self.engine = Some(engine);
+        self
+    }
+
+    /// The persistence domain, instead of the one that is detected.
+    #[must_use]
+    pub fn domain(mut self, domain: Option<Domain>) -> Self {
+        self.domain = domain;
+        self
+    }
+
+    /// Bytes up to which the pool grows. A pool can be reopened with up to four times the size
+    /// that it was created with.
+    #[must_use]
+    pub fn size(mut self, bytes: u64) -> Self {
+        self.size = Some(bytes);
+        self
+    }
+
+    /// Bytes of log of a new pool: a transaction, and what is written between checkpoints, must
+    /// fit. An eighth of the size, at most 64 MiB, unless given.
+    #[must_use]
+    pub fn log(mut self, bytes: u64) -> Self {
+        self.log = Some(bytes);
+        self
+    }
+
+    /// What transactions on a new pool must outlive: it is refused where they do not. What they
+    /// outlive where it is created, unless given.
+    #[must_use]
+    pub fn requires(mut self, survives: Survives) -> Self {
+        self.requires = Some(survives);
+        self
+    }
+
+    /// Open although transactions outlive less than the pool asks for.
+    #[must_use]
+    pub fn accept_weaker(mut self, accept: bool) -> Self {
+        self.opening.accept_weaker = accept;
+        self
+    }
+
+    /// Open although the pool was left by an engine without crash consistency.
+    #[must_use]
+    pub fn force(mut self, force: bool) -> Self {
+        self.opening.force = force;
+        self
+    }
+
+    /// Creates a pool. After an error there is no new file.
+    ///
+    /// # Errors
+    /// When the file exists or cannot be made, or the size is impossible.
+    pub fn create(&self, path: impl AsRef<Path>) -> Result<Pool, OpenError> {
+        let path = path.as_ref();
+        match self.engine.unwrap_or_default() {
+            EngineKind::Volatile => self.create_with(path).map(Inner::Volatile),
+            EngineKind::Undo => self.create_with(path).map(Inner::Undo),
+            EngineKind::Redo => self.create_with(path).map(Inner::Redo),
+        }
+        .map(|inner| Pool::new(path, inner))
+    }
+
+    /// Opens a pool, recovering it if it was not closed.
+    ///
+    /// # Errors
+    /// See [`OpenError`]. The pool has not been written to then.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Pool, OpenError> {
+        let path = path.as_ref();
+        let superblock = header(path)?;
+        let engine = match self.engine {
+            Some(engine) => engine,
+            None => superblock.engine.parse().map_err(|_| OpenError::UnknownEngine {
+                name: superblock.engine.clone(),
+                known: crate::heap::ENGINES,
+            })?,
+        };
+        match engine {
+            EngineKind::Volatile => self.open_with(path, &superblock).map(Inner::Volatile),
+            EngineKind::Undo => self.open_with(path, &superblock).map(Inner::Undo),
+            EngineKind::Redo => self.open_with(path, &superblock).map(Inner::Redo),
+        }
+        .map(|inner| Pool::new(path, inner))
+    }
+
+    /// Opens the pool if the file is there, creates it if not.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open) and [`create`](Self::create).
+    pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Pool, OpenError> {
+        let path = path.as_ref();
+        if path.try_exists().unwrap_or(true) { self.open(path) } else { self.create(path) }
+    }
+
+    fn create_with<E: Engine<Mapped>>(&self, path: &Path) -> Result<Heap<Mapped, E>, OpenError> {
+        let limit = self.size.unwrap_or(DEFAULT_SIZE).next_multiple_of(PAGE);
+        let log = self.log.unwrap_or(Superblock::default_log(limit));
+        let largest = 1 << 46;
+        if !(SMALLEST..=largest).contains(&limit) || log > limit / 2 {
+            return Err(OpenError::Limit(format!(
+                "a pool of {limit} bytes with a log of {log} cannot be: the size must be from \
+                 {SMALLEST} to {largest} bytes, and the log at most half of it"
+            )));
+        }
+        let id = new_id();
+        // What the header will say tells how much the file must hold at first.
+        let plan = Superblock::new(limit, log, id, E::NAME, Survives::Nothing);
+        let limit = limit.max(plan.smallest_len() + 64 * PAGE);
+        let map = MapOptions { domain: self.domain, limit };
+        let mapped = Mapped::create(path, plan.smallest_len(), map)?;
+        let made = (|| {
+            if mapped.domain() == Domain::Media {
+                mapped.prefault_zero(plan.log.clone()).map_err(perdura_engine::Error::from)?;
+            }
+            let format = Format { limit: plan.limit, log: Some(log), id, requires: self.requires };
+            let survives = mapped.survives();
+            if let Some(requires) = self.requires.filter(|&requires| requires > survives) {
+                let domain = mapped.domain();
+                return Err(OpenError::Weaker { requires, survives, domain });
+            }
+            Heap::create(Arc::new(mapped), format)
+        })();
+        made.inspect_err(|_| {
+            // Made by this call, and of no use to anyone.
+            let _ = std::fs::remove_file(path);
+        })
+    }
+
+    fn open_with<E: Engine<Mapped>>(
+        &self,
+        path: &Path,
+        superblock: &Superblock,
+    ) -> Result<Heap<Mapped, E>, OpenError> {
+        let limit = self.size.unwrap_or(superblock.limit);
+        let most = superblock.layout.page(superblock.layout.capacity);
+        if limit > most {
+            return Err(OpenError::Limit(format!(
+                "the pool was created to grow to at most {most} bytes, and {limit} were asked \
+                 for; open it with a smaller size, or move its data to a new pool"
+            )));
+        }
+        let limit = limit.max(superblock.smallest_len() + 64 * PAGE);
+        let mapped = Mapped::open(path, MapOptions { domain: self.domain, limit })?;
+        Heap::open(Arc::new(mapped), self.opening)
+    }
+}
+
+/// Reads a pool's header, before it is known how to map the pool.
+fn header(path: &Path) -> Result<Superblock, OpenError> {
+    Superblock::read(&Mapped::open_read_only(path)?)
+}
+
+fn new_id() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.as_nanos() as u64 ^ u64::from(std::process::id()) << 48
+}
+
+enum Inner {
+    Volatile(Heap<Mapped, Volatile<Mapped>>),
+    Undo(Heap<Mapped, UndoEngine<Mapped>>),
+    Redo(Heap<Mapped, RedoEngine<Mapped>>),
+}
+
+macro_rules! each {
+    ($inner:expr, $heap:ident => $body:expr) => {
+        match $inner {
+            Inner::Volatile($heap) => $body,
+            Inner::Undo($heap) => $body,
+            Inner::Redo($heap) => $body,
+        }
+    };
+}
+
+/// Code that wants the heap with its engine known, to be compiled for each: see [`Pool::visit`].
+pub trait Visitor {
+    /// What it returns.
+    type Output;
+
+    /// Runs on the pool's heap.
+    fn visit<E: Engine<Mapped>>(self, heap: &Heap<Mapped, E>) -> Self::Output;
+}
+
+/// An open pool. Clones are the same pool; it is closed when the last of them, and of their
+/// handles, is dropped.
+#[derive(Clone)]
+pub struct Pool {
+    inner: Arc<Inner>,
+    path: Arc<PathBuf>,
+}
+
+impl Pool {
+    fn new(path: &Path, inner: Inner) -> Self {
+        Pool { inner: Arc::new(inner), path: Arc::new(path.to_owned()) }
+    }
+
+    /// A handle for one thread.
+    ///
+    /// # Errors
+    /// `Sessions` when there are too many.
+    pub fn session(&self) -> Result<Handle> {
+        let session: Box<dyn AnySession> = each!(&*self.inner, heap => Box::new(heap.session()?));
+        Ok(Handle { session, _pool: self.clone() })
+    }
+
+    /// Runs `visitor` on the heap with its engine known.
+    pub fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
+        each!(&*self.inner, heap => visitor.visit(heap))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its engine.
+    pub fn engine(&self) -> EngineKind {
+        match &*self.inner {
+            Inner::Volatile(_) => EngineKind::Volatile,
+            Inner::Undo(_) => EngineKind::Undo,
+            Inner::Redo(_) => EngineKind::Redo,
+        }
+    }
+
+    /// The memory that it is on.
+    pub fn memory(&self) -> &Mapped {
+        each!(&*self.inner, heap => heap.memory())
+    }
+
+    /// What recovery did when it was opened.
+    pub fn recovery(&self) -> &Recovery {
+        each!(&*self.inner, heap => heap.recovery())
+    }
+
+    /// The counters of all sessions that have ended.
+    pub fn counters(&self) -> Counters {
+        each!(&*self.inner, heap => heap.counters())
+    }
+
+    /// Everything that can be told about it.
+    pub fn info(&self) -> Info {
+        each!(&*self.inner, heap => Info::new(
+            &self.path,
+            heap.memory(),
+            &heap.superblock(),
+            heap.space().usage(),
+        ))
+    }
+
+    /// Makes everything committed durable in place and empties the log.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    pub fn checkpoint(&self) -> Result<()> {
+        each!(&*self.inner, heap => heap.checkpoint())
+    }
+
+    /// Closes the pool and tells whether that worked, which dropping cannot. While clones or
+    /// handles are left, the pool stays open for them.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    pub fn close(self) -> Result<()> {
+        self.checkpoint()?;
+        match Arc::try_unwrap(self.inner) {
+            Ok(inner) => each!(inner, heap => heap.close()),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+/// One thread's transactions on a pool, whatever its engine.
+pub struct Handle {
+    session: Box<dyn AnySession>,
+    // After the session: the pool is closed last.
+    _pool: Pool,
+}
+
+/// The body of a transaction whose result is kept elsewhere.
+type Body<'a> = dyn FnMut(&mut dyn Tx) -> Result<()> + 'a;
+
+trait AnySession: Send {
+    fn run(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket>;
+    fn is_durable(&self, ticket: Ticket) -> bool;
+    fn wait(&mut self, ticket: Ticket) -> Result<()>;
+    fn counters(&self) -> Counters;
+}
+
+impl<M: Memory + 'static, E: Engine<M>> AnySession for HeapSession<M, E> {
+    fn run(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket> {
+        HeapSession::run(self, mode, |tx| body(tx)).map(|((), ticket)| ticket)
+    }
+
+    fn is_durable(&self, ticket: Ticket) -> bool {
+        HeapSession::is_durable(self, ticket)
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<()> {
+        HeapSession::wait(self, ticket)
+    }
+
+    fn counters(&self) -> Counters {
+        *HeapSession::counters(self)
+    }
+}
+
+impl Handle {
+    /// Runs `body` as a transaction and returns when it is durable. If `body` fails, nothing
+    /// has happened. It may be run more than once.
+    ///
+    /// # Errors
+    /// What `body` returned, or why the commit failed.
+    pub fn transaction<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
+        let (result, ticket) = self.submit(body)?;
+        self.wait(ticket)?;
+        Ok(result)
+    }
+
+    /// Runs `body` as a transaction that only reads, beside other readers.
+    ///
+    /// # Errors
+    /// As [`transaction`](Self::transaction).
+    pub fn read<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
+        let (result, ticket) = self.submit_read(body)?;
+        self.wait(ticket)?;
+        Ok(result)
+    }
+
+    /// As [`transaction`](Self::transaction), but returns at the logical commit, with a ticket
+    /// for the durable one.
+    ///
+    /// # Errors
+    /// As [`transaction`](Self::transaction).
+    pub fn submit<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<(R, Ticket)> {
+        self.run(Mode::Write, body)
+    }
+
+    /// As [`read`](Self::read), with a ticket for the moment when everything that was read is
+    /// durable.
+    ///
+    /// # Errors
+    /// As [`transaction`](Self::transaction).
+    pub fn submit_read<R>(
+        &mut self,
+        body: impl FnMut(&mut dyn Tx) -> Result<R>,
+    ) -> Result<(R, Ticket)> {
+        self.run(Mode::Read, body)
+    }
+
+    fn run<R>(
+        &mut self,
+        mode: Mode,
+        mut body: impl FnMut(&mut dyn Tx) -> Result<R>,
+    ) -> Result<(R, Ticket)> {
+        let mut result = None;
+        let ticket = self.session.run(mode, &mut |tx| {
+            result = Some(body(tx)?);
+            Ok(())
+        })?;
+        Ok((result.expect("a committed body has returned"), ticket))
+    }
+
+    /// Whether the commit with this ticket is durable.
+    pub fn is_durable(&self, ticket: Ticket) -> bool {
+        self.session.is_durable(ticket)
+    }
+
+    /// Returns when the commit with this ticket, and all before it, are durable.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    pub fn wait(&mut self, ticket: Ticket) -> Result<()> {
+        self.session.wait(ticket)
+    }
+
+    /// What this handle has done.
+    pub fn counters(&self) -> Counters {
+        self.session.counters()
+    }
+}

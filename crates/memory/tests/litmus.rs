@@ -1,0 +1,359 @@
+//! The litmus tests of docs/persistency-model.md, on the executable model.
+//!
+//! Each names a few words, runs a program, and gives the exact set of what a power cut may
+//! leave in them: every listed outcome is possible and no other. The random cuts that other
+//! crates' tests use are held to the same set, and must reach all of it.
+
+use perdura_memory::reference::{Cut, SplitMix64};
+use perdura_memory::{Domain, LINE, Memory, Reference};
+use std::collections::BTreeSet;
+
+/// Words of two lines: X and X1 share one, Y has another.
+const X: u64 = 0;
+const X1: u64 = 8;
+const Y: u64 = LINE;
+
+const SEEDS: u64 = 400;
+const DOMAINS: [Domain; 4] =
+    [Domain::Transient, Domain::Persistent, Domain::Media, Domain::Process];
+
+/// Checks that `words` may hold just the `allowed` outcomes, by listing them and by cutting.
+#[track_caller]
+fn exactly<const N: usize>(memory: &Reference, words: [u64; N], allowed: &[[u64; N]]) {
+    let allowed: BTreeSet<Vec<u64>> = allowed.iter().map(|outcome| outcome.to_vec()).collect();
+    assert_eq!(memory.outcomes(&words), allowed, "{}: outcomes listed", memory.domain());
+    let seen = |cut| {
+        let after = memory.after_power_cut(cut);
+        words.iter().map(|at| after.load(*at)).collect::<Vec<u64>>()
+    };
+    let reached: BTreeSet<_> = (0..SEEDS).map(|seed| seen(Cut::Seed(seed))).collect();
+    assert_eq!(reached, allowed, "{}: outcomes reached by {SEEDS} seeds", memory.domain());
+    assert!(allowed.contains(&seen(Cut::None)) && allowed.contains(&seen(Cut::All)));
+}
+
+fn run(domain: Domain, program: impl FnOnce(&Reference)) -> Reference {
+    let memory = Reference::new(4 * LINE, domain);
+    program(&memory);
+    memory
+}
+
+/// Stores to two lines: without a fence either may be durable without the other.
+#[test]
+fn stores_to_two_lines_reorder() {
+    let program = |memory: &Reference| {
+        memory.store(X, 1);
+        memory.store(Y, 1);
+    };
+    let memory = run(Domain::Transient, program);
+    exactly(&memory, [X, Y], &[[0, 0], [1, 0], [0, 1], [1, 1]]);
+}
+
+/// Stores to one line: the later is never durable without the earlier.
+#[test]
+fn stores_to_one_line_stay_in_order() {
+    let program = |memory: &Reference| {
+        memory.store(X, 1);
+        memory.store(X1, 1);
+        memory.store(X, 2);
+    };
+    let memory = run(Domain::Transient, program);
+    exactly(&memory, [X, X1], &[[0, 0], [1, 0], [1, 1], [2, 1]]);
+}
+
+/// A write-back without a fence promises nothing, not even before a later store.
+#[test]
+fn write_back_without_fence_promises_nothing() {
+    let program = |memory: &Reference| {
+        memory.store(X, 1);
+        memory.write_back(X, 8);
+        memory.store(Y, 1);
+    };
+    let memory = run(Domain::Transient, program);
+    exactly(&memory, [X, Y], &[[0, 0], [1, 0], [0, 1], [1, 1]]);
+}
+
+/// A fence without a write-back promises nothing either.
+#[test]
+fn fence_without_write_back_promises_nothing() {
+    for domain in [Domain::Transient, Domain::Media] {
+        let memory = run(domain, |memory| {
+            memory.store(X, 1);
+            memory.fence();
+        });
+        match domain {
+            Domain::Media => exactly(&memory, [X], &[[0]]),
+            _ => exactly(&memory, [X], &[[0], [1]]),
+        }
+    }
+}
+
+/// Write-back, then fence: durable, and before all that follows.
+#[test]
+fn write_back_and_fence_make_durable() {
+    let program = |memory: &Reference| {
+        memory.store(X, 1);
+        memory.write_back(X, 8);
+        memory.fence();
+        memory.store(Y, 1);
+    };
+    exactly(&run(Domain::Transient, program), [X, Y], &[[1, 0], [1, 1]]);
+    exactly(&run(Domain::Persistent, program), [X, Y], &[[1, 1]]);
+    exactly(&run(Domain::Media, program), [X, Y], &[[1, 0]]);
+    exactly(&run(Domain::Process, program), [X, Y], &[[1, 1]]);
+}
+
+/// A store after the write-back is not covered by it, fence or not.
+#[test]
+fn store_after_write_back_is_not_covered() {
+    let program = |memory: &Reference| {
+        memory.store(X, 1);
+        memory.write_back(X, 8);
+        memory.store(X, 2);
+        memory.fence();
+    };
+    exactly(&run(Domain::Transient, program), [X], &[[1], [2]]);
+    exactly(&run(Domain::Media, program), [X], &[[1]]);
+}
+
+/// A write-back takes the whole line, whoever stored to it.
+#[test]
+fn write_back_takes_the_whole_line() {
+    for domain in DOMAINS {
+        let memory = run(domain, |memory| {
+            memory.store(X1, 1);
+            memory.store(X, 1);
+            memory.write_back(X, 8);
+            memory.fence();
+        });
+        exactly(&memory, [X, X1], &[[1, 1]]);
+    }
+}
+
+/// Non-temporal stores need a fence and no write-back, and until then have no order.
+#[test]
+fn streamed_lines_need_only_a_fence() {
+    let mut line = [0; 8];
+    (line[0], line[1]) = (1, 1);
+    for domain in [Domain::Transient, Domain::Persistent, Domain::Media] {
+        let memory = run(domain, |memory| memory.stream(X, &line));
+        exactly(&memory, [X, X1], &[[0, 0], [0, 1], [1, 0], [1, 1]]);
+        memory.fence();
+        exactly(&memory, [X, X1], &[[1, 1]]);
+    }
+    let memory = run(Domain::Process, |memory| memory.stream(X, &line));
+    exactly(&memory, [X, X1], &[[1, 1]]);
+}
+
+/// Where caches persist, a store to a streamed line is not durable without the line.
+#[test]
+fn store_after_stream_to_one_line_keeps_order() {
+    let mut line = [0; 8];
+    (line[0], line[1]) = (1, 1);
+    let memory = run(Domain::Persistent, |memory| {
+        memory.stream(X, &line);
+        memory.store(X1, 2);
+    });
+    exactly(&memory, [X, X1], &[[1, 2]]);
+}
+
+/// A word is durable whole or not at all.
+#[test]
+fn words_are_atomic() {
+    for domain in DOMAINS {
+        let memory = run(domain, |memory| {
+            memory.store(X, !0);
+            memory.write_back(X, 8);
+        });
+        match domain.needs_write_back() {
+            true => exactly(&memory, [X], &[[0], [!0]]),
+            false => exactly(&memory, [X], &[[!0]]),
+        }
+        memory.fence();
+        exactly(&memory, [X], &[[!0]]);
+    }
+}
+
+/// The words of one copy have no order, not even in a line; two copies to a line have one.
+#[test]
+fn words_of_one_copy_have_no_order() {
+    let two = |value: u64| [value.to_ne_bytes(), value.to_ne_bytes()].concat();
+    let memory = run(Domain::Transient, |memory| {
+        memory.copy_in(X, &two(1));
+        memory.copy_in(X, &two(2));
+    });
+    let allowed = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 2], [2, 1], [2, 2]];
+    exactly(&memory, [X, X1], &allowed);
+}
+
+/// The part of a word that a copy covers is durable byte by byte.
+#[test]
+fn torn_words_of_a_copy_are_bytes() {
+    let memory = run(Domain::Transient, |memory| memory.copy_in(X + 6, &[0xaa, 0xbb, 0xcc]));
+    let word = |bytes: [u8; 8]| u64::from_ne_bytes(bytes);
+    let (x6, x7) = (word([0, 0, 0, 0, 0, 0, 0xaa, 0]), word([0, 0, 0, 0, 0, 0, 0, 0xbb]));
+    let x8 = word([0xcc, 0, 0, 0, 0, 0, 0, 0]);
+    let all: Vec<[u64; 2]> =
+        [0, x6, x7, x6 | x7].into_iter().flat_map(|x| [[x, 0], [x, x8]]).collect();
+    exactly(&memory, [X, X1], &all);
+}
+
+/// Persistent caches: every store is durable at once, in order.
+#[test]
+fn persistent_caches_keep_program_order() {
+    let program = |memory: &Reference| {
+        memory.store(X, 1);
+        memory.store(Y, 1);
+        memory.store(X1, 1);
+    };
+    for (events, left) in [[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]].into_iter().enumerate() {
+        let memory = Reference::new(4 * LINE, Domain::Persistent);
+        memory.cut_after(events as u64);
+        program(&memory);
+        exactly(&memory, [X, Y, X1], &[left]);
+    }
+}
+
+/// Persistent caches: a copy can be cut anywhere, and its words have no order.
+#[test]
+fn persistent_caches_may_tear_a_copy() {
+    let bytes: Vec<u8> = [1_u64, 1].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let mut reached = BTreeSet::new();
+    for warm_up in 0..8 {
+        for events in 0..=2 {
+            let memory = Reference::new(4 * LINE, Domain::Persistent);
+            // Moves the order of what follows.
+            (0..warm_up).for_each(|_| memory.copy_in(Y, &bytes));
+            memory.cut_after(events);
+            memory.copy_in(X, &bytes);
+            reached.extend(memory.outcomes(&[X, X1]));
+        }
+    }
+    let allowed = [[0, 0], [0, 1], [1, 0], [1, 1]].map(|outcome| outcome.to_vec());
+    assert_eq!(reached, BTreeSet::from(allowed));
+}
+
+/// Media: nothing that was not written back is ever durable, whatever else is.
+#[test]
+fn media_never_evicts() {
+    let program = |memory: &Reference| {
+        memory.store(X, 1);
+        memory.store(Y, 1);
+        memory.write_back(Y, 8);
+    };
+    let memory = run(Domain::Media, program);
+    exactly(&memory, [X, Y], &[[0, 0], [0, 1]]);
+    memory.fence();
+    exactly(&memory, [X, Y], &[[0, 1]]);
+}
+
+/// Media: a cut in a fence leaves any subset of the lines written back.
+#[test]
+fn media_fence_cut_short_leaves_any_subset() {
+    let memory = Reference::new(4 * LINE, Domain::Media);
+    memory.cut_after(4);
+    memory.store(X, 1);
+    memory.store(Y, 1);
+    memory.write_back(X, 8);
+    memory.write_back(Y, 8);
+    memory.fence();
+    exactly(&memory, [X, Y], &[[0, 0], [1, 0], [0, 1], [1, 1]]);
+}
+
+/// The process' death loses nothing, fenced or not.
+#[test]
+fn process_keeps_all_stores() {
+    let memory = run(Domain::Process, |memory| {
+        memory.store(X, 1);
+        memory.copy_in(Y, &1_u64.to_ne_bytes());
+    });
+    exactly(&memory, [X, Y], &[[1, 1]]);
+}
+
+/// A cut in the middle of a run shows that moment, whatever the run does afterwards.
+#[test]
+fn cut_after_freezes_the_durable_image() {
+    let program = |memory: &Reference| {
+        for value in 1..=3 {
+            memory.store(X, value);
+            memory.write_back(X, 8);
+            memory.fence();
+        }
+    };
+    let allowed: [&[[u64; 1]]; 10] = [
+        &[[0]],
+        &[[0], [1]],
+        &[[0], [1]],
+        &[[1]],
+        &[[1], [2]],
+        &[[1], [2]],
+        &[[2]],
+        &[[2], [3]],
+        &[[2], [3]],
+        &[[3]],
+    ];
+    for (events, allowed) in allowed.into_iter().enumerate() {
+        let memory = Reference::new(4 * LINE, Domain::Transient);
+        memory.cut_after(events as u64);
+        program(&memory);
+        assert!(memory.was_cut() && memory.load(X) == 3 && memory.events() == 9);
+        exactly(&memory, [X], allowed);
+    }
+    let memory = Reference::new(4 * LINE, Domain::Transient);
+    memory.cut_after(10);
+    program(&memory);
+    assert!(!memory.was_cut());
+}
+
+/// The protocol that every log rests on (data, fence, flag) holds, and is caught without its
+/// fence: a test of the model as a tester.
+#[test]
+fn a_missing_fence_is_caught() {
+    let violated = |with_fence: bool| {
+        let memory = run(Domain::Transient, |memory| {
+            memory.store(Y, 7);
+            memory.write_back(Y, 8);
+            if with_fence {
+                memory.fence();
+            }
+            memory.store(X, 1);
+            memory.write_back(X, 8);
+        });
+        (0..SEEDS).any(|seed| {
+            let after = memory.after_power_cut(Cut::Seed(seed));
+            after.load(X) == 1 && after.load(Y) != 7
+        })
+    };
+    assert!(!violated(true));
+    assert!(violated(false));
+}
+
+/// Random programs: every random cut is one of the outcomes listed, word by word, the extremes
+/// included, and a seed means one image.
+#[test]
+fn random_cuts_stay_within_the_outcomes() {
+    for seed in 0..200 {
+        let mut random = SplitMix64::new(seed);
+        let domain = DOMAINS[random.below(4) as usize];
+        let memory = Reference::new(4 * LINE, domain);
+        for value in 1..=12 {
+            let at = random.below(4) * LINE + random.below(2) * 8;
+            match random.below(8) {
+                0..4 => memory.store(at, value),
+                4 => memory.copy_in(at + 4, &[value as u8; 8]),
+                5 => memory.stream(at & !63, &[value; 8]),
+                6 => memory.write_back(at, 8),
+                _ => memory.fence(),
+            }
+        }
+        for line in 0..4 {
+            let words: Vec<u64> = (0..3).map(|word| line * LINE + word * 8).collect();
+            let allowed = memory.outcomes(&words);
+            for cut in (0..50).map(Cut::Seed).chain([Cut::None, Cut::All]) {
+                let after = memory.after_power_cut(cut);
+                let outcome: Vec<u64> = words.iter().map(|at| after.load(*at)).collect();
+                assert!(allowed.contains(&outcome), "program {seed}, {cut:?}: {outcome:?}");
+                assert_eq!(memory.power_cut(cut), memory.power_cut(cut));
+            }
+        }
+    }
+}
