@@ -1,9 +1,8 @@
 //! Options that every benchmark has.
 
-use crate::bench::engine::EngineName;
 use crate::failure::{Failure, Outcome};
 use crate::quantity;
-use perdura::Domain;
+use perdura::{Domain, EngineKind};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::SystemTime;
@@ -12,7 +11,7 @@ use std::time::SystemTime;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EngineChoice {
     All,
-    One(EngineName),
+    One(EngineKind),
 }
 
 impl FromStr for EngineChoice {
@@ -90,14 +89,14 @@ pub(crate) struct Threads {
 
 impl Common {
     /// The engines to run, in their order, each once.
-    pub(crate) fn engines(&self) -> Vec<EngineName> {
-        let asked = |name: &EngineName| {
+    pub(crate) fn engines(&self) -> Vec<EngineKind> {
+        let asked = |name: &EngineKind| {
             self.engines.iter().any(|choice| match choice {
                 EngineChoice::All => true,
                 EngineChoice::One(one) => one == name,
             })
         };
-        EngineName::ALL.into_iter().filter(asked).collect()
+        EngineKind::ALL.into_iter().filter(asked).collect()
     }
 
     /// The seed asked for, or one from the clock.
@@ -129,7 +128,7 @@ mod tests {
     #[test]
     fn choices_parse() {
         assert_eq!("all".parse(), Ok(EngineChoice::All));
-        assert_eq!("redo".parse(), Ok(EngineChoice::One(EngineName::Redo)));
+        assert_eq!("redo".parse(), Ok(EngineChoice::One(EngineKind::Redo)));
         assert!("rado".parse::<EngineChoice>().unwrap_err().contains("redo"));
         assert_eq!("auto".parse(), Ok(DomainChoice(None)));
         assert_eq!("media".parse(), Ok(DomainChoice(Some(Domain::Media))));

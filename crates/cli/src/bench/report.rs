@@ -1,12 +1,11 @@
 //! What a series found, as tables and as JSON.
 
-use super::engine::EngineName;
 use super::spread::Spread;
 use crate::failure::Outcome;
 use crate::machine::Machine;
 use crate::output::{print, print_json, table};
 use crate::quantity::{show_count, show_ns};
-use perdura::Counters;
+use perdura::{Counters, EngineKind};
 use perdura_workloads::Latencies;
 use serde::Serialize;
 use serde_json::Value;
@@ -31,7 +30,7 @@ pub(crate) struct Report {
 /// One engine's figures.
 #[derive(Debug, Serialize)]
 pub(crate) struct EngineReport {
-    pub(crate) engine: EngineName,
+    pub(crate) engine: &'static str,
     /// What an operation takes the thread that does it.
     pub(crate) ns_per_operation: Spread,
     /// All threads together.
@@ -56,9 +55,9 @@ pub(crate) struct RunRecord {
 }
 
 impl EngineReport {
-    pub(crate) fn new(engine: EngineName, runs: Vec<RunRecord>) -> Self {
+    pub(crate) fn new(engine: EngineKind, runs: Vec<RunRecord>) -> Self {
         EngineReport {
-            engine,
+            engine: engine.name(),
             ns_per_operation: Spread::of(runs.iter().map(|run| run.ns_per_operation)),
             per_second: Spread::of(runs.iter().map(|run| run.per_second)),
             multiple: Spread::of(runs.iter().map(|run| run.multiple)),

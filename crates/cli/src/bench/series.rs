@@ -1,6 +1,6 @@
 //! Runs engines in turn, again and again, and adds the figures up.
 
-use super::engine::{self, EngineName, PoolPlan, Run};
+use super::engine::{self, PoolPlan, Run};
 use super::options::{Common, Threads};
 use super::report::{EngineReport, Report, RunRecord};
 use super::site::Site;
@@ -8,7 +8,7 @@ use super::spread::Spread;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::machine::Machine;
-use perdura::Domain;
+use perdura::{Domain, EngineKind};
 use perdura_memory::{MapOptions, Mapped};
 use perdura_workloads::{Plan, Workload, limit};
 use serde_json::Value;
@@ -45,7 +45,7 @@ pub(crate) fn run<W: Workload>(
     let seed = common.seed();
     let warm_up = threads.warm_up.unwrap_or(case.operations / 10);
     let mut baseline = Vec::new();
-    let mut runs: Vec<(EngineName, Vec<RunRecord>)> =
+    let mut runs: Vec<(EngineKind, Vec<RunRecord>)> =
         common.engines().into_iter().map(|engine| (engine, Vec::new())).collect();
     let mut memory = String::new();
     for repetition in 0..u64::from(common.repeat) {
