@@ -1,12 +1,15 @@
 //! Perdura: a durable heap. Transactions on memory that outlive a power cut.
 
 pub mod alloc;
+pub mod collections;
 pub mod error;
 pub mod heap;
 pub mod info;
 pub mod pool;
 pub mod roots;
 pub mod superblock;
+#[doc(hidden)]
+pub mod testing;
 pub mod tx;
 
 pub use bytemuck::{Pod, Zeroable};

@@ -1,0 +1,145 @@
+//! What stored items look like, as far as one must know to move, hash and free them without
+//! knowing their types. Every collection's header begins with a word that holds the forms of its
+//! items, so that a pool can be checked by a program that has never heard of them.
+
+use super::Visit;
+use super::bytes::Blob;
+use crate::{Error, Result, Tx};
+
+/// Most words that one item may have.
+pub const MAX_WORDS: usize = 40;
+
+/// The shape of a stored item: so many words, of which the last few may be a byte string
+/// ([`Bytes`](super::Bytes)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Words in all.
+    pub words: usize,
+    /// Words at the end that are a byte string; 0 if none is.
+    pub string: usize,
+}
+
+/// The low byte of a byte string's last word, when that word is a pointer.
+pub(super) const POINTER: u64 = 0xFF;
+
+/// The blob that a byte string's last word points to, if it does.
+pub(super) const fn blob_in(last: u64) -> Option<Blob> {
+    if last & 0xFF == POINTER { Some(Blob::new((last >> 8 & ((1 << 45) - 1)) << 3)) } else { None }
+}
+
+impl Form {
+    /// An item of plain words.
+    pub const fn plain(words: usize) -> Self {
+        Form { words, string: 0 }
+    }
+
+    /// Bytes that it takes.
+    pub const fn bytes(self) -> u64 {
+        self.words as u64 * 8
+    }
+
+    /// As 12 bits of a header's first word.
+    pub(super) const fn pack(self) -> u64 {
+        assert!(self.words <= MAX_WORDS && self.string <= 15 && self.string <= self.words);
+        (self.words as u64) << 4 | self.string as u64
+    }
+
+    /// From [`pack`](Form::pack); `None` if it is no form.
+    pub(super) const fn unpack(bits: u64) -> Option<Self> {
+        let form = Form { words: (bits >> 4 & 0xFF) as usize, string: (bits & 15) as usize };
+        let whole = form.words <= MAX_WORDS && form.string <= form.words && form.string != 1;
+        if whole { Some(form) } else { None }
+    }
+
+    /// The blob of the item at `at`, if it has one.
+    pub(super) fn blob<T: Tx + ?Sized>(self, tx: &mut T, at: u64) -> Result<Option<Blob>> {
+        if self.string == 0 {
+            return Ok(None);
+        }
+        Ok(blob_in(tx.read_word(at + self.bytes() - 8)?))
+    }
+
+    /// Frees what the item at `at` owns.
+    pub(super) fn release<T: Tx + ?Sized>(self, tx: &mut T, at: u64) -> Result<()> {
+        match self.blob(tx, at)? {
+            Some(blob) => blob.free(tx),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks the item at `at`, and reports the blocks it owns.
+    pub(super) fn check<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        at: u64,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
+        if self.string == 0 {
+            return Ok(());
+        }
+        let last = tx.read_word(at + self.bytes() - 8)?;
+        match blob_in(last) {
+            Some(blob) => blob.check(tx, visit),
+            None if last & 0xFF < self.string as u64 * 8 => Ok(()),
+            None => Err(Error::corrupt("an inline string's length", at)),
+        }
+    }
+
+    /// The hash of the item at `at`: what [`Item::hash`](super::Item::hash) says of it.
+    pub(super) fn hash<T: Tx + ?Sized>(self, tx: &mut T, at: u64, seed: u64) -> Result<u64> {
+        let plain = self.words - self.string;
+        let mut hash = seed;
+        for word in 0..plain as u64 {
+            hash = mix(hash, tx.read_word(at + word * 8)?);
+        }
+        if self.string == 0 {
+            return Ok(hash);
+        }
+        let string = at + plain as u64 * 8;
+        super::codec::with_string(tx, string, self.string, |bytes| hash_bytes(hash, bytes))
+    }
+}
+
+/// Takes one more word into a hash.
+#[inline]
+pub(super) const fn mix(hash: u64, word: u64) -> u64 {
+    let x = (hash ^ word ^ 0x9E37_79B9_7F4A_7C15).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ (x >> 32)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 29)
+}
+
+/// Takes bytes into a hash.
+#[inline]
+pub(super) fn hash_bytes(hash: u64, bytes: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64_with_seed(bytes, hash)
+}
+
+/// The first word of a header: the kind of collection, the forms of its items, and two flags
+/// of its own.
+pub(super) const fn tag(kind: u32, key: Form, value: Form, flags: u64) -> u64 {
+    (kind as u64 | 0x7D_0000) << 32 | flags << 24 | key.pack() << 12 | value.pack()
+}
+
+/// The parts of a header's first word.
+pub(super) struct Tag {
+    pub(super) kind: u32,
+    pub(super) key: Form,
+    pub(super) value: Form,
+    pub(super) flags: u64,
+}
+
+impl Tag {
+    /// Reads the tag of the header at `at`.
+    pub(super) fn read<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<Tag> {
+        let word = tx.read_word(at)?;
+        let damaged = Error::corrupt("a collection's tag", at);
+        let (Some(key), Some(value)) =
+            (Form::unpack(word >> 12 & 0xFFF), Form::unpack(word & 0xFFF))
+        else {
+            return Err(damaged);
+        };
+        let found =
+            Tag { kind: (word >> 32) as u32 & 0xFFFF, key, value, flags: word >> 24 & 0xFF };
+        if tag(found.kind, key, value, found.flags) == word { Ok(found) } else { Err(damaged) }
+    }
+}

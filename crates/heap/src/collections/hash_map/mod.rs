@@ -1,0 +1,371 @@
+//! A hash map that grows and shrinks one bucket at a time, with entries inside of cache-line
+//! sized buckets.
+
+mod resize;
+mod table;
+mod walk;
+
+use self::table::{COUNT, Meta, SEED};
+use super::codec::Item;
+use super::form::{Form, mix, tag};
+use super::{Visit, kind};
+use crate::{Error, Ptr, Purpose, Result, Tx};
+use std::fmt;
+use std::marker::PhantomData;
+pub(super) use table::{Shape, Table};
+
+const HEADER: usize = 64;
+/// The flag in the tag of a map that counts its entries.
+const COUNTED_FLAG: u64 = 1;
+
+/// A hash map: a handle to it.
+///
+/// `K` and `V` say how keys and values are stored ([`Item`]): `HashMap<u64, u64>`,
+/// `HashMap<Bytes, Bytes>`, `HashMap<Bytes<3>, MyPod>`; `HashMap<K, ()>` is a set.
+///
+/// If it is not `COUNTED`, insertions and removals write one line less, and do not all write
+/// the same line; [`len`](HashMap::len) walks the map then.
+pub struct HashMap<K, V, const COUNTED: bool = true> {
+    at: u64,
+    of: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V, const COUNTED: bool> Clone for HashMap<K, V, COUNTED> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<K, V, const COUNTED: bool> Copy for HashMap<K, V, COUNTED> {}
+impl<K, V, const COUNTED: bool> fmt::Debug for HashMap<K, V, COUNTED> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HashMap({:#x})", self.at)
+    }
+}
+
+/// Where a key is, or would go.
+struct Place {
+    bucket: u64,
+    /// The last block looked at, and its word: the key's, or the chain's last.
+    block: u64,
+    meta: Meta,
+    /// The slot that holds the key.
+    slot: Option<u64>,
+}
+
+impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
+    const SHAPE: Shape = Shape::of(K::FORM, V::FORM);
+    const VALUE: u64 = K::FORM.bytes();
+    const TAG: u64 = tag(kind::HASH_MAP, K::FORM, V::FORM, COUNTED as u64 * COUNTED_FLAG);
+
+    /// The map whose header is at `at`.
+    pub const fn new(at: u64) -> Self {
+        HashMap { at, of: PhantomData }
+    }
+
+    /// The offset of its header: what a root or another object keeps.
+    pub const fn at(self) -> u64 {
+        self.at
+    }
+
+    /// A new, empty one, whose hashes depend on where it is. Where keys come from people who may
+    /// wish it ill, use [`create_seeded`](HashMap::create_seeded).
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`].
+    pub fn create<T: Tx + ?Sized>(tx: &mut T) -> Result<Self> {
+        let map = Self::create_seeded(tx, 0)?;
+        tx.write_word(map.at + SEED, mix(map.at, 0))?;
+        Ok(map)
+    }
+
+    /// A new, empty one, whose hashes depend on `seed`.
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`].
+    pub fn create_seeded<T: Tx + ?Sized>(tx: &mut T, seed: u64) -> Result<Self> {
+        let at = tx.allocate(Purpose::General, HEADER as u64)?;
+        let words = [Self::TAG, seed, 1, 0, 0, 0, 0, 0];
+        tx.write_fresh(at, bytemuck::bytes_of(&words))?;
+        let table = Table::open(tx, at, Self::SHAPE, COUNTED)?;
+        table.segments().reserve(tx, 0)?;
+        let block = table.block(tx, 0)?;
+        tx.write_fresh(block, &Meta::EMPTY.word().to_le_bytes())?;
+        Ok(Self::new(at))
+    }
+
+    #[inline]
+    fn table<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Table> {
+        if tx.read_word(self.at)? != Self::TAG {
+            return Err(Error::corrupt("a hash map's tag, or its type", self.at));
+        }
+        Table::open(tx, self.at, Self::SHAPE, COUNTED)
+    }
+
+    #[inline]
+    fn hash<T: Tx + ?Sized>(self, tx: &mut T, key: K::Ref<'_>) -> Result<u64> {
+        Ok(K::hash(key, tx.read_word(self.at + SEED)?))
+    }
+
+    /// Looks for a key.
+    #[inline]
+    fn find<T: Tx + ?Sized>(
+        tx: &mut T,
+        table: &Table,
+        hash: u64,
+        probe: K::Probe<'_>,
+    ) -> Result<Place> {
+        let bucket = table.bucket(hash);
+        let mut block = table.block(tx, bucket)?;
+        for _ in 0..1 << 16 {
+            let meta = table.meta(tx, block)?;
+            let mut left = meta.used;
+            while left != 0 {
+                let slot = u64::from(left.trailing_zeros());
+                if K::matches(tx, table.slot(block, slot), probe)? {
+                    return Ok(Place { bucket, block, meta, slot: Some(slot) });
+                }
+                left &= left - 1;
+            }
+            if meta.next == 0 {
+                return Ok(Place { bucket, block, meta, slot: None });
+            }
+            block = meta.next;
+        }
+        Err(Error::corrupt("a hash map's chain without end", block))
+    }
+
+    /// Where the value of a key is, if it is there: to read or write parts of it. It stays
+    /// there until something is inserted or removed.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    #[inline]
+    pub fn slot<T: Tx + ?Sized>(self, tx: &mut T, key: K::Ref<'_>) -> Result<Option<Ptr<V>>> {
+        let table = self.table(tx)?;
+        let hash = self.hash(tx, key)?;
+        let place = Self::find(tx, &table, hash, K::probe(key, hash))?;
+        Ok(place.slot.map(|slot| Ptr::new(table.slot(place.block, slot) + Self::VALUE)))
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    #[inline]
+    pub fn get<T: Tx + ?Sized>(self, tx: &mut T, key: K::Ref<'_>) -> Result<Option<V::Owned>> {
+        match self.slot(tx, key)? {
+            Some(slot) => V::load(tx, slot.at()).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether a key is there.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn contains<T: Tx + ?Sized>(self, tx: &mut T, key: K::Ref<'_>) -> Result<bool> {
+        Ok(self.slot(tx, key)?.is_some())
+    }
+
+    /// Inserts a key, or replaces its value; returns the old value.
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`]; `Corrupt` if the map is damaged.
+    pub fn insert<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        key: K::Ref<'_>,
+        value: V::Ref<'_>,
+    ) -> Result<Option<V::Owned>> {
+        self.put(tx, key, value, V::load)
+    }
+
+    /// As [`insert`](HashMap::insert), but does not read the old value; `true` if there was none.
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`]; `Corrupt` if the map is damaged.
+    pub fn set<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        key: K::Ref<'_>,
+        value: V::Ref<'_>,
+    ) -> Result<bool> {
+        Ok(self.put(tx, key, value, |_, _| Ok(()))?.is_none())
+    }
+
+    fn put<T: Tx + ?Sized, R>(
+        self,
+        tx: &mut T,
+        key: K::Ref<'_>,
+        value: V::Ref<'_>,
+        old: impl FnOnce(&mut T, u64) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let mut table = self.table(tx)?;
+        let hash = self.hash(tx, key)?;
+        let (key, value) = (K::probe(key, hash), V::probe(value, 0));
+        let place = Self::find(tx, &table, hash, key)?;
+        if let Some(slot) = place.slot {
+            let at = table.slot(place.block, slot) + Self::VALUE;
+            let old = old(tx, at)?;
+            V::replace(tx, at, value, Purpose::Value)?;
+            return Ok(Some(old));
+        }
+        let at = table.take_slot(tx, place.block, place.meta)?;
+        K::store(tx, at, key, Purpose::Key)?;
+        V::store(tx, at + Self::VALUE, value, Purpose::Value)?;
+        table.inserted(tx, hash, table.full(place.meta.used))?;
+        Ok(None)
+    }
+
+    /// Removes a key; returns its value.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
+    pub fn remove<T: Tx + ?Sized>(self, tx: &mut T, key: K::Ref<'_>) -> Result<Option<V::Owned>> {
+        let mut table = self.table(tx)?;
+        let hash = self.hash(tx, key)?;
+        let place = Self::find(tx, &table, hash, K::probe(key, hash))?;
+        let Some(slot) = place.slot else { return Ok(None) };
+        let at = table.slot(place.block, slot);
+        let old = V::load(tx, at + Self::VALUE)?;
+        table.release(tx, at)?;
+        let meta = Meta { used: place.meta.used & !(1 << slot), ..place.meta };
+        tx.write_word(place.block, meta.word())?;
+        let first = table.block(tx, place.bucket)?;
+        let chained = meta.next != 0 || place.block != first;
+        if chained {
+            table.compact(tx, place.bucket)?;
+        }
+        table.removed(tx, hash, !chained && meta.used == 0)?;
+        Ok(Some(old))
+    }
+
+    /// The number of entries; in a map that does not count them, by walking it.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn len<T: Tx + ?Sized>(self, tx: &mut T) -> Result<u64> {
+        let table = self.table(tx)?;
+        if COUNTED { tx.read_word(self.at + COUNT) } else { table.walk_len(tx) }
+    }
+
+    /// Whether there are no entries.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn is_empty<T: Tx + ?Sized>(self, tx: &mut T) -> Result<bool> {
+        let table = self.table(tx)?;
+        if COUNTED { Ok(tx.read_word(self.at + COUNT)? == 0) } else { table.walk_is_empty(tx) }
+    }
+
+    fn load<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<(K::Owned, V::Owned)> {
+        Ok((K::load(tx, at)?, V::load(tx, at + Self::VALUE)?))
+    }
+
+    /// Some entries, and where to go on; begin with a cursor of 0, and stop when 0 is returned.
+    /// What is in the map from the first call to the last is returned at least once, whatever
+    /// is inserted and removed in between. Returns at least `count` entries, if there are so many
+    /// in the next `16 * count` buckets.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    #[allow(clippy::type_complexity)]
+    pub fn scan<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        cursor: u64,
+        count: u64,
+    ) -> Result<(u64, Vec<(K::Owned, V::Owned)>)> {
+        let table = self.table(tx)?;
+        let (mut cursor, mut found) = (cursor, Vec::new());
+        for _ in 0..count.saturating_mul(16).max(1) {
+            let bucket = table.bucket(cursor);
+            for at in table.entries(tx, bucket)? {
+                found.push(Self::load(tx, at)?);
+            }
+            cursor = table.after(cursor, bucket);
+            if cursor == 0 || found.len() as u64 >= count {
+                break;
+            }
+        }
+        Ok((cursor, found))
+    }
+
+    /// Calls `each` with every entry; an error of its ends the walk.
+    ///
+    /// # Errors
+    /// What `each` returns; `Corrupt` if the map is damaged.
+    pub fn for_each<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        each: &mut dyn FnMut(K::Owned, V::Owned) -> Result<()>,
+    ) -> Result<()> {
+        let table = self.table(tx)?;
+        table.walk(tx, &mut |tx, at| {
+            let (key, value) = Self::load(tx, at)?;
+            each(key, value)
+        })
+    }
+
+    /// An entry that `seed` chooses, roughly with equal chances; `None` if there is none.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    #[allow(clippy::type_complexity)]
+    pub fn random<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        seed: u64,
+    ) -> Result<Option<(K::Owned, V::Owned)>> {
+        let table = self.table(tx)?;
+        match table.random(tx, seed)? {
+            Some(at) => Self::load(tx, at).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Removes all entries. Of a large map, destroy it in several transactions instead
+    /// ([`destroy_some`](HashMap::destroy_some)).
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
+    pub fn clear<T: Tx + ?Sized>(self, tx: &mut T) -> Result<()> {
+        self.table(tx)?.clear(tx)
+    }
+
+    /// Frees the map, and everything in it.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
+    pub fn destroy<T: Tx + ?Sized>(self, tx: &mut T) -> Result<()> {
+        self.destroy_some(tx, u64::MAX).map(drop)
+    }
+
+    /// Frees about `budget` entries and blocks; `true` when all are freed, the map itself too.
+    /// In between it is a smaller map.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
+    pub fn destroy_some<T: Tx + ?Sized>(self, tx: &mut T, budget: u64) -> Result<bool> {
+        self.table(tx)?.destroy_some(tx, budget)
+    }
+
+    /// Checks the whole map, and reports every block that it owns.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged; what `visit` returns.
+    pub fn check<T: Tx + ?Sized>(self, tx: &mut T, visit: &mut Visit<'_>) -> Result<()> {
+        self.table(tx)?.check(tx, visit)
+    }
+}
+
+/// The table at `at`, whatever its types are.
+pub(super) fn open<T: Tx + ?Sized>(
+    tx: &mut T,
+    at: u64,
+    key: Form,
+    value: Form,
+    flags: u64,
+) -> Result<Table> {
+    Table::open(tx, at, Shape::of(key, value), flags & COUNTED_FLAG != 0)
+}

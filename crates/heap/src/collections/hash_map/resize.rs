@@ -1,0 +1,192 @@
+//! How the table grows and shrinks: one bucket at a time, so that no operation waits for a
+//! rehash.
+//!
+//! A counted table splits a bucket when more than four sixths of the slots are used, and merges
+//! two when no more than one sixth is. One that is not counted looks at four buckets, when it has
+//! just needed an overflow block, or emptied a bucket, and takes them for all.
+
+use super::table::{BUCKETS, COUNT, Meta, Table};
+use crate::collections::form::mix;
+use crate::{Error, Result, Tx};
+
+/// Buckets that stand for all.
+const SAMPLE: u64 = 4;
+/// Merges by one removal: so many that buckets disappear as fast as entries do.
+const MERGES: u64 = 2;
+
+impl Table {
+    /// After an insertion: notes it, and splits a bucket if it is time to.
+    pub(super) fn inserted<T: Tx + ?Sized>(
+        &mut self,
+        tx: &mut T,
+        hash: u64,
+        overflowed: bool,
+    ) -> Result<()> {
+        let crowded = if self.counted {
+            let count = tx.read_word(self.at + COUNT)?.wrapping_add(1);
+            tx.write_word(self.at + COUNT, count)?;
+            over(count, 4, self.buckets * self.shape.slots)
+        } else {
+            overflowed && over(self.sampled(tx, hash)?, 4, SAMPLE * self.shape.slots)
+        };
+        if crowded { self.split(tx) } else { Ok(()) }
+    }
+
+    /// After a removal: notes it, and merges two buckets if it is time to.
+    pub(super) fn removed<T: Tx + ?Sized>(
+        &mut self,
+        tx: &mut T,
+        hash: u64,
+        emptied: bool,
+    ) -> Result<()> {
+        let sparse = if self.counted {
+            let count = tx.read_word(self.at + COUNT)?;
+            let count = count.checked_sub(1).ok_or(Error::corrupt("an entry's count", self.at))?;
+            tx.write_word(self.at + COUNT, count)?;
+            !over(count, 1, self.buckets * self.shape.slots)
+        } else {
+            emptied && !over(self.sampled(tx, hash)?, 1, SAMPLE * self.shape.slots)
+        };
+        let merges = if sparse { MERGES.min(self.buckets - 1) } else { 0 };
+        (0..merges).try_for_each(|_| self.merge(tx))
+    }
+
+    /// The entries in the first blocks of a few buckets, which a hash chooses.
+    fn sampled<T: Tx + ?Sized>(&self, tx: &mut T, hash: u64) -> Result<u64> {
+        let first = mix(hash, 1);
+        let mut count = 0;
+        for step in 0..SAMPLE {
+            let block = self.block(tx, self.bucket(first.wrapping_add(step)))?;
+            count += u64::from(self.meta(tx, block)?.used.count_ones());
+        }
+        Ok(count)
+    }
+
+    /// Moves half of a bucket's entries to a new bucket, the last.
+    fn split<T: Tx + ?Sized>(&mut self, tx: &mut T) -> Result<()> {
+        let half = 1 << self.level();
+        let (old, new) = (self.buckets - half, self.buckets);
+        self.segments().reserve(tx, new)?;
+        let mut to = (self.block(tx, new)?, Meta::EMPTY);
+        tx.write_word(to.0, to.1.word())?;
+        let (mut block, first) = (self.block(tx, old)?, self.block(tx, old)?);
+        loop {
+            let meta = self.meta(tx, block)?;
+            let mut used = meta.used;
+            for slot in 0..self.shape.slots {
+                let from = self.slot(block, slot);
+                if meta.used >> slot & 1 == 1 && self.hash(tx, from)? & half != 0 {
+                    to = self.append(tx, to, from)?;
+                    used &= !(1 << slot);
+                }
+            }
+            if used != meta.used {
+                tx.write_word(block, Meta { used, ..meta }.word())?;
+            }
+            if meta.next == 0 {
+                break;
+            }
+            block = meta.next;
+        }
+        if block != first {
+            self.compact(tx, old)?;
+        }
+        self.set_buckets(tx, new + 1)
+    }
+
+    /// Copies an entry to the end of a chain, and returns the chain's end.
+    fn append<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        (block, meta): (u64, Meta),
+        from: u64,
+    ) -> Result<(u64, Meta)> {
+        let at = self.take_slot(tx, block, meta)?;
+        self.copy(tx, from, at)?;
+        let meta = self.meta(tx, block)?;
+        if meta.next == 0 { Ok((block, meta)) } else { Ok((meta.next, self.meta(tx, meta.next)?)) }
+    }
+
+    /// Moves the last bucket's entries to the bucket that they came from.
+    fn merge<T: Tx + ?Sized>(&mut self, tx: &mut T) -> Result<()> {
+        let last = self.buckets - 1;
+        let buddy = last - (1 << last.ilog2());
+        let from = self.chain(tx, last)?;
+        let entries = self.entries(tx, last)?;
+        let chain = self.chain(tx, buddy)?;
+        let mut to = chain[chain.len() - 1];
+        for at in entries {
+            to = self.append(tx, to, at)?;
+        }
+        for (block, _) in &from[1..] {
+            tx.free(*block)?;
+        }
+        self.set_buckets(tx, last)?;
+        self.segments().shrunk(tx, last)
+    }
+
+    fn set_buckets<T: Tx + ?Sized>(&mut self, tx: &mut T, buckets: u64) -> Result<()> {
+        self.buckets = buckets;
+        tx.write_word(self.at + BUCKETS, buckets)
+    }
+
+    /// Frees what a bucket holds, and all of its chain but the first block; returns how many
+    /// entries and blocks that were.
+    fn empty<T: Tx + ?Sized>(&self, tx: &mut T, bucket: u64) -> Result<u64> {
+        let entries = self.entries(tx, bucket)?;
+        for at in &entries {
+            self.release(tx, *at)?;
+        }
+        let chain = self.chain(tx, bucket)?;
+        for (block, _) in &chain[1..] {
+            tx.free(*block)?;
+        }
+        if self.counted {
+            let count = tx.read_word(self.at + COUNT)?;
+            let left = count.checked_sub(entries.len() as u64);
+            let left = left.ok_or(Error::corrupt("an entry's count", self.at))?;
+            tx.write_word(self.at + COUNT, left)?;
+        }
+        Ok((entries.len() + chain.len()) as u64)
+    }
+
+    /// Frees the last buckets, about `budget` entries and blocks, but not the first bucket;
+    /// `true` when it is the only one left.
+    fn drop_buckets<T: Tx + ?Sized>(&mut self, tx: &mut T, budget: u64) -> Result<bool> {
+        let mut spent = 0;
+        while self.buckets > 1 {
+            if spent >= budget {
+                return Ok(false);
+            }
+            spent += self.empty(tx, self.buckets - 1)?;
+            self.set_buckets(tx, self.buckets - 1)?;
+            self.segments().shrunk(tx, self.buckets)?;
+        }
+        Ok(true)
+    }
+
+    /// Removes all entries.
+    pub(super) fn clear<T: Tx + ?Sized>(&mut self, tx: &mut T) -> Result<()> {
+        self.drop_buckets(tx, u64::MAX)?;
+        self.segments().free_from(tx, 1, 1)?;
+        self.empty(tx, 0)?;
+        let block = self.block(tx, 0)?;
+        tx.write_word(block, Meta::EMPTY.word())
+    }
+
+    /// Frees about `budget` entries and blocks; `true` when everything is freed.
+    pub(crate) fn destroy_some<T: Tx + ?Sized>(&mut self, tx: &mut T, budget: u64) -> Result<bool> {
+        if !self.drop_buckets(tx, budget.max(1))? {
+            return Ok(false);
+        }
+        self.empty(tx, 0)?;
+        self.segments().free_from(tx, 1, 0)?;
+        tx.free(self.at)?;
+        Ok(true)
+    }
+}
+
+/// Whether `count` is more than `sixths` sixths of `slots`.
+const fn over(count: u64, sixths: u64, slots: u64) -> bool {
+    count > slots / 6 * sixths + slots % 6 * sixths / 6
+}

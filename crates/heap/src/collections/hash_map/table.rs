@@ -1,0 +1,258 @@
+//! The hash table without its types: buckets, chains, and the order of hashes.
+//!
+//! The header is one line: tag, seed, number of buckets, number of entries (0 if it is not
+//! kept), and the directory of segments, whose elements are the buckets. A bucket is the least
+//! number of lines that hold a word and two entries. Its word is
+//! `0x6B << 56 | overflow / 64 << 16 | occupied slots`; an overflow block looks like a bucket.
+//!
+//! Linear hashing: of `n` buckets, with `2^l <= n < 2^(l + 1)`, an entry is in the bucket that
+//! the low `l + 1` bits of its hash name, or, if there is none yet, the low `l` bits.
+//!
+//! What always holds: of a bucket's chain, only the last block has free slots, and no overflow
+//! block is empty.
+
+use crate::collections::form::Form;
+use crate::collections::segments::Segments;
+use crate::{Error, Purpose, Result, Tx};
+
+pub(super) const SEED: u64 = 8;
+pub(super) const BUCKETS: u64 = 16;
+pub(super) const COUNT: u64 = 24;
+const MARK: u64 = 0x6B;
+/// Blocks in a chain that are believed; no seed makes it so long.
+const MAX_CHAIN: usize = 1 << 16;
+/// Largest bucket number that is believed.
+const MAX_BUCKETS: u64 = 1 << 40;
+
+/// How entries and buckets are laid out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(super) key: Form,
+    pub(super) value: Form,
+    /// Bytes of an entry.
+    pub(super) entry: u64,
+    /// Entries in a block.
+    pub(super) slots: u64,
+    /// Bytes of a block.
+    pub(super) block: u64,
+}
+
+impl Shape {
+    /// The shape of a map with such keys and values.
+    pub(super) const fn of(key: Form, value: Form) -> Self {
+        let words = (key.words + value.words) as u64;
+        let words = if words == 0 { 1 } else { words };
+        let lines = (1 + 2 * words).div_ceil(8);
+        Shape { key, value, entry: words * 8, slots: (lines * 8 - 1) / words, block: lines * 64 }
+    }
+}
+
+/// A block's first word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Meta {
+    /// A bit for each occupied slot.
+    pub(super) used: u64,
+    /// The next block of the chain, or 0.
+    pub(super) next: u64,
+}
+
+impl Meta {
+    pub(super) const EMPTY: Meta = Meta { used: 0, next: 0 };
+
+    pub(super) const fn word(self) -> u64 {
+        MARK << 56 | self.next >> 6 << 16 | self.used
+    }
+}
+
+/// A table, as its header describes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Table {
+    pub(super) at: u64,
+    pub(super) shape: Shape,
+    pub(super) counted: bool,
+    pub(super) buckets: u64,
+}
+
+impl Table {
+    /// Reads the header at `at`, whose tag is known to be right.
+    #[inline]
+    pub(super) fn open<T: Tx + ?Sized>(
+        tx: &mut T,
+        at: u64,
+        shape: Shape,
+        counted: bool,
+    ) -> Result<Self> {
+        let buckets = tx.read_word(at + BUCKETS)?;
+        if buckets == 0 || buckets > MAX_BUCKETS {
+            return Err(Error::corrupt("a hash map's number of buckets", at));
+        }
+        Ok(Table { at, shape, counted, buckets })
+    }
+
+    #[inline]
+    pub(super) const fn segments(&self) -> Segments {
+        Segments::new(self.at, self.shape.block)
+    }
+
+    /// The number of hash bits that all buckets use.
+    #[inline]
+    pub(super) const fn level(&self) -> u32 {
+        self.buckets.ilog2()
+    }
+
+    /// The bucket of a hash.
+    #[inline]
+    pub(super) const fn bucket(&self, hash: u64) -> u64 {
+        let half = 1 << self.level();
+        let bucket = hash & (2 * half - 1);
+        if bucket < self.buckets { bucket } else { hash & (half - 1) }
+    }
+
+    /// The number of hash bits that a bucket uses.
+    pub(super) const fn depth(&self, bucket: u64) -> u32 {
+        let half = 1 << self.level();
+        let split = bucket >= half || bucket < self.buckets - half;
+        if split { self.level() + 1 } else { self.level() }
+    }
+
+    /// The place after that of `bucket` in the order of reversed hashes; 0 after the last. The
+    /// order does not depend on the number of buckets: entries keep their places when buckets
+    /// split and merge.
+    pub(super) const fn after(&self, cursor: u64, bucket: u64) -> u64 {
+        let depth = self.depth(bucket);
+        if depth == 0 {
+            return 0;
+        }
+        let place = cursor.reverse_bits() >> (64 - depth);
+        if place + 1 == 1 << depth { 0 } else { ((place + 1) << (64 - depth)).reverse_bits() }
+    }
+
+    /// Where a bucket's first block is.
+    #[inline]
+    pub(super) fn block<T: Tx + ?Sized>(&self, tx: &mut T, bucket: u64) -> Result<u64> {
+        self.segments().address(tx, bucket)
+    }
+
+    /// Where a slot of a block is.
+    #[inline]
+    pub(super) const fn slot(&self, block: u64, slot: u64) -> u64 {
+        block + 8 + slot * self.shape.entry
+    }
+
+    /// A block's first word.
+    #[inline]
+    pub(super) fn meta<T: Tx + ?Sized>(&self, tx: &mut T, block: u64) -> Result<Meta> {
+        let word = tx.read_word(block)?;
+        let used = word & 0xFFFF;
+        if word >> 56 != MARK || used >> self.shape.slots != 0 {
+            return Err(Error::corrupt("a hash map's bucket", block));
+        }
+        Ok(Meta { used, next: (word >> 16 & ((1 << 40) - 1)) << 6 })
+    }
+
+    pub(super) const fn full(&self, used: u64) -> bool {
+        used == (1 << self.shape.slots) - 1
+    }
+
+    /// The blocks of a bucket's chain.
+    pub(super) fn chain<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        bucket: u64,
+    ) -> Result<Vec<(u64, Meta)>> {
+        let mut chain = Vec::with_capacity(2);
+        let mut block = self.block(tx, bucket)?;
+        loop {
+            let meta = self.meta(tx, block)?;
+            chain.push((block, meta));
+            if meta.next == 0 {
+                return Ok(chain);
+            }
+            if chain.len() > MAX_CHAIN {
+                return Err(Error::corrupt("a hash map's chain without end", block));
+            }
+            block = meta.next;
+        }
+    }
+
+    /// Where the entries of a bucket are.
+    pub(super) fn entries<T: Tx + ?Sized>(&self, tx: &mut T, bucket: u64) -> Result<Vec<u64>> {
+        let chain = self.chain(tx, bucket)?;
+        let slots = 0..self.shape.slots;
+        let all = chain.iter().flat_map(|block| slots.clone().map(move |slot| (block, slot)));
+        let used = all.filter(|((_, meta), slot)| meta.used >> slot & 1 == 1);
+        Ok(used.map(|((block, _), slot)| self.slot(*block, slot)).collect())
+    }
+
+    /// The hash of the entry at `at`.
+    pub(super) fn hash<T: Tx + ?Sized>(&self, tx: &mut T, at: u64) -> Result<u64> {
+        let seed = tx.read_word(self.at + SEED)?;
+        self.shape.key.hash(tx, at, seed)
+    }
+
+    /// A free slot at the end of the chain whose last block is `last`; it is marked as used.
+    pub(super) fn take_slot<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        last: u64,
+        meta: Meta,
+    ) -> Result<u64> {
+        if !self.full(meta.used) {
+            let slot = u64::from(meta.used.trailing_ones());
+            tx.write_word(last, Meta { used: meta.used | 1 << slot, ..meta }.word())?;
+            return Ok(self.slot(last, slot));
+        }
+        let next = tx.allocate(Purpose::General, self.shape.block)?;
+        tx.write_fresh(next, &Meta { used: 1, next: 0 }.word().to_le_bytes())?;
+        tx.write_word(last, Meta { next, ..meta }.word())?;
+        Ok(self.slot(next, 0))
+    }
+
+    /// Copies an entry's words.
+    pub(super) fn copy<T: Tx + ?Sized>(&self, tx: &mut T, from: u64, to: u64) -> Result<()> {
+        for word in (0..self.shape.entry).step_by(8) {
+            let value = tx.read_word(from + word)?;
+            tx.write_word(to + word, value)?;
+        }
+        Ok(())
+    }
+
+    /// Frees what the entry at `at` owns.
+    pub(super) fn release<T: Tx + ?Sized>(&self, tx: &mut T, at: u64) -> Result<()> {
+        self.shape.key.release(tx, at)?;
+        self.shape.value.release(tx, at + self.shape.key.bytes())
+    }
+
+    /// Fills the chain's holes with its last entries, and frees the blocks left empty.
+    pub(super) fn compact<T: Tx + ?Sized>(&self, tx: &mut T, bucket: u64) -> Result<()> {
+        let mut chain = self.chain(tx, bucket)?;
+        let before = chain.clone();
+        let mut hole = 0;
+        while chain.len() > 1 {
+            let (last, used) = (chain.len() - 1, chain[chain.len() - 1].1.used);
+            if used == 0 {
+                tx.free(chain[last].0)?;
+                chain.pop();
+                chain[last - 1].1.next = 0;
+                continue;
+            }
+            while hole < last && self.full(chain[hole].1.used) {
+                hole += 1;
+            }
+            if hole == last {
+                break;
+            }
+            let from = u64::from(used.ilog2());
+            let to = u64::from(chain[hole].1.used.trailing_ones());
+            self.copy(tx, self.slot(chain[last].0, from), self.slot(chain[hole].0, to))?;
+            chain[last].1.used &= !(1 << from);
+            chain[hole].1.used |= 1 << to;
+        }
+        for ((block, meta), (_, old)) in chain.iter().zip(&before) {
+            if meta != old {
+                tx.write_word(*block, meta.word())?;
+            }
+        }
+        Ok(())
+    }
+}

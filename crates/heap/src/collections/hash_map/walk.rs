@@ -1,0 +1,103 @@
+//! Walks over the whole table.
+
+use super::table::{COUNT, Table};
+use crate::collections::Visit;
+use crate::collections::form::mix;
+use crate::{Error, Result, Tx};
+
+/// Buckets tried at random before the next one that holds something is taken.
+const TRIES: u64 = 64;
+
+impl Table {
+    /// Calls `each` with the place of every entry.
+    pub(super) fn walk<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        each: &mut dyn FnMut(&mut T, u64) -> Result<()>,
+    ) -> Result<()> {
+        for bucket in 0..self.buckets {
+            for at in self.entries(tx, bucket)? {
+                each(tx, at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the entries.
+    pub(super) fn walk_len<T: Tx + ?Sized>(&self, tx: &mut T) -> Result<u64> {
+        let mut count = 0;
+        for bucket in 0..self.buckets {
+            let chain = self.chain(tx, bucket)?;
+            count += chain.iter().map(|(_, meta)| u64::from(meta.used.count_ones())).sum::<u64>();
+        }
+        Ok(count)
+    }
+
+    /// Looks for an entry.
+    pub(super) fn walk_is_empty<T: Tx + ?Sized>(&self, tx: &mut T) -> Result<bool> {
+        for bucket in 0..self.buckets {
+            let block = self.block(tx, bucket)?;
+            if self.meta(tx, block)?.used != 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The place of an entry that `seed` chooses.
+    pub(super) fn random<T: Tx + ?Sized>(&self, tx: &mut T, seed: u64) -> Result<Option<u64>> {
+        let start = mix(seed, 0) % self.buckets;
+        let tries = (0..TRIES).map(|turn| mix(seed, turn) % self.buckets);
+        let rest = (0..self.buckets).map(|step| (start + step) % self.buckets);
+        for bucket in tries.chain(rest) {
+            let entries = self.entries(tx, bucket)?;
+            if !entries.is_empty() {
+                let chosen = mix(seed, !bucket) % entries.len() as u64;
+                return Ok(Some(entries[chosen as usize]));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Checks everything, and reports the blocks.
+    pub(crate) fn check<T: Tx + ?Sized>(&self, tx: &mut T, visit: &mut Visit<'_>) -> Result<()> {
+        visit(self.at)?;
+        self.segments().check(tx, self.buckets, visit)?;
+        let mut count = 0;
+        for bucket in 0..self.buckets {
+            count += self.check_bucket(tx, bucket, visit)?;
+        }
+        if self.counted && count != tx.read_word(self.at + COUNT)? {
+            return Err(Error::corrupt("a hash map's count", self.at));
+        }
+        Ok(())
+    }
+
+    fn check_bucket<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        bucket: u64,
+        visit: &mut Visit<'_>,
+    ) -> Result<u64> {
+        let chain = self.chain(tx, bucket)?;
+        for (index, (block, meta)) in chain.iter().enumerate() {
+            if index > 0 {
+                visit(*block)?;
+            }
+            let last = index + 1 == chain.len();
+            if !last && !self.full(meta.used) || index > 0 && meta.used == 0 {
+                return Err(Error::corrupt("a hole in a hash map's chain", *block));
+            }
+        }
+        let entries = self.entries(tx, bucket)?;
+        for at in &entries {
+            self.shape.key.check(tx, *at, visit)?;
+            self.shape.value.check(tx, *at + self.shape.key.bytes(), visit)?;
+            let hash = self.hash(tx, *at)?;
+            if self.bucket(hash) != bucket {
+                return Err(Error::corrupt("an entry in the wrong bucket", *at));
+            }
+        }
+        Ok(entries.len() as u64)
+    }
+}

@@ -1,0 +1,47 @@
+//! Collections that live in the pool.
+//!
+//! A collection is a block, its header, and what hangs from it. In a program it is a *handle*:
+//! a copyable value around the header's offset, good in every process that opens the pool. Its
+//! operations take the transaction they run in.
+//!
+//! What is read from the pool may be damaged: a wrong tag, length or pointer is
+//! [`Error::Corrupt`](crate::Error::Corrupt), and every walk is bounded. A handle of the wrong
+//! type is noticed by the header's first word ([`form`]), which says what the collection is and
+//! what its items look like.
+//!
+//! docs/collections.md has the layouts, and what each operation costs in cache lines.
+//!
+//! Reading order: [`form`], [`bytes`], [`codec`], then one collection at a time.
+
+pub mod bytes;
+pub mod codec;
+pub mod form;
+pub mod hash_map;
+#[doc(hidden)]
+pub mod model;
+pub mod ordered_map;
+mod root;
+mod segments;
+pub mod vector;
+
+pub use bytes::Blob;
+pub use codec::{Bytes, Item, OrderedItem, Pair, Total};
+pub use hash_map::HashMap;
+pub use ordered_map::{Cursor, OrderedMap};
+pub use root::{check_root, destroy_root_some};
+pub use vector::Vector;
+
+/// What a named root points to: [`Root::kind`](crate::tx::Root::kind).
+pub mod kind {
+    /// A [`Blob`](super::Blob).
+    pub const BLOB: u32 = 1;
+    /// A [`HashMap`](super::HashMap).
+    pub const HASH_MAP: u32 = 2;
+    /// An [`OrderedMap`](super::OrderedMap).
+    pub const ORDERED_MAP: u32 = 3;
+    /// A [`Vector`](super::Vector).
+    pub const VECTOR: u32 = 4;
+}
+
+/// Told of each block that a collection owns, with the block's offset; an error stops the walk.
+pub type Visit<'a> = dyn FnMut(u64) -> crate::Result<()> + 'a;

@@ -1,0 +1,1 @@
+//! Model checks of the collections, to be run on every engine.

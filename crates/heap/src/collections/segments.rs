@@ -1,0 +1,292 @@
+//! An array in the pool that grows without moving: segments that double up to 1 MiB, and are of
+//! that size from there on.
+//!
+//! Its owner's header is one line, whose last four words are ours: the first three segments,
+//! and a block `more` with the pointers of the next thirteen. The last of `more`'s words leads
+//! to a directory of 512 pages of 512 pointers each, for the segments of 1 MiB. An array is thus
+//! small when it has few elements, and never needs a large contiguous run.
+//!
+//! Elements are not initialised. One segment more than needed may be kept, so that a length that
+//! swings around a segment's edge does not allocate and free all the time.
+
+use super::Visit;
+use crate::{Error, Purpose, Result, Tx};
+
+/// Offset of the segments' words in the owner's header.
+const WORDS: u64 = 32;
+/// Segments whose pointers are in the header.
+const INLINE: u64 = 3;
+/// Offset in the header of the pointer to `more`.
+const MORE: u64 = WORDS + 8 * INLINE;
+/// Words in `more`.
+const MORE_WORDS: u64 = 16;
+/// Pointers in a page of the directory.
+const FANOUT: u64 = 512;
+const LARGE: u64 = 1 << 20;
+
+/// The geometry of one array.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segments {
+    header: u64,
+    /// Bytes from one element to the next.
+    pitch: u64,
+    /// Logarithm of the elements in the first segment, which is about a line.
+    base: u32,
+    /// Logarithm of the elements in a large segment.
+    large: u32,
+}
+
+impl Segments {
+    /// The array whose owner's header is at `header`; `pitch` is between 1 and 1 MiB.
+    #[inline]
+    pub(super) const fn new(header: u64, pitch: u64) -> Self {
+        let base = if pitch >= 64 { 0 } else { (64 / pitch).ilog2() };
+        Segments { header, pitch, base, large: (LARGE / pitch).ilog2() }
+    }
+
+    /// Bytes from one element to the next.
+    pub(super) const fn pitch(self) -> u64 {
+        self.pitch
+    }
+
+    /// The elements left of `len` when the last `count` segments are gone.
+    pub(super) const fn without_last(self, len: u64, count: u64) -> u64 {
+        let (segment, first) = self.locate(len);
+        let used = if len == first { segment } else { segment + 1 };
+        if count >= used { 0 } else { self.first(used - count) }
+    }
+
+    /// The first element of a segment.
+    const fn first(self, segment: u64) -> u64 {
+        if segment == 0 {
+            0
+        } else if segment < self.small() {
+            1 << (self.base as u64 + segment - 1)
+        } else {
+            (segment - self.small() + 2) << self.large
+        }
+    }
+
+    /// Most elements that there can be.
+    pub(super) const fn capacity(self) -> u64 {
+        (FANOUT * FANOUT + 2) << self.large
+    }
+
+    /// Segments that are not large.
+    const fn small(self) -> u64 {
+        (self.large - self.base + 2) as u64
+    }
+
+    /// The segment that holds an element, and its first element.
+    #[inline]
+    const fn locate(self, index: u64) -> (u64, u64) {
+        if index >> self.base == 0 {
+            (0, 0)
+        } else if index >> (self.large + 1) == 0 {
+            let doubling = (index >> self.base).ilog2();
+            (doubling as u64 + 1, 1 << (self.base + doubling))
+        } else {
+            let large = (index >> self.large) - 2;
+            (self.small() + large, (large + 2) << self.large)
+        }
+    }
+
+    /// Elements in a segment.
+    const fn elements(self, segment: u64) -> u64 {
+        if segment == 0 {
+            1 << self.base
+        } else if segment < self.small() {
+            1 << (self.base as u64 + segment - 1)
+        } else {
+            1 << self.large
+        }
+    }
+
+    /// Where the pointer to a segment is; 0 if the directory does not reach so far.
+    #[inline]
+    fn slot<T: Tx + ?Sized>(self, tx: &mut T, segment: u64) -> Result<u64> {
+        if segment < INLINE {
+            return Ok(self.header + WORDS + segment * 8);
+        }
+        let more = tx.read_word(self.header + MORE)?;
+        if segment < self.small() || more == 0 {
+            return Ok(if more == 0 { 0 } else { more + (segment - INLINE) * 8 });
+        }
+        let (page, entry) = self.in_directory(segment)?;
+        let root = tx.read_word(more + (MORE_WORDS - 1) * 8)?;
+        let page = if root == 0 { 0 } else { tx.read_word(root + page * 8)? };
+        Ok(if page == 0 { 0 } else { page + entry * 8 })
+    }
+
+    fn in_directory(self, segment: u64) -> Result<(u64, u64)> {
+        let large = segment - self.small();
+        if large >= FANOUT * FANOUT {
+            return Err(Error::Invalid("a collection of more than 256 GiB"));
+        }
+        Ok((large / FANOUT, large % FANOUT))
+    }
+
+    /// Where an element is.
+    ///
+    /// # Errors
+    /// `Corrupt` where there is no segment for it.
+    #[inline]
+    pub(super) fn address<T: Tx + ?Sized>(self, tx: &mut T, index: u64) -> Result<u64> {
+        let (segment, first) = self.locate(index);
+        let slot = self.slot(tx, segment)?;
+        let at = if slot == 0 { 0 } else { tx.read_word(slot)? };
+        if at == 0 {
+            return Err(Error::corrupt("a missing segment", self.header));
+        }
+        Ok(at + (index - first) * self.pitch)
+    }
+
+    /// Sees to it that there is room for an element; those before it have theirs.
+    pub(super) fn reserve<T: Tx + ?Sized>(self, tx: &mut T, index: u64) -> Result<()> {
+        let (segment, first) = self.locate(index);
+        if index != first {
+            return Ok(());
+        }
+        let slot = match self.slot(tx, segment)? {
+            0 => self.extend_directory(tx, segment)?,
+            slot => slot,
+        };
+        if tx.read_word(slot)? == 0 {
+            let at = tx.allocate(Purpose::General, self.elements(segment) * self.pitch)?;
+            tx.write_word(slot, at)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the directory reach a segment, and returns where its pointer is.
+    fn extend_directory<T: Tx + ?Sized>(self, tx: &mut T, segment: u64) -> Result<u64> {
+        let more = pointed_or_new(tx, self.header + MORE, MORE_WORDS)?;
+        if segment < self.small() {
+            return Ok(more + (segment - INLINE) * 8);
+        }
+        let (page, entry) = self.in_directory(segment)?;
+        let root = pointed_or_new(tx, more + (MORE_WORDS - 1) * 8, FANOUT)?;
+        let page = pointed_or_new(tx, root + page * 8, FANOUT)?;
+        Ok(page + entry * 8)
+    }
+
+    /// Frees what is no longer needed now that the array has `len` elements and had one more.
+    pub(super) fn shrunk<T: Tx + ?Sized>(self, tx: &mut T, len: u64) -> Result<()> {
+        let (segment, first) = self.locate(len);
+        if len != first {
+            return Ok(());
+        }
+        self.free_segment(tx, segment + 1)
+    }
+
+    /// Frees every segment that `len` elements do not need, of an array that had `old_len`.
+    pub(super) fn free_from<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        old_len: u64,
+        len: u64,
+    ) -> Result<()> {
+        let keep = if len == 0 { 0 } else { self.locate(len - 1).0 + 1 };
+        let mut segment = self.locate(old_len).0 + 1;
+        while segment >= keep {
+            self.free_segment(tx, segment)?;
+            if segment == 0 {
+                break;
+            }
+            segment -= 1;
+        }
+        Ok(())
+    }
+
+    /// Frees a segment, and what of the directory only it needed.
+    fn free_segment<T: Tx + ?Sized>(self, tx: &mut T, segment: u64) -> Result<()> {
+        let slot = self.slot(tx, segment)?;
+        if slot == 0 {
+            return Ok(());
+        }
+        free_pointed(tx, slot)?;
+        if segment == INLINE {
+            free_pointed(tx, self.header + MORE)?;
+        }
+        if segment < self.small() {
+            return Ok(());
+        }
+        let (page, entry) = self.in_directory(segment)?;
+        let more = tx.read_word(self.header + MORE)?;
+        let root = more + (MORE_WORDS - 1) * 8;
+        if entry == 0 {
+            let page_slot = tx.read_word(root)? + page * 8;
+            free_pointed(tx, page_slot)?;
+        }
+        if page == 0 && entry == 0 {
+            free_pointed(tx, root)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the directory of an array of `len` elements, and reports its blocks.
+    pub(super) fn check<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        len: u64,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
+        let used = if len == 0 { 0 } else { self.locate(len - 1).0 + 1 };
+        for segment in 0..=used {
+            let slot = self.slot(tx, segment)?;
+            let at = if slot == 0 { 0 } else { tx.read_word(slot)? };
+            if at == 0 && segment < used {
+                return Err(Error::corrupt("a missing segment", self.header));
+            }
+            if at != 0 {
+                if tx.usable(at)? < self.elements(segment) * self.pitch {
+                    return Err(Error::corrupt("a segment that is too small", at));
+                }
+                visit(at)?;
+            }
+        }
+        self.check_directory(tx, visit)
+    }
+
+    fn check_directory<T: Tx + ?Sized>(self, tx: &mut T, visit: &mut Visit<'_>) -> Result<()> {
+        let more = tx.read_word(self.header + MORE)?;
+        if more == 0 {
+            return Ok(());
+        }
+        visit(more)?;
+        let root = tx.read_word(more + (MORE_WORDS - 1) * 8)?;
+        if root == 0 {
+            return Ok(());
+        }
+        visit(root)?;
+        for page in 0..FANOUT {
+            let page = tx.read_word(root + page * 8)?;
+            if page != 0 {
+                visit(page)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the word at `slot` points to; a new block of `words` zeros if it is null.
+fn pointed_or_new<T: Tx + ?Sized>(tx: &mut T, slot: u64, words: u64) -> Result<u64> {
+    let at = tx.read_word(slot)?;
+    if at != 0 {
+        return Ok(at);
+    }
+    let at = tx.allocate(Purpose::General, words * 8)?;
+    tx.write_fresh(at, &[0; 4096][..words as usize * 8])?;
+    tx.write_word(slot, at)?;
+    Ok(at)
+}
+
+/// Frees what the word at `slot` points to, and makes it null.
+fn free_pointed<T: Tx + ?Sized>(tx: &mut T, slot: u64) -> Result<()> {
+    let at = tx.read_word(slot)?;
+    if at == 0 {
+        return Ok(());
+    }
+    tx.free(at)?;
+    tx.write_word(slot, 0)
+}

@@ -1,0 +1,256 @@
+//! A growable array of plain values.
+//!
+//! The header is one line: tag, length, bytes per element, seed of nothing (0), and the
+//! directory of [`segments`](super). Elements never move.
+
+use super::form::{Form, Tag, tag};
+use super::segments::Segments;
+use super::{Visit, kind};
+use crate::{Error, Pod, Ptr, Purpose, Result, Tx, TxExt};
+use std::fmt;
+use std::marker::PhantomData;
+
+const LEN: u64 = 8;
+const PITCH: u64 = 16;
+const HEADER: usize = 64;
+
+/// A growable array of `T`: a handle to it.
+pub struct Vector<T> {
+    at: u64,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Vector<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Vector<T> {}
+impl<T> fmt::Debug for Vector<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Vector({:#x})", self.at)
+    }
+}
+
+impl<T: Pod> Vector<T> {
+    /// Elements of 1, 2 or 4 bytes are packed; others begin at a word's edge.
+    const EACH: u64 = {
+        let size = size_of::<T>() as u64;
+        assert!(size > 0 && size <= 1 << 20, "elements have 1 byte to 1 MiB");
+        if size <= 4 && size != 3 { size } else { size.next_multiple_of(8) }
+    };
+
+    /// The vector whose header is at `at`.
+    pub const fn new(at: u64) -> Self {
+        Vector { at, of: PhantomData }
+    }
+
+    /// The offset of its header: what a root or another object keeps.
+    pub const fn at(self) -> u64 {
+        self.at
+    }
+
+    /// A new, empty one.
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`].
+    pub fn create<X: Tx + ?Sized>(tx: &mut X) -> Result<Self> {
+        let at = tx.allocate(Purpose::General, HEADER as u64)?;
+        let none = Form::plain(0);
+        let words = [tag(kind::VECTOR, none, none, 0), 0, Self::EACH, 0, 0, 0, 0, 0];
+        tx.write_fresh(at, bytemuck::bytes_of(&words))?;
+        Ok(Self::new(at))
+    }
+
+    /// The number of elements.
+    ///
+    /// # Errors
+    /// `Corrupt` if this is no vector of `T`.
+    pub fn len<X: Tx + ?Sized>(self, tx: &mut X) -> Result<u64> {
+        let (segments, len) = open(tx, self.at)?;
+        if segments.pitch() != Self::EACH {
+            return Err(Error::corrupt("a vector of elements of another size", self.at));
+        }
+        Ok(len)
+    }
+
+    /// Whether there are no elements.
+    ///
+    /// # Errors
+    /// `Corrupt` if this is no vector of `T`.
+    pub fn is_empty<X: Tx + ?Sized>(self, tx: &mut X) -> Result<bool> {
+        Ok(self.len(tx)? == 0)
+    }
+
+    /// Where the element `index` is, if there is one: to read and write parts of it. It stays
+    /// there until the vector is shorter.
+    ///
+    /// # Errors
+    /// `Corrupt` if the vector is damaged.
+    pub fn slot<X: Tx + ?Sized>(self, tx: &mut X, index: u64) -> Result<Option<Ptr<T>>> {
+        if index >= self.len(tx)? {
+            return Ok(None);
+        }
+        Ok(Some(Ptr::new(self.segments().address(tx, index)?)))
+    }
+
+    /// The element `index`.
+    ///
+    /// # Errors
+    /// `Corrupt` if the vector is damaged.
+    pub fn get<X: Tx + ?Sized>(self, tx: &mut X, index: u64) -> Result<Option<T>> {
+        match self.slot(tx, index)? {
+            Some(slot) => tx.read(slot).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn existing<X: Tx + ?Sized>(self, tx: &mut X, index: u64) -> Result<Ptr<T>> {
+        self.slot(tx, index)?.ok_or(Error::Invalid("an index behind a vector's end"))
+    }
+
+    /// Replaces the element `index`.
+    ///
+    /// # Errors
+    /// `Invalid` if there is none; `Corrupt`, `ReadOnly`, `TooLarge`.
+    pub fn set<X: Tx + ?Sized>(self, tx: &mut X, index: u64, value: T) -> Result<()> {
+        let slot = self.existing(tx, index)?;
+        tx.write(slot, value)
+    }
+
+    /// Swaps two elements.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no such element; `Corrupt`, `ReadOnly`, `TooLarge`.
+    pub fn swap<X: Tx + ?Sized>(self, tx: &mut X, a: u64, b: u64) -> Result<()> {
+        let (a, b) = (self.existing(tx, a)?, self.existing(tx, b)?);
+        let (first, second) = (tx.read(a)?, tx.read(b)?);
+        tx.write(a, second)?;
+        tx.write(b, first)
+    }
+
+    /// Appends an element.
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`].
+    pub fn push<X: Tx + ?Sized>(self, tx: &mut X, value: T) -> Result<()> {
+        let len = self.len(tx)?;
+        self.segments().reserve(tx, len)?;
+        let at = self.segments().address(tx, len)?;
+        tx.write(Ptr::new(at), value)?;
+        tx.write_word(self.at + LEN, len + 1)
+    }
+
+    /// Removes the last element.
+    ///
+    /// # Errors
+    /// `Corrupt` if the vector is damaged; `ReadOnly`, `TooLarge`.
+    pub fn pop<X: Tx + ?Sized>(self, tx: &mut X) -> Result<Option<T>> {
+        let len = self.len(tx)?;
+        if len == 0 {
+            return Ok(None);
+        }
+        let at = self.segments().address(tx, len - 1)?;
+        let value = tx.read(Ptr::new(at))?;
+        tx.write_word(self.at + LEN, len - 1)?;
+        self.segments().shrunk(tx, len - 1)?;
+        Ok(Some(value))
+    }
+
+    /// Removes all elements from `len` on.
+    ///
+    /// # Errors
+    /// `Corrupt` if the vector is damaged; `ReadOnly`, `TooLarge`.
+    pub fn truncate<X: Tx + ?Sized>(self, tx: &mut X, len: u64) -> Result<()> {
+        let old = self.len(tx)?;
+        if len >= old {
+            return Ok(());
+        }
+        self.segments().free_from(tx, old, len)?;
+        tx.write_word(self.at + LEN, len)
+    }
+
+    /// Calls `each` with every element, in order; an error of its ends the walk.
+    ///
+    /// # Errors
+    /// What `each` returns; `Corrupt` if the vector is damaged.
+    pub fn for_each<X: Tx + ?Sized>(
+        self,
+        tx: &mut X,
+        each: &mut dyn FnMut(T) -> Result<()>,
+    ) -> Result<()> {
+        for index in 0..self.len(tx)? {
+            let at = self.segments().address(tx, index)?;
+            each(tx.read(Ptr::new(at))?)?;
+        }
+        Ok(())
+    }
+
+    /// Frees the vector.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is damaged; `ReadOnly`, `TooLarge`.
+    pub fn destroy<X: Tx + ?Sized>(self, tx: &mut X) -> Result<()> {
+        self.len(tx)?;
+        while !destroy_some(tx, self.at, u64::MAX)? {}
+        Ok(())
+    }
+
+    /// Frees up to about `budget` blocks; `true` when all are freed, the vector itself too. In
+    /// between it is a shorter vector.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is damaged; `ReadOnly`, `TooLarge`.
+    pub fn destroy_some<X: Tx + ?Sized>(self, tx: &mut X, budget: u64) -> Result<bool> {
+        self.len(tx)?;
+        destroy_some(tx, self.at, budget)
+    }
+
+    /// Checks the whole vector, and reports every block that it owns.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is damaged; what `visit` returns.
+    pub fn check<X: Tx + ?Sized>(self, tx: &mut X, visit: &mut Visit<'_>) -> Result<()> {
+        self.len(tx)?;
+        check(tx, self.at, visit)
+    }
+
+    const fn segments(self) -> Segments {
+        Segments::new(self.at, Self::EACH)
+    }
+}
+
+/// The segments and the length of the vector at `at`, whatever its elements are.
+fn open<X: Tx + ?Sized>(tx: &mut X, at: u64) -> Result<(Segments, u64)> {
+    const TAG: u64 = tag(kind::VECTOR, Form::plain(0), Form::plain(0), 0);
+    let pitch = tx.read_word(at + PITCH)?;
+    if tx.read_word(at)? != TAG || pitch == 0 || pitch > 1 << 20 {
+        return Err(Error::corrupt("a vector's header", at));
+    }
+    let segments = Segments::new(at, pitch);
+    let len = tx.read_word(at + LEN)?;
+    if len > segments.capacity() {
+        return Err(Error::corrupt("a vector's length", at));
+    }
+    Ok((segments, len))
+}
+
+/// [`Vector::destroy_some`], whatever the elements are.
+pub(super) fn destroy_some<X: Tx + ?Sized>(tx: &mut X, at: u64, budget: u64) -> Result<bool> {
+    let (segments, len) = open(tx, at)?;
+    let kept = segments.without_last(len, budget.max(1));
+    segments.free_from(tx, len, kept)?;
+    tx.write_word(at + LEN, kept)?;
+    if kept == 0 {
+        tx.free(at)?;
+    }
+    Ok(kept == 0)
+}
+
+/// [`Vector::check`], whatever the elements are.
+pub(super) fn check<X: Tx + ?Sized>(tx: &mut X, at: u64, visit: &mut Visit<'_>) -> Result<()> {
+    let (segments, len) = open(tx, at)?;
+    Tag::read(tx, at)?;
+    visit(at)?;
+    segments.check(tx, len, visit)
+}

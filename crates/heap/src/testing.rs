@@ -1,0 +1,299 @@
+//! A heap in plain memory, for tests: every access must hit a live block, frees are checked,
+//! and marks and undo work as on the real one.
+
+use crate::tx::{Purpose, Root, Tx, TxMark};
+use perdura_engine::{Access, Error, Mark, Mode, Result};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Block sizes up to here are rounded to these, as the allocator does.
+const CLASSES: [u64; 14] = [32, 64, 128, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 1536, 3136];
+const PAGE: u64 = 4096;
+/// No block begins below this offset.
+const FLOOR: u64 = 4096;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Live,
+    /// Freed by the running transaction: it can still be read.
+    Freed,
+}
+
+/// What the transactions since [`TestHeap::reset_lines`] touched, in 64-byte lines.
+#[derive(Clone, Debug, Default)]
+pub struct Lines {
+    /// Lines read.
+    pub read: HashSet<u64>,
+    /// Lines written through the log.
+    pub written: HashSet<u64>,
+    /// Lines written into fresh blocks.
+    pub fresh: HashSet<u64>,
+    /// Calls of `allocate`.
+    pub allocated: u64,
+    /// Calls of `free`.
+    pub freed: u64,
+}
+
+/// The heap, with one transaction running at any time.
+#[derive(Default)]
+pub struct TestHeap {
+    bytes: Vec<u8>,
+    blocks: BTreeMap<u64, (u64, State)>,
+    spare: HashMap<u64, Vec<u64>>,
+    roots: HashMap<String, Root>,
+    old_roots: HashMap<String, Root>,
+    undo: Vec<(u64, u64)>,
+    allocated: Vec<u64>,
+    freed: Vec<u64>,
+    /// Touched lines; `None` when they are not counted.
+    pub lines: Option<Lines>,
+    /// Largest pool, in bytes; 0 for no limit.
+    pub limit: u64,
+}
+
+impl TestHeap {
+    /// An empty heap.
+    pub fn new() -> Self {
+        TestHeap { bytes: vec![0xDB; FLOOR as usize], ..TestHeap::default() }
+    }
+
+    /// Blocks that are allocated.
+    pub fn live(&self) -> usize {
+        self.blocks.values().filter(|b| b.1 == State::Live).count()
+    }
+
+    /// The offsets of the blocks that are allocated, in order.
+    pub fn live_blocks(&self) -> Vec<u64> {
+        self.blocks.iter().filter(|b| b.1.1 == State::Live).map(|b| *b.0).collect()
+    }
+
+    /// Ends the transaction: what it freed is gone.
+    pub fn commit(&mut self) {
+        for at in std::mem::take(&mut self.freed) {
+            let (len, _) = self.blocks.remove(&at).expect("a freed block is known");
+            self.poison(at, len);
+            self.spare.entry(len).or_default().push(at);
+        }
+        self.undo.clear();
+        self.allocated.clear();
+        self.old_roots = self.roots.clone();
+    }
+
+    /// Ends the transaction without a trace.
+    pub fn abort(&mut self) {
+        let start = TxMark { access: Mark(0), allocated: 0, freed: 0 };
+        self.undo_to(start);
+        self.roots = self.old_roots.clone();
+        self.commit();
+    }
+
+    /// Runs one transaction.
+    ///
+    /// # Errors
+    /// What `body` returns; the transaction is rolled back then.
+    pub fn run<R>(&mut self, body: &mut dyn FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
+        let result = body(self);
+        if result.is_ok() {
+            self.commit()
+        } else {
+            self.abort()
+        }
+        result
+    }
+
+    /// Starts counting lines anew.
+    pub fn reset_lines(&mut self) {
+        self.lines = Some(Lines::default());
+    }
+
+    /// A copy of the live blocks' contents, to compare images with.
+    pub fn image(&self) -> Vec<(u64, Vec<u8>)> {
+        let live = self.blocks.iter().filter(|b| b.1.1 == State::Live);
+        live.map(|(at, (len, _))| (*at, self.bytes[*at as usize..][..*len as usize].to_vec()))
+            .collect()
+    }
+
+    /// Overwrites a word behind the transactions' back: damage.
+    pub fn damage(&mut self, at: u64, value: u64) {
+        self.bytes[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
+    }
+
+    /// The word at `at`, whatever it belongs to.
+    pub fn peek(&self, at: u64) -> u64 {
+        u64::from_le_bytes(self.bytes[at as usize..at as usize + 8].try_into().expect("8 bytes"))
+    }
+
+    fn poison(&mut self, at: u64, len: u64) {
+        self.bytes[at as usize..(at + len) as usize].fill(0xDB);
+    }
+
+    fn block_of(&self, at: u64, len: u64, write: bool) -> Result<u64> {
+        let (start, (size, state)) =
+            self.blocks.range(..=at).next_back().ok_or(Error::corrupt("no block", at))?;
+        let end = at.checked_add(len).ok_or(Error::corrupt("an overflowing offset", at))?;
+        if end > start + size {
+            return Err(Error::corrupt("an access outside of all blocks", at));
+        }
+        if write && *state == State::Freed {
+            return Err(Error::corrupt("a write to a freed block", at));
+        }
+        Ok(*start)
+    }
+
+    fn note(&mut self, at: u64, len: u64, pick: fn(&mut Lines) -> &mut HashSet<u64>) {
+        if let Some(lines) = &mut self.lines {
+            pick(lines).extend(at / 64..(at + len.max(1)).div_ceil(64));
+        }
+    }
+
+    fn save(&mut self, at: u64, len: u64) {
+        for word in at / 8..(at + len).div_ceil(8) {
+            self.undo.push((word * 8, self.peek(word * 8)));
+        }
+    }
+
+    fn grow(&mut self, len: u64, asked: u64) -> Result<u64> {
+        let align = if len <= 32 { 32 } else { 64 };
+        let at = (self.bytes.len() as u64).next_multiple_of(align);
+        if self.limit != 0 && at + len > self.limit {
+            return Err(Error::Full { requested: asked });
+        }
+        self.bytes.resize((at + len) as usize, 0xDB);
+        Ok(at)
+    }
+}
+
+impl Access for TestHeap {
+    fn read_word(&mut self, at: u64) -> Result<u64> {
+        if !at.is_multiple_of(8) {
+            return Err(Error::corrupt("a misaligned word", at));
+        }
+        self.block_of(at, 8, false)?;
+        self.note(at, 8, |l| &mut l.read);
+        Ok(self.peek(at))
+    }
+
+    fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
+        if !at.is_multiple_of(8) {
+            return Err(Error::corrupt("a misaligned word", at));
+        }
+        self.block_of(at, 8, true)?;
+        self.note(at, 8, |l| &mut l.written);
+        self.save(at, 8);
+        self.damage(at, value);
+        Ok(())
+    }
+
+    fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
+        self.block_of(at, to.len() as u64, false)?;
+        self.note(at, to.len() as u64, |l| &mut l.read);
+        to.copy_from_slice(&self.bytes[at as usize..][..to.len()]);
+        Ok(())
+    }
+
+    fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        self.block_of(at, from.len() as u64, true)?;
+        self.note(at, from.len() as u64, |l| &mut l.written);
+        self.save(at, from.len() as u64);
+        self.bytes[at as usize..][..from.len()].copy_from_slice(from);
+        Ok(())
+    }
+
+    fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        let block = self.block_of(at, from.len() as u64, true)?;
+        if !at.is_multiple_of(8) || !self.allocated.contains(&block) {
+            return Err(Error::corrupt("a fresh write to a block that is not fresh", at));
+        }
+        self.note(at, from.len() as u64, |l| &mut l.fresh);
+        self.save(at, from.len() as u64);
+        self.bytes[at as usize..][..from.len()].copy_from_slice(from);
+        // The bytes up to the next word may be overwritten: so they are.
+        let end = at as usize + from.len();
+        let pad = end.next_multiple_of(8).min(self.bytes.len());
+        self.bytes[end..pad].fill(0xEE);
+        Ok(())
+    }
+
+    fn mode(&self) -> Mode {
+        Mode::Write
+    }
+
+    fn mark(&mut self) -> Mark {
+        Mark(self.undo.len())
+    }
+
+    fn rollback_to(&mut self, mark: Mark) {
+        while self.undo.len() > mark.0 {
+            let (at, old) = self.undo.pop().expect("it is longer than the mark");
+            self.damage(at, old);
+        }
+    }
+}
+
+impl Tx for TestHeap {
+    fn allocate(&mut self, _: Purpose, len: u64) -> Result<u64> {
+        if len == 0 {
+            return Err(Error::Invalid("an allocation of 0 bytes"));
+        }
+        if let Some(lines) = &mut self.lines {
+            lines.allocated += 1;
+        }
+        let class = CLASSES.iter().copied().find(|c| *c >= len);
+        let size = class.unwrap_or(len.next_multiple_of(PAGE));
+        let at = match self.spare.get_mut(&size).and_then(Vec::pop) {
+            Some(at) => at,
+            None => self.grow(size, len)?,
+        };
+        self.blocks.insert(at, (size, State::Live));
+        self.allocated.push(at);
+        Ok(at)
+    }
+
+    fn free(&mut self, at: u64) -> Result<()> {
+        match self.blocks.get_mut(&at) {
+            Some((_, state @ State::Live)) => *state = State::Freed,
+            _ => return Err(Error::corrupt("a free of what is not allocated", at)),
+        }
+        if let Some(lines) = &mut self.lines {
+            lines.freed += 1;
+        }
+        self.freed.push(at);
+        Ok(())
+    }
+
+    fn usable(&mut self, at: u64) -> Result<u64> {
+        match self.blocks.get(&at) {
+            Some((len, State::Live)) => Ok(*len),
+            _ => Err(Error::corrupt("no block is allocated there", at)),
+        }
+    }
+
+    fn undo_to(&mut self, mark: TxMark) {
+        self.rollback_to(mark.access);
+        for at in self.freed.split_off(mark.freed) {
+            self.blocks.get_mut(&at).expect("a freed block is known").1 = State::Live;
+        }
+        for at in self.allocated.split_off(mark.allocated) {
+            let (len, _) = self.blocks.remove(&at).expect("an allocated block is known");
+            self.spare.entry(len).or_default().push(at);
+        }
+    }
+
+    fn point(&mut self) -> TxMark {
+        TxMark { access: self.mark(), allocated: self.allocated.len(), freed: self.freed.len() }
+    }
+
+    fn root(&mut self, name: &str) -> Result<Option<Root>> {
+        Ok(self.roots.get(name).copied())
+    }
+
+    fn set_root(&mut self, name: &str, root: Root) -> Result<()> {
+        if name.is_empty() || name.len() > 255 {
+            return Err(Error::Invalid("a root's name has 1 to 255 bytes"));
+        }
+        match root.at {
+            0 => drop(self.roots.remove(name)),
+            _ => drop(self.roots.insert(name.to_owned(), root)),
+        }
+        Ok(())
+    }
+}
