@@ -11,13 +11,14 @@
 
 pub mod latency;
 pub mod limit;
+pub mod map;
 pub mod overwrite;
 pub mod payload;
 pub mod random;
 pub mod run;
 pub mod session;
 pub mod sps;
-//pub mod ycsb;
+pub mod ycsb;
 pub mod zipf;
 
 pub use latency::{Latencies, Recorder};

@@ -2,8 +2,10 @@
 
 use perdura::{Engine, Format, Heap, RedoEngine, UndoEngine, Volatile};
 use perdura_memory::Ram;
+use perdura_workloads::map::{OnHashMap, OnOrderedMap};
 use perdura_workloads::overwrite::Overwrite;
 use perdura_workloads::sps::Sps;
+use perdura_workloads::ycsb::{Distribution, Letter, Options, Order, Ycsb};
 use perdura_workloads::{Failure, Measured, Outcome, Plan, Progress, Store, Workload};
 use std::sync::Arc;
 
@@ -59,6 +61,46 @@ fn overwrites() {
         let make = || Overwrite::new(101, 1024, disjoint).expect("valid parameters");
         run_everywhere(&plan(threads, 3_000), make);
     }
+}
+
+#[test]
+fn maps() {
+    for (threads, maps) in [(1, 1), (2, 1), (2, 2)] {
+        let plan = plan(threads, 4_000);
+        run_everywhere(&plan, || OnHashMap::new(1_000, maps).expect("valid parameters"));
+        run_everywhere(&plan, || OnOrderedMap::new(1_000, maps).expect("valid parameters"));
+    }
+}
+
+fn ycsb(letter: Letter, change: impl Fn(&mut Options)) -> Ycsb {
+    let mut options = Options::new(letter, 500, 3_300);
+    change(&mut options);
+    Ycsb::new(options).expect("valid parameters")
+}
+
+#[test]
+fn every_letter_of_ycsb() {
+    for letter in Letter::ALL {
+        for threads in [1, 3] {
+            run_everywhere(&plan(threads, 3_000), || ycsb(letter, |_| {}));
+        }
+    }
+}
+
+#[test]
+fn ycsb_in_other_ways() {
+    let plan = plan(2, 3_000);
+    for several in [4, 16] {
+        let change = |options: &mut Options| options.operations_per_transaction = several;
+        run_everywhere(&plan, || ycsb(Letter::F, change));
+        run_everywhere(&plan, || ycsb(Letter::E, change));
+    }
+    run_everywhere(&plan, || {
+        ycsb(Letter::E, |options| {
+            options.order = Order::Ordered;
+            options.distribution = Distribution::Uniform;
+        })
+    });
 }
 
 #[test]

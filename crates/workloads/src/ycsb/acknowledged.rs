@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const WINDOW: u64 = 1 << 20;
 
 /// The records that exist: `0..existing()`.
-pub struct Acknowledged {
+pub(super) struct Acknowledged {
     existing: AtomicU64,
     next: AtomicU64,
     done: Box<[AtomicBool]>,
@@ -19,7 +19,7 @@ pub struct Acknowledged {
 
 impl Acknowledged {
     /// Records `0..records` exist.
-    pub fn new(records: u64) -> Self {
+    pub(super) fn new(records: u64) -> Self {
         Acknowledged {
             existing: AtomicU64::new(records),
             next: AtomicU64::new(records),
@@ -30,17 +30,17 @@ impl Acknowledged {
 
     /// Records that exist, without a gap.
     #[inline]
-    pub fn existing(&self) -> u64 {
+    pub(super) fn existing(&self) -> u64 {
         self.existing.load(Ordering::Acquire)
     }
 
     /// The number of the next record to insert: nobody else gets it.
-    pub fn take_next(&self) -> u64 {
+    pub(super) fn take_next(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Records handed out for insertion, done or not.
-    pub fn taken(&self) -> u64 {
+    pub(super) fn taken(&self) -> u64 {
         self.next.load(Ordering::Relaxed)
     }
 
@@ -48,7 +48,7 @@ impl Acknowledged {
     ///
     /// # Panics
     /// If 2^20 inserts are under way at once.
-    pub fn acknowledge(&self, record: u64) {
+    pub(super) fn acknowledge(&self, record: u64) {
         let _guard = self.advancing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut existing = self.existing.load(Ordering::Relaxed);
         assert!(record - existing < WINDOW, "too many inserts under way");

@@ -81,8 +81,7 @@ pub enum Letter {
 
 impl Letter {
     /// All of them.
-    pub const ALL: [Letter; 6] =
-        [Letter::A, Letter::B, Letter::C, Letter::D, Letter::E, Letter::F];
+    pub const ALL: [Letter; 6] = [Letter::A, Letter::B, Letter::C, Letter::D, Letter::E, Letter::F];
 
     /// The shares of operations.
     pub const fn mix(self) -> Mix {

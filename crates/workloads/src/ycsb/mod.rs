@@ -18,6 +18,7 @@ pub use table::Shape;
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
 use acknowledged::Acknowledged;
 use operation::{Found, Operation};
+use perdura::Access;
 use std::sync::atomic::{AtomicU64, Ordering};
 use table::Table;
 
@@ -146,7 +147,7 @@ impl Ycsb {
             let name = Name::new(identity);
             let there = session.read(|tx| {
                 let Some(at) = table.find(tx, name.as_bytes())? else { return Ok(false) };
-                perdura::Access::read_bytes(tx, at, &mut record)?;
+                tx.read_bytes(at, &mut record)?;
                 Ok(true)
             })?;
             if !there {
@@ -222,7 +223,11 @@ impl Workload for Ycsb {
             let what = format!("the records count {versions} writes, {modified} were committed");
             return Err(Failure::Wrong(what));
         }
-        session.read(|tx| Ok(table.check_count(tx, existing)))??;
+        let (records, indexed) = session.read(|tx| table.counts(tx))?;
+        if records != existing || indexed.is_some_and(|indexed| indexed != existing) {
+            let what = format!("{existing} records were acknowledged, {records} are there");
+            return Err(Failure::Wrong(what));
+        }
         Ok(())
     }
 }
