@@ -3,7 +3,6 @@
 use super::mix::Distribution;
 use crate::random::Random;
 use crate::zipf::{Latest, Scrambled, fnv};
-use std::io::Write;
 
 const PREFIX: &[u8] = b"user";
 /// The longest name: the prefix and the digits of a `u64`.
@@ -40,10 +39,11 @@ impl Name {
     /// The name with this number in it.
     pub fn new(identity: u64) -> Self {
         let mut bytes = [0; LONGEST];
-        let mut rest = &mut bytes[..];
-        let written = rest.write_all(PREFIX).and_then(|()| write!(rest, "{identity}"));
-        written.expect("a prefix and 20 digits fit");
-        let len = LONGEST - rest.len();
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(identity).as_bytes();
+        let len = PREFIX.len() + digits.len();
+        bytes[..PREFIX.len()].copy_from_slice(PREFIX);
+        bytes[PREFIX.len()..len].copy_from_slice(digits);
         Name { bytes, len }
     }
 

@@ -5,7 +5,7 @@ mod map;
 mod overwrite;
 mod sps;
 mod versus;
-//mod ycsb;
+mod ycsb;
 
 use crate::failure::Outcome;
 use clap::Subcommand;
@@ -13,7 +13,7 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// YCSB's core workloads A to F, in process
-    //Ycsb(ycsb::Arguments),
+    Ycsb(ycsb::Arguments),
     /// Random swaps in an array of words
     Sps(sps::Arguments),
     /// What durability costs here: one flushed line and a fence, and the smallest transactions
@@ -28,7 +28,7 @@ pub(crate) enum Command {
 
 pub(super) fn run(command: Command) -> Outcome {
     match command {
-        //Command::Ycsb(arguments) => ycsb::run(&arguments),
+        Command::Ycsb(arguments) => ycsb::run(&arguments),
         Command::Sps(arguments) => sps::run(&arguments),
         Command::Limit(arguments) => limit::run(&arguments),
         Command::Versus(arguments) => versus::run(&arguments),
