@@ -6,10 +6,12 @@
 //!
 //! Reading order: [`options`], [`site`], [`engine`], [`series`], [`report`].
 
+pub(crate) mod embedded;
 pub(crate) mod engine;
 pub(crate) mod options;
 pub(crate) mod report;
 pub(crate) mod series;
+pub(crate) mod servers;
 pub(crate) mod site;
 pub(crate) mod spread;
 pub(crate) mod watch;

@@ -16,7 +16,7 @@ use serde_json::Value;
 /// Bytes over which the baseline's lines are spread: a log's order of magnitude.
 pub(crate) const BASELINE_BYTES: u64 = 16 << 20;
 /// Repetitions have seeds this far apart: threads count up from each.
-const SEED_STEP: u64 = 1_000;
+pub(crate) const SEED_STEP: u64 = 1_000;
 
 /// What to measure.
 pub(crate) struct Case<'a, W> {
