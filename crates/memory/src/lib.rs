@@ -6,7 +6,8 @@
 //! never against an instruction.
 //!
 //! Reading order: [`domain`], [`memory`], then one implementation at a time: [`ram`] (the
-//! smallest), [`reference`] (the model made executable, with power cuts), [`mapped`] (files).
+//! smallest), [`mod@reference`] (the model made executable, with power cuts), [`mapped`] (files).
+//! [`conformance`] is what every implementation runs.
 
 pub mod conformance;
 pub mod copy;

@@ -144,6 +144,10 @@ fn a_file_of_odd_length_opens_by_whole_lines_and_grows_with_zeros() {
         let words = [PAGE, PAGE + LINE - 8, PAGE + LINE, PAGE + LINE + 32, 2 * PAGE];
         let nines = u64::from_ne_bytes([9; 8]);
         assert_eq!(words.map(|at| memory.load(at)), [1, nines, 0, 0, 0]);
+        drop(memory);
+        let memory = Mapped::open(&path, options).expect("open again");
+        assert_eq!(words[1..].iter().map(|at| memory.load(*at)).max(), Some(nines));
+        assert_eq!(words[2..].iter().map(|at| memory.load(*at)).max(), Some(0));
     }
 }
 
@@ -179,7 +183,7 @@ fn tmpfs_emulates_persistent_memory_and_says_so() {
         assert_ne!(memory.features().flush.to_string(), "none");
     }
     assert_eq!(memory.survives(), Survives::Process);
-    assert!(memory.describe().contains("may be lost in a power cut"), "{}", memory.describe());
+    assert!(memory.describe().contains("in a power cut: may be lost"), "{}", memory.describe());
     assert!(memory.features().to_string().contains("hardware transactions"));
 }
 

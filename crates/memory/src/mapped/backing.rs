@@ -100,9 +100,9 @@ impl Backing {
             (_, Domain::Process) => "nothing is written back or synced",
         };
         format!(
-            "{self}, domain {domain}: an acknowledged transaction {} the death of the process, \
-             {} in a crash of the operating system, {} in a power cut ({why})",
-            if survives >= Survives::Process { "survives" } else { "may not survive" },
+            "{self}, domain {domain}. An acknowledged transaction, in the death of the \
+             process: {}; in a crash of the operating system: {}; in a power cut: {} ({why})",
+            kept(Survives::Process),
             kept(Survives::System),
             kept(Survives::Power),
         )
@@ -164,7 +164,7 @@ mod tests {
         ] {
             assert_eq!(backing.survives(domain), survives, "{backing}, {domain}");
             let text = backing.describe(domain);
-            assert_eq!(text.contains("may be lost in a power cut"), survives < Survives::Power);
+            assert_eq!(text.contains("in a power cut: may be lost"), survives < Survives::Power);
         }
     }
 
