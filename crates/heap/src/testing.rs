@@ -117,6 +117,11 @@ impl TestHeap {
         self.bytes[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
     }
 
+    /// The heap's size in bytes.
+    pub fn end(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
     /// The word at `at`, whatever it belongs to.
     pub fn peek(&self, at: u64) -> u64 {
         u64::from_le_bytes(self.bytes[at as usize..at as usize + 8].try_into().expect("8 bytes"))

@@ -1,17 +1,26 @@
-//! An ordered map: a B+ tree of small nodes, whose slots are not moved to be kept in order.
+//! An ordered map: a B+ tree of small nodes, in which an insertion moves no entries.
 
+mod change;
+mod check;
+mod cursor;
+mod path;
+mod search;
 mod tree;
 
-use super::Item;
-use super::Visit;
-use super::codec::OrderedItem;
-use crate::{Error, Ptr, Result, Tx};
+use self::path::Path;
+use self::tree::ROOT;
+pub(super) use self::tree::Tree;
+use super::codec::{Item, OrderedItem};
+use super::form::{Form, tag};
+use super::{Visit, kind};
+use crate::{Error, Ptr, Purpose, Result, Tx};
+pub use cursor::Cursor;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Bound;
-pub(super) use tree::open;
 
-const TODO: Error = Error::Invalid("not there yet");
+/// The flag in the tag of a map that counts its entries.
+const COUNTED_FLAG: u64 = 1;
 
 /// An ordered map: a handle to it.
 ///
@@ -20,7 +29,8 @@ const TODO: Error = Error::Invalid("not there yet");
 ///
 /// If it is `COUNTED`, it knows how many entries each subtree has, which gives it
 /// [`rank`](OrderedMap::rank), [`nth`](OrderedMap::nth) and a quick [`len`](OrderedMap::len), and
-/// costs an insertion or removal one line for each level of the tree.
+/// costs an insertion or removal one line for each level above the leaves. If it is not, `len`
+/// walks the leaves.
 pub struct OrderedMap<K, V, const COUNTED: bool = false> {
     at: u64,
     of: PhantomData<fn() -> (K, V)>,
@@ -41,31 +51,10 @@ impl<K, V, const COUNTED: bool> fmt::Debug for OrderedMap<K, V, COUNTED> {
 /// An owned entry.
 pub type Entry<K, V> = (<K as Item>::Owned, <V as Item>::Owned);
 
-/// A place between two entries of an ordered map. It is good until the map is changed.
-pub struct Cursor<K, V> {
-    of: PhantomData<fn() -> (K, V)>,
-}
-
-impl<K: OrderedItem, V: Item> Cursor<K, V> {
-    /// The entry after this place, and moves behind it; `None` at the range's end.
-    ///
-    /// # Errors
-    /// `Corrupt` if the map is damaged.
-    pub fn next<T: Tx + ?Sized>(&mut self, _tx: &mut T) -> Result<Option<Entry<K, V>>> {
-        Err(TODO)
-    }
-
-    /// The entry before this place, and moves before it; `None` at the range's beginning.
-    ///
-    /// # Errors
-    /// `Corrupt` if the map is damaged.
-    pub fn prev<T: Tx + ?Sized>(&mut self, _tx: &mut T) -> Result<Option<Entry<K, V>>> {
-        Err(TODO)
-    }
-}
-
-#[allow(missing_docs, clippy::missing_errors_doc)]
 impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
+    const VALUE: u64 = K::FORM.bytes();
+    const TAG: u64 = tag(kind::ORDERED_MAP, K::FORM, V::FORM, COUNTED as u64 * COUNTED_FLAG);
+
     /// The map whose header is at `at`.
     pub const fn new(at: u64) -> Self {
         OrderedMap { at, of: PhantomData }
@@ -77,95 +66,274 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     }
 
     /// A new, empty one.
-    pub fn create<T: Tx + ?Sized>(_tx: &mut T) -> Result<Self> {
-        Err(TODO)
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`].
+    pub fn create<T: Tx + ?Sized>(tx: &mut T) -> Result<Self> {
+        let words = [Self::TAG, 0];
+        let at = tx.allocate(Purpose::General, ROOT + 8)?;
+        tx.write_fresh(at, bytemuck::bytes_of(&words))?;
+        Ok(Self::new(at))
     }
-    /// Where the value of a key is.
-    pub fn slot<T: Tx + ?Sized>(self, _tx: &mut T, _key: K::Ref<'_>) -> Result<Option<Ptr<V>>> {
-        Err(TODO)
+
+    #[inline]
+    fn tree<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Tree> {
+        if tx.read_word(self.at)? != Self::TAG {
+            return Err(Error::corrupt("an ordered map's tag, or its type", self.at));
+        }
+        Ok(Tree::of(self.at, K::FORM, V::FORM, COUNTED))
     }
-    pub fn get<T: Tx + ?Sized>(self, _tx: &mut T, _key: K::Ref<'_>) -> Result<Option<V::Owned>> {
-        Err(TODO)
+
+    /// Where the value of a key is, if it is there: to read or write parts of it. It stays
+    /// there until something is inserted or removed.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn slot<T: Tx + ?Sized>(self, tx: &mut T, key: K::Ref<'_>) -> Result<Option<Ptr<V>>> {
+        let tree = self.tree(tx)?;
+        let slot = tree.find::<T, K>(tx, K::probe(key, 0))?;
+        Ok(slot.map(|slot| Ptr::new(slot + Self::VALUE)))
     }
-    pub fn contains<T: Tx + ?Sized>(self, _tx: &mut T, _key: K::Ref<'_>) -> Result<bool> {
-        Err(TODO)
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn get<T: Tx + ?Sized>(self, tx: &mut T, key: K::Ref<'_>) -> Result<Option<V::Owned>> {
+        match self.slot(tx, key)? {
+            Some(slot) => V::load(tx, slot.at()).map(Some),
+            None => Ok(None),
+        }
     }
+
+    /// Whether a key is there.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn contains<T: Tx + ?Sized>(self, tx: &mut T, key: K::Ref<'_>) -> Result<bool> {
+        Ok(self.slot(tx, key)?.is_some())
+    }
+
+    /// Inserts a key, or replaces its value; returns the old value.
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`]; `Corrupt` if the map is damaged.
     pub fn insert<T: Tx + ?Sized>(
         self,
-        _tx: &mut T,
-        _key: K::Ref<'_>,
-        _value: V::Ref<'_>,
+        tx: &mut T,
+        key: K::Ref<'_>,
+        value: V::Ref<'_>,
     ) -> Result<Option<V::Owned>> {
-        Err(TODO)
+        self.put(tx, key, value, V::load)
     }
-    /// As `insert`, but does not read the old value; `true` if there was none.
+
+    /// As [`insert`](OrderedMap::insert), but does not read the old value; `true` if there was
+    /// none.
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`]; `Corrupt` if the map is damaged.
     pub fn set<T: Tx + ?Sized>(
         self,
-        _tx: &mut T,
-        _key: K::Ref<'_>,
-        _value: V::Ref<'_>,
+        tx: &mut T,
+        key: K::Ref<'_>,
+        value: V::Ref<'_>,
     ) -> Result<bool> {
-        Err(TODO)
+        Ok(self.put(tx, key, value, |_, _| Ok(()))?.is_none())
     }
-    pub fn remove<T: Tx + ?Sized>(self, _tx: &mut T, _key: K::Ref<'_>) -> Result<Option<V::Owned>> {
-        Err(TODO)
+
+    fn put<T: Tx + ?Sized, R>(
+        self,
+        tx: &mut T,
+        key: K::Ref<'_>,
+        value: V::Ref<'_>,
+        old: impl FnOnce(&mut T, u64) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let tree = self.tree(tx)?;
+        let (key, value) = (K::probe(key, 0), V::probe(value, 0));
+        let (mut path, found) = tree.seek::<T, K>(tx, key)?;
+        if found {
+            let at = path.entry(tx, &tree)? + Self::VALUE;
+            let old = old(tx, at)?;
+            V::replace(tx, at, value, Purpose::Value)?;
+            return Ok(Some(old));
+        }
+        if path.len() == 0 {
+            let leaf = tree.new_node(tx, 0)?;
+            tree.set_root(tx, leaf.at)?;
+            path.push(&leaf, 0)?;
+        }
+        tree.make_room::<T, K>(tx, &mut path, key)?;
+        let (mut leaf, position) = path.end(tx, &tree)?;
+        let at = tree.open_slot(tx, &mut leaf, position)?;
+        K::store(tx, at, key, Purpose::Key)?;
+        V::store(tx, at + Self::VALUE, value, Purpose::Value)?;
+        tree.count(tx, &path, 1)?;
+        Ok(None)
     }
-    pub fn first<T: Tx + ?Sized>(self, _tx: &mut T) -> Result<Option<Entry<K, V>>> {
-        Err(TODO)
+
+    /// Removes a key; returns its value.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
+    pub fn remove<T: Tx + ?Sized>(self, tx: &mut T, key: K::Ref<'_>) -> Result<Option<V::Owned>> {
+        let tree = self.tree(tx)?;
+        let (path, found) = tree.seek::<T, K>(tx, K::probe(key, 0))?;
+        if !found {
+            return Ok(None);
+        }
+        let (mut leaf, position) = path.end(tx, &tree)?;
+        let at = tree.slot(tx, &leaf, position)?;
+        let old = V::load(tx, at + Self::VALUE)?;
+        tree.release(tx, at)?;
+        let order = leaf.order.without(position);
+        tree.set_order(tx, &mut leaf, order)?;
+        tree.count(tx, &path, 1u64.wrapping_neg())?;
+        tree.rebalance(tx, &path)?;
+        Ok(Some(old))
     }
-    pub fn last<T: Tx + ?Sized>(self, _tx: &mut T) -> Result<Option<Entry<K, V>>> {
-        Err(TODO)
+
+    /// The entry with the least key.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn first<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Option<Entry<K, V>>> {
+        self.range(tx, Bound::Unbounded, Bound::Unbounded)?.next(tx)
     }
-    /// A cursor over the entries within the bounds: `next` from the beginning.
+
+    /// The entry with the greatest key.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn last<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Option<Entry<K, V>>> {
+        self.range(tx, Bound::Unbounded, Bound::Unbounded)?.at_end().prev(tx)
+    }
+
+    /// The entries from one bound to another: a cursor before the first of them. For the other
+    /// direction, call [`at_end`](Cursor::at_end).
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
     pub fn range<T: Tx + ?Sized>(
         self,
-        _tx: &mut T,
-        _from: Bound<K::Ref<'_>>,
-        _to: Bound<K::Ref<'_>>,
+        tx: &mut T,
+        from: Bound<K::Ref<'_>>,
+        to: Bound<K::Ref<'_>>,
     ) -> Result<Cursor<K, V>> {
-        Err(TODO)
+        let tree = self.tree(tx)?;
+        let low = match from {
+            Bound::Unbounded => Path::to_edge(tx, &tree, false)?,
+            Bound::Included(key) => tree.gap::<T, K>(tx, K::probe(key, 0), false)?,
+            Bound::Excluded(key) => tree.gap::<T, K>(tx, K::probe(key, 0), true)?,
+        };
+        let high = match to {
+            Bound::Unbounded => Path::to_edge(tx, &tree, true)?,
+            Bound::Included(key) => tree.gap::<T, K>(tx, K::probe(key, 0), true)?,
+            Bound::Excluded(key) => tree.gap::<T, K>(tx, K::probe(key, 0), false)?,
+        };
+        Ok(Cursor::new(tree, low, high))
     }
-    /// The same, placed at the end: `prev` from there.
-    pub fn range_back<T: Tx + ?Sized>(
+
+    /// Calls `each` with every entry, in order; an error of its ends the walk.
+    ///
+    /// # Errors
+    /// What `each` returns; `Corrupt` if the map is damaged.
+    pub fn for_each<T: Tx + ?Sized>(
         self,
-        _tx: &mut T,
-        _from: Bound<K::Ref<'_>>,
-        _to: Bound<K::Ref<'_>>,
-    ) -> Result<Cursor<K, V>> {
-        Err(TODO)
+        tx: &mut T,
+        each: &mut dyn FnMut(K::Owned, V::Owned) -> Result<()>,
+    ) -> Result<()> {
+        let mut cursor = self.range(tx, Bound::Unbounded, Bound::Unbounded)?;
+        while let Some((key, value)) = cursor.next(tx)? {
+            each(key, value)?;
+        }
+        Ok(())
     }
-    pub fn len<T: Tx + ?Sized>(self, _tx: &mut T) -> Result<u64> {
-        Err(TODO)
+
+    /// The number of entries; in a map that does not count them, by walking the leaves.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn len<T: Tx + ?Sized>(self, tx: &mut T) -> Result<u64> {
+        let tree = self.tree(tx)?;
+        let Some(root) = tree.root(tx)? else { return Ok(0) };
+        if COUNTED { tree.weights(tx, &root, 0..root.order.len()) } else { tree.walk_len(tx) }
     }
-    pub fn is_empty<T: Tx + ?Sized>(self, _tx: &mut T) -> Result<bool> {
-        Err(TODO)
+
+    /// Whether there are no entries.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn is_empty<T: Tx + ?Sized>(self, tx: &mut T) -> Result<bool> {
+        Ok(self.tree(tx)?.root(tx)?.is_none())
     }
-    pub fn clear<T: Tx + ?Sized>(self, _tx: &mut T) -> Result<()> {
-        Err(TODO)
+
+    /// Removes all entries.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
+    pub fn clear<T: Tx + ?Sized>(self, tx: &mut T) -> Result<()> {
+        self.tree(tx)?.clear(tx)
     }
-    pub fn destroy<T: Tx + ?Sized>(self, _tx: &mut T) -> Result<()> {
-        Err(TODO)
+
+    /// Frees the map, and everything in it.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
+    pub fn destroy<T: Tx + ?Sized>(self, tx: &mut T) -> Result<()> {
+        self.destroy_some(tx, u64::MAX).map(drop)
     }
-    pub fn destroy_some<T: Tx + ?Sized>(self, _tx: &mut T, _budget: u64) -> Result<bool> {
-        Err(TODO)
+
+    /// Frees about `budget` entries and nodes; `true` when all are freed, the map itself too. In
+    /// between it is a smaller map.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
+    pub fn destroy_some<T: Tx + ?Sized>(self, tx: &mut T, budget: u64) -> Result<bool> {
+        self.tree(tx)?.destroy_some(tx, budget)
     }
-    pub fn check<T: Tx + ?Sized>(self, _tx: &mut T, _visit: &mut Visit<'_>) -> Result<()> {
-        Err(TODO)
+
+    /// Checks the whole map, and reports every block that it owns.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged; what `visit` returns.
+    pub fn check<T: Tx + ?Sized>(self, tx: &mut T, visit: &mut Visit<'_>) -> Result<()> {
+        let tree = self.tree(tx)?;
+        tree.check(tx, visit)?;
+        tree.check_order::<T, K>(tx)
     }
 }
 
-#[allow(clippy::missing_errors_doc)]
 impl<K: OrderedItem, V: Item> OrderedMap<K, V, true> {
     /// How many keys are less than `key`, and whether `key` itself is there.
-    pub fn rank<T: Tx + ?Sized>(self, _tx: &mut T, _key: K::Ref<'_>) -> Result<(u64, bool)> {
-        Err(TODO)
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn rank<T: Tx + ?Sized>(self, tx: &mut T, key: K::Ref<'_>) -> Result<(u64, bool)> {
+        let tree = self.tree(tx)?;
+        let (path, found) = tree.seek::<T, K>(tx, K::probe(key, 0))?;
+        Ok((path.rank(tx, &tree)?, found))
     }
+
     /// The entry with `index` entries before it.
-    pub fn nth<T: Tx + ?Sized>(self, _tx: &mut T, _index: u64) -> Result<Option<Entry<K, V>>> {
-        Err(TODO)
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn nth<T: Tx + ?Sized>(self, tx: &mut T, index: u64) -> Result<Option<Entry<K, V>>> {
+        self.at_index(tx, index)?.next(tx)
     }
-    /// A cursor before the entry with `index` entries before it.
-    pub fn at_index<T: Tx + ?Sized>(self, _tx: &mut T, _index: u64) -> Result<Cursor<K, V>> {
-        Err(TODO)
+
+    /// A cursor over the whole map, before the entry with `index` entries before it.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn at_index<T: Tx + ?Sized>(self, tx: &mut T, index: u64) -> Result<Cursor<K, V>> {
+        let tree = self.tree(tx)?;
+        let place = Path::to_index(tx, &tree, index)?;
+        Ok(self.range(tx, Bound::Unbounded, Bound::Unbounded)?.placed(place))
     }
+}
+
+/// The tree at `at`, whatever its types are.
+pub(super) const fn open(at: u64, key: Form, value: Form, flags: u64) -> Tree {
+    Tree::of(at, key, value, flags & COUNTED_FLAG != 0)
 }

@@ -1,22 +1,285 @@
-//! The tree without its types.
-use crate::collections::Visit;
-use crate::collections::form::Form;
-use crate::{Error, Result, Tx};
+//! The tree without its types: nodes, slots and their order.
+//!
+//! The header is two words: tag and root node, 0 if there is none. A node is a few lines: a word
+//! `0x7B << 56 | level`, a word with the order of its slots, and the slots. Level 0 are the
+//! leaves, whose slots are keys and values; the others' are a key, a child, and, if the tree is
+//! counted, the number of entries below the child.
+//!
+//! The order: the low four bits are the number of slots in use; the next four name the slot
+//! with the least key, and so on. So an insertion writes one slot and this word, and a split
+//! changes nothing else in the node that is split.
+//!
+//! What always holds: all leaves are at level 0, and a child is one level below its parent; a
+//! child's keys are not less than its slot's key, and less than the next slot's; the first key
+//! of an inner node is zero, and is never looked at; no node is empty.
 
-#[derive(Clone, Copy)]
+use crate::collections::form::Form;
+use crate::{Error, Purpose, Result, Tx};
+
+pub(super) const ROOT: u64 = 8;
+const MARK: u64 = 0x7B;
+const SLOTS: u64 = 16;
+/// No tree is higher.
+pub(super) const MAX_LEVELS: usize = 24;
+/// Node sizes that allocate without waste.
+const SIZES: [u64; 6] = [256, 512, 768, 1024, 1536, 3136];
+
+/// How the nodes of a level are laid out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// Bytes of a slot.
+    pub(super) slot: u64,
+    /// Slots in a node.
+    pub(super) slots: usize,
+    /// Bytes of a node.
+    pub(super) node: u64,
+}
+
+impl Shape {
+    /// The smallest node with at least eight such slots, or the largest node.
+    const fn of(words: usize) -> Self {
+        let slot = if words == 0 { 8 } else { words as u64 * 8 };
+        let mut size = 0;
+        while size + 1 < SIZES.len() && (SIZES[size] - SLOTS) / slot < 8 {
+            size += 1;
+        }
+        let slots = (SIZES[size] - SLOTS) / slot;
+        Shape { slot, slots: if slots > 15 { 15 } else { slots as usize }, node: SIZES[size] }
+    }
+}
+
+/// A tree, as its header's tag describes it.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Tree {
     pub(super) at: u64,
+    pub(super) key: Form,
+    pub(super) value: Form,
+    pub(super) counted: bool,
+    leaf: Shape,
+    inner: Shape,
+}
+
+/// The order of a node's slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Order(pub(super) u64);
+
+impl Order {
+    /// The slots in use.
+    #[inline]
+    pub(super) const fn len(self) -> usize {
+        (self.0 & 15) as usize
+    }
+
+    /// The slot at a position.
+    #[inline]
+    pub(super) const fn slot(self, position: usize) -> u64 {
+        self.0 >> (4 * position + 4) & 15
+    }
+
+    /// With a slot put in at a position.
+    pub(super) const fn with(self, position: usize, slot: u64) -> Self {
+        let shift = 4 * position + 4;
+        let low = self.0 & ((1 << shift) - 1);
+        let high = if shift < 60 { self.0 >> shift << shift << 4 } else { 0 };
+        Order((low | slot << shift | high) + 1)
+    }
+
+    /// Without the slot at a position.
+    pub(super) const fn without(self, position: usize) -> Self {
+        let shift = 4 * position + 4;
+        let low = self.0 & ((1 << shift) - 1);
+        Order((low | self.0 >> shift >> 4 << shift) - 1)
+    }
+
+    /// Only the first so many.
+    pub(super) const fn first(self, len: usize) -> Self {
+        let kept = if len == 15 { self.0 } else { self.0 & ((1 << (4 * len + 4)) - 1) };
+        Order(kept & !15 | len as u64)
+    }
+
+    /// The slots in use, a bit each.
+    pub(super) fn used(self) -> u64 {
+        (0..self.len()).fold(0, |used, position| used | 1 << self.slot(position))
+    }
+}
+
+/// A node that was read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node {
+    pub(super) at: u64,
+    pub(super) level: usize,
+    pub(super) order: Order,
 }
 
 impl Tree {
-    pub(crate) fn check<T: Tx + ?Sized>(&self, _: &mut T, _: &mut Visit<'_>) -> Result<()> {
-        Err(Error::Invalid("not there yet"))
+    /// The tree at `at` with such items.
+    pub(super) const fn of(at: u64, key: Form, value: Form, counted: bool) -> Self {
+        let leaf = Shape::of(key.words + value.words);
+        let inner = Shape::of(key.words + 1 + counted as usize);
+        Tree { at, key, value, counted, leaf, inner }
     }
-    pub(crate) fn destroy_some<T: Tx + ?Sized>(&self, _: &mut T, _: u64) -> Result<bool> {
-        Err(Error::Invalid("not there yet"))
+
+    #[inline]
+    pub(super) const fn shape(&self, level: usize) -> Shape {
+        if level == 0 { self.leaf } else { self.inner }
     }
-}
-/// The tree at `at`, whatever its types are.
-pub(crate) fn open(at: u64, _key: Form, _value: Form, _flags: u64) -> Tree {
-    Tree { at }
+
+    /// The root node, if there is one.
+    #[inline]
+    pub(super) fn root<T: Tx + ?Sized>(&self, tx: &mut T) -> Result<Option<Node>> {
+        let at = tx.read_word(self.at + ROOT)?;
+        if at == 0 {
+            return Ok(None);
+        }
+        let level = tx.read_word(at)? & 0xFF;
+        if level as usize >= MAX_LEVELS {
+            return Err(Error::corrupt("a tree that is too high", at));
+        }
+        self.node(tx, at, level as usize).map(Some)
+    }
+
+    pub(super) fn set_root<T: Tx + ?Sized>(&self, tx: &mut T, at: u64) -> Result<()> {
+        tx.write_word(self.at + ROOT, at)
+    }
+
+    /// The node at `at`, of which the level is known.
+    #[inline]
+    pub(super) fn node<T: Tx + ?Sized>(&self, tx: &mut T, at: u64, level: usize) -> Result<Node> {
+        if tx.read_word(at)? != MARK << 56 | level as u64 {
+            return Err(Error::corrupt("a tree's node", at));
+        }
+        let order = Order(tx.read_word(at + 8)?);
+        if order.len() > self.shape(level).slots || order.len() == 0 && level > 0 {
+            return Err(Error::corrupt("a tree node's order", at));
+        }
+        Ok(Node { at, level, order })
+    }
+
+    /// A fresh, empty node.
+    pub(super) fn new_node<T: Tx + ?Sized>(&self, tx: &mut T, level: usize) -> Result<Node> {
+        let at = tx.allocate(Purpose::General, self.shape(level).node)?;
+        let words = [MARK << 56 | level as u64, 0];
+        tx.write_fresh(at, bytemuck::bytes_of(&words))?;
+        Ok(Node { at, level, order: Order(0) })
+    }
+
+    /// Whether there is no free slot.
+    pub(super) const fn is_full(&self, node: &Node) -> bool {
+        node.order.len() >= self.shape(node.level).slots
+    }
+
+    /// Where the slot at a position is.
+    #[inline]
+    pub(super) fn slot<T: Tx + ?Sized>(
+        &self,
+        _: &mut T,
+        node: &Node,
+        position: usize,
+    ) -> Result<u64> {
+        let shape = self.shape(node.level);
+        let slot = node.order.slot(position);
+        if position >= node.order.len() || slot >= shape.slots as u64 {
+            return Err(Error::corrupt("a tree node's order", node.at));
+        }
+        Ok(node.at + SLOTS + slot * shape.slot)
+    }
+
+    pub(super) fn set_order<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        node: &mut Node,
+        order: Order,
+    ) -> Result<()> {
+        node.order = order;
+        tx.write_word(node.at + 8, order.0)
+    }
+
+    /// Takes a free slot, puts it at a position, and returns where it is.
+    pub(super) fn open_slot<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        node: &mut Node,
+        position: usize,
+    ) -> Result<u64> {
+        let free = u64::from(node.order.used().trailing_ones());
+        if self.is_full(node) || free >= self.shape(node.level).slots as u64 {
+            return Err(Error::corrupt("a tree node's order", node.at));
+        }
+        self.set_order(tx, node, node.order.with(position, free))?;
+        self.slot(tx, node, position)
+    }
+
+    /// Copies `len` bytes, a number of words.
+    pub(super) fn copy<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        from: u64,
+        to: u64,
+        len: u64,
+    ) -> Result<()> {
+        for word in (0..len).step_by(8) {
+            let value = tx.read_word(from + word)?;
+            tx.write_word(to + word, value)?;
+        }
+        Ok(())
+    }
+
+    /// The child in an inner node's slot.
+    #[inline]
+    pub(super) fn child<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        node: &Node,
+        position: usize,
+    ) -> Result<Node> {
+        let slot = self.slot(tx, node, position)?;
+        let at = tx.read_word(slot + self.key.bytes())?;
+        self.node(tx, at, node.level - 1)
+    }
+
+    /// Where an inner slot's count is.
+    pub(super) const fn count_at(&self, slot: u64) -> u64 {
+        slot + self.key.bytes() + 8
+    }
+
+    /// The number of entries that a slot stands for.
+    pub(super) fn weight<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        node: &Node,
+        position: usize,
+    ) -> Result<u64> {
+        if node.level == 0 {
+            return Ok(1);
+        }
+        let slot = self.slot(tx, node, position)?;
+        tx.read_word(self.count_at(slot))
+    }
+
+    /// The number of entries of a range of a node's slots; of a counted tree only.
+    pub(super) fn weights<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        node: &Node,
+        positions: std::ops::Range<usize>,
+    ) -> Result<u64> {
+        let mut sum = 0u64;
+        for position in positions {
+            sum = sum.wrapping_add(self.weight(tx, node, position)?);
+        }
+        Ok(sum)
+    }
+
+    /// Adds to (or, wrapping, subtracts from) the count in an inner node's slot.
+    pub(super) fn add_weight<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        node: &Node,
+        position: usize,
+        change: u64,
+    ) -> Result<()> {
+        let slot = self.slot(tx, node, position)?;
+        let count = tx.read_word(self.count_at(slot))?;
+        tx.write_word(self.count_at(slot), count.wrapping_add(change))
+    }
 }

@@ -1,1 +1,0 @@
-//! Model checks of the collections, to be run on every engine.

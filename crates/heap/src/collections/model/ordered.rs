@@ -1,0 +1,234 @@
+//! The ordered map against std's.
+
+use super::{Blocks, Rng, Run, destroy, same, transact};
+use crate::collections::{Item, OrderedItem, OrderedMap};
+use crate::{Result, Tx};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::ops::Bound;
+
+#[derive(Clone)]
+struct Model<K, V> {
+    entries: BTreeMap<K, V>,
+    growing: bool,
+}
+
+/// What only counted maps can do, compared with the model; nothing for others.
+type Ranks<K, V, const COUNTED: bool> = fn(
+    &mut dyn Tx,
+    OrderedMap<K, V, COUNTED>,
+    &BTreeMap<<K as Item>::Owned, <V as Item>::Owned>,
+    &<K as Item>::Owned,
+) -> Result<()>;
+
+/// Random operations on an ordered map that does not count, in `transactions` transactions.
+///
+/// # Errors
+/// The first thing that differs from the model; what the engine returns.
+pub fn check_ordered_map<K: OrderedItem, V: Item>(
+    run: &mut Run<'_>,
+    seed: u64,
+    transactions: u64,
+    key: fn(&mut Rng) -> K::Owned,
+    value: fn(&mut Rng) -> V::Owned,
+) -> Result<()>
+where
+    K::Owned: Ord + Clone + Debug,
+    V::Owned: PartialEq + Clone + Debug,
+{
+    check::<K, V, false>(run, seed, transactions, (key, value, |_, _, _, _| Ok(())))
+}
+
+/// The same for one that counts.
+///
+/// # Errors
+/// The first thing that differs from the model; what the engine returns.
+pub fn check_counted_map<K: OrderedItem, V: Item>(
+    run: &mut Run<'_>,
+    seed: u64,
+    transactions: u64,
+    key: fn(&mut Rng) -> K::Owned,
+    value: fn(&mut Rng) -> V::Owned,
+) -> Result<()>
+where
+    K::Owned: Ord + Clone + Debug,
+    V::Owned: PartialEq + Clone + Debug,
+{
+    check::<K, V, true>(run, seed, transactions, (key, value, ranks))
+}
+
+type Makers<K, V, const COUNTED: bool> =
+    (fn(&mut Rng) -> <K as Item>::Owned, fn(&mut Rng) -> <V as Item>::Owned, Ranks<K, V, COUNTED>);
+
+fn check<K: OrderedItem, V: Item, const COUNTED: bool>(
+    run: &mut Run<'_>,
+    seed: u64,
+    transactions: u64,
+    makers: Makers<K, V, COUNTED>,
+) -> Result<()>
+where
+    K::Owned: Ord + Clone + Debug,
+    V::Owned: PartialEq + Clone + Debug,
+{
+    let mut rng = Rng(seed);
+    let mut map = OrderedMap::<K, V, COUNTED>::new(0);
+    run(&mut |tx| {
+        map = OrderedMap::create(tx)?;
+        Ok(())
+    })?;
+    let mut model = Model { entries: BTreeMap::new(), growing: true };
+    for turn in 0..transactions {
+        transact(run, &mut model, &mut rng, &mut |tx, model, rng| {
+            step(tx, map, model, rng, makers)
+        })?;
+        if rng.below(8) == 0 {
+            model.growing = rng.below(5) < 3;
+        }
+        if turn % 16 == 0 || turn + 1 == transactions {
+            run(&mut |tx| compare(tx, map, &model.entries))?;
+        }
+    }
+    destroy(run, &mut rng, &mut |tx, budget| {
+        map.check(tx, &mut |_| Ok(()))?;
+        map.destroy_some(tx, budget)
+    })
+}
+
+fn step<K: OrderedItem, V: Item, const COUNTED: bool>(
+    tx: &mut dyn Tx,
+    map: OrderedMap<K, V, COUNTED>,
+    model: &mut Model<K::Owned, V::Owned>,
+    rng: &mut Rng,
+    (key, value, ranks): Makers<K, V, COUNTED>,
+) -> Result<()>
+where
+    K::Owned: Ord + Clone + Debug,
+    V::Owned: PartialEq + Clone + Debug,
+{
+    let (name, content) = (key(rng), value(rng));
+    let (k, v) = (K::borrow(&name), V::borrow(&content));
+    let inserts = if model.growing { 8 } else { 2 };
+    match rng.below(16) {
+        0 => same("get", map.get(tx, k)?.as_ref(), model.entries.get(&name)),
+        1 => ranks(tx, map, &model.entries, &name),
+        2 => walk(tx, map, &model.entries, (&name, &key(rng)), rng),
+        3 => {
+            let ends = (map.first(tx)?, map.last(tx)?);
+            let owned = |entry: (&K::Owned, &V::Owned)| (entry.0.clone(), entry.1.clone());
+            let entries = &model.entries;
+            let wanted = (entries.first_key_value(), entries.last_key_value());
+            same("first, last", ends, (wanted.0.map(owned), wanted.1.map(owned)))
+        }
+        4 if rng.below(200) == 0 => {
+            model.entries.clear();
+            map.clear(tx)
+        }
+        4 => {
+            let new = model.entries.insert(name.clone(), content.clone()).is_none();
+            same("set", map.set(tx, k, v)?, new)
+        }
+        op if op < 5 + inserts => {
+            let old = map.insert(tx, k, v)?;
+            same("insert", old, model.entries.insert(name.clone(), content.clone()))
+        }
+        _ => same("remove", map.remove(tx, k)?, model.entries.remove(&name)),
+    }
+}
+
+/// A random walk, back and forth, through a random range.
+fn walk<K: OrderedItem, V: Item, const COUNTED: bool>(
+    tx: &mut dyn Tx,
+    map: OrderedMap<K, V, COUNTED>,
+    model: &BTreeMap<K::Owned, V::Owned>,
+    (from, to): (&K::Owned, &K::Owned),
+    rng: &mut Rng,
+) -> Result<()>
+where
+    K::Owned: Ord + Clone + Debug,
+    V::Owned: PartialEq + Clone + Debug,
+{
+    let (low, high) = (bound(rng, from), bound(rng, to));
+    let inside = |key: &K::Owned| {
+        (match low {
+            Bound::Included(low) => key >= low,
+            Bound::Excluded(low) => key > low,
+            Bound::Unbounded => true,
+        }) && (match high {
+            Bound::Included(high) => key <= high,
+            Bound::Excluded(high) => key < high,
+            Bound::Unbounded => true,
+        })
+    };
+    let wanted: Vec<_> = model.iter().filter(|entry| inside(entry.0)).collect();
+    let mut cursor = map.range(tx, low.map(K::borrow), high.map(K::borrow))?;
+    let mut place = 0;
+    if rng.below(2) == 0 {
+        (cursor, place) = (cursor.at_end(), wanted.len());
+    }
+    let forward = 1 + rng.below(9);
+    for _ in 0..rng.below(40) {
+        let (got, expected) = if rng.below(10) < forward {
+            (cursor.next(tx)?, wanted.get(place))
+        } else {
+            (cursor.prev(tx)?, place.checked_sub(1).and_then(|before| wanted.get(before)))
+        };
+        let moved = expected.map(|(key, _)| wanted.partition_point(|entry| entry.0 < *key));
+        same("a range's entry", got.as_ref().map(|(k, v)| (k, v)), expected.copied())?;
+        place = match moved {
+            Some(index) if index == place => place + 1,
+            Some(index) => index,
+            None => place,
+        };
+    }
+    Ok(())
+}
+
+fn bound<'a, K>(rng: &mut Rng, key: &'a K) -> Bound<&'a K> {
+    match rng.below(3) {
+        0 => Bound::Included(key),
+        1 => Bound::Excluded(key),
+        _ => Bound::Unbounded,
+    }
+}
+
+fn ranks<K: OrderedItem, V: Item>(
+    tx: &mut dyn Tx,
+    map: OrderedMap<K, V, true>,
+    model: &BTreeMap<K::Owned, V::Owned>,
+    key: &K::Owned,
+) -> Result<()>
+where
+    K::Owned: Ord + Clone + Debug,
+    V::Owned: PartialEq + Clone + Debug,
+{
+    let below = model.range(..key).count();
+    let wanted = (below as u64, model.contains_key(key));
+    same("rank", map.rank(tx, K::borrow(key))?, wanted)?;
+    same("len", map.len(tx)?, model.len() as u64)?;
+    for index in [below, model.len() - below] {
+        let wanted = model.iter().nth(index).map(|(k, v)| (k.clone(), v.clone()));
+        same("nth", map.nth(tx, index as u64)?, wanted)?;
+    }
+    Ok(())
+}
+
+fn compare<K: OrderedItem, V: Item, const COUNTED: bool>(
+    tx: &mut dyn Tx,
+    map: OrderedMap<K, V, COUNTED>,
+    model: &BTreeMap<K::Owned, V::Owned>,
+) -> Result<()>
+where
+    K::Owned: Ord + Clone + Debug,
+    V::Owned: PartialEq + Clone + Debug,
+{
+    let mut blocks = Blocks::default();
+    map.check(tx, &mut |at| blocks.visit(at))?;
+    same("len", map.len(tx)?, model.len() as u64)?;
+    same("is_empty", map.is_empty(tx)?, model.is_empty())?;
+    let mut all = Vec::new();
+    map.for_each(tx, &mut |key, value| {
+        all.push((key, value));
+        Ok(())
+    })?;
+    same("for_each", all, model.clone().into_iter().collect::<Vec<_>>())
+}

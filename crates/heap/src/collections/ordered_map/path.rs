@@ -1,0 +1,223 @@
+//! Ways from the root to a leaf, and steps from leaf to leaf.
+
+use super::tree::{MAX_LEVELS, Node, Tree};
+use crate::{Error, Result, Tx};
+
+/// A way from the root to a position in a leaf. In the leaf the position may be behind the last
+/// slot, but only behind the tree's last entry once the path is [settled](Path::settle).
+#[derive(Clone, Copy)]
+pub(super) struct Path {
+    /// Nodes, root first, and the position taken in each.
+    steps: [(u64, u8); MAX_LEVELS],
+    len: usize,
+}
+
+impl Path {
+    pub(super) const fn new() -> Self {
+        Path { steps: [(0, 0); MAX_LEVELS], len: 0 }
+    }
+
+    /// Nodes on it; 0 in an empty tree.
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn push(&mut self, node: &Node, position: usize) -> Result<()> {
+        if self.len == MAX_LEVELS {
+            return Err(Error::corrupt("a tree that is too high", node.at));
+        }
+        self.steps[self.len] = (node.at, position as u8);
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Puts a new root before the path.
+    pub(super) fn push_root(&mut self, node: &Node) -> Result<()> {
+        self.push(node, 0)?;
+        self.steps[..self.len].rotate_right(1);
+        Ok(())
+    }
+
+    pub(super) const fn position(&self, depth: usize) -> usize {
+        self.steps[depth].1 as usize
+    }
+
+    pub(super) const fn at(&self, depth: usize) -> u64 {
+        self.steps[depth].0
+    }
+
+    pub(super) fn set(&mut self, depth: usize, node: &Node, position: usize) {
+        self.steps[depth] = (node.at, position as u8);
+    }
+
+    /// The node at a depth, read again.
+    pub(super) fn node<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        tree: &Tree,
+        depth: usize,
+    ) -> Result<Node> {
+        tree.node(tx, self.steps[depth].0, self.len - 1 - depth)
+    }
+
+    /// The leaf and the position in it.
+    pub(super) fn end<T: Tx + ?Sized>(&self, tx: &mut T, tree: &Tree) -> Result<(Node, usize)> {
+        let depth = self.len.checked_sub(1).ok_or(Error::Invalid("a path in an empty tree"))?;
+        Ok((self.node(tx, tree, depth)?, self.position(depth)))
+    }
+
+    /// Where the entry is that the path leads to.
+    pub(super) fn entry<T: Tx + ?Sized>(&self, tx: &mut T, tree: &Tree) -> Result<u64> {
+        let (leaf, position) = self.end(tx, tree)?;
+        tree.slot(tx, &leaf, position)
+    }
+
+    /// Whether it leads to the same place, by the same way.
+    pub(super) fn is_at(&self, other: &Path) -> bool {
+        self.steps[..self.len] == other.steps[..other.len]
+    }
+
+    /// Whether it leads to an earlier place.
+    pub(super) fn is_before(&self, other: &Path) -> bool {
+        let positions = |path: &Path| path.steps.map(|step| step.1);
+        positions(self)[..self.len] < positions(other)[..other.len]
+    }
+
+    /// Down from `node` to its first place, or to behind its last.
+    fn descend<T: Tx + ?Sized>(
+        &mut self,
+        tx: &mut T,
+        tree: &Tree,
+        node: Node,
+        last: bool,
+    ) -> Result<()> {
+        let mut node = node;
+        while node.level > 0 {
+            let position = if last { node.order.len() - 1 } else { 0 };
+            self.push(&node, position)?;
+            node = tree.child(tx, &node, position)?;
+        }
+        self.push(&node, if last { node.order.len() } else { 0 })
+    }
+
+    /// To the tree's first place, or to behind its last.
+    pub(super) fn to_edge<T: Tx + ?Sized>(tx: &mut T, tree: &Tree, last: bool) -> Result<Self> {
+        let mut path = Path::new();
+        if let Some(root) = tree.root(tx)? {
+            path.descend(tx, tree, root, last)?;
+        }
+        Ok(path)
+    }
+
+    /// To the entry with `index` entries before it, in a counted tree; behind the last if there
+    /// are fewer.
+    pub(super) fn to_index<T: Tx + ?Sized>(tx: &mut T, tree: &Tree, index: u64) -> Result<Self> {
+        let (mut path, mut left) = (Path::new(), index);
+        let Some(mut node) = tree.root(tx)? else { return Ok(path) };
+        loop {
+            let mut position = 0;
+            while position < node.order.len() {
+                let weight = tree.weight(tx, &node, position)?;
+                if left < weight {
+                    break;
+                }
+                left -= weight;
+                position += 1;
+            }
+            if position == node.order.len() {
+                return Path::to_edge(tx, tree, true);
+            }
+            path.push(&node, position)?;
+            if node.level == 0 {
+                return Ok(path);
+            }
+            node = tree.child(tx, &node, position)?;
+        }
+    }
+
+    /// Entries before the place, in a counted tree.
+    pub(super) fn rank<T: Tx + ?Sized>(&self, tx: &mut T, tree: &Tree) -> Result<u64> {
+        let mut rank = 0u64;
+        for depth in 0..self.len {
+            let node = self.node(tx, tree, depth)?;
+            rank = rank.wrapping_add(tree.weights(tx, &node, 0..self.position(depth))?);
+        }
+        Ok(rank)
+    }
+
+    /// From behind a leaf's last slot to the next leaf's first, if there is a next leaf.
+    pub(super) fn settle<T: Tx + ?Sized>(&mut self, tx: &mut T, tree: &Tree) -> Result<()> {
+        if self.len == 0 {
+            return Ok(());
+        }
+        let (leaf, position) = self.end(tx, tree)?;
+        if position >= leaf.order.len() { self.next_leaf(tx, tree).map(drop) } else { Ok(()) }
+    }
+
+    /// To the first place of the next leaf; `false`, and nothing changes, if there is none.
+    pub(super) fn next_leaf<T: Tx + ?Sized>(&mut self, tx: &mut T, tree: &Tree) -> Result<bool> {
+        for depth in (0..self.len.saturating_sub(1)).rev() {
+            let node = self.node(tx, tree, depth)?;
+            let position = self.position(depth) + 1;
+            if position < node.order.len() {
+                let child = tree.child(tx, &node, position)?;
+                self.set(depth, &node, position);
+                self.len = depth + 1;
+                self.descend(tx, tree, child, false)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// To behind the last place of the leaf before; `false` if there is none.
+    fn previous_leaf<T: Tx + ?Sized>(&mut self, tx: &mut T, tree: &Tree) -> Result<bool> {
+        for depth in (0..self.len.saturating_sub(1)).rev() {
+            let node = self.node(tx, tree, depth)?;
+            let position = self.position(depth);
+            if position > 0 {
+                let child = tree.child(tx, &node, position - 1)?;
+                self.set(depth, &node, position - 1);
+                self.len = depth + 1;
+                self.descend(tx, tree, child, true)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// One entry on; the path was at an entry.
+    pub(super) fn forward<T: Tx + ?Sized>(&mut self, tx: &mut T, tree: &Tree) -> Result<()> {
+        self.steps[self.len - 1].1 += 1;
+        self.settle(tx, tree)
+    }
+
+    /// One entry back; `false` if there is none.
+    pub(super) fn back<T: Tx + ?Sized>(&mut self, tx: &mut T, tree: &Tree) -> Result<bool> {
+        let Some(depth) = self.len.checked_sub(1) else { return Ok(false) };
+        if self.position(depth) == 0 && !self.previous_leaf(tx, tree)? {
+            return Ok(false);
+        }
+        match self.steps[depth].1.checked_sub(1) {
+            Some(position) => self.steps[depth].1 = position,
+            None => return Err(Error::corrupt("an empty leaf", self.steps[depth].0)),
+        }
+        Ok(true)
+    }
+
+    /// Whether each step above a depth is to the last child.
+    pub(super) fn is_rightmost<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        tree: &Tree,
+        depth: usize,
+    ) -> Result<bool> {
+        for above in 0..depth {
+            let node = self.node(tx, tree, above)?;
+            if self.position(above) + 1 < node.order.len() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,112 @@
+//! The way to a key.
+
+use super::path::Path;
+use super::tree::{Node, Tree};
+use crate::collections::codec::OrderedItem;
+use crate::{Result, Tx};
+use std::cmp::Ordering;
+
+impl Tree {
+    /// The first position in a leaf whose key is not less than this one, and whether it is equal.
+    #[inline]
+    fn in_leaf<T: Tx + ?Sized, K: OrderedItem>(
+        &self,
+        tx: &mut T,
+        leaf: &Node,
+        key: K::Probe<'_>,
+    ) -> Result<(usize, bool)> {
+        let (mut low, mut high) = (0, leaf.order.len());
+        while low < high {
+            let middle = (low + high) / 2;
+            let slot = self.slot(tx, leaf, middle)?;
+            match K::compare(tx, slot, key)? {
+                Ordering::Less => low = middle + 1,
+                Ordering::Equal => return Ok((middle, true)),
+                Ordering::Greater => high = middle,
+            }
+        }
+        Ok((low, false))
+    }
+
+    /// The position in an inner node of the child for a key: the last whose key is not greater.
+    #[inline]
+    fn in_inner<T: Tx + ?Sized, K: OrderedItem>(
+        &self,
+        tx: &mut T,
+        node: &Node,
+        key: K::Probe<'_>,
+    ) -> Result<usize> {
+        let (mut low, mut high) = (1, node.order.len());
+        while low < high {
+            let middle = (low + high) / 2;
+            let slot = self.slot(tx, node, middle)?;
+            if K::compare(tx, slot, key)?.is_gt() {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Ok(low - 1)
+    }
+
+    /// Where the entry of a key is, if it is there.
+    pub(super) fn find<T: Tx + ?Sized, K: OrderedItem>(
+        &self,
+        tx: &mut T,
+        key: K::Probe<'_>,
+    ) -> Result<Option<u64>> {
+        let Some(mut node) = self.root(tx)? else { return Ok(None) };
+        while node.level > 0 {
+            let position = self.in_inner::<T, K>(tx, &node, key)?;
+            node = self.child(tx, &node, position)?;
+        }
+        let (position, found) = self.in_leaf::<T, K>(tx, &node, key)?;
+        if found { self.slot(tx, &node, position).map(Some) } else { Ok(None) }
+    }
+
+    /// The path to a key, or to where it would go, and whether it is there.
+    pub(super) fn seek<T: Tx + ?Sized, K: OrderedItem>(
+        &self,
+        tx: &mut T,
+        key: K::Probe<'_>,
+    ) -> Result<(Path, bool)> {
+        let mut path = Path::new();
+        let Some(mut node) = self.root(tx)? else { return Ok((path, false)) };
+        while node.level > 0 {
+            let position = self.in_inner::<T, K>(tx, &node, key)?;
+            path.push(&node, position)?;
+            node = self.child(tx, &node, position)?;
+        }
+        let (position, found) = self.in_leaf::<T, K>(tx, &node, key)?;
+        path.push(&node, position)?;
+        Ok((path, found))
+    }
+
+    /// The gap before a key, or behind it; settled.
+    pub(super) fn gap<T: Tx + ?Sized, K: OrderedItem>(
+        &self,
+        tx: &mut T,
+        key: K::Probe<'_>,
+        behind: bool,
+    ) -> Result<Path> {
+        let (mut path, found) = self.seek::<T, K>(tx, key)?;
+        if found && behind {
+            path.forward(tx, self)?;
+        } else {
+            path.settle(tx, self)?;
+        }
+        Ok(path)
+    }
+
+    /// Counts the entries, leaf by leaf.
+    pub(super) fn walk_len<T: Tx + ?Sized>(&self, tx: &mut T) -> Result<u64> {
+        let mut path = Path::to_edge(tx, self, false)?;
+        let mut count = 0;
+        loop {
+            count += path.end(tx, self)?.0.order.len() as u64;
+            if !path.next_leaf(tx, self)? {
+                return Ok(count);
+            }
+        }
+    }
+}

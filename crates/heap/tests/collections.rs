@@ -1,0 +1,154 @@
+//! The collections against std's, on a heap in plain memory.
+
+use perdura::collections::model::{self, Rng, Run};
+use perdura::collections::{Bytes, Pair, Total};
+use perdura::testing::TestHeap;
+use perdura::{Error, Result};
+
+/// Runs a check on seeds of proptest's choice, and sees to it that nothing is left.
+fn on_test_heap(cases: u32, check: impl Fn(&mut Run<'_>, u64) -> Result<()>) {
+    let config =
+        proptest::test_runner::Config { cases, failure_persistence: None, ..Default::default() };
+    let mut runner = proptest::test_runner::TestRunner::new(config);
+    let outcome = runner.run(&proptest::num::u64::ANY, |seed| {
+        let mut heap = TestHeap::new();
+        let mut before = heap.image();
+        let result = check(
+            &mut |body| {
+                let result = heap.run(body);
+                if result.is_ok() {
+                    before = heap.image();
+                } else if heap.image() != before {
+                    return Err(Error::Aborted("an abort left something behind".to_owned()));
+                }
+                result
+            },
+            seed,
+        );
+        if let Err(error) = result {
+            panic!("seed {seed}: {error}");
+        }
+        assert_eq!(heap.live(), 0, "seed {seed}: blocks are left");
+        Ok(())
+    });
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+}
+
+fn small(rng: &mut Rng) -> u64 {
+    let limit = 1 << (2 + rng.below(8));
+    rng.below(limit)
+}
+
+fn string(rng: &mut Rng) -> Vec<u8> {
+    rng.bytes(60)
+}
+
+#[test]
+fn hash_map_of_words() {
+    on_test_heap(24, |run, seed| {
+        model::check_hash_map::<u64, u64, true>(run, seed, 250, small, Rng::next)
+    });
+}
+
+#[test]
+fn hash_map_of_words_that_does_not_count() {
+    on_test_heap(24, |run, seed| {
+        model::check_hash_map::<u64, u64, false>(run, seed, 250, small, Rng::next)
+    });
+}
+
+#[test]
+fn hash_set() {
+    on_test_heap(24, |run, seed| {
+        model::check_hash_map::<u64, (), true>(run, seed, 250, small, |_| ())
+    });
+}
+
+#[test]
+fn hash_map_of_strings() {
+    on_test_heap(24, |run, seed| {
+        model::check_hash_map::<Bytes, Bytes<3>, true>(run, seed, 200, string, |rng| {
+            rng.bytes(2000)
+        })
+    });
+    on_test_heap(12, |run, seed| {
+        model::check_hash_map::<Bytes<4>, [u32; 7], false>(run, seed, 200, string, |rng| {
+            [rng.next() as u32; 7]
+        })
+    });
+}
+
+#[test]
+fn hash_map_of_pairs() {
+    on_test_heap(12, |run, seed| {
+        model::check_hash_map::<Pair<u16, Bytes>, [u8; 250], true>(
+            run,
+            seed,
+            150,
+            |rng| (rng.below(3) as u16, rng.bytes(20)),
+            |rng| [rng.next() as u8; 250],
+        )
+    });
+}
+
+#[test]
+fn ordered_map_of_words() {
+    on_test_heap(24, |run, seed| {
+        model::check_ordered_map::<u64, u64>(run, seed, 250, small, Rng::next)
+    });
+    on_test_heap(24, |run, seed| {
+        model::check_counted_map::<u64, u64>(run, seed, 250, small, Rng::next)
+    });
+}
+
+#[test]
+fn ordered_map_of_strings() {
+    on_test_heap(24, |run, seed| {
+        model::check_ordered_map::<Bytes, Bytes>(run, seed, 250, string, string)
+    });
+    on_test_heap(24, |run, seed| {
+        model::check_counted_map::<Bytes<3>, ()>(run, seed, 250, string, |_| ())
+    });
+}
+
+#[test]
+fn ordered_map_of_scores() {
+    on_test_heap(24, |run, seed| {
+        model::check_counted_map::<Pair<Total, Bytes>, ()>(
+            run,
+            seed,
+            250,
+            |rng| (Total(rng.below(8) as f64 - 4.0), rng.bytes(40)),
+            |_| (),
+        )
+    });
+}
+
+#[test]
+fn ordered_map_of_large_items() {
+    on_test_heap(8, |run, seed| {
+        model::check_ordered_map::<[u8; 200], [u8; 256]>(
+            run,
+            seed,
+            200,
+            |rng| [small(rng) as u8; 200],
+            |rng| [rng.next() as u8; 256],
+        )
+    });
+}
+
+#[test]
+fn vector_of_words_and_others() {
+    on_test_heap(16, |run, seed| model::check_vector::<u64>(run, seed, 300, Rng::next));
+    on_test_heap(16, |run, seed| model::check_vector::<u8>(run, seed, 300, |rng| rng.next() as u8));
+    on_test_heap(16, |run, seed| {
+        model::check_vector::<[u16; 13]>(run, seed, 300, |rng| [rng.next() as u16; 13])
+    });
+}
+
+#[test]
+fn blob() {
+    on_test_heap(24, |run, seed| model::check_blob(run, seed, 150));
+}

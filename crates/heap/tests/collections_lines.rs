@@ -1,0 +1,165 @@
+//! What operations cost in lines: the figures of docs/collections.md.
+
+use perdura::Tx;
+use perdura::collections::model::Rng;
+use perdura::collections::{Blob, Bytes, HashMap, OrderedMap, Pair, Total, Vector};
+use perdura::testing::TestHeap;
+
+/// Ignores what an operation returns.
+fn done<R>(_: R) {}
+
+/// Means over many operations.
+#[derive(Debug)]
+struct Cost {
+    read: f64,
+    written: f64,
+    fresh: f64,
+    allocated: f64,
+    freed: f64,
+}
+
+fn cost(heap: &mut TestHeap, count: u64, operation: &mut dyn FnMut(&mut TestHeap, u64)) -> Cost {
+    let mut sum = Cost { read: 0.0, written: 0.0, fresh: 0.0, allocated: 0.0, freed: 0.0 };
+    let each = 1.0 / count as f64;
+    for index in 0..count {
+        heap.reset_lines();
+        operation(heap, index);
+        heap.commit();
+        let lines = heap.lines.take().expect("they are counted");
+        sum.read += lines.read.len() as f64 * each;
+        sum.written += lines.written.difference(&lines.fresh).count() as f64 * each;
+        sum.fresh += lines.fresh.len() as f64 * each;
+        sum.allocated += lines.allocated as f64 * each;
+        sum.freed += lines.freed as f64 * each;
+    }
+    sum
+}
+
+fn show(what: &str, cost: &Cost) {
+    println!(
+        "{what:<44} read {:5.2}  written {:5.2}  fresh {:5.2}  allocated {:5.2}  freed {:5.2}",
+        cost.read, cost.written, cost.fresh, cost.allocated, cost.freed
+    );
+}
+
+const N: u64 = 100_000;
+const OPS: u64 = 20_000;
+
+fn hash<const C: bool>(name: &str) -> [Cost; 4] {
+    let (heap, mut rng) = (&mut TestHeap::new(), Rng(7));
+    let map = HashMap::<u64, u64, C>::create(heap).unwrap();
+    let keys: Vec<u64> = (0..N + OPS).map(|_| rng.next()).collect();
+    for key in &keys[..N as usize] {
+        map.set(heap, *key, 1).unwrap();
+        heap.commit();
+    }
+    let key = |index: u64| keys[index as usize];
+    let all = [
+        cost(heap, OPS, &mut |tx, i| done(map.get(tx, key(i)).unwrap())),
+        cost(heap, OPS, &mut |tx, i| done(map.set(tx, key(i), i).unwrap())),
+        cost(heap, OPS, &mut |tx, i| done(map.set(tx, key(N + i), i).unwrap())),
+        cost(heap, OPS, &mut |tx, i| done(map.remove(tx, key(i)).unwrap())),
+    ];
+    for (what, cost) in ["get", "update", "insert", "remove"].iter().zip(&all) {
+        show(&format!("{name} {what}"), cost);
+    }
+    all
+}
+
+fn strings() {
+    let (heap, mut rng) = (&mut TestHeap::new(), Rng(7));
+    let map = HashMap::<Bytes<3>, Bytes>::create(heap).unwrap();
+    let keys: Vec<String> = (0..N + OPS).map(|_| format!("user{:019}", rng.next())).collect();
+    for key in &keys[..N as usize] {
+        map.set(heap, key.as_bytes(), &[1; 100]).unwrap();
+        heap.commit();
+    }
+    let key = |index: u64| keys[index as usize].as_bytes();
+    let name = "HashMap<Bytes<3>, Bytes>, 23 -> 100 B";
+    show(&format!("{name} get"), &cost(heap, OPS, &mut |tx, i| done(map.get(tx, key(i)).unwrap())));
+    show(
+        &format!("{name} update"),
+        &cost(heap, OPS, &mut |tx, i| done(map.set(tx, key(i), &[2; 100]).unwrap())),
+    );
+    show(
+        &format!("{name} insert"),
+        &cost(heap, OPS, &mut |tx, i| done(map.set(tx, key(N + i), &[2; 100]).unwrap())),
+    );
+    show(
+        &format!("{name} remove"),
+        &cost(heap, OPS, &mut |tx, i| done(map.remove(tx, key(i)).unwrap())),
+    );
+}
+
+fn ordered<const C: bool>(name: &str) -> [Cost; 4] {
+    let (heap, mut rng) = (&mut TestHeap::new(), Rng(7));
+    let map = OrderedMap::<u64, u64, C>::create(heap).unwrap();
+    let keys: Vec<u64> = (0..N + OPS).map(|_| rng.next()).collect();
+    for key in &keys[..N as usize] {
+        map.set(heap, *key, 1).unwrap();
+        heap.commit();
+    }
+    let key = |index: u64| keys[index as usize];
+    let all = [
+        cost(heap, OPS, &mut |tx, i| done(map.get(tx, key(i)).unwrap())),
+        cost(heap, OPS, &mut |tx, i| done(map.set(tx, key(i), i).unwrap())),
+        cost(heap, OPS, &mut |tx, i| done(map.set(tx, key(N + i), i).unwrap())),
+        cost(heap, OPS, &mut |tx, i| done(map.remove(tx, key(i)).unwrap())),
+    ];
+    for (what, cost) in ["get", "update", "insert", "remove"].iter().zip(&all) {
+        show(&format!("{name} {what}"), cost);
+    }
+    all
+}
+
+fn scores() {
+    let (heap, mut rng) = (&mut TestHeap::new(), Rng(7));
+    let map = OrderedMap::<Pair<Total, Bytes>, (), true>::create(heap).unwrap();
+    let keys: Vec<(f64, String)> =
+        (0..N + OPS).map(|i| (rng.below(1 << 40) as f64, format!("member{i}"))).collect();
+    let key = |index: u64| (Total(keys[index as usize].0), keys[index as usize].1.as_bytes());
+    for index in 0..N {
+        map.set(heap, key(index), ()).unwrap();
+        heap.commit();
+    }
+    let name = "OrderedMap<Pair<Total, Bytes>, (), true>";
+    show(
+        &format!("{name} rank"),
+        &cost(heap, OPS, &mut |tx, i| done(map.rank(tx, key(i)).unwrap())),
+    );
+    show(
+        &format!("{name} insert"),
+        &cost(heap, OPS, &mut |tx, i| done(map.set(tx, key(N + i), ()).unwrap())),
+    );
+    show(
+        &format!("{name} remove"),
+        &cost(heap, OPS, &mut |tx, i| done(map.remove(tx, key(i)).unwrap())),
+    );
+}
+
+fn vectors() {
+    let heap = &mut TestHeap::new();
+    let vector = Vector::<u64>::create(heap).unwrap();
+    show("Vector<u64> push", &cost(heap, N, &mut |tx, i| vector.push(tx, i).unwrap()));
+    show("Vector<u64> get", &cost(heap, OPS, &mut |tx, i| done(vector.get(tx, i).unwrap())));
+    show("Vector<u64> pop", &cost(heap, OPS, &mut |tx, _| done(vector.pop(tx).unwrap())));
+    let blob = Blob::create(heap as &mut dyn Tx, perdura::Purpose::Value, &[1; 100]).unwrap();
+    show(
+        "Blob set, 100 B",
+        &cost(heap, OPS, &mut |tx, i| done(blob.set(tx, &[i as u8; 100]).unwrap())),
+    );
+}
+
+#[test]
+fn operations_touch_few_lines() {
+    let counted = hash::<true>("HashMap<u64, u64>");
+    let uncounted = hash::<false>("HashMap<u64, u64, false>");
+    strings();
+    let tree = ordered::<false>("OrderedMap<u64, u64>");
+    ordered::<true>("OrderedMap<u64, u64, true>");
+    scores();
+    vectors();
+    assert!(counted[1].written < 1.01, "an update writes one line");
+    assert!(counted[2].written < 4.0 && uncounted[2].written < 3.0, "few lines by insertion");
+    assert!(tree[2].written < 2.6, "few lines by insertion");
+}
