@@ -5,6 +5,7 @@
 //! status is 1, or 2 for a command line that makes no sense.
 
 mod bench;
+mod check;
 mod commands;
 mod failure;
 mod interrupt;
