@@ -1,1 +1,42 @@
-fn main() {}
+//! The command `perdura`: serve a pool, look after one, and measure.
+//!
+//! Reading order: [`commands`] (the command line, one file a command), [`bench`] (what the
+//! benchmarks share). Failures are one line on the standard error, with what to do; the exit
+//! status is 1, or 2 for a command line that makes no sense.
+
+mod bench;
+mod check;
+mod commands;
+mod failure;
+mod interrupt;
+mod machine;
+mod output;
+mod quantity;
+
+use clap::Parser;
+use failure::Failure;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(|info| eprintln!("error: {}", failure::own_fault(info))));
+    let arguments = commands::Arguments::parse();
+    let ended = std::panic::catch_unwind(|| commands::run(arguments));
+    match ended {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(failure)) => report(&failure),
+        // The hook has said what there is to say.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn report(failure: &Failure) -> ExitCode {
+    match failure {
+        // Whoever read our output has seen enough.
+        Failure::BrokenPipe => ExitCode::SUCCESS,
+        Failure::Interrupted => ExitCode::from(130),
+        Failure::Message(text) => {
+            eprintln!("error: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}

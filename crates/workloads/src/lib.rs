@@ -1,1 +1,26 @@
-//! TODO
+//! Benchmarks that check their own answers.
+//!
+//! Each [`Workload`] is written once: its operations against [`Tx`](perdura::Tx), its loop
+//! against [`Session`]. So the same code measures every engine on every memory. [`run`] starts
+//! the threads, samples latencies and adds up what the engine counted; [`Workload::check`]
+//! then walks the data and compares it with what the threads say they did.
+//!
+//! Reading order: [`session`], [`run`], then the smallest workload ([`sps`]) and the largest
+//! ([`ycsb`]). [`random`], [`zipf`] and [`payload`] make the inputs: everything random follows
+//! from one seed.
+
+pub mod latency;
+pub mod limit;
+pub mod map;
+pub mod overwrite;
+pub mod payload;
+pub mod random;
+pub mod run;
+pub mod session;
+pub mod sps;
+pub mod ycsb;
+pub mod zipf;
+
+pub use latency::{Latencies, Recorder};
+pub use run::{Failure, Measured, Outcome, Plan, Progress, Share, Workload, load, measure};
+pub use session::{Session, Store};

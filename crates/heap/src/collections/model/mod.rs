@@ -12,6 +12,7 @@ use crate::{Error, Result, Tx, TxExt};
 pub use hash::check_hash_map;
 pub use ordered::{check_counted_map, check_ordered_map};
 pub use sequence::{check_blob, check_vector};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 /// A transaction's body.
@@ -42,11 +43,14 @@ impl Rng {
         self.next() % limit
     }
 
-    /// A byte string of up to `limit` bytes, mostly short, of few different bytes.
+    /// A byte string of up to `limit` bytes, mostly short, of few different bytes; some have a
+    /// long beginning in common.
     pub fn bytes(&mut self, limit: u64) -> Vec<u8> {
-        let limit = if self.below(4) == 0 { limit } else { limit.min(20) };
-        let len = self.below(limit + 1);
-        (0..len).map(|_| b"\0ab\xFF"[self.below(4) as usize]).collect()
+        let shared = if limit > 30 && self.below(3) == 0 { 28 } else { 0 };
+        let limit = if self.below(4) == 0 { limit } else { limit.min(shared + 20) };
+        let len = self.below(limit + 1 - shared);
+        let rest = (0..len).map(|_| b"\0ab\xFF"[self.below(4) as usize]);
+        std::iter::repeat_n(b'a', shared as usize).chain(rest).collect()
     }
 }
 
@@ -56,6 +60,14 @@ pub(super) fn same<A: Debug + PartialEq<B>, B: Debug>(what: &str, got: A, wanted
         return Ok(());
     }
     Err(Error::Aborted(format!("{what}: got {got:?}, the model says {wanted:?}")))
+}
+
+/// A key to remove: mostly the next one that is there.
+fn victim<K: Ord + Clone, V>(rng: &mut Rng, entries: &BTreeMap<K, V>, key: K) -> K {
+    if rng.below(4) == 0 {
+        return key;
+    }
+    entries.range(&key..).next().map_or_else(|| key.clone(), |(next, _)| next.clone())
 }
 
 /// One random operation on the collection and on its model.

@@ -155,12 +155,21 @@ impl Tree {
         Ok(Node { at, level, order })
     }
 
-    /// A fresh, empty node.
-    pub(super) fn new_node<T: Tx + ?Sized>(&self, tx: &mut T, level: usize) -> Result<Node> {
+    /// A fresh node with these first slots.
+    pub(super) fn new_node<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        level: usize,
+        order: Order,
+        slots: &[u64],
+    ) -> Result<Node> {
         let at = tx.allocate(Purpose::General, self.shape(level).node)?;
-        let words = [MARK << 56 | level as u64, 0];
+        let words = [MARK << 56 | level as u64, order.0];
         tx.write_fresh(at, bytemuck::bytes_of(&words))?;
-        Ok(Node { at, level, order: Order(0) })
+        if !slots.is_empty() {
+            tx.write_fresh(at + SLOTS, bytemuck::cast_slice(slots))?;
+        }
+        Ok(Node { at, level, order })
     }
 
     /// Whether there is no free slot.
@@ -281,5 +290,33 @@ impl Tree {
         let slot = self.slot(tx, node, position)?;
         let count = tx.read_word(self.count_at(slot))?;
         tx.write_word(self.count_at(slot), count.wrapping_add(change))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The order as a list, least significant first.
+    fn list(order: Order) -> Vec<u64> {
+        (0..order.len()).map(|position| order.slot(position)).collect()
+    }
+
+    #[test]
+    fn orders_are_lists() {
+        for len in 0..=15usize {
+            let full = (0..len).fold(Order(0), |order, slot| order.with(slot, 14 - slot as u64));
+            let wanted: Vec<u64> = (0..len as u64).map(|slot| 14 - slot).collect();
+            assert_eq!(list(full), wanted);
+            for position in 0..len {
+                let mut shorter = wanted.clone();
+                let slot = shorter.remove(position);
+                assert_eq!(list(full.without(position)), shorter);
+                assert_eq!(full.without(position).with(position, slot), full);
+                assert_eq!(list(full.first(position)), wanted[..position]);
+            }
+            assert_eq!(full.first(len), full);
+            assert_eq!(full.used().count_ones() as usize, len);
+        }
     }
 }

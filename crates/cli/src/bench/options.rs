@@ -1,0 +1,137 @@
+//! Options that every benchmark has.
+
+use crate::failure::{Failure, Outcome};
+use crate::quantity;
+use perdura::{Domain, EngineKind};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::SystemTime;
+
+/// One engine, or all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EngineChoice {
+    All,
+    One(EngineKind),
+}
+
+impl FromStr for EngineChoice {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        if name == "all" { Ok(EngineChoice::All) } else { name.parse().map(EngineChoice::One) }
+    }
+}
+
+/// `auto`, or one of the persistence domains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DomainChoice(pub(crate) Option<Domain>);
+
+impl FromStr for DomainChoice {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        if name == "auto" {
+            return Ok(DomainChoice(None));
+        }
+        let domain = name.parse().map_err(|error| format!("{error}, or auto"))?;
+        Ok(DomainChoice(Some(domain)))
+    }
+}
+
+/// Where and how often to measure.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Common {
+    /// Engine to measure: volatile, undo, redo, or all; may be repeated
+    #[arg(long = "engine", value_name = "ENGINE", default_value = "all")]
+    pub(crate) engines: Vec<EngineChoice>,
+
+    /// Repetitions; engines take turns, and figures are medians
+    #[arg(long, value_name = "TIMES", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: u32,
+
+    /// Root of everything random [default: from the clock; it is printed]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) seed: Option<u64>,
+
+    /// File for the pool, made for the run and left behind [default: a temporary one in memory]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) pool: Option<PathBuf>,
+
+    /// Bytes that the pool may grow to [default: what the workload needs]
+    #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
+    pub(crate) size: Option<u64>,
+
+    /// Persistence domain: auto, transient, persistent, media or process
+    #[arg(long, value_name = "DOMAIN", default_value = "auto")]
+    pub(crate) domain: DomainChoice,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How many threads work on the pool, and what is timed of them.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Threads {
+    /// Threads
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) threads: u32,
+
+    /// Time about one operation in this many, at random gaps (0: none): reading the clock
+    /// costs 40 to 50 ns
+    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
+    pub(crate) sample: u32,
+
+    /// Operations before the measured ones [default: a tenth of them]
+    #[arg(long, value_name = "NUMBER", value_parser = quantity::count)]
+    pub(crate) warm_up: Option<u64>,
+}
+
+impl Common {
+    /// The engines to run, in their order, each once.
+    pub(crate) fn engines(&self) -> Vec<EngineKind> {
+        let asked = |name: &EngineKind| {
+            self.engines.iter().any(|choice| match choice {
+                EngineChoice::All => true,
+                EngineChoice::One(one) => one == name,
+            })
+        };
+        EngineKind::ALL.into_iter().filter(asked).collect()
+    }
+
+    /// The seed asked for, or one from the clock.
+    pub(crate) fn seed(&self) -> u64 {
+        // Six digits are enough to differ, and are easily typed.
+        self.seed.unwrap_or_else(|| {
+            let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            perdura_workloads::random::splitmix64(since.unwrap_or_default().as_nanos() as u64)
+                % 1_000_000
+        })
+    }
+
+    /// Bytes for a pool that is to hold `data` bytes: what was asked for, or plenty.
+    pub(crate) fn pool_bytes(&self, data: u64) -> u64 {
+        let plenty = || data.saturating_mul(4).saturating_add(256 << 20).next_multiple_of(1 << 20);
+        self.size.unwrap_or_else(plenty)
+    }
+}
+
+/// Fails with `what` unless `holds`.
+pub(crate) fn require(holds: bool, what: &str) -> Outcome {
+    if holds { Ok(()) } else { Err(Failure::new(what)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_parse() {
+        assert_eq!("all".parse(), Ok(EngineChoice::All));
+        assert_eq!("redo".parse(), Ok(EngineChoice::One(EngineKind::Redo)));
+        assert!("rado".parse::<EngineChoice>().unwrap_err().contains("redo"));
+        assert_eq!("auto".parse(), Ok(DomainChoice(None)));
+        assert_eq!("media".parse(), Ok(DomainChoice(Some(Domain::Media))));
+        assert!("disk".parse::<DomainChoice>().unwrap_err().contains("auto"));
+    }
+}

@@ -1,0 +1,179 @@
+//! What a series found, as tables and as JSON.
+
+use super::spread::Spread;
+use crate::failure::Outcome;
+use crate::machine::Machine;
+use crate::output::{print, print_json, table};
+use crate::quantity::{show_count, show_ns};
+use perdura::{Counters, EngineKind};
+use perdura_workloads::Latencies;
+use serde::Serialize;
+use serde_json::Value;
+
+/// Everything that was measured, and on what.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    pub(crate) title: String,
+    pub(crate) parameters: Value,
+    pub(crate) machine: Machine,
+    pub(crate) memory: String,
+    pub(crate) site: String,
+    pub(crate) seed: u64,
+    pub(crate) repeat: u32,
+    pub(crate) threads: u32,
+    pub(crate) sample_every: u32,
+    pub(crate) warm_up: u64,
+    pub(crate) line_and_fence_ns: Spread,
+    pub(crate) engines: Vec<EngineReport>,
+}
+
+/// One engine's figures.
+#[derive(Debug, Serialize)]
+pub(crate) struct EngineReport {
+    pub(crate) engine: &'static str,
+    /// What an operation takes the thread that does it.
+    pub(crate) ns_per_operation: Spread,
+    /// All threads together.
+    pub(crate) per_second: Spread,
+    /// Of one flushed line and a fence in the same repetition.
+    pub(crate) multiple: Spread,
+    pub(crate) runs: Vec<RunRecord>,
+}
+
+/// One run.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RunRecord {
+    pub(crate) seed: u64,
+    pub(crate) load_seconds: f64,
+    pub(crate) ns_per_operation: f64,
+    pub(crate) per_second: f64,
+    pub(crate) line_and_fence_ns: f64,
+    pub(crate) multiple: f64,
+    pub(crate) operations: u64,
+    pub(crate) latencies: Vec<Latencies>,
+    pub(crate) counters: Counters,
+}
+
+impl EngineReport {
+    pub(crate) fn new(engine: EngineKind, runs: Vec<RunRecord>) -> Self {
+        EngineReport {
+            engine: engine.name(),
+            ns_per_operation: Spread::of(runs.iter().map(|run| run.ns_per_operation)),
+            per_second: Spread::of(runs.iter().map(|run| run.per_second)),
+            multiple: Spread::of(runs.iter().map(|run| run.multiple)),
+            runs,
+        }
+    }
+
+    /// The run nearest to the median: whose latencies and counters are shown.
+    fn typical(&self) -> &RunRecord {
+        let distance =
+            |run: &RunRecord| (run.ns_per_operation - self.ns_per_operation.median).abs();
+        let nearest = self.runs.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        nearest.expect("an engine has run at least once")
+    }
+}
+
+impl Report {
+    /// Prints it as JSON or as tables.
+    pub(crate) fn show(&self, json: bool) -> Outcome {
+        if json { print_json(self) } else { print(self.text()) }
+    }
+
+    fn text(&self) -> String {
+        let line = self.line_and_fence_ns.show(show_ns);
+        let mut parts = vec![
+            self.heading(),
+            format!("one line written back and a fence, in this run: {line}"),
+            self.times().to_string(),
+        ];
+        if self.engines.iter().any(|engine| !engine.typical().latencies.is_empty()) {
+            parts.push(format!(
+                "latency of the run nearest to the median, one operation in {} timed:",
+                self.sample_every
+            ));
+            parts.push(self.latencies().to_string());
+        }
+        parts.push("per operation in that run:".to_owned());
+        parts.push(self.counters().to_string());
+        parts.push("every run's data was checked, and is right".to_owned());
+        parts.join("\n\n")
+    }
+
+    fn heading(&self) -> String {
+        let Report { title, machine, memory, site, seed, repeat, threads, warm_up, .. } = self;
+        let threads = if *threads == 1 { "1 thread".into() } else { format!("{threads} threads") };
+        let warm_up = show_count(*warm_up);
+        format!(
+            "{title}; {threads}; {repeat} repetitions, interleaved, after {warm_up} operations each; seed {seed}\n\
+             {machine}\n{memory}\n{site}"
+        )
+    }
+
+    fn times(&self) -> comfy_table::Table {
+        let header = ["engine", "time per operation", "operations/s", "x line and fence"];
+        table(
+            header,
+            self.engines.iter().map(|engine| {
+                [
+                    engine.engine.to_string(),
+                    engine.ns_per_operation.show(show_ns),
+                    show_count(engine.per_second.median as u64),
+                    format!("{:.2}", engine.multiple.median),
+                ]
+            }),
+        )
+    }
+
+    fn latencies(&self) -> comfy_table::Table {
+        let header = ["engine", "operation", "timed", "p50", "p99", "p99.9", "max"];
+        let rows = self.engines.iter().flat_map(|engine| {
+            engine.typical().latencies.iter().map(|kind| {
+                [
+                    engine.engine.to_string(),
+                    kind.kind.to_owned(),
+                    show_count(kind.samples),
+                    show_ns(kind.p50_ns as f64),
+                    show_ns(kind.p99_ns as f64),
+                    show_ns(kind.p999_ns as f64),
+                    show_ns(kind.max_ns as f64),
+                ]
+            })
+        });
+        table(header, rows)
+    }
+
+    fn counters(&self) -> comfy_table::Table {
+        let header = [
+            "engine",
+            "log lines",
+            "data lines",
+            "other lines",
+            "lines saved",
+            "fences",
+            "log bytes",
+            "streamed bytes",
+            "dirty bytes",
+            "aborts",
+        ];
+        table(header, self.engines.iter().map(counter_row))
+    }
+}
+
+fn counter_row(engine: &EngineReport) -> [String; 10] {
+    let run = engine.typical();
+    let counters = &run.counters;
+    let each = |count: u64| format!("{:.2}", count as f64 / run.operations.max(1) as f64);
+    [
+        engine.engine.to_string(),
+        each(counters.write_backs_log),
+        each(counters.write_backs_data),
+        each(counters.write_backs_metadata + counters.write_backs_checksum),
+        each(counters.write_backs_saved),
+        each(counters.fences),
+        each(counters.log_bytes),
+        each(counters.streamed_bytes),
+        each(counters.dirty_bytes),
+        each(counters.aborts_user + counters.aborts_capacity + counters.aborts_conflict),
+    ]
+}

@@ -1,0 +1,122 @@
+//! Runs engines in turn, again and again, and adds the figures up.
+
+use super::engine::{self, PoolPlan, Run};
+use super::options::{Common, Threads};
+use super::report::{EngineReport, Report, RunRecord};
+use super::site::Site;
+use super::spread::Spread;
+use crate::failure::{Failure, Outcome};
+use crate::interrupt;
+use crate::machine::Machine;
+use perdura::{Domain, EngineKind};
+use perdura_memory::{MapOptions, Mapped};
+use perdura_workloads::{Plan, Workload, limit};
+use serde_json::Value;
+
+/// Bytes over which the baseline's lines are spread: a log's order of magnitude.
+pub(crate) const BASELINE_BYTES: u64 = 16 << 20;
+/// Repetitions have seeds this far apart: threads count up from each.
+pub(crate) const SEED_STEP: u64 = 1_000;
+
+/// What to measure.
+pub(crate) struct Case<'a, W> {
+    /// In words, for the heading.
+    pub(crate) title: String,
+    /// All parameters, for the JSON.
+    pub(crate) parameters: Value,
+    /// Measured operations.
+    pub(crate) operations: u64,
+    /// Bytes of data, about.
+    pub(crate) data_bytes: u64,
+    /// Makes the workload anew for each run; the argument is how many operations it will do,
+    /// warm-up included.
+    pub(crate) make: &'a dyn Fn(u64) -> perdura_workloads::Outcome<W>,
+}
+
+/// Measures `case` on every engine asked for.
+pub(crate) fn run<W: Workload>(
+    case: &Case<'_, W>,
+    common: &Common,
+    threads: &Threads,
+) -> Outcome<Report> {
+    let progress = interrupt::progress()?;
+    let site = Site::new(common.pool.as_deref())?;
+    let pool = PoolPlan { limit: common.pool_bytes(case.data_bytes), domain: common.domain.0 };
+    let seed = common.seed();
+    let warm_up = threads.warm_up.unwrap_or(case.operations / 10);
+    let mut baseline = Vec::new();
+    let mut runs: Vec<(EngineKind, Vec<RunRecord>)> =
+        common.engines().into_iter().map(|engine| (engine, Vec::new())).collect();
+    let mut memory = String::new();
+    for repetition in 0..u64::from(common.repeat) {
+        let line = line_and_fence(&site, pool.domain)?;
+        baseline.push(line);
+        let plan = Plan {
+            threads: threads.threads as usize,
+            operations: case.operations,
+            warm_up,
+            seed: seed.wrapping_add(repetition * SEED_STEP),
+            sample_every: threads.sample,
+        };
+        for (engine, records) in &mut runs {
+            interrupt::check(&progress)?;
+            let workload = (case.make)(plan.operations + plan.warm_up)?;
+            let run = engine::run(*engine, &site, pool, &workload, &plan, &progress)?;
+            interrupt::check(&progress)?;
+            memory.clone_from(&run.memory);
+            records.push(record(run, &plan, line));
+        }
+    }
+    Ok(Report {
+        title: case.title.clone(),
+        parameters: case.parameters.clone(),
+        machine: Machine::here(),
+        memory,
+        site: site.describe(),
+        seed,
+        repeat: common.repeat,
+        threads: threads.threads,
+        sample_every: threads.sample,
+        warm_up,
+        line_and_fence_ns: Spread::of(baseline),
+        engines: runs.into_iter().map(|(engine, runs)| EngineReport::new(engine, runs)).collect(),
+    })
+}
+
+fn record(run: Run, plan: &Plan, line_and_fence_ns: f64) -> RunRecord {
+    let Run { measured, load_seconds, .. } = run;
+    // What an operation takes the thread that does it.
+    let ns = measured.ns_per_operation() * plan.threads as f64;
+    RunRecord {
+        seed: plan.seed,
+        load_seconds,
+        ns_per_operation: ns,
+        per_second: measured.per_second(),
+        line_and_fence_ns,
+        multiple: ns / line_and_fence_ns,
+        operations: measured.operations,
+        latencies: measured.latencies,
+        counters: measured.counters,
+    }
+}
+
+/// What one flushed line and a fence cost where the pools lie.
+pub(crate) fn line_and_fence(site: &Site, domain: Option<Domain>) -> Outcome<f64> {
+    with_area(site, domain, |memory| limit::line_and_fence(memory, 0..BASELINE_BYTES))
+}
+
+/// Runs `measure` on a mapped area of 16 MiB where the pools lie.
+pub(crate) fn with_area<R>(
+    site: &Site,
+    domain: Option<Domain>,
+    measure: impl FnOnce(&Mapped) -> R,
+) -> Outcome<R> {
+    let path = site.folder().join("lines");
+    let options = MapOptions { domain, limit: BASELINE_BYTES };
+    let memory = Mapped::create(&path, BASELINE_BYTES, options)
+        .map_err(|error| Failure::at(&path, error))?;
+    let result = measure(&memory);
+    drop(memory);
+    std::fs::remove_file(&path)?;
+    Ok(result)
+}

@@ -1,0 +1,146 @@
+//! Servers against each other: Redis and `perdura serve` under the same client, taking turns.
+
+use super::spread::Spread;
+use crate::failure::{Failure, Outcome};
+use crate::interrupt;
+use perdura_rivals::Error;
+use perdura_rivals::redis_benchmark::{self, Answer, Load, Request};
+use perdura_rivals::server::{Launch, Server};
+use perdura_workloads::Progress;
+use serde::Serialize;
+use std::path::Path;
+
+/// How the servers are loaded.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Demand {
+    pub(crate) clients: Vec<u32>,
+    pub(crate) pipelines: Vec<u32>,
+    pub(crate) requests: u64,
+    pub(crate) keys: u64,
+    pub(crate) bytes: usize,
+    pub(crate) repeat: u32,
+}
+
+/// One load, and what each server made of it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct LoadResult {
+    #[serde(flatten)]
+    pub(crate) load: Load,
+    pub(crate) servers: Vec<ServerFigures>,
+}
+
+/// Of one server under one load.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ServerFigures {
+    pub(crate) per_second: Spread,
+    pub(crate) p50_ms: Spread,
+    pub(crate) p99_ms: Spread,
+}
+
+/// All loads.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Race {
+    pub(crate) servers: Vec<String>,
+    pub(crate) loads: Vec<LoadResult>,
+}
+
+impl Demand {
+    fn loads(&self) -> Vec<Load> {
+        let mut loads = Vec::new();
+        for request in Request::ALL {
+            for &pipeline in &self.pipelines {
+                for &clients in &self.clients {
+                    loads.push(self.load(request, clients, pipeline));
+                }
+            }
+        }
+        loads
+    }
+
+    /// Fewer requests where each takes long, more where many travel together: runs of about
+    /// the same length.
+    fn load(&self, request: Request, clients: u32, pipeline: u32) -> Load {
+        let requests = if clients == 1 { self.requests / 4 } else { self.requests };
+        let requests = if pipeline > 1 { requests * 4 } else { requests };
+        let requests = requests.max(u64::from(clients * pipeline));
+        Load { request, clients, pipeline, requests, keys: self.keys, bytes: self.bytes }
+    }
+}
+
+/// `perdura serve` by this very program, with its pool in the server's folder.
+pub(crate) fn ours(engine: &str, domain: Option<&str>) -> Outcome<Launch> {
+    let domain = domain.unwrap_or("auto");
+    let arguments = format!(
+        "serve --pool {{dir}}/server.pool --size 4G --listen 127.0.0.1:{{port}} \
+         --engine {engine} --domain {domain}"
+    );
+    Ok(Launch {
+        name: format!("perdura {engine}"),
+        program: std::env::current_exe()?,
+        advice: "it was here a moment ago",
+        arguments: arguments.split_whitespace().map(str::to_owned).collect(),
+    })
+}
+
+/// Starts every server, each in a folder of its own.
+pub(crate) fn start(launches: &[Launch], folder: &Path) -> perdura_rivals::Result<Vec<Server>> {
+    let start = |(index, launch): (usize, &Launch)| {
+        let own = folder.join(format!("server-{index}"));
+        std::fs::create_dir_all(&own).map_err(Error::io("cannot make a server's folder"))?;
+        launch.start(&own)
+    };
+    launches.iter().enumerate().map(start).collect()
+}
+
+/// Loads the servers in turn.
+pub(crate) fn race(servers: &[Server], demand: &Demand, progress: &Progress) -> Outcome<Race> {
+    let mut loads = Vec::new();
+    for load in demand.loads() {
+        let mut answers = vec![Vec::new(); servers.len()];
+        for _ in 0..demand.repeat {
+            for (server, answers) in servers.iter().zip(&mut answers) {
+                let answer = redis_benchmark::run(server, &load);
+                interrupt::check(progress)?;
+                answers.push(answer?);
+            }
+        }
+        let figures = answers.iter().map(|answers| figures(answers)).collect();
+        loads.push(LoadResult { load, servers: figures });
+    }
+    servers.iter().try_for_each(|server| check(server, demand))?;
+    Ok(Race { servers: servers.iter().map(|server| server.name().to_owned()).collect(), loads })
+}
+
+fn figures(answers: &[Answer]) -> ServerFigures {
+    let of = |figure: fn(&Answer) -> f64| Spread::of(answers.iter().map(figure));
+    ServerFigures {
+        per_second: of(|answer| answer.per_second),
+        p50_ms: of(|answer| answer.p50_ms),
+        p99_ms: of(|answer| answer.p99_ms),
+    }
+}
+
+/// Whether the server holds what the clients sent: redis-benchmark itself only counts answers.
+fn check(server: &Server, demand: &Demand) -> Outcome {
+    let wrong = |what: String| Failure::new(format!("wrong answer: {} {what}", server.name()));
+    let keys = integer(&server.ask("DBSIZE")?);
+    let fields = integer(&server.ask("HLEN myhash")?);
+    if !keys.is_some_and(|keys| keys > 1 && keys <= demand.keys + 1) {
+        return Err(wrong(format!("has {keys:?} keys")));
+    }
+    if !fields.is_some_and(|fields| fields > 0 && fields <= demand.keys) {
+        return Err(wrong(format!("has {fields:?} fields in its hash")));
+    }
+    for _ in 0..100 {
+        let key = server.ask("RANDOMKEY")?;
+        if key.starts_with("key:") && server.ask(&format!("GET {key}"))? != "x".repeat(demand.bytes)
+        {
+            return Err(wrong(format!("has another value for {key}")));
+        }
+    }
+    Ok(())
+}
+
+fn integer(answer: &str) -> Option<u64> {
+    answer.strip_prefix(':')?.parse().ok()
+}

@@ -1,0 +1,46 @@
+//! A progress bar, where somebody is looking: the standard error is a terminal.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use perdura_workloads::Progress;
+use std::io::IsTerminal;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// Often enough to look alive, seldom enough not to be measured.
+const REFRESH: Duration = Duration::from_millis(200);
+
+/// Runs `work`, showing how far `progress` is of `total`.
+pub(crate) fn with_bar<R>(
+    label: &str,
+    total: u64,
+    progress: &Progress,
+    work: impl FnOnce() -> R,
+) -> R {
+    if !std::io::stderr().is_terminal() {
+        return work();
+    }
+    let bar = bar(label, total);
+    let (end, ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(REFRESH) {
+                bar.set_position(progress.done());
+            }
+            bar.finish_and_clear();
+        });
+        let result = work();
+        drop(end);
+        result
+    })
+}
+
+fn bar(label: &str, total: u64) -> ProgressBar {
+    let style =
+        ProgressStyle::with_template("{msg:20} [{bar:30}] {human_pos}/{human_len} {per_sec} {eta}");
+    let bar = ProgressBar::new(total).with_message(label.to_owned());
+    match style {
+        Ok(style) => bar.with_style(style.progress_chars("=> ")),
+        Err(_) => bar,
+    }
+}

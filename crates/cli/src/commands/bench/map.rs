@@ -1,0 +1,75 @@
+//! `perdura bench map`: inserts, removals and look-ups on a hash map or an ordered map.
+
+use crate::bench::options::{Common, Threads};
+use crate::bench::series::{self, Case};
+use crate::failure::Outcome;
+use crate::quantity::{self, show_count};
+use perdura_workloads::map::{Maps, OnHashMap, OnOrderedMap, WordMap};
+use serde_json::json;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Kind of map
+    #[arg(long, value_enum, default_value_t = Kind::Hash)]
+    kind: Kind,
+
+    /// Keys that are drawn; half of them are there
+    #[arg(long, value_name = "NUMBER", default_value = "1M", value_parser = quantity::count)]
+    keys: u64,
+
+    /// Operations: 25 % inserts, 25 % removals, 50 % look-ups
+    #[arg(long, value_name = "NUMBER", default_value = "2M", value_parser = quantity::count)]
+    ops: u64,
+
+    /// Each thread has a map of its own, with its part of the keys
+    #[arg(long)]
+    disjoint: bool,
+
+    #[command(flatten)]
+    threads: Threads,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Kind {
+    /// Hash map
+    Hash,
+    /// Ordered map: a B+ tree
+    Ordered,
+}
+
+/// Bytes that a key takes at most, nodes that are half empty included.
+pub(super) const BYTES_PER_KEY: u64 = 64;
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let maps = if arguments.disjoint { arguments.threads.threads as usize } else { 1 };
+    match arguments.kind {
+        Kind::Hash => run_on(arguments, "hash", &|_| OnHashMap::new(arguments.keys, maps)),
+        Kind::Ordered => run_on(arguments, "ordered", &|_| OnOrderedMap::new(arguments.keys, maps)),
+    }
+}
+
+fn run_on<M: WordMap>(
+    arguments: &Arguments,
+    kind: &str,
+    make: &dyn Fn(u64) -> perdura_workloads::Outcome<Maps<M>>,
+) -> Outcome {
+    let Arguments { keys, ops, disjoint, threads, common, .. } = arguments;
+    let case = Case {
+        title: format!(
+            "{kind} map: {} operations (25 % inserts, 25 % removals, 50 % look-ups) on {} keys{}",
+            show_count(*ops),
+            show_count(*keys),
+            if *disjoint { ", a map for each thread" } else { "" }
+        ),
+        parameters: json!({
+            "bench": "map", "kind": kind, "keys": keys, "ops": ops, "disjoint": disjoint,
+        }),
+        operations: *ops,
+        data_bytes: keys.saturating_mul(BYTES_PER_KEY),
+        make,
+    };
+    series::run(&case, common, threads)?.show(common.json)
+}

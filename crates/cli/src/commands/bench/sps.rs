@@ -1,0 +1,54 @@
+//! `perdura bench sps`: random swaps in an array of words.
+
+use crate::bench::options::{Common, Threads};
+use crate::bench::series::{self, Case};
+use crate::failure::Outcome;
+use crate::quantity::{self, show_count};
+use perdura_workloads::sps::Sps;
+use serde_json::json;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Swaps in a transaction
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    swaps: u32,
+
+    /// Words in the array
+    #[arg(long, value_name = "NUMBER", default_value = "1M", value_parser = quantity::count)]
+    entries: u64,
+
+    /// Transactions
+    #[arg(long, value_name = "NUMBER", default_value = "2M", value_parser = quantity::count)]
+    ops: u64,
+
+    /// Each thread swaps in its own part of the array
+    #[arg(long)]
+    disjoint: bool,
+
+    #[command(flatten)]
+    threads: Threads,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let Arguments { swaps, entries, ops, disjoint, threads, common } = arguments;
+    let sps = Sps { entries: *entries, swaps: *swaps as usize, disjoint: *disjoint };
+    sps.validate(threads.threads as usize)?;
+    let case = Case {
+        title: format!(
+            "SPS: {swaps} swaps in a transaction, {} transactions on {} words{}",
+            show_count(*ops),
+            show_count(*entries),
+            if *disjoint { ", threads apart" } else { "" }
+        ),
+        parameters: json!({
+            "bench": "sps", "swaps": swaps, "entries": entries, "ops": ops, "disjoint": disjoint,
+        }),
+        operations: *ops,
+        data_bytes: entries * 8,
+        make: &|_| Ok(sps.clone()),
+    };
+    series::run(&case, common, threads)?.show(common.json)
+}

@@ -1,0 +1,99 @@
+//! `perdura bench ycsb`: YCSB's core workloads, in process.
+
+use crate::bench::options::{Common, Threads};
+use crate::bench::series::{self, Case};
+use crate::failure::Outcome;
+use crate::quantity::{self, show_count};
+use perdura_workloads::ycsb::{Distribution, Letter, Options, Order, Shape, Ycsb};
+use serde_json::json;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Which of the core workloads: a, b, c, d, e or f
+    #[arg(long, value_name = "LETTER", default_value = "a")]
+    workload: Letter,
+
+    /// Records loaded
+    #[arg(long, value_name = "NUMBER", default_value = "1M", value_parser = quantity::count)]
+    records: u64,
+
+    /// Operations
+    #[arg(long, value_name = "NUMBER", default_value = "1M", value_parser = quantity::count)]
+    ops: u64,
+
+    /// How keys are chosen: zipfian (scrambled, as YCSB has it), latest or uniform [default:
+    /// the workload's own]
+    #[arg(long, value_name = "NAME")]
+    distribution: Option<Distribution>,
+
+    /// Name records by their number, so that they are inserted in key order
+    #[arg(long)]
+    ordered: bool,
+
+    /// Fields in a record
+    #[arg(long, value_name = "NUMBER", default_value_t = 10)]
+    fields: usize,
+
+    /// Bytes in a field
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    field_bytes: usize,
+
+    /// Operations in a transaction
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    ops_per_tx: u64,
+
+    #[command(flatten)]
+    threads: Threads,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Arguments {
+    fn options(&self, operations: u64) -> Options {
+        let mut options = Options::new(self.workload, self.records, operations);
+        options.distribution = self.distribution.unwrap_or(options.distribution);
+        options.order = if self.ordered { Order::Ordered } else { Order::Hashed };
+        options.shape = Shape { fields: self.fields, field_bytes: self.field_bytes };
+        options.operations_per_transaction = self.ops_per_tx;
+        options
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let options = arguments.options(arguments.ops);
+    let record_bytes = options.shape.record_bytes() as u64;
+    // The key and its entries besides the record; inserts at most double the table.
+    let inserts = (arguments.ops as f64 * arguments.workload.mix().insert) as u64;
+    let records = arguments.records + 2 * inserts;
+    let case = Case {
+        title: format!(
+            "YCSB {}: {} operations on {} records of {} x {} bytes, {} keys{}",
+            arguments.workload,
+            show_count(arguments.ops),
+            show_count(arguments.records),
+            arguments.fields,
+            arguments.field_bytes,
+            options.distribution,
+            match arguments.ops_per_tx {
+                1 => String::new(),
+                several => format!(", {several} operations in a transaction"),
+            }
+        ),
+        parameters: json!({
+            "bench": "ycsb",
+            "workload": arguments.workload.to_string(),
+            "records": arguments.records,
+            "ops": arguments.ops,
+            "distribution": options.distribution.to_string(),
+            "ordered": arguments.ordered,
+            "fields": arguments.fields,
+            "field_bytes": arguments.field_bytes,
+            "ops_per_tx": arguments.ops_per_tx,
+        }),
+        operations: arguments.ops,
+        data_bytes: records.saturating_mul(record_bytes + 256),
+        make: &|operations| Ycsb::new(arguments.options(operations)),
+    };
+    series::run(&case, &arguments.common, &arguments.threads)?.show(arguments.common.json)
+}

@@ -1,0 +1,43 @@
+//! The command line: one file for each command.
+
+mod bench;
+mod pool;
+mod serve;
+
+use crate::failure::Outcome;
+use clap::{Parser, Subcommand};
+
+/// A durable heap: transactions on memory that outlive a power cut.
+#[derive(Debug, Parser)]
+#[command(
+    name = "perdura",
+    version,
+    about,
+    propagate_version = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve a pool to Redis clients
+    Serve(serve::Arguments),
+    /// Create a pool, or look at one
+    #[command(subcommand)]
+    Pool(pool::Command),
+    /// Measure: every figure with its baseline from the same run
+    #[command(subcommand)]
+    Bench(bench::Command),
+}
+
+/// Does what was asked.
+pub(crate) fn run(arguments: Arguments) -> Outcome {
+    match arguments.command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Pool(command) => pool::run(command),
+        Command::Bench(command) => bench::run(command),
+    }
+}

@@ -1,0 +1,46 @@
+//! `perdura pool create`.
+
+use super::info;
+use crate::bench::options::DomainChoice;
+use crate::failure::{Failure, Outcome};
+use crate::quantity;
+use perdura::{EngineKind, Options};
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// File to create; it must not exist
+    path: PathBuf,
+
+    /// Bytes that the pool may grow to; the file grows as it is needed
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = quantity::bytes)]
+    size: u64,
+
+    /// Engine: volatile, undo or redo
+    #[arg(long, value_name = "ENGINE", default_value_t = EngineKind::Redo)]
+    engine: EngineKind,
+
+    /// Persistence domain: auto, transient, persistent, media or process
+    #[arg(long, value_name = "DOMAIN", default_value = "auto")]
+    domain: DomainChoice,
+
+    /// Bytes of log [default: an eighth of the size, at most 64M]
+    #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
+    log: Option<u64>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let Arguments { path, size, engine, domain, log, json } = arguments;
+    let mut options = Options::new().engine(*engine).domain(domain.0).size(*size);
+    if let Some(bytes) = log {
+        options = options.log(*bytes);
+    }
+    let pool = options.create(path).map_err(|error| Failure::at(path, error))?;
+    let info = pool.info();
+    pool.close()?;
+    info::show(&info, *json)
+}

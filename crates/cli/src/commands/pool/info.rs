@@ -1,0 +1,61 @@
+//! `perdura pool info`.
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{print, print_json};
+use crate::quantity::show_bytes;
+use perdura::superblock::Superblock;
+use perdura::{Info, OpenError};
+use perdura_memory::Mapped;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The pool's file; it is not written to, and may be in use
+    path: PathBuf,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let path = &arguments.path;
+    let info = look(path).map_err(|error| Failure::at(path, error))?;
+    show(&info, arguments.json)
+}
+
+fn look(path: &Path) -> Result<Info, OpenError> {
+    let memory = Mapped::open_read_only(path)?;
+    let superblock = Superblock::read(&memory)?;
+    let usage = superblock.scan(&memory)?.usage();
+    Ok(Info::new(path, &memory, &superblock, usage))
+}
+
+/// Prints what is known of a pool.
+pub(super) fn show(info: &Info, json: bool) -> Outcome {
+    if json { print_json(info) } else { print(text(info).trim_end()) }
+}
+
+fn text(info: &Info) -> String {
+    let of_limit = format!("{} of at most {}", show_bytes(info.bytes), show_bytes(info.limit));
+    let rows = [
+        ("pool", info.path.clone()),
+        ("id", info.id.clone()),
+        ("engine", info.engine.clone()),
+        ("state", format!("{:?}", info.state).to_lowercase()),
+        ("file", of_limit),
+        ("log", show_bytes(info.log_bytes)),
+        ("used", show_bytes(info.used_bytes)),
+        ("free", show_bytes(info.free_bytes)),
+        ("durability", info.durability.clone()),
+        ("must survive", info.requires.to_string()),
+        ("write-back", info.flush.clone()),
+        ("processor", info.features.clone()),
+    ];
+    rows.iter().fold(String::new(), |mut text, (name, value)| {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name:<13} {value}");
+        text
+    })
+}

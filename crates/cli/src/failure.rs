@@ -1,0 +1,80 @@
+//! Why a command ends without having done what it was asked to.
+
+use std::io;
+use std::panic::PanicHookInfo;
+use std::path::Path;
+
+/// What `main` reports.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// One line for the user, with what to do.
+    Message(String),
+    /// The reader of our output has gone away.
+    BrokenPipe,
+    /// The user pressed Ctrl-C; everything is closed.
+    Interrupted,
+}
+
+/// A command's result.
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Failure::Message(one_line(&text.into()))
+    }
+
+    /// The failure of something done with the file at `path`.
+    pub(crate) fn at(path: &Path, error: impl std::fmt::Display) -> Self {
+        let (path, error) = (path.display().to_string(), error.to_string());
+        // Some errors name the file themselves.
+        if error.starts_with(&path) {
+            return Failure::new(error);
+        }
+        Failure::new(format!("{path}: {error}"))
+    }
+}
+
+/// Errors may quote what they got from elsewhere, line breaks included.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
+            _ => Failure::new(error.to_string()),
+        }
+    }
+}
+
+impl From<perdura_workloads::Failure> for Failure {
+    fn from(failure: perdura_workloads::Failure) -> Self {
+        match failure {
+            perdura_workloads::Failure::Stopped => Failure::Interrupted,
+            other => Failure::new(other.to_string()),
+        }
+    }
+}
+
+impl From<perdura::Error> for Failure {
+    fn from(error: perdura::Error) -> Self {
+        Failure::new(error.to_string())
+    }
+}
+
+impl From<perdura_rivals::Error> for Failure {
+    fn from(error: perdura_rivals::Error) -> Self {
+        Failure::new(error.to_string())
+    }
+}
+
+/// What to print when an invariant of our own is broken: one line, no backtrace.
+pub(crate) fn own_fault(info: &PanicHookInfo<'_>) -> String {
+    let place = info.location().map(|location| format!(" at {location}")).unwrap_or_default();
+    let payload = info.payload();
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let text = one_line(text.unwrap_or("no message"));
+    format!("a fault in perdura itself{place}: {text}; please report it with the command used")
+}

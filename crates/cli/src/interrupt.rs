@@ -1,0 +1,27 @@
+//! Ctrl-C: the first ends what runs, with everything closed; the second ends the process.
+
+use crate::failure::{Failure, Outcome};
+use perdura_workloads::Progress;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The exit status of a program that SIGINT ended, as shells have it.
+const STATUS: i32 = 130;
+
+/// A progress that Ctrl-C (or SIGTERM) stops.
+pub(crate) fn progress() -> Outcome<Progress> {
+    let stopped = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the first signal finds the flag unset, and sets it.
+        flag::register_conditional_shutdown(signal, STATUS, stopped.clone())?;
+        flag::register(signal, stopped.clone())?;
+    }
+    Ok(Progress::stopped_by(stopped))
+}
+
+/// Fails if somebody asked to end.
+pub(crate) fn check(progress: &Progress) -> Outcome {
+    if progress.is_stopped() { Err(Failure::Interrupted) } else { Ok(()) }
+}

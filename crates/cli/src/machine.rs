@@ -1,0 +1,53 @@
+//! The machine that a figure was measured on.
+
+use serde::Serialize;
+use std::fs;
+use std::time::SystemTime;
+
+/// What is printed beside figures.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Machine {
+    /// The processor's name.
+    pub(crate) processor: String,
+    /// Cores that this process may use.
+    pub(crate) cores: usize,
+    /// The operating system and its release.
+    pub(crate) system: String,
+    /// Perdura's version, and whether it was optimised.
+    pub(crate) build: String,
+    /// When, in UTC.
+    pub(crate) date: String,
+}
+
+impl Machine {
+    /// This machine, now.
+    pub(crate) fn here() -> Self {
+        let profile =
+            if cfg!(debug_assertions) { "debug: figures mean nothing" } else { "release" };
+        Machine {
+            processor: processor().unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            system: system(),
+            build: format!("perdura {} ({profile})", env!("CARGO_PKG_VERSION")),
+            date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        }
+    }
+}
+
+impl std::fmt::Display for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Machine { processor, cores, system, build, date } = self;
+        write!(f, "{processor}, {cores} cores, {system}; {build}; {date}")
+    }
+}
+
+fn processor() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+fn system() -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{} {}", std::env::consts::OS, release.trim()).trim().to_owned()
+}

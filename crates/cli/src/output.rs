@@ -1,0 +1,33 @@
+//! What commands print: tables for people, JSON for programs.
+
+use crate::failure::{Failure, Outcome};
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+use std::io::Write;
+
+/// Prints `text` and a line break to the standard output.
+pub(crate) fn print(text: impl std::fmt::Display) -> Outcome {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}")?;
+    Ok(out.flush()?)
+}
+
+/// Prints `value` as JSON.
+pub(crate) fn print_json(value: &impl Serialize) -> Outcome {
+    let text = serde_json::to_string_pretty(value);
+    print(text.map_err(|error| Failure::new(error.to_string()))?)
+}
+
+/// A table in Markdown, so that it can be pasted; all columns but the first are numbers.
+pub(crate) fn table<const N: usize>(
+    header: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN).set_header(header);
+    table.add_rows(rows);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}

@@ -1,0 +1,121 @@
+//! Overwrites whole values (1 KiB unless told otherwise) at random among many.
+//!
+//! What a key-value store does to a page of its own, and what favours neither small records
+//! nor clever logs. Each value counts its updates in its first word, so that at the end the
+//! sum of all counts is the number of updates.
+
+use crate::payload;
+use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
+use perdura::{Access, Purpose, Root, Tx};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const ROOT: &str = "bench.overwrite";
+/// The kind of this workload's root.
+const KIND: u32 = 1_001;
+const WORD: u64 = 8;
+
+/// The workload.
+#[derive(Debug)]
+pub struct Overwrite {
+    values: u64,
+    bytes: usize,
+    disjoint: bool,
+    updates: AtomicU64,
+}
+
+impl Overwrite {
+    /// `values` values of `bytes` bytes each (8 or more); `disjoint`: each thread has its own
+    /// part of them.
+    ///
+    /// # Errors
+    /// `Parameters`.
+    pub fn new(values: u64, bytes: usize, disjoint: bool) -> Outcome<Self> {
+        if values == 0 || bytes < payload::VERSION || !bytes.is_multiple_of(8) {
+            let what = "overwriting needs a value, of a multiple of 8 bytes";
+            return Err(Failure::Parameters(what.to_owned()));
+        }
+        Ok(Overwrite { values, bytes, disjoint, updates: AtomicU64::new(0) })
+    }
+
+    /// Where each value is: the directory, read once.
+    fn places<S: Session>(&self, session: &mut S) -> Outcome<Vec<u64>> {
+        let root = session.read(|tx| tx.root(ROOT))?;
+        let directory = root.ok_or_else(|| Failure::wrong("the directory's root is gone"))?.at;
+        let mut bytes = vec![0; (self.values * WORD) as usize];
+        session.read(|tx| tx.read_bytes(directory, &mut bytes))?;
+        let words = bytes.chunks_exact(WORD as usize);
+        Ok(words.map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))).collect())
+    }
+}
+
+impl Workload for Overwrite {
+    const KINDS: &'static [&'static str] = &["overwrite"];
+
+    fn load_size(&self) -> u64 {
+        self.values
+    }
+
+    fn load<S: Session>(&self, session: &mut S, progress: &Progress) -> Outcome {
+        let directory = session.transaction(|tx| {
+            let at = tx.allocate(Purpose::General, self.values * WORD)?;
+            tx.set_root(ROOT, Root { at, kind: KIND })?;
+            Ok(at)
+        })?;
+        let mut value = vec![0; self.bytes];
+        for index in 0..self.values {
+            payload::fill(index, 0, &mut value);
+            session.transaction(|tx| {
+                let at = tx.allocate(Purpose::Value, self.bytes as u64)?;
+                tx.write_fresh(at, &value)?;
+                tx.write_word(directory + index * WORD, at)
+            })?;
+            progress.loaded(1)?;
+        }
+        Ok(())
+    }
+
+    fn run_thread<S: Session>(
+        &self,
+        session: &mut S,
+        mut share: Share,
+        recorder: &mut Recorder<'_>,
+    ) -> Outcome {
+        let places = self.places(session)?;
+        let part = if self.disjoint { share.part_of(self.values) } else { 0..self.values };
+        let mut value = vec![0; self.bytes];
+        let before = recorder.done();
+        for _ in 0..share.operations {
+            if !recorder.go_on() {
+                break;
+            }
+            let index = part.start + share.random.below(part.end - part.start);
+            let at = places[index as usize];
+            recorder.operation(0, || {
+                session.transaction(|tx| {
+                    let version = tx.read_word(at)?;
+                    payload::fill(index, version + 1, &mut value);
+                    tx.write_bytes(at, &value)
+                })
+            })?;
+        }
+        self.updates.fetch_add(recorder.done() - before, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn check<S: Session>(&self, session: &mut S) -> Outcome {
+        let places = self.places(session)?;
+        let mut value = vec![0; self.bytes];
+        let mut counted = 0;
+        for (index, &at) in places.iter().enumerate() {
+            session.read(|tx| tx.read_bytes(at, &mut value))?;
+            counted += payload::verify(index as u64, &value)
+                .ok_or_else(|| Failure::Wrong(format!("value {index} is not what was written")))?;
+        }
+        let done = self.updates.load(Ordering::Relaxed);
+        if counted != done {
+            let what = format!("the values count {counted} updates, {done} were committed");
+            return Err(Failure::Wrong(what));
+        }
+        Ok(())
+    }
+}

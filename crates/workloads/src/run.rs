@@ -1,0 +1,283 @@
+//! Runs a workload: load, warm up, measure, check.
+
+use crate::latency::{self, Latencies, Recorder};
+use crate::random::Random;
+use crate::{Session, Store};
+use hdrhistogram::Histogram;
+use perdura::Counters;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Why a workload did not end well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// A transaction failed.
+    #[error(transparent)]
+    Heap(#[from] perdura::Error),
+    /// The data is not what the workload left there: a durable heap's worst fault.
+    #[error("wrong answer: {0}")]
+    Wrong(String),
+    /// Somebody asked to end before the data was loaded.
+    #[error("stopped")]
+    Stopped,
+    /// The workload cannot run with these parameters.
+    #[error("{0}")]
+    Parameters(String),
+}
+
+impl Failure {
+    /// Shorthand for [`Failure::Wrong`].
+    #[cold]
+    pub fn wrong(what: impl Into<String>) -> Self {
+        Failure::Wrong(what.into())
+    }
+}
+
+/// A result of a workload.
+pub type Outcome<T = ()> = Result<T, Failure>;
+
+/// How far a run is, and whether it should end early. Shared with whoever watches.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    done: Arc<AtomicU64>,
+    stopped: Arc<AtomicBool>,
+}
+
+impl Progress {
+    /// A progress that ends early once `stopped` is true, which a signal handler may set.
+    pub fn stopped_by(stopped: Arc<AtomicBool>) -> Self {
+        Progress { done: Arc::default(), stopped }
+    }
+
+    /// Adds records that a load has made.
+    ///
+    /// # Errors
+    /// `Stopped` once somebody asked to end: half a load is of no use.
+    pub fn loaded(&self, records: u64) -> Outcome {
+        self.advance(records);
+        if self.is_stopped() { Err(Failure::Stopped) } else { Ok(()) }
+    }
+
+    /// Adds to what is done.
+    pub fn advance(&self, by: u64) {
+        self.done.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// Records or operations done since the last [`restart`](Progress::restart).
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// Starts counting from zero.
+    pub fn restart(&self) {
+        self.done.store(0, Ordering::Relaxed);
+    }
+
+    /// Asks the threads to end after their current operation.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody asked to end.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+/// How to run a workload.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Threads.
+    pub threads: usize,
+    /// Measured operations, all threads together.
+    pub operations: u64,
+    /// Operations before those, not measured, all threads together.
+    pub warm_up: u64,
+    /// The root of everything random.
+    pub seed: u64,
+    /// One operation in this many is timed; 0: none.
+    pub sample_every: u32,
+}
+
+/// One thread's part of a run.
+#[derive(Clone, Debug)]
+pub struct Share {
+    /// Which thread, from 0.
+    pub thread: usize,
+    /// Of how many.
+    pub threads: usize,
+    /// Operations to do.
+    pub operations: u64,
+    /// The thread's own stream.
+    pub random: Random,
+}
+
+impl Share {
+    /// This thread's part of `0..total`: parts are disjoint and cover it.
+    pub fn part_of(&self, total: u64) -> std::ops::Range<u64> {
+        let cut = |thread: usize| total * thread as u64 / self.threads as u64;
+        cut(self.thread)..cut(self.thread + 1)
+    }
+}
+
+/// A program that transacts, and knows what the right result is.
+pub trait Workload: Sync {
+    /// The kinds of operations, for the latency table.
+    const KINDS: &'static [&'static str];
+
+    /// Records that [`load`](Workload::load) makes, for a progress bar.
+    fn load_size(&self) -> u64;
+
+    /// Makes the initial data in a heap that does not have it.
+    ///
+    /// # Errors
+    /// As the transactions, or if the data is there already.
+    fn load<S: Session>(&self, session: &mut S, progress: &Progress) -> Outcome;
+
+    /// Does one thread's share of the operations, each through `recorder`.
+    ///
+    /// # Errors
+    /// As the transactions, or if a read returned something else than was written.
+    fn run_thread<S: Session>(
+        &self,
+        session: &mut S,
+        share: Share,
+        recorder: &mut Recorder<'_>,
+    ) -> Outcome;
+
+    /// Compares all data with what the threads did; nobody else is running.
+    ///
+    /// # Errors
+    /// `Wrong` where they differ.
+    fn check<S: Session>(&self, session: &mut S) -> Outcome;
+}
+
+/// What a run measured.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Operations done: less than planned if it was stopped.
+    pub operations: u64,
+    /// From the first thread's start to the last one's end.
+    pub elapsed: Duration,
+    /// Latencies of the kinds that occurred.
+    pub latencies: Vec<Latencies>,
+    /// What the engine did.
+    pub counters: Counters,
+}
+
+impl Measured {
+    /// Wall time for each operation, all threads together, in nanoseconds.
+    pub fn ns_per_operation(&self) -> f64 {
+        self.elapsed.as_nanos() as f64 / self.operations.max(1) as f64
+    }
+
+    /// Operations in a second, all threads together.
+    pub fn per_second(&self) -> f64 {
+        self.operations as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+}
+
+/// Loads the workload's data.
+///
+/// # Errors
+/// As [`Workload::load`].
+pub fn load<W: Workload, S: Store>(workload: &W, store: &S, progress: &Progress) -> Outcome {
+    progress.restart();
+    workload.load(&mut store.session()?, progress)
+}
+
+/// Warms up, then measures. Call [`Workload::check`] afterwards.
+///
+/// # Errors
+/// As [`Workload::run_thread`]; the first of several threads' failures.
+pub fn measure<W: Workload, S: Store>(
+    workload: &W,
+    store: &S,
+    plan: &Plan,
+    progress: &Progress,
+) -> Outcome<Measured> {
+    progress.restart();
+    if plan.warm_up > 0 {
+        phase(workload, store, plan, plan.warm_up, 1 << 32, progress)?;
+    }
+    phase(workload, store, plan, plan.operations, 0, progress)
+}
+
+struct ThreadResult {
+    operations: u64,
+    histograms: Vec<Histogram<u64>>,
+    counters: Counters,
+    start: Instant,
+    end: Instant,
+}
+
+fn phase<W: Workload, S: Store>(
+    workload: &W,
+    store: &S,
+    plan: &Plan,
+    operations: u64,
+    first_stream: u64,
+    progress: &Progress,
+) -> Outcome<Measured> {
+    let ready = Barrier::new(plan.threads);
+    let share_of = |thread: usize| {
+        let random = Random::new(plan.seed, first_stream + thread as u64);
+        let mut share = Share { thread, threads: plan.threads, operations, random };
+        let part = share.part_of(operations);
+        share.operations = part.end - part.start;
+        share
+    };
+    let results: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..plan.threads)
+            .map(|thread| {
+                let (share, ready) = (share_of(thread), &ready);
+                scope.spawn(move || thread_main(workload, store, share, plan, ready, progress))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join()).collect()
+    });
+    let mut done = Vec::with_capacity(results.len());
+    for result in results {
+        done.push(result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+    }
+    Ok(sum::<W>(done))
+}
+
+fn thread_main<W: Workload, S: Store>(
+    workload: &W,
+    store: &S,
+    share: Share,
+    plan: &Plan,
+    ready: &Barrier,
+    progress: &Progress,
+) -> Outcome<ThreadResult> {
+    let session = store.session();
+    let seed = plan.seed ^ share.thread as u64;
+    let mut recorder = Recorder::new(W::KINDS.len(), plan.sample_every, seed, progress);
+    // Before anything that can fail: the others wait here.
+    ready.wait();
+    let mut session = session?;
+    let start = Instant::now();
+    workload.run_thread(&mut session, share, &mut recorder)?;
+    let end = Instant::now();
+    let (operations, histograms) = recorder.finish();
+    Ok(ThreadResult { operations, histograms, counters: session.counters(), start, end })
+}
+
+fn sum<W: Workload>(threads: Vec<ThreadResult>) -> Measured {
+    let mut counters = Counters::default();
+    let mut operations = 0;
+    for thread in &threads {
+        counters += thread.counters;
+        operations += thread.operations;
+    }
+    let start = threads.iter().map(|thread| thread.start).min();
+    let end = threads.iter().map(|thread| thread.end).max();
+    let elapsed = start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start);
+    let histograms = threads.into_iter().map(|thread| thread.histograms);
+    let latencies = latency::summarise(W::KINDS, histograms);
+    Measured { operations, elapsed, latencies, counters }
+}

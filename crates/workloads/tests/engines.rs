@@ -1,0 +1,130 @@
+//! Every workload, small, on every engine: it runs, and its check passes.
+
+use perdura::{Engine, Format, Heap, RedoEngine, UndoEngine, Volatile};
+use perdura_memory::Ram;
+use perdura_workloads::map::{OnHashMap, OnOrderedMap};
+use perdura_workloads::overwrite::Overwrite;
+use perdura_workloads::sps::Sps;
+use perdura_workloads::ycsb::{Distribution, Letter, Options, Order, Ycsb};
+use perdura_workloads::{Failure, Measured, Outcome, Plan, Progress, Store, Workload};
+use std::sync::Arc;
+
+const SEED: u64 = 20_240_607;
+
+fn heap<E: Engine<Ram>>() -> Heap<Ram, E> {
+    let limit = 64 << 20;
+    let format = Format { limit, log: None, id: 1, requires: None };
+    Heap::create(Arc::new(Ram::new(limit)), format).expect("an empty heap")
+}
+
+fn plan(threads: usize, operations: u64) -> Plan {
+    Plan { threads, operations, warm_up: operations / 10, seed: SEED, sample_every: 4 }
+}
+
+fn run_on<E: Engine<Ram>>(workload: &impl Workload, plan: &Plan) -> Outcome<Measured> {
+    let (heap, progress) = (heap::<E>(), Progress::default());
+    perdura_workloads::load(workload, &heap, &progress)?;
+    assert_eq!(progress.done(), workload.load_size());
+    let measured = perdura_workloads::measure(workload, &heap, plan, &progress)?;
+    assert_eq!(progress.done(), plan.operations + plan.warm_up);
+    workload.check(&mut heap.session()?)?;
+    Ok(measured)
+}
+
+/// Runs a workload on every engine; `make` makes it anew for each.
+fn run_everywhere<W: Workload>(plan: &Plan, make: impl Fn() -> W) {
+    for (engine, measured) in [
+        ("volatile", run_on::<Volatile<Ram>>(&make(), plan)),
+        ("undo", run_on::<UndoEngine<Ram>>(&make(), plan)),
+        ("redo", run_on::<RedoEngine<Ram>>(&make(), plan)),
+    ] {
+        let measured = measured.unwrap_or_else(|failure| panic!("{engine}: {failure}"));
+        assert_eq!(measured.operations, plan.operations, "{engine}");
+        assert!(measured.latencies.iter().all(|kind| kind.p50_ns <= kind.max_ns));
+        assert!(!measured.latencies.is_empty());
+    }
+}
+
+#[test]
+fn swaps() {
+    for (threads, disjoint) in [(1, false), (2, false), (2, true)] {
+        for swaps in [1, 16] {
+            let plan = plan(threads, 4_000);
+            run_everywhere(&plan, || Sps { entries: 1_001, swaps, disjoint });
+        }
+    }
+}
+
+#[test]
+fn overwrites() {
+    for (threads, disjoint) in [(1, false), (2, true), (3, false)] {
+        let make = || Overwrite::new(101, 1024, disjoint).expect("valid parameters");
+        run_everywhere(&plan(threads, 3_000), make);
+    }
+}
+
+#[test]
+fn maps() {
+    for (threads, maps) in [(1, 1), (2, 1), (2, 2)] {
+        let plan = plan(threads, 4_000);
+        run_everywhere(&plan, || OnHashMap::new(1_000, maps).expect("valid parameters"));
+        run_everywhere(&plan, || OnOrderedMap::new(1_000, maps).expect("valid parameters"));
+    }
+}
+
+fn ycsb(letter: Letter, change: impl Fn(&mut Options)) -> Ycsb {
+    let mut options = Options::new(letter, 500, 3_300);
+    change(&mut options);
+    Ycsb::new(options).expect("valid parameters")
+}
+
+#[test]
+fn every_letter_of_ycsb() {
+    for letter in Letter::ALL {
+        for threads in [1, 3] {
+            run_everywhere(&plan(threads, 3_000), || ycsb(letter, |_| {}));
+        }
+    }
+}
+
+#[test]
+fn ycsb_in_other_ways() {
+    let plan = plan(2, 3_000);
+    for several in [4, 16] {
+        let change = |options: &mut Options| options.operations_per_transaction = several;
+        run_everywhere(&plan, || ycsb(Letter::F, change));
+        run_everywhere(&plan, || ycsb(Letter::E, change));
+    }
+    run_everywhere(&plan, || {
+        ycsb(Letter::E, |options| {
+            options.order = Order::Ordered;
+            options.distribution = Distribution::Uniform;
+        })
+    });
+}
+
+#[test]
+fn the_checks_notice_a_wrong_word() {
+    let workload = Sps { entries: 100, swaps: 1, disjoint: false };
+    let heap = heap::<RedoEngine<Ram>>();
+    perdura_workloads::load(&workload, &heap, &Progress::default()).expect("it loads");
+    let mut session = Store::session(&heap).expect("a session");
+    let root = session.read(|tx| perdura::Tx::root(tx, "bench.sps")).expect("a read");
+    let at = root.expect("the array's root").at;
+    session.transaction(|tx| perdura::Access::write_word(tx, at + 8, 0)).expect("a write");
+    let verdict = workload.check(&mut session);
+    assert!(matches!(verdict, Err(Failure::Wrong(_))), "{verdict:?}");
+}
+
+#[test]
+fn stopping_ends_early_and_the_check_still_passes() {
+    let heap = heap::<RedoEngine<Ram>>();
+    let workload = Overwrite::new(10, 64, false).expect("valid parameters");
+    let progress = Progress::default();
+    perdura_workloads::load(&workload, &heap, &progress).expect("it loads");
+    progress.stop();
+    let endless = Plan { warm_up: 0, ..plan(2, u64::MAX / 2) };
+    let measured = perdura_workloads::measure(&workload, &heap, &endless, &progress);
+    assert!(measured.expect("a short run").operations < 10_000);
+    workload.check(&mut Store::session(&heap).expect("a session")).expect("the sum is right");
+}
