@@ -1,9 +1,8 @@
 //! `perdura pool check`.
 
-use crate::check::{self, Findings};
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
-use serde::Serialize;
+use perdura::check::check;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -16,31 +15,28 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Checked<'a> {
-    path: String,
-    faults: usize,
-    findings: &'a Findings,
-}
-
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let Arguments { path, json } = arguments;
-    let findings = check::check(path).map_err(|error| Failure::at(path, error))?;
-    let faults = findings.faults();
+    let report = check(path, &|tx, root, visit| perdura_server::check_root(tx, root, visit))
+        .map_err(|error| Failure::at(path, error))?;
     if *json {
-        let path = path.display().to_string();
-        print_json(&Checked { path, faults, findings: &findings })?;
+        print_json(&report)?;
     } else {
-        for finding in findings.iter() {
-            print(format!("{:<7} {}: {}", finding.level, finding.part, finding.what))?;
-        }
+        report.notes.iter().try_for_each(|note| print(format!("note: {note}")))?;
+        report.problems.iter().try_for_each(|problem| print(format!("wrong: {problem}")))?;
+        print(format!(
+            "{} blocks of {} bytes in all, {} named roots",
+            report.blocks,
+            report.block_bytes,
+            report.roots.len()
+        ))?;
     }
-    match faults {
+    match report.problems.len() {
         0 => Ok(()),
         count => Err(Failure::at(
             path,
             format!(
-                "the pool is damaged ({count} faults): go back to a copy, or save what can be read"
+                "the pool is damaged ({count} problems): go back to a copy, or save what can be read"
             ),
         )),
     }
