@@ -8,7 +8,7 @@ use common::{arg, fail, run, succeed, text};
 use perdura::collections::{Bytes, HashMap, OrderedMap, kind};
 use perdura::superblock::{CATALOGUE, Superblock};
 use perdura::{EngineKind, Options, Root, Tx};
-use perdura_memory::{Mapped, Memory};
+use perdura_memory::Mapped;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::{TempDir, tempdir};
