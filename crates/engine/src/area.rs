@@ -127,6 +127,7 @@ impl Geometry {
     }
 
     /// Durably replaces the checkpoint; the one before it stays whole meanwhile.
+    #[track_caller]
     pub fn set_checkpoint<M: Memory>(&self, memory: &M, checkpoint: Checkpoint) {
         let at = slot_at(self.start, checkpoint.sequence % 2);
         store_slot(memory, at, slot_words(checkpoint));

@@ -2,12 +2,15 @@
 //!
 //! Commit, holding the lock:
 //! 1. the new words go into the log as one record that proves itself whole, and are fenced:
-//!    *the only wait*;
+//!    the only wait;
 //! 2. the words are stored in place, and their lines noted as dirty.
 //!
 //! A checkpoint writes the dirty lines back, each once however often it was stored to, fences,
 //! and moves the checkpoint, which empties the log. Recovery applies the whole records after
 //! the checkpoint in the order of their tickets, up to the first gap.
+//!
+//! Large fresh memory is stored in place while the transaction runs, and fenced before 1: its
+//! record must not become durable, by eviction, while what it refers to is not.
 //!
 //! Where nothing becomes durable by itself ([`Domain::evicts`] is false: a block device), 2 comes
 //! before the fence, outside of which the lock is released, so that one sync serves many
@@ -29,8 +32,11 @@ pub struct Redo;
 pub type RedoEngine<M> = Logged<M, Redo>;
 
 /// Fresh memory up to this many bytes is logged: a sequential log is flushed faster than
-/// scattered lines, and the lines themselves later, without anybody waiting.
-const FRESH_LOGGED: u64 = 512;
+/// scattered lines, and the lines themselves later, without anybody waiting. More is stored in
+/// place at once, and costs a fence of its own.
+const FRESH_LOGGED: u64 = 1024;
+/// The same on a block device, where a fence is a sync.
+const FRESH_LOGGED_MEDIA: u64 = 64 << 10;
 
 impl Protocol for Redo {
     const NAME: &'static str = "redo";
@@ -41,21 +47,21 @@ impl Protocol for Redo {
         match domain {
             Domain::Persistent | Domain::Process => false,
             Domain::Transient => len <= FRESH_LOGGED,
-            Domain::Media => len <= 8 * FRESH_LOGGED,
+            Domain::Media => len <= FRESH_LOGGED_MEDIA,
         }
     }
 
     #[inline]
     fn commit<M: Memory>(session: &mut Buffered<M, Self>) -> Result<Ticket> {
         let ticket = session.engine.committed.0.load(Ordering::Relaxed) + 1;
-        let result = write_log(session, ticket).and_then(|()| {
-            session.flush_fresh();
-            if session.engine.memory.domain().evicts() {
-                session.fence()?;
-                session.engine.durable.0.store(ticket, Ordering::Release);
-            }
-            Ok(())
-        });
+        let result =
+            fence_fresh(session).and_then(|()| write_log(session, ticket)).and_then(|()| {
+                if session.engine.memory.domain().evicts() {
+                    session.fence()?;
+                    session.engine.durable.0.store(ticket, Ordering::Release);
+                }
+                Ok(())
+            });
         if let Err(error) = result {
             session.finish();
             return Err(error);
@@ -126,6 +132,7 @@ fn capture<M: Memory>(engine: &Logged<M, Redo>, counters: &mut Counters) -> Resu
     Ok(ticket)
 }
 
+#[track_caller]
 fn fence<M: Memory>(engine: &Logged<M, Redo>, counters: &mut Counters) -> Result<()> {
     engine.memory.fence();
     counters.fences += 1;
@@ -146,6 +153,17 @@ fn write_back_dirty<M: Memory>(engine: &Logged<M, Redo>, counters: &mut Counters
     });
     engine.memory.write_back(run.start, run.end - run.start);
     counters.write_backs_data += lines_in(run.start, run.end - run.start);
+}
+
+/// What the record will make reachable, and does not hold, must be durable before the record
+/// may be.
+#[inline]
+fn fence_fresh<M: Memory>(session: &mut Buffered<M, Redo>) -> Result<()> {
+    if session.fresh.is_empty() {
+        return Ok(());
+    }
+    session.flush_fresh();
+    session.fence()
 }
 
 /// Log in use, in segments, from which on a checkpoint is due.

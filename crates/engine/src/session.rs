@@ -55,6 +55,7 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
 
     /// Asks for log lines to become durable, and counts them.
     #[inline]
+    #[track_caller]
     pub(crate) fn flush_log(&mut self, at: u64, len: u64) {
         if self.engine.memory.domain().needs_write_back() {
             self.counters.write_backs_log += lines_in(at, len);
@@ -64,6 +65,7 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
 
     /// Asks for the fresh memory of this transaction to become durable.
     #[inline]
+    #[track_caller]
     pub(crate) fn flush_fresh(&mut self) {
         if self.fresh.is_empty() {
             return;
@@ -81,6 +83,7 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
 
     /// A fence that knows whether it worked.
     #[inline]
+    #[track_caller]
     pub(crate) fn fence(&mut self) -> Result<()> {
         self.engine.memory.fence();
         self.counters.fences += 1;
@@ -107,6 +110,7 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
 
     /// Stores the encoded record in `scratch` at `at` and asks for it to become durable.
     #[inline]
+    #[track_caller]
     pub(crate) fn store_record(&mut self, at: u64) {
         let bytes = self.scratch.len() as u64 * 8;
         self.counters.log_bytes += bytes;

@@ -99,7 +99,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
             });
         }
         let recovery = recover(&*memory, &superblock, opening.force)?;
-        // Before the header changes: what is damaged is refused untouched, but for the log.
+        // Before the header changes: what is damaged is refused untouched, but for recovery.
         superblock.scan(&*memory)?;
         if superblock.engine != E::NAME || superblock.state == State::Formatting {
             superblock.engine = E::NAME.to_owned();
@@ -224,16 +224,15 @@ fn recover<M: Memory + 'static>(
     superblock: &Superblock,
     force: bool,
 ) -> Result<Recovery, OpenError> {
-    if superblock.state == State::Formatting {
-        return Ok(Recovery::default());
+    if superblock.state != State::Open {
+        // Nothing to do; but a log that cannot be read is refused before anything is written.
+        return inspect(memory, superblock);
     }
     let log: Range<u64> = superblock.log.clone();
     match superblock.engine.as_str() {
         "redo" => Ok(RedoEngine::recover(memory, log)?),
         "undo" => Ok(UndoEngine::recover(memory, log)?),
-        "volatile" if superblock.state == State::Clean || force => {
-            Ok(Volatile::recover(memory, log)?)
-        }
+        "volatile" if force => Ok(Volatile::recover(memory, log)?),
         "volatile" => Err(OpenError::NotConsistent { engine: superblock.engine.clone() }),
         other => Err(OpenError::UnknownEngine { name: other.to_owned(), known: ENGINES }),
     }

@@ -1,6 +1,34 @@
 //! Perdura: a durable heap. Transactions on memory that outlive a power cut.
+//!
+//! ```
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("visits.pool");
+//! use perdura::{Options, Ptr, Purpose, Root, Tx, TxExt};
+//!
+//! let pool = Options::new().open_or_create(&path)?;
+//! let mut session = pool.session()?;
+//! let visits = session.transaction(|tx| {
+//!     let counter = match tx.root("visits")? {
+//!         Some(root) => Ptr::<u64>::new(root.at),
+//!         None => {
+//!             let counter = tx.new_object(Purpose::General, 0u64)?;
+//!             tx.set_root("visits", Root { at: counter.at(), kind: 1000 })?;
+//!             counter
+//!         }
+//!     };
+//!     let visits = tx.read(counter)? + 1;
+//!     tx.write(counter, visits)?;
+//!     Ok(visits)
+//! })?;
+//! assert_eq!(visits, 1); // And durable: the next run says 2.
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Reading order: [`tx`] (what a transaction can do), [`pool`] (files), [`heap`] (any memory),
+//! [`superblock`] and [`alloc`] (what is in a pool), [`roots`], [`collections`], [`check`].
 
 pub mod alloc;
+pub mod check;
 pub mod collections;
 pub mod error;
 pub mod heap;

@@ -3,7 +3,7 @@
 use crate::error::OpenError;
 use crate::heap::{Format, Heap, HeapSession, Opening};
 use crate::info::Info;
-use crate::superblock::{SMALLEST, Superblock};
+use crate::superblock::{SMALLEST, State, Superblock};
 use crate::tx::Tx;
 use perdura_engine::{
     Counters, Engine, Mode, Recovery, RedoEngine, Result, Ticket, UndoEngine, Volatile,
@@ -157,7 +157,7 @@ impl Options {
     /// See [`OpenError`]. The pool has not been written to then.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Pool, OpenError> {
         let path = path.as_ref();
-        let superblock = header(path)?;
+        let superblock = self.rehearse(path)?;
         let engine = match self.engine {
             Some(engine) => engine,
             None => superblock.engine.parse().map_err(|_| OpenError::UnknownEngine {
@@ -180,6 +180,18 @@ impl Options {
     pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Pool, OpenError> {
         let path = path.as_ref();
         if path.try_exists().unwrap_or(true) { self.open(path) } else { self.create(path) }
+    }
+
+    /// Reads the pool's header and, if the pool needs recovery, tries that out on a private
+    /// mapping: what turns out to be damaged is refused before anything is written.
+    fn rehearse(&self, path: &Path) -> Result<Superblock, OpenError> {
+        let memory = Mapped::open_read_only(path)?;
+        let superblock = Superblock::read(&memory)?;
+        if superblock.state == State::Open && !memory.in_use() {
+            let opening = Opening { accept_weaker: true, ..self.opening };
+            Heap::<Mapped, Volatile<Mapped>>::open(Arc::new(memory), opening)?;
+        }
+        Ok(superblock)
     }
 
     fn create_with<E: Engine<Mapped>>(&self, path: &Path) -> Result<Heap<Mapped, E>, OpenError> {
@@ -233,11 +245,6 @@ impl Options {
         let mapped = Mapped::open(path, MapOptions { domain: self.domain, limit })?;
         Heap::open(Arc::new(mapped), self.opening)
     }
-}
-
-/// Reads a pool's header, before it is known how to map the pool.
-fn header(path: &Path) -> Result<Superblock, OpenError> {
-    Superblock::read(&Mapped::open_read_only(path)?)
 }
 
 fn new_id() -> u64 {

@@ -4,6 +4,7 @@
 //! higher sequence number counts. docs/pool-format.md has the whole format.
 
 use crate::alloc::Layout;
+use crate::alloc::layout::ENTRY;
 use crate::alloc::space::Space;
 use crate::error::OpenError;
 use perdura_engine::area;
@@ -62,7 +63,7 @@ impl Superblock {
         // Room in the page table to be reopened with a larger limit.
         let capacity = limit * 4 / PAGE;
         let table = log.end;
-        let pages = (table + capacity * 8).next_multiple_of(PAGE);
+        let pages = (table + capacity * ENTRY).next_multiple_of(PAGE);
         Superblock {
             sequence: 0,
             state: State::Formatting,
@@ -186,7 +187,7 @@ impl Superblock {
             && self.log.end >= LOG + area::SMALLEST
             && self.log.end == table
             && capacity < 1 << 40
-            && table.checked_add(capacity * 8).is_some_and(|end| end <= pages)
+            && table.checked_add(capacity * ENTRY).is_some_and(|end| end <= pages)
             && [self.log.end, pages].iter().all(|at| at.is_multiple_of(PAGE));
         if !in_order {
             return Err(OpenError::Damaged { what: "header with an impossible layout", at: 0 });

@@ -1,7 +1,7 @@
 //! The collections against std's, on a heap in plain memory.
 
 use perdura::collections::model::{self, Rng, Run};
-use perdura::collections::{Bytes, Pair, Total};
+use perdura::collections::{Bytes, HashMap, OrderedMap, Pair, Total, Vector};
 use perdura::testing::TestHeap;
 use perdura::{Error, Result};
 
@@ -151,4 +151,62 @@ fn vector_of_words_and_others() {
 #[test]
 fn blob() {
     on_test_heap(24, |run, seed| model::check_blob(run, seed, 150));
+}
+
+#[test]
+fn vector_with_a_directory() {
+    let mut heap = TestHeap::new();
+    let vector = Vector::<[u64; 1024]>::create(&mut heap).expect("room");
+    for index in 0..1000 {
+        vector.push(&mut heap, [index; 1024]).expect("room");
+        heap.commit();
+    }
+    vector.check(&mut heap, &mut |_| Ok(())).expect("it is whole");
+    assert_eq!(vector.get(&mut heap, 777).expect("it is whole"), Some([777; 1024]));
+    for index in (300..1000).rev() {
+        assert_eq!(vector.pop(&mut heap).expect("it is whole"), Some([index; 1024]));
+        heap.commit();
+    }
+    vector.check(&mut heap, &mut |_| Ok(())).expect("it is whole");
+    vector.truncate(&mut heap, 0).expect("it is whole");
+    vector.push(&mut heap, [1; 1024]).expect("room");
+    vector.destroy(&mut heap).expect("it is whole");
+    assert_eq!(heap.live(), 0);
+}
+
+#[test]
+fn keys_in_order_fill_the_leaves() {
+    let mut heap = TestHeap::new();
+    let map = OrderedMap::<u64, u64>::create(&mut heap).expect("room");
+    for key in 0..10_000 {
+        map.insert(&mut heap, key, key).expect("room");
+        heap.commit();
+    }
+    map.check(&mut heap, &mut |_| Ok(())).expect("it is whole");
+    assert!(heap.live() < 10_000 / 12, "{} nodes", heap.live());
+}
+
+#[test]
+fn a_hash_map_grows_and_shrinks_with_its_entries() {
+    let mut heap = TestHeap::new();
+    let map = HashMap::<u64, u64>::create(&mut heap).expect("room");
+    for key in 0..200_000 {
+        map.insert(&mut heap, key, key).expect("room");
+        heap.commit();
+    }
+    map.check(&mut heap, &mut |_| Ok(())).expect("it is whole");
+    for key in 100..200_000 {
+        map.remove(&mut heap, key).expect("it is whole");
+        heap.commit();
+    }
+    map.check(&mut heap, &mut |_| Ok(())).expect("it is whole");
+    let (mut cursor, mut calls) = (0, 0);
+    loop {
+        (cursor, _) = map.scan(&mut heap, cursor, 1).expect("it is whole");
+        calls += 1;
+        if cursor == 0 {
+            break;
+        }
+    }
+    assert!(calls < 1000, "{calls} calls for 100 entries");
 }

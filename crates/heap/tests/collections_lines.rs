@@ -42,8 +42,8 @@ fn show(what: &str, cost: &Cost) {
     );
 }
 
-const N: u64 = 100_000;
-const OPS: u64 = 20_000;
+const N: u64 = 50_000;
+const OPS: u64 = 10_000;
 
 fn hash<const C: bool>(name: &str) -> [Cost; 4] {
     let (heap, mut rng) = (&mut TestHeap::new(), Rng(7));

@@ -1,6 +1,6 @@
 //! Pools in files: creating, reopening, refusing, growing.
 
-use perdura::{Access, Domain, EngineKind, OpenError, Options, Purpose, Root, Survives, TxExt};
+use perdura::{Domain, EngineKind, OpenError, Options, Purpose, Root, Survives, TxExt};
 use std::path::PathBuf;
 
 fn folders() -> Vec<tempfile::TempDir> {

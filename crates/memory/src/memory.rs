@@ -96,6 +96,7 @@ pub unsafe trait Memory: Send + Sync {
     ///
     /// # Panics
     /// Where the range is out of bounds, if the memory has a durable image.
+    #[track_caller]
     fn write_back(&self, at: u64, len: u64);
 
     /// Returns when all that this thread has asked for is durable.
@@ -103,6 +104,7 @@ pub unsafe trait Memory: Send + Sync {
     /// # Panics
     /// Never; a [`Domain::Media`] memory whose sync failed returns the error from
     /// [`check_fence`](Memory::check_fence) from then on.
+    #[track_caller]
     fn fence(&self);
 
     /// Whether every fence so far did what it promised. After a failed sync nothing more may be

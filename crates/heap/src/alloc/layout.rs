@@ -1,13 +1,18 @@
-//! Pages: what a page-table word says, and where slots and their bitmap are in a page.
+//! Pages: what their entries in the page table say, and where slots are in a page.
 //!
 //! ```text
 //! a page of slots    0    .. 3136   7 x 7 data blocks of 64 bytes, column by column
 //!                    3136 .. 3584   7 consistency-checksum blocks, one a column   (Archapt III-C)
 //!                    3584 .. 4032   7 correlation-checksum blocks, one a row
-//!                    4032 .. 4096   header block: bitmap of slots (2 words), self-check
+//!                    4032 .. 4096   header block of those checksums
+//! an entry           word 0         kind (8 bits), class (4), purpose (4);
+//!                                   pages of a run (48), or slots 64 and up taken (34)
+//!                    word 1         slots 0 to 63 taken
 //! ```
 //! Slots are whole blocks (or halves of one) and follow one another, so that an object never
-//! touches more lines than it must. Larger objects are runs of whole pages.
+//! touches more lines than it must. Larger objects are runs of whole pages. What is taken stands
+//! in the table alone: fresh memory is stored to before its transaction commits, and must not
+//! hold what recovery reads.
 
 use crate::tx::Purpose;
 use perdura_engine::{Error, Result};
@@ -15,8 +20,12 @@ use perdura_memory::{LINE, PAGE};
 
 /// Bytes of a page that hold slots.
 pub const DATA_BYTES: u64 = 49 * LINE;
-/// Where the header block begins in a page of slots.
-pub const HEADER: u64 = PAGE - LINE;
+/// Bytes of an entry of the page table.
+pub const ENTRY: u64 = 16;
+/// Slots from this one on are in the entry's first word.
+const LOW_SLOTS: u32 = 64;
+/// Where they begin there.
+const SHIFT: u32 = 16;
 
 /// Half blocks in a slot of each class.
 const HALF_BLOCKS: [u16; 14] = [1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32, 48, 98];
@@ -62,7 +71,7 @@ impl Class {
     }
 }
 
-/// What a page is used for, as its word in the page table tells.
+/// What a page is used for, as its entry in the page table tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Nothing, or the inside of a run.
@@ -74,28 +83,41 @@ pub enum Use {
 }
 
 impl Use {
-    /// The page-table word.
+    /// The entry's first word, with no slot taken.
     pub const fn word(self) -> u64 {
         match self {
             Use::Free => 0,
-            Use::Slots(class, purpose) => 1 | (class.0 as u64) << 8 | (purpose as u64) << 16,
-            Use::Run(pages) => 2 | pages << 32,
+            Use::Slots(class, purpose) => 1 | (class.0 as u64) << 8 | (purpose as u64) << 12,
+            Use::Run(pages) => 2 | pages << SHIFT,
         }
     }
 
-    /// Reads a page-table word, if it is a possible one.
+    /// Reads an entry's first word, if it is a possible one.
+    #[inline]
     pub fn from_word(word: u64) -> Option<Self> {
-        let used = match word & 0xFF {
-            0 => Use::Free,
-            1 => Use::Slots(
-                Class::from_number(word >> 8 & 0xFF)?,
-                *Purpose::ALL.get((word >> 16 & 0xFF) as usize)?,
-            ),
-            2 if word >> 32 > 0 => Use::Run(word >> 32),
-            _ => return None,
-        };
-        (used.word() == word).then_some(used)
+        match word & 0xFF {
+            0 if word == 0 => Some(Use::Free),
+            1 => {
+                let class = Class::from_number(word >> 8 & 0xF)?;
+                let purpose = *Purpose::ALL.get((word >> 12 & 0xF) as usize)?;
+                let taken = u128::from(word >> SHIFT) << LOW_SLOTS;
+                (taken & !class.all_slots() == 0).then_some(Use::Slots(class, purpose))
+            }
+            2 if word & 0xFF00 == 0 && word >> SHIFT > 0 => Some(Use::Run(word >> SHIFT)),
+            _ => None,
+        }
     }
+}
+
+/// The slots taken, as the two words of an entry have them.
+pub const fn taken(words: [u64; 2]) -> u128 {
+    ((words[0] >> SHIFT) as u128) << LOW_SLOTS | words[1] as u128
+}
+
+/// The bit of a slot: the word of the entry that has it, as an offset, and its mask.
+#[inline]
+pub const fn slot_bit(slot: u32) -> (u64, u64) {
+    if slot < LOW_SLOTS { (8, 1 << slot) } else { (0, 1 << (slot - LOW_SLOTS + SHIFT)) }
 }
 
 /// Where the page table and the pages are.
@@ -103,34 +125,23 @@ impl Use {
 pub struct Layout {
     /// Offset of the page table.
     pub table: u64,
-    /// Pages that the table has words for.
+    /// Pages that the table has entries for.
     pub capacity: u64,
     /// Offset of page 0.
     pub pages: u64,
 }
 
 impl Layout {
-    /// Offset of a page's word in the page table.
+    /// Offset of a page's entry in the page table.
     #[inline]
     pub const fn entry(&self, page: u64) -> u64 {
-        self.table + page * 8
+        self.table + page * ENTRY
     }
 
     /// Offset of a page.
     #[inline]
     pub const fn page(&self, page: u64) -> u64 {
         self.pages + page * PAGE
-    }
-
-    /// Offset of the bitmap of a page of slots.
-    #[inline]
-    pub const fn bitmap(&self, page: u64) -> u64 {
-        self.page(page) + HEADER
-    }
-
-    /// The self-check word of a page of slots: a page in the wrong place is noticed.
-    pub const fn page_check(&self, page: u64) -> u64 {
-        0x5045_5244_5041_4745 ^ page.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 
     /// Whole pages in a memory of `len` bytes.
@@ -181,8 +192,14 @@ mod tests {
                 assert_eq!(Use::from_word(used.word()), Some(used));
             }
         }
-        assert_eq!(Use::from_word(2), None);
-        assert_eq!(Use::from_word(7), None);
+        for bad in [2, 7, 1 | 14 << 8, 1 | 5 << 12, 1 | 1 << 8 | 1 << 60, 1 << 16] {
+            assert_eq!(Use::from_word(bad), None, "{bad:#x}");
+        }
+        for slot in 0..98 {
+            let (at, bit) = slot_bit(slot);
+            let words = if at == 0 { [1 | bit, 0] } else { [1, bit] };
+            assert_eq!(taken(words), 1 << slot);
+        }
     }
 
     #[test]

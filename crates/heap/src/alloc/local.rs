@@ -6,7 +6,7 @@
 //! slots stays owned by its session until the transaction is over, so that nobody builds on
 //! what may be rolled back.
 
-use super::layout::{CLASSES, Class, Use};
+use super::layout::{CLASSES, Class, Use, slot_bit};
 use super::space::{Freed, Space};
 use crate::tx::Purpose;
 use perdura_engine::{Access, Error, Result, Ticket};
@@ -90,8 +90,9 @@ impl Local {
         cache.free &= cache.free - 1;
         self.taken.push(Taken::Slot { page, slot, class, purpose });
         let layout = space.layout();
-        let at = layout.bitmap(page) + u64::from(slot / 64) * 8;
-        let (taken, bit) = (access.read_word(at)?, 1 << (slot % 64));
+        let (word, bit) = slot_bit(slot);
+        let at = layout.entry(page) + word;
+        let taken = access.read_word(at)?;
         if taken & bit != 0 {
             return Err(Error::corrupt("free slot that is taken", at));
         }
@@ -127,10 +128,7 @@ impl Local {
         self.taken.push(Taken::Page { page, class, purpose });
         let layout = space.layout();
         access.write_word(layout.entry(page), Use::Slots(class, purpose).word())?;
-        let header = layout.bitmap(page);
-        for (index, word) in [0, 0, layout.page_check(page)].into_iter().enumerate() {
-            access.write_word(header + index as u64 * 8, word)?;
-        }
+        access.write_word(layout.entry(page) + 8, 0)?;
         Ok(true)
     }
 
@@ -145,7 +143,7 @@ impl Local {
         self.taken.push(Taken::Run { page, pages });
         let layout = space.layout();
         access.write_word(layout.entry(page), Use::Run(pages).word())?;
-        // Words from an earlier life would come to light when this run is freed.
+        // Entries from an earlier life would come to light when this run is freed.
         for inside in page + 1..page + pages {
             if access.read_word(layout.entry(inside))? != 0 {
                 access.write_word(layout.entry(inside), 0)?;
@@ -167,9 +165,10 @@ impl Local {
         let layout = space.layout();
         match allocation(access, space, at)? {
             Allocation::Slot { page, slot, .. } => {
-                let word = layout.bitmap(page) + u64::from(slot / 64) * 8;
-                let taken = access.read_word(word)?;
-                access.write_word(word, taken & !(1 << (slot % 64)))?;
+                let (word, bit) = slot_bit(slot);
+                let at = layout.entry(page) + word;
+                let taken = access.read_word(at)?;
+                access.write_word(at, taken & !bit)?;
                 self.freed.push(Freed::Slot { page, slot });
             }
             Allocation::Run { page, pages } => {
@@ -292,8 +291,8 @@ pub fn allocation<A: Access + ?Sized>(
             if !in_page.is_multiple_of(class.slot_bytes()) || slot >= class.slots() {
                 return Err(Error::corrupt("pointer into the middle of a slot", at));
             }
-            let taken = access.read_word(layout.bitmap(page) + u64::from(slot / 64) * 8)?;
-            if taken & 1 << (slot % 64) == 0 {
+            let (word, bit) = slot_bit(slot);
+            if access.read_word(entry + word)? & bit == 0 {
                 return Err(Error::corrupt("pointer to a slot that is not allocated", at));
             }
             Ok(Allocation::Slot { page, slot, class })
@@ -301,6 +300,6 @@ pub fn allocation<A: Access + ?Sized>(
         Some(Use::Run(pages)) if in_page == 0 => Ok(Allocation::Run { page, pages }),
         Some(Use::Run(_)) => Err(Error::corrupt("pointer into the middle of an object", at)),
         Some(Use::Free) => Err(Error::corrupt("pointer to a page that is not allocated", at)),
-        None => Err(Error::corrupt("page-table word that cannot be", entry)),
+        None => Err(Error::corrupt("page-table entry that cannot be", entry)),
     }
 }

@@ -5,7 +5,7 @@
 //! or in limbo. In limbo is what a committed transaction freed and the engine's log may still
 //! refer to.
 
-use super::layout::{Class, Layout, Use};
+use super::layout::{Class, Layout, Use, taken};
 use crate::tx::Purpose;
 use perdura_engine::{Error, Result, Ticket};
 use perdura_memory::{Memory, PAGE};
@@ -76,7 +76,7 @@ pub struct Usage {
 }
 
 impl Space {
-    /// Derives the free space from the page table and bitmaps.
+    /// Derives the free space from the page table.
     ///
     /// # Errors
     /// `Corrupt` where the table says what cannot be.
@@ -87,10 +87,10 @@ impl Space {
         while page < pages {
             let at = layout.entry(page);
             let used = Use::from_word(memory.load(at));
-            match used.ok_or(Error::corrupt("page-table word that cannot be", at))? {
+            match used.ok_or(Error::corrupt("page-table entry that cannot be", at))? {
                 Use::Free => state.add_run(page, 1),
                 Use::Slots(class, purpose) => {
-                    let taken = read_bitmap(memory, &layout, page, class)?;
+                    let taken = read_taken(memory, &layout, page, class)?;
                     if taken == 0 {
                         state.add_run(page, 1);
                     } else {
@@ -239,23 +239,20 @@ impl Space {
     }
 }
 
-/// Reads the bitmap of a page of slots.
+/// Reads which slots of a page are taken.
 ///
 /// # Errors
-/// `Corrupt` if the page's header does not fit the page table.
-pub fn read_bitmap<M: Memory + ?Sized>(
+/// `Corrupt` if the page has no such slots.
+pub fn read_taken<M: Memory + ?Sized>(
     memory: &M,
     layout: &Layout,
     page: u64,
     class: Class,
 ) -> Result<u128> {
-    let at = layout.bitmap(page);
-    let taken = u128::from(memory.load(at)) | u128::from(memory.load(at + 8)) << 64;
-    if memory.load(at + 16) != layout.page_check(page) {
-        return Err(Error::corrupt("page header with a wrong check", at));
-    }
+    let at = layout.entry(page);
+    let taken = taken([memory.load(at), memory.load(at + 8)]);
     if taken & !class.all_slots() != 0 {
-        return Err(Error::corrupt("bitmap with slots that the page does not have", at));
+        return Err(Error::corrupt("slots taken that the page does not have", at));
     }
     Ok(taken)
 }

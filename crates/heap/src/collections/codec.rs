@@ -1,13 +1,12 @@
 //! How keys and values are stored: a fixed number of words each, inside the collection.
 //!
 //! - Every `T: Pod` of up to 256 bytes: its bytes, filled up with zeros to a word.
-//! - [`Bytes<W>`](Bytes): a byte string in `W` words: up to `8 W - 1` bytes inline, longer ones
-//!   in a [`Blob`], with their first `8 (W - 1)` bytes kept inline to compare by.
+//! - [`Bytes<W>`](super::Bytes): a byte string in `W` words: up to `8 W - 1` bytes inline, longer
+//!   ones in a [`Blob`](super::Blob), with their first `8 (W - 1)` bytes kept inline to compare by.
 //! - [`Pair<A, B>`](Pair): the one after the other, ordered by the first, then by the second.
 //! - [`Total`]: an `f64` that is ordered.
 
-use super::bytes::Blob;
-use super::form::{self, Form, blob_in};
+use super::form::{self, Form};
 use crate::{Pod, Purpose, Result, Tx, Zeroable};
 use std::cmp::Ordering;
 use std::marker::PhantomData;
@@ -35,6 +34,12 @@ pub trait Item: 'static {
 
     /// Prepares it. `hash` tells long byte strings apart; 0 in ordered collections.
     fn probe(item: Self::Ref<'_>, hash: u64) -> Self::Probe<'_>;
+
+    /// Prepares it to be stored, and never compared: parts that only help to compare are left
+    /// out, and thus need not be written when it is replaced.
+    fn probe_value(item: Self::Ref<'_>) -> Self::Probe<'_> {
+        Self::probe(item, 0)
+    }
 
     /// Whether the item at `at` is this one.
     ///
@@ -200,186 +205,6 @@ impl PartialEq for Total {
 }
 impl Eq for Total {}
 
-/// A byte string of any length, in `W` words (2 to 15): up to `8 W - 1` bytes are inline.
-///
-/// The words hold the first bytes, big-endian, so that comparing words compares strings. The
-/// last word's low byte is the length of an inline string, or `0xFF`: then the word is
-/// `fingerprint << 53 | blob / 8 << 8 | 0xFF`, and the blob holds the whole string.
-pub struct Bytes<const W: usize = 2>;
-
-/// A prepared byte string.
-#[derive(Clone, Copy)]
-pub struct BytesProbe<'a, const W: usize> {
-    bytes: &'a [u8],
-    /// As they are stored; of a long string's last word, all but the pointer.
-    words: [u64; W],
-}
-
-/// The bits of a pointing last word that are not the pointer.
-const NOT_POINTER: u64 = !(((1 << 45) - 1) << 8);
-
-impl<const W: usize> Bytes<W> {
-    const INLINE: usize = 8 * W - 1;
-
-    fn prepare(bytes: &[u8], hash: u64) -> BytesProbe<'_, W> {
-        let inline = bytes.len() <= Self::INLINE;
-        let mut words = [0; W];
-        let kept = if inline { bytes.len() } else { 8 * (W - 1) };
-        for (word, part) in words.iter_mut().zip(bytes[..kept].chunks(8)) {
-            *word = big_endian(part);
-        }
-        words[W - 1] |= if inline { kept as u64 } else { hash >> 53 << 53 | form::POINTER };
-        BytesProbe { bytes, words }
-    }
-}
-
-fn big_endian(part: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    word[..part.len()].copy_from_slice(part);
-    u64::from_be_bytes(word)
-}
-
-/// Calls `with` with the byte string stored in `words` words at `at`.
-pub(super) fn with_string<T: Tx + ?Sized, R>(
-    tx: &mut T,
-    at: u64,
-    words: usize,
-    with: impl FnOnce(&[u8]) -> R,
-) -> Result<R> {
-    let last = tx.read_word(at + words as u64 * 8 - 8)?;
-    let mut buffer = [0; 128];
-    if let Some(blob) = blob_in(last) {
-        let len = blob.len(tx)? as usize;
-        if len > buffer.len() {
-            return Ok(with(&blob.read(tx)?));
-        }
-        blob.copy_out(tx, 0, &mut buffer[..len])?;
-        return Ok(with(&buffer[..len]));
-    }
-    let len = (last & 0xFF) as usize;
-    if len >= words * 8 {
-        return Err(crate::Error::corrupt("an inline string's length", at));
-    }
-    for word in 0..len.div_ceil(8) {
-        let stored = tx.read_word(at + word as u64 * 8)?;
-        buffer[word * 8..word * 8 + 8].copy_from_slice(&stored.to_be_bytes());
-    }
-    Ok(with(&buffer[..len]))
-}
-
-impl<const W: usize> Item for Bytes<W> {
-    const FORM: Form = {
-        assert!(W >= 2 && W <= 15, "byte strings take 2 to 15 words");
-        Form { words: W, string: W }
-    };
-    type Ref<'a> = &'a [u8];
-    type Owned = Vec<u8>;
-    type Probe<'a> = BytesProbe<'a, W>;
-
-    fn borrow(owned: &Vec<u8>) -> &[u8] {
-        owned
-    }
-
-    #[inline]
-    fn hash(item: &[u8], hash: u64) -> u64 {
-        form::hash_bytes(hash, item)
-    }
-
-    #[inline]
-    fn probe(item: Self::Ref<'_>, hash: u64) -> Self::Probe<'_> {
-        Self::prepare(item, hash)
-    }
-
-    fn matches<T: Tx + ?Sized>(tx: &mut T, at: u64, probe: BytesProbe<'_, W>) -> Result<bool> {
-        let end = at + 8 * (W as u64 - 1);
-        let last = tx.read_word(end)?;
-        let blob = blob_in(last);
-        let seen = if blob.is_some() { last & NOT_POINTER } else { last };
-        if seen != probe.words[W - 1] {
-            return Ok(false);
-        }
-        for (word, wanted) in probe.words[..W - 1].iter().enumerate() {
-            if tx.read_word(at + word as u64 * 8)? != *wanted {
-                return Ok(false);
-            }
-        }
-        blob.map_or(Ok(true), |blob| blob.equals(tx, probe.bytes))
-    }
-
-    fn store<T: Tx + ?Sized>(
-        tx: &mut T,
-        at: u64,
-        probe: BytesProbe<'_, W>,
-        purpose: Purpose,
-    ) -> Result<()> {
-        let mut words = probe.words;
-        if probe.bytes.len() > Self::INLINE {
-            let blob = Blob::create(tx, purpose, probe.bytes)?;
-            words[W - 1] |= pointing(blob);
-        }
-        for (index, word) in words.iter().enumerate() {
-            tx.write_word(at + index as u64 * 8, *word)?;
-        }
-        Ok(())
-    }
-
-    fn replace<T: Tx + ?Sized>(
-        tx: &mut T,
-        at: u64,
-        probe: BytesProbe<'_, W>,
-        purpose: Purpose,
-    ) -> Result<()> {
-        let last = tx.read_word(at + 8 * (W as u64 - 1))?;
-        let Some(old) = blob_in(last) else {
-            return Self::store(tx, at, probe, purpose);
-        };
-        let mut words = probe.words;
-        if probe.bytes.len() > Self::INLINE {
-            words[W - 1] |= pointing(old.set(tx, probe.bytes)?);
-        } else {
-            old.free(tx)?;
-        }
-        update_words(tx, at, &words)
-    }
-
-    fn load<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<Vec<u8>> {
-        with_string(tx, at, W, <[u8]>::to_vec)
-    }
-}
-
-const fn pointing(blob: Blob) -> u64 {
-    blob.at() >> 3 << 8
-}
-
-/// Writes those of `words` that differ from what is there.
-fn update_words<T: Tx + ?Sized>(tx: &mut T, at: u64, words: &[u64]) -> Result<()> {
-    for (index, word) in words.iter().enumerate() {
-        let at = at + index as u64 * 8;
-        if tx.read_word(at)? != *word {
-            tx.write_word(at, *word)?;
-        }
-    }
-    Ok(())
-}
-
-impl<const W: usize> OrderedItem for Bytes<W> {
-    fn compare<T: Tx + ?Sized>(tx: &mut T, at: u64, probe: BytesProbe<'_, W>) -> Result<Ordering> {
-        for (word, wanted) in probe.words[..W - 1].iter().enumerate() {
-            let stored = tx.read_word(at + word as u64 * 8)?;
-            if stored != *wanted {
-                return Ok(stored.cmp(wanted));
-            }
-        }
-        with_string(tx, at, W, |stored| stored.cmp(probe.bytes))
-    }
-
-    fn separate<T: Tx + ?Sized>(tx: &mut T, at: u64, left: &[u8], right: &[u8]) -> Result<()> {
-        let shared = left.iter().zip(right).take_while(|(a, b)| a == b).count();
-        let short = &right[..right.len().min(shared + 1)];
-        Self::store(tx, at, Self::prepare(short, 0), Purpose::Key)
-    }
-}
-
 /// Two items, the first of them plain.
 pub struct Pair<A, B>(PhantomData<fn() -> (A, B)>);
 
@@ -406,6 +231,10 @@ impl<A: Item, B: Item> Item for Pair<A, B> {
 
     fn probe(item: Self::Ref<'_>, hash: u64) -> Self::Probe<'_> {
         (A::probe(item.0, hash), B::probe(item.1, hash))
+    }
+
+    fn probe_value(item: Self::Ref<'_>) -> Self::Probe<'_> {
+        (A::probe_value(item.0), B::probe_value(item.1))
     }
 
     fn matches<T: Tx + ?Sized>(tx: &mut T, at: u64, probe: Self::Probe<'_>) -> Result<bool> {

@@ -96,7 +96,7 @@ impl Form {
             return Ok(hash);
         }
         let string = at + plain as u64 * 8;
-        super::codec::with_string(tx, string, self.string, |bytes| hash_bytes(hash, bytes))
+        super::string::with_string(tx, string, self.string, |bytes| hash_bytes(hash, bytes))
     }
 }
 

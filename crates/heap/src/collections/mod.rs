@@ -11,7 +11,7 @@
 //!
 //! docs/collections.md has the layouts, and what each operation costs in cache lines.
 //!
-//! Reading order: [`form`], [`bytes`], [`codec`], then one collection at a time.
+//! Reading order: [`form`], [`bytes`], [`codec`], [`string`], then one collection at a time.
 
 pub mod bytes;
 pub mod codec;
@@ -22,13 +22,15 @@ pub mod model;
 pub mod ordered_map;
 mod root;
 mod segments;
+pub mod string;
 pub mod vector;
 
 pub use bytes::Blob;
-pub use codec::{Bytes, Item, OrderedItem, Pair, Total};
+pub use codec::{Item, OrderedItem, Pair, Total};
 pub use hash_map::HashMap;
 pub use ordered_map::{Cursor, OrderedMap};
 pub use root::{check_root, destroy_root_some};
+pub use string::Bytes;
 pub use vector::Vector;
 
 /// What a named root points to: [`Root::kind`](crate::tx::Root::kind).

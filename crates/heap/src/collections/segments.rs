@@ -290,3 +290,30 @@ fn free_pointed<T: Tx + ?Sized>(tx: &mut T, slot: u64) -> Result<()> {
     tx.free(at)?;
     tx.write_word(slot, 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_element_is_in_one_segment() {
+        for pitch in [1, 4, 8, 24, 40, 64, 128, 192, 4096, 1 << 20] {
+            let segments = Segments::new(0, pitch);
+            assert!(segments.small() <= INLINE + MORE_WORDS - 1, "pitch {pitch}");
+            let mut first = 0;
+            for segment in 0..segments.small() + 3 {
+                let elements = segments.elements(segment);
+                assert_eq!(segments.first(segment), first, "pitch {pitch}");
+                for index in [first, first + elements - 1] {
+                    assert_eq!(segments.locate(index), (segment, first), "pitch {pitch}");
+                }
+                assert!(elements * pitch <= LARGE.max(64), "pitch {pitch}");
+                first += elements;
+                assert_eq!(segments.without_last(first, 1), first - elements);
+            }
+            let last = segments.capacity() - 1;
+            assert!(segments.in_directory(segments.locate(last).0).is_ok());
+            assert!(segments.in_directory(segments.locate(last + 1).0).is_err());
+        }
+    }
+}

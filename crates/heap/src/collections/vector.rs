@@ -1,7 +1,7 @@
 //! A growable array of plain values.
 //!
-//! The header is one line: tag, length, bytes per element, seed of nothing (0), and the
-//! directory of [`segments`](super). Elements never move.
+//! The header is one line: tag, length, bytes per element, a word of zeros, and the directory
+//! of segments. Elements never move.
 
 use super::form::{Form, Tag, tag};
 use super::segments::Segments;

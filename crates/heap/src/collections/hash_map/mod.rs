@@ -202,7 +202,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     ) -> Result<Option<R>> {
         let mut table = self.table(tx)?;
         let hash = self.hash(tx, key)?;
-        let (key, value) = (K::probe(key, hash), V::probe(value, 0));
+        let (key, value) = (K::probe(key, hash), V::probe_value(value));
         let place = Self::find(tx, &table, hash, key)?;
         if let Some(slot) = place.slot {
             let at = table.slot(place.block, slot) + Self::VALUE;

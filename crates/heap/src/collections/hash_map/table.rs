@@ -2,7 +2,7 @@
 //!
 //! The header is one line: tag, seed, number of buckets, number of entries (0 if it is not
 //! kept), and the directory of segments, whose elements are the buckets. A bucket is the least
-//! number of lines that hold a word and two entries. Its word is
+//! number of lines that hold a word and four entries. Its word is
 //! `0x6B << 56 | overflow / 64 << 16 | occupied slots`; an overflow block looks like a bucket.
 //!
 //! Linear hashing: of `n` buckets, with `2^l <= n < 2^(l + 1)`, an entry is in the bucket that
@@ -19,6 +19,8 @@ pub(super) const SEED: u64 = 8;
 pub(super) const BUCKETS: u64 = 16;
 pub(super) const COUNT: u64 = 24;
 const MARK: u64 = 0x6B;
+/// Entries that a block has room for at least: with fewer, too many buckets overflow.
+const LEAST_SLOTS: u64 = 4;
 /// Blocks in a chain that are believed; no seed makes it so long.
 const MAX_CHAIN: usize = 1 << 16;
 /// Largest bucket number that is believed.
@@ -42,7 +44,7 @@ impl Shape {
     pub(super) const fn of(key: Form, value: Form) -> Self {
         let words = (key.words + value.words) as u64;
         let words = if words == 0 { 1 } else { words };
-        let lines = (1 + 2 * words).div_ceil(8);
+        let lines = (1 + LEAST_SLOTS * words).div_ceil(8);
         Shape { key, value, entry: words * 8, slots: (lines * 8 - 1) / words, block: lines * 64 }
     }
 }

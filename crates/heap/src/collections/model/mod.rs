@@ -42,11 +42,14 @@ impl Rng {
         self.next() % limit
     }
 
-    /// A byte string of up to `limit` bytes, mostly short, of few different bytes.
+    /// A byte string of up to `limit` bytes, mostly short, of few different bytes; some have a
+    /// long beginning in common.
     pub fn bytes(&mut self, limit: u64) -> Vec<u8> {
-        let limit = if self.below(4) == 0 { limit } else { limit.min(20) };
-        let len = self.below(limit + 1);
-        (0..len).map(|_| b"\0ab\xFF"[self.below(4) as usize]).collect()
+        let shared = if limit > 30 && self.below(3) == 0 { 28 } else { 0 };
+        let limit = if self.below(4) == 0 { limit } else { limit.min(shared + 20) };
+        let len = self.below(limit + 1 - shared);
+        let rest = (0..len).map(|_| b"\0ab\xFF"[self.below(4) as usize]);
+        std::iter::repeat_n(b'a', shared as usize).chain(rest).collect()
     }
 }
 

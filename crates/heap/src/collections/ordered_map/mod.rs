@@ -149,7 +149,7 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
         old: impl FnOnce(&mut T, u64) -> Result<R>,
     ) -> Result<Option<R>> {
         let tree = self.tree(tx)?;
-        let (key, value) = (K::probe(key, 0), V::probe(value, 0));
+        let (key, value) = (K::probe(key, 0), V::probe_value(value));
         let (mut path, found) = tree.seek::<T, K>(tx, key)?;
         if found {
             let at = path.entry(tx, &tree)? + Self::VALUE;

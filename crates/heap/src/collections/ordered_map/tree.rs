@@ -283,3 +283,31 @@ impl Tree {
         tx.write_word(self.count_at(slot), count.wrapping_add(change))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The order as a list, least significant first.
+    fn list(order: Order) -> Vec<u64> {
+        (0..order.len()).map(|position| order.slot(position)).collect()
+    }
+
+    #[test]
+    fn orders_are_lists() {
+        for len in 0..=15usize {
+            let full = (0..len).fold(Order(0), |order, slot| order.with(slot, 14 - slot as u64));
+            let wanted: Vec<u64> = (0..len as u64).map(|slot| 14 - slot).collect();
+            assert_eq!(list(full), wanted);
+            for position in 0..len {
+                let mut shorter = wanted.clone();
+                let slot = shorter.remove(position);
+                assert_eq!(list(full.without(position)), shorter);
+                assert_eq!(full.without(position).with(position, slot), full);
+                assert_eq!(list(full.first(position)), wanted[..position]);
+            }
+            assert_eq!(full.first(len), full);
+            assert_eq!(full.used().count_ones() as usize, len);
+        }
+    }
+}

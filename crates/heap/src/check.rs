@@ -1,0 +1,199 @@
+//! Checks a pool without writing to it: header, log, page table, named roots, collections.
+//!
+//! The file is mapped privately and recovered there, so that what is checked is what the next
+//! opening would find, and the file stays as it is.
+
+use crate::alloc::walk::{Block, walk};
+use crate::collections::{Visit, check_root};
+use crate::error::OpenError;
+use crate::heap::{Heap, Opening, inspect};
+use crate::info::Info;
+use crate::roots;
+use crate::superblock::{State, Superblock};
+use crate::tx::{Root, Tx};
+use perdura_engine::{Recovery, Result, Volatile};
+use perdura_memory::Mapped;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Checks a root of a kind that this crate does not know: calls `visit` with every block it
+/// owns, and returns false if it does not know the kind either.
+pub type CheckRoot<'a> = dyn Fn(&mut dyn Tx, Root, &mut Visit<'_>) -> Result<bool> + 'a;
+
+/// What was found.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The pool, as far as it could be read.
+    pub info: Option<Info>,
+    /// What is wrong. Empty for a whole pool.
+    pub problems: Vec<String>,
+    /// What is worth knowing, and not wrong.
+    pub notes: Vec<String>,
+    /// Allocated blocks.
+    pub blocks: u64,
+    /// Bytes in them.
+    pub block_bytes: u64,
+    /// Blocks that no named root leads to, if every root's kind is known.
+    pub unreachable: Option<u64>,
+    /// The named roots, with their kinds.
+    pub roots: Vec<(String, u32)>,
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    pub fn is_whole(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    fn problem(&mut self, problem: impl ToString) {
+        self.problems.push(problem.to_string());
+    }
+}
+
+/// Checks the pool at `path`; `other` knows the kinds of roots that this crate does not.
+///
+/// # Errors
+/// When the file cannot be read at all; everything else is in the report.
+pub fn check(path: &Path, other: &CheckRoot<'_>) -> Result<Report, OpenError> {
+    let memory = Arc::new(Mapped::open_read_only(path)?);
+    let mut report = Report {
+        info: None,
+        problems: Vec::new(),
+        notes: Vec::new(),
+        blocks: 0,
+        block_bytes: 0,
+        unreachable: None,
+        roots: Vec::new(),
+    };
+    if memory.in_use() {
+        report.notes.push(
+            "another process has the pool open: what it changes meanwhile may look damaged"
+                .to_owned(),
+        );
+    }
+    match Superblock::read(&*memory) {
+        Ok(superblock) => check_contents(path, &memory, &superblock, other, &mut report),
+        Err(error) => report.problem(error),
+    }
+    Ok(report)
+}
+
+fn check_contents(
+    path: &Path,
+    memory: &Arc<Mapped>,
+    superblock: &Superblock,
+    other: &CheckRoot<'_>,
+    report: &mut Report,
+) {
+    for (copy, whole) in Superblock::whole_copies(&**memory).into_iter().enumerate() {
+        if !whole && superblock.sequence > 1 {
+            report.problem(format!(
+                "copy {copy} of the header is damaged; the other one is whole, and the next opening writes both"
+            ));
+        }
+    }
+    match inspect(&**memory, superblock) {
+        Ok(found) => note_recovery(superblock, &found, report),
+        Err(error) => report.problem(format!("log: {error}")),
+    }
+    // On the private mapping: recovers there, whatever the engine.
+    let opening = Opening { accept_weaker: true, force: true };
+    let opened = Heap::<Mapped, Volatile<Mapped>>::open(memory.clone(), opening);
+    let (blocks, problems) = walk(&**memory, &superblock.layout);
+    problems.into_iter().for_each(|problem| report.problem(problem));
+    report.blocks = blocks.len() as u64;
+    report.block_bytes = blocks.iter().map(|block| block.bytes).sum();
+    match opened {
+        Ok(heap) => {
+            report.info = Some(Info::new(path, memory, superblock, heap.space().usage()));
+            check_roots(&heap, &blocks, other, report);
+        }
+        // Without a readable log or table the roots mean nothing.
+        Err(error) if report.problems.is_empty() => report.problem(error),
+        Err(_) => {}
+    }
+}
+
+fn note_recovery(superblock: &Superblock, found: &Recovery, report: &mut Report) {
+    if superblock.state == State::Clean {
+        return;
+    }
+    report.notes.push(format!(
+        "the pool was not closed; the next opening will replay {} transactions, roll back {} and discard {}",
+        found.replayed, found.rolled_back, found.discarded
+    ));
+    if superblock.engine == "volatile" {
+        report.problem(
+            "the engine 'volatile' was in use when the pool was left: its contents are undefined",
+        );
+    }
+}
+
+fn check_roots(
+    heap: &Heap<Mapped, Volatile<Mapped>>,
+    blocks: &[Block],
+    other: &CheckRoot<'_>,
+    report: &mut Report,
+) {
+    let mut unclaimed: BTreeSet<u64> = blocks.iter().map(|block| block.at).collect();
+    let mut all_known = true;
+    let result = heap.session().and_then(|mut session| {
+        session.read(|tx| {
+            for named in roots::all(tx)? {
+                let name = String::from_utf8_lossy(&named.name).into_owned();
+                report.roots.push((name.clone(), named.root.kind));
+                claim(&mut unclaimed, named.entry, &name, report);
+                let mut owned = Vec::new();
+                let mut visit = |at: u64| {
+                    owned.push(at);
+                    Ok(())
+                };
+                let known = match check_root(tx, named.root, &mut visit) {
+                    Ok(false) => other(tx, named.root, &mut visit),
+                    known => known,
+                };
+                match known {
+                    Ok(known) => {
+                        if !known {
+                            report.notes.push(format!(
+                                "root '{name}' is of kind {}, which is the program's own: not checked",
+                                named.root.kind
+                            ));
+                        }
+                        all_known &= known;
+                    }
+                    Err(error) => {
+                        all_known = false;
+                        report.problem(format!("root '{name}': {error}"));
+                    }
+                }
+                for at in owned {
+                    claim(&mut unclaimed, at, &name, report);
+                }
+            }
+            Ok(())
+        })
+    });
+    if let Err(error) = result {
+        report.problem(format!("named roots: {error}"));
+    } else if all_known {
+        report.unreachable = Some(unclaimed.len() as u64);
+        if let Some(first) = unclaimed.first() {
+            report.problem(format!(
+                "{} allocated blocks belong to no root (the first at {first:#x}): they are leaked",
+                unclaimed.len()
+            ));
+        }
+    }
+}
+
+/// A block belongs to one owner, and is allocated.
+fn claim(unclaimed: &mut BTreeSet<u64>, at: u64, name: &str, report: &mut Report) {
+    if !unclaimed.remove(&at) && report.problems.len() < 1000 {
+        report.problem(format!(
+            "root '{name}' uses the block at {at:#x}, which is not allocated, or used twice"
+        ));
+    }
+}

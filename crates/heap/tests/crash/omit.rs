@@ -1,0 +1,116 @@
+//! A memory that leaves out the write-backs or fences of one call site.
+
+use crate::Cuttable;
+use perdura::{Domain, Memory, Survives};
+use perdura_memory::Reference;
+use std::collections::BTreeSet;
+use std::io;
+use std::panic::Location;
+use std::sync::Mutex;
+
+static SITES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Every call site of a write-back or a fence seen so far.
+pub fn sites() -> BTreeSet<String> {
+    SITES.lock().unwrap().clone()
+}
+
+/// The memory.
+pub struct Omitting {
+    inner: Reference,
+    omitted: Option<String>,
+}
+
+impl Omitting {
+    /// Leaves out what `omitted` asks for: `what file:line`.
+    pub fn new(inner: Reference, omitted: Option<&str>, _: &mut BTreeSet<String>) -> Self {
+        Omitting { inner, omitted: omitted.map(str::to_owned) }
+    }
+
+    fn skips(&self, what: &str, at: &Location<'_>) -> bool {
+        let file = at.file().rsplit("crates/").next().unwrap_or_default();
+        let site = format!("{what} {file}:{}", at.line());
+        match &self.omitted {
+            Some(omitted) => *omitted == site,
+            None => {
+                SITES.lock().unwrap().insert(site);
+                false
+            }
+        }
+    }
+}
+
+impl Cuttable for Omitting {
+    fn inner(&self) -> &Reference {
+        &self.inner
+    }
+}
+
+// SAFETY: a `Reference` with less durability, which is what is tested.
+unsafe impl Memory for Omitting {
+    fn domain(&self) -> Domain {
+        self.inner.domain()
+    }
+
+    fn survives(&self) -> Survives {
+        self.inner.survives()
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn limit(&self) -> u64 {
+        self.inner.limit()
+    }
+
+    fn grow(&self, len: u64) -> io::Result<()> {
+        self.inner.grow(len)
+    }
+
+    unsafe fn load_unchecked(&self, at: u64) -> u64 {
+        self.inner.load(at)
+    }
+
+    unsafe fn store_unchecked(&self, at: u64, value: u64) {
+        self.inner.store(at, value);
+    }
+
+    unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
+        self.inner.copy_out(at, to);
+    }
+
+    unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
+        self.inner.copy_in(at, from);
+    }
+
+    unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
+        self.inner.stream(at, from);
+    }
+
+    fn compare_exchange(&self, at: u64, old: u64, new: u64) -> Result<u64, u64> {
+        self.inner.compare_exchange(at, old, new)
+    }
+
+    #[track_caller]
+    fn write_back(&self, at: u64, len: u64) {
+        if !self.skips("write-back", Location::caller()) {
+            self.inner.write_back(at, len);
+        }
+    }
+
+    #[track_caller]
+    fn fence(&self) {
+        if !self.skips("fence", Location::caller()) {
+            self.inner.fence();
+        }
+    }
+
+    fn pause(&self, turn: u32) {
+        self.inner.pause(turn);
+    }
+
+    fn now(&self) -> u64 {
+        self.inner.now()
+    }
+}
