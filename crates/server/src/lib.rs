@@ -1,1 +1,30 @@
-//! TODO
+//! The Redis protocol on a Perdura pool: [`run`] serves until it is told to stop, or a
+//! [`Server`] is bound first and run later.
+//!
+//! Every command is a transaction, and is answered when it is durable. Commands that arrive
+//! together share transactions and fences: a worker thread works in turns, of which each takes
+//! what its connections have sent, does it in as few transactions as possible, waits once until
+//! they are durable, and sends the answers.
+//!
+//! Reading order: `protocol` (bytes to requests, replies to bytes), `keyspace` (what is in the
+//! pool), `command` (the table and the families), `net` (connections, turns, workers), `serve`
+//! (threads and signals).
+
+mod client;
+mod command;
+mod error;
+mod house;
+mod keyspace;
+mod net;
+mod options;
+mod protocol;
+mod serve;
+mod server;
+mod stats;
+mod store;
+mod watch;
+
+pub use error::ServeError;
+pub use keyspace::{Findings, check};
+pub use options::Options;
+pub use serve::{Server, Shutdown, run};

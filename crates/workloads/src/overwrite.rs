@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const ROOT: &str = "bench.overwrite";
 /// The kind of this workload's root: a directory, of a count and as many pointers.
-pub(crate) const KIND: u32 = 1_001;
+pub(crate) const KIND: u32 = 2_001;
 const WORD: u64 = 8;
 
 /// The workload.

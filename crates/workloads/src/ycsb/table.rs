@@ -61,7 +61,7 @@ impl Shape {
 const ROOT: &str = "bench.ycsb";
 /// The kind of the table's root: an object with pointers to the records' map and to the index,
 /// which may be null.
-pub(crate) const KIND: u32 = 1_002;
+pub(crate) const KIND: u32 = 2_002;
 
 /// Where a record is, by its key. Keys are at most 23 bytes and lie in the entry itself.
 type Records = HashMap<Bytes<3>, u64, false>;

@@ -39,7 +39,11 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 
 /// The roots that this program's other parts make.
 fn check_root(tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<bool> {
-    perdura_workloads::check_root(tx, root, visit)
+    if perdura_workloads::check_root(tx, root, visit)? {
+        return Ok(true);
+    }
+    let served = tx.root("redis")? == Some(root);
+    Ok(served && perdura_server::check(tx, visit)?.is_some())
 }
 
 fn text(report: &Report) -> String {

@@ -1,0 +1,102 @@
+//! What a command on data works with.
+
+use super::{Failure, Outcome};
+use crate::keyspace::{Database, Entry, Found, Kind};
+use crate::protocol::{Args, Reply, number};
+use crate::server::Server;
+use crate::stats::Stats;
+use perdura::Tx;
+
+/// What stays the same for all commands of a transaction.
+#[derive(Clone, Copy)]
+pub(crate) struct Env<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) stats: &'a Stats,
+    /// The keyspace's header.
+    pub(crate) keyspace: u64,
+    /// Milliseconds since 1970, the same in the whole turn.
+    pub(crate) now: u64,
+    /// A number that differs from turn to turn.
+    pub(crate) seed: u64,
+}
+
+/// One command on its way.
+pub(crate) struct Call<'a> {
+    pub(crate) tx: &'a mut dyn Tx,
+    pub(crate) env: Env<'a>,
+    pub(crate) db: Database,
+    pub(crate) args: Args<'a>,
+    pub(crate) out: Reply<'a>,
+}
+
+impl<'a> Call<'a> {
+    /// The entry of `key`, whatever it holds, unless it has expired.
+    pub(crate) fn look(&mut self, key: &[u8]) -> Outcome<Option<Entry>> {
+        let found = self.db.find(self.tx, key)?.map(|found| found.entry);
+        let found = found.filter(|entry| !entry.expired(self.env.now));
+        match found {
+            Some(_) => self.env.stats.hits.add(1),
+            None => self.env.stats.misses.add(1),
+        }
+        Ok(found)
+    }
+
+    /// The entry of `key`, which must be of this kind if it is there.
+    pub(crate) fn look_for(&mut self, key: &[u8], kind: Kind) -> Outcome<Option<Entry>> {
+        match self.look(key)? {
+            Some(entry) if entry.kind() != kind => Err(Failure::WRONG_TYPE),
+            found => Ok(found),
+        }
+    }
+
+    /// As [`look`](Call::look), for a command that will write: an expired key is removed.
+    pub(crate) fn claim(&mut self, key: &[u8]) -> Outcome<Option<Found>> {
+        match self.db.find(self.tx, key)? {
+            Some(found) if found.entry.expired(self.env.now) => {
+                self.db.remove(self.tx, key)?;
+                self.env.stats.expired.add(1);
+                Ok(None)
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// As [`look_for`](Call::look_for), for a command that will write.
+    pub(crate) fn claim_for(&mut self, key: &[u8], kind: Kind) -> Outcome<Option<Found>> {
+        match self.claim(key)? {
+            Some(found) if found.entry.kind() != kind => Err(Failure::WRONG_TYPE),
+            found => Ok(found),
+        }
+    }
+
+    /// Sets the entry of a key that was just claimed; what the old one held was used up.
+    pub(crate) fn put(&mut self, key: &[u8], old: Option<Found>, new: Entry) -> Outcome {
+        self.db.put(self.tx, key, old, new)?;
+        self.touch(key);
+        Ok(())
+    }
+
+    /// Removes a key and what it held. Whether it was there.
+    pub(crate) fn remove(&mut self, key: &[u8]) -> Outcome<bool> {
+        if self.claim(key)?.is_none() {
+            return Ok(false);
+        }
+        self.touch(key);
+        Ok(self.db.remove(self.tx, key)?)
+    }
+
+    /// Tells watchers that `key` was written.
+    pub(crate) fn touch(&self, key: &[u8]) {
+        self.env.server.watch.touch(self.db.index(), key);
+    }
+
+    /// The argument at `index`, an integer.
+    pub(crate) fn integer(&self, index: usize) -> Outcome<i64> {
+        self.args.get(index).and_then(number::parse_i64).ok_or(Failure::NOT_INTEGER)
+    }
+
+    /// The argument at `index`, a number.
+    pub(crate) fn float(&self, index: usize) -> Outcome<f64> {
+        self.args.get(index).and_then(number::parse_f64).ok_or(Failure::NOT_FLOAT)
+    }
+}

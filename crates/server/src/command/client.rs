@@ -1,0 +1,37 @@
+//! What a command on the client works with.
+
+use super::{Exec, Outcome};
+use crate::client::Client;
+use crate::protocol::{Args, Reply};
+use crate::server::Server;
+
+/// One command on its way.
+pub(crate) struct ClientCall<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) client: &'a mut Client,
+    pub(crate) args: Args<'a>,
+    pub(crate) out: &'a mut Vec<u8>,
+}
+
+/// What happens after it.
+pub(crate) enum Next {
+    /// The client's next command.
+    Go,
+    /// The connection is closed once the reply is sent.
+    Close,
+    /// Queued commands are run.
+    Exec(Exec),
+}
+
+impl ClientCall<'_> {
+    /// Where to write the reply, in the protocol that the client speaks now.
+    pub(crate) fn reply(&mut self) -> Reply<'_> {
+        Reply::new(self.out, self.client.protocol)
+    }
+
+    /// Answers +OK.
+    pub(crate) fn ok(&mut self) -> Outcome<Next> {
+        self.reply().ok();
+        Ok(Next::Go)
+    }
+}

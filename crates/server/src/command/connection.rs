@@ -1,0 +1,221 @@
+//! What clients ask about their own connection.
+
+use super::{ClientCall, Command, Failure, Next, Outcome, Run, keys};
+use crate::client::Label;
+use crate::protocol::{Args, Protocol, number};
+
+const NONE: (i32, i32, i32) = (0, 0, 0);
+
+pub(super) const TABLE: &[Command] = &[
+    Command::new("ping", -1, NONE, Run::Client(ping), "Answers PONG."),
+    Command::new("echo", 2, NONE, Run::Client(echo), "Answers its argument."),
+    Command::new("select", 2, NONE, Run::Client(select), "Chooses a database."),
+    Command::new("auth", -2, NONE, Run::Client(auth), "Gives the password."),
+    Command::new("hello", -1, NONE, Run::Client(hello), "Chooses the protocol's version."),
+    Command::new("quit", -1, NONE, Run::Client(quit), "Closes the connection."),
+    Command::new("reset", 1, NONE, Run::Client(reset), "Makes the connection as good as new."),
+    Command::new("client", -2, NONE, Run::Client(client), "About this and other connections."),
+];
+
+fn ping(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    match call.args.get(1) {
+        _ if call.args.len() > 2 => return Err(Failure::arity("ping")),
+        Some(text) => call.reply().bulk(text),
+        None => call.reply().simple("PONG"),
+    }
+    Ok(Next::Go)
+}
+
+fn echo(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    let text = call.args.at(1);
+    call.reply().bulk(text);
+    Ok(Next::Go)
+}
+
+fn select(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    let index = keys::database(call.args.at(1))?;
+    call.client.db = index;
+    call.client.listing.set_db(index);
+    call.ok()
+}
+
+/// Checks a user's password; the only user is `default`.
+fn check_password(call: &mut ClientCall<'_>, user: &[u8], password: &[u8]) -> Outcome {
+    let right = match &call.server.options.password {
+        None => user == b"default",
+        Some(right) => user == b"default" && same(right.as_bytes(), password),
+    };
+    if !right {
+        let text = "WRONGPASS invalid username-password pair or user is disabled.";
+        return Err(Failure::Say(text.into()));
+    }
+    call.client.authenticated = true;
+    Ok(())
+}
+
+/// Whether they are the same, in a time that tells nothing of how much of it is.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    let differences = a.iter().zip(b).fold(0, |seen, (a, b)| seen | (a ^ b));
+    a.len() == b.len() && differences == 0
+}
+
+fn auth(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    let args = call.args;
+    match args.len() {
+        2 if call.server.options.password.is_none() => {
+            let text = "ERR AUTH <password> called without any password configured for the \
+                        default user. Are you sure your configuration is correct?";
+            return Err(Failure::Say(text.into()));
+        }
+        2 => check_password(call, b"default", args.at(1))?,
+        3 => check_password(call, args.at(1), args.at(2))?,
+        _ => return Err(Failure::SYNTAX),
+    }
+    call.ok()
+}
+
+fn hello(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    let args = call.args;
+    let protocol = match args.get(1).map(number::parse_i64) {
+        None => None,
+        Some(Some(2)) => Some(Protocol::Resp2),
+        Some(Some(3)) => Some(Protocol::Resp3),
+        Some(Some(_)) => {
+            return Err(Failure::Say("NOPROTO unsupported protocol version".into()));
+        }
+        Some(None) => {
+            let text = "ERR Protocol version is not an integer or out of range";
+            return Err(Failure::Say(text.into()));
+        }
+    };
+    hello_options(call, args.from(2))?;
+    if !call.client.authenticated {
+        let text = "NOAUTH HELLO must be called with the client already authenticated, \
+                    otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
+                    authenticate the client and select the RESP protocol version at the same \
+                    time";
+        return Err(Failure::Say(text.into()));
+    }
+    if let Some(protocol) = protocol {
+        call.client.protocol = protocol;
+        call.client.listing.set_protocol(protocol);
+    }
+    introduce(call);
+    Ok(Next::Go)
+}
+
+fn hello_options(call: &mut ClientCall<'_>, args: Args<'_>) -> Outcome {
+    let mut at = 0;
+    let mut name = None;
+    while at < args.len() {
+        if args.is(at, "auth") && at + 2 < args.len() {
+            check_password(call, args.at(at + 1), args.at(at + 2))?;
+            at += 3;
+        } else if args.is(at, "setname") && at + 1 < args.len() {
+            name = Some(label(args.at(at + 1))?);
+            at += 2;
+        } else {
+            let option = String::from_utf8_lossy(args.at(at)).into_owned();
+            return Err(Failure::say(format!("ERR Syntax error in HELLO option '{option}'")));
+        }
+    }
+    if let Some(name) = name {
+        call.client.listing.set_label(Label::Name, name);
+    }
+    Ok(())
+}
+
+/// What HELLO answers.
+fn introduce(call: &mut ClientCall<'_>) {
+    let id = call.client.listing.id;
+    let three = call.client.protocol == Protocol::Resp3;
+    let mut out = call.reply();
+    out.map(7);
+    for (name, value) in [("server", "redis"), ("version", super::VERSION)] {
+        out.bulk(name.as_bytes());
+        out.bulk(value.as_bytes());
+    }
+    out.bulk(b"proto");
+    out.integer(if three { 3 } else { 2 });
+    out.bulk(b"id");
+    out.size(id);
+    for (name, value) in [("mode", "standalone"), ("role", "master")] {
+        out.bulk(name.as_bytes());
+        out.bulk(value.as_bytes());
+    }
+    out.bulk(b"modules");
+    out.array(0);
+}
+
+fn quit(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    call.reply().ok();
+    Ok(Next::Close)
+}
+
+fn reset(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    call.client.reset(call.server);
+    call.reply().simple("RESET");
+    Ok(Next::Go)
+}
+
+/// What a client may call itself: nothing that could break a line of CLIENT LIST.
+fn label(text: &[u8]) -> Outcome<&str> {
+    match std::str::from_utf8(text) {
+        Ok(text) if text.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(text),
+        _ => {
+            let text = "ERR Client names cannot contain spaces, newlines or special characters.";
+            Err(Failure::Say(text.into()))
+        }
+    }
+}
+
+fn client(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    let args = call.args;
+    let server = call.server;
+    match (args.at(1).to_ascii_lowercase().as_slice(), args.len()) {
+        (b"setname", 3) => {
+            let name = label(args.at(2))?;
+            call.client.listing.set_label(Label::Name, name);
+            return call.ok();
+        }
+        (b"setinfo", 4) => return set_info(call),
+        (b"getname", 2) => match call.client.listing.name() {
+            name if name.is_empty() => call.reply().null(),
+            name => call.reply().bulk(name.as_bytes()),
+        },
+        (b"id", 2) => {
+            let id = call.client.listing.id;
+            call.reply().size(id);
+        }
+        (b"info", 2) => {
+            let line = call.client.listing.line(server);
+            call.reply().verbatim(&line);
+        }
+        (b"list", _) => {
+            let lines: String = server.clients().values().map(|one| one.line(server)).collect();
+            call.reply().verbatim(&lines);
+        }
+        (b"no-evict" | b"no-touch", 3) => return call.ok(),
+        (b"setname" | b"setinfo" | b"getname" | b"id" | b"info", _) => {
+            let name = String::from_utf8_lossy(args.at(1)).to_lowercase();
+            return Err(Failure::arity(&format!("client|{name}")));
+        }
+        _ => return Err(super::introspection::unknown_subcommand(args, "CLIENT")),
+    }
+    Ok(Next::Go)
+}
+
+fn set_info(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    let args = call.args;
+    let which = match args.at(2).to_ascii_lowercase().as_slice() {
+        b"lib-name" => Label::Library,
+        b"lib-ver" => Label::Version,
+        _ => {
+            let option = String::from_utf8_lossy(args.at(2)).into_owned();
+            return Err(Failure::say(format!("ERR Unrecognized option '{option}'")));
+        }
+    };
+    let text = label(args.at(3))?;
+    call.client.listing.set_label(which, text);
+    call.ok()
+}

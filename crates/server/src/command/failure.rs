@@ -1,0 +1,79 @@
+//! Why a command could not do its work.
+
+use crate::protocol::Reply;
+use perdura::Error;
+use std::borrow::Cow;
+
+/// Why a command could not do its work.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The client is told; what the command has written is undone.
+    Say(Cow<'static, str>),
+    /// The pool refused.
+    Pool(Error),
+}
+
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Pool(error)
+    }
+}
+
+impl Failure {
+    /// A failure with a text made for the occasion.
+    pub(crate) fn say(text: String) -> Self {
+        Failure::Say(Cow::Owned(text))
+    }
+
+    /// Writes it as a reply.
+    pub(crate) fn tell(&self, out: &mut Reply<'_>) {
+        match self {
+            Failure::Say(text) => out.error(text),
+            Failure::Pool(Error::Full { .. }) => {
+                out.error("OOM command not allowed when used memory > 'maxmemory'.");
+            }
+            Failure::Pool(Error::Io(_)) => out.error("ERR persistence failed"),
+            Failure::Pool(error) => out.error(&format!("ERR {error}")),
+        }
+    }
+
+    const fn text(text: &'static str) -> Self {
+        Failure::Say(Cow::Borrowed(text))
+    }
+
+    pub(crate) const WRONG_TYPE: Failure =
+        Self::text("WRONGTYPE Operation against a key holding the wrong kind of value");
+    pub(crate) const NOT_INTEGER: Failure =
+        Self::text("ERR value is not an integer or out of range");
+    pub(crate) const NOT_FLOAT: Failure = Self::text("ERR value is not a valid float");
+    pub(crate) const HASH_NOT_INTEGER: Failure = Self::text("ERR hash value is not an integer");
+    pub(crate) const HASH_NOT_FLOAT: Failure = Self::text("ERR hash value is not a float");
+    pub(crate) const OVERFLOW: Failure =
+        Self::text("ERR increment or decrement would overflow");
+    pub(crate) const NOT_FINITE: Failure =
+        Self::text("ERR increment would produce NaN or Infinity");
+    pub(crate) const SYNTAX: Failure = Self::text("ERR syntax error");
+    pub(crate) const NO_KEY: Failure = Self::text("ERR no such key");
+    pub(crate) const TOO_LONG: Failure =
+        Self::text("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+    pub(crate) const OFFSET: Failure = Self::text("ERR offset is out of range");
+    pub(crate) const CURSOR: Failure = Self::text("ERR invalid cursor");
+    pub(crate) const MIN_MAX: Failure = Self::text("ERR min or max is not a float");
+    pub(crate) const MIN_MAX_STRING: Failure =
+        Self::text("ERR min or max not valid string range item");
+    pub(crate) const SCORE_NAN: Failure =
+        Self::text("ERR resulting score is not a number (NaN)");
+    pub(crate) const DB_INDEX: Failure = Self::text("ERR DB index is out of range");
+
+    /// "wrong number of arguments" for a command.
+    pub(crate) fn arity(command: &str) -> Self {
+        Failure::say(format!("ERR wrong number of arguments for '{command}' command"))
+    }
+
+    /// "invalid expire time" in a command.
+    pub(crate) fn expire_time(command: &str) -> Self {
+        Failure::say(format!("ERR invalid expire time in '{command}' command"))
+    }
+}

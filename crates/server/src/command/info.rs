@@ -1,0 +1,151 @@
+//! INFO: what the server tells people and monitors of itself.
+
+use super::{Call, Command, Outcome, Run};
+use crate::keyspace::{DATABASES, Database};
+use crate::server::Server;
+use crate::stats::sum;
+use perdura::Result;
+use std::fmt::Write;
+
+pub(super) const TABLE: &[Command] =
+    &[Command::new("info", -1, (0, 0, 0), Run::Read(info), "Facts about the server.")];
+
+/// Appends `name:value` lines, which cannot fail on a `String`.
+macro_rules! lines {
+    ($to:expr, $($name:literal: $value:expr),+ $(,)?) => {
+        $(let _ = write!($to, concat!($name, ":{}\r\n"), $value);)+
+    };
+}
+
+const SECTIONS: [&str; 6] = ["server", "clients", "memory", "persistence", "stats", "keyspace"];
+
+fn info(call: &mut Call<'_>) -> Outcome {
+    let args = call.args.from(1);
+    let everything = args.len() == 0
+        || (0..args.len()).any(|at| {
+            ["all", "default", "everything"].iter().any(|name| args.is(at, name))
+        });
+    let mut text = String::new();
+    for section in SECTIONS {
+        if everything || (0..args.len()).any(|at| args.is(at, section)) {
+            if !text.is_empty() {
+                text.push_str("\r\n");
+            }
+            write_section(call, section, &mut text)?;
+        }
+    }
+    call.out.verbatim(&text);
+    Ok(())
+}
+
+fn write_section(call: &mut Call<'_>, section: &str, to: &mut String) -> Outcome {
+    let server = call.env.server;
+    match section {
+        "server" => write_server(server, to),
+        "clients" => write_clients(server, to),
+        "memory" => write_memory(server, to),
+        "persistence" => write_persistence(server, to),
+        "stats" => write_stats(server, to),
+        _ => write_keyspace(call, to)?,
+    }
+    Ok(())
+}
+
+fn write_server(server: &Server, to: &mut String) {
+    let uptime = server.started.elapsed().as_secs();
+    to.push_str("# Server\r\n");
+    lines!(to,
+        "redis_version": super::VERSION,
+        "perdura_version": env!("CARGO_PKG_VERSION"),
+        "redis_mode": "standalone",
+        "os": std::env::consts::OS,
+        "arch_bits": usize::BITS,
+        "multiplexing_api": "epoll",
+        "process_id": std::process::id(),
+        "tcp_port": server.address.port(),
+        "uptime_in_seconds": uptime,
+        "uptime_in_days": uptime / 86_400,
+        "io_threads": server.stats.len(),
+    );
+}
+
+fn write_clients(server: &Server, to: &mut String) {
+    to.push_str("# Clients\r\n");
+    lines!(to,
+        "connected_clients": server.connected(),
+        "maxclients": server.options.max_clients,
+        "blocked_clients": 0,
+    );
+}
+
+fn write_memory(server: &Server, to: &mut String) {
+    let facts = server.facts();
+    to.push_str("# Memory\r\n");
+    lines!(to,
+        "used_memory": facts.used,
+        "used_memory_human": human(facts.used),
+        "maxmemory": facts.limit,
+        "maxmemory_human": human(facts.limit),
+        "maxmemory_policy": "noeviction",
+        "pool_file_bytes": facts.bytes,
+    );
+}
+
+fn human(bytes: u64) -> String {
+    let units = [(1u64 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    match units.into_iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => format!("{:.2}{name}", bytes as f64 / unit as f64),
+        None => format!("{bytes}B"),
+    }
+}
+
+fn write_persistence(server: &Server, to: &mut String) {
+    let facts = server.facts();
+    to.push_str("# Persistence\r\n");
+    lines!(to,
+        "loading": 0,
+        "pool_path": facts.path,
+        "pool_engine": facts.engine,
+        "pool_domain": facts.domain,
+        "acknowledged_writes_survive": facts.survives,
+        "last_write_status": if server.failed() { "err" } else { "ok" },
+        "aof_enabled": 0,
+        "rdb_last_bgsave_status": "ok",
+    );
+}
+
+fn write_stats(server: &Server, to: &mut String) {
+    let stats = &server.stats;
+    to.push_str("# Stats\r\n");
+    lines!(to,
+        "total_connections_received": sum(stats, |one| &one.connections),
+        "rejected_connections": sum(stats, |one| &one.rejected),
+        "total_commands_processed": sum(stats, |one| &one.commands),
+        "total_error_replies": sum(stats, |one| &one.errors),
+        "total_net_input_bytes": sum(stats, |one| &one.input),
+        "total_net_output_bytes": sum(stats, |one| &one.output),
+        "write_transactions": sum(stats, |one| &one.transactions),
+        "read_transactions": sum(stats, |one| &one.read_transactions),
+        "durability_waits": sum(stats, |one| &one.waits),
+        "expired_keys": sum(stats, |one| &one.expired),
+        "evicted_keys": 0,
+        "keyspace_hits": sum(stats, |one| &one.hits),
+        "keyspace_misses": sum(stats, |one| &one.misses),
+    );
+}
+
+fn write_keyspace(call: &mut Call<'_>, to: &mut String) -> Result<()> {
+    to.push_str("# Keyspace\r\n");
+    for index in 0..DATABASES {
+        let db = Database::new(call.env.keyspace, index);
+        let keys = db.len(call.tx)?;
+        if keys > 0 {
+            let expiring = match db.expiries(call.tx)? {
+                Some(expiries) => expiries.len(call.tx)?,
+                None => 0,
+            };
+            let _ = write!(to, "db{index}:keys={keys},expires={expiring},avg_ttl=0\r\n");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! Commands: a table, and one file for each family.
+//!
+//! A command is either on *data*, and runs inside a transaction, perhaps more than once, or on
+//! the *client* that sent it, and runs outside, exactly once. To add one: write its handler in
+//! its family's file and its line in that file's `TABLE`.
+
+mod call;
+mod client;
+mod connection;
+mod expiry;
+mod failure;
+mod hash_numbers;
+mod hashes;
+mod info;
+mod introspection;
+mod keys;
+mod multi;
+mod numbers;
+mod scan;
+mod score_range;
+mod strings;
+mod substrings;
+mod table;
+mod zset_ranges;
+mod zsets;
+
+pub(crate) use call::{Call, Env};
+pub(crate) use client::{ClientCall, Next};
+pub(crate) use failure::{Failure, Outcome};
+pub(crate) use multi::{Exec, Queue, Step, is_immediate};
+pub(crate) use table::{Command, Run, find};
+
+/// The version of Redis that clients are told, for what they expect of it.
+pub(crate) const VERSION: &str = "7.2.0";

@@ -1,0 +1,128 @@
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+//!
+//! EXEC runs what was queued in one transaction of the heap: after a crash all of it is there
+//! or nothing. As in Redis, a command that fails does not keep the others from being done; but
+//! when the pool is full, nothing is done.
+
+use super::{ClientCall, Command, Failure, Next, Outcome, Run};
+use crate::protocol::args::OwnedArgs;
+use crate::watch::Watched;
+
+pub(super) const TABLE: &[Command] = &[
+    Command::new("multi", 1, (0, 0, 0), Run::Client(multi), "Starts a transaction."),
+    Command::new("exec", 1, (0, 0, 0), Run::Client(exec), "Executes a transaction's commands."),
+    Command::new("discard", 1, (0, 0, 0), Run::Client(discard), "Discards a transaction."),
+    Command::new("watch", -2, (1, -1, 1), Run::Client(watch), "Makes EXEC depend on keys."),
+    Command::new("unwatch", 1, (0, 0, 0), Run::Client(unwatch), "Forgets watched keys."),
+];
+
+/// What a client has sent since MULTI.
+#[derive(Default)]
+pub(crate) struct Queue {
+    commands: Vec<(&'static Command, OwnedArgs)>,
+    broken: bool,
+}
+
+impl Queue {
+    /// A command could not be queued: EXEC will fail.
+    pub(crate) fn spoil(&mut self) {
+        self.broken = true;
+    }
+
+    pub(crate) fn push(&mut self, command: &'static Command, args: OwnedArgs) {
+        self.commands.push((command, args));
+    }
+}
+
+/// A transaction that was asked for with EXEC.
+pub(crate) struct Exec {
+    pub(crate) steps: Vec<Step>,
+    /// To be ended when it is done.
+    pub(crate) watched: Vec<Watched>,
+}
+
+/// A command of it.
+pub(crate) enum Step {
+    /// On data, in the database that was selected when its turn came.
+    Data { command: &'static Command, args: OwnedArgs, db: u8 },
+    /// On the client: it was done already, and this is its reply.
+    Said(Vec<u8>),
+}
+
+impl Exec {
+    pub(crate) fn writes(&self) -> bool {
+        self.steps.iter().any(|step| match step {
+            Step::Data { command, .. } => command.writes(),
+            Step::Said(_) => false,
+        })
+    }
+}
+
+/// Whether a command is done at once even after MULTI.
+pub(crate) fn is_immediate(command: &Command) -> bool {
+    matches!(command.name, "multi" | "exec" | "discard" | "watch" | "quit" | "reset")
+}
+
+fn multi(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    if call.client.queue.is_some() {
+        return Err(Failure::Say("ERR MULTI calls can not be nested".into()));
+    }
+    call.client.queue = Some(Queue::default());
+    call.ok()
+}
+
+fn exec(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    let Some(queue) = call.client.queue.take() else {
+        return Err(Failure::Say("ERR EXEC without MULTI".into()));
+    };
+    if queue.broken {
+        call.client.unwatch(call.server);
+        let text = "EXECABORT Transaction discarded because of previous errors.";
+        return Err(Failure::Say(text.into()));
+    }
+    let watched = std::mem::take(&mut call.client.watched);
+    let steps = queue.commands.into_iter().map(|(command, args)| step(call, command, args));
+    Ok(Next::Exec(Exec { steps: steps.collect(), watched }))
+}
+
+/// Prepares one queued command; one on the client is done now.
+fn step(call: &mut ClientCall<'_>, command: &'static Command, args: OwnedArgs) -> Step {
+    let Run::Client(run) = command.run else {
+        return Step::Data { command, args, db: call.client.db };
+    };
+    let mut out = Vec::new();
+    let mut inner = ClientCall {
+        server: call.server,
+        client: call.client,
+        args: args.as_args(),
+        out: &mut out,
+    };
+    if let Err(failure) = run(&mut inner) {
+        failure.tell(&mut inner.reply());
+    }
+    Step::Said(out)
+}
+
+fn discard(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    if call.client.queue.take().is_none() {
+        return Err(Failure::Say("ERR DISCARD without MULTI".into()));
+    }
+    call.client.unwatch(call.server);
+    call.ok()
+}
+
+fn watch(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    if call.client.queue.is_some() {
+        return Err(Failure::Say("ERR WATCH inside MULTI is not allowed".into()));
+    }
+    for key in call.args.from(1).iter() {
+        let watched = call.server.watch.watch(call.client.db, key);
+        call.client.watched.push(watched);
+    }
+    call.ok()
+}
+
+fn unwatch(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    call.client.unwatch(call.server);
+    call.ok()
+}

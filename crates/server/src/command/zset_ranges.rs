@@ -1,0 +1,206 @@
+//! Sorted sets: ranges of members.
+
+use super::score_range::{By, Limits, limit};
+use super::{Call, Command, Failure, Outcome, Run, zsets};
+use crate::protocol::Protocol;
+use std::ops::Range;
+
+const ONE: (i32, i32, i32) = (1, 1, 1);
+
+pub(super) const TABLE: &[Command] = &[
+    Command::new("zrange", -4, ONE, Run::Read(zrange), "A range of members."),
+    Command::new("zrangebyscore", -4, ONE, Run::Read(zrangebyscore), "Members by score."),
+    Command::new("zrangebylex", -4, ONE, Run::Read(zrangebylex), "Members by name."),
+    Command::new("zrevrange", -4, ONE, Run::Read(zrevrange), "Members from the end."),
+    Command::new("zrevrangebyscore", -4, ONE, Run::Read(zrevrangebyscore), "Members by score."),
+    Command::new("zrevrangebylex", -4, ONE, Run::Read(zrevrangebylex), "Members by name."),
+    Command::new("zcount", 4, ONE, Run::Read(zcount), "Counts members by score."),
+    Command::new("zlexcount", 4, ONE, Run::Read(zlexcount), "Counts members by name."),
+    Command::new("zremrangebyrank", 4, ONE, Run::Write(zremrangebyrank), "Removes members."),
+    Command::new("zremrangebyscore", 4, ONE, Run::Write(zremrangebyscore), "Removes members."),
+    Command::new("zremrangebylex", 4, ONE, Run::Write(zremrangebylex), "Removes members."),
+];
+
+/// What a range command was asked for.
+struct Query {
+    by: By,
+    backwards: bool,
+    with_scores: bool,
+    limit: Option<(i64, i64)>,
+}
+
+impl Query {
+    fn new(by: By, backwards: bool) -> Self {
+        Query { by, backwards, with_scores: false, limit: None }
+    }
+
+    /// Reads the options; `general` ones are ZRANGE's alone, and are given once.
+    fn parse(&mut self, call: &Call<'_>, general: bool) -> Outcome {
+        let args = &call.args;
+        let (mut chosen, mut turned) = (!general, !general);
+        let mut at = 4;
+        while at < args.len() {
+            match () {
+                () if args.is(at, "withscores") => self.with_scores = true,
+                () if args.is(at, "limit") && at + 2 < args.len() => {
+                    self.limit = Some((call.integer(at + 1)?, call.integer(at + 2)?));
+                    at += 2;
+                }
+                () if !turned && args.is(at, "rev") => (self.backwards, turned) = (true, true),
+                () if !chosen && args.is(at, "byscore") => (self.by, chosen) = (By::Score, true),
+                () if !chosen && args.is(at, "bylex") => (self.by, chosen) = (By::Member, true),
+                () => return Err(Failure::SYNTAX),
+            }
+            at += 1;
+        }
+        let text = if self.limit.is_some() && self.by == By::Rank {
+            "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"
+        } else if self.with_scores && self.by == By::Member {
+            "ERR syntax error, WITHSCORES not supported in combination with BYLEX"
+        } else {
+            return Ok(());
+        };
+        Err(Failure::Say(text.into()))
+    }
+
+    fn run(self, call: &mut Call<'_>) -> Outcome {
+        let turned = self.backwards && self.by != By::Rank;
+        let (low, high) = if turned { (3, 2) } else { (2, 3) };
+        let limits = Limits::parse(call, self.by, low, high)?;
+        let mut found = Vec::new();
+        if let Some(set) = zsets::look(call)? {
+            let mut ranks = limits.ranks(call, set, self.backwards)?;
+            if let Some((offset, count)) = self.limit {
+                ranks = limit(ranks, offset, count, self.backwards);
+            }
+            found = members(call, set, ranks, self.backwards)?;
+        }
+        reply(call, &found, self.with_scores, true);
+        Ok(())
+    }
+}
+
+type Members = Vec<(f64, Vec<u8>)>;
+
+fn members(
+    call: &mut Call<'_>,
+    set: crate::keyspace::zset::SortedSet,
+    ranks: Range<u64>,
+    backwards: bool,
+) -> Outcome<Members> {
+    let mut found = Vec::new();
+    if ranks.is_empty() {
+        return Ok(found);
+    }
+    let first = if backwards { ranks.end - 1 } else { ranks.start };
+    let mut walk = set.walk_at(call.tx, first, backwards)?;
+    for _ in ranks {
+        let Some(next) = walk.next(call.tx)? else { break };
+        found.push(next);
+    }
+    Ok(found)
+}
+
+/// Answers members. In RESP3, those with scores are `paired` into arrays.
+pub(super) fn reply(
+    call: &mut Call<'_>,
+    members: &[(f64, Vec<u8>)],
+    with_scores: bool,
+    paired: bool,
+) {
+    let nested = with_scores && paired && call.out.protocol() == Protocol::Resp3;
+    let elements = if with_scores && !nested { 2 } else { 1 };
+    call.out.array(members.len() * elements);
+    for (score, member) in members {
+        if nested {
+            call.out.array(2);
+        }
+        call.out.bulk(member);
+        if with_scores {
+            call.out.double(*score);
+        }
+    }
+}
+
+fn zrange(call: &mut Call<'_>) -> Outcome {
+    let mut query = Query::new(By::Rank, false);
+    query.parse(call, true)?;
+    query.run(call)
+}
+
+fn specific(call: &mut Call<'_>, by: By, backwards: bool) -> Outcome {
+    let mut query = Query::new(by, backwards);
+    query.parse(call, false)?;
+    query.run(call)
+}
+
+fn zrangebyscore(call: &mut Call<'_>) -> Outcome {
+    specific(call, By::Score, false)
+}
+
+fn zrangebylex(call: &mut Call<'_>) -> Outcome {
+    specific(call, By::Member, false)
+}
+
+fn zrevrange(call: &mut Call<'_>) -> Outcome {
+    specific(call, By::Rank, true)
+}
+
+fn zrevrangebyscore(call: &mut Call<'_>) -> Outcome {
+    specific(call, By::Score, true)
+}
+
+fn zrevrangebylex(call: &mut Call<'_>) -> Outcome {
+    specific(call, By::Member, true)
+}
+
+fn count(call: &mut Call<'_>, by: By) -> Outcome {
+    let limits = Limits::parse(call, by, 2, 3)?;
+    let count = match zsets::look(call)? {
+        Some(set) => {
+            let ranks = limits.ranks(call, set, false)?;
+            ranks.end - ranks.start
+        }
+        None => 0,
+    };
+    call.out.size(count);
+    Ok(())
+}
+
+fn zcount(call: &mut Call<'_>) -> Outcome {
+    count(call, By::Score)
+}
+
+fn zlexcount(call: &mut Call<'_>) -> Outcome {
+    count(call, By::Member)
+}
+
+fn remove(call: &mut Call<'_>, by: By) -> Outcome {
+    let limits = Limits::parse(call, by, 2, 3)?;
+    let mut removed = 0;
+    if let Some((_, set)) = zsets::claim(call)? {
+        let ranks = limits.ranks(call, set, false)?;
+        let found = members(call, set, ranks, false)?;
+        for (_, member) in &found {
+            set.remove(call.tx, member)?;
+        }
+        removed = found.len() as u64;
+        if removed > 0 {
+            zsets::finish(call, set)?;
+        }
+    }
+    call.out.size(removed);
+    Ok(())
+}
+
+fn zremrangebyrank(call: &mut Call<'_>) -> Outcome {
+    remove(call, By::Rank)
+}
+
+fn zremrangebyscore(call: &mut Call<'_>) -> Outcome {
+    remove(call, By::Score)
+}
+
+fn zremrangebylex(call: &mut Call<'_>) -> Outcome {
+    remove(call, By::Member)
+}

@@ -1,0 +1,261 @@
+//! Sorted sets: adding, removing and looking up members.
+
+use super::{Call, Command, Failure, Outcome, Run};
+use crate::keyspace::zset::{Edge, SortedSet};
+use crate::keyspace::{Found, Kind};
+use crate::protocol::number;
+
+const ONE: (i32, i32, i32) = (1, 1, 1);
+
+pub(super) const TABLE: &[Command] = &[
+    Command::new("zadd", -4, ONE, Run::Write(zadd), "Adds members, with options."),
+    Command::new("zincrby", 4, ONE, Run::Write(zincrby), "Adds to a member's score."),
+    Command::new("zrem", -3, ONE, Run::Write(zrem), "Removes members."),
+    Command::new("zcard", 2, ONE, Run::Read(zcard), "How many members there are."),
+    Command::new("zscore", 3, ONE, Run::Read(zscore), "A member's score."),
+    Command::new("zmscore", -3, ONE, Run::Read(zmscore), "Several members' scores."),
+    Command::new("zrank", 3, ONE, Run::Read(zrank), "How many members are before one."),
+    Command::new("zrevrank", 3, ONE, Run::Read(zrevrank), "How many members are after one."),
+    Command::new("zpopmin", -2, ONE, Run::Write(zpopmin), "Removes the members in front."),
+    Command::new("zpopmax", -2, ONE, Run::Write(zpopmax), "Removes the members at the end."),
+];
+
+/// The sorted set of a key, if it is there.
+pub(super) fn look(call: &mut Call<'_>) -> Outcome<Option<SortedSet>> {
+    match call.look_for(call.args.at(1), Kind::SortedSet)? {
+        Some(entry) => Ok(Some(SortedSet::load(call.tx, entry)?)),
+        None => Ok(None),
+    }
+}
+
+/// The same, to be changed.
+pub(super) fn claim(call: &mut Call<'_>) -> Outcome<Option<(Found, SortedSet)>> {
+    match call.claim_for(call.args.at(1), Kind::SortedSet)? {
+        Some(found) => Ok(Some((found, SortedSet::load(call.tx, found.entry)?))),
+        None => Ok(None),
+    }
+}
+
+/// After members were removed: an empty set is no key.
+pub(super) fn finish(call: &mut Call<'_>, set: SortedSet) -> Outcome {
+    let key = call.args.at(1);
+    if set.len(call.tx)? == 0 {
+        call.remove(key)?;
+    }
+    call.touch(key);
+    Ok(())
+}
+
+/// What ZADD was asked for besides.
+#[derive(Clone, Copy, Default)]
+struct AddOptions {
+    absent: bool,
+    present: bool,
+    greater: bool,
+    less: bool,
+    changed: bool,
+    increment: bool,
+}
+
+impl AddOptions {
+    /// The options, and the index of the first score.
+    fn parse(call: &Call<'_>) -> Outcome<(Self, usize)> {
+        let mut options = AddOptions::default();
+        let mut at = 2;
+        loop {
+            match () {
+                () if call.args.is(at, "nx") => options.absent = true,
+                () if call.args.is(at, "xx") => options.present = true,
+                () if call.args.is(at, "gt") => options.greater = true,
+                () if call.args.is(at, "lt") => options.less = true,
+                () if call.args.is(at, "ch") => options.changed = true,
+                () if call.args.is(at, "incr") => options.increment = true,
+                () => break,
+            }
+            at += 1;
+        }
+        let rest = call.args.len() - at;
+        if rest == 0 || !rest.is_multiple_of(2) {
+            return Err(Failure::SYNTAX);
+        }
+        options.check(rest / 2)?;
+        Ok((options, at))
+    }
+
+    fn check(self, pairs: usize) -> Outcome {
+        let text = if self.absent && self.present {
+            "ERR XX and NX options at the same time are not compatible"
+        } else if self.absent && (self.greater || self.less) || self.greater && self.less {
+            "ERR GT, LT, and/or NX options at the same time are not compatible"
+        } else if self.increment && pairs > 1 {
+            "ERR INCR option supports a single increment-element pair"
+        } else {
+            return Ok(());
+        };
+        Err(Failure::Say(text.into()))
+    }
+
+    /// The score that a member gets; `None` if it is left alone.
+    fn score(self, old: Option<f64>, given: f64) -> Outcome<Option<f64>> {
+        let Some(old) = old else { return Ok((!self.present).then_some(given)) };
+        if self.absent {
+            return Ok(None);
+        }
+        let new = if self.increment { old + given } else { given };
+        if new.is_nan() {
+            return Err(Failure::SCORE_NAN);
+        }
+        let refused = self.greater && new <= old || self.less && new >= old;
+        Ok((!refused).then_some(new))
+    }
+}
+
+fn zadd(call: &mut Call<'_>) -> Outcome {
+    let (options, first) = AddOptions::parse(call)?;
+    add(call, options, first)
+}
+
+fn zincrby(call: &mut Call<'_>) -> Outcome {
+    add(call, AddOptions { increment: true, ..AddOptions::default() }, 2)
+}
+
+fn add(call: &mut Call<'_>, options: AddOptions, first: usize) -> Outcome {
+    let mut scores = Vec::with_capacity((call.args.len() - first) / 2);
+    for index in (first..call.args.len()).step_by(2) {
+        scores.push(call.float(index)?);
+    }
+    let mut claimed = claim(call)?;
+    if claimed.is_none() && !options.present {
+        let set = SortedSet::create(call.tx)?;
+        call.put(call.args.at(1), None, set.entry())?;
+        claimed = claim(call)?;
+    }
+    let (mut added, mut updated, mut last) = (0, 0, None);
+    if let Some((_, set)) = claimed {
+        for (index, given) in scores.into_iter().enumerate() {
+            let member = call.args.at(first + 2 * index + 1);
+            let old = set.score(call.tx, member)?;
+            last = options.score(old, given)?;
+            let Some(new) = last else { continue };
+            set.set(call.tx, member, old, new)?;
+            added += i64::from(old.is_none());
+            updated += i64::from(old.is_some_and(|old| old != new));
+        }
+        call.touch(call.args.at(1));
+    }
+    match (options.increment, last) {
+        (true, Some(score)) => call.out.double(score),
+        (true, None) => call.out.null(),
+        (false, _) if options.changed => call.out.integer(added + updated),
+        (false, _) => call.out.integer(added),
+    }
+    Ok(())
+}
+
+fn zrem(call: &mut Call<'_>) -> Outcome {
+    let mut removed = 0;
+    if let Some((_, set)) = claim(call)? {
+        for member in call.args.from(2).iter() {
+            removed += i64::from(set.remove(call.tx, member)?);
+        }
+        if removed > 0 {
+            finish(call, set)?;
+        }
+    }
+    call.out.integer(removed);
+    Ok(())
+}
+
+fn zcard(call: &mut Call<'_>) -> Outcome {
+    let len = match look(call)? {
+        Some(set) => set.len(call.tx)?,
+        None => 0,
+    };
+    call.out.size(len);
+    Ok(())
+}
+
+fn reply_score(call: &mut Call<'_>, set: Option<SortedSet>, member: &[u8]) -> Outcome {
+    let score = match set {
+        Some(set) => set.score(call.tx, member)?,
+        None => None,
+    };
+    match score {
+        Some(score) => call.out.double(score),
+        None => call.out.null(),
+    }
+    Ok(())
+}
+
+fn zscore(call: &mut Call<'_>) -> Outcome {
+    let set = look(call)?;
+    reply_score(call, set, call.args.at(2))
+}
+
+fn zmscore(call: &mut Call<'_>) -> Outcome {
+    let set = look(call)?;
+    let members = call.args.from(2);
+    call.out.array(members.len());
+    for member in members.iter() {
+        reply_score(call, set, member)?;
+    }
+    Ok(())
+}
+
+fn zrank(call: &mut Call<'_>) -> Outcome {
+    rank(call, |before, _| before)
+}
+
+fn zrevrank(call: &mut Call<'_>) -> Outcome {
+    rank(call, |before, len| len.saturating_sub(before + 1))
+}
+
+fn rank(call: &mut Call<'_>, of: fn(u64, u64) -> u64) -> Outcome {
+    let member = call.args.at(2);
+    if let Some(set) = look(call)?
+        && let Some(score) = set.score(call.tx, member)?
+    {
+        let edge = Edge::BeforeMember(score, member.to_vec());
+        let before = set.count_before(call.tx, &edge)?;
+        let len = set.len(call.tx)?;
+        call.out.size(of(before, len));
+    } else {
+        call.out.null();
+    }
+    Ok(())
+}
+
+fn zpopmin(call: &mut Call<'_>) -> Outcome {
+    pop(call, false)
+}
+
+fn zpopmax(call: &mut Call<'_>) -> Outcome {
+    pop(call, true)
+}
+
+fn pop(call: &mut Call<'_>, last: bool) -> Outcome {
+    if call.args.len() > 3 {
+        return Err(Failure::SYNTAX);
+    }
+    let counted = call.args.len() == 3;
+    let count = if counted { number::parse_i64(call.args.at(2)) } else { Some(1) };
+    let Some(count) = count.and_then(|count| u64::try_from(count).ok()) else {
+        return Err(Failure::Say("ERR value is out of range, must be positive".into()));
+    };
+    let mut popped = Vec::new();
+    if let Some((_, set)) = claim(call)? {
+        let end = if last { set.len(call.tx)?.saturating_sub(1) } else { 0 };
+        let mut walk = set.walk_at(call.tx, end, last)?;
+        while (popped.len() as u64) < count
+            && let Some(next) = walk.next(call.tx)?
+        {
+            popped.push(next);
+        }
+        for (_, member) in &popped {
+            set.remove(call.tx, member)?;
+        }
+        finish(call, set)?;
+    }
+    super::zset_ranges::reply(call, &popped, true, counted);
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! Housekeeping, in small transactions between turns: deletes keys whose time has come, and
+//! frees what was deleted.
+
+use crate::command::Env;
+use crate::keyspace::{DATABASES, Database, garbage};
+use crate::store::Session;
+use perdura::{Error, Tx};
+use std::time::{Duration, Instant};
+
+/// Keys deleted in one transaction.
+const KEYS: u64 = 32;
+/// Entries or blocks freed in one transaction.
+const FREED: u64 = 256;
+/// Time from one look to the next.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Time that one look may take, while clients wait.
+const LONGEST: Duration = Duration::from_millis(5);
+
+/// When to look next.
+#[derive(Default)]
+pub(crate) struct House {
+    last: Option<Instant>,
+    busy: bool,
+}
+
+impl House {
+    /// Whether it is time to look.
+    pub(crate) fn is_due(&self) -> bool {
+        self.busy || self.last.is_none_or(|last| last.elapsed() >= PAUSE)
+    }
+
+    /// Whether the last look left something to do.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    /// Looks, and does a bit.
+    pub(crate) fn keep<S: Session>(&mut self, session: &mut S, env: Env<'_>) -> Result<(), Error> {
+        let started = Instant::now();
+        self.last = Some(started);
+        self.busy = false;
+        loop {
+            let mut chores = Chores::default();
+            session.read(&mut |tx| {
+                chores = Chores::find(tx, env)?;
+                Ok(())
+            })?;
+            if chores.is_none() {
+                return Ok(());
+            }
+            if started.elapsed() >= LONGEST {
+                self.busy = true;
+                return Ok(());
+            }
+            let done = session.write(&mut |tx| chores.go(tx, env));
+            match done {
+                Ok(_) => {}
+                Err(error @ Error::Io(_)) => return Err(error),
+                // Damage, or a full log: clients will hear of it, the house is left as it is.
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+}
+
+/// What there is to do.
+#[derive(Default)]
+struct Chores {
+    /// A database with an expired key.
+    expired: Option<u8>,
+    garbage: bool,
+}
+
+impl Chores {
+    fn is_none(&self) -> bool {
+        self.expired.is_none() && !self.garbage
+    }
+
+    fn find(tx: &mut dyn Tx, env: Env<'_>) -> Result<Self, Error> {
+        let mut chores = Chores { expired: None, garbage: !garbage::is_empty(tx, env.keyspace)? };
+        for index in 0..DATABASES {
+            if let Some(expiries) = Database::new(env.keyspace, index).expiries(tx)?
+                && let Some(((time, _), ())) = expiries.first(tx)?
+                && time <= env.now
+            {
+                chores.expired = Some(index);
+                break;
+            }
+        }
+        Ok(chores)
+    }
+
+    fn go(&self, tx: &mut dyn Tx, env: Env<'_>) -> Result<(), Error> {
+        if let Some(index) = self.expired {
+            expire(tx, env, Database::new(env.keyspace, index))?;
+        }
+        if self.garbage {
+            garbage::sweep(tx, env.keyspace, FREED)?;
+        }
+        Ok(())
+    }
+}
+
+/// Deletes some keys whose time has come.
+fn expire(tx: &mut dyn Tx, env: Env<'_>, db: Database) -> Result<(), Error> {
+    let Some(expiries) = db.expiries(tx)? else { return Ok(()) };
+    for _ in 0..KEYS {
+        match expiries.first(tx)? {
+            Some(((time, key), ())) if time <= env.now => {
+                if !db.remove(tx, &key)? {
+                    return Err(Error::corrupt("an expiring key that is not there", expiries.at()));
+                }
+                env.server.watch.touch(db.index(), &key);
+                env.stats.expired.add(1);
+            }
+            _ => break,
+        }
+    }
+    Ok(())
+}

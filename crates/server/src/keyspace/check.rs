@@ -1,0 +1,122 @@
+//! Walks over the whole keyspace, for `perdura pool check`.
+
+use super::entry::{Entry, Form};
+use super::hash::Fields;
+use super::image::Image;
+use super::zset::SortedSet;
+use super::{Database, garbage, header};
+use perdura::collections::{Blob, Visit};
+use perdura::{Error, Result, Tx};
+
+/// What [`check`] counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Findings {
+    /// Keys in all databases.
+    pub keys: u64,
+    /// Those of them that expire.
+    pub expiring: u64,
+    /// Deleted things that are still to be freed.
+    pub garbage: u64,
+}
+
+/// Checks everything that hangs from the root `redis`, and reports every block of it to `visit`;
+/// `None` if the pool has no such root. Takes one transaction, in which nothing is written.
+///
+/// # Errors
+/// `Corrupt` with what is wrong and where; what `visit` returns.
+pub fn check(tx: &mut dyn Tx, visit: &mut Visit<'_>) -> Result<Option<Findings>> {
+    let Ok(Some(header)) = header::find(tx)? else { return Ok(None) };
+    visit(header)?;
+    let mut findings = Findings::default();
+    for index in 0..super::DATABASES {
+        check_database(tx, Database::new(header, index), &mut findings, visit)?;
+    }
+    findings.garbage = garbage::check(tx, header, visit)?;
+    Ok(Some(findings))
+}
+
+fn check_database(
+    tx: &mut dyn Tx,
+    db: Database,
+    findings: &mut Findings,
+    visit: &mut Visit<'_>,
+) -> Result<()> {
+    let mut expiring = 0;
+    if let Some(keys) = db.keys(tx)? {
+        keys.check(tx, visit)?;
+        let mut cursor = 0;
+        loop {
+            let (next, entries) = keys.scan(tx, cursor, 256)?;
+            for (key, entry) in entries {
+                check_entry(tx, entry.checked(keys.at())?, visit)?;
+                findings.keys += 1;
+                if let Some(time) = entry.expires() {
+                    expiring += 1;
+                    check_expiry(tx, db, time, &key)?;
+                }
+            }
+            cursor = next;
+            if cursor == 0 {
+                break;
+            }
+        }
+    }
+    let mut listed = 0;
+    if let Some(expiries) = db.expiries(tx)? {
+        expiries.check(tx, visit)?;
+        listed = expiries.len(tx)?;
+    }
+    if listed != expiring {
+        return Err(Error::corrupt("a list of expiring keys", db.word()));
+    }
+    findings.expiring += expiring;
+    Ok(())
+}
+
+fn check_expiry(tx: &mut dyn Tx, db: Database, time: u64, key: &[u8]) -> Result<()> {
+    let listed = match db.expiries(tx)? {
+        Some(expiries) => expiries.contains(tx, (time, key))?,
+        None => false,
+    };
+    if listed { Ok(()) } else { Err(Error::corrupt("an expiring key that no list has", db.word())) }
+}
+
+/// Checks what an entry holds.
+pub(super) fn check_entry(tx: &mut dyn Tx, entry: Entry, visit: &mut Visit<'_>) -> Result<()> {
+    match entry.form() {
+        Form::Inline => Ok(()),
+        Form::Blob => Blob::new(entry.at()).check(tx, visit),
+        Form::Image => {
+            Image::load(tx, entry.at())?;
+            visit(entry.at())
+        }
+        Form::Fields => Fields::new(entry.at()).check(tx, visit),
+        Form::Ranking => {
+            let set = SortedSet::load(tx, entry)?;
+            check_ranking(tx, set, visit)
+        }
+    }
+}
+
+fn check_ranking(tx: &mut dyn Tx, set: SortedSet, visit: &mut Visit<'_>) -> Result<()> {
+    visit(set.at())?;
+    set.scores.check(tx, visit)?;
+    set.order.check(tx, visit)?;
+    if set.scores.len(tx)? != set.order.len(tx)? {
+        return Err(Error::corrupt("a sorted set whose two halves differ", set.at()));
+    }
+    let mut cursor = 0;
+    loop {
+        let (next, members) = set.scores.scan(tx, cursor, 256)?;
+        for (member, score) in members {
+            if !set.order.contains(tx, (perdura::collections::Total(score), &member))? {
+                return Err(Error::corrupt("a member that a sorted set does not rank", set.at()));
+            }
+        }
+        cursor = next;
+        if cursor == 0 {
+            return Ok(());
+        }
+    }
+}

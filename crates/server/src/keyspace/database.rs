@@ -1,0 +1,174 @@
+//! One database: finding, putting and removing keys.
+
+use super::entry::Entry;
+use super::{Expiries, Keys, garbage, header};
+use perdura::{Result, Tx};
+
+/// One database: a handle to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Database {
+    header: u64,
+    index: u8,
+}
+
+/// An entry and where it is; good until a key is put or removed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) entry: Entry,
+    at: u64,
+}
+
+impl Database {
+    /// The database of this number, which is below [`DATABASES`](super::DATABASES).
+    pub(crate) const fn new(header: u64, index: u8) -> Self {
+        Database { header, index }
+    }
+
+    pub(crate) fn index(self) -> u8 {
+        self.index
+    }
+
+    pub(super) fn word(self) -> u64 {
+        self.header + header::database(self.index)
+    }
+
+    /// Its keys, if it ever had one.
+    pub(crate) fn keys(self, tx: &mut dyn Tx) -> Result<Option<Keys>> {
+        let at = tx.read_word(self.word())?;
+        Ok((at != 0).then(|| Keys::new(at)))
+    }
+
+    /// Its expiring keys, if it ever had one.
+    pub(crate) fn expiries(self, tx: &mut dyn Tx) -> Result<Option<Expiries>> {
+        let at = tx.read_word(self.word() + 8)?;
+        Ok((at != 0).then(|| Expiries::new(at)))
+    }
+
+    fn make_keys(self, tx: &mut dyn Tx) -> Result<Keys> {
+        if let Some(keys) = self.keys(tx)? {
+            return Ok(keys);
+        }
+        let seed = tx.read_word(self.header + header::SEED)?;
+        let keys = Keys::create_seeded(tx, seed)?;
+        tx.write_word(self.word(), keys.at())?;
+        Ok(keys)
+    }
+
+    fn make_expiries(self, tx: &mut dyn Tx) -> Result<Expiries> {
+        if let Some(expiries) = self.expiries(tx)? {
+            return Ok(expiries);
+        }
+        let expiries = Expiries::create(tx)?;
+        tx.write_word(self.word() + 8, expiries.at())?;
+        Ok(expiries)
+    }
+
+    /// How many keys it has, expired ones included.
+    pub(crate) fn len(self, tx: &mut dyn Tx) -> Result<u64> {
+        match self.keys(tx)? {
+            Some(keys) => keys.len(tx),
+            None => Ok(0),
+        }
+    }
+
+    /// The entry of a key.
+    pub(crate) fn find(self, tx: &mut dyn Tx, key: &[u8]) -> Result<Option<Found>> {
+        let Some(keys) = self.keys(tx)? else { return Ok(None) };
+        let Some(slot) = keys.slot(tx, key)? else { return Ok(None) };
+        let mut words = [0u64; 4];
+        tx.read_bytes(slot.at(), bytemuck::cast_slice_mut(&mut words))?;
+        let entry: Entry = bytemuck::cast(words);
+        Ok(Some(Found { entry: entry.checked(slot.at())?, at: slot.at() }))
+    }
+
+    /// Sets the entry of a key that [`find`](Database::find) has just found, or not. What the
+    /// old entry held is the caller's to free.
+    pub(crate) fn put(
+        self,
+        tx: &mut dyn Tx,
+        key: &[u8],
+        old: Option<Found>,
+        new: Entry,
+    ) -> Result<()> {
+        match old {
+            Some(found) => update(tx, found, new)?,
+            None => {
+                self.make_keys(tx)?.set(tx, key, new)?;
+            }
+        }
+        self.move_expiry(tx, key, old.and_then(|old| old.entry.expires()), new.expires())
+    }
+
+    /// Removes a key; what it held is the caller's.
+    pub(crate) fn take(self, tx: &mut dyn Tx, key: &[u8]) -> Result<Option<Entry>> {
+        let Some(keys) = self.keys(tx)? else { return Ok(None) };
+        let Some(entry) = keys.remove(tx, key)? else { return Ok(None) };
+        self.move_expiry(tx, key, entry.expires(), None)?;
+        Ok(Some(entry))
+    }
+
+    /// Removes a key and what it held. Whether it was there.
+    pub(crate) fn remove(self, tx: &mut dyn Tx, key: &[u8]) -> Result<bool> {
+        match self.take(tx, key)? {
+            Some(entry) => self.discard(tx, entry).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Frees what an entry holds, sooner or later.
+    pub(crate) fn discard(self, tx: &mut dyn Tx, entry: Entry) -> Result<()> {
+        garbage::discard(tx, self.header, entry)
+    }
+
+    /// Removes all keys; their memory is freed later.
+    pub(crate) fn clear(self, tx: &mut dyn Tx) -> Result<()> {
+        let (keys, expiries) = (self.keys(tx)?, self.expiries(tx)?);
+        if let Some(keys) = keys {
+            garbage::discard_keys(tx, self.header, keys)?;
+            tx.write_word(self.word(), 0)?;
+        }
+        if let Some(expiries) = expiries {
+            garbage::discard_expiries(tx, self.header, expiries)?;
+            tx.write_word(self.word() + 8, 0)?;
+        }
+        Ok(())
+    }
+
+    fn move_expiry(
+        self,
+        tx: &mut dyn Tx,
+        key: &[u8],
+        old: Option<u64>,
+        new: Option<u64>,
+    ) -> Result<()> {
+        if old == new {
+            return Ok(());
+        }
+        if let Some(time) = old
+            && let Some(expiries) = self.expiries(tx)?
+        {
+            expiries.remove(tx, (time, key))?;
+        }
+        if let Some(time) = new {
+            self.make_expiries(tx)?.set(tx, (time, key), ())?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes the words of an entry that change.
+fn update(tx: &mut dyn Tx, found: Found, new: Entry) -> Result<()> {
+    let words = found.entry.words().into_iter().zip(new.words());
+    for (index, (old, new)) in words.enumerate() {
+        if old != new {
+            tx.write_word(found.at + 8 * index as u64, new)?;
+        }
+    }
+    Ok(())
+}
+
+/// A seed for hash maps that clients cannot guess.
+pub(crate) fn unguessable() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(0)
+}

@@ -1,0 +1,69 @@
+//! The header that the root `redis` leads to.
+//!
+//! Words: `0x5EED << 48 | version`, the first block of the garbage list, the seed of the
+//! databases' hash maps, then for each database its keys and its expiries (0 until they are
+//! needed).
+
+use perdura::{Error, Purpose, Result, Root, Tx};
+
+/// How many databases SELECT can choose from.
+pub(crate) const DATABASES: u8 = 16;
+
+const NAME: &str = "redis";
+/// The root's kind.
+const KIND: u32 = 1001;
+const TAG: u64 = 0x5EED << 48;
+const VERSION: u64 = 1;
+const WORDS: usize = 3 + 2 * DATABASES as usize;
+
+/// Offset of the garbage list's first block.
+pub(super) const GARBAGE: u64 = 8;
+/// Offset of the seed.
+pub(super) const SEED: u64 = 16;
+const FIRST: u64 = 24;
+
+/// Offset of a database's two words.
+pub(super) const fn database(index: u8) -> u64 {
+    FIRST + 16 * index as u64
+}
+
+/// The header's offset, if the pool has a keyspace. An error that is not the pool's is a
+/// sentence for the operator.
+pub(super) fn find(tx: &mut dyn Tx) -> Result<Result<Option<u64>, String>> {
+    let Some(root) = tx.root(NAME)? else { return Ok(Ok(None)) };
+    if root.kind != KIND {
+        return Ok(Err(format!(
+            "the pool's root '{NAME}' belongs to another program (kind {}): serve another pool",
+            root.kind
+        )));
+    }
+    let word = tx.read_word(root.at)?;
+    if word & !0xFFFF != TAG {
+        return Err(Error::corrupt("the keyspace's header", root.at));
+    }
+    if word != TAG | VERSION {
+        return Ok(Err(format!(
+            "the pool's keyspace has format {}, and this program knows format {VERSION}: use \
+             the program that wrote it",
+            word & 0xFFFF
+        )));
+    }
+    Ok(Ok(Some(root.at)))
+}
+
+/// The header's offset; a new one, in a pool that has none.
+pub(crate) fn open(tx: &mut dyn Tx, seed: u64) -> Result<Result<u64, String>> {
+    match find(tx)? {
+        Ok(Some(at)) => Ok(Ok(at)),
+        Ok(None) => {
+            let at = tx.allocate(Purpose::General, 8 * WORDS as u64)?;
+            let mut words = [0u64; WORDS];
+            words[0] = TAG | VERSION;
+            words[SEED as usize / 8] = seed;
+            tx.write_fresh(at, bytemuck::cast_slice(&words))?;
+            tx.set_root(NAME, Root { at, kind: KIND })?;
+            Ok(Ok(at))
+        }
+        Err(why) => Ok(Err(why)),
+    }
+}

@@ -1,0 +1,39 @@
+//! The keyspace: what the server keeps in the pool.
+//!
+//! A root named `redis` leads to a header with sixteen databases. A database is a hash map from
+//! keys to [`Entry`]s, and an ordered map of the keys that expire, by time. What a deleted key
+//! held may be huge: it goes to a list in the pool, from which it is freed bit by bit in later
+//! transactions ([`garbage`]).
+//!
+//! Everything takes the transaction it runs in. Whether a key has expired is the caller's to
+//! look at: [`Database::find`] finds it all the same.
+
+mod check;
+mod database;
+mod entry;
+pub(crate) mod garbage;
+pub(crate) mod hash;
+mod header;
+mod image;
+pub(crate) mod text;
+pub(crate) mod zset;
+
+pub use check::{Findings, check};
+pub(crate) use database::{Database, Found, unguessable};
+pub(crate) use entry::{Entry, Kind};
+pub(crate) use header::{DATABASES, open};
+
+use perdura::Pod;
+use perdura::collections::{Bytes, HashMap, OrderedMap, Pair};
+
+/// A stored byte string that is usually short: up to 23 bytes are inline.
+pub(crate) type Short = Bytes<3>;
+/// A database's keys.
+pub(crate) type Keys = HashMap<Short, Entry>;
+/// A database's keys that expire, by the time in milliseconds.
+pub(crate) type Expiries = OrderedMap<Pair<u64, Short>, ()>;
+
+const _: () = {
+    const fn pod<T: Pod>() {}
+    pod::<Entry>();
+};

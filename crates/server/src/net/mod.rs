@@ -1,0 +1,8 @@
+//! Sockets and threads: each worker polls its own connections and works in turns.
+
+mod connection;
+mod slots;
+mod turn;
+mod worker;
+
+pub(crate) use worker::{Inbox, Worker};

@@ -1,0 +1,40 @@
+//! Connections by number.
+
+use super::connection::Connection;
+
+/// Connections by number; the numbers of closed ones are used again.
+#[derive(Default)]
+pub(super) struct Slots {
+    slots: Vec<Option<Connection>>,
+    free: Vec<usize>,
+}
+
+impl Slots {
+    pub(super) fn get(&mut self, slot: usize) -> Option<&mut Connection> {
+        self.slots.get_mut(slot)?.as_mut()
+    }
+
+    /// The number that the next connection gets.
+    pub(super) fn next(&self) -> usize {
+        self.free.last().copied().unwrap_or(self.slots.len())
+    }
+
+    pub(super) fn insert(&mut self, connection: Connection) {
+        match self.free.pop() {
+            Some(slot) => self.slots[slot] = Some(connection),
+            None => self.slots.push(Some(connection)),
+        }
+    }
+
+    pub(super) fn remove(&mut self, slot: usize) -> Option<Connection> {
+        let connection = self.slots.get_mut(slot)?.take()?;
+        self.free.push(slot);
+        Some(connection)
+    }
+
+    /// All of them.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Connection> + '_ {
+        self.free.clear();
+        self.slots.drain(..).flatten()
+    }
+}

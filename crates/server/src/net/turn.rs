@@ -1,0 +1,431 @@
+//! One turn: everything that the ready connections have sent is done, made durable once, and
+//! answered.
+//!
+//! A turn goes in rounds. A round takes requests from each connection, up to one that does not
+//! work on data; those are done while nothing of the same connection waits, so that replies
+//! stay in order and a client's state never changes under its waiting requests. Then all
+//! requests of the round run in as few transactions as possible: one, unless it gets too large.
+//!
+//! A transaction's body may run several times: outputs are cut back to where they were.
+
+use super::connection::{Connection, Next as Incoming};
+use super::slots::Slots;
+use crate::command::{
+    Call, ClientCall, Command, Env, Exec, Failure, Next, Outcome, Run, Step, find, is_immediate,
+};
+use crate::keyspace::Database;
+use crate::protocol::args::OwnedArgs;
+use crate::protocol::{Args, Reply, Request};
+use crate::server::Server;
+use crate::store::Session;
+use perdura::{Error, Tx};
+
+/// Commands in one transaction.
+const MOST_COMMANDS: usize = 512;
+/// Bytes of arguments in one transaction (exceeded by no more than one command).
+const MOST_BYTES: usize = 1 << 20;
+/// Rounds in one turn.
+const MOST_ROUNDS: usize = 64;
+
+/// What a round does for one connection.
+struct Op {
+    slot: usize,
+    what: What,
+    /// The length of the connection's output before.
+    start: usize,
+    /// Left for later, since too much output is unsent.
+    skipped: bool,
+}
+
+enum What {
+    Request(Request, &'static Command),
+    Exec(Exec),
+}
+
+impl Op {
+    fn writes(&self) -> bool {
+        match &self.what {
+            What::Request(_, command) => command.writes(),
+            What::Exec(exec) => exec.writes(),
+        }
+    }
+}
+
+/// Room for a round's work, kept from turn to turn.
+#[derive(Default)]
+pub(super) struct Turn {
+    ops: Vec<Op>,
+    bytes: usize,
+}
+
+impl Turn {
+    /// Does what the `ready` connections ask for. The ticket is that of the last commit.
+    pub(super) fn run<S: Session>(
+        &mut self,
+        session: &mut S,
+        env: Env<'_>,
+        slots: &mut Slots,
+        ready: &[usize],
+    ) -> Result<Option<S::Ticket>, Error> {
+        let mut last = None;
+        for _ in 0..MOST_ROUNDS {
+            for &slot in ready {
+                if let Some(connection) = slots.get(slot) {
+                    self.plan(env.server, slot, connection);
+                }
+            }
+            if self.ops.is_empty() {
+                break;
+            }
+            env.stats.commands.add(self.ops.len() as u64);
+            let ticket = self.execute(session, env, slots);
+            self.ops.clear();
+            self.bytes = 0;
+            last = last.max(ticket?);
+        }
+        Ok(last)
+    }
+
+    /// Takes a connection's requests into the round.
+    fn plan(&mut self, server: &Server, slot: usize, connection: &mut Connection) {
+        let mut waiting = false;
+        loop {
+            if self.ops.len() >= MOST_COMMANDS || self.bytes >= MOST_BYTES {
+                connection.stalled = true;
+                return;
+            }
+            let request = match connection.next_request() {
+                Incoming::Request(request) => request,
+                Incoming::Nothing => return,
+                Incoming::Broken if waiting => {
+                    connection.stalled = true;
+                    return;
+                }
+                Incoming::Broken => return connection.refuse(),
+            };
+            match Route::of(connection, request) {
+                Route::Data(command) => {
+                    self.bytes += connection.args(request).bytes();
+                    self.push(slot, What::Request(request, command));
+                    waiting = true;
+                }
+                _ if waiting => return connection.put_back(request),
+                route => match route.follow(server, connection, request) {
+                    Next::Go => {}
+                    Next::Close => return connection.set_closing(),
+                    Next::Exec(exec) => {
+                        connection.stalled = true;
+                        return self.push(slot, What::Exec(exec));
+                    }
+                },
+            }
+        }
+    }
+
+    fn push(&mut self, slot: usize, what: What) {
+        self.ops.push(Op { slot, what, start: 0, skipped: false });
+    }
+
+    /// Runs the round's work in transactions.
+    fn execute<S: Session>(
+        &mut self,
+        session: &mut S,
+        env: Env<'_>,
+        slots: &mut Slots,
+    ) -> Result<Option<S::Ticket>, Error> {
+        let mut last = None;
+        let mut ops = self.ops.as_mut_slice();
+        let mut most = ops.len();
+        while !ops.is_empty() {
+            let count = most.min(ops.len());
+            let mut group = Group { ops: &mut ops[..count], reached: 0, env, slots };
+            match group.commit(session) {
+                Ok(ticket) => {
+                    last = last.max(Some(ticket));
+                    let done = group.finish();
+                    ops = &mut ops[done..];
+                }
+                Err(error @ Error::Io(_)) => return Err(error),
+                Err(error) => {
+                    group.retract();
+                    if count > 1 {
+                        most = count / 2;
+                        continue;
+                    }
+                    group.fail(error);
+                    ops = &mut ops[1..];
+                }
+            }
+        }
+        Ok(last)
+    }
+}
+
+/// What is done with a request.
+enum Route {
+    Data(&'static Command),
+    Client(&'static Command),
+    Queue(&'static Command),
+    Reject(Failure),
+}
+
+impl Route {
+    fn of(connection: &Connection, request: Request) -> Route {
+        let args = connection.args(request);
+        let client = &connection.client;
+        let Some(command) = find(args.at(0)) else {
+            return Route::Reject(unknown(args));
+        };
+        if !command.takes(args.len()) {
+            return Route::Reject(Failure::arity(command.name));
+        }
+        if !client.authenticated && !matches!(command.name, "auth" | "hello" | "quit" | "reset") {
+            return Route::Reject(Failure::Say("NOAUTH Authentication required.".into()));
+        }
+        if client.queue.is_some() && !is_immediate(command) {
+            return Route::Queue(command);
+        }
+        match command.run {
+            Run::Client(_) => Route::Client(command),
+            Run::Read(_) | Run::Write(_) => Route::Data(command),
+        }
+    }
+
+    /// Does what needs no transaction.
+    fn follow(self, server: &Server, connection: &mut Connection, request: Request) -> Next {
+        let (args, client, out) = connection.split_client(request);
+        let failure = match self {
+            Route::Data(_) => return Next::Go,
+            Route::Queue(command) => {
+                if let Some(queue) = &mut client.queue {
+                    queue.push(command, OwnedArgs::from(args));
+                }
+                Reply::new(out, client.protocol).simple("QUEUED");
+                return Next::Go;
+            }
+            Route::Client(command) => {
+                let Run::Client(run) = command.run else { return Next::Go };
+                let start = out.len();
+                match run(&mut ClientCall { server, client, args, out }) {
+                    Ok(next) => return next,
+                    Err(failure) => {
+                        out.truncate(start);
+                        failure
+                    }
+                }
+            }
+            Route::Reject(failure) => {
+                if let Some(queue) = &mut client.queue {
+                    queue.spoil();
+                }
+                failure
+            }
+        };
+        failure.tell(&mut Reply::new(out, client.protocol));
+        Next::Go
+    }
+}
+
+/// The error for a command that does not exist, with some of its arguments.
+fn unknown(args: Args<'_>) -> Failure {
+    const MOST: usize = 128;
+    let name = String::from_utf8_lossy(&args.at(0)[..args.at(0).len().min(MOST)]).into_owned();
+    let mut shown = String::new();
+    for arg in args.from(1).iter() {
+        if shown.len() >= MOST {
+            break;
+        }
+        let left = MOST - shown.len();
+        shown.push_str(&format!("'{}' ", String::from_utf8_lossy(&arg[..arg.len().min(left)])));
+    }
+    Failure::say(format!("ERR unknown command '{name}', with args beginning with: {shown}"))
+}
+
+/// Operations that share a transaction.
+struct Group<'g> {
+    ops: &'g mut [Op],
+    /// How many the transaction holds.
+    reached: usize,
+    env: Env<'g>,
+    slots: &'g mut Slots,
+}
+
+impl Group<'_> {
+    fn commit<S: Session>(&mut self, session: &mut S) -> Result<S::Ticket, Error> {
+        if self.ops.iter().any(Op::writes) {
+            self.env.stats.transactions.add(1);
+            session.write(&mut |tx| self.body(tx))
+        } else {
+            self.env.stats.read_transactions.add(1);
+            session.read(&mut |tx| self.body(tx))
+        }
+    }
+
+    fn body(&mut self, tx: &mut dyn Tx) -> Result<(), Error> {
+        self.retract();
+        for index in 0..self.ops.len() {
+            if !self.perform(tx, index)? {
+                break;
+            }
+            self.reached = index + 1;
+        }
+        Ok(())
+    }
+
+    /// Takes back all replies.
+    fn retract(&mut self) {
+        for op in self.ops[..self.reached].iter_mut().rev() {
+            if let Some(connection) = self.slots.get(op.slot) {
+                connection.out.truncate(op.start);
+            }
+            op.skipped = false;
+        }
+        self.reached = 0;
+    }
+
+    /// Does one operation. False if it needs a transaction of its own.
+    fn perform(&mut self, tx: &mut dyn Tx, index: usize) -> Result<bool, Error> {
+        let op = &mut self.ops[index];
+        let Some(connection) = self.slots.get(op.slot) else { return Ok(true) };
+        op.start = connection.out.len();
+        let db = Database::new(self.env.keyspace, connection.client.db);
+        let done = match &op.what {
+            What::Request(..) if connection.is_full() => {
+                op.skipped = true;
+                return Ok(true);
+            }
+            What::Request(request, command) => {
+                let (args, out) = connection.split(*request);
+                one(Call { tx, env: self.env, db, args, out }, command).map(|_| ())
+            }
+            What::Exec(exec) => {
+                let out = Reply::new(&mut connection.out, connection.client.protocol);
+                all(tx, self.env, exec, out)
+            }
+        };
+        match done {
+            Ok(()) => Ok(true),
+            Err(Error::TooLarge { .. }) if index > 0 => {
+                connection.out.truncate(op.start);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// After the commit: puts off what was skipped. How many are done with.
+    fn finish(&mut self) -> usize {
+        for op in self.ops[..self.reached].iter_mut().rev() {
+            let Some(connection) = self.slots.get(op.slot) else { continue };
+            match &op.what {
+                What::Request(request, _) if op.skipped => connection.put_back(*request),
+                What::Request(..) => {}
+                What::Exec(exec) => self.env.server.watch.end(&exec.watched),
+            }
+        }
+        self.reached
+    }
+
+    /// Answers the only operation with an error.
+    fn fail(&mut self, error: Error) {
+        self.env.stats.errors.add(1);
+        let op = &mut self.ops[0];
+        if let Some(connection) = self.slots.get(op.slot) {
+            let mut out = Reply::new(&mut connection.out, connection.client.protocol);
+            Failure::Pool(error).tell(&mut out);
+        }
+        if let What::Exec(exec) = &op.what {
+            self.env.server.watch.end(&exec.watched);
+        }
+    }
+}
+
+/// How a command was answered.
+#[derive(PartialEq, Eq)]
+enum Answer {
+    Done,
+    Failed,
+    /// The pool is full.
+    Full,
+}
+
+/// Runs one command; if it fails, its writes are undone and its reply is the error.
+fn one(mut call: Call<'_>, command: &Command) -> Result<Answer, Error> {
+    let start = call.out.len();
+    let (done, mark): (Outcome, _) = match command.run {
+        Run::Read(run) => (run(&mut call), None),
+        Run::Write(run) => {
+            let mark = call.tx.point();
+            (run(&mut call), Some(mark))
+        }
+        Run::Client(_) => return Ok(Answer::Done),
+    };
+    let Err(failure) = done else { return Ok(Answer::Done) };
+    if let Some(mark) = mark {
+        call.tx.undo_to(mark);
+    }
+    call.out.truncate(start);
+    match failure {
+        Failure::Pool(error) if !is_answer(&error) => Err(error),
+        failure => {
+            call.env.stats.errors.add(1);
+            failure.tell(&mut call.out);
+            let full = matches!(failure, Failure::Pool(Error::Full { .. }));
+            Ok(if full { Answer::Full } else { Answer::Failed })
+        }
+    }
+}
+
+/// Whether a command can answer this error, with the rest of the transaction going on.
+fn is_answer(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Full { .. } | Error::Corrupt { .. } | Error::Invalid(_) | Error::ReadOnly
+    )
+}
+
+/// Runs the commands of an EXEC: all, or none if one does not fit into the pool.
+fn all(tx: &mut dyn Tx, env: Env<'_>, exec: &Exec, mut out: Reply<'_>) -> Result<(), Error> {
+    if !env.server.watch.unchanged(&exec.watched) {
+        out.null_array();
+        return Ok(());
+    }
+    let start = out.len();
+    let mark = tx.point();
+    out.array(exec.steps.len());
+    for step in &exec.steps {
+        match step_of(tx, env, step, &mut out) {
+            Ok(Answer::Done | Answer::Failed) => {}
+            Ok(Answer::Full) => {
+                tx.undo_to(mark);
+                out.truncate(start);
+                Failure::Pool(Error::Full { requested: 0 }).tell(&mut out);
+                return Ok(());
+            }
+            Err(error) => {
+                tx.undo_to(mark);
+                out.truncate(start);
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn step_of(
+    tx: &mut dyn Tx,
+    env: Env<'_>,
+    step: &Step,
+    out: &mut Reply<'_>,
+) -> Result<Answer, Error> {
+    match step {
+        Step::Said(reply) => {
+            out.raw(reply);
+            Ok(Answer::Done)
+        }
+        Step::Data { command, args, db } => {
+            let db = Database::new(env.keyspace, *db);
+            one(Call { tx, env, db, args: args.as_args(), out: out.again() }, command)
+        }
+    }
+}

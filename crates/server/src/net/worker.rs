@@ -1,0 +1,288 @@
+//! A worker: one thread with its own poll, its own connections and its own session of the pool.
+//! The first one also accepts connections, and keeps the house.
+
+use super::connection::Connection;
+use super::slots::Slots;
+use super::turn::Turn;
+use crate::client::{Client, Listing};
+use crate::command::Env;
+use crate::house::House;
+use crate::server::{Server, now};
+use crate::stats::Stats;
+use crate::store::Session;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use std::io::{self, ErrorKind, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+const WAKE: Token = Token(0);
+const LISTENER: Token = Token(1);
+/// Connections' tokens are their numbers and this.
+const FIRST: usize = 2;
+/// How often the house is kept, and how soon an end is noticed.
+const TICK: Duration = Duration::from_millis(100);
+/// Connections accepted in one turn.
+const MOST_ACCEPTED: usize = 256;
+
+/// Connections on their way to a worker.
+pub(crate) struct Inbox {
+    streams: Mutex<Vec<(TcpStream, Arc<Listing>)>>,
+    waker: Waker,
+}
+
+impl Inbox {
+    fn put(&self, stream: TcpStream, listing: Arc<Listing>) -> io::Result<()> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).push((stream, listing));
+        self.waker.wake()
+    }
+
+    /// Makes the worker look around.
+    pub(crate) fn wake(&self) {
+        // A poll that cannot be woken still looks around at every tick.
+        let _ = self.waker.wake();
+    }
+}
+
+/// One thread's part of the server.
+pub(crate) struct Worker<S> {
+    index: usize,
+    server: Arc<Server>,
+    session: S,
+    keyspace: u64,
+    poll: Poll,
+    inboxes: Arc<[Arc<Inbox>]>,
+    listener: Option<TcpListener>,
+    slots: Slots,
+    turn: Turn,
+    /// Connections with something to do.
+    ready: Vec<usize>,
+    /// The worker that gets the next connection.
+    next: usize,
+    house: House,
+    turns: u64,
+}
+
+impl<S: Session> Worker<S> {
+    /// A poll, and the inbox that wakes it.
+    pub(crate) fn prepare() -> io::Result<(Poll, Arc<Inbox>)> {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), WAKE)?;
+        Ok((poll, Arc::new(Inbox { streams: Mutex::default(), waker })))
+    }
+
+    pub(crate) fn new(
+        index: usize,
+        server: Arc<Server>,
+        session: S,
+        keyspace: u64,
+        poll: Poll,
+        inboxes: Arc<[Arc<Inbox>]>,
+    ) -> Self {
+        Worker {
+            index,
+            server,
+            session,
+            keyspace,
+            poll,
+            inboxes,
+            listener: None,
+            slots: Slots::default(),
+            turn: Turn::default(),
+            ready: Vec::new(),
+            next: 0,
+            house: House::default(),
+            turns: 0,
+        }
+    }
+
+    /// Makes this the worker that accepts connections.
+    pub(crate) fn listen(&mut self, mut listener: TcpListener) -> io::Result<()> {
+        self.poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        self.listener = Some(listener);
+        Ok(())
+    }
+
+    /// Works until the server stops.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(1024);
+        while !self.server.stopping() {
+            let idle = self.ready.is_empty() && !self.house.is_busy();
+            let timeout = if idle { TICK } else { Duration::ZERO };
+            match self.poll.poll(&mut events, Some(timeout)) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                done => done?,
+            }
+            for event in &events {
+                match event.token() {
+                    WAKE => self.collect(),
+                    LISTENER => self.accept(),
+                    Token(token) => self.notice(token - FIRST, event.is_readable()),
+                }
+            }
+            if !self.ready.is_empty() {
+                self.take_turn();
+            }
+            if self.index == 0 {
+                self.keep_house();
+            }
+        }
+        for connection in self.slots.drain() {
+            connection.close(&self.server);
+        }
+        Ok(())
+    }
+
+    fn stats(&self) -> &Stats {
+        &self.server.stats[self.index]
+    }
+
+    fn notice(&mut self, slot: usize, readable: bool) {
+        let Some(connection) = self.slots.get(slot) else { return };
+        if readable {
+            connection.set_readable();
+        }
+        if !connection.listed {
+            connection.listed = true;
+            self.ready.push(slot);
+        }
+    }
+
+    fn take_turn(&mut self) {
+        let server = Arc::clone(&self.server);
+        let stats = &server.stats[self.index];
+        let started = Instant::now();
+        for &slot in &self.ready {
+            if let Some(connection) = self.slots.get(slot) {
+                connection.receive(started, stats);
+            }
+        }
+        self.turns += 1;
+        let env = Env {
+            server: &server,
+            stats,
+            keyspace: self.keyspace,
+            now: now(),
+            seed: self.turns,
+        };
+        let done = self.turn.run(&mut self.session, env, &mut self.slots, &self.ready);
+        let durable = done.and_then(|ticket| match ticket {
+            Some(ticket) => {
+                stats.waits.add(1);
+                self.session.wait(ticket)
+            }
+            None => Ok(()),
+        });
+        if durable.is_err() {
+            server.fail();
+        }
+        self.answer(durable.is_ok());
+    }
+
+    /// Sends the turn's replies, and lists the connections that have more to do.
+    fn answer(&mut self, durable: bool) {
+        let mut ready = std::mem::take(&mut self.ready);
+        let server = Arc::clone(&self.server);
+        ready.retain(|&slot| {
+            let Some(connection) = self.slots.get(slot) else { return false };
+            if !durable {
+                connection.retract();
+            }
+            connection.send(&server.stats[self.index]);
+            if connection.is_over() {
+                self.drop_connection(slot);
+                return false;
+            }
+            connection.listed = connection.has_work();
+            connection.listed
+        });
+        self.ready = ready;
+    }
+
+    fn drop_connection(&mut self, slot: usize) {
+        if let Some(mut connection) = self.slots.remove(slot) {
+            // A socket that cannot be deregistered is closed with the connection.
+            let _ = self.poll.registry().deregister(connection.stream());
+            connection.close(&self.server);
+        }
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..MOST_ACCEPTED {
+            let Some(listener) = &self.listener else { return };
+            match listener.accept() {
+                Ok((stream, address)) => self.welcome(stream, address),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // A client that is gone already, or no descriptors left: others may do better.
+                Err(_) => {}
+            }
+        }
+        self.inboxes[self.index].wake();
+        self.relisten();
+    }
+
+    /// Asks for the listener's readiness anew, after not all connections were accepted.
+    fn relisten(&mut self) {
+        if let Some(listener) = &mut self.listener {
+            let _ = self.poll.registry().reregister(listener, LISTENER, Interest::READABLE);
+        }
+    }
+
+    fn welcome(&mut self, mut stream: TcpStream, address: std::net::SocketAddr) {
+        if !self.server.admit() {
+            self.stats().rejected.add(1);
+            let _ = stream.write(b"-ERR max number of clients reached\r\n");
+            return;
+        }
+        self.stats().connections.add(1);
+        // Without it replies are late; not a reason to refuse.
+        let _ = stream.set_nodelay(true);
+        let listing = self.server.enlist(address);
+        let id = listing.id;
+        let to = self.next % self.inboxes.len();
+        self.next += 1;
+        if to == self.index {
+            self.adopt(stream, listing);
+        } else if self.inboxes[to].put(stream, listing).is_err() {
+            self.server.dismiss(id);
+        }
+    }
+
+    fn collect(&mut self) {
+        let inbox = Arc::clone(&self.inboxes[self.index]);
+        let streams =
+            std::mem::take(&mut *inbox.streams.lock().unwrap_or_else(PoisonError::into_inner));
+        for (stream, listing) in streams {
+            self.adopt(stream, listing);
+        }
+    }
+
+    fn adopt(&mut self, mut stream: TcpStream, listing: Arc<Listing>) {
+        let slot = self.slots.next();
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registered = self.poll.registry().register(&mut stream, Token(slot + FIRST), interest);
+        if registered.is_err() {
+            return self.server.dismiss(listing.id);
+        }
+        let client = Client::new(&self.server, listing);
+        self.slots.insert(Connection::new(stream, client));
+        self.notice(slot, true);
+    }
+
+    fn keep_house(&mut self) {
+        if self.server.failed() || !self.house.is_due() {
+            return;
+        }
+        let server = Arc::clone(&self.server);
+        let env = Env {
+            server: &server,
+            stats: &server.stats[self.index],
+            keyspace: self.keyspace,
+            now: now(),
+            seed: self.turns,
+        };
+        if self.house.keep(&mut self.session, env).is_err() {
+            server.fail();
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! How a server is set up.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// How a server is set up; [`Options::default`] works for a try on one's own machine.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Threads that serve clients; `None` chooses by the processor's cores.
+    pub threads: Option<usize>,
+    /// Clients that may be connected at once.
+    pub max_clients: usize,
+    /// What clients must give to AUTH, if anything.
+    pub password: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7379)),
+            threads: None,
+            max_clients: 10_000,
+            password: None,
+        }
+    }
+}
+
+impl Options {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Listens at `address`; port 0 takes a free one.
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen = address;
+        self
+    }
+
+    /// Serves with this many threads.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads.max(1));
+        self
+    }
+
+    /// Lets this many clients in.
+    pub fn max_clients(mut self, clients: usize) -> Self {
+        self.max_clients = clients;
+        self
+    }
+
+    /// Asks every client for this password.
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    pub(crate) fn worker_count(&self) -> usize {
+        // More threads than this only queue for the engine's lock.
+        const MOST: usize = 8;
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.unwrap_or_else(|| cores().min(MOST)).max(1)
+    }
+}

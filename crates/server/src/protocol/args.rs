@@ -1,0 +1,100 @@
+//! A request's arguments: spans of the buffer that it was read into, never copies.
+
+use std::ops::Index;
+
+/// Where an argument lies in its buffer. Buffers are below 4 GiB, see
+/// [`Limits`](super::Limits).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+}
+
+impl Span {
+    pub(crate) fn new(start: usize, len: usize) -> Self {
+        debug_assert!(start + len <= u32::MAX as usize);
+        Span { start: start as u32, len: len as u32 }
+    }
+
+    fn of(self, buffer: &[u8]) -> &[u8] {
+        &buffer[self.start as usize..self.start as usize + self.len as usize]
+    }
+}
+
+/// The arguments of one request, the command's name first.
+#[derive(Clone, Copy)]
+pub(crate) struct Args<'a> {
+    buffer: &'a [u8],
+    spans: &'a [Span],
+}
+
+impl<'a> Args<'a> {
+    pub(crate) fn new(buffer: &'a [u8], spans: &'a [Span]) -> Self {
+        Args { buffer, spans }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&'a [u8]> {
+        self.spans.get(index).map(|span| span.of(self.buffer))
+    }
+
+    /// The argument at `index`, which exists: an arity was checked before.
+    pub(crate) fn at(&self, index: usize) -> &'a [u8] {
+        self.spans[index].of(self.buffer)
+    }
+
+    /// The arguments from `first` on.
+    pub(crate) fn from(&self, first: usize) -> Args<'a> {
+        Args { buffer: self.buffer, spans: &self.spans[first.min(self.spans.len())..] }
+    }
+
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        let buffer = self.buffer;
+        self.spans.iter().map(move |span| span.of(buffer))
+    }
+
+    /// Whether the argument at `index` is `word` (given in lower case), in any case.
+    pub(crate) fn is(&self, index: usize, word: &str) -> bool {
+        self.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
+    }
+
+    /// Bytes of all arguments together.
+    pub(crate) fn bytes(&self) -> usize {
+        self.spans.iter().map(|span| span.len as usize).sum()
+    }
+}
+
+impl Index<usize> for Args<'_> {
+    type Output = [u8];
+
+    fn index(&self, index: usize) -> &[u8] {
+        self.at(index)
+    }
+}
+
+/// Arguments that own their bytes: what MULTI queues.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnedArgs {
+    buffer: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+impl OwnedArgs {
+    pub(crate) fn as_args(&self) -> Args<'_> {
+        Args::new(&self.buffer, &self.spans)
+    }
+}
+
+impl From<Args<'_>> for OwnedArgs {
+    fn from(args: Args<'_>) -> Self {
+        let mut owned = OwnedArgs::default();
+        for arg in args.iter() {
+            owned.spans.push(Span::new(owned.buffer.len(), arg.len()));
+            owned.buffer.extend_from_slice(arg);
+        }
+        owned
+    }
+}

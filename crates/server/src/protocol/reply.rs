@@ -1,0 +1,218 @@
+//! Writes replies, in the protocol version that the client asked for.
+
+use super::number;
+
+/// The protocol's version, which HELLO changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    #[default]
+    Resp2,
+    Resp3,
+}
+
+/// The end of a client's output, where a command writes its reply.
+pub(crate) struct Reply<'a> {
+    bytes: &'a mut Vec<u8>,
+    protocol: Protocol,
+}
+
+impl<'a> Reply<'a> {
+    pub(crate) fn new(bytes: &'a mut Vec<u8>, protocol: Protocol) -> Self {
+        Reply { bytes, protocol }
+    }
+
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// The same place, for a shorter time.
+    pub(crate) fn again(&mut self) -> Reply<'_> {
+        Reply { bytes: self.bytes, protocol: self.protocol }
+    }
+
+    fn resp3(&self) -> bool {
+        self.protocol == Protocol::Resp3
+    }
+
+    /// Bytes written so far.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Takes back what was written since [`len`](Reply::len) was `len`.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.bytes.truncate(len);
+    }
+
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn ok(&mut self) {
+        self.raw(b"+OK\r\n");
+    }
+
+    pub(crate) fn simple(&mut self, text: &str) {
+        self.line(b'+', text.as_bytes());
+    }
+
+    /// An error; `text` begins with its code. Line ends in it become spaces.
+    pub(crate) fn error(&mut self, text: &str) {
+        self.bytes.push(b'-');
+        self.bytes.extend(text.bytes().map(|b| if b == b'\r' || b == b'\n' { b' ' } else { b }));
+        self.raw(b"\r\n");
+    }
+
+    pub(crate) fn integer(&mut self, value: i64) {
+        self.header(b':', value);
+    }
+
+    pub(crate) fn size(&mut self, value: u64) {
+        self.header(b':', value as i64);
+    }
+
+    pub(crate) fn flag(&mut self, value: bool) {
+        self.raw(if value { b":1\r\n" } else { b":0\r\n" });
+    }
+
+    pub(crate) fn bulk(&mut self, bytes: &[u8]) {
+        self.bytes.reserve(bytes.len() + 16);
+        self.header(b'$', bytes.len() as i64);
+        self.raw(bytes);
+        self.raw(b"\r\n");
+    }
+
+    /// A bulk string of `len` bytes that `append` appends.
+    pub(crate) fn bulk_from<E>(
+        &mut self,
+        len: usize,
+        append: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.header(b'$', len as i64);
+        append(self.bytes)?;
+        self.raw(b"\r\n");
+        Ok(())
+    }
+
+    pub(crate) fn null(&mut self) {
+        self.raw(if self.resp3() { b"_\r\n" } else { b"$-1\r\n" });
+    }
+
+    pub(crate) fn null_array(&mut self) {
+        self.raw(if self.resp3() { b"_\r\n" } else { b"*-1\r\n" });
+    }
+
+    /// A number, printed with as few digits as tell it from every other.
+    pub(crate) fn double(&mut self, value: f64) {
+        let mut text = Vec::with_capacity(24);
+        number::push_f64(&mut text, value);
+        if self.resp3() {
+            self.line(b',', &text);
+        } else {
+            self.bulk(&text);
+        }
+    }
+
+    pub(crate) fn array(&mut self, len: usize) {
+        self.header(b'*', len as i64);
+    }
+
+    /// `pairs` pairs follow; in RESP2 they are an array.
+    pub(crate) fn map(&mut self, pairs: usize) {
+        if self.resp3() {
+            self.header(b'%', pairs as i64);
+        } else {
+            self.header(b'*', 2 * pairs as i64);
+        }
+    }
+
+    /// `len` distinct elements follow; in RESP2 they are an array.
+    pub(crate) fn set(&mut self, len: usize) {
+        self.header(if self.resp3() { b'~' } else { b'*' }, len as i64);
+    }
+
+    /// Text for people.
+    pub(crate) fn verbatim(&mut self, text: &str) {
+        if self.resp3() {
+            self.header(b'=', text.len() as i64 + 4);
+            self.raw(b"txt:");
+            self.raw(text.as_bytes());
+            self.raw(b"\r\n");
+        } else {
+            self.bulk(text.as_bytes());
+        }
+    }
+
+    /// Puts an array's header before what was written since `start`.
+    pub(crate) fn array_since(&mut self, start: usize, len: usize) {
+        self.header_since(start, b'*', len);
+    }
+
+    /// Puts a map's header before what was written since `start`.
+    pub(crate) fn map_since(&mut self, start: usize, pairs: usize) {
+        if self.resp3() {
+            self.header_since(start, b'%', pairs);
+        } else {
+            self.header_since(start, b'*', 2 * pairs);
+        }
+    }
+
+    fn header_since(&mut self, start: usize, kind: u8, len: usize) {
+        let end = self.bytes.len();
+        self.header(kind, len as i64);
+        let header = self.bytes.len() - end;
+        self.bytes[start..].rotate_right(header);
+    }
+
+    fn header(&mut self, kind: u8, value: i64) {
+        let mut digits = itoa::Buffer::new();
+        self.line(kind, digits.format(value).as_bytes());
+    }
+
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.bytes.push(kind);
+        self.raw(text);
+        self.raw(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(protocol: Protocol, write: impl FnOnce(&mut Reply<'_>)) -> String {
+        let mut bytes = Vec::new();
+        write(&mut Reply::new(&mut bytes, protocol));
+        String::from_utf8(bytes).unwrap()
+    }
+
+    type Write = fn(&mut Reply<'_>);
+
+    #[test]
+    fn both_versions() {
+        let cases: [(Write, &str, &str); 7] = [
+            (|r| r.null(), "$-1\r\n", "_\r\n"),
+            (|r| r.double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"),
+            (|r| r.map(2), "*4\r\n", "%2\r\n"),
+            (|r| r.set(2), "*2\r\n", "~2\r\n"),
+            (|r| r.bulk(b"ab"), "$2\r\nab\r\n", "$2\r\nab\r\n"),
+            (|r| r.verbatim("ab"), "$2\r\nab\r\n", "=6\r\ntxt:ab\r\n"),
+            (|r| r.error("ERR a\r\nb"), "-ERR a  b\r\n", "-ERR a  b\r\n"),
+        ];
+        for (write, two, three) in cases {
+            assert_eq!(written(Protocol::Resp2, write), two);
+            assert_eq!(written(Protocol::Resp3, write), three);
+        }
+    }
+
+    #[test]
+    fn a_header_can_come_late() {
+        let text = written(Protocol::Resp2, |reply| {
+            let start = reply.len();
+            reply.integer(1);
+            reply.integer(2);
+            reply.array_since(start, 2);
+        });
+        assert_eq!(text, "*2\r\n:1\r\n:2\r\n");
+    }
+}

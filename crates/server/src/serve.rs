@@ -1,0 +1,169 @@
+//! A server's life: binding, threads, signals, its end.
+
+use crate::error::ServeError;
+use crate::keyspace;
+use crate::net::{Inbox, Worker};
+use crate::options::Options;
+use crate::server;
+use crate::store::{Session, Store};
+use mio::net::TcpListener;
+use perdura::Pool;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+
+/// Serves `pool` until SIGTERM or SIGINT, then closes it.
+///
+/// # Errors
+/// When it cannot start, or the medium fails while the pool is closed.
+pub fn run(pool: Pool, options: Options) -> Result<(), ServeError> {
+    let server = Server::bind(&pool, options)?;
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    let (handle, shutdown) = (signals.handle(), server.shutdown());
+    let watcher = thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        if signals.forever().next().is_some() {
+            shutdown.shutdown();
+        }
+    })?;
+    let served = server.run();
+    handle.close();
+    // The watcher only waits for signals: it has nothing to tell.
+    let _ = watcher.join();
+    served?;
+    Ok(pool.close()?)
+}
+
+/// A server that listens, and is yet to be run.
+pub struct Server {
+    shared: Arc<server::Server>,
+    workers: Vec<Box<dyn FnOnce() -> io::Result<()> + Send>>,
+    inboxes: Arc<[Arc<Inbox>]>,
+}
+
+/// Ends a [`Server`], from any thread.
+#[derive(Clone)]
+pub struct Shutdown {
+    shared: Arc<server::Server>,
+    inboxes: Arc<[Arc<Inbox>]>,
+}
+
+impl Shutdown {
+    /// The server ends its turn, answers it, and closes its connections.
+    pub fn shutdown(&self) {
+        self.shared.stop();
+        self.inboxes.iter().for_each(|inbox| inbox.wake());
+    }
+}
+
+impl Server {
+    /// Listens, on a pool that may be new.
+    ///
+    /// # Errors
+    /// When the address is taken, the pool holds something else, or the system refuses.
+    pub fn bind(pool: &Pool, options: Options) -> Result<Self, ServeError> {
+        Self::on(pool.clone(), options)
+    }
+
+    pub(crate) fn on<S: Store + Sync>(store: S, options: Options) -> Result<Self, ServeError> {
+        let refused = |source| ServeError::Listen { address: options.listen, source };
+        let listener = TcpListener::bind(options.listen).map_err(refused)?;
+        let address = listener.local_addr()?;
+        let keyspace = open_keyspace(&store)?;
+        let facts = store.clone();
+        let shared =
+            Arc::new(server::Server::new(options, address, Box::new(move || facts.facts())));
+        let mut polls = Vec::new();
+        let mut inboxes = Vec::new();
+        for _ in 0..shared.stats.len() {
+            let (poll, inbox) = Worker::<S::Session>::prepare()?;
+            polls.push(poll);
+            inboxes.push(inbox);
+        }
+        let inboxes: Arc<[Arc<Inbox>]> = inboxes.into();
+        let mut workers: Vec<Box<dyn FnOnce() -> io::Result<()> + Send>> = Vec::new();
+        let mut listener = Some(listener);
+        for (index, poll) in polls.into_iter().enumerate() {
+            let session = store.session()?;
+            let (shared, inboxes) = (Arc::clone(&shared), Arc::clone(&inboxes));
+            let mut worker = Worker::new(index, shared, session, keyspace, poll, inboxes);
+            if let Some(listener) = listener.take() {
+                worker.listen(listener)?;
+            }
+            workers.push(Box::new(move || worker.run()));
+        }
+        Ok(Server { shared, workers, inboxes })
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.shared.address
+    }
+
+    /// What ends it.
+    pub fn shutdown(&self) -> Shutdown {
+        Shutdown { shared: Arc::clone(&self.shared), inboxes: Arc::clone(&self.inboxes) }
+    }
+
+    /// Serves until it is told to stop.
+    ///
+    /// # Errors
+    /// When a thread cannot be started, or the system fails it.
+    pub fn run(self) -> Result<(), ServeError> {
+        let shutdown = self.shutdown();
+        let mut workers = self.workers.into_iter();
+        let Some(first) = workers.next() else { return Ok(()) };
+        thread::scope(|scope| {
+            let mut threads = Vec::new();
+            let mut result = Ok(());
+            for (index, worker) in workers.enumerate() {
+                let stop = StopAll(shutdown.clone());
+                let body = move || {
+                    let _stop = stop;
+                    worker()
+                };
+                let name = format!("worker-{}", index + 1);
+                match thread::Builder::new().name(name).spawn_scoped(scope, body) {
+                    Ok(thread) => threads.push(thread),
+                    Err(error) => result = Err(error),
+                }
+            }
+            let stop = StopAll(shutdown);
+            if result.is_ok() {
+                result = first();
+            }
+            drop(stop);
+            for thread in threads {
+                match thread.join() {
+                    Ok(done) => result = result.and(done),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            Ok(result?)
+        })
+    }
+}
+
+/// One worker's end, even by panic, is the end of all.
+struct StopAll(Shutdown);
+
+impl Drop for StopAll {
+    fn drop(&mut self) {
+        self.0.shutdown();
+    }
+}
+
+/// The keyspace's header, durable.
+fn open_keyspace<S: Store>(store: &S) -> Result<u64, ServeError> {
+    let mut session = store.session()?;
+    let seed = keyspace::unguessable();
+    let mut opened = Ok(0);
+    let ticket = session.write(&mut |tx| {
+        opened = keyspace::open(tx, seed)?;
+        Ok(())
+    })?;
+    session.wait(ticket)?;
+    opened.map_err(ServeError::Keyspace)
+}

@@ -1,0 +1,109 @@
+//! What all threads of a server share.
+
+use crate::client::Listing;
+use crate::options::Options;
+use crate::stats::Stats;
+use crate::store::Facts;
+use crate::watch::Watch;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// What all threads of a server share.
+pub(crate) struct Server {
+    pub(crate) options: Options,
+    /// Where it really listens.
+    pub(crate) address: SocketAddr,
+    pub(crate) started: Instant,
+    pub(crate) watch: Watch,
+    pub(crate) stats: Box<[Stats]>,
+    facts: Box<dyn Fn() -> Facts + Send + Sync>,
+    clients: Mutex<BTreeMap<u64, Arc<Listing>>>,
+    next_client: AtomicU64,
+    connected: AtomicUsize,
+    stopping: AtomicBool,
+    failed: AtomicBool,
+}
+
+impl Server {
+    pub(crate) fn new(
+        options: Options,
+        address: SocketAddr,
+        facts: Box<dyn Fn() -> Facts + Send + Sync>,
+    ) -> Self {
+        let workers = options.worker_count();
+        Server {
+            options,
+            address,
+            started: Instant::now(),
+            watch: Watch::new(),
+            stats: (0..workers).map(|_| Stats::default()).collect(),
+            facts,
+            clients: Mutex::default(),
+            next_client: AtomicU64::new(1),
+            connected: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn facts(&self) -> Facts {
+        (self.facts)()
+    }
+
+    /// Takes a place for a client, if there is one.
+    pub(crate) fn admit(&self) -> bool {
+        let most = self.options.max_clients;
+        let more = |count| (count < most).then_some(count + 1);
+        self.connected.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    pub(crate) fn connected(&self) -> usize {
+        self.connected.load(Ordering::Relaxed)
+    }
+
+    /// Puts an admitted client on the list.
+    pub(crate) fn enlist(&self, address: SocketAddr) -> Arc<Listing> {
+        let id = self.next_client.fetch_add(1, Ordering::Relaxed);
+        let listing = Arc::new(Listing::new(id, address));
+        self.clients().insert(id, Arc::clone(&listing));
+        listing
+    }
+
+    /// Takes a client from the list, and gives its place to another.
+    pub(crate) fn dismiss(&self, id: u64) {
+        self.clients().remove(&id);
+        self.connected.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The list of clients, by their numbers.
+    pub(crate) fn clients(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Listing>>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks all threads to end.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// The medium failed: nothing is acknowledged from here on.
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,42 @@
+//! Counters for INFO: one set for each thread, so that counting never makes threads wait for
+//! each other; sums are made when somebody asks.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A counter that one thread advances and any reads.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds; only ever from the counter's own thread.
+    pub(crate) fn add(&self, count: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(count), Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// One thread's counters.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Stats {
+    pub(crate) connections: Counter,
+    pub(crate) rejected: Counter,
+    pub(crate) commands: Counter,
+    pub(crate) errors: Counter,
+    pub(crate) transactions: Counter,
+    pub(crate) read_transactions: Counter,
+    pub(crate) waits: Counter,
+    pub(crate) input: Counter,
+    pub(crate) output: Counter,
+    pub(crate) hits: Counter,
+    pub(crate) misses: Counter,
+    pub(crate) expired: Counter,
+}
+
+/// The sum of one counter over all threads.
+pub(crate) fn sum(stats: &[Stats], pick: impl Fn(&Stats) -> &Counter) -> u64 {
+    stats.iter().map(|one| pick(one).get()).sum()
+}

@@ -1,0 +1,87 @@
+//! What the server needs of a pool: sessions with transactions whose durable moment can be
+//! waited for later. A seam, so that tests run on a heap in plain memory.
+
+use perdura::{Handle, Pool, Result, Ticket, Tx};
+
+/// The body of a transaction; it may run more than once.
+pub(crate) type Body<'a> = dyn FnMut(&mut dyn Tx) -> Result<()> + 'a;
+
+/// A pool.
+pub(crate) trait Store: Clone + Send + 'static {
+    /// What one thread works with.
+    type Session: Session;
+
+    /// A session for one more thread.
+    fn session(&self) -> Result<Self::Session>;
+
+    /// What INFO tells of the pool.
+    fn facts(&self) -> Facts;
+}
+
+/// One thread's transactions.
+pub(crate) trait Session: Send {
+    /// A commit whose durable moment can be waited for.
+    type Ticket: Copy + Ord;
+
+    /// Runs a transaction up to its logical commit.
+    fn write(&mut self, body: &mut Body<'_>) -> Result<Self::Ticket>;
+
+    /// Runs a read-only transaction. What it has read is durable when its ticket is.
+    fn read(&mut self, body: &mut Body<'_>) -> Result<Self::Ticket>;
+
+    /// Returns when `ticket`'s commit is durable.
+    fn wait(&mut self, ticket: Self::Ticket) -> Result<()>;
+}
+
+/// What INFO tells of a pool.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) engine: String,
+    pub(crate) domain: String,
+    /// What its data survives.
+    pub(crate) survives: String,
+    pub(crate) path: String,
+    /// Bytes that objects take.
+    pub(crate) used: u64,
+    /// Bytes of the file.
+    pub(crate) bytes: u64,
+    /// Bytes up to which it grows.
+    pub(crate) limit: u64,
+}
+
+impl Store for Pool {
+    type Session = Handle;
+
+    fn session(&self) -> Result<Handle> {
+        Pool::session(self)
+    }
+
+    fn facts(&self) -> Facts {
+        let info = self.info();
+        Facts {
+            engine: info.engine,
+            domain: info.domain.to_string(),
+            survives: info.survives.to_string(),
+            path: info.path,
+            used: info.used_bytes,
+            bytes: info.bytes,
+            limit: info.limit,
+        }
+    }
+}
+
+impl Session for Handle {
+    type Ticket = Ticket;
+
+    fn write(&mut self, body: &mut Body<'_>) -> Result<Ticket> {
+        self.submit(body).map(|((), ticket)| ticket)
+    }
+
+    fn read(&mut self, body: &mut Body<'_>) -> Result<Ticket> {
+        self.submit_read(body).map(|((), ticket)| ticket)
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<()> {
+        Handle::wait(self, ticket)
+    }
+}
