@@ -47,7 +47,9 @@ impl Blob {
     /// As [`Tx::allocate`].
     pub fn create<T: Tx + ?Sized>(tx: &mut T, purpose: Purpose, bytes: &[u8]) -> Result<Self> {
         let blob = Self::with_room(tx, purpose, bytes.len() as u64, bytes.len() as u64)?;
-        tx.write_fresh(blob.at + DATA, bytes)?;
+        if !bytes.is_empty() {
+            tx.write_fresh(blob.at + DATA, bytes)?;
+        }
         Ok(blob)
     }
 

@@ -9,6 +9,24 @@
 //! type is noticed by the header's first word ([`form`]), which says what the collection is and
 //! what its items look like.
 //!
+//! ```
+//! use perdura::collections::{Bytes, HashMap, OrderedMap, Pair, Total};
+//! use perdura::{Result, Tx};
+//!
+//! fn body(tx: &mut dyn Tx) -> Result<()> {
+//!     let ages = HashMap::<Bytes, u64>::create(tx)?;
+//!     ages.insert(tx, b"ada", 36)?;
+//!     assert_eq!(ages.get(tx, b"ada")?, Some(36));
+//!
+//!     let board = OrderedMap::<Pair<Total, Bytes>, (), true>::create(tx)?;
+//!     board.insert(tx, (Total(2.5), b"grace"), ())?;
+//!     board.insert(tx, (Total(1.5), b"ada"), ())?;
+//!     assert_eq!(board.rank(tx, (Total(2.5), b"grace"))?, (1, true));
+//!     Ok(())
+//! }
+//! # perdura::testing::TestHeap::new().run(&mut |tx| body(tx)).unwrap();
+//! ```
+//!
 //! docs/collections.md has the layouts, and what each operation costs in cache lines.
 //!
 //! Reading order: [`form`], [`bytes`], [`codec`], [`string`], then one collection at a time.

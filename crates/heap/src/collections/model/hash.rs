@@ -1,6 +1,6 @@
 //! The hash map against a map of std's, scans included.
 
-use super::{Blocks, Rng, Run, destroy, same, transact};
+use super::{Blocks, Rng, Run, destroy, same, transact, victim};
 use crate::collections::{HashMap, Item};
 use crate::{Error, Result, Tx};
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,8 +93,9 @@ where
             same("insert", old, model.entries.insert(name.clone(), content.clone()))
         }
         _ => {
+            let name = victim(rng, &model.entries, name.clone());
             model.due.remove(&name);
-            same("remove", map.remove(tx, k)?, model.entries.remove(&name))
+            same("remove", map.remove(tx, K::borrow(&name))?, model.entries.remove(&name))
         }
     }
 }

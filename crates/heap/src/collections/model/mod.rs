@@ -12,6 +12,7 @@ use crate::{Error, Result, Tx, TxExt};
 pub use hash::check_hash_map;
 pub use ordered::{check_counted_map, check_ordered_map};
 pub use sequence::{check_blob, check_vector};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 /// A transaction's body.
@@ -59,6 +60,14 @@ pub(super) fn same<A: Debug + PartialEq<B>, B: Debug>(what: &str, got: A, wanted
         return Ok(());
     }
     Err(Error::Aborted(format!("{what}: got {got:?}, the model says {wanted:?}")))
+}
+
+/// A key to remove: mostly the next one that is there.
+fn victim<K: Ord + Clone, V>(rng: &mut Rng, entries: &BTreeMap<K, V>, key: K) -> K {
+    if rng.below(4) == 0 {
+        return key;
+    }
+    entries.range(&key..).next().map_or_else(|| key.clone(), |(next, _)| next.clone())
 }
 
 /// One random operation on the collection and on its model.

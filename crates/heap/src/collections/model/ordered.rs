@@ -1,6 +1,6 @@
 //! The ordered map against std's.
 
-use super::{Blocks, Rng, Run, destroy, same, transact};
+use super::{Blocks, Rng, Run, destroy, same, transact, victim};
 use crate::collections::{Item, OrderedItem, OrderedMap};
 use crate::{Result, Tx};
 use std::collections::BTreeMap;
@@ -131,7 +131,10 @@ where
             let old = map.insert(tx, k, v)?;
             same("insert", old, model.entries.insert(name.clone(), content.clone()))
         }
-        _ => same("remove", map.remove(tx, k)?, model.entries.remove(&name)),
+        _ => {
+            let name = victim(rng, &model.entries, name.clone());
+            same("remove", map.remove(tx, K::borrow(&name))?, model.entries.remove(&name))
+        }
     }
 }
 

@@ -35,7 +35,7 @@ impl Tree {
     /// Puts a new root above the old one.
     fn grow<T: Tx + ?Sized>(&self, tx: &mut T, path: &mut Path) -> Result<()> {
         let old = path.node(tx, self, 0)?;
-        let mut root = self.new_node(tx, old.level + 1)?;
+        let mut root = self.new_node(tx, old.level + 1, Order(0), &[])?;
         path.push_root(&root)?;
         let slot = self.open_slot(tx, &mut root, 0)?;
         self.clear_key(tx, slot)?;
@@ -90,16 +90,20 @@ impl Tree {
         Ok(())
     }
 
-    /// A new node with the slots of `full` from a position on.
+    /// A new node with the slots of `full` from a position on. It is written as a whole: fresh
+    /// memory needs no log.
     fn move_upper<T: Tx + ?Sized>(&self, tx: &mut T, full: &Node, middle: usize) -> Result<Node> {
         let shape = self.shape(full.level);
-        let mut right = self.new_node(tx, full.level)?;
+        let mut slots = Vec::with_capacity((shape.node / 8) as usize);
+        let mut order = Order(0);
         for position in middle..full.order.len() {
             let from = self.slot(tx, full, position)?;
-            let to = self.open_slot(tx, &mut right, position - middle)?;
-            self.copy(tx, from, to, shape.slot)?;
+            for word in (0..shape.slot).step_by(8) {
+                slots.push(tx.read_word(from + word)?);
+            }
+            order = order.with(position - middle, (position - middle) as u64);
         }
-        Ok(right)
+        self.new_node(tx, full.level, order, &slots)
     }
 
     /// Stores the key of the parent's new slot: between the leaves, or the one that the inner

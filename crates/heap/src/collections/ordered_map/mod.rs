@@ -8,8 +8,8 @@ mod search;
 mod tree;
 
 use self::path::Path;
-use self::tree::ROOT;
 pub(super) use self::tree::Tree;
+use self::tree::{Order, ROOT};
 use super::codec::{Item, OrderedItem};
 use super::form::{Form, tag};
 use super::{Visit, kind};
@@ -158,7 +158,7 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
             return Ok(Some(old));
         }
         if path.len() == 0 {
-            let leaf = tree.new_node(tx, 0)?;
+            let leaf = tree.new_node(tx, 0, Order(0), &[])?;
             tree.set_root(tx, leaf.at)?;
             path.push(&leaf, 0)?;
         }

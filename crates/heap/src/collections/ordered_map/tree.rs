@@ -155,12 +155,21 @@ impl Tree {
         Ok(Node { at, level, order })
     }
 
-    /// A fresh, empty node.
-    pub(super) fn new_node<T: Tx + ?Sized>(&self, tx: &mut T, level: usize) -> Result<Node> {
+    /// A fresh node with these first slots.
+    pub(super) fn new_node<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        level: usize,
+        order: Order,
+        slots: &[u64],
+    ) -> Result<Node> {
         let at = tx.allocate(Purpose::General, self.shape(level).node)?;
-        let words = [MARK << 56 | level as u64, 0];
+        let words = [MARK << 56 | level as u64, order.0];
         tx.write_fresh(at, bytemuck::bytes_of(&words))?;
-        Ok(Node { at, level, order: Order(0) })
+        if !slots.is_empty() {
+            tx.write_fresh(at + SLOTS, bytemuck::cast_slice(slots))?;
+        }
+        Ok(Node { at, level, order })
     }
 
     /// Whether there is no free slot.

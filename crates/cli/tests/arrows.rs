@@ -1,0 +1,54 @@
+//! The arrows between the crates, as ARCHITECTURE.md draws them.
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// For each crate, the crates of the workspace that it may use.
+const ARROWS: [(&str, &[&str]); 7] = [
+    ("perdura-memory", &[]),
+    ("perdura-engine", &["perdura-memory"]),
+    ("perdura", &["perdura-memory", "perdura-engine"]),
+    ("perdura-workloads", &["perdura"]),
+    ("perdura-server", &["perdura"]),
+    ("perdura-rivals", &[]),
+    (
+        "perdura-cli",
+        &[
+            "perdura-memory",
+            "perdura-engine",
+            "perdura",
+            "perdura-workloads",
+            "perdura-server",
+            "perdura-rivals",
+        ],
+    ),
+];
+
+#[test]
+fn crates_use_only_what_lies_below_them() {
+    let metadata = MetadataCommand::new()
+        .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"))
+        .no_deps()
+        .exec()
+        .expect("cargo metadata");
+    let allowed: BTreeMap<_, _> = ARROWS.into_iter().collect();
+    let packages = metadata.workspace_packages();
+    let names: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+    assert_eq!(names, allowed.keys().copied().collect(), "a crate without arrows, or the reverse");
+    for package in &packages {
+        let may_use = allowed[package.name.as_str()];
+        for dependency in &package.dependencies {
+            // Tests may look anywhere.
+            if dependency.kind != DependencyKind::Development
+                && names.contains(dependency.name.as_str())
+            {
+                assert!(
+                    may_use.contains(&dependency.name.as_str()),
+                    "{} must not use {}",
+                    package.name,
+                    dependency.name
+                );
+            }
+        }
+    }
+}
