@@ -3,7 +3,7 @@
 use crate::bench::options::DomainChoice;
 use crate::failure::{Failure, Outcome};
 use crate::output::print;
-use crate::quantity;
+use crate::quantity::{self, show_bytes};
 use perdura::{EngineKind, Info, Pool, Recovery};
 use perdura_server::Options;
 use std::net::SocketAddr;
@@ -32,12 +32,12 @@ pub(crate) struct Arguments {
     listen: SocketAddr,
 
     /// Threads that serve clients [default: one a core, at most 8]
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
 
     /// Clients that may be connected at once
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    maxclients: usize,
+    #[arg(long, alias = "maxclients", value_name = "NUMBER", default_value_t = 10_000)]
+    max_clients: usize,
 
     /// Password that clients must give to AUTH
     #[arg(long, value_name = "PASSWORD")]
@@ -57,6 +57,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let server = perdura_server::Server::bind(&pool, options(arguments))
         .map_err(|error| Failure::new(error.to_string()))?;
     describe(&pool.info(), pool.recovery())?;
+    if !arguments.listen.ip().is_loopback() && arguments.requirepass.is_none() {
+        eprintln!("warning: anyone who reaches this address can read and write; see --requirepass");
+    }
     print(format!("ready at {}; Ctrl-C ends it", server.local_addr()))?;
     perdura_server::serve(pool, server).map_err(|error| Failure::new(error.to_string()))?;
     print("closed")
@@ -77,9 +80,9 @@ fn open(arguments: &Arguments) -> Outcome<Pool> {
 }
 
 fn options(arguments: &Arguments) -> Options {
-    let mut options = Options::new().listen(arguments.listen).max_clients(arguments.maxclients);
+    let mut options = Options::new().listen(arguments.listen).max_clients(arguments.max_clients);
     if let Some(threads) = arguments.threads {
-        options = options.threads(threads);
+        options = options.threads(usize::from(threads));
     }
     if let Some(password) = &arguments.requirepass {
         options = options.password(password);
@@ -89,10 +92,14 @@ fn options(arguments: &Arguments) -> Options {
 
 fn describe(info: &Info, recovery: &Recovery) -> Outcome {
     print(format!(
-        "pool {}: engine {}, domain {}, {} of {} bytes in use",
-        info.path, info.engine, info.domain, info.used_bytes, info.limit
+        "pool {}: engine {}, domain {}, {} in use of at most {}",
+        info.path,
+        info.engine,
+        info.domain,
+        show_bytes(info.used_bytes),
+        show_bytes(info.limit)
     ))?;
-    print(format!("what is answered outlives {}", info.survives))?;
+    print(&info.durability)?;
     let Recovery { replayed, rolled_back, discarded } = *recovery;
     if replayed + rolled_back + discarded > 0 {
         print(format!(

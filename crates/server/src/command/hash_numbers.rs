@@ -28,7 +28,7 @@ fn hincrby(call: &mut Call<'_>) -> Outcome {
 fn hincrbyfloat(call: &mut Call<'_>) -> Outcome {
     let by = call.args.at(3);
     // An argument that is no number is told before a key of the wrong type.
-    numbers::sum(None, by, Failure::NOT_FLOAT)?;
+    numbers::check(by)?;
     let (old, mut hash) = hashes::claim(call)?;
     let value = hash.get(call.tx, call.args.at(2))?;
     let sum = numbers::sum(value.as_deref(), by, Failure::HASH_NOT_FLOAT)?;

@@ -73,6 +73,15 @@ pub(super) fn sum(stored: Option<&[u8]>, by: &[u8], no_number: Failure) -> Outco
     if sum.is_finite() { Ok(sum.print()) } else { Err(Failure::NOT_FINITE) }
 }
 
+/// Whether an argument is a number that is not infinite.
+pub(super) fn check(by: &[u8]) -> Outcome {
+    match Extended::parse(by) {
+        Some(Parsed::Finite(_)) => Ok(()),
+        Some(Parsed::Infinite) => Err(Failure::Say("ERR value is NaN or Infinity".into())),
+        None => Err(Failure::NOT_FLOAT),
+    }
+}
+
 fn incrbyfloat(call: &mut Call<'_>) -> Outcome {
     let key = call.args.at(1);
     let old = call.claim_for(key, Kind::String)?;

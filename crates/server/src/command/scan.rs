@@ -29,8 +29,7 @@ struct Options<'a> {
 impl<'a> Options<'a> {
     /// From the arguments, the first of which is the cursor.
     fn parse(args: Args<'a>, typed: bool) -> Outcome<Self> {
-        let cursor = std::str::from_utf8(args.at(0)).ok().and_then(|text| text.parse().ok());
-        let cursor = cursor.ok_or(Failure::CURSOR)?;
+        let cursor = cursor(args.at(0)).ok_or(Failure::CURSOR)?;
         let mut options = Options { cursor, count: 10, pattern: None, kind: None };
         for at in (1..args.len()).step_by(2) {
             let value = args.get(at + 1).ok_or(Failure::SYNTAX)?;
@@ -57,6 +56,16 @@ impl<'a> Options<'a> {
     fn takes_kind(&self, entry: Entry) -> bool {
         let name = entry.kind().name().as_bytes();
         self.kind.is_none_or(|kind| kind.eq_ignore_ascii_case(name))
+    }
+}
+
+/// A cursor as C's strtoul reads it: nothing is 0, and a sign is no error.
+fn cursor(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?;
+    match text.strip_prefix('-') {
+        _ if text.is_empty() => Some(0),
+        Some(digits) => digits.parse().ok().map(u64::wrapping_neg),
+        None => text.parse().ok(),
     }
 }
 

@@ -70,7 +70,7 @@ pub(super) fn clamp(start: i64, end: i64, len: u64) -> Option<(u64, u64)> {
     }
     let from_end = |index: i64| if index < 0 { index.saturating_add(len) } else { index };
     let (start, end) = (from_end(start).max(0), from_end(end).max(0).min(len - 1));
-    (start <= end && len > 0).then_some((start as u64, end as u64 + 1))
+    (start <= end && len > 0).then(|| (start as u64, end as u64 + 1))
 }
 
 fn setrange(call: &mut Call<'_>) -> Outcome {

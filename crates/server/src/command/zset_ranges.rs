@@ -34,9 +34,10 @@ impl Query {
         Query { by, backwards, with_scores: false, limit: None }
     }
 
-    /// Reads the options; `general` ones are ZRANGE's alone.
+    /// Reads the options; `general` ones are ZRANGE's alone, and are given once.
     fn parse(&mut self, call: &Call<'_>, general: bool) -> Outcome {
         let args = &call.args;
+        let (mut chosen, mut turned) = (!general, !general);
         let mut at = 4;
         while at < args.len() {
             match () {
@@ -45,9 +46,9 @@ impl Query {
                     self.limit = Some((call.integer(at + 1)?, call.integer(at + 2)?));
                     at += 2;
                 }
-                () if general && args.is(at, "rev") => self.backwards = true,
-                () if general && args.is(at, "byscore") => self.by = By::Score,
-                () if general && args.is(at, "bylex") => self.by = By::Member,
+                () if !turned && args.is(at, "rev") => (self.backwards, turned) = (true, true),
+                () if !chosen && args.is(at, "byscore") => (self.by, chosen) = (By::Score, true),
+                () if !chosen && args.is(at, "bylex") => (self.by, chosen) = (By::Member, true),
                 () => return Err(Failure::SYNTAX),
             }
             at += 1;
