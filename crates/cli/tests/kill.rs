@@ -112,9 +112,8 @@ struct Known {
 type Knowledge = HashMap<String, Known>;
 
 /// Writes until the connection breaks.
-fn load(address: &str, thread: u64, round: u64, seed: u64, known: &mut Knowledge) {
+fn load(mut client: Client, thread: u64, round: u64, seed: u64, known: &mut Knowledge) {
     let mut random = SplitMix64::new(seed ^ round << 20 ^ thread << 40);
-    let mut client = Client::connect(address);
     for turn in 0.. {
         let mut commands = Vec::new();
         let mut expected = Vec::new();
@@ -196,11 +195,10 @@ fn kill_again_and_again(folder: &Path, engine: &str) {
     for round in 0..rounds {
         let server = Server::start(&pool, engine);
         knowledge.iter_mut().for_each(|known| compare(&server.address, known, seed, round));
-        let address = server.address.clone();
         thread::scope(|scope| {
             for (thread, known) in knowledge.iter_mut().enumerate() {
-                let address = &address;
-                scope.spawn(move || load(address, thread as u64, round, seed, known));
+                let client = Client::connect(&server.address);
+                scope.spawn(move || load(client, thread as u64, round, seed, known));
             }
             thread::sleep(Duration::from_millis(20 + random.below(200)));
             server.kill();
