@@ -191,18 +191,59 @@ fn word(template: &str, random: &mut Random, now: u64) -> Vec<u8> {
         "key" => &["k0", "k1", "k2", "k3", "k4", "k5"],
         "lexset" => &["lex"],
         "field" => &["f1", "f2", "f3", "a-field-with-a-name-of-more-than-23-bytes", ""],
-        "member" => &["a", "b", "c", "dd", "e", "f", "", "a-member-with-a-name-of-more-than-23-bytes"],
+        "member" => {
+            &["a", "b", "c", "dd", "e", "f", "", "a-member-with-a-name-of-more-than-23-bytes"]
+        }
         "value" => &[
-            "", "1", "-7", "10", "3.5", "abc", "9223372036854775807", "-9223372036854775808", " 1",
-            "1e3", "a-value-that-is-longer-than-sixteen-bytes", "inf", "0.1", "LONG",
+            "",
+            "1",
+            "-7",
+            "10",
+            "3.5",
+            "abc",
+            "9223372036854775807",
+            "-9223372036854775808",
+            " 1",
+            "1e3",
+            "a-value-that-is-longer-than-sixteen-bytes",
+            "inf",
+            "0.1",
+            "LONG",
         ],
         "number" => &[
-            "0", "1", "-1", "5", "100", "3.25", "0.1", "9223372036854775807",
-            "-9223372036854775808", "x", "1e3", "-0.30", "1e-5", "inf", "nan", "",
+            "0",
+            "1",
+            "-1",
+            "5",
+            "100",
+            "3.25",
+            "0.1",
+            "9223372036854775807",
+            "-9223372036854775808",
+            "x",
+            "1e3",
+            "-0.30",
+            "1e-5",
+            "inf",
+            "nan",
+            "",
         ],
         "score" => &[
-            "0", "1", "2", "3", "-1", "1.5", "-2.25", "1e10", "inf", "-inf", "+inf", "x", "nan",
-            "0.1", "3.3333333333333335",
+            "0",
+            "1",
+            "2",
+            "3",
+            "-1",
+            "1.5",
+            "-2.25",
+            "1e10",
+            "inf",
+            "-inf",
+            "+inf",
+            "x",
+            "nan",
+            "0.1",
+            "3.3333333333333335",
         ],
         "limit" => &["-inf", "+inf", "(1", "1", "2", "(2", "0", "-3", "3", "(x", "1.5", "(-inf"],
         "name" => &["-", "+", "[a", "(a", "[b", "(dd", "[f", "x", "[", "("],
@@ -307,9 +348,11 @@ impl Pair {
         }
         if !same {
             let from = log.len().saturating_sub(150);
-            let key = |line: &String| args.len() < 2 || {
-                let key = String::from_utf8_lossy(args[1]);
-                line.contains(&*key) || line.starts_with("FLUSH") || line.starts_with("SELECT")
+            let key = |line: &String| {
+                args.len() < 2 || {
+                    let key = String::from_utf8_lossy(args[1]);
+                    line.contains(&*key) || line.starts_with("FLUSH") || line.starts_with("SELECT")
+                }
             };
             let history: Vec<_> = log[from..].iter().filter(|line| key(line)).collect();
             panic!("history: {history:#?}\nours:   {}\ntheirs: {}", show(&ours), show(&theirs));

@@ -50,8 +50,7 @@ impl Failure {
     pub(crate) const NOT_FLOAT: Failure = Self::text("ERR value is not a valid float");
     pub(crate) const HASH_NOT_INTEGER: Failure = Self::text("ERR hash value is not an integer");
     pub(crate) const HASH_NOT_FLOAT: Failure = Self::text("ERR hash value is not a float");
-    pub(crate) const OVERFLOW: Failure =
-        Self::text("ERR increment or decrement would overflow");
+    pub(crate) const OVERFLOW: Failure = Self::text("ERR increment or decrement would overflow");
     pub(crate) const NOT_FINITE: Failure =
         Self::text("ERR increment would produce NaN or Infinity");
     pub(crate) const SYNTAX: Failure = Self::text("ERR syntax error");
@@ -63,8 +62,7 @@ impl Failure {
     pub(crate) const MIN_MAX: Failure = Self::text("ERR min or max is not a float");
     pub(crate) const MIN_MAX_STRING: Failure =
         Self::text("ERR min or max not valid string range item");
-    pub(crate) const SCORE_NAN: Failure =
-        Self::text("ERR resulting score is not a number (NaN)");
+    pub(crate) const SCORE_NAN: Failure = Self::text("ERR resulting score is not a number (NaN)");
     pub(crate) const DB_INDEX: Failure = Self::text("ERR DB index is out of range");
 
     /// "wrong number of arguments" for a command.

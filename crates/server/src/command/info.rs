@@ -22,9 +22,8 @@ const SECTIONS: [&str; 6] = ["server", "clients", "memory", "persistence", "stat
 fn info(call: &mut Call<'_>) -> Outcome {
     let args = call.args.from(1);
     let everything = args.len() == 0
-        || (0..args.len()).any(|at| {
-            ["all", "default", "everything"].iter().any(|name| args.is(at, name))
-        });
+        || (0..args.len())
+            .any(|at| ["all", "default", "everything"].iter().any(|name| args.is(at, name)));
     let mut text = String::new();
     for section in SECTIONS {
         if everything || (0..args.len()).any(|at| args.is(at, section)) {

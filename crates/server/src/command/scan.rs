@@ -35,7 +35,8 @@ impl<'a> Options<'a> {
             let value = args.get(at + 1).ok_or(Failure::SYNTAX)?;
             if args.is(at, "count") {
                 let count = number::parse_i64(value).ok_or(Failure::NOT_INTEGER)?;
-                options.count = u64::try_from(count).ok().filter(|&c| c > 0).ok_or(Failure::SYNTAX)?;
+                options.count =
+                    u64::try_from(count).ok().filter(|&c| c > 0).ok_or(Failure::SYNTAX)?;
             } else if args.is(at, "match") {
                 options.pattern = Some(value);
             } else if args.is(at, "type") && typed {

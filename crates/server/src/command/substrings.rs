@@ -49,7 +49,9 @@ fn getrange(call: &mut Call<'_>) -> Outcome {
     };
     let len = text::len(call.tx, entry)?;
     match clamp(start, end, len) {
-        Some((from, to)) if to - from == len => strings::reply(call.tx, &mut call.out, Some(entry))?,
+        Some((from, to)) if to - from == len => {
+            strings::reply(call.tx, &mut call.out, Some(entry))?
+        }
         Some((from, to)) => {
             let bytes = text::read_range(call.tx, entry, from, to - from)?;
             call.out.bulk(&bytes);

@@ -23,9 +23,7 @@ impl Hash {
     pub(crate) fn load(tx: &mut dyn Tx, entry: Option<Entry>) -> Result<Self> {
         Ok(match entry {
             None => Hash::Small(Image::new()),
-            Some(entry) if entry.form() == Form::Image => {
-                Hash::Small(Image::load(tx, entry.at())?)
-            }
+            Some(entry) if entry.form() == Form::Image => Hash::Small(Image::load(tx, entry.at())?),
             Some(entry) => Hash::Large(Fields::new(entry.at())),
         })
     }

@@ -28,8 +28,7 @@ pub(crate) struct Walk {
 impl Walk {
     /// The next member and its score.
     pub(crate) fn next(&mut self, tx: &mut dyn Tx) -> Result<Option<(f64, Vec<u8>)>> {
-        let next =
-            if self.backwards { self.cursor.prev(tx)? } else { self.cursor.next(tx)? };
+        let next = if self.backwards { self.cursor.prev(tx)? } else { self.cursor.next(tx)? };
         Ok(next.map(|((score, member), ())| (score.0, member)))
     }
 }

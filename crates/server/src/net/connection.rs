@@ -95,7 +95,10 @@ impl Connection {
 
     /// Whether there is something to do that no event will announce.
     pub(crate) fn has_work(&self) -> bool {
-        !self.closing && !self.broken && !self.is_full() && (self.readable || self.ended || self.stalled)
+        !self.closing
+            && !self.broken
+            && !self.is_full()
+            && (self.readable || self.ended || self.stalled)
     }
 
     /// Reads what has come.

@@ -158,13 +158,8 @@ impl<S: Session> Worker<S> {
             }
         }
         self.turns += 1;
-        let env = Env {
-            server: &server,
-            stats,
-            keyspace: self.keyspace,
-            now: now(),
-            seed: self.turns,
-        };
+        let env =
+            Env { server: &server, stats, keyspace: self.keyspace, now: now(), seed: self.turns };
         let done = self.turn.run(&mut self.session, env, &mut self.slots, &self.ready);
         let durable = done.and_then(|ticket| match ticket {
             Some(ticket) => {

@@ -36,7 +36,8 @@ impl Extended {
         }
         let kept = low_word(&(value >> extra as u64));
         let half = value.bit(extra as u64 - 1);
-        let below = inexact || value.trailing_zeros().is_some_and(|zeros| (zeros as i64) < extra - 1);
+        let below =
+            inexact || value.trailing_zeros().is_some_and(|zeros| (zeros as i64) < extra - 1);
         let up = half && (below || kept & 1 == 1);
         match kept.checked_add(u64::from(up)) {
             Some(mantissa) => Extended { negative, mantissa, exponent: exponent + extra },
@@ -79,8 +80,7 @@ impl Extended {
             (_, 0) => return self,
             _ => self.exponent.min(other.exponent),
         };
-        let shifted =
-            |of: Extended| BigUint::from(of.mantissa) << (of.exponent - exponent) as u64;
+        let shifted = |of: Extended| BigUint::from(of.mantissa) << (of.exponent - exponent) as u64;
         let (a, b) = (shifted(self), shifted(other));
         if self.negative == other.negative {
             return Self::nearest(self.negative, &(a + b), exponent, false);
@@ -134,7 +134,8 @@ fn decimal(text: &[u8]) -> Option<(Vec<u8>, i64)> {
     let point = number.iter().position(|&byte| byte == b'.').unwrap_or(number.len());
     let fraction = number.get(point + 1..).unwrap_or(b"");
     let digits = [&number[..point], fraction].concat();
-    let sane = !digits.is_empty() && digits.len() <= DIGITS && digits.iter().all(u8::is_ascii_digit);
+    let sane =
+        !digits.is_empty() && digits.len() <= DIGITS && digits.iter().all(u8::is_ascii_digit);
     sane.then_some((digits, power - fraction.len() as i64))
 }
 

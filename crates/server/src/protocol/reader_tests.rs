@@ -67,7 +67,10 @@ fn errors_in_redis_words() {
     let long = vec![b'a'; LINE + 1];
     let error = |text: &[u8]| whole(text).1.unwrap();
     assert_eq!(error(&long), "Protocol error: too big inline request");
-    assert_eq!(error(&[b"*".as_slice(), &long].concat()), "Protocol error: too big mbulk count string");
+    assert_eq!(
+        error(&[b"*".as_slice(), &long].concat()),
+        "Protocol error: too big mbulk count string"
+    );
     let bulk = [b"*1\r\n$".as_slice(), &long].concat();
     assert_eq!(error(&bulk), "Protocol error: too big bulk count string");
 }
