@@ -37,6 +37,12 @@ impl Client {
         if self.authenticated { Limits::USUAL } else { Limits::UNAUTHENTICATED }
     }
 
+    /// Chooses a database.
+    pub(crate) fn select(&mut self, db: u8) {
+        self.db = db;
+        self.listing.set_db(db);
+    }
+
     /// Watches no key any more.
     pub(crate) fn unwatch(&mut self, server: &Server) {
         server.watch.end(&self.watched);

@@ -34,8 +34,7 @@ fn echo(call: &mut ClientCall<'_>) -> Outcome<Next> {
 
 fn select(call: &mut ClientCall<'_>) -> Outcome<Next> {
     let index = keys::database(call.args.at(1))?;
-    call.client.db = index;
-    call.client.listing.set_db(index);
+    call.client.select(index);
     call.ok()
 }
 

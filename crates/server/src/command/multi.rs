@@ -39,6 +39,10 @@ pub(crate) struct Exec {
     pub(crate) steps: Vec<Step>,
     /// To be ended when it is done.
     pub(crate) watched: Vec<Watched>,
+    /// The database that was selected before, for the case that nothing is done.
+    pub(crate) db: u8,
+    /// A watched key was written: nothing was done.
+    pub(crate) aborted: bool,
 }
 
 /// A command of it.
@@ -81,8 +85,9 @@ fn exec(call: &mut ClientCall<'_>) -> Outcome<Next> {
         return Err(Failure::Say(text.into()));
     }
     let watched = std::mem::take(&mut call.client.watched);
+    let db = call.client.db;
     let steps = queue.commands.into_iter().map(|(command, args)| step(call, command, args));
-    Ok(Next::Exec(Exec { steps: steps.collect(), watched }))
+    Ok(Next::Exec(Exec { steps: steps.collect(), watched, db, aborted: false }))
 }
 
 /// Prepares one queued command; one on the client is done now.

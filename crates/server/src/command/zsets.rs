@@ -141,7 +141,9 @@ fn add(call: &mut Call<'_>, options: AddOptions, first: usize) -> Outcome {
             added += i64::from(old.is_none());
             updated += i64::from(old.is_some_and(|old| old != new));
         }
-        call.touch(call.args.at(1));
+        if added + updated > 0 {
+            call.touch(call.args.at(1));
+        }
     }
     match (options.increment, last) {
         (true, Some(score)) => call.out.double(score),
@@ -254,7 +256,9 @@ fn pop(call: &mut Call<'_>, last: bool) -> Outcome {
         for (_, member) in &popped {
             set.remove(call.tx, member)?;
         }
-        finish(call, set)?;
+        if !popped.is_empty() {
+            finish(call, set)?;
+        }
     }
     super::zset_ranges::reply(call, &popped, true, counted);
     Ok(())

@@ -289,13 +289,14 @@ impl Group<'_> {
         let Some(connection) = self.slots.get(op.slot) else { return Ok(true) };
         op.start = connection.out.len();
         let db = Database::new(self.env.keyspace, connection.client.db);
-        let done = match &op.what {
+        let done = match &mut op.what {
             What::Request(..) if connection.is_full() => {
                 op.skipped = true;
                 return Ok(true);
             }
             What::Request(request, command) => {
                 let (args, out) = connection.split(*request);
+                let command = *command;
                 one(Call { tx, env: self.env, db, args, out }, command).map(|_| ())
             }
             What::Exec(exec) => {
@@ -320,7 +321,12 @@ impl Group<'_> {
             match &op.what {
                 What::Request(request, _) if op.skipped => connection.put_back(*request),
                 What::Request(..) => {}
-                What::Exec(exec) => self.env.server.watch.end(&exec.watched),
+                What::Exec(exec) => {
+                    self.env.server.watch.end(&exec.watched);
+                    if exec.aborted {
+                        connection.client.select(exec.db);
+                    }
+                }
             }
         }
         self.reached
@@ -385,8 +391,9 @@ fn is_answer(error: &Error) -> bool {
 }
 
 /// Runs the commands of an EXEC: all, or none if one does not fit into the pool.
-fn all(tx: &mut dyn Tx, env: Env<'_>, exec: &Exec, mut out: Reply<'_>) -> Result<(), Error> {
-    if !env.server.watch.unchanged(&exec.watched) {
+fn all(tx: &mut dyn Tx, env: Env<'_>, exec: &mut Exec, mut out: Reply<'_>) -> Result<(), Error> {
+    exec.aborted = !env.server.watch.unchanged(&exec.watched);
+    if exec.aborted {
         out.null_array();
         return Ok(());
     }

@@ -1,5 +1,5 @@
 //! A server on a pool of its own, and a client that speaks in bytes.
-#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
 use perdura_server::{Options, Server, Shutdown};
 use std::io::{Read, Write};
