@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// From this many bytes on, whole lines are stored past the caches.
-pub(crate) const STREAMED: u64 = 8 * LINE;
+pub(crate) const STREAMED: u64 = LINE;
 
 /// One thread's transactions on a [`Logged`] engine.
 pub struct Buffered<M: Memory, P: Protocol> {

@@ -19,7 +19,9 @@ fn the_program_counts_over_restarts() {
     let example = tests.parent().unwrap().parent().unwrap().join("examples/words");
     let folder = tempfile::tempdir().unwrap();
     for run in 1..=3 {
-        let output = Command::new(&example).arg("moon").current_dir(&folder).output().unwrap();
+        let output = Command::new(&example).arg("moon").current_dir(&folder).output();
+        let output =
+            output.expect("examples are built by `cargo test` and `cargo build --examples`");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(text, format!("moon: {run} times so far\n"), "{output:?}");
     }
