@@ -63,6 +63,12 @@ impl From<perdura::Error> for Failure {
     }
 }
 
+impl From<perdura_server::ServeError> for Failure {
+    fn from(error: perdura_server::ServeError) -> Self {
+        Failure::new(error.to_string())
+    }
+}
+
 impl From<perdura_rivals::Error> for Failure {
     fn from(error: perdura_rivals::Error) -> Self {
         Failure::new(error.to_string())

@@ -5,7 +5,6 @@
 //! status is 1, or 2 for a command line that makes no sense.
 
 mod bench;
-mod check;
 mod commands;
 mod failure;
 mod interrupt;

@@ -67,6 +67,12 @@ pub(crate) fn show_count(count: u64) -> String {
     shown
 }
 
+/// A count with its noun: `1 swap`, `16 swaps`.
+pub(crate) fn plural(count: u64, noun: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{ending}", show_count(count))
+}
+
 /// Nanoseconds for people, to about three digits: `153 ns`, `1.53 us`, `12.0 ms`.
 pub(crate) fn show_ns(ns: f64) -> String {
     match ns {

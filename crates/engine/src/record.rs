@@ -13,7 +13,7 @@
 //! fence makes it count. A transaction that needs more than one run of lines writes several
 //! parts with the same ticket, and counts when all of them are whole.
 
-use crate::writes::LineWrite;
+use crate::writes::{ALL, LineWrite};
 use crate::{Error, Result};
 use perdura_memory::{LINE, Memory};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -64,6 +64,10 @@ pub fn encode(
             continue;
         }
         out.push(entry.line / LINE << 8 | u64::from(entry.mask));
+        if entry.mask == ALL {
+            out.extend((0..LINE_WORDS).map(|word| word_of(entry, word)));
+            continue;
+        }
         let mut mask = entry.mask;
         while mask != 0 {
             let word = mask.trailing_zeros() as usize;

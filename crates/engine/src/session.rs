@@ -4,7 +4,7 @@ use crate::area::Geometry;
 use crate::lock::SharedLock;
 use crate::logged::{Logged, Protocol};
 use crate::record;
-use crate::writes::WriteSet;
+use crate::writes::{ALL, WriteSet};
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Ticket};
 use perdura_memory::{LINE, Memory, line_of, lines_in};
 use std::ops::Range;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// From this many bytes on, whole lines are stored past the caches.
-pub(crate) const STREAMED: u64 = 8 * LINE;
+pub(crate) const STREAMED: u64 = LINE;
 
 /// One thread's transactions on a [`Logged`] engine.
 pub struct Buffered<M: Memory, P: Protocol> {
@@ -99,6 +99,10 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
                 continue;
             }
             self.counters.dirty_bytes += u64::from(mask.count_ones()) * 8;
+            if mask == ALL {
+                self.engine.memory.copy_in(entry.line, bytemuck::cast_slice(&entry.words));
+                mask = 0;
+            }
             while mask != 0 {
                 let word = mask.trailing_zeros() as usize;
                 mask &= mask - 1;
@@ -212,6 +216,21 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
         }
     }
 
+    /// Splits bytes that lie in the pool into whole lines, and words at the edges.
+    fn put_checked(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        let head = ((at.next_multiple_of(LINE) - at) as usize).min(from.len());
+        put_bytes(self, at, &from[..head])?;
+        let mut lines = from[head..].chunks_exact(LINE as usize);
+        let mut line = at + head as u64;
+        for bytes in &mut lines {
+            let mut words = [0; 8];
+            bytemuck::cast_slice_mut(&mut words).copy_from_slice(bytes);
+            self.writes.put_line(line, &words);
+            line += LINE;
+        }
+        put_bytes(self, line, lines.remainder())
+    }
+
     /// Whether a word of `[at, at + len)` may be in the write set.
     fn any_written(&self, at: u64, len: u64) -> bool {
         !self.writes.is_empty()
@@ -266,7 +285,7 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
 
     fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()> {
         self.check_write(at, from.len() as u64)?;
-        put_bytes(self, at, from)
+        self.put_checked(at, from)
     }
 
     fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
@@ -276,7 +295,7 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
             return Err(self.bad_write(at));
         }
         if P::logs_fresh(self.engine.memory.domain(), len) || self.any_written(at, len) {
-            return put_bytes(self, at, from);
+            return self.put_checked(at, from);
         }
         self.engine.memory.copy_in(at, from);
         self.fresh.push(at..at + from.len() as u64);

@@ -7,6 +7,8 @@
 use crate::Mark;
 use perdura_memory::{LINE, line_of};
 
+/// The mask of a line that is stored whole.
+pub const ALL: u8 = 0xFF;
 /// Slots of a new table.
 const SLOTS: usize = 256;
 /// At least this many slots for each line.
@@ -117,6 +119,22 @@ impl WriteSet {
         entry.words[word] = value;
     }
 
+    /// Notes that a whole line becomes `words`: as eight times [`put`](Self::put), for the price
+    /// of one.
+    #[inline]
+    pub fn put_line(&mut self, line: u64, words: &[u64; 8]) {
+        if self.marked {
+            for (index, &word) in words.iter().enumerate() {
+                self.put(line + index as u64 * 8, word);
+            }
+            return;
+        }
+        let index = self.find(line).unwrap_or_else(|| self.push(line));
+        let entry = &mut self.entries[index];
+        entry.mask = ALL;
+        entry.words = *words;
+    }
+
     /// A point to go back to; from now on every write is journalled.
     pub fn mark(&mut self) -> Mark {
         self.marked = true;
@@ -217,6 +235,11 @@ mod tests {
                             set.rollback_to(mark);
                             model = old;
                         },
+                        2 => {
+                            let line = word / 8 * 8;
+                            set.put_line(line * 8, &[value; 8]);
+                            model.extend((line..line + 8).map(|word| (word * 8, value)));
+                        }
                         _ => {
                             set.put(word * 8, value);
                             model.insert(word * 8, value);

@@ -25,6 +25,6 @@ mod store;
 mod watch;
 
 pub use error::ServeError;
-pub use keyspace::{Findings, check};
+pub use keyspace::{Findings, check, check_root};
 pub use options::Options;
-pub use serve::{Server, Shutdown, run};
+pub use serve::{Server, Shutdown, run, serve};

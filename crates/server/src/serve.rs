@@ -21,6 +21,14 @@ use std::thread;
 /// When it cannot start, or the medium fails while the pool is closed.
 pub fn run(pool: Pool, options: Options) -> Result<(), ServeError> {
     let server = Server::bind(&pool, options)?;
+    serve(pool, server)
+}
+
+/// As [`run`], with a server that listens already.
+///
+/// # Errors
+/// As [`run`].
+pub fn serve(pool: Pool, server: Server) -> Result<(), ServeError> {
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let (handle, shutdown) = (signals.handle(), server.shutdown());
     let watcher = thread::Builder::new().name("signals".to_owned()).spawn(move || {

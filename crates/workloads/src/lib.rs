@@ -15,6 +15,7 @@ pub mod map;
 pub mod overwrite;
 pub mod payload;
 pub mod random;
+mod roots;
 pub mod run;
 pub mod session;
 pub mod sps;
@@ -22,5 +23,6 @@ pub mod ycsb;
 pub mod zipf;
 
 pub use latency::{Latencies, Recorder};
+pub use roots::check_root;
 pub use run::{Failure, Measured, Outcome, Plan, Progress, Share, Workload, load, measure};
 pub use session::{Session, Store};

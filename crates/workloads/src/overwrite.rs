@@ -6,12 +6,13 @@
 
 use crate::payload;
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
-use perdura::{Access, Purpose, Root, Tx};
+use perdura::collections::Visit;
+use perdura::{Access, Error, Purpose, Result, Root, Tx};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const ROOT: &str = "bench.overwrite";
-/// The kind of this workload's root.
-const KIND: u32 = 1_001;
+/// The kind of this workload's root: a directory, of a count and as many pointers.
+pub(crate) const KIND: u32 = 2_001;
 const WORD: u64 = 8;
 
 /// The workload.
@@ -42,10 +43,23 @@ impl Overwrite {
         let root = session.read(|tx| tx.root(ROOT))?;
         let directory = root.ok_or_else(|| Failure::wrong("the directory's root is gone"))?.at;
         let mut bytes = vec![0; (self.values * WORD) as usize];
-        session.read(|tx| tx.read_bytes(directory, &mut bytes))?;
+        session.read(|tx| tx.read_bytes(directory + WORD, &mut bytes))?;
         let words = bytes.chunks_exact(WORD as usize);
         Ok(words.map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))).collect())
     }
+}
+
+/// Reports the directory and every value to `visit`.
+pub(crate) fn check_blocks(tx: &mut dyn Tx, directory: u64, visit: &mut Visit<'_>) -> Result<()> {
+    visit(directory)?;
+    let values = tx.read_word(directory)?;
+    if values >= tx.usable(directory)? / WORD {
+        return Err(Error::corrupt("a directory of more values than it has room for", directory));
+    }
+    for index in 1..=values {
+        visit(tx.read_word(directory + index * WORD)?)?;
+    }
+    Ok(())
 }
 
 impl Workload for Overwrite {
@@ -57,7 +71,8 @@ impl Workload for Overwrite {
 
     fn load<S: Session>(&self, session: &mut S, progress: &Progress) -> Outcome {
         let directory = session.transaction(|tx| {
-            let at = tx.allocate(Purpose::General, self.values * WORD)?;
+            let at = tx.allocate(Purpose::General, (1 + self.values) * WORD)?;
+            tx.write_word(at, 0)?;
             tx.set_root(ROOT, Root { at, kind: KIND })?;
             Ok(at)
         })?;
@@ -67,7 +82,8 @@ impl Workload for Overwrite {
             session.transaction(|tx| {
                 let at = tx.allocate(Purpose::Value, self.bytes as u64)?;
                 tx.write_fresh(at, &value)?;
-                tx.write_word(directory + index * WORD, at)
+                tx.write_word(directory, index + 1)?;
+                tx.write_word(directory + (1 + index) * WORD, at)
             })?;
             progress.loaded(1)?;
         }

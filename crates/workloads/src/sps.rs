@@ -9,7 +9,7 @@ use perdura::{Access, Purpose, Result, Root, Tx};
 
 const ROOT: &str = "bench.sps";
 /// The kind of this workload's root.
-const KIND: u32 = 1_000;
+pub(crate) const KIND: u32 = 2_000;
 /// Words written by one transaction of the load.
 const CHUNK: u64 = 512;
 const WORD: u64 = 8;

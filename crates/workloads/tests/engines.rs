@@ -73,7 +73,7 @@ fn maps() {
 }
 
 fn ycsb(letter: Letter, change: impl Fn(&mut Options)) -> Ycsb {
-    let mut options = Options::new(letter, 500, 3_300);
+    let mut options = Options::new(letter, 500, 1_650);
     change(&mut options);
     Ycsb::new(options).expect("valid parameters")
 }
@@ -82,14 +82,14 @@ fn ycsb(letter: Letter, change: impl Fn(&mut Options)) -> Ycsb {
 fn every_letter_of_ycsb() {
     for letter in Letter::ALL {
         for threads in [1, 3] {
-            run_everywhere(&plan(threads, 3_000), || ycsb(letter, |_| {}));
+            run_everywhere(&plan(threads, 1_500), || ycsb(letter, |_| {}));
         }
     }
 }
 
 #[test]
 fn ycsb_in_other_ways() {
-    let plan = plan(2, 3_000);
+    let plan = plan(2, 1_500);
     for several in [4, 16] {
         let change = |options: &mut Options| options.operations_per_transaction = several;
         run_everywhere(&plan, || ycsb(Letter::F, change));

@@ -4,6 +4,8 @@ use super::engine::{self, PoolPlan};
 use super::series;
 use super::site::Site;
 use super::spread::Spread;
+use super::stage::Stage;
+use super::watch;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use perdura::{Domain, EngineKind};
@@ -100,10 +102,12 @@ pub(crate) fn contest(
     competitors: &mut [Box<dyn Rival + '_>],
     rounds: &[Round],
     repeat: u32,
-    site: &Site,
     domain: Option<Domain>,
-    progress: &Progress,
+    stage: &Stage,
 ) -> Outcome<Contest> {
+    let Stage { site, progress } = stage;
+    let steps = rounds.len() * competitors.len() * repeat as usize;
+    let bar = watch::steps("against libpmemobj", steps);
     let mut times = vec![vec![Vec::new(); competitors.len()]; rounds.len()];
     let mut baseline = Vec::new();
     for repetition in 0..u64::from(repeat) {
@@ -115,6 +119,7 @@ pub(crate) fn contest(
                 let figure = competitor.run(round.work, &size, site.folder());
                 interrupt::check(progress)?;
                 times.push(figure?.ns_per_operation());
+                bar.inc(1);
             }
         }
     }

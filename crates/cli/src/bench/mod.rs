@@ -4,7 +4,7 @@
 //! Engines are interleaved: each repetition runs all of them, one after the other, each on a
 //! pool of its own, and measures the baseline first. Figures are medians over repetitions.
 //!
-//! Reading order: [`options`], [`site`], [`engine`], [`series`], [`report`].
+//! Reading order: [`options`], [`stage`], [`site`], [`engine`], [`series`], [`report`].
 
 pub(crate) mod embedded;
 pub(crate) mod engine;
@@ -14,4 +14,5 @@ pub(crate) mod series;
 pub(crate) mod servers;
 pub(crate) mod site;
 pub(crate) mod spread;
+pub(crate) mod stage;
 pub(crate) mod watch;

@@ -53,10 +53,6 @@ pub(crate) struct Common {
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
 
-    /// File for the pool, made for the run and left behind [default: a temporary one in memory]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) pool: Option<PathBuf>,
-
     /// Bytes that the pool may grow to [default: what the workload needs]
     #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
     pub(crate) size: Option<u64>,
@@ -68,6 +64,22 @@ pub(crate) struct Common {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Where the pools lie, for benchmarks of one workload.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Place {
+    /// File for the pool, made for the run and left behind [default: a temporary one in memory]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) pool: Option<PathBuf>,
+}
+
+/// Where the pools lie, for benchmarks of many things.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Folder {
+    /// Folder for all files: in memory (the default), on persistent memory, or on a disk
+    #[arg(long, value_name = "PATH")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 /// How many threads work on the pool, and what is timed of them.

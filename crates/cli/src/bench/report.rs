@@ -4,7 +4,7 @@ use super::spread::Spread;
 use crate::failure::Outcome;
 use crate::machine::Machine;
 use crate::output::{print, print_json, table};
-use crate::quantity::{show_count, show_ns};
+use crate::quantity::{plural, show_count, show_ns};
 use perdura::{Counters, EngineKind};
 use perdura_workloads::Latencies;
 use serde::Serialize;
@@ -102,10 +102,11 @@ impl Report {
 
     fn heading(&self) -> String {
         let Report { title, machine, memory, site, seed, repeat, threads, warm_up, .. } = self;
-        let threads = if *threads == 1 { "1 thread".into() } else { format!("{threads} threads") };
+        let threads = plural(u64::from(*threads), "thread");
+        let repeat = plural(u64::from(*repeat), "repetition");
         let warm_up = show_count(*warm_up);
         format!(
-            "{title}; {threads}; {repeat} repetitions, interleaved, after {warm_up} operations each; seed {seed}\n\
+            "{title}; {threads}; {repeat}, interleaved, after {warm_up} operations each; seed {seed}\n\
              {machine}\n{memory}\n{site}"
         )
     }

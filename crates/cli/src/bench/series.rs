@@ -5,6 +5,7 @@ use super::options::{Common, Threads};
 use super::report::{EngineReport, Report, RunRecord};
 use super::site::Site;
 use super::spread::Spread;
+use super::stage::Stage;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::machine::Machine;
@@ -38,9 +39,9 @@ pub(crate) fn run<W: Workload>(
     case: &Case<'_, W>,
     common: &Common,
     threads: &Threads,
+    stage: &Stage,
 ) -> Outcome<Report> {
-    let progress = interrupt::progress()?;
-    let site = Site::new(common.pool.as_deref())?;
+    let Stage { site, progress } = stage;
     let pool = PoolPlan { limit: common.pool_bytes(case.data_bytes), domain: common.domain.0 };
     let seed = common.seed();
     let warm_up = threads.warm_up.unwrap_or(case.operations / 10);
@@ -49,7 +50,7 @@ pub(crate) fn run<W: Workload>(
         common.engines().into_iter().map(|engine| (engine, Vec::new())).collect();
     let mut memory = String::new();
     for repetition in 0..u64::from(common.repeat) {
-        let line = line_and_fence(&site, pool.domain)?;
+        let line = line_and_fence(site, pool.domain)?;
         baseline.push(line);
         let plan = Plan {
             threads: threads.threads as usize,
@@ -59,10 +60,10 @@ pub(crate) fn run<W: Workload>(
             sample_every: threads.sample,
         };
         for (engine, records) in &mut runs {
-            interrupt::check(&progress)?;
+            interrupt::check(progress)?;
             let workload = (case.make)(plan.operations + plan.warm_up)?;
-            let run = engine::run(*engine, &site, pool, &workload, &plan, &progress)?;
-            interrupt::check(&progress)?;
+            let run = engine::run(*engine, site, pool, &workload, &plan, progress)?;
+            interrupt::check(progress)?;
             memory.clone_from(&run.memory);
             records.push(record(run, &plan, line));
         }

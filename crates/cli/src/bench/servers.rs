@@ -1,6 +1,7 @@
 //! Servers against each other: Redis and `perdura serve` under the same client, taking turns.
 
 use super::spread::Spread;
+use super::watch;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use perdura_rivals::Error;
@@ -94,21 +95,27 @@ pub(crate) fn start(launches: &[Launch], folder: &Path) -> perdura_rivals::Resul
 
 /// Loads the servers in turn.
 pub(crate) fn race(servers: &[Server], demand: &Demand, progress: &Progress) -> Outcome<Race> {
-    let mut loads = Vec::new();
-    for load in demand.loads() {
+    let mut results = Vec::new();
+    let loads = demand.loads();
+    let bar = watch::steps("against Redis", loads.len() * servers.len() * demand.repeat as usize);
+    for load in loads {
         let mut answers = vec![Vec::new(); servers.len()];
         for _ in 0..demand.repeat {
             for (server, answers) in servers.iter().zip(&mut answers) {
                 let answer = redis_benchmark::run(server, &load);
                 interrupt::check(progress)?;
                 answers.push(answer?);
+                bar.inc(1);
             }
         }
         let figures = answers.iter().map(|answers| figures(answers)).collect();
-        loads.push(LoadResult { load, servers: figures });
+        results.push(LoadResult { load, servers: figures });
     }
     servers.iter().try_for_each(|server| check(server, demand))?;
-    Ok(Race { servers: servers.iter().map(|server| server.name().to_owned()).collect(), loads })
+    Ok(Race {
+        servers: servers.iter().map(|server| server.name().to_owned()).collect(),
+        loads: results,
+    })
 }
 
 fn figures(answers: &[Answer]) -> ServerFigures {

@@ -35,6 +35,17 @@ pub(crate) fn with_bar<R>(
     })
 }
 
+/// A bar for steps that are too long to look inside; the caller moves it. Not drawn where
+/// nobody looks.
+pub(crate) fn steps(label: &str, total: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg:20} [{bar:30}] {pos}/{len} runs {elapsed}");
+    let bar = ProgressBar::new(total as u64).with_message(label.to_owned());
+    match style {
+        Ok(style) => bar.with_style(style.progress_chars("=> ")),
+        Err(_) => bar,
+    }
+}
+
 fn bar(label: &str, total: u64) -> ProgressBar {
     let style =
         ProgressStyle::with_template("{msg:20} [{bar:30}] {human_pos}/{human_len} {per_sec} {eta}");

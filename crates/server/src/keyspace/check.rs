@@ -6,7 +6,7 @@ use super::image::Image;
 use super::zset::SortedSet;
 use super::{Database, garbage, header};
 use perdura::collections::{Blob, Visit};
-use perdura::{Error, Result, Tx};
+use perdura::{Error, Result, Root, Tx};
 
 /// What [`check`] counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +34,14 @@ pub fn check(tx: &mut dyn Tx, visit: &mut Visit<'_>) -> Result<Option<Findings>>
     }
     findings.garbage = garbage::check(tx, header, visit)?;
     Ok(Some(findings))
+}
+
+/// As [`check`], for the root `root`; false if it is not a keyspace.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_root(tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<bool> {
+    Ok(root.kind == header::KIND && check(tx, visit)?.is_some())
 }
 
 fn check_database(

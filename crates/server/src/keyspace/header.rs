@@ -11,7 +11,7 @@ pub(crate) const DATABASES: u8 = 16;
 
 const NAME: &str = "redis";
 /// The root's kind.
-const KIND: u32 = 1001;
+pub(super) const KIND: u32 = 1001;
 const TAG: u64 = 0x5EED << 48;
 const VERSION: u64 = 1;
 const WORDS: usize = 3 + 2 * DATABASES as usize;

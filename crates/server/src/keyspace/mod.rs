@@ -18,7 +18,7 @@ mod image;
 pub(crate) mod text;
 pub(crate) mod zset;
 
-pub use check::{Findings, check};
+pub use check::{Findings, check, check_root};
 pub(crate) use database::{Database, Found, unguessable};
 pub(crate) use entry::{Entry, Kind};
 pub(crate) use header::{DATABASES, open};

@@ -14,6 +14,7 @@ mod table;
 pub use keys::{Chooser, Name, Order, identity_of};
 pub use mix::{Distribution, Kind, Letter, Mix};
 pub use table::Shape;
+pub(crate) use table::{KIND, check_blocks};
 
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
 use acknowledged::Acknowledged;

@@ -2,8 +2,8 @@
 
 use super::operation::Found;
 use crate::{Failure, Outcome, payload};
-use perdura::collections::{Bytes, HashMap, OrderedMap, kind};
-use perdura::{Purpose, Result, Root, Tx, TxExt};
+use perdura::collections::{Bytes, HashMap, OrderedMap, Visit};
+use perdura::{Ptr, Purpose, Result, Root, Tx, TxExt};
 use std::ops::Bound;
 
 /// Fields of a record.
@@ -58,8 +58,10 @@ impl Shape {
     }
 }
 
-const RECORDS: &str = "bench.ycsb.records";
-const INDEX: &str = "bench.ycsb.index";
+const ROOT: &str = "bench.ycsb";
+/// The kind of the table's root: an object with pointers to the records' map and to the index,
+/// which may be null.
+pub(crate) const KIND: u32 = 2_002;
 
 /// Where a record is, by its key. Keys are at most 23 bytes and lie in the entry itself.
 type Records = HashMap<Bytes<3>, u64, false>;
@@ -78,19 +80,25 @@ impl Table {
     /// A new, empty table.
     pub(super) fn create<T: Tx + ?Sized>(tx: &mut T, shape: Shape, indexed: bool) -> Result<Self> {
         let records = Records::create(tx)?;
-        tx.set_root(RECORDS, Root { at: records.at(), kind: kind::HASH_MAP })?;
         let index = if indexed { Some(Index::create(tx)?) } else { None };
-        if let Some(index) = index {
-            tx.set_root(INDEX, Root { at: index.at(), kind: kind::ORDERED_MAP })?;
-        }
+        let parts = [records.at(), index.map_or(0, Index::at)];
+        let parts = tx.new_object(Purpose::General, parts)?;
+        tx.set_root(ROOT, Root { at: parts.at(), kind: KIND })?;
         Ok(Table { records, index, shape })
     }
 
     /// The table that was created in this pool.
     pub(super) fn open<T: Tx + ?Sized>(tx: &mut T, shape: Shape) -> Result<Option<Self>> {
-        let Some(records) = tx.root(RECORDS)? else { return Ok(None) };
-        let index = tx.root(INDEX)?.map(|root| Index::new(root.at));
-        Ok(Some(Table { records: Records::new(records.at), index, shape }))
+        match tx.root(ROOT)? {
+            Some(root) => Self::read(tx, root.at, shape).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn read<T: Tx + ?Sized>(tx: &mut T, at: u64, shape: Shape) -> Result<Self> {
+        let [records, index]: [u64; 2] = tx.read(Ptr::new(at))?;
+        let index = (index != 0).then(|| Index::new(index));
+        Ok(Table { records: Records::new(records), index, shape })
     }
 
     /// Where the record with this key is.
@@ -140,4 +148,15 @@ impl Table {
         };
         Ok((records, indexed))
     }
+}
+
+/// Checks the collections of the table at `at`, and reports its blocks and records to `visit`.
+pub(crate) fn check_blocks(tx: &mut dyn Tx, at: u64, visit: &mut Visit<'_>) -> Result<()> {
+    visit(at)?;
+    let table = Table::read(tx, at, Shape::default())?;
+    table.records.check(tx, visit)?;
+    if let Some(index) = table.index {
+        index.check(tx, visit)?;
+    }
+    table.records.for_each(tx, &mut |_, record| visit(record))
 }

@@ -1,11 +1,11 @@
 //! `perdura bench limit`: what the hardware charges, and the engines' smallest transactions as
 //! multiples of one flushed line and a fence.
 
-use crate::bench::options::{Common, Threads};
-use crate::bench::report::EngineReport;
+use crate::bench::options::{Common, Folder, Threads};
+use crate::bench::report::{EngineReport, Report};
 use crate::bench::series::{self, Case};
-use crate::bench::site::Site;
 use crate::bench::spread::Spread;
+use crate::bench::stage::Stage;
 use crate::failure::Outcome;
 use crate::machine::Machine;
 use crate::output::{print, print_json, table};
@@ -26,6 +26,9 @@ pub(crate) struct Arguments {
     /// Transactions of each kind
     #[arg(long, value_name = "NUMBER", default_value = "1M", value_parser = quantity::count)]
     ops: u64,
+
+    #[command(flatten)]
+    folder: Folder,
 
     #[command(flatten)]
     common: Common,
@@ -51,8 +54,11 @@ struct Smallest {
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let common = Common { seed: Some(arguments.common.seed()), ..arguments.common.clone() };
-    let (memory, primitives) = primitives(&common)?;
-    let transactions = vec![one_word(arguments, &common)?, one_swap(arguments, &common)?];
+    let stage = Stage::within(&arguments.folder)?;
+    let (memory, primitives) = primitives(&common, &stage)?;
+    let word = one_word(arguments.ops, &common, &stage)?;
+    let swap = one_swap(arguments.ops, &common, &stage)?;
+    let transactions = vec![word, swap];
     let limits = Limits {
         machine: Machine::here(),
         memory,
@@ -64,9 +70,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     if common.json { print_json(&limits) } else { print(limits.text(arguments.ops)) }
 }
 
-fn primitives(common: &Common) -> Outcome<(String, Vec<Timing>)> {
-    let site = Site::new(common.pool.as_deref())?;
-    series::with_area(&site, common.domain.0, |memory| {
+fn primitives(common: &Common, stage: &Stage) -> Outcome<(String, Vec<Timing>)> {
+    series::with_area(&stage.site, common.domain.0, |memory| {
         let mut bench = Bench::new(memory, 0..series::BASELINE_BYTES, common.seed());
         let timings = Primitive::ALL.map(|primitive| bench.time(primitive, BATCHES));
         (memory.describe(), timings.into())
@@ -77,32 +82,34 @@ fn threads() -> Threads {
     Threads { threads: 1, sample: 0, warm_up: None }
 }
 
-fn one_word(arguments: &Arguments, common: &Common) -> Outcome<Smallest> {
+fn one_word(operations: u64, common: &Common, stage: &Stage) -> Outcome<Smallest> {
     let case = Case {
         title: String::new(),
         parameters: json!({}),
-        operations: arguments.ops,
+        operations,
         data_bytes: WORDS * 16,
         make: &|_| Overwrite::new(WORDS, 8, false),
     };
-    smallest("write one word", series::run(&case, common, &threads())?)
+    let report = series::run(&case, common, &threads(), stage)?;
+    Ok(smallest("write one word", report))
 }
 
-fn one_swap(arguments: &Arguments, common: &Common) -> Outcome<Smallest> {
+fn one_swap(operations: u64, common: &Common, stage: &Stage) -> Outcome<Smallest> {
     let sps = Sps { entries: WORDS, swaps: 1, disjoint: false };
     let case = Case {
         title: String::new(),
         parameters: json!({}),
-        operations: arguments.ops,
+        operations,
         data_bytes: WORDS * 8,
         make: &|_| Ok(sps.clone()),
     };
-    smallest("swap two words (SPS)", series::run(&case, common, &threads())?)
+    let report = series::run(&case, common, &threads(), stage)?;
+    Ok(smallest("swap two words (SPS)", report))
 }
 
-fn smallest(name: &'static str, report: crate::bench::report::Report) -> Outcome<Smallest> {
-    let crate::bench::report::Report { line_and_fence_ns, engines, .. } = report;
-    Ok(Smallest { name, line_and_fence_ns, engines })
+fn smallest(name: &'static str, report: Report) -> Smallest {
+    let Report { line_and_fence_ns, engines, .. } = report;
+    Smallest { name, line_and_fence_ns, engines }
 }
 
 impl Limits {

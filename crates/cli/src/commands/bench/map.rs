@@ -1,7 +1,8 @@
 //! `perdura bench map`: inserts, removals and look-ups on a hash map or an ordered map.
 
-use crate::bench::options::{Common, Threads};
+use crate::bench::options::{Common, Place, Threads};
 use crate::bench::series::{self, Case};
+use crate::bench::stage::Stage;
 use crate::failure::Outcome;
 use crate::quantity::{self, show_count};
 use perdura_workloads::map::{Maps, OnHashMap, OnOrderedMap, WordMap};
@@ -27,6 +28,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     threads: Threads,
+
+    #[command(flatten)]
+    place: Place,
 
     #[command(flatten)]
     common: Common,
@@ -56,7 +60,7 @@ fn run_on<M: WordMap>(
     kind: &str,
     make: &dyn Fn(u64) -> perdura_workloads::Outcome<Maps<M>>,
 ) -> Outcome {
-    let Arguments { keys, ops, disjoint, threads, common, .. } = arguments;
+    let Arguments { keys, ops, disjoint, threads, place, common, .. } = arguments;
     let case = Case {
         title: format!(
             "{kind} map: {} operations (25 % inserts, 25 % removals, 50 % look-ups) on {} keys{}",
@@ -71,5 +75,5 @@ fn run_on<M: WordMap>(
         data_bytes: keys.saturating_mul(BYTES_PER_KEY),
         make,
     };
-    series::run(&case, common, threads)?.show(common.json)
+    series::run(&case, common, threads, &Stage::at(place)?)?.show(common.json)
 }

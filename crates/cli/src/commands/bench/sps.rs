@@ -1,9 +1,10 @@
 //! `perdura bench sps`: random swaps in an array of words.
 
-use crate::bench::options::{Common, Threads};
+use crate::bench::options::{Common, Place, Threads};
 use crate::bench::series::{self, Case};
+use crate::bench::stage::Stage;
 use crate::failure::Outcome;
-use crate::quantity::{self, show_count};
+use crate::quantity::{self, plural, show_count};
 use perdura_workloads::sps::Sps;
 use serde_json::json;
 
@@ -29,16 +30,20 @@ pub(crate) struct Arguments {
     threads: Threads,
 
     #[command(flatten)]
+    place: Place,
+
+    #[command(flatten)]
     common: Common,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let Arguments { swaps, entries, ops, disjoint, threads, common } = arguments;
+    let Arguments { swaps, entries, ops, disjoint, threads, place, common } = arguments;
     let sps = Sps { entries: *entries, swaps: *swaps as usize, disjoint: *disjoint };
     sps.validate(threads.threads as usize)?;
     let case = Case {
         title: format!(
-            "SPS: {swaps} swaps in a transaction, {} transactions on {} words{}",
+            "SPS: {} in a transaction, {} transactions on {} words{}",
+            plural(u64::from(*swaps), "swap"),
             show_count(*ops),
             show_count(*entries),
             if *disjoint { ", threads apart" } else { "" }
@@ -50,5 +55,5 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         data_bytes: entries * 8,
         make: &|_| Ok(sps.clone()),
     };
-    series::run(&case, common, threads)?.show(common.json)
+    series::run(&case, common, threads, &Stage::at(place)?)?.show(common.json)
 }

@@ -1,26 +1,22 @@
 //! `perdura bench versus`: against libpmemobj and Redis, on the same work in the same run.
 
 use crate::bench::embedded::{self, Contest, Ours, Round};
-use crate::bench::options::{Common, DomainChoice};
+use crate::bench::options::{Common, DomainChoice, Folder};
 use crate::bench::servers::{self, Demand, Race};
-use crate::bench::site::Site;
+use crate::bench::stage::Stage;
 use crate::failure::{Failure, Outcome};
-use crate::interrupt;
 use crate::machine::Machine;
 use crate::output::{print, print_json, table};
-use crate::quantity::{self, show_bytes, show_count, show_ns};
+use crate::quantity::{self, plural, show_bytes, show_count, show_ns};
 use perdura_rivals::pmemobj::Pmemobj;
 use perdura_rivals::server::Launch;
 use perdura_rivals::{Error, Rival, Size, Work};
-use perdura_workloads::Progress;
 use serde::Serialize;
-use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Folder for everybody's files: memory (the default) or a disk
-    #[arg(long, value_name = "PATH")]
-    dir: Option<PathBuf>,
+    #[command(flatten)]
+    folder: Folder,
 
     /// Only this rival
     #[arg(long, value_enum)]
@@ -79,14 +75,10 @@ struct Versus {
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let common = &arguments.common;
-    if common.pool.is_some() {
-        return Err(Failure::new("everybody has files of their own here: use --dir, not --pool"));
-    }
-    let progress = interrupt::progress()?;
-    let site = Site::within(arguments.dir.as_deref())?;
+    let stage = Stage::within(&arguments.folder)?;
     let mut versus = Versus {
         machine: Machine::here(),
-        place: site.describe(),
+        place: stage.site.describe(),
         seed: common.seed(),
         repeat: common.repeat,
         unavailable: Vec::new(),
@@ -94,10 +86,10 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         servers: None,
     };
     if arguments.only != Some(Opponent::Redis) {
-        versus.embedded = against_pmemobj(arguments, &mut versus, &site, &progress)?;
+        versus.embedded = against_pmemobj(arguments, &mut versus, &stage)?;
     }
     if arguments.only != Some(Opponent::Pmemobj) {
-        versus.servers = against_redis(arguments, &mut versus, &site, &progress)?;
+        versus.servers = against_redis(arguments, &mut versus, &stage)?;
     }
     if common.json {
         print_json(&versus)?
@@ -144,25 +136,23 @@ fn rounds(arguments: &Arguments, seed: u64) -> Vec<Round> {
 fn against_pmemobj(
     arguments: &Arguments,
     versus: &mut Versus,
-    site: &Site,
-    progress: &Progress,
+    stage: &Stage,
 ) -> Outcome<Option<Contest>> {
     let Some(pmemobj) = available(Pmemobj::new(), "libpmemobj", versus)? else { return Ok(None) };
     let domain = arguments.common.domain.0;
     let mut competitors: Vec<Box<dyn Rival + '_>> = vec![Box::new(pmemobj)];
     for engine in arguments.common.engines() {
-        competitors.push(Box::new(Ours::new(engine, domain, progress)));
+        competitors.push(Box::new(Ours::new(engine, domain, &stage.progress)));
     }
     let rounds = rounds(arguments, versus.seed);
     let repeat = arguments.common.repeat;
-    embedded::contest(&mut competitors, &rounds, repeat, site, domain, progress).map(Some)
+    embedded::contest(&mut competitors, &rounds, repeat, domain, stage).map(Some)
 }
 
 fn against_redis(
     arguments: &Arguments,
     versus: &mut Versus,
-    site: &Site,
-    progress: &Progress,
+    stage: &Stage,
 ) -> Outcome<Option<Race>> {
     let DomainChoice(domain) = arguments.common.domain;
     let domain = domain.map(|domain| domain.to_string());
@@ -175,16 +165,17 @@ fn against_redis(
         bytes: arguments.value_bytes,
         repeat: arguments.common.repeat,
     };
-    let servers = servers::start(&launches, site.folder());
+    let servers = servers::start(&launches, stage.site.folder());
     let Some(servers) = available(servers, "Redis", versus)? else { return Ok(None) };
-    servers::race(&servers, &demand, progress).map(Some)
+    servers::race(&servers, &demand, &stage.progress).map(Some)
 }
 
 impl Versus {
     fn text(&self) -> String {
         let Versus { machine, place, seed, repeat, .. } = self;
         let mut parts = vec![format!(
-            "against rivals: {repeat} repetitions, interleaved; seed {seed}\n{machine}\n{place}"
+            "against rivals: {}, interleaved; seed {seed}\n{machine}\n{place}",
+            plural(u64::from(*repeat), "repetition")
         )];
         parts.extend(self.embedded.as_ref().map(contest_text));
         parts.extend(self.servers.as_ref().map(race_text));
@@ -217,7 +208,7 @@ fn contest_text(contest: &Contest) -> String {
 fn work_name(round: &Round) -> String {
     let Round { work, size } = round;
     match work {
-        Work::Sps => format!("SPS, {} swaps", size.width),
+        Work::Sps => format!("SPS, {}", plural(size.width, "swap")),
         Work::Map => "hash map".to_owned(),
         Work::Ordered => "ordered map".to_owned(),
         Work::Overwrite => format!("overwrite {}", show_bytes(size.width)),

@@ -1,7 +1,8 @@
 //! `perdura bench ycsb`: YCSB's core workloads, in process.
 
-use crate::bench::options::{Common, Threads};
+use crate::bench::options::{Common, Place, Threads};
 use crate::bench::series::{self, Case};
+use crate::bench::stage::Stage;
 use crate::failure::Outcome;
 use crate::quantity::{self, show_count};
 use perdura_workloads::ycsb::{Distribution, Letter, Options, Order, Shape, Ycsb};
@@ -44,6 +45,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     threads: Threads,
+
+    #[command(flatten)]
+    place: Place,
 
     #[command(flatten)]
     common: Common,
@@ -95,5 +99,6 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         data_bytes: records.saturating_mul(record_bytes + 256),
         make: &|operations| Ycsb::new(arguments.options(operations)),
     };
-    series::run(&case, &arguments.common, &arguments.threads)?.show(arguments.common.json)
+    let Arguments { threads, place, common, .. } = arguments;
+    series::run(&case, common, threads, &Stage::at(place)?)?.show(common.json)
 }

@@ -1,9 +1,11 @@
 //! `perdura pool check`.
 
-use crate::check::{self, Findings};
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
-use serde::Serialize;
+use crate::quantity::{show_bytes, show_count};
+use perdura::check::{Report, check};
+use perdura::collections::Visit;
+use perdura::{Result, Root, Tx};
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -16,32 +18,51 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Checked<'a> {
-    path: String,
-    faults: usize,
-    findings: &'a Findings,
-}
-
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let Arguments { path, json } = arguments;
-    let findings = check::check(path).map_err(|error| Failure::at(path, error))?;
-    let faults = findings.faults();
+    let report = check(path, &check_root).map_err(|error| Failure::at(path, error))?;
     if *json {
-        let path = path.display().to_string();
-        print_json(&Checked { path, faults, findings: &findings })?;
+        print_json(&report)?
     } else {
-        for finding in findings.iter() {
-            print(format!("{:<7} {}: {}", finding.level, finding.part, finding.what))?;
-        }
+        print(text(&report))?
     }
-    match faults {
-        0 => Ok(()),
-        count => Err(Failure::at(
-            path,
-            format!(
-                "the pool is damaged ({count} faults): go back to a copy, or save what can be read"
-            ),
-        )),
+    let Some((first, others)) = report.problems.split_first() else { return Ok(()) };
+    Err(Failure::at(
+        path,
+        match others.len() {
+            0 => first.clone(),
+            1 => format!("{first} (and another problem)"),
+            count => format!("{first} (and {count} other problems)"),
+        },
+    ))
+}
+
+/// The roots that this program's other parts make.
+fn check_root(tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<bool> {
+    if perdura_workloads::check_root(tx, root, visit)? {
+        return Ok(true);
     }
+    let served = tx.root("redis")? == Some(root);
+    Ok(served && perdura_server::check(tx, visit)?.is_some())
+}
+
+fn text(report: &Report) -> String {
+    let mut lines = Vec::new();
+    if let Some(info) = &report.info {
+        lines.push(format!("pool {}, engine {}, {:?}", info.id, info.engine, info.state));
+    }
+    let (blocks, bytes) = (show_count(report.blocks), show_bytes(report.block_bytes));
+    let reached = match report.unreachable {
+        Some(0) => ", all of them reached from named roots",
+        _ => "",
+    };
+    lines.push(format!("{blocks} blocks of {bytes} allocated{reached}"));
+    let roots: Vec<&str> = report.roots.iter().map(|(name, _)| name.as_str()).collect();
+    lines.push(format!("{} named roots: {}", roots.len(), roots.join(", ")));
+    lines.extend(report.notes.iter().map(|note| format!("note: {note}")));
+    lines.extend(report.problems.iter().map(|problem| format!("PROBLEM: {problem}")));
+    if report.is_whole() {
+        lines.push("no problem found".to_owned());
+    }
+    lines.join("\n")
 }

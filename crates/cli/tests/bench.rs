@@ -1,0 +1,215 @@
+//! Every benchmark runs, small, checks its data, and prints what it should.
+
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{arg, command, fail, succeed};
+use serde_json::Value;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::tempdir;
+
+fn json(arguments: &[&str]) -> Value {
+    let arguments = [&["bench"], arguments, &["--json"]].concat();
+    serde_json::from_str(&succeed(&arguments)).expect("JSON")
+}
+
+/// What every report has.
+fn assert_report(report: &Value, engines: &[&str]) {
+    assert!(report["line_and_fence_ns"]["median"].as_f64().is_some_and(|ns| ns > 0.0));
+    assert_eq!(report["seed"], 5);
+    let found: Vec<&str> = report["engines"]
+        .as_array()
+        .expect("engines")
+        .iter()
+        .map(|engine| engine["engine"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(found, engines);
+    for engine in report["engines"].as_array().expect("engines") {
+        assert!(engine["multiple"]["median"].as_f64().is_some_and(|multiple| multiple > 0.0));
+        for run in engine["runs"].as_array().expect("runs") {
+            assert!(run["operations"].as_u64().is_some_and(|operations| operations > 0));
+            assert!(run["latencies"][0]["p50_ns"].as_u64().is_some());
+            assert!(run["counters"]["commits"].as_u64().is_some());
+        }
+    }
+}
+
+#[test]
+fn sps_on_all_engines_and_two_threads() {
+    let report = json(&[
+        "sps",
+        "--swaps",
+        "2",
+        "--entries",
+        "2k",
+        "--ops",
+        "3k",
+        "--threads",
+        "2",
+        "--disjoint",
+        "--repeat",
+        "2",
+        "--seed",
+        "5",
+    ]);
+    assert_report(&report, &["volatile", "undo", "redo"]);
+    assert_eq!(report["engines"][0]["runs"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn ycsb_from_a_to_f() {
+    for workload in ["a", "b", "c", "d", "e", "f"] {
+        let report = json(&[
+            "ycsb",
+            "--workload",
+            workload,
+            "--records",
+            "500",
+            "--ops",
+            "1000",
+            "--engine",
+            "redo",
+            "--repeat",
+            "1",
+            "--seed",
+            "5",
+        ]);
+        assert_report(&report, &["redo"]);
+    }
+}
+
+#[test]
+fn maps_and_values() {
+    let small = ["--ops", "2k", "--engine", "undo", "--repeat", "1", "--seed", "5"];
+    for kind in ["hash", "ordered"] {
+        let report = json(&[&["map", "--kind", kind, "--keys", "1k"][..], &small].concat());
+        assert_report(&report, &["undo"]);
+    }
+    let report = json(&[&["overwrite", "--values", "100", "--bytes", "256"][..], &small].concat());
+    assert_report(&report, &["undo"]);
+}
+
+#[test]
+fn limits() {
+    let report = json(&["limit", "--ops", "1k", "--repeat", "1"]);
+    assert!(report["primitives"].as_array().is_some_and(|primitives| primitives.len() > 10));
+    assert_eq!(report["transactions"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn tables_say_what_they_are() {
+    let printed = succeed(&[
+        "bench",
+        "sps",
+        "--entries",
+        "1k",
+        "--ops",
+        "1k",
+        "--repeat",
+        "1",
+        "--seed",
+        "5",
+    ]);
+    for part in ["seed 5", "x line and fence", "p99.9", "temporary pools", "checked", "fences"] {
+        assert!(printed.contains(part), "{part} is missing in:\n{printed}");
+    }
+}
+
+/// Skipped where libpmemobj is not installed.
+#[test]
+fn libpmemobj_runs_the_same_work() {
+    let arguments = [
+        "bench",
+        "versus",
+        "--only",
+        "pmemobj",
+        "--ops",
+        "2k",
+        "--entries",
+        "2k",
+        "--repeat",
+        "1",
+        "--json",
+    ];
+    let output = common::run(&arguments);
+    if !output.status.success() {
+        let complaint = common::text(&output.stderr);
+        assert!(complaint.contains("not available"), "{complaint}");
+        return eprintln!("skipped: {complaint}");
+    }
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["embedded"]["rounds"].as_array().map(Vec::len), Some(5));
+    assert_eq!(report["embedded"]["competitors"].as_array().map(Vec::len), Some(4));
+}
+
+#[test]
+fn a_named_pool_is_left_behind_and_sound() {
+    let folder = tempdir().expect("a folder");
+    let pool = folder.path().join("pool");
+    succeed(&[
+        "bench",
+        "ycsb",
+        "--workload",
+        "d",
+        "--records",
+        "300",
+        "--ops",
+        "600",
+        "--repeat",
+        "1",
+        "--pool",
+        arg(&pool),
+    ]);
+    let checked = succeed(&["pool", "check", arg(&pool)]);
+    assert!(checked.contains("all of them reached"), "{checked}");
+    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").collect();
+    assert_eq!(left.len(), 1, "temporary files stayed: {left:?}");
+}
+
+#[test]
+fn parameters_that_cannot_be_are_named() {
+    assert!(fail(&["bench", "sps", "--entries", "1"]).contains("two entries"));
+    assert!(fail(&["bench", "overwrite", "--bytes", "9"]).contains("multiple of 8"));
+    assert!(fail(&["bench", "map", "--keys", "1"]).contains("two keys"));
+    let small = ["bench", "sps", "--entries", "1M", "--size", "2M"];
+    assert!(fail(&small).contains("full"));
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_run_leaves_a_sound_pool() {
+    let folder = tempdir().expect("a folder");
+    let pool = folder.path().join("pool");
+    let mut child = command(&[
+        "bench",
+        "sps",
+        "--engine",
+        "redo",
+        "--entries",
+        "10k",
+        "--ops",
+        "1G",
+        "--pool",
+        arg(&pool),
+    ])
+    .stdout(Stdio::null())
+    .stderr(Stdio::null())
+    .spawn()
+    .expect("the program starts");
+    sleep(Duration::from_millis(1_500));
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().expect("kill").success());
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("a status") {
+            break status;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "it does not end");
+        sleep(Duration::from_millis(50));
+    };
+    assert_eq!(status.code(), Some(130));
+    assert!(succeed(&["pool", "check", arg(&pool)]).contains("no problem found"));
+}

@@ -1,0 +1,22 @@
+//! The roots that workloads leave in a pool, for a check of the whole pool.
+//!
+//! The maps' roots are the heap's own collections; the others have kinds of their own.
+
+use crate::{overwrite, sps, ycsb};
+use perdura::collections::Visit;
+use perdura::{Result, Root, Tx};
+
+/// Checks what a workload's root leads to, and reports every block of it to `visit`; false if
+/// the root is none of ours.
+///
+/// # Errors
+/// `Corrupt` if it is damaged; what `visit` returns.
+pub fn check_root(tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<bool> {
+    match root.kind {
+        sps::KIND => visit(root.at)?,
+        overwrite::KIND => overwrite::check_blocks(tx, root.at, visit)?,
+        ycsb::KIND => ycsb::check_blocks(tx, root.at, visit)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
