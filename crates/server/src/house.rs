@@ -63,6 +63,14 @@ impl House {
     }
 }
 
+/// Does one transaction's worth of what there is to do. Whether there was something.
+#[cfg(test)]
+pub(crate) fn tidy(tx: &mut dyn Tx, env: Env<'_>) -> Result<bool, Error> {
+    let chores = Chores::find(tx, env)?;
+    chores.go(tx, env)?;
+    Ok(!chores.is_none())
+}
+
 /// What there is to do.
 #[derive(Default)]
 struct Chores {

@@ -9,6 +9,8 @@ mod client;
 mod connection;
 mod expiry;
 mod failure;
+#[cfg(test)]
+mod harness;
 mod hash_numbers;
 mod hashes;
 mod info;
@@ -16,11 +18,14 @@ mod introspection;
 mod keys;
 mod multi;
 mod numbers;
+pub(crate) mod perform;
 mod scan;
 mod score_range;
 mod strings;
 mod substrings;
 mod table;
+#[cfg(test)]
+mod tests;
 mod zset_ranges;
 mod zsets;
 

@@ -38,6 +38,8 @@ pub(crate) struct Connection {
     /// The length of `out` when the turn began: what follows is not acknowledged yet.
     acknowledged: usize,
     readable: bool,
+    /// The end of what is to be read was announced, and will not be again.
+    to_end: bool,
     ended: bool,
     /// Nothing more is read; it is closed when all is sent.
     closing: bool,
@@ -61,6 +63,7 @@ impl Connection {
             sent: 0,
             acknowledged: 0,
             readable: true,
+            to_end: false,
             ended: false,
             closing: false,
             broken: false,
@@ -74,9 +77,10 @@ impl Connection {
         &mut self.stream
     }
 
-    /// The poll says that there is something to read.
-    pub(crate) fn set_readable(&mut self) {
+    /// The poll says that there is something to read; `to_end`, that the client's end is.
+    pub(crate) fn set_readable(&mut self, to_end: bool) {
         self.readable = true;
+        self.to_end |= to_end;
     }
 
     pub(crate) fn set_closing(&mut self) {
@@ -115,7 +119,7 @@ impl Connection {
                 Ok(read) => {
                     received += read;
                     // Less than there was room for: an edge will announce more.
-                    self.readable = read == room;
+                    self.readable = read == room || self.to_end;
                 }
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => self.readable = false,

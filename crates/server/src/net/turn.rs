@@ -11,7 +11,7 @@
 use super::connection::{Connection, Next as Incoming};
 use super::slots::Slots;
 use crate::command::{
-    Call, ClientCall, Command, Env, Exec, Failure, Next, Outcome, Run, Step, find, is_immediate,
+    Call, ClientCall, Command, Env, Exec, Failure, Next, Run, find, is_immediate, perform,
 };
 use crate::keyspace::Database;
 use crate::protocol::args::OwnedArgs;
@@ -297,11 +297,11 @@ impl Group<'_> {
             What::Request(request, command) => {
                 let (args, out) = connection.split(*request);
                 let command = *command;
-                one(Call { tx, env: self.env, db, args, out }, command).map(|_| ())
+                perform::one(Call { tx, env: self.env, db, args, out }, command).map(|_| ())
             }
             What::Exec(exec) => {
                 let out = Reply::new(&mut connection.out, connection.client.protocol);
-                all(tx, self.env, exec, out)
+                perform::all(tx, self.env, exec, out)
             }
         };
         match done {
@@ -342,97 +342,6 @@ impl Group<'_> {
         }
         if let What::Exec(exec) = &op.what {
             self.env.server.watch.end(&exec.watched);
-        }
-    }
-}
-
-/// How a command was answered.
-#[derive(PartialEq, Eq)]
-enum Answer {
-    Done,
-    Failed,
-    /// The pool is full.
-    Full,
-}
-
-/// Runs one command; if it fails, its writes are undone and its reply is the error.
-fn one(mut call: Call<'_>, command: &Command) -> Result<Answer, Error> {
-    let start = call.out.len();
-    let (done, mark): (Outcome, _) = match command.run {
-        Run::Read(run) => (run(&mut call), None),
-        Run::Write(run) => {
-            let mark = call.tx.point();
-            (run(&mut call), Some(mark))
-        }
-        Run::Client(_) => return Ok(Answer::Done),
-    };
-    let Err(failure) = done else { return Ok(Answer::Done) };
-    if let Some(mark) = mark {
-        call.tx.undo_to(mark);
-    }
-    call.out.truncate(start);
-    match failure {
-        Failure::Pool(error) if !is_answer(&error) => Err(error),
-        failure => {
-            call.env.stats.errors.add(1);
-            failure.tell(&mut call.out);
-            let full = matches!(failure, Failure::Pool(Error::Full { .. }));
-            Ok(if full { Answer::Full } else { Answer::Failed })
-        }
-    }
-}
-
-/// Whether a command can answer this error, with the rest of the transaction going on.
-fn is_answer(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Full { .. } | Error::Corrupt { .. } | Error::Invalid(_) | Error::ReadOnly
-    )
-}
-
-/// Runs the commands of an EXEC: all, or none if one does not fit into the pool.
-fn all(tx: &mut dyn Tx, env: Env<'_>, exec: &mut Exec, mut out: Reply<'_>) -> Result<(), Error> {
-    exec.aborted = !env.server.watch.unchanged(&exec.watched);
-    if exec.aborted {
-        out.null_array();
-        return Ok(());
-    }
-    let start = out.len();
-    let mark = tx.point();
-    out.array(exec.steps.len());
-    for step in &exec.steps {
-        match step_of(tx, env, step, &mut out) {
-            Ok(Answer::Done | Answer::Failed) => {}
-            Ok(Answer::Full) => {
-                tx.undo_to(mark);
-                out.truncate(start);
-                Failure::Pool(Error::Full { requested: 0 }).tell(&mut out);
-                return Ok(());
-            }
-            Err(error) => {
-                tx.undo_to(mark);
-                out.truncate(start);
-                return Err(error);
-            }
-        }
-    }
-    Ok(())
-}
-
-fn step_of(
-    tx: &mut dyn Tx,
-    env: Env<'_>,
-    step: &Step,
-    out: &mut Reply<'_>,
-) -> Result<Answer, Error> {
-    match step {
-        Step::Said(reply) => {
-            out.raw(reply);
-            Ok(Answer::Done)
-        }
-        Step::Data { command, args, db } => {
-            let db = Database::new(env.keyspace, *db);
-            one(Call { tx, env, db, args: args.as_args(), out: out.again() }, command)
         }
     }
 }

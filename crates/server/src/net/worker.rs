@@ -117,7 +117,10 @@ impl<S: Session> Worker<S> {
                 match event.token() {
                     WAKE => self.collect(),
                     LISTENER => self.accept(),
-                    Token(token) => self.notice(token - FIRST, event.is_readable()),
+                    Token(token) => {
+                        let readable = event.is_readable().then_some(event.is_read_closed());
+                        self.notice(token - FIRST, readable);
+                    }
                 }
             }
             if !self.ready.is_empty() {
@@ -137,10 +140,11 @@ impl<S: Session> Worker<S> {
         &self.server.stats[self.index]
     }
 
-    fn notice(&mut self, slot: usize, readable: bool) {
+    /// Something happened to a connection: it may be read from, perhaps to its end.
+    fn notice(&mut self, slot: usize, readable: Option<bool>) {
         let Some(connection) = self.slots.get(slot) else { return };
-        if readable {
-            connection.set_readable();
+        if let Some(to_end) = readable {
+            connection.set_readable(to_end);
         }
         if !connection.listed {
             connection.listed = true;
@@ -261,7 +265,7 @@ impl<S: Session> Worker<S> {
         }
         let client = Client::new(&self.server, listing);
         self.slots.insert(Connection::new(stream, client));
-        self.notice(slot, true);
+        self.notice(slot, Some(false));
     }
 
     fn keep_house(&mut self) {

@@ -23,7 +23,8 @@ impl Running {
 
     pub fn with(change: impl FnOnce(Options) -> Options, size: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let pool = perdura::Options::new().size(size);
+        // Power cuts are tested elsewhere; without syncs the tests are quick on any disk.
+        let pool = perdura::Options::new().size(size).domain(Some(perdura::Domain::Process));
         let pool = pool.open_or_create(folder.path().join("pool")).unwrap();
         let mut running = Self::on(pool, change);
         running.folder = Some(folder);

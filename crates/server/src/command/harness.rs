@@ -1,0 +1,99 @@
+//! Commands without sockets, threads and files: on a heap in plain memory, at a time of the
+//! test's choosing.
+
+use super::{Call, Env, Run, find, perform};
+use crate::house;
+use crate::keyspace::{self, Database};
+use crate::options::Options;
+use crate::protocol::args::OwnedArgs;
+use crate::protocol::{Limits, Protocol, Reply, RequestReader};
+use crate::server::Server;
+use crate::store::Facts;
+use perdura::testing::TestHeap;
+use std::collections::BTreeSet;
+
+/// A keyspace on a heap in plain memory.
+pub(crate) struct Bench {
+    pub(crate) heap: TestHeap,
+    server: Server,
+    keyspace: u64,
+    /// Milliseconds since 1970.
+    pub(crate) now: u64,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let mut heap = TestHeap::new();
+        let keyspace = keyspace::open(&mut heap, 1).unwrap().unwrap();
+        heap.commit();
+        let address = ([127, 0, 0, 1], 0).into();
+        let options = Options::new().threads(1);
+        let server = Server::new(options, address, Box::new(Facts::default));
+        Bench { heap, server, keyspace, now: 1_000_000_000_000 }
+    }
+
+    /// Runs a command, given as an inline request, and shows its reply's bytes with spaces for
+    /// line ends.
+    pub(crate) fn run(&mut self, command: &str) -> String {
+        let mut reader = RequestReader::default();
+        let text = format!("{command}\r\n");
+        let mut bytes = text.as_bytes();
+        while !bytes.is_empty() {
+            reader.fill(&mut bytes).unwrap();
+        }
+        let request = reader.next(Limits::USUAL).unwrap().unwrap();
+        let reply = self.run_args(&OwnedArgs::from(reader.args(request)));
+        String::from_utf8_lossy(&reply).trim_end().replace("\r\n", " ")
+    }
+
+    fn env(&self) -> Env<'_> {
+        let stats = &self.server.stats[0];
+        let (server, keyspace, now) = (&self.server, self.keyspace, self.now);
+        Env { server, stats, keyspace, now, seed: 1 }
+    }
+
+    fn run_args(&mut self, args: &OwnedArgs) -> Vec<u8> {
+        let args = args.as_args();
+        let command = find(args.at(0)).unwrap();
+        assert!(command.takes(args.len()) && !matches!(command.run, Run::Client(_)));
+        let mut bytes = Vec::new();
+        let mut heap = std::mem::take(&mut self.heap);
+        let out = Reply::new(&mut bytes, Protocol::Resp2);
+        let db = Database::new(self.keyspace, 0);
+        let call = Call { tx: &mut heap, env: self.env(), db, args, out };
+        perform::one(call, command).unwrap();
+        heap.commit();
+        self.heap = heap;
+        bytes
+    }
+
+    /// Runs commands and compares their replies.
+    pub(crate) fn play(&mut self, script: &[(&str, &str)]) {
+        for (command, reply) in script {
+            assert_eq!(self.run(command), *reply, "{command}");
+        }
+        self.check();
+    }
+
+    /// Checks the keyspace, and that it reaches every block that there is.
+    pub(crate) fn check(&mut self) {
+        let mut seen = BTreeSet::new();
+        let findings = keyspace::check(&mut self.heap, &mut |at| {
+            assert!(seen.insert(at), "block {at:#x} is reached twice");
+            Ok(())
+        });
+        findings.unwrap().unwrap();
+        let live: BTreeSet<u64> = self.heap.live_blocks().into_iter().collect();
+        let lost: Vec<_> = live.difference(&seen).collect();
+        assert!(live == seen, "blocks that nothing leads to: {lost:x?}");
+    }
+
+    /// Keeps the house until there is nothing left to do.
+    pub(crate) fn keep_house(&mut self) {
+        let mut heap = std::mem::take(&mut self.heap);
+        while house::tidy(&mut heap, self.env()).unwrap() {
+            heap.commit();
+        }
+        self.heap = heap;
+    }
+}

@@ -1,0 +1,102 @@
+//! Running commands on data inside a transaction, so that one that fails leaves no trace.
+
+use super::{Call, Command, Env, Exec, Failure, Outcome, Run, Step};
+use crate::keyspace::Database;
+use crate::protocol::Reply;
+use perdura::{Error, Tx};
+
+/// How a command was answered.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Answer {
+    Done,
+    Failed,
+    /// The pool is full.
+    Full,
+}
+
+/// Runs one command; if it fails, its writes are undone and its reply is the error.
+pub(crate) fn one(mut call: Call<'_>, command: &Command) -> Result<Answer, Error> {
+    let start = call.out.len();
+    let (done, mark): (Outcome, _) = match command.run {
+        Run::Read(run) => (run(&mut call), None),
+        Run::Write(run) => {
+            let mark = call.tx.point();
+            (run(&mut call), Some(mark))
+        }
+        Run::Client(_) => return Ok(Answer::Done),
+    };
+    let Err(failure) = done else { return Ok(Answer::Done) };
+    if let Some(mark) = mark {
+        call.tx.undo_to(mark);
+    }
+    call.out.truncate(start);
+    match failure {
+        Failure::Pool(error) if !is_answer(&error) => Err(error),
+        failure => {
+            call.env.stats.errors.add(1);
+            failure.tell(&mut call.out);
+            let full = matches!(failure, Failure::Pool(Error::Full { .. }));
+            Ok(if full { Answer::Full } else { Answer::Failed })
+        }
+    }
+}
+
+/// Whether a command can answer this error, with the rest of the transaction going on.
+fn is_answer(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Full { .. } | Error::Corrupt { .. } | Error::Invalid(_) | Error::ReadOnly
+    )
+}
+
+/// Runs the commands of an EXEC: all, or none if one does not fit into the pool.
+pub(crate) fn all(
+    tx: &mut dyn Tx,
+    env: Env<'_>,
+    exec: &mut Exec,
+    mut out: Reply<'_>,
+) -> Result<(), Error> {
+    exec.aborted = !env.server.watch.unchanged(&exec.watched);
+    if exec.aborted {
+        out.null_array();
+        return Ok(());
+    }
+    let start = out.len();
+    let mark = tx.point();
+    out.array(exec.steps.len());
+    for step in &exec.steps {
+        match step_of(tx, env, step, &mut out) {
+            Ok(Answer::Done | Answer::Failed) => {}
+            Ok(Answer::Full) => {
+                tx.undo_to(mark);
+                out.truncate(start);
+                Failure::Pool(Error::Full { requested: 0 }).tell(&mut out);
+                return Ok(());
+            }
+            Err(error) => {
+                tx.undo_to(mark);
+                out.truncate(start);
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn step_of(
+    tx: &mut dyn Tx,
+    env: Env<'_>,
+    step: &Step,
+    out: &mut Reply<'_>,
+) -> Result<Answer, Error> {
+    match step {
+        Step::Said(reply) => {
+            out.raw(reply);
+            Ok(Answer::Done)
+        }
+        Step::Data { command, args, db } => {
+            let db = Database::new(env.keyspace, *db);
+            one(Call { tx, env, db, args: args.as_args(), out: out.again() }, command)
+        }
+    }
+}

@@ -1,0 +1,243 @@
+use super::harness::Bench;
+use proptest::prelude::*;
+
+#[test]
+fn strings() {
+    Bench::new().play(&[
+        ("set k v", "+OK"),
+        ("get k", "$1 v"),
+        ("set k other xx get", "$1 v"),
+        ("set k third nx", "$-1"),
+        ("get k", "$5 other"),
+        ("set new v xx", "$-1"),
+        ("set k v ex 0", "-ERR invalid expire time in 'set' command"),
+        ("set k v ex 1 px 1", "-ERR syntax error"),
+        ("append k 12345678901234567", ":22"),
+        ("getrange k -3 -1", "$3 567"),
+        ("setrange k 0 OTHER", ":22"),
+        ("getdel k", "$22 OTHER12345678901234567"),
+        ("mset a 1 b 2", "+OK"),
+        ("msetnx b 3 c 4", ":0"),
+        ("mget a b c", "*3 $1 1 $1 2 $-1"),
+        ("incrby a 41", ":42"),
+        ("incrbyfloat a 0.5", "$4 42.5"),
+        ("incr a", "-ERR value is not an integer or out of range"),
+        ("decrby b 9223372036854775807", ":-9223372036854775805"),
+        (
+            "setrange x 536870911 yy",
+            "-ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+        ),
+        ("strlen nothing", ":0"),
+    ]);
+}
+
+#[test]
+fn expiry() {
+    let mut bench = Bench::new();
+    bench.play(&[
+        ("set k v ex 10", "+OK"),
+        ("ttl k", ":10"),
+        ("expire k 20 lt", ":0"),
+        ("expire k 20 gt", ":1"),
+        ("expire k 5 nx", ":0"),
+        ("pttl k", ":20000"),
+        ("expiretime k", ":1000000020"),
+        ("set k v keepttl", "+OK"),
+        ("pexpiretime k", ":1000000020000"),
+        ("set stays 1", "+OK"),
+        ("ttl stays", ":-1"),
+        ("ttl nothing", ":-2"),
+        ("getex stays ex 100", "$1 1"),
+        ("getex stays persist", "$1 1"),
+        ("ttl stays", ":-1"),
+        ("hset h f v", ":1"),
+        ("expire h 1", ":1"),
+    ]);
+    bench.now += 20_000;
+    bench.play(&[
+        ("get k", "$-1"),
+        ("exists k h stays", ":1"),
+        ("dbsize", ":3"),
+        // A new value of another kind takes the place of an expired one.
+        ("set h v", "+OK"),
+        ("ttl h", ":-1"),
+        ("keys s*", "*1 $5 stays"),
+    ]);
+    bench.keep_house();
+    bench.play(&[("dbsize", ":2"), ("expire stays -1", ":1"), ("dbsize", ":1")]);
+}
+
+#[test]
+fn keys() {
+    Bench::new().play(&[
+        ("set a 1", "+OK"),
+        ("hset h f v", ":1"),
+        ("zadd z 1 m", ":1"),
+        ("type a", "+string"),
+        ("type h", "+hash"),
+        ("type z", "+zset"),
+        ("type nothing", "+none"),
+        ("get h", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ("rename nothing b", "-ERR no such key"),
+        ("rename h a", "+OK"),
+        ("type a", "+hash"),
+        ("renamenx a z", ":0"),
+        ("renamenx a b", ":1"),
+        ("exists a b z z", ":3"),
+        ("scan 0 type zset", "*2 $1 0 *1 $1 z"),
+        ("scan 0 match b* count 100", "*2 $1 0 *1 $1 b"),
+        ("scan x", "-ERR invalid cursor"),
+        ("move b 3", ":1"),
+        ("move z 0", "-ERR source and destination objects are the same"),
+        ("unlink z b", ":1"),
+        ("dbsize", ":0"),
+        ("randomkey", "$-1"),
+        ("flushall", "+OK"),
+    ]);
+}
+
+#[test]
+fn hashes() {
+    let mut bench = Bench::new();
+    bench.play(&[
+        ("hset h a 1 b 2", ":2"),
+        ("hset h a 3 c", "-ERR wrong number of arguments for 'hset' command"),
+        ("hmset h a 3", "+OK"),
+        ("hsetnx h a 4", ":0"),
+        ("hmget h a b c", "*3 $1 3 $1 2 $-1"),
+        ("hgetall h", "*4 $1 a $1 3 $1 b $1 2"),
+        ("hincrby h a 4", ":7"),
+        ("hincrbyfloat h a 0.1", "$3 7.1"),
+        ("hincrby h a 1", "-ERR hash value is not an integer"),
+        ("hstrlen h a", ":3"),
+        ("hdel h a b nothing", ":2"),
+        ("exists h", ":0"),
+        ("hgetall h", "*0"),
+    ]);
+    for index in 0..300 {
+        assert_eq!(bench.run(&format!("hset h field:{index} {index}")), ":1");
+    }
+    bench.play(&[("hlen h", ":300"), ("hget h field:299", "$3 299"), ("hdel h field:0", ":1")]);
+    for index in 1..300 {
+        assert_eq!(bench.run(&format!("hdel h field:{index}")), ":1");
+    }
+    bench.play(&[("exists h", ":0")]);
+}
+
+#[test]
+fn sorted_sets() {
+    Bench::new().play(&[
+        ("zadd z 1 a 2 b 3 c", ":3"),
+        ("zadd z xx ch 5 a 1 new", ":1"),
+        ("zadd z nx gt 1 a", "-ERR GT, LT, and/or NX options at the same time are not compatible"),
+        ("zadd z incr 1.5 b", "$3 3.5"),
+        ("zrange z 0 -1 withscores", "*6 $1 c $1 3 $1 b $3 3.5 $1 a $1 5"),
+        ("zrank z a", ":2"),
+        ("zrevrank z a", ":0"),
+        ("zrangebyscore z (3 +inf limit 1 5", "*1 $1 a"),
+        ("zrevrangebyscore z +inf -inf limit 0 2", "*2 $1 a $1 b"),
+        ("zrange z 4 (3 byscore rev", "*1 $1 b"),
+        ("zcount z -inf (5", ":2"),
+        ("zincrby z inf a", "$3 inf"),
+        ("zincrby z -inf a", "-ERR resulting score is not a number (NaN)"),
+        ("zscore z a", "$3 inf"),
+        ("zrangebyscore z +inf +inf", "*1 $1 a"),
+        ("zadd z -0.0 zero", ":1"),
+        ("zrangebyscore z 0 0", "*1 $4 zero"),
+        ("zpopmax z 2", "*4 $1 a $3 inf $1 b $3 3.5"),
+        ("zrem z c zero", ":2"),
+        ("exists z", ":0"),
+        ("zadd lex 0 a 0 b 0 c", ":3"),
+        ("zrangebylex lex [a (c", "*2 $1 a $1 b"),
+        ("zremrangebylex lex - +", ":3"),
+    ]);
+}
+
+#[test]
+fn what_is_huge_is_freed_later() {
+    let mut bench = Bench::new();
+    for index in 0..500 {
+        bench.run(&format!("hset h field:{index} {index}"));
+        bench.run(&format!("zadd z {index} member:{index}"));
+        bench.run(&format!("set key:{index} 'a value of more than sixteen bytes' ex 100"));
+    }
+    bench.play(&[("del h z", ":2"), ("flushall", "+OK"), ("set k v", "+OK")]);
+    assert!(bench.heap.live() > 500);
+    bench.keep_house();
+    bench.play(&[("dbsize", ":1")]);
+    assert!(bench.heap.live() < 20);
+}
+
+/// Any command that writes, on few keys, with values of all sizes.
+fn command() -> impl Strategy<Value = String> {
+    let key = prop::sample::select(vec!["a", "b", "c", "d"]);
+    let item = (0u8..60).prop_map(|item| format!("item:{item}"));
+    let value = (any::<u8>(), prop_oneof![0usize..20, 100usize..300, 2000usize..5000])
+        .prop_map(|(byte, len)| format!("{byte}").repeat(len / 3 + 1));
+    let template = prop::sample::select(vec![
+        "set K V",
+        "set K V",
+        "set K V px 50",
+        "append K V",
+        "setrange K 30 V",
+        "getset K V",
+        "incr K",
+        "getdel K",
+        "del K",
+        "rename K J",
+        "expire K 1",
+        "persist K",
+        "hset K I V I V I V",
+        "hset K I 1",
+        "hset K I V",
+        "hdel K I I I",
+        "hincrby K I 1",
+        "zadd K 1 I 2 I 3 I",
+        "zadd K 4 I",
+        "zincrby K 1.5 I",
+        "zrem K I I",
+        "zremrangebyrank K 0 3",
+        "zpopmin K 2",
+        "flushdb",
+        "msetnx K V J V",
+        "mset K V J V",
+    ]);
+    let parts = (key.clone(), key, prop::collection::vec(item, 3), value, template);
+    parts.prop_map(|(key, other, items, value, template)| {
+        let mut items = items.into_iter().cycle();
+        let word = |word: &str| match word {
+            "K" => key.to_owned(),
+            "J" => other.to_owned(),
+            "I" => items.next().unwrap_or_default(),
+            "V" => value.clone(),
+            word => word.to_owned(),
+        };
+        template.split(' ').map(word).collect::<Vec<_>>().join(" ")
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Neither what succeeds nor what fails for lack of room loses a block.
+    #[test]
+    fn no_command_leaks(
+        commands in prop::collection::vec((command(), 0u64..100), 1..120),
+        limit in prop_oneof![Just(0u64), 20_000u64..100_000],
+    ) {
+        let mut bench = Bench::new();
+        bench.heap.limit = limit;
+        for (command, pause) in commands {
+            let before = bench.heap.image();
+            let reply = bench.run(&command);
+            if reply.starts_with("-OOM") {
+                prop_assert!(limit > 0);
+                prop_assert_eq!(before, bench.heap.image(), "{} left a trace", command);
+            }
+            bench.now += pause;
+            bench.check();
+        }
+        bench.keep_house();
+        bench.check();
+    }
+}
