@@ -1,9 +1,11 @@
 //! Cutting a story after its events, and what must hold of the images that are left.
 
-use crate::program::{State, Trace, accounted, difference, make_root, read_state, transact};
+use crate::program::{
+    Refusal, State, Trace, accounted, difference, make_root, read_state, transact,
+};
 use crate::{BYTES, Cuttable, Outcome};
 use perdura::superblock::{State as Left, Superblock};
-use perdura::{Domain, Engine, Error, Heap, OpenError, Opening};
+use perdura::{Domain, Engine, Error, Heap, Opening};
 use perdura_memory::Reference;
 use perdura_memory::reference::Cut;
 use std::collections::BTreeSet;
@@ -23,8 +25,8 @@ pub(crate) struct Bench<'a, M> {
 /// What a pool's memory must hold after a cut.
 pub(crate) struct Expect<'a> {
     domain: Domain,
-    /// The pool may be refused instead.
-    refusable: bool,
+    /// Whether the pool may be refused instead.
+    refusal: Refusal,
     /// The state is one of these.
     allowed: &'a [State],
     all: &'a [State],
@@ -32,6 +34,8 @@ pub(crate) struct Expect<'a> {
 
 /// Of so many cuts, one image has its recovery cut.
 const NESTED_EACH: usize = 16;
+/// Suspected events that are cut around.
+const MOST_SUSPECTS: usize = 12;
 /// In a salt: this image is that one.
 const NESTED: u64 = 1 << 63;
 
@@ -59,11 +63,15 @@ impl<M: Cuttable> Bench<'_, M> {
         let mut whole = Trace::default();
         let memory = self.memory(&story.start, story.domain);
         (story.play)(&memory, &mut whole);
+        if let Some(problem) = whole.problem {
+            return Outcome::Broken(problem);
+        }
         let events = memory.inner().events();
         let step = (events / self.cuts).max(1);
         let first = xxh3_64_with_seed(story.name.as_bytes(), 0) % step;
         let (mut images, mut seen) = (0, BTreeSet::new());
-        let positions: Vec<u64> = (first..events).step_by(step as usize).chain([events]).collect();
+        let mut positions = around(&memory.suspects(), events);
+        positions.extend((first..events).step_by(step as usize).chain([events]));
         for (index, &cut_at) in positions.iter().enumerate() {
             let mut nested = self.nested > 0 && index % NESTED_EACH == NESTED_EACH / 2;
             let choice = index / NESTED_EACH % 4;
@@ -71,16 +79,16 @@ impl<M: Cuttable> Bench<'_, M> {
             let memory = self.memory(&story.start, story.domain);
             memory.inner().cut_after(cut_at);
             (story.play)(&memory, &mut trace);
-            let Trace { acknowledged, begun, refusable, .. } = trace;
+            let Trace { acknowledged, begun, refusal, .. } = trace;
             let expect = Expect {
                 domain: story.domain,
-                refusable,
+                refusal,
                 allowed: &whole.states[acknowledged..=begun],
                 all: &whole.states,
             };
             for (turn, cut) in choices(cut_at).into_iter().enumerate() {
                 let image = memory.inner().power_cut(cut);
-                let promised = (acknowledged * 1000 + begun) as u64 * 2 + u64::from(refusable);
+                let promised = (acknowledged * 1000 + begun) as u64 * 3 + refusal as u64;
                 if !seen.insert(xxh3_64_with_seed(&image, promised)) {
                     continue;
                 }
@@ -102,13 +110,16 @@ impl<M: Cuttable> Bench<'_, M> {
     }
 }
 
-fn choices(seed: u64) -> [Cut; 4] {
-    [Cut::None, Cut::All, Cut::Seed(seed), Cut::Seed(!seed)]
+/// Cuts soon after the suspected events, some events or a whole header later.
+fn around(suspects: &[u64], end: u64) -> Vec<u64> {
+    let each = (suspects.len() / MOST_SUSPECTS).max(1);
+    let after = [1, 2, 3, 4, 5, 6, 8, 16, 32, 33];
+    let positions = suspects.iter().step_by(each);
+    positions.flat_map(|event| after.map(|after| event + after)).filter(|at| *at < end).collect()
 }
 
-/// Whether the refusal is the one that `Expect::refusable` allows.
-fn may_refuse(error: &OpenError) -> bool {
-    matches!(error, OpenError::NotAPool { .. } | OpenError::NotConsistent { .. })
+fn choices(seed: u64) -> [Cut; 4] {
+    [Cut::None, Cut::All, Cut::Seed(seed), Cut::Seed(!seed)]
 }
 
 /// The verification by the engine `E`: opens the image, compares, goes on, is cut again, and
@@ -122,7 +133,7 @@ pub(crate) fn verify<M: Cuttable, E: Engine<M>>(
     let domain = expect.domain;
     let memory = bench.memory(image, domain);
     let heap = match Heap::<M, E>::open(memory.clone(), Opening::default()) {
-        Err(error) if expect.refusable && may_refuse(&error) => {
+        Err(error) if expect.refusal.allows(&error) => {
             if memory.inner().events() > 0 {
                 return Err(format!("a refused pool was written to ({error})"));
             }
@@ -132,6 +143,7 @@ pub(crate) fn verify<M: Cuttable, E: Engine<M>>(
         Ok(heap) => heap,
     };
     let recovery = memory.inner().events();
+    let suspects = memory.suspects();
     settled(&*memory, "opening")?;
     let mut session = heap.session().map_err(|error| error.to_string())?;
     let state = read_state(&mut session).map_err(|error| error.to_string())?;
@@ -155,14 +167,20 @@ pub(crate) fn verify<M: Cuttable, E: Engine<M>>(
     if salt & NESTED != 0 {
         recovers_alone::<M, E>(bench, image, domain)?;
         let step = (recovery / bench.nested).max(1);
-        for cut_at in ((salt & !NESTED) % step..recovery).step_by(step as usize) {
+        let mut positions = around(&suspects, recovery);
+        positions.extend(((salt & !NESTED) % step..recovery).step_by(step as usize));
+        for (index, cut_at) in positions.into_iter().enumerate() {
             let memory = bench.memory(image, domain);
             memory.inner().cut_after(cut_at);
             let _ = Heap::<M, E>::open(memory.clone(), Opening::default());
-            let image = memory.inner().power_cut(choices(cut_at)[cut_at as usize % 4]);
+            let image = memory.inner().power_cut(choices(cut_at ^ salt)[index % 4]);
             let same = [state.clone()];
-            let expect =
-                Expect { domain, refusable: !E::CRASH_CONSISTENT, allowed: &same, all: expect.all };
+            let expect = Expect {
+                domain,
+                refusal: Refusal::in_use::<M, E>(),
+                allowed: &same,
+                all: expect.all,
+            };
             images += verify::<M, E>(bench, &image, &expect, cut_at)
                 .map_err(|why| format!("recovery cut after event {cut_at}: {why}"))?;
         }
@@ -170,9 +188,10 @@ pub(crate) fn verify<M: Cuttable, E: Engine<M>>(
     Ok(images)
 }
 
-/// Runs further transactions, with the ticket numbers of those that were lost, and cuts again:
-/// they must be there, and nothing else. Returns the number of images, and whether one of the
-/// transactions was rolled back: it may leave stores to memory that is free, on their way.
+/// Runs further transactions, with the ticket numbers of those that were lost, and cuts again,
+/// after them or inside them: what was acknowledged must be there, and nothing of old. Returns
+/// the number of images, and whether the memory may hold more than is durable: the power is off,
+/// or a rolled-back transaction has left stores to memory that is free.
 fn go_on<M: Cuttable, E: Engine<M>>(
     bench: &Bench<'_, M>,
     heap: &Heap<M, E>,
@@ -185,15 +204,23 @@ fn go_on<M: Cuttable, E: Engine<M>>(
     if read_state(&mut session).map_err(wrong)?.is_empty() {
         session.transaction(|tx| make_root(tx)).map_err(wrong)?;
     }
-    let mut stray = false;
+    let mut states = vec![read_state(&mut session).map_err(wrong)?];
+    let mut acknowledged = 0;
+    let mut stray = salt.is_multiple_of(3);
+    if stray {
+        memory.inner().cut_after(salt / 3 % 67);
+    }
     for seed in 0..=salt % 2 {
         match session.transaction(|tx| transact(tx, salt ^ seed << 32, false)) {
             Ok(()) => {}
             Err(Error::Aborted(_)) => stray = true,
             Err(error) => return Err(wrong(error)),
         }
+        states.push(read_state(&mut session).map_err(wrong)?);
+        if !memory.inner().was_cut() {
+            acknowledged = states.len() - 1;
+        }
     }
-    let wanted = read_state(&mut session).map_err(wrong)?;
     let mut images = 0;
     if E::CRASH_CONSISTENT {
         let image = memory.inner().power_cut(choices(salt)[salt as usize / 2 % 4]);
@@ -202,8 +229,9 @@ fn go_on<M: Cuttable, E: Engine<M>>(
             .map_err(|error| format!("cut again, cannot be opened: {error}"))?;
         let mut session = heap.session().map_err(wrong)?;
         let found = read_state(&mut session).map_err(wrong)?;
-        if found != wanted {
-            return Err(format!("after a further cut: {}", difference(&wanted, &found)));
+        if !states[acknowledged..].contains(&found) {
+            let wanted = difference(&states[acknowledged], &found);
+            return Err(format!("after a further cut: {wanted}"));
         }
         accounted(&heap, &mut session)?;
         images += 1;

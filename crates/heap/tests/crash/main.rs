@@ -36,6 +36,11 @@ type Session<'a, M, E> = HeapTx<'a, <E as Engine<M>>::Session>;
 /// A memory whose events can be counted and cut.
 pub(crate) trait Cuttable: Memory + Sized + 'static {
     fn inner(&self) -> &Reference;
+
+    /// Events after which a cut is likely to show a bug that was planted.
+    fn suspects(&self) -> Vec<u64> {
+        Vec::new()
+    }
 }
 
 impl Cuttable for Reference {
@@ -158,8 +163,8 @@ fn omission_stories<'a, E: Engine<Omitting>>(
     for domain in [Domain::Transient, Domain::Media] {
         told.extend((0..2).map(|seed| stories::running::<_, E>(bench, domain, seed)));
         told.push(stories::creating::<_, E>(domain));
-        let none = None;
-        told.push(stories::switching::<_, Volatile<_>, E>(bench, domain, none));
+        told.push(stories::switching::<_, UndoEngine<_>, E>(bench, domain, None));
+        told.push(stories::switching::<_, RedoEngine<_>, E>(bench, domain, None));
     }
     told
 }

@@ -32,18 +32,23 @@ pub(crate) struct Omitting {
     inner: Reference,
     omitted: Option<Site>,
     met: Sites,
+    /// Events at which something was left out.
+    left_out: Mutex<Vec<u64>>,
 }
 
 impl Omitting {
     /// Leaves out what `omitted` asks for, and notes all sites in `met`.
     pub(crate) fn new(inner: Reference, omitted: Option<Site>, met: &Sites) -> Self {
-        Omitting { inner, omitted, met: met.clone() }
+        Omitting { inner, omitted, met: met.clone(), left_out: Mutex::default() }
     }
 
     fn skips(&self, what: &'static str, at: &'static Location<'static>) -> bool {
         let site = Site { what, file: at.file(), line: at.line() };
         if self.omitted.is_none() {
             self.met.lock().unwrap().insert(site);
+        }
+        if self.omitted == Some(site) {
+            self.left_out.lock().unwrap().push(self.inner.events());
         }
         self.omitted == Some(site)
     }
@@ -52,6 +57,10 @@ impl Omitting {
 impl Cuttable for Omitting {
     fn inner(&self) -> &Reference {
         &self.inner
+    }
+
+    fn suspects(&self) -> Vec<u64> {
+        self.left_out.lock().unwrap().clone()
     }
 }
 

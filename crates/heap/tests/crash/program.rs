@@ -4,7 +4,8 @@
 use crate::{Cuttable, Session};
 use perdura::alloc::walk::walk;
 use perdura::{
-    Access, Engine, Error, Heap, HeapSession, Memory, Mode, Purpose, Result, Root, Tx, TxExt, roots,
+    Access, Engine, Error, Heap, HeapSession, Memory, Mode, OpenError, Purpose, Result, Root, Tx,
+    TxExt, roots,
 };
 use perdura_memory::reference::SplitMix64;
 use std::collections::BTreeSet;
@@ -17,6 +18,37 @@ const LONGEST: u64 = 20_000;
 /// What a program sees: for each slot the word and the block's bytes. Empty without the array.
 pub(crate) type State = Vec<(u64, Vec<u8>)>;
 
+/// Why a pool may be refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It may not.
+    #[default]
+    Never,
+    /// It is being made.
+    Unfinished,
+    /// It is in use without a log.
+    InUse,
+}
+
+impl Refusal {
+    /// Of a pool in use with the engine `E`.
+    pub(crate) fn in_use<M: Cuttable, E: Engine<M>>() -> Self {
+        if E::CRASH_CONSISTENT { Refusal::Never } else { Refusal::InUse }
+    }
+
+    /// Whether this is that refusal.
+    pub(crate) fn allows(self, error: &OpenError) -> bool {
+        match self {
+            Refusal::Never => false,
+            // With the engine that has no log, what is being made is in use at once.
+            Refusal::Unfinished => {
+                matches!(error, OpenError::NotAPool { .. } | OpenError::NotConsistent { .. })
+            }
+            Refusal::InUse => matches!(error, OpenError::NotConsistent { .. }),
+        }
+    }
+}
+
 /// What a program has done and promised by the time of the cut.
 #[derive(Default)]
 pub(crate) struct Trace {
@@ -26,8 +58,10 @@ pub(crate) struct Trace {
     pub(crate) begun: usize,
     /// All up to this one must be there.
     pub(crate) acknowledged: usize,
-    /// The pool may be refused: it is being made, or in use without a log.
-    pub(crate) refusable: bool,
+    /// Whether the pool may be refused.
+    pub(crate) refusal: Refusal,
+    /// What was found wrong while it ran.
+    pub(crate) problem: Option<String>,
     /// The state after each number of transactions, where nothing is cut.
     pub(crate) states: Vec<State>,
 }
@@ -49,9 +83,9 @@ impl Trace {
     }
 
     /// From here on the pool may, or may not, be refused.
-    pub(crate) fn may_refuse<M: Cuttable>(&mut self, memory: &M, refusable: bool) {
+    pub(crate) fn may_refuse<M: Cuttable>(&mut self, memory: &M, refusal: Refusal) {
         if !memory.inner().was_cut() {
-            self.refusable = refusable;
+            self.refusal = refusal;
         }
     }
 

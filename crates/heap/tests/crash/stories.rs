@@ -1,8 +1,9 @@
 //! What is cut: a pool in use, being made, changing its engine, being closed.
 
 use crate::explore::{Bench, Story, verify};
-use crate::program::{Trace, make_root, transactions};
+use crate::program::{Refusal, Trace, make_root, transactions};
 use crate::{BYTES, Cuttable};
+use perdura::superblock::{State, Superblock};
 use perdura::{Domain, Engine, Format, Heap, Opening};
 use perdura_memory::reference::Cut;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ pub(crate) fn running<'a, M: Cuttable, E: Engine<M>>(
     seed: u64,
 ) -> Story<'a, M> {
     let play = move |memory: &Arc<M>, trace: &mut Trace| {
-        trace.refusable = !E::CRASH_CONSISTENT;
+        trace.refusal = Refusal::in_use::<M, E>();
         use_and_close::<M, E>(memory, seed, 10, trace);
     };
     Story {
@@ -50,9 +51,9 @@ pub(crate) fn running<'a, M: Cuttable, E: Engine<M>>(
 /// A pool being made, in a memory that must grow for it.
 pub(crate) fn creating<'a, M: Cuttable, E: Engine<M>>(domain: Domain) -> Story<'a, M> {
     let play = |memory: &Arc<M>, trace: &mut Trace| {
-        trace.refusable = true;
+        trace.refusal = Refusal::Unfinished;
         let heap = Heap::<M, E>::create(memory.clone(), format()).expect("a heap");
-        trace.may_refuse(&**memory, !E::CRASH_CONSISTENT);
+        trace.may_refuse(&**memory, Refusal::in_use::<M, E>());
         let mut session = heap.session().unwrap();
         trace.state(&mut session);
         trace.begin(&**memory);
@@ -79,7 +80,7 @@ pub(crate) fn switching<'a, M: Cuttable, E: Engine<M>, F: Engine<M>>(
     crashed: Option<Cut>,
 ) -> Story<'a, M> {
     let play = |memory: &Arc<M>, trace: &mut Trace| {
-        trace.refusable = !F::CRASH_CONSISTENT;
+        trace.refusal = Refusal::in_use::<M, F>();
         use_and_close::<M, F>(memory, 11, 4, trace);
     };
     Story {
@@ -106,5 +107,10 @@ fn use_and_close<M: Cuttable, E: Engine<M>>(
 fn close<M: Cuttable, E: Engine<M>>(heap: Heap<M, E>, memory: &Arc<M>, trace: &mut Trace) {
     heap.close().unwrap();
     trace.durable(&**memory);
-    trace.may_refuse(&**memory, false);
+    trace.may_refuse(&**memory, Refusal::Never);
+    let image = memory.inner().after_power_cut(Cut::None);
+    let closed = Superblock::read(&image).is_ok_and(|header| header.state == State::Clean);
+    if !closed && !memory.inner().was_cut() {
+        trace.problem = Some("closing has returned, and is not durable".to_owned());
+    }
 }
