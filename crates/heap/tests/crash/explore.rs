@@ -71,6 +71,7 @@ impl<M: Cuttable> Bench<'_, M> {
         let first = xxh3_64_with_seed(story.name.as_bytes(), 0) % step;
         let (mut images, mut seen) = (0, BTreeSet::new());
         let mut positions = around(&memory.suspects(), events);
+        let suspected = positions.len();
         positions.extend((first..events).step_by(step as usize).chain([events]));
         for (index, &cut_at) in positions.iter().enumerate() {
             let mut nested = self.nested > 0 && index % NESTED_EACH == NESTED_EACH / 2;
@@ -86,7 +87,7 @@ impl<M: Cuttable> Bench<'_, M> {
                 allowed: &whole.states[acknowledged..=begun],
                 all: &whole.states,
             };
-            for (turn, cut) in choices(cut_at).into_iter().enumerate() {
+            for (turn, cut) in choices(cut_at, index < suspected).enumerate() {
                 let image = memory.inner().power_cut(cut);
                 let promised = (acknowledged * 1000 + begun) as u64 * 3 + refusal as u64;
                 if !seen.insert(xxh3_64_with_seed(&image, promised)) {
@@ -118,8 +119,17 @@ fn around(suspects: &[u64], end: u64) -> Vec<u64> {
     positions.flat_map(|event| after.map(|after| event + after)).filter(|at| *at < end).collect()
 }
 
-fn choices(seed: u64) -> [Cut; 4] {
-    [Cut::None, Cut::All, Cut::Seed(seed), Cut::Seed(!seed)]
+/// What a cut may leave: the extremes, and by chance; more of it where a bug is suspected.
+fn choices(seed: u64, suspected: bool) -> impl Iterator<Item = Cut> {
+    (0..if suspected { 24 } else { 4 }).map(move |index| choice(seed, index))
+}
+
+fn choice(seed: u64, index: usize) -> Cut {
+    match index {
+        0 => Cut::None,
+        1 => Cut::All,
+        _ => Cut::Seed(seed ^ (index as u64) << 40),
+    }
 }
 
 /// The verification by the engine `E`: opens the image, compares, goes on, is cut again, and
@@ -167,13 +177,13 @@ pub(crate) fn verify<M: Cuttable, E: Engine<M>>(
     if salt & NESTED != 0 {
         recovers_alone::<M, E>(bench, image, domain)?;
         let step = (recovery / bench.nested).max(1);
-        let mut positions = around(&suspects, recovery);
+        let mut positions = around(&suspects, recovery).repeat(6);
         positions.extend(((salt & !NESTED) % step..recovery).step_by(step as usize));
         for (index, cut_at) in positions.into_iter().enumerate() {
             let memory = bench.memory(image, domain);
             memory.inner().cut_after(cut_at);
             let _ = Heap::<M, E>::open(memory.clone(), Opening::default());
-            let image = memory.inner().power_cut(choices(cut_at ^ salt)[index % 4]);
+            let image = memory.inner().power_cut(choice(cut_at ^ salt, index % 16));
             let same = [state.clone()];
             let expect = Expect {
                 domain,
@@ -223,7 +233,7 @@ fn go_on<M: Cuttable, E: Engine<M>>(
     }
     let mut images = 0;
     if E::CRASH_CONSISTENT {
-        let image = memory.inner().power_cut(choices(salt)[salt as usize / 2 % 4]);
+        let image = memory.inner().power_cut(choice(salt, salt as usize / 2 % 4));
         let again = bench.memory(&image, domain);
         let heap = Heap::<M, E>::open(again, Opening::default())
             .map_err(|error| format!("cut again, cannot be opened: {error}"))?;
