@@ -76,7 +76,7 @@ impl<M: Cuttable> Bench<'_, M> {
         for (index, &cut_at) in positions.iter().enumerate() {
             let mut nested = self.nested > 0 && index % NESTED_EACH == NESTED_EACH / 2;
             let choice = index / NESTED_EACH % 4;
-            let mut trace = Trace::default();
+            let mut trace = Trace::cut_after(cut_at);
             let memory = self.memory(&story.start, story.domain);
             memory.inner().cut_after(cut_at);
             (story.play)(&memory, &mut trace);
@@ -217,9 +217,9 @@ fn go_on<M: Cuttable, E: Engine<M>>(
     let mut states = vec![read_state(&mut session).map_err(wrong)?];
     let mut acknowledged = 0;
     let mut stray = salt.is_multiple_of(3);
-    if stray {
-        memory.inner().cut_after(salt / 3 % 67);
-    }
+    let cut_at = if stray { salt / 3 % 67 } else { u64::MAX / 2 };
+    let before = memory.inner().events();
+    memory.inner().cut_after(cut_at);
     for seed in 0..=salt % 2 {
         match session.transaction(|tx| transact(tx, salt ^ seed << 32, false)) {
             Ok(()) => {}
@@ -227,7 +227,7 @@ fn go_on<M: Cuttable, E: Engine<M>>(
             Err(error) => return Err(wrong(error)),
         }
         states.push(read_state(&mut session).map_err(wrong)?);
-        if !memory.inner().was_cut() {
+        if memory.inner().events() - before <= cut_at {
             acknowledged = states.len() - 1;
         }
     }

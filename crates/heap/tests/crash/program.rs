@@ -52,6 +52,8 @@ impl Refusal {
 /// What a program has done and promised by the time of the cut.
 #[derive(Default)]
 pub(crate) struct Trace {
+    /// The power is cut after this many events.
+    pub(crate) cut_at: Option<u64>,
     /// Transactions begun so far, cut or not.
     count: usize,
     /// The same before the cut.
@@ -67,24 +69,34 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
+    /// Of a memory whose power is cut after so many events.
+    pub(crate) fn cut_after(events: u64) -> Self {
+        Trace { cut_at: Some(events), ..Trace::default() }
+    }
+
+    /// Whether nothing has happened yet that the cut has left out.
+    fn before_cut<M: Cuttable>(&self, memory: &M) -> bool {
+        self.cut_at.is_none_or(|cut_at| memory.inner().events() <= cut_at)
+    }
+
     /// A transaction begins.
     pub(crate) fn begin<M: Cuttable>(&mut self, memory: &M) {
         self.count += 1;
-        if !memory.inner().was_cut() {
+        if self.before_cut(memory) {
             self.begun = self.count;
         }
     }
 
     /// All transactions so far are durable, says the engine.
     pub(crate) fn durable<M: Cuttable>(&mut self, memory: &M) {
-        if !memory.inner().was_cut() {
+        if self.before_cut(memory) {
             self.acknowledged = self.count;
         }
     }
 
     /// From here on the pool may, or may not, be refused.
     pub(crate) fn may_refuse<M: Cuttable>(&mut self, memory: &M, refusal: Refusal) {
-        if !memory.inner().was_cut() {
+        if self.before_cut(memory) {
             self.refusal = refusal;
         }
     }

@@ -110,7 +110,7 @@ fn close<M: Cuttable, E: Engine<M>>(heap: Heap<M, E>, memory: &Arc<M>, trace: &m
     trace.may_refuse(&**memory, Refusal::Never);
     let image = memory.inner().after_power_cut(Cut::None);
     let closed = Superblock::read(&image).is_ok_and(|header| header.state == State::Clean);
-    if !closed && !memory.inner().was_cut() {
+    if !closed && trace.cut_at.is_none() {
         trace.problem = Some("closing has returned, and is not durable".to_owned());
     }
 }
