@@ -64,6 +64,10 @@ pub fn encode(
             continue;
         }
         out.push(((entry.line / LINE) << 8) | u64::from(entry.mask));
+        if entry.mask == ALL {
+            out.extend((0..LINE_WORDS).map(|word| word_of(entry, word)));
+            continue;
+        }
         let mut mask = entry.mask;
         while mask != 0 {
             let word = mask.trailing_zeros() as usize;
