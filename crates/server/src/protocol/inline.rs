@@ -105,10 +105,7 @@ impl Splitter<'_> {
             b't' => b'\t',
             b'b' => 0x08,
             b'a' => 0x07,
-            b'x' => match self.hex() {
-                Some(byte) => byte,
-                None => b'x',
-            },
+            b'x' => self.hex().unwrap_or(b'x'),
             other => other,
         })
     }
