@@ -247,11 +247,16 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
         put_bytes(self, line, lines.remainder())
     }
 
-    /// Whether a word of `[at, at + len)` may be in the write set.
+    /// Whether a word of `[at, at + len)`, both multiples of 8, is in the write set.
     fn any_written(&self, at: u64, len: u64) -> bool {
+        let end = at + len;
         !self.writes.is_empty()
-            && (0..lines_in(at, len))
-                .any(|index| self.writes.line(line_of(at) + index * LINE).is_some())
+            && (0..lines_in(at, len)).any(|index| {
+                let line = line_of(at) + index * LINE;
+                let words = (at.max(line) - line) / 8..(end.min(line + LINE) - line) / 8;
+                let written = self.writes.line(line).map_or(0, |entry| u64::from(entry.mask));
+                words.into_iter().any(|word| written & 1 << word != 0)
+            })
     }
 }
 
@@ -263,7 +268,10 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
         {
             return Ok(value);
         }
-        self.engine.memory.try_load(at).ok_or(Error::corrupt("read outside of the pool", at))
+        self.engine
+            .memory
+            .try_load(at)
+            .ok_or_else(|| Error::corrupt("read outside of the pool", at))
     }
 
     #[inline(always)]

@@ -119,7 +119,10 @@ impl<M: Memory> VolatileSession<M> {
 impl<M: Memory> Access for VolatileSession<M> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
-        self.engine.memory.try_load(at).ok_or(Error::corrupt("read outside of the pool", at))
+        self.engine
+            .memory
+            .try_load(at)
+            .ok_or_else(|| Error::corrupt("read outside of the pool", at))
     }
 
     #[inline(always)]

@@ -58,9 +58,10 @@ impl Options {
     }
 
     pub(crate) fn worker_count(&self) -> usize {
-        // More threads than this only queue for the engine's lock.
+        // More threads than this only queue for the engine's lock; and a core is left to
+        // the clients, or to the network.
         const MOST: usize = 8;
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.unwrap_or_else(|| cores().min(MOST)).max(1)
+        self.threads.unwrap_or_else(|| (cores() - 1).min(MOST)).max(1)
     }
 }

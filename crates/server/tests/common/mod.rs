@@ -50,6 +50,16 @@ impl Running {
         }
     }
 
+    /// Keeps the pool's folder from being deleted.
+    pub fn keep(&mut self) -> Option<tempfile::TempDir> {
+        self.folder.take()
+    }
+
+    /// Deletes the folder in the end.
+    pub fn adopt(&mut self, folder: Option<tempfile::TempDir>) {
+        self.folder = folder;
+    }
+
     /// Checks the keyspace.
     pub fn check(&self) -> perdura_server::Findings {
         let mut session = self.pool.session().unwrap();
@@ -87,8 +97,19 @@ impl Client {
         Client { stream, buffer: Vec::new() }
     }
 
+    /// Sends bytes; a server that has hung up is noticed when its answer is awaited.
     pub fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).unwrap();
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// The same connection, to send from another thread.
+    pub fn again(&self) -> Self {
+        Client { stream: self.stream.try_clone().unwrap(), buffer: Vec::new() }
+    }
+
+    /// Sends nothing more.
+    pub fn shut(&mut self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
     }
 
     /// The next reply; `None` at the end of the connection.

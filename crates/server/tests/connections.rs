@@ -1,0 +1,198 @@
+//! What goes over the wire: pipelines, limits, passwords, broken and hostile clients.
+
+mod common;
+
+use common::{Random, Running, encode, show};
+
+#[test]
+fn pipelines_are_answered_in_order() {
+    let running = Running::start();
+    let mut client = running.client();
+    let mut bytes = Vec::new();
+    for turn in 0..10_000 {
+        let number = turn.to_string();
+        bytes.extend(encode(&[b"SET", b"key", number.as_bytes()]));
+        bytes.extend(encode(&[b"GET", b"key"]));
+        if turn % 7 == 0 {
+            bytes.extend_from_slice(b"PING inline\r\n");
+        }
+    }
+    let writer = {
+        let mut other = client.again();
+        std::thread::spawn(move || other.send(&bytes))
+    };
+    for turn in 0..10_000 {
+        assert_eq!(show(&client.receive().unwrap()), "OK");
+        assert_eq!(show(&client.receive().unwrap()), turn.to_string());
+        if turn % 7 == 0 {
+            assert_eq!(show(&client.receive().unwrap()), "inline");
+        }
+    }
+    writer.join().unwrap();
+}
+
+#[test]
+fn who_does_not_read_is_not_answered_without_end() {
+    let running = Running::start();
+    let mut client = running.client();
+    let value = vec![b'v'; 1 << 20];
+    assert_eq!(show(&client.call(&[b"SET", b"large", &value])), "OK");
+    const COUNT: usize = 300;
+    client.send(&encode(&[b"GET", b"large"]).repeat(COUNT));
+    client.send(&encode(&[b"SET", b"after", b"1"]));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let mut other = running.client();
+    let info = other.ask("INFO stats");
+    let output = info.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:"));
+    assert!(output.unwrap().parse::<usize>().unwrap() < 100 << 20, "{info}");
+    // What could not be answered was not done either.
+    assert_eq!(other.ask("GET after"), "nil");
+    for _ in 0..COUNT {
+        assert_eq!(show(&client.receive().unwrap()).len(), value.len());
+    }
+    assert_eq!(show(&client.receive().unwrap()), "OK");
+    assert_eq!(other.ask("GET after"), "1");
+}
+
+#[test]
+fn a_broken_stream_is_closed_after_its_answers() {
+    let running = Running::start();
+    let mut other = running.client();
+    assert_eq!(other.ask("SET key value"), "OK");
+    for (bytes, answer) in [
+        (&b"*1\r\n$4\r\nPING\r\n*x\r\n"[..], "+PONG\r\n-ERR Protocol error: invalid multibulk length\r\n"),
+        (b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n*1\r\n:1\r\n",
+            "$5\r\nvalue\r\n-ERR Protocol error: expected '$', got ':'\r\n"),
+        (b"*1\r\n$-5\r\n", "-ERR Protocol error: invalid bulk length\r\n"),
+        (b"get \"key\r\n", "-ERR Protocol error: unbalanced quotes in request\r\n"),
+        (b"*1\r\n$4\r\nQUIT\r\n*1\r\n$4\r\nPING\r\n", "+OK\r\n"),
+    ] {
+        let mut client = running.client();
+        client.send(bytes);
+        assert_eq!(client.rest(), answer);
+    }
+    assert_eq!(other.ask("GET key"), "value");
+}
+
+#[test]
+fn random_bytes_do_no_harm() {
+    let running = Running::start();
+    let mut other = running.client();
+    assert_eq!(other.ask("SET safe value"), "OK");
+    let seed = std::process::id().into();
+    println!("seed {seed}");
+    let mut random = Random(seed);
+    let pieces: [&[u8]; 14] = [
+        b"*", b"$", b"\r\n", b"3", b"1", b"-1", b"GET", b"zadd", b"k", b"\0", b"\"", b"hset",
+        b" ", b"99999999999",
+    ];
+    for _ in 0..300 {
+        let mut bytes = Vec::new();
+        for _ in 0..random.below(60) {
+            match random.below(5) {
+                0 => bytes.push(random.next() as u8),
+                _ => bytes.extend(*random.pick(&pieces)),
+            }
+        }
+        let mut client = running.client();
+        client.send(&bytes);
+        client.shut();
+        client.rest();
+    }
+    assert_eq!(other.ask("GET safe"), "value");
+    running.check();
+}
+
+#[test]
+fn a_client_that_vanishes_in_the_middle() {
+    let running = Running::start();
+    for cut in 0..30 {
+        let mut client = running.client();
+        client.send(&encode(&[b"SET", b"key", b"value"])[..cut]);
+    }
+    let mut client = running.client();
+    client.send(&encode(&[b"SET", b"key", b"value"]));
+    client.shut();
+    assert_eq!(client.rest(), "+OK\r\n");
+    assert_eq!(running.client().ask("GET key"), "value");
+}
+
+#[test]
+fn a_password() {
+    let running = Running::with(|options| options.password("secret"), 64 << 20);
+    let mut client = running.client();
+    assert_eq!(client.ask("GET key"), "NOAUTH Authentication required.");
+    assert!(client.ask("AUTH wrong").starts_with("WRONGPASS"));
+    assert!(client.ask("AUTH user secret").starts_with("WRONGPASS"));
+    assert!(client.ask("HELLO 3").starts_with("NOAUTH"));
+    assert_eq!(client.ask("AUTH secret"), "OK");
+    assert_eq!(client.ask("GET key"), "nil");
+    let mut client = running.client();
+    assert!(client.ask("HELLO 3 AUTH default secret").starts_with("[server redis"));
+    let mut client = running.client();
+    client.send(b"*100\r\n");
+    assert_eq!(client.rest(), "-ERR Protocol error: unauthenticated multibulk length\r\n");
+    let mut client = running.client();
+    client.send(b"*2\r\n$3\r\nGET\r\n$100000\r\n");
+    assert_eq!(client.rest(), "-ERR Protocol error: unauthenticated bulk length\r\n");
+}
+
+#[test]
+fn no_more_clients_than_allowed() {
+    let running = Running::with(|options| options.max_clients(2), 64 << 20);
+    let (mut first, mut second) = (running.client(), running.client());
+    assert_eq!((first.ask("PING"), second.ask("PING")), ("PONG".into(), "PONG".into()));
+    let mut third = running.client();
+    assert_eq!(third.rest(), "-ERR max number of clients reached\r\n");
+    drop(first);
+    // The place is free when the server has noticed.
+    let freed = (0..500).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        let mut client = running.client();
+        client.send(b"PING\r\n");
+        client.receive().is_some_and(|frame| show(&frame) == "PONG")
+    });
+    assert!(freed);
+}
+
+#[test]
+fn what_clients_ask_at_start() {
+    let running = Running::start();
+    let mut client = running.client();
+    assert!(client.ask("INFO").contains("redis_version:"));
+    assert_eq!(client.ask("CONFIG GET maxcl*"), "[maxclients 10000]");
+    assert_eq!(client.ask("CONFIG GET nothing"), "[]");
+    assert!(client.ask("COMMAND COUNT").parse::<u32>().unwrap() > 90);
+    assert_eq!(client.ask("COMMAND INFO get nosuch"), "[[get 2 [readonly] 1 1 1 [] [] [] []] nil]");
+    assert!(client.ask("COMMAND DOCS get").starts_with("[get [summary"));
+    assert_eq!(client.ask("COMMAND GETKEYS MSET a 1 b 2"), "[a b]");
+    assert_eq!(client.ask("CLIENT SETNAME me"), "OK");
+    assert_eq!(client.ask("CLIENT GETNAME"), "me");
+    assert_eq!(client.ask("CLIENT SETINFO LIB-NAME test"), "OK");
+    assert!(client.ask("CLIENT LIST").contains("name=me "));
+    assert!(client.ask("CLIENT INFO").contains("lib-name=test "));
+    assert_eq!(client.ask("CLIENT SETNAME"), "ERR wrong number of arguments for 'client|setname' command");
+    assert_eq!(client.ask("CLIENT NOSUCH"), "ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.");
+    assert!(client.ask("HELLO 3").contains("proto 3"));
+    assert!(client.ask("HELLO 4").starts_with("NOPROTO"));
+    assert_eq!(client.ask("RESET"), "RESET");
+    assert_eq!(client.ask("CLIENT GETNAME"), "nil");
+    assert_eq!(client.ask("SELECT 16"), "ERR DB index is out of range");
+}
+
+#[test]
+fn large_values() {
+    let running = Running::with(|options| options, 256 << 20);
+    let mut client = running.client();
+    let value = vec![b'x'; 40 << 20];
+    assert_eq!(show(&client.call(&[b"SET", b"large", &value])), "OK");
+    assert_eq!(client.ask("STRLEN large"), value.len().to_string());
+    assert_eq!(client.ask("GETRANGE large -3 -1"), "xxx");
+    assert_eq!(client.ask("SETRANGE large 5 abc"), value.len().to_string());
+    assert_eq!(client.ask("APPEND large end"), (value.len() + 3).to_string());
+    assert_eq!(client.ask("GETRANGE large 4 8"), "xabcx");
+    assert_eq!(show(&client.call(&[b"GET", b"large"])).len(), value.len() + 3);
+    assert_eq!(client.ask("SETRANGE other 1000000 x"), "1000001");
+    assert!(client.ask("SETRANGE other 536870911 xx").starts_with("ERR string exceeds"));
+    running.check();
+}

@@ -1,0 +1,32 @@
+//! SIGTERM ends the server cleanly. In a file of its own: the signal goes to the process.
+
+mod common;
+
+use common::Client;
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::Duration;
+
+#[test]
+fn sigterm_ends_cleanly() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool");
+    let pool = perdura::Options::new().size(32 << 20).create(&path).unwrap();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let options = perdura_server::Options::new().listen(address).threads(2);
+    let server = std::thread::spawn(move || perdura_server::run(pool, options));
+    while std::net::TcpStream::connect(address).is_err() {
+        assert!(!server.is_finished());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut client = Client::connect(address);
+    assert_eq!(client.ask("SET key value"), "OK");
+    let killed = Command::new("kill").args(["-TERM", &std::process::id().to_string()]).status();
+    assert!(killed.unwrap().success());
+    server.join().unwrap().unwrap();
+    assert_eq!(client.receive(), None);
+    let pool = perdura::Options::new().open(&path).unwrap();
+    assert_eq!(*pool.recovery(), perdura::Recovery::default());
+    let findings = pool.session().unwrap().read(|tx| perdura_server::check(tx, &mut |_| Ok(())));
+    assert_eq!(findings.unwrap().unwrap().keys, 1);
+}
