@@ -60,9 +60,14 @@ fn a_broken_stream_is_closed_after_its_answers() {
     let mut other = running.client();
     assert_eq!(other.ask("SET key value"), "OK");
     for (bytes, answer) in [
-        (&b"*1\r\n$4\r\nPING\r\n*x\r\n"[..], "+PONG\r\n-ERR Protocol error: invalid multibulk length\r\n"),
-        (b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n*1\r\n:1\r\n",
-            "$5\r\nvalue\r\n-ERR Protocol error: expected '$', got ':'\r\n"),
+        (
+            &b"*1\r\n$4\r\nPING\r\n*x\r\n"[..],
+            "+PONG\r\n-ERR Protocol error: invalid multibulk length\r\n",
+        ),
+        (
+            b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n*1\r\n:1\r\n",
+            "$5\r\nvalue\r\n-ERR Protocol error: expected '$', got ':'\r\n",
+        ),
         (b"*1\r\n$-5\r\n", "-ERR Protocol error: invalid bulk length\r\n"),
         (b"get \"key\r\n", "-ERR Protocol error: unbalanced quotes in request\r\n"),
         (b"*1\r\n$4\r\nQUIT\r\n*1\r\n$4\r\nPING\r\n", "+OK\r\n"),
@@ -83,8 +88,20 @@ fn random_bytes_do_no_harm() {
     println!("seed {seed}");
     let mut random = Random(seed);
     let pieces: [&[u8]; 14] = [
-        b"*", b"$", b"\r\n", b"3", b"1", b"-1", b"GET", b"zadd", b"k", b"\0", b"\"", b"hset",
-        b" ", b"99999999999",
+        b"*",
+        b"$",
+        b"\r\n",
+        b"3",
+        b"1",
+        b"-1",
+        b"GET",
+        b"zadd",
+        b"k",
+        b"\0",
+        b"\"",
+        b"hset",
+        b" ",
+        b"99999999999",
     ];
     for _ in 0..300 {
         let mut bytes = Vec::new();
@@ -171,7 +188,10 @@ fn what_clients_ask_at_start() {
     assert_eq!(client.ask("CLIENT SETINFO LIB-NAME test"), "OK");
     assert!(client.ask("CLIENT LIST").contains("name=me "));
     assert!(client.ask("CLIENT INFO").contains("lib-name=test "));
-    assert_eq!(client.ask("CLIENT SETNAME"), "ERR wrong number of arguments for 'client|setname' command");
+    assert_eq!(
+        client.ask("CLIENT SETNAME"),
+        "ERR wrong number of arguments for 'client|setname' command"
+    );
     assert_eq!(client.ask("CLIENT NOSUCH"), "ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.");
     assert!(client.ask("HELLO 3").contains("proto 3"));
     assert!(client.ask("HELLO 4").starts_with("NOPROTO"));

@@ -138,7 +138,11 @@ fn a_flush_is_quick_and_memory_comes_back() {
     let mut client = running.client();
     let empty = used(&mut client);
     for key in 0..20_000 {
-        client.send(&common::encode(&[b"SET", format!("k{key}").as_bytes(), b"some value of size"]));
+        client.send(&common::encode(&[
+            b"SET",
+            format!("k{key}").as_bytes(),
+            b"some value of size",
+        ]));
         let field = format!("f{key}");
         client.send(&common::encode(&[b"HSET", b"hash", field.as_bytes(), b"value"]));
         client.send(&common::encode(&[b"ZADD", b"set", b"1", field.as_bytes()]));
