@@ -1,6 +1,6 @@
 //! The command `perdura`: serve a pool, look after one, and measure.
 //!
-//! Reading order: [`commands`] (the command line, one file a command), [`bench`] (what the
+//! Reading order: [`commands`] (the command line, one file a command), [`mod@bench`] (what the
 //! benchmarks share). Failures are one line on the standard error, with what to do; the exit
 //! status is 1, or 2 for a command line that makes no sense.
 

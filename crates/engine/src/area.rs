@@ -23,7 +23,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PERDLOG1");
 const LARGEST_SEGMENT: u64 = 1 << 20;
-/// The smallest area that [`Area::format`] accepts, in bytes.
+/// The smallest area that [`Geometry::format`] accepts, in bytes.
 pub const SMALLEST: u64 = PAGE * 17;
 
 /// The fixed facts of an area, as its header tells them.

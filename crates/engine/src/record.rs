@@ -63,7 +63,7 @@ pub fn encode(
         if entry.mask == 0 {
             continue;
         }
-        out.push(entry.line / LINE << 8 | u64::from(entry.mask));
+        out.push(((entry.line / LINE) << 8) | u64::from(entry.mask));
         if entry.mask == ALL {
             out.extend((0..LINE_WORDS).map(|word| word_of(entry, word)));
             continue;

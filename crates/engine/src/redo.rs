@@ -211,7 +211,7 @@ fn next_segment<M: Memory>(session: &mut Buffered<M, Redo>, needed: u64) -> Resu
         session.engine.segments.filled(full, session.highest);
         session.tail = 0..0;
     }
-    let segment = session.take_segment().ok_or_else(|| session.too_large(needed))?;
+    let segment = session.take_segment(needed)?;
     session.segment = Some(segment);
     session.tail = session.engine.geometry.segment(segment);
     Ok(())
@@ -221,14 +221,7 @@ fn next_segment<M: Memory>(session: &mut Buffered<M, Redo>, needed: u64) -> Resu
 #[cold]
 fn write_large<M: Memory>(session: &mut Buffered<M, Redo>, ticket: u64, needed: u64) -> Result<()> {
     let runs = session.split();
-    let mut taken = Vec::new();
-    while taken.len() < runs.len() {
-        let Some(segment) = session.take_segment() else {
-            taken.into_iter().for_each(|segment| session.engine.segments.put_back(segment));
-            return Err(session.too_large(needed));
-        };
-        taken.push(segment);
-    }
+    let taken = session.take_segments(runs.len(), needed)?;
     let parts = runs.len() as u16;
     for (index, (run, segment)) in runs.into_iter().zip(taken).enumerate() {
         let at = session.engine.geometry.segment(segment).start;

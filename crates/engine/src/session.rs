@@ -147,25 +147,41 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
         let most = (self.engine.geometry.segment_bytes / 8) as usize;
         let entries = self.writes.entries();
         let (mut runs, mut first, mut words) = (Vec::new(), 0, 0);
-        for index in 0..entries.len() {
+        for (index, entry) in entries.iter().enumerate() {
             // Ten words hold the header's share and the largest entry.
             if words + 20 > most {
                 runs.push(first..index);
                 (first, words) = (index, 0);
             }
-            words += 1 + entries[index].mask.count_ones() as usize;
+            words += 1 + entry.mask.count_ones() as usize;
         }
         runs.push(first..entries.len());
         runs
     }
 
-    /// Takes a free segment, making one free if it must; the lock is held.
-    pub(crate) fn take_segment(&mut self) -> Option<u32> {
+    /// Takes a free segment for a record of `needed` bytes, making one free if it must; the lock
+    /// is held.
+    pub(crate) fn take_segment(&mut self, needed: u64) -> Result<u32> {
         if let Some(segment) = self.engine.segments.take() {
-            return Some(segment);
+            return Ok(segment);
         }
-        P::checkpoint(&self.engine, true, &mut self.counters).ok()?;
-        self.engine.segments.take()
+        P::checkpoint(&self.engine, true, &mut self.counters)?;
+        self.engine.segments.take().ok_or_else(|| self.too_large(needed))
+    }
+
+    /// As many segments, or none.
+    pub(crate) fn take_segments(&mut self, count: usize, needed: u64) -> Result<Vec<u32>> {
+        let mut taken = Vec::new();
+        while taken.len() < count {
+            match self.take_segment(needed) {
+                Ok(segment) => taken.push(segment),
+                Err(error) => {
+                    taken.into_iter().for_each(|segment| self.engine.segments.put_back(segment));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(taken)
     }
 
     /// The transaction needs more log than there is.

@@ -98,24 +98,18 @@ fn write_log<M: Memory>(
     session: &mut Buffered<M, Undo>,
     ticket: u64,
 ) -> Result<(Range<u64>, Vec<u32>)> {
-    if session.segment.is_none() {
-        session.segment = Some(session.take_segment().ok_or_else(|| session.too_large(0))?);
-    }
-    let own = session.segment.expect("just taken");
     let bytes = words_for(session.writes.entries()) as u64 * 8;
+    let own = match session.segment {
+        Some(own) => own,
+        None => session.take_segment(bytes)?,
+    };
+    session.segment = Some(own);
     let runs = if bytes <= session.engine.geometry.segment_bytes {
-        vec![0..session.writes.entries().len()]
+        std::iter::once(0..session.writes.entries().len()).collect()
     } else {
         session.split()
     };
-    let mut extra = Vec::new();
-    while extra.len() + 1 < runs.len() {
-        let Some(segment) = session.take_segment() else {
-            extra.into_iter().for_each(|segment| session.engine.segments.put_back(segment));
-            return Err(session.too_large(bytes));
-        };
-        extra.push(segment);
-    }
+    let extra = session.take_segments(runs.len() - 1, bytes)?;
     let parts = runs.len() as u16;
     let mut first = 0..0;
     for (index, run) in runs.into_iter().enumerate() {

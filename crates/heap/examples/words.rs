@@ -1,7 +1,7 @@
 //! Counts words, durably: the program of the README.
 
 use perdura::collections::{Bytes, HashMap, kind};
-use perdura::{Options, Root, Tx};
+use perdura::{Options, Root};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Options::new().open_or_create("words.pool")?;

@@ -90,6 +90,7 @@ impl Superblock {
     ///
     /// # Panics
     /// When the memory is too small to be a pool, or the engine's name too long.
+    #[track_caller]
     pub fn write<M: Memory + ?Sized>(&mut self, memory: &M) {
         self.sequence += 1;
         let at = self.sequence % 2 * PAGE;
@@ -138,8 +139,12 @@ impl Superblock {
         let best = copies.iter().filter(|copy| copy.whole).max_by_key(|copy| copy.words[2]);
         let Some(best) = best else {
             return Err(match copies.iter().find(|copy| copy.words[0] == MAGIC) {
-                Some(copy) if copy.words[1] != VERSION && copy.words[1] < 1 << 16 => {
+                // Without a right check, a version is believed only if it can be one.
+                Some(copy) if copy.words[1] != VERSION && (1..1 << 16).contains(&copy.words[1]) => {
                     OpenError::Version { found: copy.words[1], known: VERSION }
+                }
+                Some(_) if copies.iter().any(|copy| copy.words[0] == 0) => {
+                    OpenError::NotAPool { why: "its creation was cut short, or its header lost" }
                 }
                 Some(_) => OpenError::Damaged { what: "both copies of the header", at: 0 },
                 None => OpenError::NotAPool { why: "it does not begin as one" },

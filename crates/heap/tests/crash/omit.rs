@@ -4,45 +4,63 @@ use crate::Cuttable;
 use perdura::{Domain, Memory, Survives};
 use perdura_memory::Reference;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io;
 use std::panic::Location;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-static SITES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-
-/// Every call site of a write-back or a fence seen so far.
-pub fn sites() -> BTreeSet<String> {
-    SITES.lock().unwrap().clone()
+/// A call of `write_back` or `fence` in the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Site {
+    what: &'static str,
+    file: &'static str,
+    line: u32,
 }
 
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = self.file.rsplit("crates/").next().unwrap_or_default();
+        write!(f, "{} {file}:{}", self.what, self.line)
+    }
+}
+
+/// The sites that a family of memories has met.
+pub(crate) type Sites = Arc<Mutex<BTreeSet<Site>>>;
+
 /// The memory.
-pub struct Omitting {
+pub(crate) struct Omitting {
     inner: Reference,
-    omitted: Option<String>,
+    omitted: Option<Site>,
+    met: Sites,
+    /// Events at which something was left out.
+    left_out: Mutex<Vec<u64>>,
 }
 
 impl Omitting {
-    /// Leaves out what `omitted` asks for: `what file:line`.
-    pub fn new(inner: Reference, omitted: Option<&str>, _: &mut BTreeSet<String>) -> Self {
-        Omitting { inner, omitted: omitted.map(str::to_owned) }
+    /// Leaves out what `omitted` asks for, and notes all sites in `met`.
+    pub(crate) fn new(inner: Reference, omitted: Option<Site>, met: &Sites) -> Self {
+        Omitting { inner, omitted, met: met.clone(), left_out: Mutex::default() }
     }
 
-    fn skips(&self, what: &str, at: &Location<'_>) -> bool {
-        let file = at.file().rsplit("crates/").next().unwrap_or_default();
-        let site = format!("{what} {file}:{}", at.line());
-        match &self.omitted {
-            Some(omitted) => *omitted == site,
-            None => {
-                SITES.lock().unwrap().insert(site);
-                false
-            }
+    fn skips(&self, what: &'static str, at: &'static Location<'static>) -> bool {
+        let site = Site { what, file: at.file(), line: at.line() };
+        if self.omitted.is_none() {
+            self.met.lock().unwrap().insert(site);
         }
+        if self.omitted == Some(site) {
+            self.left_out.lock().unwrap().push(self.inner.events());
+        }
+        self.omitted == Some(site)
     }
 }
 
 impl Cuttable for Omitting {
     fn inner(&self) -> &Reference {
         &self.inner
+    }
+
+    fn suspects(&self) -> Vec<u64> {
+        self.left_out.lock().unwrap().clone()
     }
 }
 

@@ -1,0 +1,103 @@
+//! A medium that fails: every commit says so, whatever it was about to need.
+
+use perdura_engine::area::SMALLEST;
+use perdura_engine::{Access, Engine, Error, Mode, RedoEngine, Session, UndoEngine};
+use perdura_memory::{Domain, Memory, Reference, Survives};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+struct Failing {
+    inner: Reference,
+    failed: AtomicBool,
+}
+
+// SAFETY: a `Reference`, whose fences can be told to report a failure.
+unsafe impl Memory for Failing {
+    fn domain(&self) -> Domain {
+        self.inner.domain()
+    }
+
+    fn survives(&self) -> Survives {
+        self.inner.survives()
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    unsafe fn load_unchecked(&self, at: u64) -> u64 {
+        self.inner.load(at)
+    }
+
+    unsafe fn store_unchecked(&self, at: u64, value: u64) {
+        self.inner.store(at, value);
+    }
+
+    unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
+        self.inner.copy_out(at, to);
+    }
+
+    unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
+        self.inner.copy_in(at, from);
+    }
+
+    unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
+        self.inner.stream(at, from);
+    }
+
+    fn compare_exchange(&self, at: u64, old: u64, new: u64) -> Result<u64, u64> {
+        self.inner.compare_exchange(at, old, new)
+    }
+
+    fn write_back(&self, at: u64, len: u64) {
+        self.inner.write_back(at, len);
+    }
+
+    fn fence(&self) {
+        self.inner.fence();
+    }
+
+    fn check_fence(&self) -> io::Result<()> {
+        if self.failed.load(Ordering::Relaxed) { Err(io::Error::other("broken")) } else { Ok(()) }
+    }
+
+    fn pause(&self, turn: u32) {
+        self.inner.pause(turn);
+    }
+
+    fn now(&self) -> u64 {
+        self.inner.now()
+    }
+}
+
+/// Also where a segment is needed and none is free: that is no transaction that is too large.
+fn says_io<E: Engine<Failing>>(lines: u64) {
+    let inner = Reference::new(1 << 20, Domain::Media);
+    let memory = Arc::new(Failing { inner, failed: AtomicBool::new(false) });
+    E::format(&memory, 0..SMALLEST);
+    let engine = E::start(memory.clone(), 0..SMALLEST).unwrap();
+    let mut session = engine.session().unwrap();
+    let mut commit = |round: u64| {
+        session.begin(Mode::Write);
+        for line in 0..lines {
+            session.write_word(SMALLEST + line * 64, round).unwrap();
+        }
+        let ticket = session.commit()?;
+        session.wait_durable(ticket)
+    };
+    commit(0).unwrap();
+    memory.failed.store(true, Ordering::Relaxed);
+    for round in 1..400 {
+        let error = commit(round).unwrap_err();
+        assert!(matches!(error, Error::Io(_)), "commit {round} of {lines} lines: {error}");
+    }
+}
+
+#[test]
+fn a_failed_medium_is_not_taken_for_a_large_transaction() {
+    for lines in [1, 100, 1000] {
+        says_io::<RedoEngine<Failing>>(lines);
+        says_io::<UndoEngine<Failing>>(lines);
+    }
+}
