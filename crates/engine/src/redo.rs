@@ -173,13 +173,18 @@ fn due<M: Memory>(engine: &Logged<M, Redo>) -> usize {
 
 #[inline]
 fn checkpoint_if_due<M: Memory>(session: &mut Buffered<M, Redo>) {
-    // Only looked at when a segment was just begun: the common commit pays nothing for it.
-    if session.tail_is_fresh()
-        && session.engine.segments.full() >= due(&session.engine)
-        && !session.engine.checkpointing.load(Ordering::Relaxed)
-    {
+    // Only looked at when a segment was filled: the common commit pays nothing for it.
+    if std::mem::take(&mut session.filled) {
+        checkpoint_if_half_full(session);
+    }
+}
+
+#[cold]
+fn checkpoint_if_half_full<M: Memory>(session: &mut Buffered<M, Redo>) {
+    let engine = &session.engine;
+    if engine.segments.full() >= due(engine) && !engine.checkpointing.load(Ordering::Relaxed) {
         // A failure shows again at the next fence, before anything is acknowledged.
-        let _ = Redo::checkpoint(&session.engine, false, &mut session.counters);
+        let _ = Redo::checkpoint(engine, false, &mut session.counters);
     }
 }
 
@@ -209,6 +214,7 @@ fn write_log<M: Memory>(session: &mut Buffered<M, Redo>, ticket: u64) -> Result<
 fn next_segment<M: Memory>(session: &mut Buffered<M, Redo>, needed: u64) -> Result<()> {
     if let Some(full) = session.segment.take() {
         session.engine.segments.filled(full, session.highest);
+        session.filled = true;
         session.tail = 0..0;
     }
     let segment = session.take_segment(needed)?;
@@ -230,18 +236,6 @@ fn write_large<M: Memory>(session: &mut Buffered<M, Redo>, ticket: u64, needed: 
         session.store_record(at);
         session.engine.segments.filled(segment, ticket);
     }
+    session.filled = true;
     Ok(())
-}
-
-impl<M: Memory> Buffered<M, Redo> {
-    /// Whether the last record was the first of its segment, or there is no segment.
-    #[inline]
-    fn tail_is_fresh(&self) -> bool {
-        match self.segment {
-            Some(segment) => {
-                self.tail.start - self.engine.geometry.segment(segment).start < 4 * LINE
-            }
-            None => true,
-        }
-    }
 }

@@ -26,6 +26,8 @@ pub struct Buffered<M: Memory, P: Protocol> {
     pub(crate) tail: Range<u64>,
     /// Highest ticket in the segment.
     pub(crate) highest: u64,
+    /// A segment was filled since this was last looked at.
+    pub(crate) filled: bool,
     pub(crate) scratch: Vec<u64>,
     mode: Option<Mode>,
     slot: usize,
@@ -42,6 +44,7 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
             segment: None,
             tail: 0..0,
             highest: 0,
+            filled: false,
             scratch: Vec::new(),
             mode: None,
             slot,
