@@ -11,6 +11,8 @@ use perdura_memory::{LINE, line_of};
 pub const ALL: u8 = 0xFF;
 /// Slots of a new table.
 const SLOTS: usize = 256;
+/// After a transaction of more lines than this its memory is given back.
+const KEPT: usize = 1 << 16;
 /// At least this many slots for each line.
 const SPARSE: usize = 4;
 
@@ -76,6 +78,10 @@ impl WriteSet {
     /// Forgets everything.
     #[inline]
     pub fn clear(&mut self) {
+        if self.entries.len() > KEPT {
+            *self = WriteSet::default();
+            return;
+        }
         self.entries.clear();
         self.generation = self.generation.wrapping_add(1);
         if self.generation == 0 {

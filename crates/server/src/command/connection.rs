@@ -13,6 +13,15 @@ pub(super) const TABLE: &[Command] = &[
     Command::new("auth", -2, NONE, Run::Client(auth), "Gives the password."),
     Command::new("hello", -1, NONE, Run::Client(hello), "Chooses the protocol's version."),
     Command::new("quit", -1, NONE, Run::Client(quit), "Closes the connection."),
+    // Sent by a browser, not by a Redis client: what follows in the body must not be done.
+    Command::new("post", -1, NONE, Run::Client(refuse), "Closes the connection of an HTTP client."),
+    Command::new(
+        "host:",
+        -1,
+        NONE,
+        Run::Client(refuse),
+        "Closes the connection of an HTTP client.",
+    ),
     Command::new("reset", 1, NONE, Run::Client(reset), "Makes the connection as good as new."),
     Command::new("client", -2, NONE, Run::Client(client), "About this and other connections."),
 ];
@@ -144,6 +153,10 @@ fn introduce(call: &mut ClientCall<'_>) {
     }
     out.bulk(b"modules");
     out.array(0);
+}
+
+fn refuse(_: &mut ClientCall<'_>) -> Outcome<Next> {
+    Ok(Next::Close)
 }
 
 fn quit(call: &mut ClientCall<'_>) -> Outcome<Next> {

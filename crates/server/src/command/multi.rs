@@ -64,7 +64,10 @@ impl Exec {
 
 /// Whether a command is done at once even after MULTI.
 pub(crate) fn is_immediate(command: &Command) -> bool {
-    matches!(command.name, "multi" | "exec" | "discard" | "watch" | "quit" | "reset")
+    matches!(
+        command.name,
+        "multi" | "exec" | "discard" | "watch" | "quit" | "reset" | "post" | "host:"
+    )
 }
 
 fn multi(call: &mut ClientCall<'_>) -> Outcome<Next> {

@@ -179,7 +179,9 @@ impl Route {
         if !command.takes(args.len()) {
             return Route::Reject(Failure::arity(command.name));
         }
-        if !client.authenticated && !matches!(command.name, "auth" | "hello" | "quit" | "reset") {
+        if !client.authenticated
+            && !matches!(command.name, "auth" | "hello" | "quit" | "reset" | "post" | "host:")
+        {
             return Route::Reject(Failure::Say("NOAUTH Authentication required.".into()));
         }
         if client.queue.is_some() && !is_immediate(command) {
