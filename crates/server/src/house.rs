@@ -14,7 +14,7 @@ const FREED: u64 = 256;
 /// Time from one look to the next.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Time that one look may take, while clients wait.
-const LONGEST: Duration = Duration::from_millis(5);
+const LONGEST: Duration = Duration::from_millis(1);
 
 /// When to look next.
 #[derive(Default)]

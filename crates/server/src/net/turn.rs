@@ -79,6 +79,7 @@ impl Turn {
             }
             env.stats.commands.add(self.ops.len() as u64);
             let ticket = self.execute(session, env, slots);
+            self.put_off(slots);
             self.ops.clear();
             self.bytes = 0;
             last = last.max(ticket?);
@@ -124,6 +125,15 @@ impl Turn {
 
     fn push(&mut self, slot: usize, what: What) {
         self.ops.push(Op { slot, what, start: 0, skipped: false });
+    }
+
+    /// Gives back what was skipped: the last first, so that each connection's stay in order.
+    fn put_off(&mut self, slots: &mut Slots) {
+        for op in self.ops.iter().rev().filter(|op| op.skipped) {
+            if let (What::Request(request, _), Some(connection)) = (&op.what, slots.get(op.slot)) {
+                connection.put_back(*request);
+            }
+        }
     }
 
     /// Runs the round's work in transactions.
@@ -316,19 +326,15 @@ impl Group<'_> {
         }
     }
 
-    /// After the commit: puts off what was skipped. How many are done with.
+    /// After the commit: how many operations are done with.
     fn finish(&mut self) -> usize {
-        for op in self.ops[..self.reached].iter_mut().rev() {
-            let Some(connection) = self.slots.get(op.slot) else { continue };
-            match &op.what {
-                What::Request(request, _) if op.skipped => connection.put_back(*request),
-                What::Request(..) => {}
-                What::Exec(exec) => {
-                    self.env.server.watch.end(&exec.watched);
-                    if exec.aborted {
-                        connection.client.select(exec.db);
-                    }
-                }
+        for op in &self.ops[..self.reached] {
+            let What::Exec(exec) = &op.what else { continue };
+            self.env.server.watch.end(&exec.watched);
+            if exec.aborted
+                && let Some(connection) = self.slots.get(op.slot)
+            {
+                connection.client.select(exec.db);
             }
         }
         self.reached

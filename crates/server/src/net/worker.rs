@@ -59,6 +59,8 @@ pub(crate) struct Worker<S> {
     ready: Vec<usize>,
     /// The worker that gets the next connection.
     next: usize,
+    /// Connections wait that could not be accepted.
+    crowded: bool,
     house: House,
     turns: u64,
 }
@@ -91,6 +93,7 @@ impl<S: Session> Worker<S> {
             turn: Turn::default(),
             ready: Vec::new(),
             next: 0,
+            crowded: false,
             house: House::default(),
             turns: 0,
         }
@@ -125,6 +128,9 @@ impl<S: Session> Worker<S> {
             }
             if !self.ready.is_empty() {
                 self.take_turn();
+            }
+            if std::mem::take(&mut self.crowded) {
+                self.accept();
             }
             if self.index == 0 {
                 self.keep_house();
@@ -212,11 +218,11 @@ impl<S: Session> Worker<S> {
             match listener.accept() {
                 Ok((stream, address)) => self.welcome(stream, address),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                // A client that is gone already, or no descriptors left: others may do better.
-                Err(_) => {}
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                // No descriptors, or no memory, are left: later there may be.
+                Err(_) => return self.crowded = true,
             }
         }
-        self.inboxes[self.index].wake();
         self.relisten();
     }
 
