@@ -22,18 +22,10 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 const HEADER_WORDS: usize = 3;
 const LINE_WORDS: usize = (LINE / 8) as usize;
 
-/// Words of a record with these entries, padding to whole lines included.
-pub fn words_for(entries: &[LineWrite]) -> usize {
-    let words: usize = entries.iter().map(entry_words).sum();
-    (HEADER_WORDS + words).next_multiple_of(LINE_WORDS)
-}
-
+/// Words of a record that stores `words` words in `lines` lines, padding to whole lines included.
 #[inline]
-fn entry_words(entry: &LineWrite) -> usize {
-    match entry.mask.count_ones() as usize {
-        0 => 0,
-        stored => 1 + stored,
-    }
+pub fn words_for(lines: usize, words: usize) -> usize {
+    (HEADER_WORDS + lines + words).next_multiple_of(LINE_WORDS)
 }
 
 /// Which part of which transaction a record is.
@@ -58,21 +50,24 @@ pub fn encode(
     mut word_of: impl FnMut(&LineWrite, usize) -> u64,
 ) {
     out.clear();
-    out.extend([0, part.ticket, 0]);
+    out.extend_from_slice(&[0, part.ticket, 0]);
     for entry in entries {
-        if entry.mask == 0 {
+        let mut mask = entry.mask;
+        if mask == 0 {
             continue;
         }
-        out.push(((entry.line / LINE) << 8) | u64::from(entry.mask));
-        if entry.mask == ALL {
+        let header = ((entry.line / LINE) << 8) | u64::from(mask);
+        if mask == ALL {
+            out.push(header);
             out.extend((0..LINE_WORDS).map(|word| word_of(entry, word)));
             continue;
         }
-        let mut mask = entry.mask;
+        // A word is stored at least, and mostly just one.
+        out.extend_from_slice(&[header, word_of(entry, mask.trailing_zeros() as usize)]);
+        mask &= mask - 1;
         while mask != 0 {
-            let word = mask.trailing_zeros() as usize;
+            out.push(word_of(entry, mask.trailing_zeros() as usize));
             mask &= mask - 1;
-            out.push(word_of(entry, word));
         }
     }
     out[2] = out.len() as u64 | u64::from(part.part) << 32 | u64::from(part.parts) << 48;
@@ -163,7 +158,7 @@ mod tests {
         let part = Part { ticket: 7, part: 0, parts: 1 };
         let (ram, mut words) = (Ram::new(4096), Vec::new());
         encode(&mut words, 3, 128, part, &entries(), |entry, word| entry.words[word]);
-        assert_eq!(words.len(), words_for(&entries()));
+        assert_eq!(words.len(), words_for(2, 10));
         for (index, &word) in words.iter().enumerate() {
             ram.store(128 + index as u64 * 8, word);
         }

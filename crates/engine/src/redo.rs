@@ -19,7 +19,7 @@
 
 use crate::engine::Recovery;
 use crate::logged::{Logged, Protocol};
-use crate::record::{Found, Part, words_for};
+use crate::record::{Found, Part};
 use crate::session::Buffered;
 use crate::{Counters, Result, Ticket};
 use perdura_memory::{Domain, LINE, Memory, lines_in};
@@ -191,7 +191,7 @@ fn checkpoint_if_half_full<M: Memory>(session: &mut Buffered<M, Redo>) {
 /// Writes the log of the transaction, and asks for it to become durable.
 #[inline]
 fn write_log<M: Memory>(session: &mut Buffered<M, Redo>, ticket: u64) -> Result<()> {
-    let bytes = words_for(session.writes.entries()) as u64 * 8;
+    let bytes = session.record_bytes();
     if bytes > session.tail.end - session.tail.start {
         if bytes > session.engine.geometry.segment_bytes {
             return write_large(session, ticket, bytes);
@@ -205,7 +205,6 @@ fn write_log<M: Memory>(session: &mut Buffered<M, Redo>, ticket: u64) -> Result<
     session.store_record(at);
     session.tail.start += bytes;
     session.highest = ticket;
-    session.engine.memory.prefetch(session.tail.start);
     Ok(())
 }
 

@@ -96,12 +96,12 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
     /// Stores the buffered words in place, calling `stored` for each line.
     #[inline]
     pub(crate) fn apply(&mut self, mut stored: impl FnMut(&Logged<M, P>, u64, &mut Counters)) {
+        self.counters.dirty_bytes += self.writes.words() as u64 * 8;
         for entry in self.writes.entries() {
             let mut mask = entry.mask;
             if mask == 0 {
                 continue;
             }
-            self.counters.dirty_bytes += u64::from(mask.count_ones()) * 8;
             if mask == ALL {
                 self.engine.memory.copy_in(entry.line, bytemuck::cast_slice(&entry.words));
                 mask = 0;
@@ -130,6 +130,12 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
             }
             self.flush_log(at, bytes);
         }
+    }
+
+    /// Bytes of log for the whole transaction, if one record holds it.
+    #[inline]
+    pub(crate) fn record_bytes(&self) -> u64 {
+        record::words_for(self.writes.stored_lines(), self.writes.words()) as u64 * 8
     }
 
     /// Encodes a record of the write-set entries in `entries`.

@@ -11,7 +11,7 @@
 
 use crate::engine::Recovery;
 use crate::logged::{Logged, Protocol};
-use crate::record::{Found, Part, words_for};
+use crate::record::{Found, Part};
 use crate::session::Buffered;
 use crate::{Counters, Result, Ticket};
 use perdura_memory::{Domain, Memory};
@@ -98,7 +98,7 @@ fn write_log<M: Memory>(
     session: &mut Buffered<M, Undo>,
     ticket: u64,
 ) -> Result<(Range<u64>, Vec<u32>)> {
-    let bytes = words_for(session.writes.entries()) as u64 * 8;
+    let bytes = session.record_bytes();
     let own = match session.segment {
         Some(own) => own,
         None => session.take_segment(bytes)?,

@@ -1,16 +1,17 @@
 //! What a transaction wants to store: a set of words, kept by cache line.
 //!
 //! Keeping it by line means that one entry serves all words of a line, in the log and when the
-//! line is written back. Lines are found by an open-addressed table, sparse so that the first
-//! slot nearly always decides, whose slots carry a generation so that clearing costs nothing.
+//! line is written back. A filter of 64 bits says at once of most lines that they are not there. A
+//! few lines are looked through; more are found by an open-addressed table, sparse so that the
+//! first slot nearly always decides, whose slots carry a generation so that clearing costs nothing.
 
 use crate::Mark;
 use perdura_memory::{LINE, line_of};
 
 /// The mask of a line that is stored whole.
 pub const ALL: u8 = 0xFF;
-/// Slots of a new table.
-const SLOTS: usize = 256;
+/// Lines that are found by looking through them all; more have a table.
+const FEW: usize = 8;
 /// After a transaction of more lines than this its memory is given back.
 const KEPT: usize = 1 << 16;
 /// At least this many slots for each line.
@@ -44,9 +45,18 @@ struct Slot {
 
 /// The set.
 pub struct WriteSet {
-    entries: Vec<LineWrite>,
+    /// Those from `used` on are left from earlier transactions: room that is initialised.
+    lines: Vec<LineWrite>,
+    used: usize,
+    /// A bit for each hash of a line that is there: most lines asked for are not.
+    filter: u64,
+    /// Lines by hash, once there are more than a few.
     table: Vec<Slot>,
     generation: u32,
+    /// Words to be stored.
+    words: usize,
+    /// Lines with words to be stored.
+    stored: usize,
     journal: Vec<Previous>,
     marked: bool,
 }
@@ -54,9 +64,13 @@ pub struct WriteSet {
 impl Default for WriteSet {
     fn default() -> Self {
         WriteSet {
-            entries: Vec::new(),
-            table: vec![Slot::default(); SLOTS],
+            lines: vec![LineWrite { line: 0, mask: 0, words: [0; 8] }; FEW],
+            used: 0,
+            filter: 0,
+            table: vec![Slot::default(); 2 * SPARSE * FEW],
             generation: 1,
+            words: 0,
+            stored: 0,
             journal: Vec::new(),
             marked: false,
         }
@@ -65,64 +79,93 @@ impl Default for WriteSet {
 
 impl WriteSet {
     /// The lines, in the order of their first write.
+    #[inline]
     pub fn entries(&self) -> &[LineWrite] {
-        &self.entries
+        &self.lines[..self.used]
     }
 
     /// Whether nothing is to be stored.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.used == 0
+    }
+
+    /// Words to be stored.
+    #[inline]
+    pub fn words(&self) -> usize {
+        self.words
+    }
+
+    /// Lines in which words are to be stored.
+    #[inline]
+    pub fn stored_lines(&self) -> usize {
+        self.stored
     }
 
     /// Forgets everything.
     #[inline]
     pub fn clear(&mut self) {
-        if self.entries.len() > KEPT {
+        if self.used > FEW {
+            self.clear_table();
+        }
+        self.used = 0;
+        self.filter = 0;
+        self.words = 0;
+        self.stored = 0;
+        if self.marked {
+            self.journal.clear();
+            self.marked = false;
+        }
+    }
+
+    #[cold]
+    fn clear_table(&mut self) {
+        if self.used > KEPT {
             *self = WriteSet::default();
             return;
         }
-        self.entries.clear();
         self.generation = self.generation.wrapping_add(1);
         if self.generation == 0 {
             self.table.fill(Slot::default());
             self.generation = 1;
         }
-        self.journal.clear();
-        self.marked = false;
     }
 
     /// The word at `at`, if it is to be stored.
     #[inline(always)]
     pub fn get(&self, at: u64) -> Option<u64> {
-        let entry = &self.entries[self.find(line_of(at))?];
+        let entry = self.line(line_of(at))?;
         let word = word_in_line(at);
         (entry.mask & 1 << word != 0).then(|| entry.words[word])
     }
 
     /// The writes to the line at `line`, if there are any.
-    #[inline]
+    #[inline(always)]
     pub fn line(&self, line: u64) -> Option<&LineWrite> {
-        self.find(line).map(|entry| &self.entries[entry])
+        let hash = hash(line);
+        if self.filter & filter_bit(hash) == 0 {
+            return None;
+        }
+        self.find(line, hash).map(|entry| &self.lines[entry])
     }
 
     /// Notes that the word at `at` becomes `value`.
-    #[inline]
+    #[inline(always)]
     pub fn put(&mut self, at: u64, value: u64) {
-        let line = line_of(at);
         let word = word_in_line(at);
-        let index = self.find(line).unwrap_or_else(|| self.push(line));
-        let entry = &mut self.entries[index];
+        let index = self.entry_for(line_of(at));
+        let entry = &mut self.lines[index];
+        let (bit, old) = (1 << word, entry.mask);
         if self.marked {
-            self.journal.push(Previous {
-                entry: index as u32,
-                word: word as u8,
-                present: entry.mask & 1 << word != 0,
-                value: entry.words[word],
-            });
+            let present = old & bit != 0;
+            let value = entry.words[word];
+            let previous = Previous { entry: index as u32, word: word as u8, present, value };
+            self.journal.push(previous);
         }
-        entry.mask |= 1 << word;
+        entry.mask = old | bit;
         entry.words[word] = value;
+        self.words += usize::from(old & bit == 0);
+        self.stored += usize::from(old == 0);
     }
 
     /// Notes that a whole line becomes `words`: as eight times [`put`](Self::put), for the price
@@ -135,8 +178,10 @@ impl WriteSet {
             }
             return;
         }
-        let index = self.find(line).unwrap_or_else(|| self.push(line));
-        let entry = &mut self.entries[index];
+        let index = self.entry_for(line);
+        let entry = &mut self.lines[index];
+        self.words += 8 - entry.mask.count_ones() as usize;
+        self.stored += usize::from(entry.mask == 0);
         entry.mask = ALL;
         entry.words = *words;
     }
@@ -151,19 +196,47 @@ impl WriteSet {
     pub fn rollback_to(&mut self, mark: Mark) {
         while self.journal.len() > mark.0 {
             let Some(previous) = self.journal.pop() else { return };
-            let entry = &mut self.entries[previous.entry as usize];
+            let entry = &mut self.lines[previous.entry as usize];
             if previous.present {
                 entry.words[previous.word as usize] = previous.value;
             } else {
                 entry.mask &= !(1 << previous.word);
+                self.words -= 1;
+                self.stored -= usize::from(entry.mask == 0);
             }
         }
     }
 
+    /// The place of a line that is there already, or is now.
     #[inline(always)]
-    fn find(&self, line: u64) -> Option<usize> {
+    fn entry_for(&mut self, line: u64) -> usize {
+        let hash = hash(line);
+        if self.filter & filter_bit(hash) != 0
+            && let Some(index) = self.find(line, hash)
+        {
+            return index;
+        }
+        self.filter |= filter_bit(hash);
+        let index = self.used;
+        self.used += 1;
+        if index < FEW
+            && let Some(entry) = self.lines.get_mut(index)
+        {
+            entry.line = line;
+            entry.mask = 0;
+        } else {
+            self.push(line, index);
+        }
+        index
+    }
+
+    #[inline]
+    fn find(&self, line: u64, hash: u64) -> Option<usize> {
+        if self.used <= FEW {
+            return self.entries().iter().rposition(|entry| entry.line == line);
+        }
         let mask = self.table.len() - 1;
-        let mut at = hash(line) as usize & mask;
+        let mut at = hash as usize & mask;
         loop {
             let slot = self.table[at];
             if slot.generation != self.generation {
@@ -176,35 +249,35 @@ impl WriteSet {
         }
     }
 
-    #[inline]
-    fn push(&mut self, line: u64) -> usize {
-        let index = self.entries.len();
-        self.entries.push(LineWrite { line, mask: 0, words: [0; 8] });
-        if self.entries.len() * SPARSE > self.table.len() {
-            self.widen();
+    /// The line at `index`, which is the last and not among the few.
+    fn push(&mut self, line: u64, index: usize) {
+        let entry = LineWrite { line, mask: 0, words: [0; 8] };
+        match self.lines.get_mut(index) {
+            Some(room) => *room = entry,
+            None => self.lines.push(entry),
+        }
+        if self.used * SPARSE > self.table.len() {
+            self.table = vec![Slot::default(); self.table.len() * 4];
+            self.generation = 1;
+            self.insert_slots(0);
+        } else if index == FEW {
+            self.insert_slots(0);
         } else {
-            self.insert_slot(line, index as u32);
-        }
-        index
-    }
-
-    #[cold]
-    fn widen(&mut self) {
-        self.table = vec![Slot::default(); self.table.len() * 4];
-        self.generation = 1;
-        for index in 0..self.entries.len() {
-            self.insert_slot(self.entries[index].line, index as u32);
+            self.insert_slots(index);
         }
     }
 
-    #[inline]
-    fn insert_slot(&mut self, line: u64, entry: u32) {
+    /// Enters the lines from `first` on into the table.
+    fn insert_slots(&mut self, first: usize) {
         let mask = self.table.len() - 1;
-        let mut at = hash(line) as usize & mask;
-        while self.table[at].generation == self.generation {
-            at = (at + 1) & mask;
+        for (index, entry) in self.lines[..self.used].iter().enumerate().skip(first) {
+            let mut at = hash(entry.line) as usize & mask;
+            while self.table[at].generation == self.generation {
+                at = (at + 1) & mask;
+            }
+            self.table[at] =
+                Slot { line: entry.line, entry: index as u32, generation: self.generation };
         }
-        self.table[at] = Slot { line, entry, generation: self.generation };
     }
 }
 
@@ -218,11 +291,17 @@ fn hash(line: u64) -> u64 {
     (line / LINE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
 }
 
+/// The hash's upper bits: the table is indexed by the lower ones.
+#[inline(always)]
+fn filter_bit(hash: u64) -> u64 {
+    1 << (hash >> 26)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::HashMap;
+    use std::collections::{HashMap, HashSet};
 
     proptest! {
         #[test]
@@ -255,6 +334,8 @@ mod tests {
                 for word in 0..310 {
                     prop_assert_eq!(set.get(word * 8), model.get(&(word * 8)).copied());
                 }
+                let lines: HashSet<u64> = model.keys().map(|at| line_of(*at)).collect();
+                prop_assert_eq!((set.words(), set.stored_lines()), (model.len(), lines.len()));
                 set.clear();
                 prop_assert!(set.is_empty() && set.get(8).is_none());
             }

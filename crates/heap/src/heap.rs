@@ -341,7 +341,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     fn commit(&mut self) -> Result<Ticket> {
         match self.session.commit() {
             Ok(ticket) => {
-                let reclaimable = self.engine.reclaimable();
+                let reclaimable = || self.engine.reclaimable();
                 let waiting = self.local.committed(&self.shared.space, ticket, reclaimable);
                 if waiting > 0 && waiting > self.shared.memory.limit() / LIMBO_SHARE {
                     self.session.checkpoint()?;

@@ -208,13 +208,21 @@ impl Local {
 
     /// The transaction has committed. Returns the bytes that wait for the log to let them go.
     #[inline]
-    pub fn committed(&mut self, space: &Space, ticket: Ticket, reclaimable: Ticket) -> u64 {
+    pub fn committed(
+        &mut self,
+        space: &Space,
+        ticket: Ticket,
+        reclaimable: impl FnOnce() -> Ticket,
+    ) -> u64 {
+        if self.taken.is_empty() && self.freed.is_empty() && self.exhausted.is_empty() {
+            return 0;
+        }
         self.taken.clear();
         self.disown_exhausted(space);
         if self.freed.is_empty() {
             return 0;
         }
-        let waiting = space.retire(ticket, &self.freed, reclaimable);
+        let waiting = space.retire(ticket, &self.freed, reclaimable());
         self.freed.clear();
         waiting
     }
