@@ -132,32 +132,29 @@ fn changing_the_engine_survives_every_cut() {
     }
 }
 
-/// Whether some story of an engine with a planted bug breaks.
-fn breaks<E: Engine<Reference>>(domain: Domain) -> bool {
+/// Whether some story of an engine with a planted bug breaks; `likely` is where it mostly does.
+fn breaks<E: Engine<Reference>>(likely: Domain) -> bool {
     let bench = Bench { nested: 0, cuts: 20, ..plain() };
-    (0..30).any(|seed| match bench.explore(&stories::running::<_, E>(&bench, domain, seed)) {
-        Outcome::Whole(_) => false,
-        Outcome::Broken(why) => {
-            println!("found: {why}");
-            true
-        }
+    let others = DOMAINS.into_iter().filter(|domain| *domain != likely);
+    std::iter::once(likely).chain(others).any(|domain| {
+        (0..30).any(|seed| match bench.explore(&stories::running::<_, E>(&bench, domain, seed)) {
+            Outcome::Whole(_) => false,
+            Outcome::Broken(why) => {
+                println!("found: {why}");
+                true
+            }
+        })
     })
 }
 
 #[test]
 fn planted_bugs_are_found() {
-    assert!(
-        breaks::<Planted<Redo, Reference, NO_LIMBO>>(Domain::Persistent),
-        "freed memory used again at once"
-    );
-    assert!(
-        breaks::<Planted<Redo, Reference, SAME_SALT>>(Domain::Media),
-        "redo recovery keeps the salt"
-    );
-    assert!(
-        breaks::<Planted<Undo, Reference, SAME_SALT>>(Domain::Transient),
-        "undo recovery keeps the salt"
-    );
+    let reused = breaks::<Planted<Redo, Reference, NO_LIMBO>>(Domain::Persistent);
+    assert!(reused, "freed memory used again at once");
+    let redo = breaks::<Planted<Redo, Reference, SAME_SALT>>(Domain::Media);
+    assert!(redo, "redo recovery keeps the salt");
+    let undo = breaks::<Planted<Undo, Reference, SAME_SALT>>(Domain::Media);
+    assert!(undo, "undo recovery keeps the salt");
 }
 
 type Wrap<'a> = &'a dyn Fn(Reference) -> Omitting;
