@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7379")]
     listen: SocketAddr,
 
-    /// Threads that serve clients [default: one a core, at most 8]
+    /// Threads that serve clients [default: one a core, but one core is left free; at most 8]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 

@@ -121,7 +121,7 @@ fn available<T>(
 fn rounds(arguments: &Arguments, seed: u64) -> Vec<Round> {
     let Arguments { ops, entries, .. } = *arguments;
     let round = |work, entries, width, operations| {
-        let size = Size { entries, width, operations, warm_up: operations / 10, seed };
+        let size = Size { entries, width, operations, warm_up: operations, seed };
         Round { work, size }
     };
     vec![
