@@ -148,8 +148,6 @@ pub fn checks_bounds<M: Memory>(memory: &M) {
     }
     panics("stream to a part of a line", || memory.stream(8, &[0; 8]));
     panics("stream of a part of a line", || memory.stream(0, &[0; 7]));
-    // A hint may name anything.
-    [0, end, !0].into_iter().for_each(|at| memory.prefetch(at));
 }
 
 /// Every range in bounds can be written back and fenced, in any order, and changes nothing.

@@ -99,7 +99,8 @@ pub unsafe trait Memory: Send + Sync {
     #[track_caller]
     fn write_back(&self, at: u64, len: u64);
 
-    /// Returns when all that this thread has asked for is durable.
+    /// Returns when all that this thread has asked for is durable; on [`Domain::Media`], all that
+    /// any thread has asked for before it began.
     ///
     /// # Panics
     /// Never; a [`Domain::Media`] memory whose sync failed returns the error from
@@ -114,11 +115,6 @@ pub unsafe trait Memory: Send + Sync {
     /// The failure of the sync.
     fn check_fence(&self) -> io::Result<()> {
         Ok(())
-    }
-
-    /// A hint that the line at `at` will be stored to.
-    fn prefetch(&self, at: u64) {
-        let _ = at;
     }
 
     /// Turn `turn` (from 0) of a spin loop: natively backs off, in a simulator a scheduling

@@ -34,7 +34,7 @@ impl fmt::Display for Flush {
     }
 }
 
-pub(super) use arch::{detect, fence, prefetch, stream, write_back};
+pub(super) use arch::{detect, fence, stream, write_back};
 
 #[cfg(target_arch = "x86_64")]
 mod arch {
@@ -82,12 +82,6 @@ mod arch {
     pub(crate) fn fence() {
         // SAFETY: orders, and touches nothing.
         unsafe { asm!("sfence", options(nostack, preserves_flags)) };
-    }
-
-    #[inline(always)]
-    pub(crate) fn prefetch(at: *const u8) {
-        // SAFETY: a hint, which never faults.
-        unsafe { asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags)) };
     }
 
     /// Stores whole lines past the caches, each line back to back so that its write-combining
@@ -162,12 +156,6 @@ mod arch {
         unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
     }
 
-    #[inline(always)]
-    pub(crate) fn prefetch(at: *const u8) {
-        // SAFETY: a hint, which never faults.
-        unsafe { asm!("prfm pstl1keep, [{}]", in(reg) at, options(nostack, preserves_flags)) };
-    }
-
     /// Stores whole lines and writes them back: there is no store past the caches here.
     ///
     /// # Safety
@@ -201,8 +189,6 @@ mod arch {
     pub(crate) fn fence() {
         std::sync::atomic::fence(Ordering::SeqCst);
     }
-
-    pub(crate) fn prefetch(_at: *const u8) {}
 
     /// # Safety
     /// `to` is mapped for `from.len()` words and aligned.

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 impl Mapped {
     #[inline(always)]
     fn at(&self, at: u64) -> *mut u8 {
-        // Wrapping, since a hint may name an address that is not mapped.
         self.base.wrapping_add(at as usize)
     }
 
@@ -176,11 +175,6 @@ unsafe impl Memory for Mapped {
             Mode::Media(media) => media.check(),
             _ => Ok(()),
         }
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, at: u64) {
-        flush::prefetch(self.at(at));
     }
 
     fn pause(&self, turn: u32) {
