@@ -102,7 +102,7 @@ impl<'a> Reply<'a> {
         self.raw(if self.resp3() { b"_\r\n" } else { b"*-1\r\n" });
     }
 
-    /// A number, printed with as few digits as tell it from every other.
+    /// A number, with up to 17 digits.
     pub(crate) fn double(&mut self, value: f64) {
         let mut text = Vec::with_capacity(24);
         number::push_f64(&mut text, value);
