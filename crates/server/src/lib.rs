@@ -12,6 +12,7 @@
 
 mod client;
 mod command;
+mod descriptors;
 mod error;
 mod house;
 mod keyspace;

@@ -1,5 +1,6 @@
 //! A server's life: binding, threads, signals, its end.
 
+use crate::descriptors;
 use crate::error::ServeError;
 use crate::keyspace;
 use crate::net::{Inbox, Worker};
@@ -8,7 +9,6 @@ use crate::server;
 use crate::store::{Session, Store};
 use mio::net::TcpListener;
 use perdura::Pool;
-use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
@@ -79,7 +79,8 @@ impl Server {
     pub(crate) fn on<S: Store + Sync>(store: S, options: Options) -> Result<Self, ServeError> {
         let refused = |source| ServeError::Listen { address: options.listen, source };
         let listener = TcpListener::bind(options.listen).map_err(refused)?;
-        let options = Options { max_clients: room_for(options.max_clients), ..options };
+        let options =
+            Options { max_clients: descriptors::room_for(options.max_clients), ..options };
         let address = listener.local_addr()?;
         let keyspace = open_keyspace(&store)?;
         let facts = store.clone();
@@ -153,23 +154,6 @@ impl Server {
             }
             Ok(result?)
         })
-    }
-}
-
-/// Raises the limit of open files as far as `clients` need it; how many there is room for.
-fn room_for(clients: usize) -> usize {
-    /// Files besides the clients' sockets.
-    const OTHERS: u64 = 64;
-    let mut limit = getrlimit(Resource::Nofile);
-    let wanted = (clients as u64).saturating_add(OTHERS);
-    if limit.current.is_some_and(|current| current < wanted) {
-        limit.current = Some(limit.maximum.map_or(wanted, |maximum| maximum.min(wanted)));
-        // If it is refused, the limit that there is holds.
-        let _ = setrlimit(Resource::Nofile, limit);
-    }
-    match getrlimit(Resource::Nofile).current {
-        Some(current) if current < wanted => current.saturating_sub(OTHERS).max(1) as usize,
-        _ => clients,
     }
 }
 

@@ -181,6 +181,10 @@ fn what_clients_ask_at_start() {
     assert_eq!(client.ask("CONFIG GET nothing"), "[]");
     assert!(client.ask("COMMAND COUNT").parse::<u32>().unwrap() > 90);
     assert_eq!(client.ask("COMMAND INFO get nosuch"), "[[get 2 [readonly] 1 1 1 [] [] [] []] nil]");
+    assert_eq!(
+        client.ask("COMMAND COUNT x"),
+        "ERR wrong number of arguments for 'command|count' command"
+    );
     assert!(client.ask("COMMAND DOCS get").starts_with("[get [summary"));
     assert_eq!(client.ask("COMMAND GETKEYS MSET a 1 b 2"), "[a b]");
     assert_eq!(client.ask("CLIENT SETNAME me"), "OK");
@@ -198,6 +202,68 @@ fn what_clients_ask_at_start() {
     assert_eq!(client.ask("RESET"), "RESET");
     assert_eq!(client.ask("CLIENT GETNAME"), "nil");
     assert_eq!(client.ask("SELECT 16"), "ERR DB index is out of range");
+}
+
+#[test]
+fn what_config_set_accepts() {
+    let running = Running::start();
+    let mut client = running.client();
+    let failed = |name: &str, why: &str| {
+        format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
+    };
+    for (command, answer) in [
+        ("CONFIG SET save ", "OK"),
+        ("CONFIG SET APPENDFSYNC Always", "OK"),
+        ("CONFIG SET appendfsync no", &failed("appendfsync", "can't set immutable config")),
+        ("CONFIG SET databases 3", &failed("databases", "can't set immutable config")),
+        ("CONFIG SET save  save ", &failed("save", "duplicate parameter")),
+        (
+            "CONFIG SET maxclients 5 nosuch 1",
+            "ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'",
+        ),
+        ("CONFIG SET save  timeout", "ERR syntax error"),
+        ("CONFIG SET save", "ERR wrong number of arguments for 'config|set' command"),
+        (
+            "CONFIG SET maxclients 0",
+            &failed("maxclients", "argument must be between 1 and 4294967295 inclusive"),
+        ),
+        ("CONFIG GET maxclients", "[maxclients 10000]"),
+        ("CONFIG SET maxclients 1 timeout 0", "OK"),
+        ("CONFIG GET maxclients", "[maxclients 1]"),
+    ] {
+        assert_eq!(client.ask(command), answer, "{command}");
+    }
+    assert_eq!(running.client().rest(), "-ERR max number of clients reached\r\n");
+}
+
+#[test]
+fn every_error_is_counted_until_the_counters_are_restarted() {
+    let running = Running::start();
+    let mut client = running.client();
+    for (command, answer) in [
+        ("nosuch a b", "ERR unknown command 'nosuch', with args beginning with: 'a' 'b' "),
+        ("no\0such a\0b", "ERR unknown command 'no', with args beginning with: 'a' "),
+        ("GET", "ERR wrong number of arguments for 'get' command"),
+        ("EXEC", "ERR EXEC without MULTI"),
+        ("INCRBY key x", "ERR value is not an integer or out of range"),
+        ("MULTI", "OK"),
+        ("CONFIG no\0such", "QUEUED"),
+        ("HSET key", "ERR wrong number of arguments for 'hset' command"),
+        ("EXEC", "EXECABORT Transaction discarded because of previous errors."),
+        ("MULTI", "OK"),
+        ("CONFIG no\0such", "QUEUED"),
+        ("EXEC", "[ERR unknown subcommand 'no'. Try CONFIG HELP.]"),
+    ] {
+        assert_eq!(client.ask(command), answer, "{command}");
+    }
+    let mut other = running.client();
+    other.send(b"*x\r\n");
+    other.rest();
+    assert!(client.ask("INFO stats").contains("\r\ntotal_error_replies:9\r\n"));
+    assert_eq!(client.ask("CONFIG RESETSTAT"), "OK");
+    let info = client.ask("INFO stats");
+    assert!(info.contains("\r\ntotal_error_replies:0\r\n"), "{info}");
+    assert!(info.contains("\r\ntotal_connections_received:0\r\n"), "{info}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Why a command could not do its work.
 
-use crate::protocol::Reply;
+use crate::protocol::{Reply, number};
 use perdura::Error;
 use std::borrow::Cow;
 
@@ -11,6 +11,12 @@ pub(crate) enum Failure {
     Say(Cow<'static, str>),
     /// The pool refused.
     Pool(Error),
+}
+
+/// What a client sent, as errors quote it: not all of it, and as C would print it.
+pub(crate) fn shown(text: &[u8], most: usize) -> String {
+    let text = number::until_nul(text);
+    String::from_utf8_lossy(&text[..text.len().min(most)]).into_owned()
 }
 
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;

@@ -11,12 +11,11 @@
 use super::connection::{Connection, Next as Incoming};
 use super::slots::Slots;
 use crate::command::{
-    Call, ClientCall, Command, Env, Exec, Failure, Next, Run, find, is_immediate, perform,
+    Call, ClientCall, Command, Env, Exec, Failure, Next, Run, find, is_immediate, perform, shown,
 };
 use crate::keyspace::Database;
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Reply, Request};
-use crate::server::Server;
 use crate::store::Session;
 use perdura::{Error, Tx};
 
@@ -71,7 +70,7 @@ impl Turn {
         for _ in 0..MOST_ROUNDS {
             for &slot in ready {
                 if let Some(connection) = slots.get(slot) {
-                    self.plan(env.server, slot, connection);
+                    self.plan(env, slot, connection);
                 }
             }
             if self.ops.is_empty() {
@@ -88,7 +87,7 @@ impl Turn {
     }
 
     /// Takes a connection's requests into the round.
-    fn plan(&mut self, server: &Server, slot: usize, connection: &mut Connection) {
+    fn plan(&mut self, env: Env<'_>, slot: usize, connection: &mut Connection) {
         let mut waiting = false;
         loop {
             if self.ops.len() >= MOST_COMMANDS || self.bytes >= MOST_BYTES {
@@ -102,7 +101,10 @@ impl Turn {
                     connection.stalled = true;
                     return;
                 }
-                Incoming::Broken => return connection.refuse(),
+                Incoming::Broken => {
+                    env.stats.errors.add(1);
+                    return connection.refuse();
+                }
             };
             match Route::of(connection, request) {
                 Route::Data(command) => {
@@ -111,7 +113,7 @@ impl Turn {
                     waiting = true;
                 }
                 _ if waiting => return connection.put_back(request),
-                route => match route.follow(server, connection, request) {
+                route => match route.follow(env, connection, request) {
                     Next::Go => {}
                     Next::Close => return connection.set_closing(),
                     Next::Exec(exec) => {
@@ -204,53 +206,50 @@ impl Route {
     }
 
     /// Does what needs no transaction.
-    fn follow(self, server: &Server, connection: &mut Connection, request: Request) -> Next {
+    fn follow(self, env: Env<'_>, connection: &mut Connection, request: Request) -> Next {
         let (args, client, out) = connection.split_client(request);
-        let failure = match self {
+        let start = out.len();
+        let mut call = ClientCall { server: env.server, stats: env.stats, client, args, out };
+        let done = match self {
             Route::Data(_) => return Next::Go,
             Route::Queue(command) => {
-                if let Some(queue) = &mut client.queue {
+                if let Some(queue) = &mut call.client.queue {
                     queue.push(command, OwnedArgs::from(args));
                 }
-                Reply::new(out, client.protocol).simple("QUEUED");
+                call.reply().simple("QUEUED");
                 return Next::Go;
             }
             Route::Client(command) => {
                 let Run::Client(run) = command.run else { return Next::Go };
-                let start = out.len();
-                match run(&mut ClientCall { server, client, args, out }) {
-                    Ok(next) => return next,
-                    Err(failure) => {
-                        out.truncate(start);
-                        failure
-                    }
-                }
+                env.stats.commands.add(1);
+                run(&mut call)
             }
             Route::Reject(failure) => {
-                if let Some(queue) = &mut client.queue {
+                if let Some(queue) = &mut call.client.queue {
                     queue.spoil();
                 }
-                failure
+                Err(failure)
             }
         };
-        failure.tell(&mut Reply::new(out, client.protocol));
-        Next::Go
+        done.unwrap_or_else(|failure| {
+            call.fail(start, &failure);
+            Next::Go
+        })
     }
 }
 
 /// The error for a command that does not exist, with some of its arguments.
 fn unknown(args: Args<'_>) -> Failure {
     const MOST: usize = 128;
-    let name = String::from_utf8_lossy(&args.at(0)[..args.at(0).len().min(MOST)]).into_owned();
-    let mut shown = String::new();
+    let name = shown(args.at(0), MOST);
+    let mut beginning = String::new();
     for arg in args.from(1).iter() {
-        if shown.len() >= MOST {
+        if beginning.len() >= MOST {
             break;
         }
-        let left = MOST - shown.len();
-        shown.push_str(&format!("'{}' ", String::from_utf8_lossy(&arg[..arg.len().min(left)])));
+        beginning.push_str(&format!("'{}' ", shown(arg, MOST - beginning.len())));
     }
-    Failure::say(format!("ERR unknown command '{name}', with args beginning with: {shown}"))
+    Failure::say(format!("ERR unknown command '{name}', with args beginning with: {beginning}"))
 }
 
 /// Operations that share a transaction.
