@@ -205,6 +205,35 @@ fn what_clients_ask_at_start() {
 }
 
 #[test]
+fn who_wants_no_reply_gets_none() {
+    let running = Running::start();
+    let talk = |commands: &[&str]| {
+        let mut client = running.client();
+        client.send(format!("{}\r\nQUIT\r\n", commands.join("\r\n")).as_bytes());
+        client.rest().replace("\r\n", " ")
+    };
+    for (commands, answers) in [
+        (&["CLIENT REPLY ON"][..], "+OK +OK "),
+        (&["CLIENT REPLY OFF", "PING", "SET k v", "nosuch"], ""),
+        (&["CLIENT REPLY OFF", "SET k v", "GET k", "CLIENT REPLY ON", "GET k"], "+OK $1 v +OK "),
+        (&["CLIENT REPLY SKIP", "PING", "PING"], "+PONG +OK "),
+        (&["CLIENT REPLY SKIP", "SET k w", "GET k", "GET k"], "$1 w $1 w +OK "),
+        (&["CLIENT REPLY SKIP", "CLIENT REPLY SKIP", "GET k", "STRLEN k"], ":1 +OK "),
+        (&["CLIENT REPLY SKIP", "nosuch", "PING"], "+PONG +OK "),
+        (&["CLIENT REPLY SKIP", "MULTI", "GET k", "EXEC"], "+QUEUED *1 $1 w +OK "),
+        (
+            &["MULTI", "GET k", "CLIENT REPLY SKIP", "EXEC", "PING"],
+            "+OK +QUEUED +QUEUED +PONG +OK ",
+        ),
+        (&["CLIENT REPLY OFF", "CLIENT REPLY SKIP", "PING", "RESET", "PING"], "+RESET +PONG +OK "),
+        (&["CLIENT REPLY x"], "-ERR syntax error +OK "),
+        (&["CLIENT REPLY"], "-ERR wrong number of arguments for 'client|reply' command +OK "),
+    ] {
+        assert_eq!(talk(commands), answers, "{commands:?}");
+    }
+}
+
+#[test]
 fn what_config_set_accepts() {
     let running = Running::start();
     let mut client = running.client();

@@ -2,7 +2,7 @@
 
 use super::introspection::{subcommand_arity, unknown_subcommand};
 use super::{ClientCall, Command, Failure, Next, Outcome, Run, keys, shown};
-use crate::client::Label;
+use crate::client::{Label, Replies};
 use crate::protocol::{Args, Protocol, number};
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
@@ -209,10 +209,29 @@ fn client(call: &mut ClientCall<'_>) -> Outcome<Next> {
             call.reply().verbatim(&lines);
         }
         (b"no-evict" | b"no-touch", 3) => return call.ok(),
-        (b"setname" | b"setinfo" | b"getname" | b"id" | b"info", _) => {
+        (b"reply", 3) => return reply(call),
+        (b"reply" | b"setname" | b"setinfo" | b"getname" | b"id" | b"info", _) => {
             return Err(subcommand_arity(args, "client"));
         }
         _ => return Err(unknown_subcommand(args, "CLIENT")),
+    }
+    Ok(Next::Go)
+}
+
+/// Whether this client is answered from now on. Only when it is, it is told.
+fn reply(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    match () {
+        () if call.args.is(2, "on") => {
+            call.client.replies = Replies::On;
+            return call.ok();
+        }
+        () if call.args.is(2, "off") => call.client.replies = Replies::Off,
+        () if call.args.is(2, "skip") => {
+            if call.client.replies == Replies::On {
+                call.client.replies = Replies::Skip;
+            }
+        }
+        () => return Err(Failure::SYNTAX),
     }
     Ok(Next::Go)
 }

@@ -1,6 +1,6 @@
 //! One client's connection: what it has sent, and what is still to be sent to it.
 
-use crate::client::Client;
+use crate::client::{Client, Replies};
 use crate::protocol::{Args, ProtocolError, Reply, Request, RequestReader};
 use crate::server::Server;
 use crate::stats::Stats;
@@ -189,6 +189,17 @@ impl Connection {
             Reply::new(&mut self.out, self.client.protocol).error(&format!("ERR {}", error.0));
         }
         self.closing = true;
+    }
+
+    /// Takes back the reply that was written since `start`, if the client does not want it.
+    pub(crate) fn hush(&mut self, start: usize) {
+        let wanted = self.client.replies == Replies::On;
+        if !wanted && self.out.len() > start {
+            self.out.truncate(start);
+            if self.client.replies == Replies::Skip {
+                self.client.replies = Replies::On;
+            }
+        }
     }
 
     /// Takes back what this turn has answered: it may not be durable.

@@ -10,6 +10,7 @@
 
 use super::connection::{Connection, Next as Incoming};
 use super::slots::Slots;
+use crate::client::Replies;
 use crate::command::{
     Call, ClientCall, Command, Env, Exec, Failure, Next, Run, find, is_immediate, perform, shown,
 };
@@ -111,9 +112,14 @@ impl Turn {
                     self.bytes += connection.args(request).bytes();
                     self.push(slot, What::Request(request, command));
                     waiting = true;
+                    if connection.client.replies == Replies::Skip {
+                        // Whether the next one is answered is known when this one was.
+                        connection.stalled = true;
+                        return;
+                    }
                 }
                 _ if waiting => return connection.put_back(request),
-                route => match route.follow(env, connection, request) {
+                route => match route.answer(env, connection, request) {
                     Next::Go => {}
                     Next::Close => return connection.set_closing(),
                     Next::Exec(exec) => {
@@ -203,6 +209,14 @@ impl Route {
             Run::Client(_) => Route::Client(command),
             Run::Read(_) | Run::Write(_) => Route::Data(command),
         }
+    }
+
+    /// Does what needs no transaction, and answers it if the client wants that.
+    fn answer(self, env: Env<'_>, connection: &mut Connection, request: Request) -> Next {
+        let start = connection.out.len();
+        let next = self.follow(env, connection, request);
+        connection.hush(start);
+        next
     }
 
     /// Does what needs no transaction.
@@ -328,6 +342,9 @@ impl Group<'_> {
     /// After the commit: how many operations are done with.
     fn finish(&mut self) -> usize {
         for op in &self.ops[..self.reached] {
+            if let Some(connection) = self.slots.get(op.slot) {
+                connection.hush(op.start);
+            }
             let What::Exec(exec) = &op.what else { continue };
             self.env.server.watch.end(&exec.watched);
             if exec.aborted
@@ -344,8 +361,10 @@ impl Group<'_> {
         self.env.stats.errors.add(1);
         let op = &mut self.ops[0];
         if let Some(connection) = self.slots.get(op.slot) {
+            let start = connection.out.len();
             let mut out = Reply::new(&mut connection.out, connection.client.protocol);
             Failure::Pool(error).tell(&mut out);
+            connection.hush(start);
         }
         if let What::Exec(exec) = &op.what {
             self.env.server.watch.end(&exec.watched);
