@@ -28,4 +28,4 @@ mod watch;
 pub use error::ServeError;
 pub use keyspace::{Findings, check, check_root};
 pub use options::Options;
-pub use serve::{Server, Shutdown, run, serve};
+pub use serve::{Listener, Server, Shutdown, run, serve};

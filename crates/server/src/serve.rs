@@ -45,6 +45,27 @@ pub fn serve(pool: Pool, server: Server) -> Result<(), ServeError> {
     Ok(pool.close()?)
 }
 
+/// A socket that listens. One that is bound before its pool is opened, or created, fails
+/// before anything is done with the pool.
+pub struct Listener(TcpListener);
+
+impl Listener {
+    /// Listens at the first of `addresses` that can be listened at.
+    ///
+    /// # Errors
+    /// When none can: the last one's.
+    pub fn bind(addresses: &[SocketAddr]) -> Result<Self, ServeError> {
+        let mut failure = ServeError::NoAddress;
+        for &address in addresses {
+            match TcpListener::bind(address) {
+                Ok(socket) => return Ok(Listener(socket)),
+                Err(source) => failure = ServeError::Listen { address, source },
+            }
+        }
+        Err(failure)
+    }
+}
+
 /// A server that listens, and is yet to be run.
 pub struct Server {
     shared: Arc<server::Server>,
@@ -73,12 +94,24 @@ impl Server {
     /// # Errors
     /// When the address is taken, the pool holds something else, or the system refuses.
     pub fn bind(pool: &Pool, options: Options) -> Result<Self, ServeError> {
-        Self::on(pool.clone(), options)
+        let listener = Listener::bind(&[options.listen])?;
+        Self::with(pool, listener, options)
     }
 
-    pub(crate) fn on<S: Store + Sync>(store: S, options: Options) -> Result<Self, ServeError> {
-        let refused = |source| ServeError::Listen { address: options.listen, source };
-        let listener = TcpListener::bind(options.listen).map_err(refused)?;
+    /// On a pool that may be new, with a socket that listens already; the options' own address
+    /// is not used.
+    ///
+    /// # Errors
+    /// When the pool holds something else, or the system refuses.
+    pub fn with(pool: &Pool, listener: Listener, options: Options) -> Result<Self, ServeError> {
+        Self::on(pool.clone(), listener, options)
+    }
+
+    pub(crate) fn on<S: Store + Sync>(
+        store: S,
+        Listener(listener): Listener,
+        options: Options,
+    ) -> Result<Self, ServeError> {
         let options =
             Options { max_clients: descriptors::room_for(options.max_clients), ..options };
         let address = listener.local_addr()?;
