@@ -11,12 +11,14 @@ use mio::net::TcpListener;
 use perdura::Pool;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 
-/// Serves `pool` until SIGTERM or SIGINT, then closes it.
+/// Serves `pool` until SIGTERM or SIGINT, then closes it. A second signal ends the process at
+/// once, whatever it hangs in; what was acknowledged is durable all the same.
 ///
 /// # Errors
 /// When it cannot start, or the medium fails while the pool is closed.
@@ -33,16 +35,20 @@ pub fn serve(pool: Pool, server: Server) -> Result<(), ServeError> {
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let (handle, shutdown) = (signals.handle(), server.shutdown());
     let watcher = thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        if signals.forever().next().is_some() {
+        let mut signals = signals.forever();
+        if signals.next().is_some() {
             shutdown.shutdown();
         }
+        if let Some(signal) = signals.next() {
+            // It does not return for a signal that ends processes.
+            let _ = emulate_default_handler(signal);
+        }
     })?;
-    let served = server.run();
+    let ended = server.run().and_then(|()| Ok(pool.close()?));
     handle.close();
     // The watcher only waits for signals: it has nothing to tell.
     let _ = watcher.join();
-    served?;
-    Ok(pool.close()?)
+    ended
 }
 
 /// A socket that listens. One that is bound before its pool is opened, or created, fails
