@@ -14,6 +14,8 @@ mod client;
 mod command;
 mod descriptors;
 mod error;
+#[cfg(test)]
+mod failing_tests;
 mod house;
 mod keyspace;
 mod net;

@@ -5,6 +5,7 @@ use crate::options::Options;
 use crate::stats::Stats;
 use crate::store::Facts;
 use crate::watch::Watch;
+use perdura::Error;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -104,9 +105,11 @@ impl Server {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// The medium failed: nothing is acknowledged from here on.
-    pub(crate) fn fail(&self) {
-        self.failed.store(true, Ordering::Release);
+    /// The medium failed: nothing is acknowledged from here on, and the operator is told.
+    pub(crate) fn fail(&self, error: &Error) {
+        if !self.failed.swap(true, Ordering::AcqRel) {
+            eprintln!("error: {error}. Every client is refused until the server is restarted");
+        }
     }
 
     pub(crate) fn failed(&self) -> bool {
