@@ -40,6 +40,10 @@ impl Failure {
             Failure::Pool(Error::Full { .. }) => {
                 out.error("OOM command not allowed when used memory > 'maxmemory'.");
             }
+            Failure::Pool(Error::TooLarge { needed, available }) => out.error(&format!(
+                "ERR too large to be done at once: it needs {needed} bytes of the pool's log, which \
+                 has {available}; split it, or move to a pool made with `perdura pool create --log`"
+            )),
             Failure::Pool(Error::Io(_)) => out.error("ERR persistence failed"),
             Failure::Pool(error) => out.error(&format!("ERR {error}")),
         }
