@@ -55,6 +55,34 @@ fn who_does_not_read_is_not_answered_without_end() {
 }
 
 #[test]
+fn a_reply_that_is_too_large_is_an_error() {
+    let running = Running::with(|options| options.max_reply(1 << 20), 64 << 20);
+    let mut client = running.client();
+    let value = vec![b'v'; 600 << 10];
+    assert_eq!(show(&client.call(&[b"SET", b"large", &value])), "OK");
+    let refusal = "ERR the reply is larger than 1048576 bytes, see --max-reply";
+    assert_eq!(client.ask("MGET large large"), refusal);
+    assert_eq!(client.ask("MGET large none large none"), refusal);
+    // The limit is one for each reply, also of those that are sent together.
+    client.send(&encode(&[b"GET", b"large"]).repeat(3));
+    for _ in 0..3 {
+        assert_eq!(show(&client.receive().unwrap()).len(), value.len());
+    }
+    // In a transaction only the command fails whose part of the reply is too much.
+    for command in ["MULTI", "SET key 1", "MGET large large", "STRLEN large", "EXEC"] {
+        client.send(&encode(&command.split(' ').map(str::as_bytes).collect::<Vec<_>>()));
+    }
+    let answers: Vec<_> = (0..5).map(|_| show(&client.receive().unwrap())).collect();
+    assert_eq!(answers[4], format!("[OK {refusal} 614400]"));
+    for command in ["MULTI", "SET key 2", "GET large", "GET large", "EXEC"] {
+        client.send(&encode(&command.split(' ').map(str::as_bytes).collect::<Vec<_>>()));
+    }
+    let answers: Vec<_> = (0..5).map(|_| show(&client.receive().unwrap())).collect();
+    assert!(answers[4].starts_with("[OK vvv") && answers[4].ends_with(&format!(" {refusal}]")));
+    assert_eq!(client.ask("GET key"), "2");
+}
+
+#[test]
 fn a_broken_stream_is_closed_after_its_answers() {
     let running = Running::start();
     let mut other = running.client();

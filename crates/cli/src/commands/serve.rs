@@ -43,6 +43,11 @@ pub(crate) struct Arguments {
     #[arg(long, alias = "maxclients", value_name = "NUMBER", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_clients: u32,
 
+    /// Bytes of one reply, which is kept until its client has read it; a command with a larger
+    /// one fails. While more than 4M wait for a client, its next commands wait too
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = quantity::bytes)]
+    max_reply: u64,
+
     /// Password that clients must give to AUTH
     #[arg(long, value_name = "PASSWORD", value_parser = NonEmptyStringValueParser::new())]
     requirepass: Option<String>,
@@ -102,6 +107,7 @@ fn open(arguments: &Arguments) -> Outcome<Pool> {
 
 fn options(arguments: &Arguments) -> Options {
     let mut options = Options::new().max_clients(arguments.max_clients as usize);
+    options = options.max_reply(usize::try_from(arguments.max_reply).unwrap_or(usize::MAX));
     if let Some(threads) = arguments.threads {
         options = options.threads(usize::from(threads));
     }

@@ -314,6 +314,7 @@ impl Group<'_> {
         let Some(connection) = self.slots.get(op.slot) else { return Ok(true) };
         op.start = connection.out.len();
         let db = Database::new(self.env.keyspace, connection.client.db);
+        let most = self.env.server.options.max_reply;
         let done = match &mut op.what {
             What::Request(..) if connection.is_full() => {
                 op.skipped = true;
@@ -321,11 +322,12 @@ impl Group<'_> {
             }
             What::Request(request, command) => {
                 let (args, out) = connection.split(*request);
-                let command = *command;
+                let (out, command) = (out.at_most(most), *command);
                 perform::one(Call { tx, env: self.env, db, args, out }, command).map(|_| ())
             }
             What::Exec(exec) => {
                 let out = Reply::new(&mut connection.out, connection.client.protocol);
+                let out = out.at_most(most);
                 perform::all(tx, self.env, exec, out)
             }
         };
