@@ -181,7 +181,7 @@ fn config(call: &mut ClientCall<'_>) -> Outcome<Next> {
 /// Sets options: all that are given, or none. Only the number of clients can be changed while
 /// the server runs; of all others the value that they have is accepted.
 fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
-    if pairs.len() % 2 != 0 {
+    if !pairs.len().is_multiple_of(2) {
         return Err(Failure::SYNTAX);
     }
     let known = options(server);
