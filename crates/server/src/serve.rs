@@ -157,7 +157,8 @@ impl Server {
         Shutdown { shared: Arc::clone(&self.shared), inboxes: Arc::clone(&self.inboxes) }
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until it is told to stop. When the medium fails, this is said once on the standard
+    /// error, and from then on every client is refused.
     ///
     /// # Errors
     /// When a thread cannot be started, or the system fails it.

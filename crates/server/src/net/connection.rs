@@ -202,11 +202,14 @@ impl Connection {
         }
     }
 
-    /// Takes back what this turn has answered: it may not be durable.
+    /// Takes back what this turn has answered: it may not be durable. The client is told once.
     pub(crate) fn retract(&mut self) {
+        let told = self.closing && self.out.len() <= self.acknowledged;
         self.out.truncate(self.acknowledged);
-        let text = "ERR persistence failed: nothing is acknowledged any more";
-        Reply::new(&mut self.out, self.client.protocol).error(text);
+        if !told {
+            let text = "ERR persistence failed: nothing is acknowledged any more";
+            Reply::new(&mut self.out, self.client.protocol).error(text);
+        }
         self.closing = true;
     }
 

@@ -1,5 +1,7 @@
 //! Hexadecimal numbers as C reads them: `0x10`, `0x1.8p-3`.
 
+use super::number;
+
 /// Bits of a mantissa that are kept; of what follows, only whether it is zero.
 const KEPT: u32 = 120;
 
@@ -74,11 +76,7 @@ fn power_of_two(exponent: i64) -> f64 {
 /// A decimal exponent. One that is absurdly large stays below what any mantissa makes up for.
 fn power(text: &[u8]) -> Option<i64> {
     const MOST: i64 = 1 << 40;
-    let (negative, digits) = match text {
-        [b'-', rest @ ..] => (true, rest),
-        [b'+', rest @ ..] => (false, rest),
-        _ => (false, text),
-    };
+    let (negative, digits) = number::unsigned(text);
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
