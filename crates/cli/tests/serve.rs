@@ -6,8 +6,8 @@
 mod common;
 
 use common::{arg, command, fail, succeed};
-use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -42,12 +42,24 @@ fn start(pool: &Path, more: &[&str]) -> Running {
         .spawn()
         .expect("the program starts");
     let running = Running { process, address };
+    wait_for(address);
+    running
+}
+
+/// Returns when the server answers; it listens before that.
+fn wait_for(address: impl ToSocketAddrs + Copy) {
     let start = Instant::now();
-    while TcpStream::connect(address).is_err() {
+    loop {
+        if let Ok(mut stream) = TcpStream::connect(address) {
+            stream.write_all(b"PING\r\n").expect("a request");
+            let mut answer = String::new();
+            BufReader::new(stream).read_line(&mut answer).expect("an answer");
+            assert_eq!(answer, "+PONG\r\n");
+            return;
+        }
         assert!(start.elapsed() < Duration::from_secs(20), "it does not listen");
         sleep(Duration::from_millis(20));
     }
-    running
 }
 
 impl Running {
@@ -97,7 +109,50 @@ fn a_pool_or_port_in_use_is_refused() {
     let arguments = ["serve", "--pool", arg(&second), "--size", "32M", "--listen", &taken];
     let complaint = last_line(&arguments);
     assert!(complaint.contains("--listen"), "{complaint}");
+    assert!(!second.exists(), "a server that cannot listen leaves a pool behind");
+    let wrong = ["serve", "--pool", arg(&second), "--requirepass", ""];
+    assert_eq!(common::run(&wrong).status.code(), Some(2));
+    assert!(!second.exists(), "a wrong option leaves a pool behind");
     assert!(fail(&["serve", "--pool", arg(folder.path())]).contains("not a regular file"));
+}
+
+#[test]
+fn a_host_name_is_listened_at() {
+    let folder = tempdir().expect("a folder");
+    let pool = folder.path().join("pool");
+    let address = free_address();
+    let port = address.port();
+    let process = command(&["serve", "--pool", arg(&pool), "--size", "32M"])
+        .args(["--listen", &format!("localhost:{port}")])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let _running = Running { process, address };
+    wait_for(("localhost", port));
+}
+
+#[test]
+fn another_size_than_the_pool_s_own_is_told() {
+    let folder = tempdir().expect("a folder");
+    let pool = folder.path().join("pool");
+    succeed(&["pool", "create", arg(&pool), "--size", "32M"]);
+    for (size, told) in [("64M", true), ("32M", false)] {
+        let address = free_address();
+        let listen = address.to_string();
+        let process = command(&["serve", "--pool", arg(&pool), "--size", size])
+            .args(["--listen", &listen])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut running = Running { process, address };
+        let mut stderr = running.process.stderr.take().expect("a pipe");
+        wait_for(address);
+        assert_eq!(running.end("-TERM"), Some(0));
+        let mut printed = String::new();
+        stderr.read_to_string(&mut printed).expect("text");
+        assert_eq!(printed.contains("its own limit stays 32 MiB"), told, "{printed}");
+    }
 }
 
 /// The complaint of a server that does not start; lines about the pool may come before it.

@@ -18,6 +18,17 @@ pub(crate) struct Client {
     /// Since MULTI, until EXEC or DISCARD.
     pub(crate) queue: Option<Queue>,
     pub(crate) watched: Vec<Watched>,
+    pub(crate) replies: Replies,
+}
+
+/// Whether a client wants to be answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Replies {
+    #[default]
+    On,
+    Off,
+    /// The next reply is not sent.
+    Skip,
 }
 
 impl Client {
@@ -29,6 +40,7 @@ impl Client {
             authenticated: server.options.password.is_none(),
             queue: None,
             watched: Vec::new(),
+            replies: Replies::default(),
         }
     }
 

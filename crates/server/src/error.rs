@@ -15,6 +15,9 @@ pub enum ServeError {
         /// What the system said.
         source: io::Error,
     },
+    /// There is no address to listen at.
+    #[error("no address to listen at was given; give one with --listen")]
+    NoAddress,
     /// The pool holds something else than a keyspace of this version.
     #[error("{0}")]
     Keyspace(String),

@@ -34,8 +34,16 @@ impl House {
         self.busy
     }
 
-    /// Looks, and does a bit.
+    /// Looks, and does a bit. Fails only when the medium does.
     pub(crate) fn keep<S: Session>(&mut self, session: &mut S, env: Env<'_>) -> Result<(), Error> {
+        match self.work(session, env) {
+            Err(error @ Error::Io(_)) => Err(error),
+            // Damage, or a full log: clients will hear of it, the house is left as it is.
+            _ => Ok(()),
+        }
+    }
+
+    fn work<S: Session>(&mut self, session: &mut S, env: Env<'_>) -> Result<(), Error> {
         let started = Instant::now();
         self.last = Some(started);
         self.busy = false;
@@ -52,13 +60,7 @@ impl House {
                 self.busy = true;
                 return Ok(());
             }
-            let done = session.write(&mut |tx| chores.go(tx, env));
-            match done {
-                Ok(_) => {}
-                Err(error @ Error::Io(_)) => return Err(error),
-                // Damage, or a full log: clients will hear of it, the house is left as it is.
-                Err(_) => return Ok(()),
-            }
+            session.write(&mut |tx| chores.go(tx, env))?;
         }
     }
 }

@@ -12,7 +12,10 @@
 
 mod client;
 mod command;
+mod descriptors;
 mod error;
+#[cfg(test)]
+mod failing_tests;
 mod house;
 mod keyspace;
 mod net;
@@ -27,4 +30,4 @@ mod watch;
 pub use error::ServeError;
 pub use keyspace::{Findings, check, check_root};
 pub use options::Options;
-pub use serve::{Server, Shutdown, run, serve};
+pub use serve::{Listener, Server, Shutdown, run, serve};

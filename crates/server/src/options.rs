@@ -14,6 +14,9 @@ pub struct Options {
     pub max_clients: usize,
     /// What clients must give to AUTH, if anything.
     pub password: Option<String>,
+    /// Bytes of one reply; a command with a larger one fails. What waits for one client to read
+    /// it is never much more, since a client that does not read is not served.
+    pub max_reply: usize,
 }
 
 impl Default for Options {
@@ -23,6 +26,7 @@ impl Default for Options {
             threads: None,
             max_clients: 10_000,
             password: None,
+            max_reply: 1 << 30,
         }
     }
 }
@@ -54,6 +58,12 @@ impl Options {
     /// Asks every client for this password.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
+        self
+    }
+
+    /// Lets a reply have this many bytes.
+    pub fn max_reply(mut self, bytes: usize) -> Self {
+        self.max_reply = bytes;
         self
     }
 

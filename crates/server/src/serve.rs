@@ -1,5 +1,6 @@
 //! A server's life: binding, threads, signals, its end.
 
+use crate::descriptors;
 use crate::error::ServeError;
 use crate::keyspace;
 use crate::net::{Inbox, Worker};
@@ -8,15 +9,16 @@ use crate::server;
 use crate::store::{Session, Store};
 use mio::net::TcpListener;
 use perdura::Pool;
-use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 
-/// Serves `pool` until SIGTERM or SIGINT, then closes it.
+/// Serves `pool` until SIGTERM or SIGINT, then closes it. A second signal ends the process at
+/// once, whatever it hangs in; what was acknowledged is durable all the same.
 ///
 /// # Errors
 /// When it cannot start, or the medium fails while the pool is closed.
@@ -33,16 +35,41 @@ pub fn serve(pool: Pool, server: Server) -> Result<(), ServeError> {
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let (handle, shutdown) = (signals.handle(), server.shutdown());
     let watcher = thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        if signals.forever().next().is_some() {
+        let mut signals = signals.forever();
+        if signals.next().is_some() {
             shutdown.shutdown();
         }
+        if let Some(signal) = signals.next() {
+            // It does not return for a signal that ends processes.
+            let _ = emulate_default_handler(signal);
+        }
     })?;
-    let served = server.run();
+    let ended = server.run().and_then(|()| Ok(pool.close()?));
     handle.close();
     // The watcher only waits for signals: it has nothing to tell.
     let _ = watcher.join();
-    served?;
-    Ok(pool.close()?)
+    ended
+}
+
+/// A socket that listens. One that is bound before its pool is opened, or created, fails
+/// before anything is done with the pool.
+pub struct Listener(TcpListener);
+
+impl Listener {
+    /// Listens at the first of `addresses` that can be listened at.
+    ///
+    /// # Errors
+    /// When none can: the last one's.
+    pub fn bind(addresses: &[SocketAddr]) -> Result<Self, ServeError> {
+        let mut failure = ServeError::NoAddress;
+        for &address in addresses {
+            match TcpListener::bind(address) {
+                Ok(socket) => return Ok(Listener(socket)),
+                Err(source) => failure = ServeError::Listen { address, source },
+            }
+        }
+        Err(failure)
+    }
 }
 
 /// A server that listens, and is yet to be run.
@@ -73,13 +100,26 @@ impl Server {
     /// # Errors
     /// When the address is taken, the pool holds something else, or the system refuses.
     pub fn bind(pool: &Pool, options: Options) -> Result<Self, ServeError> {
-        Self::on(pool.clone(), options)
+        let listener = Listener::bind(&[options.listen])?;
+        Self::with(pool, listener, options)
     }
 
-    pub(crate) fn on<S: Store + Sync>(store: S, options: Options) -> Result<Self, ServeError> {
-        let refused = |source| ServeError::Listen { address: options.listen, source };
-        let listener = TcpListener::bind(options.listen).map_err(refused)?;
-        let options = Options { max_clients: room_for(options.max_clients), ..options };
+    /// On a pool that may be new, with a socket that listens already; the options' own address
+    /// is not used.
+    ///
+    /// # Errors
+    /// When the pool holds something else, or the system refuses.
+    pub fn with(pool: &Pool, listener: Listener, options: Options) -> Result<Self, ServeError> {
+        Self::on(pool.clone(), listener, options)
+    }
+
+    pub(crate) fn on<S: Store + Sync>(
+        store: S,
+        Listener(listener): Listener,
+        options: Options,
+    ) -> Result<Self, ServeError> {
+        let options =
+            Options { max_clients: descriptors::room_for(options.max_clients), ..options };
         let address = listener.local_addr()?;
         let keyspace = open_keyspace(&store)?;
         let facts = store.clone();
@@ -117,7 +157,8 @@ impl Server {
         Shutdown { shared: Arc::clone(&self.shared), inboxes: Arc::clone(&self.inboxes) }
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until it is told to stop. When the medium fails, this is said once on the standard
+    /// error, and from then on every client is refused.
     ///
     /// # Errors
     /// When a thread cannot be started, or the system fails it.
@@ -153,23 +194,6 @@ impl Server {
             }
             Ok(result?)
         })
-    }
-}
-
-/// Raises the limit of open files as far as `clients` need it; how many there is room for.
-fn room_for(clients: usize) -> usize {
-    /// Files besides the clients' sockets.
-    const OTHERS: u64 = 64;
-    let mut limit = getrlimit(Resource::Nofile);
-    let wanted = (clients as u64).saturating_add(OTHERS);
-    if limit.current.is_some_and(|current| current < wanted) {
-        limit.current = Some(limit.maximum.map_or(wanted, |maximum| maximum.min(wanted)));
-        // If it is refused, the limit that there is holds.
-        let _ = setrlimit(Resource::Nofile, limit);
-    }
-    match getrlimit(Resource::Nofile).current {
-        Some(current) if current < wanted => current.saturating_sub(OTHERS).max(1) as usize,
-        _ => clients,
     }
 }
 

@@ -5,6 +5,7 @@ use crate::options::Options;
 use crate::stats::Stats;
 use crate::store::Facts;
 use crate::watch::Watch;
+use perdura::Error;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -23,6 +24,8 @@ pub(crate) struct Server {
     clients: Mutex<BTreeMap<u64, Arc<Listing>>>,
     next_client: AtomicU64,
     connected: AtomicUsize,
+    /// Clients that may be connected at once.
+    max_clients: AtomicUsize,
     stopping: AtomicBool,
     failed: AtomicBool,
 }
@@ -35,6 +38,7 @@ impl Server {
     ) -> Self {
         let workers = options.worker_count();
         Server {
+            max_clients: AtomicUsize::new(options.max_clients),
             options,
             address,
             started: Instant::now(),
@@ -55,9 +59,18 @@ impl Server {
 
     /// Takes a place for a client, if there is one.
     pub(crate) fn admit(&self) -> bool {
-        let most = self.options.max_clients;
+        let most = self.max_clients();
         let more = |count| (count < most).then_some(count + 1);
         self.connected.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    pub(crate) fn max_clients(&self) -> usize {
+        self.max_clients.load(Ordering::Relaxed)
+    }
+
+    /// Lets this many clients in from now on; those who are in stay.
+    pub(crate) fn set_max_clients(&self, most: usize) {
+        self.max_clients.store(most, Ordering::Relaxed);
     }
 
     pub(crate) fn connected(&self) -> usize {
@@ -92,9 +105,11 @@ impl Server {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// The medium failed: nothing is acknowledged from here on.
-    pub(crate) fn fail(&self) {
-        self.failed.store(true, Ordering::Release);
+    /// The medium failed: nothing is acknowledged from here on, and the operator is told.
+    pub(crate) fn fail(&self, error: &Error) {
+        if !self.failed.swap(true, Ordering::AcqRel) {
+            eprintln!("error: {error}. Every client is refused until the server is restarted");
+        }
     }
 
     pub(crate) fn failed(&self) -> bool {

@@ -3,18 +3,26 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A counter that one thread advances and any reads.
+/// A counter that one thread advances, and any reads or starts anew.
 #[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
+pub(crate) struct Counter {
+    count: AtomicU64,
+    /// What it was when it was last started anew.
+    forgotten: AtomicU64,
+}
 
 impl Counter {
     /// Adds; only ever from the counter's own thread.
     pub(crate) fn add(&self, count: u64) {
-        self.0.store(self.0.load(Relaxed).wrapping_add(count), Relaxed);
+        self.count.store(self.count.load(Relaxed).wrapping_add(count), Relaxed);
     }
 
     pub(crate) fn get(&self) -> u64 {
-        self.0.load(Relaxed)
+        self.count.load(Relaxed).wrapping_sub(self.forgotten.load(Relaxed))
+    }
+
+    fn restart(&self) {
+        self.forgotten.store(self.count.load(Relaxed), Relaxed);
     }
 }
 
@@ -34,6 +42,28 @@ pub(crate) struct Stats {
     pub(crate) hits: Counter,
     pub(crate) misses: Counter,
     pub(crate) expired: Counter,
+}
+
+impl Stats {
+    /// Counts from zero again.
+    pub(crate) fn restart(&self) {
+        for counter in [
+            &self.connections,
+            &self.rejected,
+            &self.commands,
+            &self.errors,
+            &self.transactions,
+            &self.read_transactions,
+            &self.waits,
+            &self.input,
+            &self.output,
+            &self.hits,
+            &self.misses,
+            &self.expired,
+        ] {
+            counter.restart();
+        }
+    }
 }
 
 /// The sum of one counter over all threads.

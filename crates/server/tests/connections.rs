@@ -55,6 +55,34 @@ fn who_does_not_read_is_not_answered_without_end() {
 }
 
 #[test]
+fn a_reply_that_is_too_large_is_an_error() {
+    let running = Running::with(|options| options.max_reply(1 << 20), 64 << 20);
+    let mut client = running.client();
+    let value = vec![b'v'; 600 << 10];
+    assert_eq!(show(&client.call(&[b"SET", b"large", &value])), "OK");
+    let refusal = "ERR the reply is larger than 1048576 bytes, see --max-reply";
+    assert_eq!(client.ask("MGET large large"), refusal);
+    assert_eq!(client.ask("MGET large none large none"), refusal);
+    // The limit is one for each reply, also of those that are sent together.
+    client.send(&encode(&[b"GET", b"large"]).repeat(3));
+    for _ in 0..3 {
+        assert_eq!(show(&client.receive().unwrap()).len(), value.len());
+    }
+    // In a transaction only the command fails whose part of the reply is too much.
+    for command in ["MULTI", "SET key 1", "MGET large large", "STRLEN large", "EXEC"] {
+        client.send(&encode(&command.split(' ').map(str::as_bytes).collect::<Vec<_>>()));
+    }
+    let answers: Vec<_> = (0..5).map(|_| show(&client.receive().unwrap())).collect();
+    assert_eq!(answers[4], format!("[OK {refusal} 614400]"));
+    for command in ["MULTI", "SET key 2", "GET large", "GET large", "EXEC"] {
+        client.send(&encode(&command.split(' ').map(str::as_bytes).collect::<Vec<_>>()));
+    }
+    let answers: Vec<_> = (0..5).map(|_| show(&client.receive().unwrap())).collect();
+    assert!(answers[4].starts_with("[OK vvv") && answers[4].ends_with(&format!(" {refusal}]")));
+    assert_eq!(client.ask("GET key"), "2");
+}
+
+#[test]
 fn a_broken_stream_is_closed_after_its_answers() {
     let running = Running::start();
     let mut other = running.client();
@@ -181,6 +209,10 @@ fn what_clients_ask_at_start() {
     assert_eq!(client.ask("CONFIG GET nothing"), "[]");
     assert!(client.ask("COMMAND COUNT").parse::<u32>().unwrap() > 90);
     assert_eq!(client.ask("COMMAND INFO get nosuch"), "[[get 2 [readonly] 1 1 1 [] [] [] []] nil]");
+    assert_eq!(
+        client.ask("COMMAND COUNT x"),
+        "ERR wrong number of arguments for 'command|count' command"
+    );
     assert!(client.ask("COMMAND DOCS get").starts_with("[get [summary"));
     assert_eq!(client.ask("COMMAND GETKEYS MSET a 1 b 2"), "[a b]");
     assert_eq!(client.ask("CLIENT SETNAME me"), "OK");
@@ -198,6 +230,97 @@ fn what_clients_ask_at_start() {
     assert_eq!(client.ask("RESET"), "RESET");
     assert_eq!(client.ask("CLIENT GETNAME"), "nil");
     assert_eq!(client.ask("SELECT 16"), "ERR DB index is out of range");
+}
+
+#[test]
+fn who_wants_no_reply_gets_none() {
+    let running = Running::start();
+    let talk = |commands: &[&str]| {
+        let mut client = running.client();
+        client.send(format!("{}\r\nQUIT\r\n", commands.join("\r\n")).as_bytes());
+        client.rest().replace("\r\n", " ")
+    };
+    for (commands, answers) in [
+        (&["CLIENT REPLY ON"][..], "+OK +OK "),
+        (&["CLIENT REPLY OFF", "PING", "SET k v", "nosuch"], ""),
+        (&["CLIENT REPLY OFF", "SET k v", "GET k", "CLIENT REPLY ON", "GET k"], "+OK $1 v +OK "),
+        (&["CLIENT REPLY SKIP", "PING", "PING"], "+PONG +OK "),
+        (&["CLIENT REPLY SKIP", "SET k w", "GET k", "GET k"], "$1 w $1 w +OK "),
+        (&["CLIENT REPLY SKIP", "CLIENT REPLY SKIP", "GET k", "STRLEN k"], ":1 +OK "),
+        (&["CLIENT REPLY SKIP", "nosuch", "PING"], "+PONG +OK "),
+        (&["CLIENT REPLY SKIP", "MULTI", "GET k", "EXEC"], "+QUEUED *1 $1 w +OK "),
+        (
+            &["MULTI", "GET k", "CLIENT REPLY SKIP", "EXEC", "PING"],
+            "+OK +QUEUED +QUEUED +PONG +OK ",
+        ),
+        (&["CLIENT REPLY OFF", "CLIENT REPLY SKIP", "PING", "RESET", "PING"], "+RESET +PONG +OK "),
+        (&["CLIENT REPLY x"], "-ERR syntax error +OK "),
+        (&["CLIENT REPLY"], "-ERR wrong number of arguments for 'client|reply' command +OK "),
+    ] {
+        assert_eq!(talk(commands), answers, "{commands:?}");
+    }
+}
+
+#[test]
+fn what_config_set_accepts() {
+    let running = Running::start();
+    let mut client = running.client();
+    let failed = |name: &str, why: &str| {
+        format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
+    };
+    for (command, answer) in [
+        ("CONFIG SET save ", "OK"),
+        ("CONFIG SET APPENDFSYNC Always", "OK"),
+        ("CONFIG SET appendfsync no", &failed("appendfsync", "can't set immutable config")),
+        ("CONFIG SET databases 3", &failed("databases", "can't set immutable config")),
+        ("CONFIG SET save  save ", &failed("save", "duplicate parameter")),
+        (
+            "CONFIG SET maxclients 5 nosuch 1",
+            "ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'",
+        ),
+        ("CONFIG SET save  timeout", "ERR syntax error"),
+        ("CONFIG SET save", "ERR wrong number of arguments for 'config|set' command"),
+        (
+            "CONFIG SET maxclients 0",
+            &failed("maxclients", "argument must be between 1 and 4294967295 inclusive"),
+        ),
+        ("CONFIG GET maxclients", "[maxclients 10000]"),
+        ("CONFIG SET maxclients 1 timeout 0", "OK"),
+        ("CONFIG GET maxclients", "[maxclients 1]"),
+    ] {
+        assert_eq!(client.ask(command), answer, "{command}");
+    }
+    assert_eq!(running.client().rest(), "-ERR max number of clients reached\r\n");
+}
+
+#[test]
+fn every_error_is_counted_until_the_counters_are_restarted() {
+    let running = Running::start();
+    let mut client = running.client();
+    for (command, answer) in [
+        ("nosuch a b", "ERR unknown command 'nosuch', with args beginning with: 'a' 'b' "),
+        ("no\0such a\0b", "ERR unknown command 'no', with args beginning with: 'a' "),
+        ("GET", "ERR wrong number of arguments for 'get' command"),
+        ("EXEC", "ERR EXEC without MULTI"),
+        ("INCRBY key x", "ERR value is not an integer or out of range"),
+        ("MULTI", "OK"),
+        ("CONFIG no\0such", "QUEUED"),
+        ("HSET key", "ERR wrong number of arguments for 'hset' command"),
+        ("EXEC", "EXECABORT Transaction discarded because of previous errors."),
+        ("MULTI", "OK"),
+        ("CONFIG no\0such", "QUEUED"),
+        ("EXEC", "[ERR unknown subcommand 'no'. Try CONFIG HELP.]"),
+    ] {
+        assert_eq!(client.ask(command), answer, "{command}");
+    }
+    let mut other = running.client();
+    other.send(b"*x\r\n");
+    other.rest();
+    assert!(client.ask("INFO stats").contains("\r\ntotal_error_replies:9\r\n"));
+    assert_eq!(client.ask("CONFIG RESETSTAT"), "OK");
+    let info = client.ask("INFO stats");
+    assert!(info.contains("\r\ntotal_error_replies:0\r\n"), "{info}");
+    assert!(info.contains("\r\ntotal_connections_received:0\r\n"), "{info}");
 }
 
 #[test]

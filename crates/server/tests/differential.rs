@@ -225,6 +225,9 @@ fn word(template: &str, random: &mut Random, now: u64) -> Vec<u8> {
             "inf",
             "nan",
             "",
+            "0x1p4",
+            "1e-5000",
+            "1e5000",
         ],
         "score" => &[
             "0",
@@ -242,8 +245,43 @@ fn word(template: &str, random: &mut Random, now: u64) -> Vec<u8> {
             "nan",
             "0.1",
             "3.3333333333333335",
+            "-0.0",
+            "1e19",
+            "1.5e-7",
+            "1e400",
+            "1e-400",
+            "0x1.8",
+            "0x",
+            "INFINITY",
+            " 1",
+            "",
         ],
-        "limit" => &["-inf", "+inf", "(1", "1", "2", "(2", "0", "-3", "3", "(x", "1.5", "(-inf"],
+        "limit" => &[
+            "-inf",
+            "+inf",
+            "(1",
+            "1",
+            "2",
+            "(2",
+            "0",
+            "-3",
+            "3",
+            "(x",
+            "1.5",
+            "(-inf",
+            "1e400",
+            "(-1e400",
+            "0x1.8",
+            "(0x2",
+            "(infinity",
+            "nan",
+            "(nan",
+            "",
+            "(",
+            " 1",
+            "1 ",
+            "(1\0x",
+        ],
         "name" => &["-", "+", "[a", "(a", "[b", "(dd", "[f", "x", "[", "("],
         "index" => &["0", "1", "2", "-1", "-2", "5", "10", "-10", "3", "x", "-100", "100"],
         "time" => &["1000", "5000", "100000", "0", "-1", "x", "9223372036854775807", "2000"],
@@ -278,7 +316,7 @@ fn meaning(frame: &Frame, compare: Compare) -> String {
             format!("about {}", time.saturating_add(250) / 500)
         }
         (Frame::List(data), Compare::Unordered) => {
-            let mut all: Vec<_> = data.iter().map(|frame| floats(&show(frame))).collect();
+            let mut all: Vec<_> = data.iter().map(show).collect();
             all.sort();
             all.join(" ")
         }
@@ -292,23 +330,8 @@ fn meaning(frame: &Frame, compare: Compare) -> String {
             meaning(&data[1], Compare::Unordered)
         }
         (Frame::List(_), Compare::Error) => "a list".to_owned(),
-        _ => floats(&show(frame)),
+        _ => show(frame),
     }
-}
-
-/// Redis 7.0 prints 17 digits of a double, this server and later versions as many as needed.
-fn floats(text: &str) -> String {
-    let one = |word: &str| {
-        let (open, rest) = word.split_at(word.len() - word.trim_start_matches('[').len());
-        let number = rest.trim_end_matches(']');
-        match number.parse::<f64>() {
-            Ok(value) if number.contains('.') && number.len() > 16 => {
-                format!("{open}{value}{}", &rest[number.len()..])
-            }
-            _ => word.to_owned(),
-        }
-    };
-    text.split(' ').map(one).collect::<Vec<_>>().join(" ")
 }
 
 fn number_from(name: &str, default: u64) -> u64 {

@@ -133,6 +133,19 @@ fn a_full_pool_loses_nothing() {
 }
 
 #[test]
+fn what_does_not_fit_in_the_log_is_told_from_a_full_pool() {
+    let running = Running::with(|options| options, 8 << 20);
+    let mut client = running.client();
+    let pairs: Vec<_> = (0..20_000).map(|key| format!("key:{key} {key}")).collect();
+    let refusal = client.ask(&format!("MSET {}", pairs.join(" ")));
+    assert!(refusal.starts_with("ERR too large to be done at once"), "{refusal}");
+    assert!(refusal.contains("pool create --log"), "{refusal}");
+    assert_eq!(client.ask("DBSIZE"), "0");
+    assert_eq!(client.ask("SET key value"), "OK");
+    running.check();
+}
+
+#[test]
 fn a_flush_is_quick_and_memory_comes_back() {
     let running = Running::start();
     let mut client = running.client();

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Client;
+use common::{Client, Frame, Running, encode};
 use std::net::TcpListener;
 use std::process::Command;
 use std::time::Duration;
@@ -21,12 +21,36 @@ fn sigterm_ends_cleanly() {
     }
     let mut client = Client::connect(address);
     assert_eq!(client.ask("SET key value"), "OK");
+    let pipeline = std::thread::spawn(move || acknowledged(Client::connect(address)));
+    std::thread::sleep(Duration::from_millis(50));
     let killed = Command::new("kill").args(["-TERM", &std::process::id().to_string()]).status();
     assert!(killed.unwrap().success());
     server.join().unwrap().unwrap();
     assert_eq!(client.receive(), None);
+    let acknowledged = pipeline.join().unwrap();
     let pool = perdura::Options::new().open(&path).unwrap();
     assert_eq!(*pool.recovery(), perdura::Recovery::default());
     let findings = pool.session().unwrap().read(|tx| perdura_server::check(tx, &mut |_| Ok(())));
-    assert_eq!(findings.unwrap().unwrap().keys, 1);
+    assert!(findings.unwrap().unwrap().keys > acknowledged);
+    let running = Running::on(pool, |options| options);
+    let mut client = running.client();
+    for key in 0..acknowledged {
+        assert_eq!(client.ask(&format!("EXISTS {key}")), "1");
+    }
+}
+
+/// Sends commands without waiting, until the connection ends; how many were acknowledged.
+fn acknowledged(mut client: Client) -> u64 {
+    let mut sender = client.again();
+    let sending = std::thread::spawn(move || {
+        for key in 0..100_000 {
+            sender.send(&encode(&[b"SET", key.to_string().as_bytes(), b"value"]));
+        }
+    });
+    let mut count = 0;
+    while client.receive() == Some(Frame::Text(b"OK".to_vec())) {
+        count += 1;
+    }
+    sending.join().unwrap();
+    count
 }

@@ -4,10 +4,12 @@ use crate::bench::options::DomainChoice;
 use crate::failure::{Failure, Outcome};
 use crate::output::print;
 use crate::quantity::{self, show_bytes};
+use clap::builder::NonEmptyStringValueParser;
 use perdura::{EngineKind, Info, Pool, Recovery};
-use perdura_server::Options;
-use std::net::SocketAddr;
+use perdura_server::{Listener, Options, Server};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -15,7 +17,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH", default_value = "perdura.pool")]
     pool: PathBuf,
 
-    /// Bytes that the pool may grow to [default: the pool's own, 1G for a new one]
+    /// Bytes that the pool may grow to. For a pool that is there already this holds for one run,
+    /// and may be up to four times its own [default: the pool's own, 1G for a new one]
     #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
     size: Option<u64>,
 
@@ -27,20 +30,26 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DOMAIN", default_value = "auto")]
     domain: DomainChoice,
 
-    /// Address and port to listen at; port 0 takes a free one
+    /// Address or host name, and port, to listen at; port 0 takes a free one. Of a name's
+    /// addresses the first that can be listened at
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7379")]
-    listen: SocketAddr,
+    listen: Addresses,
 
     /// Threads that serve clients [default: one a core, but one core is left free; at most 8]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 
     /// Clients that may be connected at once
-    #[arg(long, alias = "maxclients", value_name = "NUMBER", default_value_t = 10_000)]
-    max_clients: usize,
+    #[arg(long, alias = "maxclients", value_name = "NUMBER", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    max_clients: u32,
+
+    /// Bytes of one reply, which is kept until its client has read it; a command with a larger
+    /// one fails. While more than 4M wait for a client, its next commands wait too
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = quantity::bytes)]
+    max_reply: u64,
 
     /// Password that clients must give to AUTH
-    #[arg(long, value_name = "PASSWORD")]
+    #[arg(long, value_name = "PASSWORD", value_parser = NonEmptyStringValueParser::new())]
     requirepass: Option<String>,
 
     /// Open the pool although transactions outlive less here than it asks for
@@ -52,16 +61,33 @@ pub(crate) struct Arguments {
     force: bool,
 }
 
+/// What an address or a host name stands for.
+#[derive(Clone, Debug)]
+struct Addresses(Vec<SocketAddr>);
+
+impl FromStr for Addresses {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = text.to_socket_addrs().map_err(|error| {
+            format!("{error}; write an address or a host name, and a port: localhost:7379")
+        })?;
+        Ok(Addresses(found.collect()))
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    // Before the pool is made: a server that cannot start leaves none behind.
+    let listener = Listener::bind(&arguments.listen.0)?;
+    let is_new = !arguments.pool.exists();
     let pool = open(arguments)?;
-    let server = perdura_server::Server::bind(&pool, options(arguments))
-        .map_err(|error| Failure::new(error.to_string()))?;
-    describe(&pool.info(), pool.recovery())?;
-    if !arguments.listen.ip().is_loopback() && arguments.requirepass.is_none() {
+    let server = Server::with(&pool, listener, options(arguments))?;
+    describe(&pool.info(), pool.recovery(), if is_new { None } else { arguments.size })?;
+    if !server.local_addr().ip().is_loopback() && arguments.requirepass.is_none() {
         eprintln!("warning: anyone who reaches this address can read and write; see --requirepass");
     }
     print(format!("ready at {}; Ctrl-C ends it", server.local_addr()))?;
-    perdura_server::serve(pool, server).map_err(|error| Failure::new(error.to_string()))?;
+    perdura_server::serve(pool, server)?;
     print("closed")
 }
 
@@ -80,7 +106,8 @@ fn open(arguments: &Arguments) -> Outcome<Pool> {
 }
 
 fn options(arguments: &Arguments) -> Options {
-    let mut options = Options::new().listen(arguments.listen).max_clients(arguments.max_clients);
+    let mut options = Options::new().max_clients(arguments.max_clients as usize);
+    options = options.max_reply(usize::try_from(arguments.max_reply).unwrap_or(usize::MAX));
     if let Some(threads) = arguments.threads {
         options = options.threads(usize::from(threads));
     }
@@ -90,14 +117,23 @@ fn options(arguments: &Arguments) -> Options {
     options
 }
 
-fn describe(info: &Info, recovery: &Recovery) -> Outcome {
+/// Tells of the pool. One that was there already may have been opened with another `size`.
+fn describe(info: &Info, recovery: &Recovery, size: Option<u64>) -> Outcome {
+    let limit = size.unwrap_or(info.limit).max(info.bytes);
+    if show_bytes(limit) != show_bytes(info.limit) {
+        let (limit, own) = (show_bytes(limit), show_bytes(info.limit));
+        eprintln!(
+            "warning: the pool may grow to {limit} in this run; its own limit stays {own}: give \
+             --size each time, or move its data to a larger pool"
+        );
+    }
     print(format!(
         "pool {}: engine {}, domain {}, {} in use of at most {}",
         info.path,
         info.engine,
         info.domain,
         show_bytes(info.used_bytes),
-        show_bytes(info.limit)
+        show_bytes(limit)
     ))?;
     print(&info.durability)?;
     let Recovery { replayed, rolled_back, discarded } = *recovery;

@@ -1,13 +1,15 @@
 //! What a command on the client works with.
 
-use super::{Exec, Outcome};
+use super::{Exec, Failure, Outcome};
 use crate::client::Client;
 use crate::protocol::{Args, Reply};
 use crate::server::Server;
+use crate::stats::Stats;
 
 /// One command on its way.
 pub(crate) struct ClientCall<'a> {
     pub(crate) server: &'a Server,
+    pub(crate) stats: &'a Stats,
     pub(crate) client: &'a mut Client,
     pub(crate) args: Args<'a>,
     pub(crate) out: &'a mut Vec<u8>,
@@ -27,6 +29,13 @@ impl ClientCall<'_> {
     /// Where to write the reply, in the protocol that the client speaks now.
     pub(crate) fn reply(&mut self) -> Reply<'_> {
         Reply::new(self.out, self.client.protocol)
+    }
+
+    /// Answers with an error, in place of what was written since `start`.
+    pub(crate) fn fail(&mut self, start: usize, failure: &Failure) {
+        self.out.truncate(start);
+        self.stats.errors.add(1);
+        failure.tell(&mut self.reply());
     }
 
     /// Answers +OK.

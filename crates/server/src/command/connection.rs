@@ -1,7 +1,8 @@
 //! What clients ask about their own connection.
 
-use super::{ClientCall, Command, Failure, Next, Outcome, Run, keys};
-use crate::client::Label;
+use super::introspection::{subcommand_arity, unknown_subcommand};
+use super::{ClientCall, Command, Failure, Next, Outcome, Run, keys, shown};
+use crate::client::{Label, Replies};
 use crate::protocol::{Args, Protocol, number};
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
@@ -123,7 +124,7 @@ fn hello_options(call: &mut ClientCall<'_>, args: Args<'_>) -> Outcome {
             name = Some(label(args.at(at + 1))?);
             at += 2;
         } else {
-            let option = String::from_utf8_lossy(args.at(at)).into_owned();
+            let option = shown(args.at(at), usize::MAX);
             return Err(Failure::say(format!("ERR Syntax error in HELLO option '{option}'")));
         }
     }
@@ -208,11 +209,29 @@ fn client(call: &mut ClientCall<'_>) -> Outcome<Next> {
             call.reply().verbatim(&lines);
         }
         (b"no-evict" | b"no-touch", 3) => return call.ok(),
-        (b"setname" | b"setinfo" | b"getname" | b"id" | b"info", _) => {
-            let name = String::from_utf8_lossy(args.at(1)).to_lowercase();
-            return Err(Failure::arity(&format!("client|{name}")));
+        (b"reply", 3) => return reply(call),
+        (b"reply" | b"setname" | b"setinfo" | b"getname" | b"id" | b"info", _) => {
+            return Err(subcommand_arity(args, "client"));
         }
-        _ => return Err(super::introspection::unknown_subcommand(args, "CLIENT")),
+        _ => return Err(unknown_subcommand(args, "CLIENT")),
+    }
+    Ok(Next::Go)
+}
+
+/// Whether this client is answered from now on. Only when it is, it is told.
+fn reply(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    match () {
+        () if call.args.is(2, "on") => {
+            call.client.replies = Replies::On;
+            return call.ok();
+        }
+        () if call.args.is(2, "off") => call.client.replies = Replies::Off,
+        () if call.args.is(2, "skip") => {
+            if call.client.replies == Replies::On {
+                call.client.replies = Replies::Skip;
+            }
+        }
+        () => return Err(Failure::SYNTAX),
     }
     Ok(Next::Go)
 }
@@ -223,7 +242,7 @@ fn set_info(call: &mut ClientCall<'_>) -> Outcome<Next> {
         b"lib-name" => Label::Library,
         b"lib-ver" => Label::Version,
         _ => {
-            let option = String::from_utf8_lossy(args.at(2)).into_owned();
+            let option = shown(args.at(2), usize::MAX);
             return Err(Failure::say(format!("ERR Unrecognized option '{option}'")));
         }
     };

@@ -1,6 +1,6 @@
 //! When keys expire: EXPIRE and its kin, TTL and its kin, PERSIST.
 
-use super::{Call, Command, Failure, Outcome, Run};
+use super::{Call, Command, Failure, Outcome, Run, shown};
 use crate::protocol::Args;
 
 const ONE: (i32, i32, i32) = (1, 1, 1);
@@ -90,7 +90,7 @@ impl Only {
                 () if args.is(index, "gt") => only.later = true,
                 () if args.is(index, "lt") => only.sooner = true,
                 () => {
-                    let option = String::from_utf8_lossy(arg).into_owned();
+                    let option = shown(arg, usize::MAX);
                     return Err(Failure::say(format!("ERR Unsupported option {option}")));
                 }
             }

@@ -1,6 +1,6 @@
 //! Why a command could not do its work.
 
-use crate::protocol::Reply;
+use crate::protocol::{Reply, number};
 use perdura::Error;
 use std::borrow::Cow;
 
@@ -11,6 +11,12 @@ pub(crate) enum Failure {
     Say(Cow<'static, str>),
     /// The pool refused.
     Pool(Error),
+}
+
+/// What a client sent, as errors quote it: not all of it, and as C would print it.
+pub(crate) fn shown(text: &[u8], most: usize) -> String {
+    let text = number::until_nul(text);
+    String::from_utf8_lossy(&text[..text.len().min(most)]).into_owned()
 }
 
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
@@ -34,6 +40,10 @@ impl Failure {
             Failure::Pool(Error::Full { .. }) => {
                 out.error("OOM command not allowed when used memory > 'maxmemory'.");
             }
+            Failure::Pool(Error::TooLarge { needed, available }) => out.error(&format!(
+                "ERR too large to be done at once: it needs {needed} bytes of the pool's log, which \
+                 has {available}; split it, or move to a pool made with `perdura pool create --log`"
+            )),
             Failure::Pool(Error::Io(_)) => out.error("ERR persistence failed"),
             Failure::Pool(error) => out.error(&format!("ERR {error}")),
         }

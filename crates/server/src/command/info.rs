@@ -72,7 +72,7 @@ fn write_clients(server: &Server, to: &mut String) {
     to.push_str("# Clients\r\n");
     lines!(to,
         "connected_clients": server.connected(),
-        "maxclients": server.options.max_clients,
+        "maxclients": server.max_clients(),
         "blocked_clients": 0,
     );
 }

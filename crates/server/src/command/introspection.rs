@@ -1,9 +1,11 @@
-//! What clients ask about the server itself: COMMAND, CONFIG GET, TIME.
+//! What clients ask about the server itself: COMMAND, CONFIG, TIME.
 
 use super::table::{Command, all, find};
-use super::{ClientCall, Failure, Next, Outcome, Run};
-use crate::protocol::{Args, Reply, glob};
+use super::{ClientCall, Failure, Next, Outcome, Run, shown};
+use crate::descriptors;
+use crate::protocol::{Args, Reply, glob, number};
 use crate::server::{Server, now};
+use crate::stats::Stats;
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
 
@@ -13,9 +15,14 @@ pub(super) const TABLE: &[Command] = &[
     Command::new("time", 1, NONE, Run::Client(time), "The server's clock."),
 ];
 
+/// The error for a subcommand with too few arguments, or too many.
+pub(super) fn subcommand_arity(args: Args<'_>, name: &str) -> Failure {
+    Failure::arity(&format!("{name}|{}", shown(args.at(1), 128).to_lowercase()))
+}
+
 /// The error for a subcommand that does not exist.
 pub(super) fn unknown_subcommand(args: Args<'_>, name: &str) -> Failure {
-    let sub = String::from_utf8_lossy(&args.at(1)[..args.at(1).len().min(128)]).into_owned();
+    let sub = shown(args.at(1), 128);
     Failure::say(format!("ERR unknown subcommand '{sub}'. Try {name} HELP."))
 }
 
@@ -28,7 +35,8 @@ fn command(call: &mut ClientCall<'_>) -> Outcome<Next> {
         return Ok(Next::Go);
     };
     match sub.to_ascii_lowercase().as_slice() {
-        b"count" => call.reply().size(all().count() as u64),
+        b"count" if args.len() == 2 => call.reply().size(all().count() as u64),
+        b"list" if args.len() > 2 => return Err(Failure::SYNTAX),
         b"list" => {
             let mut out = call.reply();
             out.array(all().count());
@@ -40,7 +48,7 @@ fn command(call: &mut ClientCall<'_>) -> Outcome<Next> {
             for name in args.from(2).iter() {
                 match find(name) {
                     Some(command) => describe(&mut out, command),
-                    None => out.null_array(),
+                    None => out.null(),
                 }
             }
         }
@@ -50,7 +58,8 @@ fn command(call: &mut ClientCall<'_>) -> Outcome<Next> {
             all().for_each(|(_, command)| describe(&mut out, command));
         }
         b"docs" => docs(&mut call.reply(), args.from(2)),
-        b"getkeys" if args.len() > 2 => return get_keys(call),
+        b"getkeys" if args.len() > 3 => return get_keys(call),
+        b"count" | b"getkeys" => return Err(subcommand_arity(args, "command")),
         _ => return Err(unknown_subcommand(args, "COMMAND")),
     }
     Ok(Next::Go)
@@ -128,7 +137,7 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         ("bind", server.address.ip().to_string()),
         ("databases", crate::keyspace::DATABASES.to_string()),
         ("io-threads", server.stats.len().to_string()),
-        ("maxclients", server.options.max_clients.to_string()),
+        ("maxclients", server.max_clients().to_string()),
         ("maxmemory", facts.limit.to_string()),
         ("maxmemory-policy", "noeviction".to_owned()),
         ("port", server.address.port().to_string()),
@@ -156,15 +165,69 @@ fn config(call: &mut ClientCall<'_>) -> Outcome<Next> {
             }
             Ok(Next::Go)
         }
-        (b"resetstat", 2) => call.ok(),
-        (b"set", 4..) => Err(Failure::Say(
-            "ERR options are set when the server starts: see `perdura serve --help`".into(),
-        )),
-        (b"get" | b"set" | b"resetstat", _) => {
-            let name = String::from_utf8_lossy(args.at(1)).to_lowercase();
-            Err(Failure::arity(&format!("config|{name}")))
+        (b"resetstat", 2) => {
+            call.server.stats.iter().for_each(Stats::restart);
+            call.ok()
         }
+        (b"set", 4..) => {
+            set_options(call.server, args.from(2))?;
+            call.ok()
+        }
+        (b"get" | b"set" | b"resetstat", _) => Err(subcommand_arity(args, "config")),
         _ => Err(unknown_subcommand(args, "CONFIG")),
+    }
+}
+
+/// Sets options: all that are given, or none. Only the number of clients can be changed while
+/// the server runs; of all others the value that they have is accepted.
+fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
+    if !pairs.len().is_multiple_of(2) {
+        return Err(Failure::SYNTAX);
+    }
+    let known = options(server);
+    let mut given = Vec::new();
+    let mut clients = None;
+    for at in (0..pairs.len()).step_by(2) {
+        let option = known.iter().find(|(name, _)| pairs.is(at, name));
+        let Some((name, current)) = option else {
+            let name = shown(pairs.at(at), usize::MAX);
+            return Err(Failure::say(format!(
+                "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+            )));
+        };
+        let refused = |why: &str| {
+            Failure::say(format!(
+                "ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"
+            ))
+        };
+        if given.contains(name) {
+            return Err(refused("duplicate parameter"));
+        }
+        given.push(name);
+        if *name == "maxclients" {
+            clients = Some(client_count(pairs.at(at + 1)).map_err(|why| refused(&why))?);
+        } else if !pairs.is(at + 1, current) {
+            return Err(refused("can't set immutable config"));
+        }
+    }
+    if let Some(clients) = clients {
+        server.set_max_clients(clients);
+    }
+    Ok(())
+}
+
+/// A number of clients that there is room for.
+fn client_count(text: &[u8]) -> Result<usize, String> {
+    let count = number::parse_i64(text);
+    let count = count.ok_or("argument couldn't be parsed into an integer")?;
+    let count = u32::try_from(count).ok().filter(|&count| count > 0);
+    let count = count.ok_or("argument must be between 1 and 4294967295 inclusive")? as usize;
+    match descriptors::room_for(count) {
+        room if room < count => Err(format!(
+            "The operating system is not able to handle the specified number of clients, try \
+             with {room}"
+        )),
+        _ => Ok(count),
     }
 }
 

@@ -31,7 +31,7 @@ mod zsets;
 
 pub(crate) use call::{Call, Env};
 pub(crate) use client::{ClientCall, Next};
-pub(crate) use failure::{Failure, Outcome};
+pub(crate) use failure::{Failure, Outcome, shown};
 pub(crate) use multi::{Exec, Queue, Step, is_immediate};
 pub(crate) use table::{Command, Run, find};
 

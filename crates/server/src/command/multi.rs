@@ -101,12 +101,13 @@ fn step(call: &mut ClientCall<'_>, command: &'static Command, args: OwnedArgs) -
     let mut out = Vec::new();
     let mut inner = ClientCall {
         server: call.server,
+        stats: call.stats,
         client: call.client,
         args: args.as_args(),
         out: &mut out,
     };
     if let Err(failure) = run(&mut inner) {
-        failure.tell(&mut inner.reply());
+        inner.fail(0, &failure);
     }
     Step::Said(out)
 }

@@ -25,6 +25,7 @@ pub(crate) fn one(mut call: Call<'_>, command: &Command) -> Result<Answer, Error
         }
         Run::Client(_) => return Ok(Answer::Done),
     };
+    let done = done.and_then(|()| whole(&call.out, call.env));
     let Err(failure) = done else { return Ok(Answer::Done) };
     if let Some(mark) = mark {
         call.tx.undo_to(mark);
@@ -39,6 +40,15 @@ pub(crate) fn one(mut call: Call<'_>, command: &Command) -> Result<Answer, Error
             Ok(if full { Answer::Full } else { Answer::Failed })
         }
     }
+}
+
+/// Whether a reply is not larger than it may be.
+fn whole(out: &Reply<'_>, env: Env<'_>) -> Outcome {
+    if !out.is_cut() {
+        return Ok(());
+    }
+    let most = env.server.options.max_reply;
+    Err(Failure::say(format!("ERR the reply is larger than {most} bytes, see --max-reply")))
 }
 
 /// Whether a command can answer this error, with the rest of the transaction going on.
@@ -79,6 +89,12 @@ pub(crate) fn all(
                 return Err(error);
             }
         }
+    }
+    if let Err(failure) = whole(&out, env) {
+        tx.undo_to(mark);
+        out.truncate(start);
+        env.stats.errors.add(1);
+        failure.tell(&mut out);
     }
     Ok(())
 }

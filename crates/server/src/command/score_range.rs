@@ -99,7 +99,7 @@ fn score(text: &[u8]) -> Outcome<Limit<f64>> {
         [b'(', rest @ ..] => (false, rest),
         _ => (true, text),
     };
-    let value = number::parse_f64(digits).ok_or(Failure::MIN_MAX)?;
+    let value = number::parse_bound(digits).ok_or(Failure::MIN_MAX)?;
     Ok(Limit { value, included })
 }
 

@@ -137,7 +137,8 @@ fn add(call: &mut Call<'_>, options: AddOptions, first: usize) -> Outcome {
             let old = set.score(call.tx, member)?;
             last = options.score(old, given)?;
             let Some(new) = last else { continue };
-            set.set(call.tx, member, old, new)?;
+            // The negative zero is stored as the other one, as in Redis's small sets.
+            set.set(call.tx, member, old, new + 0.0)?;
             added += i64::from(old.is_none());
             updated += i64::from(old.is_some_and(|old| old != new));
         }

@@ -1,6 +1,6 @@
 //! One client's connection: what it has sent, and what is still to be sent to it.
 
-use crate::client::Client;
+use crate::client::{Client, Replies};
 use crate::protocol::{Args, ProtocolError, Reply, Request, RequestReader};
 use crate::server::Server;
 use crate::stats::Stats;
@@ -191,11 +191,25 @@ impl Connection {
         self.closing = true;
     }
 
-    /// Takes back what this turn has answered: it may not be durable.
+    /// Takes back the reply that was written since `start`, if the client does not want it.
+    pub(crate) fn hush(&mut self, start: usize) {
+        let wanted = self.client.replies == Replies::On;
+        if !wanted && self.out.len() > start {
+            self.out.truncate(start);
+            if self.client.replies == Replies::Skip {
+                self.client.replies = Replies::On;
+            }
+        }
+    }
+
+    /// Takes back what this turn has answered: it may not be durable. The client is told once.
     pub(crate) fn retract(&mut self) {
+        let told = self.closing && self.out.len() <= self.acknowledged;
         self.out.truncate(self.acknowledged);
-        let text = "ERR persistence failed: nothing is acknowledged any more";
-        Reply::new(&mut self.out, self.client.protocol).error(text);
+        if !told {
+            let text = "ERR persistence failed: nothing is acknowledged any more";
+            Reply::new(&mut self.out, self.client.protocol).error(text);
+        }
         self.closing = true;
     }
 

@@ -10,13 +10,13 @@
 
 use super::connection::{Connection, Next as Incoming};
 use super::slots::Slots;
+use crate::client::Replies;
 use crate::command::{
-    Call, ClientCall, Command, Env, Exec, Failure, Next, Run, find, is_immediate, perform,
+    Call, ClientCall, Command, Env, Exec, Failure, Next, Run, find, is_immediate, perform, shown,
 };
 use crate::keyspace::Database;
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Reply, Request};
-use crate::server::Server;
 use crate::store::Session;
 use perdura::{Error, Tx};
 
@@ -71,7 +71,7 @@ impl Turn {
         for _ in 0..MOST_ROUNDS {
             for &slot in ready {
                 if let Some(connection) = slots.get(slot) {
-                    self.plan(env.server, slot, connection);
+                    self.plan(env, slot, connection);
                 }
             }
             if self.ops.is_empty() {
@@ -88,7 +88,7 @@ impl Turn {
     }
 
     /// Takes a connection's requests into the round.
-    fn plan(&mut self, server: &Server, slot: usize, connection: &mut Connection) {
+    fn plan(&mut self, env: Env<'_>, slot: usize, connection: &mut Connection) {
         let mut waiting = false;
         loop {
             if self.ops.len() >= MOST_COMMANDS || self.bytes >= MOST_BYTES {
@@ -102,16 +102,24 @@ impl Turn {
                     connection.stalled = true;
                     return;
                 }
-                Incoming::Broken => return connection.refuse(),
+                Incoming::Broken => {
+                    env.stats.errors.add(1);
+                    return connection.refuse();
+                }
             };
             match Route::of(connection, request) {
                 Route::Data(command) => {
                     self.bytes += connection.args(request).bytes();
                     self.push(slot, What::Request(request, command));
                     waiting = true;
+                    if connection.client.replies == Replies::Skip {
+                        // Whether the next one is answered is known when this one was.
+                        connection.stalled = true;
+                        return;
+                    }
                 }
                 _ if waiting => return connection.put_back(request),
-                route => match route.follow(server, connection, request) {
+                route => match route.answer(env, connection, request) {
                     Next::Go => {}
                     Next::Close => return connection.set_closing(),
                     Next::Exec(exec) => {
@@ -203,54 +211,59 @@ impl Route {
         }
     }
 
+    /// Does what needs no transaction, and answers it if the client wants that.
+    fn answer(self, env: Env<'_>, connection: &mut Connection, request: Request) -> Next {
+        let start = connection.out.len();
+        let next = self.follow(env, connection, request);
+        connection.hush(start);
+        next
+    }
+
     /// Does what needs no transaction.
-    fn follow(self, server: &Server, connection: &mut Connection, request: Request) -> Next {
+    fn follow(self, env: Env<'_>, connection: &mut Connection, request: Request) -> Next {
         let (args, client, out) = connection.split_client(request);
-        let failure = match self {
+        let start = out.len();
+        let mut call = ClientCall { server: env.server, stats: env.stats, client, args, out };
+        let done = match self {
             Route::Data(_) => return Next::Go,
             Route::Queue(command) => {
-                if let Some(queue) = &mut client.queue {
+                if let Some(queue) = &mut call.client.queue {
                     queue.push(command, OwnedArgs::from(args));
                 }
-                Reply::new(out, client.protocol).simple("QUEUED");
+                call.reply().simple("QUEUED");
                 return Next::Go;
             }
             Route::Client(command) => {
                 let Run::Client(run) = command.run else { return Next::Go };
-                let start = out.len();
-                match run(&mut ClientCall { server, client, args, out }) {
-                    Ok(next) => return next,
-                    Err(failure) => {
-                        out.truncate(start);
-                        failure
-                    }
-                }
+                env.stats.commands.add(1);
+                run(&mut call)
             }
             Route::Reject(failure) => {
-                if let Some(queue) = &mut client.queue {
+                if let Some(queue) = &mut call.client.queue {
                     queue.spoil();
                 }
-                failure
+                Err(failure)
             }
         };
-        failure.tell(&mut Reply::new(out, client.protocol));
-        Next::Go
+        done.unwrap_or_else(|failure| {
+            call.fail(start, &failure);
+            Next::Go
+        })
     }
 }
 
 /// The error for a command that does not exist, with some of its arguments.
 fn unknown(args: Args<'_>) -> Failure {
     const MOST: usize = 128;
-    let name = String::from_utf8_lossy(&args.at(0)[..args.at(0).len().min(MOST)]).into_owned();
-    let mut shown = String::new();
+    let name = shown(args.at(0), MOST);
+    let mut beginning = String::new();
     for arg in args.from(1).iter() {
-        if shown.len() >= MOST {
+        if beginning.len() >= MOST {
             break;
         }
-        let left = MOST - shown.len();
-        shown.push_str(&format!("'{}' ", String::from_utf8_lossy(&arg[..arg.len().min(left)])));
+        beginning.push_str(&format!("'{}' ", shown(arg, MOST - beginning.len())));
     }
-    Failure::say(format!("ERR unknown command '{name}', with args beginning with: {shown}"))
+    Failure::say(format!("ERR unknown command '{name}', with args beginning with: {beginning}"))
 }
 
 /// Operations that share a transaction.
@@ -301,6 +314,7 @@ impl Group<'_> {
         let Some(connection) = self.slots.get(op.slot) else { return Ok(true) };
         op.start = connection.out.len();
         let db = Database::new(self.env.keyspace, connection.client.db);
+        let most = self.env.server.options.max_reply;
         let done = match &mut op.what {
             What::Request(..) if connection.is_full() => {
                 op.skipped = true;
@@ -308,11 +322,12 @@ impl Group<'_> {
             }
             What::Request(request, command) => {
                 let (args, out) = connection.split(*request);
-                let command = *command;
+                let (out, command) = (out.at_most(most), *command);
                 perform::one(Call { tx, env: self.env, db, args, out }, command).map(|_| ())
             }
             What::Exec(exec) => {
                 let out = Reply::new(&mut connection.out, connection.client.protocol);
+                let out = out.at_most(most);
                 perform::all(tx, self.env, exec, out)
             }
         };
@@ -329,6 +344,9 @@ impl Group<'_> {
     /// After the commit: how many operations are done with.
     fn finish(&mut self) -> usize {
         for op in &self.ops[..self.reached] {
+            if let Some(connection) = self.slots.get(op.slot) {
+                connection.hush(op.start);
+            }
             let What::Exec(exec) = &op.what else { continue };
             self.env.server.watch.end(&exec.watched);
             if exec.aborted
@@ -345,8 +363,10 @@ impl Group<'_> {
         self.env.stats.errors.add(1);
         let op = &mut self.ops[0];
         if let Some(connection) = self.slots.get(op.slot) {
+            let start = connection.out.len();
             let mut out = Reply::new(&mut connection.out, connection.client.protocol);
             Failure::Pool(error).tell(&mut out);
+            connection.hush(start);
         }
         if let What::Exec(exec) = &op.what {
             self.env.server.watch.end(&exec.watched);

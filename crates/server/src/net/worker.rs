@@ -167,6 +167,10 @@ impl<S: Session> Worker<S> {
                 connection.receive(started, stats);
             }
         }
+        if server.failed() {
+            // Not even reads: what they would see may not be durable.
+            return self.answer(false);
+        }
         self.turns += 1;
         let env =
             Env { server: &server, stats, keyspace: self.keyspace, now: now(), seed: self.turns };
@@ -178,8 +182,8 @@ impl<S: Session> Worker<S> {
             }
             None => Ok(()),
         });
-        if durable.is_err() {
-            server.fail();
+        if let Err(error) = &durable {
+            server.fail(error);
         }
         self.answer(durable.is_ok());
     }
@@ -286,8 +290,8 @@ impl<S: Session> Worker<S> {
             now: now(),
             seed: self.turns,
         };
-        if self.house.keep(&mut self.session, env).is_err() {
-            server.fail();
+        if let Err(error) = self.house.keep(&mut self.session, env) {
+            server.fail(&error);
         }
     }
 }

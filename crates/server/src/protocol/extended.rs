@@ -1,12 +1,16 @@
 //! Numbers with 64 significant bits: what INCRBYFLOAT adds up on the usual processors, where
 //! Redis keeps them in 80-bit floating point. 0.1 + 0.2 is 0.3 then, as clients expect.
 
+use super::hexadecimal::Hexadecimal;
+use super::number;
 use num_bigint::BigUint;
 
 /// Bits of a mantissa.
 const BITS: u64 = 64;
 /// Numbers of 2^MOST and more are infinite.
 const MOST: i64 = 16384;
+/// Numbers below `2^63 * 2^LEAST` cannot be told from zero.
+const LEAST: i64 = -16509;
 /// Digits, and powers of ten, that are read.
 const DIGITS: usize = 5000;
 /// Digits behind the point that are printed.
@@ -45,15 +49,14 @@ impl Extended {
         }
     }
 
-    /// Reads a decimal number.
+    /// Reads a number.
     pub(crate) fn parse(text: &[u8]) -> Option<Parsed> {
-        let (negative, text) = match text {
-            [b'-', rest @ ..] => (true, rest),
-            [b'+', rest @ ..] => (false, rest),
-            _ => (false, text),
-        };
+        let (negative, text) = number::unsigned(text);
         if text.eq_ignore_ascii_case(b"inf") || text.eq_ignore_ascii_case(b"infinity") {
             return Some(Parsed::Infinite);
+        }
+        if let Some(Hexadecimal { mantissa, exponent }) = Hexadecimal::parse(text) {
+            return Self::nearest(negative, &BigUint::from(mantissa), exponent, false).parsed();
         }
         let (digits, power) = decimal(text)?;
         let digits = BigUint::parse_bytes(&digits, 10)?;
@@ -66,7 +69,13 @@ impl Extended {
             let (quotient, inexact) = (&scaled / &divisor, &scaled % &divisor != BigUint::ZERO);
             Self::nearest(negative, &quotient, -(shift as i64), inexact)
         };
-        if value.is_finite() { Some(Parsed::Finite(value)) } else { None }
+        value.parsed()
+    }
+
+    /// Itself, unless the processor's numbers have no room for it.
+    fn parsed(self) -> Option<Parsed> {
+        let in_range = self.is_finite() && (self.mantissa == 0 || self.exponent >= LEAST);
+        in_range.then_some(Parsed::Finite(self))
     }
 
     pub(crate) fn is_finite(self) -> bool {
@@ -170,6 +179,8 @@ mod tests {
             ("17", "-17.00000000000000001", "-0.00000000000000001"),
             ("1e-20", "0", "0"),
             (".5", "5.", "5.5"),
+            ("0x10", "-0X.8p0", "15.5"),
+            ("1e-4940", "1", "1"),
         ] {
             assert_eq!(number(a).plus(number(b)).print(), sum, "{a} + {b}");
         }
@@ -177,7 +188,9 @@ mod tests {
 
     #[test]
     fn what_is_no_number() {
-        for text in ["", "-", ".", "e5", "1e", "1x", " 1", "1 ", "nan", "0x10", "1e99999", "--1"] {
+        for text in
+            ["", "-", ".", "e5", "1e", "1x", " 1", "1 ", "nan", "0x", "1e99999", "1e-4970", "--1"]
+        {
             assert!(Extended::parse(text.as_bytes()).is_none(), "{text:?}");
         }
         assert!(matches!(Extended::parse(b"-inf"), Some(Parsed::Infinite)));

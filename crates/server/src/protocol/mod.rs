@@ -4,6 +4,7 @@
 pub(crate) mod args;
 pub(crate) mod extended;
 pub(crate) mod glob;
+mod hexadecimal;
 pub(crate) mod inline;
 pub(crate) mod number;
 pub(crate) mod reader;

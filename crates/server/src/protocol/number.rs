@@ -1,5 +1,7 @@
 //! Numbers as Redis reads and prints them.
 
+use super::hexadecimal::Hexadecimal;
+
 /// A decimal integer, strictly: no sign but a minus, no leading zero, no space.
 pub(crate) fn parse_i64(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
@@ -21,11 +23,64 @@ pub(crate) fn parse_i64(text: &[u8]) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(value) } else { i64::try_from(value).ok() }
 }
 
-/// A floating-point number, infinities included, NaN not.
+/// A floating-point number, infinities included, NaN not. What is too large for one, or too
+/// small to be told from zero, is refused.
 pub(crate) fn parse_f64(text: &[u8]) -> Option<f64> {
-    let text = std::str::from_utf8(text).ok()?;
-    let value: f64 = text.parse().ok()?;
+    let value = parse_c(text)?;
+    let infinite = || text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'n'));
+    let in_range = match value {
+        _ if value.is_infinite() => infinite(),
+        _ if value == 0.0 => is_zero(text),
+        _ => true,
+    };
+    in_range.then_some(value)
+}
+
+/// The end of a range of floating-point numbers. Redis takes it as C does: spaces may come
+/// first, nothing is zero, what is too large is infinite, and a NUL ends it.
+pub(crate) fn parse_bound(text: &[u8]) -> Option<f64> {
+    let text = until_nul(text);
+    // The spaces of C: a vertical tab is one.
+    let space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+    match text.iter().position(|byte| !space(byte)) {
+        Some(start) => parse_c(&text[start..]),
+        None if text.is_empty() => Some(0.0),
+        None => None,
+    }
+}
+
+/// What C takes for a number, if that is all of `text`; NaN is none.
+fn parse_c(text: &[u8]) -> Option<f64> {
+    let (negative, digits) = unsigned(text);
+    if let Some(number) = Hexadecimal::parse(digits) {
+        let value = number.to_f64();
+        return Some(if negative { -value } else { value });
+    }
+    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     (!value.is_nan()).then_some(value)
+}
+
+/// Whether a number is negative, and what follows its sign.
+pub(super) fn unsigned(text: &[u8]) -> (bool, &[u8]) {
+    match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, text),
+    }
+}
+
+/// Whether a number has no digit but zero, exponent aside.
+fn is_zero(text: &[u8]) -> bool {
+    let (_, digits) = unsigned(text);
+    let hexadecimal = digits.get(1).is_some_and(|byte| byte.eq_ignore_ascii_case(&b'x'));
+    let (digits, exponent) = if hexadecimal { (&digits[2..], b'p') } else { (digits, b'e') };
+    let mut mantissa = digits.iter().take_while(|byte| !byte.eq_ignore_ascii_case(&exponent));
+    mantissa.all(|byte| matches!(byte, b'0' | b'.'))
+}
+
+/// What C sees of a string: nothing from a NUL on.
+pub(crate) fn until_nul(text: &[u8]) -> &[u8] {
+    text.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
 /// An integer's decimal digits.
@@ -33,10 +88,10 @@ pub(crate) fn push_i64(to: &mut Vec<u8>, value: i64) {
     to.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// The shortest decimal that reads back as `value`.
+/// Up to 17 digits, which tell `value` from every other: C's `%.17g`, as Redis prints scores.
 pub(crate) fn push_f64(to: &mut Vec<u8>, value: f64) {
-    // Beyond 2^52 not every integer is a double; up to it, the integer is the shortest text.
-    const WHOLE: f64 = (1u64 << 52) as f64;
+    /// Below it, an integer has no more digits than are printed.
+    const WHOLE: f64 = 1e17;
     if value == 0.0 && value.is_sign_negative() {
         to.extend_from_slice(b"-0");
     } else if value.abs() < WHOLE && value.trunc() == value {
@@ -49,16 +104,17 @@ pub(crate) fn push_f64(to: &mut Vec<u8>, value: f64) {
 }
 
 fn push_fraction(to: &mut Vec<u8>, value: f64) {
-    if (1e-5..1e21).contains(&value.abs()) {
-        to.extend_from_slice(format!("{value}").as_bytes());
-        return;
-    }
-    let text = format!("{value:e}");
-    match text.split_once('e') {
-        Some((digits, exponent)) if !exponent.starts_with('-') => {
-            to.extend_from_slice(format!("{digits}e+{exponent}").as_bytes());
-        }
-        _ => to.extend_from_slice(text.as_bytes()),
+    let scientific = format!("{value:.16e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |digits: &str| digits.trim_end_matches('0').trim_end_matches('.').len();
+    if (-4..17).contains(&exponent) {
+        let text = format!("{value:.*}", (16 - exponent) as usize);
+        to.extend_from_slice(&text.as_bytes()[..trimmed(&text)]);
+    } else {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        to.extend_from_slice(&digits.as_bytes()[..trimmed(digits)]);
+        to.extend_from_slice(format!("e{sign}{:02}", exponent.abs()).as_bytes());
     }
 }
 
@@ -97,16 +153,59 @@ mod tests {
             (-0.0, "-0"),
             (1.0, "1"),
             (-3.5, "-3.5"),
-            (0.1, "0.1"),
-            (1e20, "100000000000000000000"),
-            (1e21, "1e+21"),
-            (1.5e-7, "1.5e-7"),
+            (0.1, "0.10000000000000001"),
+            (100.25, "100.25"),
+            (3.3333333333333335, "3.3333333333333335"),
+            (0.0001, "0.0001"),
+            (1e-5, "1.0000000000000001e-05"),
+            (1e16, "10000000000000000"),
+            (1e17, "1e+17"),
+            (123456789012345680.0, "1.2345678901234568e+17"),
+            (1.5e-7, "1.4999999999999999e-07"),
+            // Halfway between two texts of 17 digits: the even one.
+            (2f64.powi(-25), "2.9802322387695312e-08"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            (5e-324, "4.9406564584124654e-324"),
             (f64::INFINITY, "inf"),
             (f64::NEG_INFINITY, "-inf"),
         ] {
             let mut to = Vec::new();
             push_f64(&mut to, value);
             assert_eq!(to, text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn what_is_read_as_a_score_and_as_a_bound() {
+        let (inf, none) = (Some(f64::INFINITY), None);
+        for (text, score, bound) in [
+            ("0x10", Some(16.0), Some(16.0)),
+            ("-0x1p-1", Some(-0.5), Some(-0.5)),
+            ("+5", Some(5.0), Some(5.0)),
+            ("5.", Some(5.0), Some(5.0)),
+            ("+inf", inf, inf),
+            ("Infinity", inf, inf),
+            ("1e400", none, inf),
+            ("0x1p1024", none, inf),
+            ("1e-400", none, Some(0.0)),
+            ("0x1p-1075", none, Some(0.0)),
+            ("1e-320", Some(1e-320), Some(1e-320)),
+            ("0e99999", Some(0.0), Some(0.0)),
+            ("0x0p99999", Some(0.0), Some(0.0)),
+            ("", none, Some(0.0)),
+            (" 1", none, Some(1.0)),
+            ("1\0x", none, Some(1.0)),
+            ("1 ", none, none),
+            (" ", none, none),
+            ("nan", none, none),
+            ("-nan", none, none),
+            ("1e", none, none),
+            ("0x", none, none),
+            ("--1", none, none),
+            ("1_0", none, none),
+        ] {
+            assert_eq!(parse_f64(text.as_bytes()), score, "score {text:?}");
+            assert_eq!(parse_bound(text.as_bytes()), bound, "bound {text:?}");
         }
     }
 

@@ -14,11 +14,25 @@ pub(crate) enum Protocol {
 pub(crate) struct Reply<'a> {
     bytes: &'a mut Vec<u8>,
     protocol: Protocol,
+    /// The length up to which `bytes` may grow.
+    most: usize,
+    /// More than that was to be written: what is there is not the whole reply.
+    cut: bool,
 }
 
 impl<'a> Reply<'a> {
     pub(crate) fn new(bytes: &'a mut Vec<u8>, protocol: Protocol) -> Self {
-        Reply { bytes, protocol }
+        Reply { bytes, protocol, most: usize::MAX, cut: false }
+    }
+
+    /// The same place, for at most `len` bytes more. Errors are written even beyond.
+    pub(crate) fn at_most(self, len: usize) -> Self {
+        Reply { most: self.bytes.len().saturating_add(len), ..self }
+    }
+
+    /// Whether it had more bytes than it may have: what is there is not the whole reply.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut
     }
 
     pub(crate) fn protocol(&self) -> Protocol {
@@ -27,7 +41,7 @@ impl<'a> Reply<'a> {
 
     /// The same place, for a shorter time.
     pub(crate) fn again(&mut self) -> Reply<'_> {
-        Reply { bytes: self.bytes, protocol: self.protocol }
+        Reply { bytes: self.bytes, protocol: self.protocol, most: self.most, cut: false }
     }
 
     fn resp3(&self) -> bool {
@@ -42,10 +56,19 @@ impl<'a> Reply<'a> {
     /// Takes back what was written since [`len`](Reply::len) was `len`.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.bytes.truncate(len);
+        self.cut = false;
+    }
+
+    /// Whether `len` more bytes may be written; if not, nothing may be any more.
+    fn has_room(&mut self, len: usize) -> bool {
+        self.cut |= self.bytes.len().saturating_add(len) > self.most;
+        !self.cut
     }
 
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        if self.has_room(bytes.len()) {
+            self.bytes.extend_from_slice(bytes);
+        }
     }
 
     pub(crate) fn ok(&mut self) {
@@ -60,7 +83,7 @@ impl<'a> Reply<'a> {
     pub(crate) fn error(&mut self, text: &str) {
         self.bytes.push(b'-');
         self.bytes.extend(text.bytes().map(|b| if b == b'\r' || b == b'\n' { b' ' } else { b }));
-        self.raw(b"\r\n");
+        self.bytes.extend_from_slice(b"\r\n");
     }
 
     pub(crate) fn integer(&mut self, value: i64) {
@@ -76,10 +99,12 @@ impl<'a> Reply<'a> {
     }
 
     pub(crate) fn bulk(&mut self, bytes: &[u8]) {
-        self.bytes.reserve(bytes.len() + 16);
-        self.header(b'$', bytes.len() as i64);
-        self.raw(bytes);
-        self.raw(b"\r\n");
+        if self.has_room(bytes.len()) {
+            self.bytes.reserve(bytes.len() + 16);
+            self.header(b'$', bytes.len() as i64);
+            self.raw(bytes);
+            self.raw(b"\r\n");
+        }
     }
 
     /// A bulk string of `len` bytes that `append` appends.
@@ -88,9 +113,11 @@ impl<'a> Reply<'a> {
         len: usize,
         append: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.header(b'$', len as i64);
-        append(self.bytes)?;
-        self.raw(b"\r\n");
+        if self.has_room(len) {
+            self.header(b'$', len as i64);
+            append(self.bytes)?;
+            self.raw(b"\r\n");
+        }
         Ok(())
     }
 
@@ -102,7 +129,7 @@ impl<'a> Reply<'a> {
         self.raw(if self.resp3() { b"_\r\n" } else { b"*-1\r\n" });
     }
 
-    /// A number, printed with as few digits as tell it from every other.
+    /// A number, with up to 17 digits.
     pub(crate) fn double(&mut self, value: f64) {
         let mut text = Vec::with_capacity(24);
         number::push_f64(&mut text, value);
@@ -170,9 +197,11 @@ impl<'a> Reply<'a> {
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {
-        self.bytes.push(kind);
-        self.raw(text);
-        self.raw(b"\r\n");
+        if self.has_room(text.len() + 3) {
+            self.bytes.push(kind);
+            self.bytes.extend_from_slice(text);
+            self.bytes.extend_from_slice(b"\r\n");
+        }
     }
 }
 
