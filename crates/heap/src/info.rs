@@ -19,7 +19,7 @@ pub struct Info {
     pub state: State,
     /// Bytes of the file.
     pub bytes: u64,
-    /// Bytes up to which it grows.
+    /// Bytes up to which it grows, as it is opened now.
     pub limit: u64,
     /// Bytes of log.
     pub log_bytes: u64,
@@ -48,17 +48,19 @@ impl Info {
     pub fn new(path: &Path, memory: &Mapped, superblock: &Superblock, usage: Usage) -> Self {
         let bytes = memory.len();
         let free = usage.free_page_bytes + usage.free_slot_bytes;
+        // An open pool may have been given another limit than its own.
+        let limit = if memory.is_read_only() { superblock.limit } else { memory.limit() };
         Info {
             path: path.display().to_string(),
             id: format!("{:016x}", superblock.id),
             engine: superblock.engine.clone(),
             state: superblock.state,
             bytes,
-            limit: superblock.limit,
+            limit,
             log_bytes: superblock.log.end - superblock.log.start,
             used_bytes: bytes.saturating_sub(superblock.layout.pages).saturating_sub(free),
             usage,
-            free_bytes: free + superblock.limit.saturating_sub(bytes),
+            free_bytes: free + limit.saturating_sub(bytes),
             domain: memory.domain(),
             survives: memory.survives(),
             durability: memory.describe(),

@@ -2,9 +2,11 @@
 //!
 //! Reading the clock twice costs 40 to 50 ns, a good part of a small transaction. So only about
 //! one operation in [`Plan::sample_every`](crate::Plan::sample_every) is timed. The gaps are
-//! random, lest they fall in step with something periodic, such as a log's recycling.
+//! random, lest they fall in step with something periodic, such as a log's recycling. In an open
+//! loop ([`Pace`]) all are timed.
 
 use crate::Progress;
+use crate::pace::Pace;
 use crate::random::splitmix64;
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -45,6 +47,7 @@ pub struct Recorder<'p> {
     done: u64,
     reported: u64,
     progress: &'p Progress,
+    pace: Option<Pace>,
 }
 
 impl<'p> Recorder<'p> {
@@ -59,9 +62,18 @@ impl<'p> Recorder<'p> {
             done: 0,
             reported: 0,
             progress,
+            pace: None,
         };
         recorder.draw_gap();
         recorder
+    }
+
+    /// Begins operations at fixed times, and times every one from when it was due.
+    pub fn paced(mut self, pace: Pace) -> Self {
+        self.pace = Some(pace);
+        self.every = 1;
+        self.until_next = 1;
+        self
     }
 
     /// Whether the thread should begin another operation: false once somebody asked to stop.
@@ -93,12 +105,12 @@ impl<'p> Recorder<'p> {
             self.until_next -= 1;
             return body();
         }
-        self.timed(kind, body)
+        self.timed(kind, count, body)
     }
 
     #[inline(never)]
-    fn timed<R>(&mut self, kind: usize, body: impl FnOnce() -> R) -> R {
-        let start = Instant::now();
+    fn timed<R>(&mut self, kind: usize, count: u64, body: impl FnOnce() -> R) -> R {
+        let start = self.pace.as_mut().map_or_else(Instant::now, |pace| pace.wait(count));
         let result = body();
         let nanoseconds = start.elapsed().as_nanos() as u64;
         if let Some(histogram) = self.histograms.get_mut(kind) {

@@ -13,6 +13,7 @@ pub mod latency;
 pub mod limit;
 pub mod map;
 pub mod overwrite;
+pub mod pace;
 pub mod payload;
 pub mod random;
 mod roots;

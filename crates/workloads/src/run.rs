@@ -1,10 +1,12 @@
 //! Runs a workload: load, warm up, measure, check.
 
 use crate::latency::{self, Latencies, Recorder};
-use crate::random::Random;
+use crate::pace::Pace;
+use crate::random::{Random, splitmix64};
 use crate::{Session, Store};
 use hdrhistogram::Histogram;
 use perdura::Counters;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -100,6 +102,11 @@ pub struct Plan {
     pub seed: u64,
     /// One operation in this many is timed; 0: none.
     pub sample_every: u32,
+    /// An open loop: operations a second, all threads together, each timed from when it was due.
+    /// `None` for a closed loop, in which each begins when the one before has ended.
+    pub per_second: Option<f64>,
+    /// Binds each thread to a processor of its own, if there are enough.
+    pub pinned: bool,
 }
 
 /// One thread's part of a run.
@@ -256,15 +263,31 @@ fn thread_main<W: Workload, S: Store>(
 ) -> Outcome<ThreadResult> {
     let session = store.session();
     let seed = plan.seed ^ share.thread as u64;
-    let mut recorder = Recorder::new(W::KINDS.len(), plan.sample_every, seed, progress);
+    let every = if plan.per_second.is_some() { 1 } else { plan.sample_every };
+    let mut recorder = Recorder::new(W::KINDS.len(), every, seed, progress);
+    if let Some(rate) = plan.per_second {
+        recorder = recorder.paced(Pace::new(rate, plan.threads, splitmix64(seed)));
+    }
+    let pinned = if plan.pinned { pin(share.thread) } else { Ok(()) };
     // Before anything that can fail: the others wait here.
     ready.wait();
+    pinned?;
     let mut session = session?;
     let start = Instant::now();
     workload.run_thread(&mut session, share, &mut recorder)?;
     let end = Instant::now();
     let (operations, histograms) = recorder.finish();
     Ok(ThreadResult { operations, histograms, counters: session.counters(), start, end })
+}
+
+/// Binds the calling thread to the `index`th of the processors that it may run on.
+fn pin(index: usize) -> Outcome {
+    let failed = |errno| Failure::Parameters(format!("threads cannot be bound: {errno}"));
+    let allowed = sched_getaffinity(None).map_err(failed)?;
+    let all: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
+    let mut one = CpuSet::new();
+    one.set(all[index % all.len()]);
+    sched_setaffinity(None, &one).map_err(failed)
 }
 
 fn sum<W: Workload>(threads: Vec<ThreadResult>) -> Measured {

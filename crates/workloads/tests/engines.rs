@@ -18,7 +18,15 @@ fn heap<E: Engine<Ram>>() -> Heap<Ram, E> {
 }
 
 fn plan(threads: usize, operations: u64) -> Plan {
-    Plan { threads, operations, warm_up: operations / 10, seed: SEED, sample_every: 4 }
+    Plan {
+        threads,
+        operations,
+        warm_up: operations / 10,
+        seed: SEED,
+        sample_every: 4,
+        per_second: None,
+        pinned: false,
+    }
 }
 
 fn run_on<E: Engine<Ram>>(workload: &impl Workload, plan: &Plan) -> Outcome<Measured> {

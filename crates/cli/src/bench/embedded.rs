@@ -61,7 +61,15 @@ impl<'a> Ours<'a> {
         site: &Site,
     ) -> Outcome<Figure> {
         let Size { entries, width, operations, warm_up, seed } = *size;
-        let plan = Plan { threads: 1, operations, warm_up, seed, sample_every: 0 };
+        let plan = Plan {
+            threads: 1,
+            operations,
+            warm_up,
+            seed,
+            sample_every: 0,
+            per_second: None,
+            pinned: false,
+        };
         let data = entries.saturating_mul(width.max(64) + 64);
         let pool = PoolPlan { limit: data * 4 + (256 << 20), domain: self.domain };
         let run = engine::run(self.engine, site, pool, &workload?, &plan, self.progress)?;

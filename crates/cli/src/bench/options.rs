@@ -94,6 +94,15 @@ pub(crate) struct Threads {
     #[arg(long, value_name = "NUMBER", default_value_t = 16)]
     pub(crate) sample: u32,
 
+    /// Open loop: begin this many operations a second, all threads together, and count each
+    /// one's latency from when it was due [default: a closed loop, each after the one before]
+    #[arg(long, value_name = "PER-SECOND", value_parser = quantity::count)]
+    pub(crate) rate: Option<u64>,
+
+    /// Bind each thread to a processor of its own
+    #[arg(long)]
+    pub(crate) pin: bool,
+
     /// Operations before the measured ones [default: a tenth of them]
     #[arg(long, value_name = "NUMBER", value_parser = quantity::count)]
     pub(crate) warm_up: Option<u64>,

@@ -22,6 +22,8 @@ pub(crate) struct Report {
     pub(crate) repeat: u32,
     pub(crate) threads: u32,
     pub(crate) sample_every: u32,
+    /// In an open loop.
+    pub(crate) arrivals_per_second: Option<u64>,
     pub(crate) warm_up: u64,
     pub(crate) line_and_fence_ns: Spread,
     pub(crate) engines: Vec<EngineReport>,
@@ -88,10 +90,11 @@ impl Report {
             self.times().to_string(),
         ];
         if self.engines.iter().any(|engine| !engine.typical().latencies.is_empty()) {
-            parts.push(format!(
-                "latency of the run nearest to the median, one operation in {} timed:",
-                self.sample_every
-            ));
+            let which = match self.arrivals_per_second {
+                Some(rate) => format!("from when each was due, {} a second", show_count(rate)),
+                None => format!("one operation in {} timed", self.sample_every),
+            };
+            parts.push(format!("latency of the run nearest to the median, {which}:"));
             parts.push(self.latencies().to_string());
         }
         parts.push("per operation in that run:".to_owned());

@@ -1,7 +1,7 @@
 //! Runs engines in turn, again and again, and adds the figures up.
 
 use super::engine::{self, PoolPlan, Run};
-use super::options::{Common, Threads};
+use super::options::{Common, Threads, require};
 use super::report::{EngineReport, Report, RunRecord};
 use super::site::Site;
 use super::spread::Spread;
@@ -42,6 +42,7 @@ pub(crate) fn run<W: Workload>(
     stage: &Stage,
 ) -> Outcome<Report> {
     let Stage { site, progress } = stage;
+    require(threads.rate != Some(0), "--rate needs at least one operation a second")?;
     let pool = PoolPlan { limit: common.pool_bytes(case.data_bytes), domain: common.domain.0 };
     let seed = common.seed();
     let warm_up = threads.warm_up.unwrap_or(case.operations / 10);
@@ -58,6 +59,8 @@ pub(crate) fn run<W: Workload>(
             warm_up,
             seed: seed.wrapping_add(repetition * SEED_STEP),
             sample_every: threads.sample,
+            per_second: threads.rate.map(|rate| rate as f64),
+            pinned: threads.pin,
         };
         for (engine, records) in &mut runs {
             interrupt::check(progress)?;
@@ -78,6 +81,7 @@ pub(crate) fn run<W: Workload>(
         repeat: common.repeat,
         threads: threads.threads,
         sample_every: threads.sample,
+        arrivals_per_second: threads.rate,
         warm_up,
         line_and_fence_ns: Spread::of(baseline),
         engines: runs.into_iter().map(|(engine, runs)| EngineReport::new(engine, runs)).collect(),

@@ -2,6 +2,7 @@
 
 mod connection;
 mod slots;
+mod spin;
 mod turn;
 mod worker;
 

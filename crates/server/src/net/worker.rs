@@ -3,6 +3,7 @@
 
 use super::connection::Connection;
 use super::slots::Slots;
+use super::spin::Spin;
 use super::turn::Turn;
 use crate::client::{Client, Listing};
 use crate::command::Env;
@@ -109,9 +110,10 @@ impl<S: Session> Worker<S> {
     /// Works until the server stops.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
+        let mut spin = Spin::new(self.inboxes.len());
         while !self.server.stopping() {
             let idle = self.ready.is_empty() && !self.house.is_busy();
-            let timeout = if idle { TICK } else { Duration::ZERO };
+            let timeout = if idle && !spin.again() { TICK } else { Duration::ZERO };
             match self.poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 done => done?,
@@ -128,6 +130,7 @@ impl<S: Session> Worker<S> {
             }
             if !self.ready.is_empty() {
                 self.take_turn();
+                spin.worked();
             }
             if std::mem::take(&mut self.crowded) {
                 self.accept();
