@@ -16,7 +16,7 @@ pub struct Counters {
     pub aborts_capacity: u64,
     /// Transactions rolled back and run again because of another one.
     pub aborts_conflict: u64,
-    /// Log lines written back.
+    /// Log lines written back, or stored past the caches.
     pub write_backs_log: u64,
     /// Data lines written back.
     pub write_backs_data: u64,

@@ -11,9 +11,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// From this many bytes on, whole lines are stored past the caches.
-pub(crate) const STREAMED: u64 = LINE;
-
 /// One thread's transactions on a [`Logged`] engine.
 pub struct Buffered<M: Memory, P: Protocol> {
     pub(crate) engine: Arc<Logged<M, P>>,
@@ -56,14 +53,18 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
         &self.engine.lock
     }
 
-    /// Asks for log lines to become durable, and counts them.
+    /// Stores whole log lines and asks for them to become durable. Past the caches, however few
+    /// they are: a line stored so and a fence cost two thirds of a line written back and a fence
+    /// (`perdura bench limit`), as long as nothing has fetched the line.
     #[inline]
     #[track_caller]
-    pub(crate) fn flush_log(&mut self, at: u64, len: u64) {
+    pub(crate) fn stream_log(&mut self, at: u64, words: &[u64]) {
+        let bytes = words.len() as u64 * 8;
+        self.counters.streamed_bytes += bytes;
         if self.engine.memory.domain().needs_write_back() {
-            self.counters.write_backs_log += lines_in(at, len);
+            self.counters.write_backs_log += bytes / LINE;
         }
-        self.engine.memory.write_back(at, len);
+        self.engine.memory.stream(at, words);
     }
 
     /// Asks for the fresh memory of this transaction to become durable.
@@ -119,17 +120,10 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
     #[inline]
     #[track_caller]
     pub(crate) fn store_record(&mut self, at: u64) {
-        let bytes = self.scratch.len() as u64 * 8;
-        self.counters.log_bytes += bytes;
-        if bytes >= STREAMED {
-            self.counters.streamed_bytes += bytes;
-            self.engine.memory.stream(at, &self.scratch);
-        } else {
-            for (index, &word) in self.scratch.iter().enumerate() {
-                self.engine.memory.store(at + index as u64 * 8, word);
-            }
-            self.flush_log(at, bytes);
-        }
+        let record = std::mem::take(&mut self.scratch);
+        self.counters.log_bytes += record.len() as u64 * 8;
+        self.stream_log(at, &record);
+        self.scratch = record;
     }
 
     /// Bytes of log for the whole transaction, if one record holds it.

@@ -15,7 +15,6 @@ use crate::record::{Found, Part};
 use crate::session::Buffered;
 use crate::{Counters, Result, Ticket};
 use perdura_memory::{Domain, Memory};
-use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// The protocol; [`UndoEngine`] is the engine.
@@ -75,7 +74,7 @@ impl Protocol for Undo {
 fn commit_locked<M: Memory>(session: &mut Buffered<M, Undo>) -> Result<Ticket> {
     let ticket = session.engine.committed.0.load(Ordering::Relaxed) + 1;
     session.flush_fresh();
-    let (records, extra) = write_log(session, ticket)?;
+    let (first, extra) = write_log(session, ticket)?;
     session.fence()?;
     let counted = session.engine.memory.domain().needs_write_back();
     session.apply(|engine, line, counters| {
@@ -83,7 +82,7 @@ fn commit_locked<M: Memory>(session: &mut Buffered<M, Undo>) -> Result<Ticket> {
         counters.write_backs_data += u64::from(counted);
     });
     session.fence()?;
-    void(session, records);
+    void(session, first);
     session.fence()?;
     extra.into_iter().for_each(|segment| session.engine.segments.put_back(segment));
     session.engine.committed.0.store(ticket, Ordering::Release);
@@ -94,10 +93,7 @@ fn commit_locked<M: Memory>(session: &mut Buffered<M, Undo>) -> Result<Ticket> {
 
 /// Writes the old words to the session's segment, and to more of them if they need it. Returns
 /// the first record's place, and the additional segments.
-fn write_log<M: Memory>(
-    session: &mut Buffered<M, Undo>,
-    ticket: u64,
-) -> Result<(Range<u64>, Vec<u32>)> {
+fn write_log<M: Memory>(session: &mut Buffered<M, Undo>, ticket: u64) -> Result<(u64, Vec<u32>)> {
     let bytes = session.record_bytes();
     let own = match session.segment {
         Some(own) => own,
@@ -111,7 +107,7 @@ fn write_log<M: Memory>(
     };
     let extra = session.take_segments(runs.len() - 1, bytes)?;
     let parts = runs.len() as u16;
-    let mut first = 0..0;
+    let mut first = 0;
     for (index, run) in runs.into_iter().enumerate() {
         let segment = if index == 0 { own } else { extra[index - 1] };
         let at = session.engine.geometry.segment(segment).start;
@@ -120,15 +116,16 @@ fn write_log<M: Memory>(
         session.encode(at, part, run, |entry, word| memory.load(entry.line + word as u64 * 8));
         session.store_record(at);
         if index == 0 {
-            first = at..at + 8;
+            first = at;
         }
     }
     Ok((first, extra))
 }
 
-/// Makes the record void by zeroing its check: without its first part it does not count.
+/// Makes the record at `first` void by zeroing its check: without its first part it does not
+/// count. The whole line, past the caches: the next record is stored there in the same way.
 #[inline]
-fn void<M: Memory>(session: &mut Buffered<M, Undo>, first: Range<u64>) {
-    session.engine.memory.store(first.start, 0);
-    session.flush_log(first.start, 8);
+#[track_caller]
+fn void<M: Memory>(session: &mut Buffered<M, Undo>, first: u64) {
+    session.stream_log(first, &[0; 8]);
 }
