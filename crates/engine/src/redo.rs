@@ -202,6 +202,7 @@ fn write_log<M: Memory>(session: &mut Buffered<M, Redo>, ticket: u64) -> Result<
     let entries = 0..session.writes.entries().len();
     let part = Part { ticket, part: 0, parts: 1 };
     session.encode(at, part, entries, |entry, word| entry.words[word]);
+    debug_assert_eq!(session.scratch.len() as u64 * 8, bytes, "room was made for the record");
     session.store_record(at);
     session.tail.start += bytes;
     session.highest = ticket;

@@ -12,7 +12,7 @@ use perdura_memory::{LINE, line_of};
 pub const ALL: u8 = 0xFF;
 /// Lines that are found by looking through them all; more have a table.
 const FEW: usize = 8;
-/// After a transaction of more lines than this its memory is given back.
+/// After a transaction of more lines than this, or more journalled words, memory is given back.
 const KEPT: usize = 1 << 16;
 /// At least this many slots for each line.
 const SPARSE: usize = 4;
@@ -114,6 +114,7 @@ impl WriteSet {
         self.stored = 0;
         if self.marked {
             self.journal.clear();
+            self.journal.shrink_to(KEPT);
             self.marked = false;
         }
     }
@@ -300,45 +301,134 @@ fn filter_bit(hash: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{self, Part};
+    use proptest::collection::vec;
     use proptest::prelude::*;
-    use std::collections::{HashMap, HashSet};
+    use std::collections::HashMap;
 
-    proptest! {
-        #[test]
-        fn behaves_as_a_map_of_words(
-            rounds in prop::collection::vec(
-                prop::collection::vec((0u64..300, any::<u64>(), 0u8..20), 0..200), 1..4)
-        ) {
-            let mut set = WriteSet::default();
-            for writes in rounds {
-                let mut model: HashMap<u64, u64> = HashMap::new();
-                let mut saved: Option<(Mark, HashMap<u64, u64>)> = None;
-                for (word, value, action) in writes {
-                    match action {
-                        0 => saved = Some((set.mark(), model.clone())),
-                        1 => if let Some((mark, old)) = saved.take() {
-                            set.rollback_to(mark);
-                            model = old;
-                        },
-                        2 => {
-                            let line = word / 8 * 8;
-                            set.put_line(line * 8, &[value; 8]);
-                            model.extend((line..line + 8).map(|word| (word * 8, value)));
-                        }
-                        _ => {
-                            set.put(word * 8, value);
-                            model.insert(word * 8, value);
-                        }
-                    }
-                }
-                for word in 0..310 {
-                    prop_assert_eq!(set.get(word * 8), model.get(&(word * 8)).copied());
-                }
-                let lines: HashSet<u64> = model.keys().map(|at| line_of(*at)).collect();
-                prop_assert_eq!((set.words(), set.stored_lines()), (model.len(), lines.len()));
-                set.clear();
-                prop_assert!(set.is_empty() && set.get(8).is_none());
+    #[derive(Clone, Debug)]
+    enum Step {
+        Put(u64, u64),
+        PutLine(u64, u64),
+        Mark,
+        Rollback,
+    }
+
+    /// What the set should hold: words, and lines in the order of their first write.
+    #[derive(Default)]
+    struct Model {
+        words: HashMap<u64, u64>,
+        lines: Vec<u64>,
+        marks: Vec<(Mark, HashMap<u64, u64>)>,
+    }
+
+    impl Model {
+        fn touch(&mut self, line: u64) {
+            if !self.lines.contains(&line) {
+                self.lines.push(line);
             }
         }
+
+        fn step(&mut self, set: &mut WriteSet, step: &Step) {
+            match *step {
+                Step::Put(at, value) => {
+                    set.put(at, value);
+                    self.touch(line_of(at));
+                    self.words.insert(at, value);
+                }
+                Step::PutLine(line, value) => {
+                    let words = std::array::from_fn(|word| value.wrapping_add(word as u64));
+                    set.put_line(line, &words);
+                    self.touch(line);
+                    self.words.extend((0..8).map(|word| (line + word * 8, words[word as usize])));
+                }
+                Step::Mark => self.marks.push((set.mark(), self.words.clone())),
+                Step::Rollback => {
+                    let Some((mark, words)) = self.marks.pop() else { return };
+                    set.rollback_to(mark);
+                    self.words = words;
+                }
+            }
+        }
+
+        fn compare(&self, set: &WriteSet, universe: u64) {
+            for line in (0..universe).map(|line| line * LINE) {
+                let at = |word: u64| line + word * 8;
+                let wanted: [_; 8] = std::array::from_fn(|word| self.words.get(&at(word as u64)));
+                let got: [_; 8] = std::array::from_fn(|word| set.get(at(word as u64)));
+                assert_eq!(got, wanted.map(|word| word.copied()), "line {line}");
+                assert_eq!(set.line(line).is_some(), self.lines.contains(&line));
+            }
+            let lines: Vec<u64> = set.entries().iter().map(|entry| entry.line).collect();
+            assert_eq!((lines, set.is_empty()), (self.lines.clone(), self.lines.is_empty()));
+            let stored = set.entries().iter().filter(|entry| entry.mask != 0).count();
+            assert_eq!((set.words(), set.stored_lines()), (self.words.len(), stored));
+            let (part, mut encoded) = (Part { ticket: 1, part: 0, parts: 1 }, Vec::new());
+            let word_of = |entry: &LineWrite, word: usize| entry.words[word];
+            record::encode(&mut encoded, 0, 0, part, set.entries(), word_of);
+            assert_eq!(encoded.len(), record::words_for(set.stored_lines(), set.words()));
+        }
+    }
+
+    fn steps(lines: u64, most: usize) -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            12 => (0..lines * 8, any::<u64>()).prop_map(|(word, value)| Step::Put(word * 8, value)),
+            2 => (0..lines, any::<u64>()).prop_map(|(line, value)| Step::PutLine(line * LINE, value)),
+            1 => Just(Step::Mark),
+            1 => Just(Step::Rollback),
+        ];
+        vec(step, 0..most)
+    }
+
+    /// Transactions on one set, whose generations soon begin anew while the table still holds
+    /// what the first one left.
+    fn behaves_as_the_model(transactions: &[Vec<Step>], universe: u64, every_step: bool) {
+        let mut set = WriteSet::default();
+        for (index, steps) in transactions.iter().enumerate() {
+            if index == 1 {
+                set.generation = u32::MAX;
+            }
+            let mut model = Model::default();
+            for step in steps {
+                model.step(&mut set, step);
+                if every_step {
+                    model.compare(&set, universe);
+                }
+            }
+            model.compare(&set, universe);
+            set.clear();
+            Model::default().compare(&set, universe);
+        }
+    }
+
+    proptest! {
+        /// About as many lines as are looked through: the table comes and goes.
+        #[test]
+        fn few_lines_are_as_the_model(
+            transactions in (5u64..14).prop_flat_map(|lines| vec(steps(lines, 40), 1..10))
+        ) {
+            behaves_as_the_model(&transactions, 14, true);
+        }
+
+        /// More, so that the table grows.
+        #[test]
+        fn many_lines_are_as_the_model(
+            transactions in (1u64..200).prop_flat_map(|lines| vec(steps(lines, 300), 1..6))
+        ) {
+            behaves_as_the_model(&transactions, 200, false);
+        }
+    }
+
+    #[test]
+    fn a_large_transaction_leaves_no_memory_behind() {
+        let mut set = WriteSet::default();
+        set.mark();
+        (0..20 * KEPT as u64).for_each(|value| set.put(0, value));
+        set.clear();
+        assert!(set.journal.capacity() <= KEPT);
+        (0..=KEPT as u64).for_each(|line| set.put(line * LINE, 1));
+        assert_eq!((set.get(KEPT as u64 * LINE), set.get(8)), (Some(1), None));
+        set.clear();
+        assert!(set.lines.capacity() <= FEW && set.is_empty() && set.get(0).is_none());
     }
 }
