@@ -14,7 +14,7 @@ use std::time::Instant;
 
 /// The longest latency told apart from longer ones: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
-/// Operations between two reports of progress.
+/// Operations between two reports of progress, at most.
 const REPORT_EVERY: u64 = 256;
 
 fn histogram() -> Histogram<u64> {
@@ -46,6 +46,7 @@ pub struct Recorder<'p> {
     histograms: Vec<Histogram<u64>>,
     done: u64,
     reported: u64,
+    report_every: u64,
     progress: &'p Progress,
     pace: Option<Pace>,
 }
@@ -61,6 +62,7 @@ impl<'p> Recorder<'p> {
             histograms,
             done: 0,
             reported: 0,
+            report_every: REPORT_EVERY,
             progress,
             pace: None,
         };
@@ -70,6 +72,7 @@ impl<'p> Recorder<'p> {
 
     /// Begins operations at fixed times, and times every one from when it was due.
     pub fn paced(mut self, pace: Pace) -> Self {
+        self.report_every = pace.per_nap().clamp(1, REPORT_EVERY);
         self.pace = Some(pace);
         self.every = 1;
         self.until_next = 1;
@@ -79,7 +82,7 @@ impl<'p> Recorder<'p> {
     /// Whether the thread should begin another operation: false once somebody asked to stop.
     #[inline]
     pub fn go_on(&mut self) -> bool {
-        if self.done - self.reported < REPORT_EVERY {
+        if self.done - self.reported < self.report_every {
             return true;
         }
         self.report();
@@ -110,7 +113,14 @@ impl<'p> Recorder<'p> {
 
     #[inline(never)]
     fn timed<R>(&mut self, kind: usize, count: u64, body: impl FnOnce() -> R) -> R {
-        let start = self.pace.as_mut().map_or_else(Instant::now, |pace| pace.wait(count));
+        let start = match &mut self.pace {
+            None => Instant::now(),
+            Some(pace) => match pace.wait(count, self.progress) {
+                Some(due) => due,
+                // It begins before it is due: there is nothing to time.
+                None => return body(),
+            },
+        };
         let result = body();
         let nanoseconds = start.elapsed().as_nanos() as u64;
         if let Some(histogram) = self.histograms.get_mut(kind) {

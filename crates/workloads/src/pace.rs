@@ -4,12 +4,15 @@
 //! good (coordinated omission). Here latency is counted from when an operation should have
 //! begun: the time that it stood in line is included.
 
+use crate::Progress;
 use std::hint::spin_loop;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Closer to the due time than this a thread does not sleep, lest it wakes too late.
 const SPIN: Duration = Duration::from_micros(100);
+/// The longest sleep, after which a thread looks whether it should stop.
+const NAP: Duration = Duration::from_millis(50);
 
 /// One thread's timetable.
 #[derive(Clone, Debug)]
@@ -32,8 +35,14 @@ impl Pace {
         Pace { tick, begun: 0, jitter, start: None }
     }
 
-    /// Waits until the next `count` operations are due, as one; returns when that was.
-    pub fn wait(&mut self, count: u64) -> Instant {
+    /// How many operations are due in a [`NAP`].
+    pub fn per_nap(&self) -> u64 {
+        (NAP.as_nanos() as f64 / self.tick) as u64
+    }
+
+    /// Waits until the next `count` operations are due, as one: when the first of them is.
+    /// Returns when that was; `None` if somebody asked to stop meanwhile.
+    pub fn wait(&mut self, count: u64, progress: &Progress) -> Option<Instant> {
         let start = *self.start.get_or_insert_with(Instant::now);
         let after = self.jitter + self.tick * self.begun as f64;
         self.begun += count;
@@ -41,12 +50,14 @@ impl Pace {
         loop {
             let left = due.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return due;
+                return Some(due);
             }
-            if left > 2 * SPIN {
-                thread::sleep(left - SPIN);
-            } else {
+            if left <= 2 * SPIN {
                 spin_loop();
+            } else if progress.is_stopped() {
+                return None;
+            } else {
+                thread::sleep((left - SPIN).min(NAP));
             }
         }
     }
@@ -58,16 +69,34 @@ mod tests {
 
     #[test]
     fn operations_are_due_at_even_distances() {
-        let mut pace = Pace::new(20_000.0, 2, 1 << 63);
-        let first = pace.wait(1);
-        let times: Vec<Instant> = (0..20).map(|_| pace.wait(1)).collect();
+        let (mut pace, progress) = (Pace::new(20_000.0, 2, 1 << 63), Progress::default());
+        let mut wait = |count| pace.wait(count, &progress).expect("nobody stops it");
+        let first = wait(1);
+        let times: Vec<Instant> = (0..20).map(|_| wait(1)).collect();
         for (index, due) in times.iter().enumerate() {
             let after = (*due - first).as_nanos() as i128;
             assert!((after - 100_000 * (index as i128 + 1)).abs() <= 2, "{after}");
         }
+        // Several in a transaction are due when the first of them is, and the next one after them.
+        let (several, next) = (wait(5), wait(1));
+        assert!((next - several).as_nanos().abs_diff(500_000) <= 2);
         // A thread that is late does not wait, and its operations are due when they were.
         thread::sleep(Duration::from_millis(1));
-        let late = pace.wait(1);
+        let late = wait(1);
         assert!(Instant::now() - late >= Duration::from_micros(500));
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_long_can_be_stopped() {
+        let (mut pace, progress) = (Pace::new(0.001, 1, 0), Progress::default());
+        assert!(pace.wait(1, &progress).is_some(), "the first is due at once");
+        let begun = Instant::now();
+        thread::scope(|scope| {
+            let thread = scope.spawn(|| pace.wait(1, &progress));
+            thread::sleep(NAP / 2);
+            progress.stop();
+            assert!(thread.join().unwrap().is_none());
+        });
+        assert!(begun.elapsed() < Duration::from_secs(10));
     }
 }
