@@ -87,7 +87,7 @@ impl WriteSet {
     /// Whether nothing is to be stored.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.used == 0
+        self.words == 0
     }
 
     /// Words to be stored.
@@ -360,7 +360,7 @@ mod tests {
                 assert_eq!(set.line(line).is_some(), self.lines.contains(&line));
             }
             let lines: Vec<u64> = set.entries().iter().map(|entry| entry.line).collect();
-            assert_eq!((lines, set.is_empty()), (self.lines.clone(), self.lines.is_empty()));
+            assert_eq!((lines, set.is_empty()), (self.lines.clone(), self.words.is_empty()));
             let stored = set.entries().iter().filter(|entry| entry.mask != 0).count();
             assert_eq!((set.words(), set.stored_lines()), (self.words.len(), stored));
             let (part, mut encoded) = (Part { ticket: 1, part: 0, parts: 1 }, Vec::new());

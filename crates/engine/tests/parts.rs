@@ -65,3 +65,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_transaction_that_takes_all_back_writes_no_log() {
+    fn run<E: Engine<Reference>>() {
+        let memory = Arc::new(Reference::new(SMALLEST + LINE, Domain::Transient));
+        E::format(&memory, LOG);
+        let mut session = E::start(memory.clone(), LOG).unwrap().session().unwrap();
+        let before = memory.events();
+        session.begin(Mode::Write);
+        let mark = session.mark();
+        session.write_word(SMALLEST, 1).unwrap();
+        session.rollback_to(mark);
+        session.commit().unwrap();
+        assert_eq!((memory.events() - before, session.counters().read_only), (0, 1), "{}", E::NAME);
+    }
+    run::<RedoEngine<Reference>>();
+    run::<UndoEngine<Reference>>();
+}
