@@ -45,71 +45,76 @@ fn show(what: &str, cost: &Cost) {
 const N: u64 = 50_000;
 const OPS: u64 = 10_000;
 
-fn hash<const C: bool>(name: &str) -> [Cost; 4] {
-    let (heap, mut rng) = (&mut TestHeap::new(), Rng(7));
-    let map = HashMap::<u64, u64, C>::create(heap).unwrap();
-    let keys: Vec<u64> = (0..N + OPS).map(|_| rng.next()).collect();
-    for key in &keys[..N as usize] {
-        map.set(heap, *key, 1).unwrap();
+/// An operation on a key, given by its number.
+type Operation<'a> = &'a dyn Fn(&mut TestHeap, u64);
+
+/// What a map needs to get, update, insert and remove a key; `set` is given a key and a value.
+fn map_costs(
+    name: &str,
+    heap: &mut TestHeap,
+    get: Operation<'_>,
+    set: &dyn Fn(&mut TestHeap, u64, u8),
+    remove: Operation<'_>,
+) -> [Cost; 4] {
+    for key in 0..N {
+        set(heap, key, 1);
         heap.commit();
     }
-    let key = |index: u64| keys[index as usize];
     let all = [
-        cost(heap, OPS, &mut |tx, i| done(map.get(tx, key(i)).unwrap())),
-        cost(heap, OPS, &mut |tx, i| done(map.set(tx, key(i), i).unwrap())),
-        cost(heap, OPS, &mut |tx, i| done(map.set(tx, key(N + i), i).unwrap())),
-        cost(heap, OPS, &mut |tx, i| done(map.remove(tx, key(i)).unwrap())),
+        cost(heap, OPS, &mut |heap, key| get(heap, key)),
+        cost(heap, OPS, &mut |heap, key| set(heap, key, 2)),
+        cost(heap, OPS, &mut |heap, key| set(heap, N + key, 2)),
+        cost(heap, OPS, &mut |heap, key| remove(heap, key)),
     ];
     for (what, cost) in ["get", "update", "insert", "remove"].iter().zip(&all) {
         show(&format!("{name} {what}"), cost);
     }
     all
+}
+
+/// Words to be keys.
+fn words() -> impl Fn(u64) -> u64 {
+    let mut rng = Rng(7);
+    let keys: Vec<u64> = (0..N + OPS).map(|_| rng.next()).collect();
+    move |index| keys[index as usize]
+}
+
+fn hash<const C: bool>(name: &str) -> [Cost; 4] {
+    let (heap, key) = (&mut TestHeap::new(), words());
+    let map = HashMap::<u64, u64, C>::create(heap).unwrap();
+    map_costs(
+        name,
+        heap,
+        &|tx, i| done(map.get(tx, key(i)).unwrap()),
+        &|tx, i, value| done(map.set(tx, key(i), value.into()).unwrap()),
+        &|tx, i| done(map.remove(tx, key(i)).unwrap()),
+    )
 }
 
 fn strings() {
     let (heap, mut rng) = (&mut TestHeap::new(), Rng(7));
     let map = HashMap::<Bytes<3>, Bytes>::create(heap).unwrap();
     let keys: Vec<String> = (0..N + OPS).map(|_| format!("user{:019}", rng.next() >> 1)).collect();
-    for key in &keys[..N as usize] {
-        map.set(heap, key.as_bytes(), &[1; 100]).unwrap();
-        heap.commit();
-    }
     let key = |index: u64| keys[index as usize].as_bytes();
-    let name = "HashMap<Bytes<3>, Bytes>, 23 -> 100 B";
-    show(&format!("{name} get"), &cost(heap, OPS, &mut |tx, i| done(map.get(tx, key(i)).unwrap())));
-    show(
-        &format!("{name} update"),
-        &cost(heap, OPS, &mut |tx, i| done(map.set(tx, key(i), &[2; 100]).unwrap())),
-    );
-    show(
-        &format!("{name} insert"),
-        &cost(heap, OPS, &mut |tx, i| done(map.set(tx, key(N + i), &[2; 100]).unwrap())),
-    );
-    show(
-        &format!("{name} remove"),
-        &cost(heap, OPS, &mut |tx, i| done(map.remove(tx, key(i)).unwrap())),
+    map_costs(
+        "HashMap<Bytes<3>, Bytes>, 23 -> 100 B",
+        heap,
+        &|tx, i| done(map.get(tx, key(i)).unwrap()),
+        &|tx, i, value| done(map.set(tx, key(i), &[value; 100]).unwrap()),
+        &|tx, i| done(map.remove(tx, key(i)).unwrap()),
     );
 }
 
 fn ordered<const C: bool>(name: &str) -> [Cost; 4] {
-    let (heap, mut rng) = (&mut TestHeap::new(), Rng(7));
+    let (heap, key) = (&mut TestHeap::new(), words());
     let map = OrderedMap::<u64, u64, C>::create(heap).unwrap();
-    let keys: Vec<u64> = (0..N + OPS).map(|_| rng.next()).collect();
-    for key in &keys[..N as usize] {
-        map.set(heap, *key, 1).unwrap();
-        heap.commit();
-    }
-    let key = |index: u64| keys[index as usize];
-    let all = [
-        cost(heap, OPS, &mut |tx, i| done(map.get(tx, key(i)).unwrap())),
-        cost(heap, OPS, &mut |tx, i| done(map.set(tx, key(i), i).unwrap())),
-        cost(heap, OPS, &mut |tx, i| done(map.set(tx, key(N + i), i).unwrap())),
-        cost(heap, OPS, &mut |tx, i| done(map.remove(tx, key(i)).unwrap())),
-    ];
-    for (what, cost) in ["get", "update", "insert", "remove"].iter().zip(&all) {
-        show(&format!("{name} {what}"), cost);
-    }
-    all
+    map_costs(
+        name,
+        heap,
+        &|tx, i| done(map.get(tx, key(i)).unwrap()),
+        &|tx, i, value| done(map.set(tx, key(i), value.into()).unwrap()),
+        &|tx, i| done(map.remove(tx, key(i)).unwrap()),
+    )
 }
 
 fn scores() {

@@ -1,6 +1,6 @@
 //! The hash map against a map of std's, scans included.
 
-use super::{Blocks, Rng, Run, destroy, same, transact, victim};
+use super::{Blocks, Rng, Run, destroy, explore, same, victim};
 use crate::collections::{HashMap, Item};
 use crate::{Error, Result, Tx};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,8 +12,6 @@ struct Model<K, V> {
     /// Where the scan is, and what it must still return.
     cursor: u64,
     due: BTreeSet<K>,
-    /// Whether it grows or shrinks at the moment.
-    growing: bool,
 }
 
 /// Random operations on a hash map, in `transactions` transactions.
@@ -37,19 +35,15 @@ where
         map = HashMap::create_seeded(tx, seed)?;
         Ok(())
     })?;
-    let mut model =
-        Model { entries: BTreeMap::new(), cursor: 0, due: BTreeSet::new(), growing: true };
-    for turn in 0..transactions {
-        transact(run, &mut model, &mut rng, &mut |tx, model, rng| {
-            step(tx, map, model, rng, key, value)
-        })?;
-        if rng.below(8) == 0 {
-            model.growing = rng.below(5) < 3;
-        }
-        if turn % 16 == 0 || turn + 1 == transactions {
-            run(&mut |tx| compare(tx, map, &model.entries))?;
-        }
-    }
+    let model = Model { entries: BTreeMap::new(), cursor: 0, due: BTreeSet::new() };
+    explore(
+        run,
+        &mut rng,
+        transactions,
+        model,
+        &mut |tx, model, rng, growing| step(tx, map, model, rng, growing, (key, value)),
+        &mut |tx, model| compare(tx, map, &model.entries),
+    )?;
     destroy(run, &mut rng, &mut |tx, budget| {
         map.check(tx, &mut |_| Ok(()))?;
         map.destroy_some(tx, budget)
@@ -61,8 +55,8 @@ fn step<K: Item, V: Item, const COUNTED: bool>(
     map: HashMap<K, V, COUNTED>,
     model: &mut Model<K::Owned, V::Owned>,
     rng: &mut Rng,
-    key: fn(&mut Rng) -> K::Owned,
-    value: fn(&mut Rng) -> V::Owned,
+    growing: bool,
+    (key, value): (fn(&mut Rng) -> K::Owned, fn(&mut Rng) -> V::Owned),
 ) -> Result<()>
 where
     K::Owned: Ord + Clone + Debug,
@@ -70,7 +64,7 @@ where
 {
     let (name, content) = (key(rng), value(rng));
     let (k, v) = (K::borrow(&name), V::borrow(&content));
-    let inserts = if model.growing { 8 } else { 2 };
+    let inserts = if growing { 8 } else { 2 };
     match rng.below(16) {
         0 => same("get", map.get(tx, k)?.as_ref(), model.entries.get(&name)),
         1 => same("contains", map.contains(tx, k)?, model.entries.contains_key(&name)),

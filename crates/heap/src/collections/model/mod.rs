@@ -106,6 +106,32 @@ fn transact<S: Clone>(
     Ok(())
 }
 
+/// One random operation, told whether the collection grows or shrinks at the moment.
+type Phased<'a, S> = dyn FnMut(&mut dyn Tx, &mut S, &mut Rng, bool) -> Result<()> + 'a;
+
+/// Transactions of random steps, now growing and now shrinking; after some of them, and the last
+/// one, the whole collection is compared.
+fn explore<S: Clone>(
+    run: &mut Run<'_>,
+    rng: &mut Rng,
+    transactions: u64,
+    mut model: S,
+    step: &mut Phased<'_, S>,
+    compare: &mut dyn FnMut(&mut dyn Tx, &S) -> Result<()>,
+) -> Result<()> {
+    let mut growing = true;
+    for turn in 0..transactions {
+        transact(run, &mut model, rng, &mut |tx, model, rng| step(tx, model, rng, growing))?;
+        if rng.below(8) == 0 {
+            growing = rng.below(5) < 3;
+        }
+        if turn % 16 == 0 || turn + 1 == transactions {
+            run(&mut |tx| compare(tx, &model))?;
+        }
+    }
+    Ok(())
+}
+
 /// Steps that are undone.
 fn undone<S: Clone>(
     tx: &mut dyn Tx,

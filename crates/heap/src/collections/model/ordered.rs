@@ -1,17 +1,11 @@
 //! The ordered map against std's.
 
-use super::{Blocks, Rng, Run, destroy, same, transact, victim};
+use super::{Blocks, Rng, Run, destroy, explore, same, victim};
 use crate::collections::{Item, OrderedItem, OrderedMap};
 use crate::{Result, Tx};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Bound;
-
-#[derive(Clone)]
-struct Model<K, V> {
-    entries: BTreeMap<K, V>,
-    growing: bool,
-}
 
 /// What only counted maps can do, compared with the model; nothing for others.
 type Ranks<K, V, const COUNTED: bool> = fn(
@@ -76,18 +70,14 @@ where
         map = OrderedMap::create(tx)?;
         Ok(())
     })?;
-    let mut model = Model { entries: BTreeMap::new(), growing: true };
-    for turn in 0..transactions {
-        transact(run, &mut model, &mut rng, &mut |tx, model, rng| {
-            step(tx, map, model, rng, makers)
-        })?;
-        if rng.below(8) == 0 {
-            model.growing = rng.below(5) < 3;
-        }
-        if turn % 16 == 0 || turn + 1 == transactions {
-            run(&mut |tx| compare(tx, map, &model.entries))?;
-        }
-    }
+    explore(
+        run,
+        &mut rng,
+        transactions,
+        BTreeMap::new(),
+        &mut |tx, model, rng, growing| step(tx, map, model, rng, growing, makers),
+        &mut |tx, model| compare(tx, map, model),
+    )?;
     destroy(run, &mut rng, &mut |tx, budget| {
         map.check(tx, &mut |_| Ok(()))?;
         map.destroy_some(tx, budget)
@@ -97,8 +87,9 @@ where
 fn step<K: OrderedItem, V: Item, const COUNTED: bool>(
     tx: &mut dyn Tx,
     map: OrderedMap<K, V, COUNTED>,
-    model: &mut Model<K::Owned, V::Owned>,
+    model: &mut BTreeMap<K::Owned, V::Owned>,
     rng: &mut Rng,
+    growing: bool,
     (key, value, ranks): Makers<K, V, COUNTED>,
 ) -> Result<()>
 where
@@ -107,33 +98,32 @@ where
 {
     let (name, content) = (key(rng), value(rng));
     let (k, v) = (K::borrow(&name), V::borrow(&content));
-    let inserts = if model.growing { 8 } else { 2 };
+    let inserts = if growing { 8 } else { 2 };
     match rng.below(16) {
-        0 => same("get", map.get(tx, k)?.as_ref(), model.entries.get(&name)),
-        1 => ranks(tx, map, &model.entries, &name),
-        2 => walk(tx, map, &model.entries, (&name, &key(rng)), rng),
+        0 => same("get", map.get(tx, k)?.as_ref(), model.get(&name)),
+        1 => ranks(tx, map, model, &name),
+        2 => walk(tx, map, model, (&name, &key(rng)), rng),
         3 => {
             let ends = (map.first(tx)?, map.last(tx)?);
             let owned = |entry: (&K::Owned, &V::Owned)| (entry.0.clone(), entry.1.clone());
-            let entries = &model.entries;
-            let wanted = (entries.first_key_value(), entries.last_key_value());
+            let wanted = (model.first_key_value(), model.last_key_value());
             same("first, last", ends, (wanted.0.map(owned), wanted.1.map(owned)))
         }
         4 if rng.below(200) == 0 => {
-            model.entries.clear();
+            model.clear();
             map.clear(tx)
         }
         4 => {
-            let new = model.entries.insert(name.clone(), content.clone()).is_none();
+            let new = model.insert(name.clone(), content.clone()).is_none();
             same("set", map.set(tx, k, v)?, new)
         }
         op if op < 5 + inserts => {
             let old = map.insert(tx, k, v)?;
-            same("insert", old, model.entries.insert(name.clone(), content.clone()))
+            same("insert", old, model.insert(name.clone(), content.clone()))
         }
         _ => {
-            let name = victim(rng, &model.entries, name.clone());
-            same("remove", map.remove(tx, K::borrow(&name))?, model.entries.remove(&name))
+            let name = victim(rng, model, name.clone());
+            same("remove", map.remove(tx, K::borrow(&name))?, model.remove(&name))
         }
     }
 }
