@@ -108,6 +108,19 @@ pub(crate) struct Threads {
     pub(crate) warm_up: Option<u64>,
 }
 
+/// What the benchmarks of one workload have beside the workload's own options.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Setting {
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
 impl Common {
     /// The engines to run, in their order, each once.
     pub(crate) fn engines(&self) -> Vec<EngineKind> {

@@ -1,7 +1,7 @@
 //! Runs engines in turn, again and again, and adds the figures up.
 
 use super::engine::{self, PoolPlan, Run};
-use super::options::{Common, Threads, require};
+use super::options::{Common, Setting, Threads, require};
 use super::report::{EngineReport, Report, RunRecord};
 use super::site::Site;
 use super::spread::Spread;
@@ -32,6 +32,12 @@ pub(crate) struct Case<'a, W> {
     /// Makes the workload anew for each run; the argument is how many operations it will do,
     /// warm-up included.
     pub(crate) make: &'a dyn Fn(u64) -> perdura_workloads::Outcome<W>,
+}
+
+/// Measures `case` as the user set it, and shows the report.
+pub(crate) fn run_and_show<W: Workload>(case: &Case<'_, W>, setting: &Setting) -> Outcome {
+    let Setting { threads, place, common } = setting;
+    run(case, common, threads, &Stage::at(place)?)?.show(common.json)
 }
 
 /// Measures `case` on every engine asked for.

@@ -1,8 +1,7 @@
 //! `perdura bench map`: inserts, removals and look-ups on a hash map or an ordered map.
 
-use crate::bench::options::{Common, Place, Threads};
+use crate::bench::options::Setting;
 use crate::bench::series::{self, Case};
-use crate::bench::stage::Stage;
 use crate::failure::Outcome;
 use crate::quantity::{self, show_count};
 use perdura_workloads::map::{Maps, OnHashMap, OnOrderedMap, WordMap};
@@ -27,13 +26,7 @@ pub(crate) struct Arguments {
     disjoint: bool,
 
     #[command(flatten)]
-    threads: Threads,
-
-    #[command(flatten)]
-    place: Place,
-
-    #[command(flatten)]
-    common: Common,
+    setting: Setting,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -48,7 +41,7 @@ enum Kind {
 pub(super) const BYTES_PER_KEY: u64 = 64;
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let maps = if arguments.disjoint { arguments.threads.threads as usize } else { 1 };
+    let maps = if arguments.disjoint { arguments.setting.threads.threads as usize } else { 1 };
     match arguments.kind {
         Kind::Hash => run_on(arguments, "hash", &|_| OnHashMap::new(arguments.keys, maps)),
         Kind::Ordered => run_on(arguments, "ordered", &|_| OnOrderedMap::new(arguments.keys, maps)),
@@ -60,7 +53,7 @@ fn run_on<M: WordMap>(
     kind: &str,
     make: &dyn Fn(u64) -> perdura_workloads::Outcome<Maps<M>>,
 ) -> Outcome {
-    let Arguments { keys, ops, disjoint, threads, place, common, .. } = arguments;
+    let Arguments { keys, ops, disjoint, setting, .. } = arguments;
     let case = Case {
         title: format!(
             "{kind} map: {} operations (25 % inserts, 25 % removals, 50 % look-ups) on {} keys{}",
@@ -75,5 +68,5 @@ fn run_on<M: WordMap>(
         data_bytes: keys.saturating_mul(BYTES_PER_KEY),
         make,
     };
-    series::run(&case, common, threads, &Stage::at(place)?)?.show(common.json)
+    series::run_and_show(&case, setting)
 }

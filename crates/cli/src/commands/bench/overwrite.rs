@@ -1,8 +1,7 @@
 //! `perdura bench overwrite`: whole values overwritten at random.
 
-use crate::bench::options::{Common, Place, Threads, require};
+use crate::bench::options::{Setting, require};
 use crate::bench::series::{self, Case};
-use crate::bench::stage::Stage;
 use crate::failure::Outcome;
 use crate::quantity::{self, show_bytes, show_count};
 use perdura_workloads::overwrite::Overwrite;
@@ -27,18 +26,12 @@ pub(crate) struct Arguments {
     disjoint: bool,
 
     #[command(flatten)]
-    threads: Threads,
-
-    #[command(flatten)]
-    place: Place,
-
-    #[command(flatten)]
-    common: Common,
+    setting: Setting,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let Arguments { values, bytes, ops, disjoint, threads, place, common } = arguments;
-    let parts = if *disjoint { u64::from(threads.threads) } else { 1 };
+    let Arguments { values, bytes, ops, disjoint, setting } = arguments;
+    let parts = if *disjoint { u64::from(setting.threads.threads) } else { 1 };
     require(*values >= parts, "threads that work apart need a value each: raise --values")?;
     let case = Case {
         title: format!(
@@ -56,5 +49,5 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         data_bytes: values.saturating_mul(bytes + 64),
         make: &|_| Overwrite::new(*values, *bytes as usize, *disjoint),
     };
-    series::run(&case, common, threads, &Stage::at(place)?)?.show(common.json)
+    series::run_and_show(&case, setting)
 }

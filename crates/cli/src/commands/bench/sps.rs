@@ -1,8 +1,7 @@
 //! `perdura bench sps`: random swaps in an array of words.
 
-use crate::bench::options::{Common, Place, Threads};
+use crate::bench::options::Setting;
 use crate::bench::series::{self, Case};
-use crate::bench::stage::Stage;
 use crate::failure::Outcome;
 use crate::quantity::{self, plural, show_count};
 use perdura_workloads::sps::Sps;
@@ -27,19 +26,13 @@ pub(crate) struct Arguments {
     disjoint: bool,
 
     #[command(flatten)]
-    threads: Threads,
-
-    #[command(flatten)]
-    place: Place,
-
-    #[command(flatten)]
-    common: Common,
+    setting: Setting,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let Arguments { swaps, entries, ops, disjoint, threads, place, common } = arguments;
+    let Arguments { swaps, entries, ops, disjoint, setting } = arguments;
     let sps = Sps { entries: *entries, swaps: *swaps as usize, disjoint: *disjoint };
-    sps.validate(threads.threads as usize)?;
+    sps.validate(setting.threads.threads as usize)?;
     let case = Case {
         title: format!(
             "SPS: {} in a transaction, {} transactions on {} words{}",
@@ -55,5 +48,5 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         data_bytes: entries * 8,
         make: &|_| Ok(sps.clone()),
     };
-    series::run(&case, common, threads, &Stage::at(place)?)?.show(common.json)
+    series::run_and_show(&case, setting)
 }

@@ -1,8 +1,7 @@
 //! `perdura bench ycsb`: YCSB's core workloads, in process.
 
-use crate::bench::options::{Common, Place, Threads};
+use crate::bench::options::Setting;
 use crate::bench::series::{self, Case};
-use crate::bench::stage::Stage;
 use crate::failure::Outcome;
 use crate::quantity::{self, show_count};
 use perdura_workloads::ycsb::{Distribution, Letter, Options, Order, Shape, Ycsb};
@@ -44,13 +43,7 @@ pub(crate) struct Arguments {
     ops_per_tx: u64,
 
     #[command(flatten)]
-    threads: Threads,
-
-    #[command(flatten)]
-    place: Place,
-
-    #[command(flatten)]
-    common: Common,
+    setting: Setting,
 }
 
 impl Arguments {
@@ -99,6 +92,5 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         data_bytes: records.saturating_mul(record_bytes + 256),
         make: &|operations| Ycsb::new(arguments.options(operations)),
     };
-    let Arguments { threads, place, common, .. } = arguments;
-    series::run(&case, common, threads, &Stage::at(place)?)?.show(common.json)
+    series::run_and_show(&case, &arguments.setting)
 }
