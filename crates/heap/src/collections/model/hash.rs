@@ -14,6 +14,9 @@ struct Model<K, V> {
     due: BTreeSet<K>,
 }
 
+/// What makes keys and values.
+type Makers<K, V> = (fn(&mut Rng) -> <K as Item>::Owned, fn(&mut Rng) -> <V as Item>::Owned);
+
 /// Random operations on a hash map, in `transactions` transactions.
 ///
 /// # Errors
@@ -56,7 +59,7 @@ fn step<K: Item, V: Item, const COUNTED: bool>(
     model: &mut Model<K::Owned, V::Owned>,
     rng: &mut Rng,
     growing: bool,
-    (key, value): (fn(&mut Rng) -> K::Owned, fn(&mut Rng) -> V::Owned),
+    (key, value): Makers<K, V>,
 ) -> Result<()>
 where
     K::Owned: Ord + Clone + Debug,
