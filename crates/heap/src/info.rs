@@ -21,6 +21,8 @@ pub struct Info {
     pub bytes: u64,
     /// Bytes up to which it grows, as it is opened now.
     pub limit: u64,
+    /// Bytes up to which it grows when it is opened without a limit.
+    pub own_limit: u64,
     /// Bytes of log.
     pub log_bytes: u64,
     /// Bytes of the file that are allocated to objects, or in limbo.
@@ -57,6 +59,7 @@ impl Info {
             state: superblock.state,
             bytes,
             limit,
+            own_limit: superblock.limit,
             log_bytes: superblock.log.end - superblock.log.start,
             used_bytes: bytes.saturating_sub(superblock.layout.pages).saturating_sub(free),
             usage,

@@ -120,8 +120,8 @@ fn options(arguments: &Arguments) -> Options {
 /// Tells of the pool. One that was there already may have been opened with another `size`.
 fn describe(info: &Info, recovery: &Recovery, size: Option<u64>) -> Outcome {
     let limit = size.unwrap_or(info.limit).max(info.bytes);
-    if show_bytes(limit) != show_bytes(info.limit) {
-        let (limit, own) = (show_bytes(limit), show_bytes(info.limit));
+    if show_bytes(limit) != show_bytes(info.own_limit) {
+        let (limit, own) = (show_bytes(limit), show_bytes(info.own_limit));
         eprintln!(
             "warning: the pool may grow to {limit} in this run; its own limit stays {own}: give \
              --size each time, or move its data to a larger pool"
