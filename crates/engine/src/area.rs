@@ -99,7 +99,7 @@ impl Geometry {
         }
         let (segment_bytes, segments) = (header[2], header[3]);
         let fits = segment_bytes.is_multiple_of(LINE)
-            && segment_bytes > 0
+            && segment_bytes >= PAGE
             && segments > 0
             && segments <= u64::from(u16::MAX)
             && segments
