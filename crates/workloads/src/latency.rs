@@ -79,10 +79,12 @@ impl<'p> Recorder<'p> {
     /// Whether the thread should begin another operation: false once somebody asked to stop.
     #[inline]
     pub fn go_on(&mut self) -> bool {
-        if self.done - self.reported < REPORT_EVERY {
+        if self.done - self.reported >= REPORT_EVERY {
+            self.report();
+        } else if self.pace.is_none() {
             return true;
         }
-        self.report();
+        // In an open loop each time: there that many operations may take minutes.
         !self.progress.is_stopped()
     }
 
@@ -110,7 +112,11 @@ impl<'p> Recorder<'p> {
 
     #[inline(never)]
     fn timed<R>(&mut self, kind: usize, count: u64, body: impl FnOnce() -> R) -> R {
-        let start = self.pace.as_mut().map_or_else(Instant::now, |pace| pace.wait(count));
+        let stopped = || self.progress.is_stopped();
+        let start = match &mut self.pace {
+            Some(pace) => pace.wait(count, stopped),
+            None => Instant::now(),
+        };
         let result = body();
         let nanoseconds = start.elapsed().as_nanos() as u64;
         if let Some(histogram) = self.histograms.get_mut(kind) {

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Closer to the due time than this a thread does not sleep, lest it wakes too late.
 const SPIN: Duration = Duration::from_micros(100);
+/// No longer than this without a look at who wants to stop.
+const NAP: Duration = Duration::from_millis(100);
 
 /// One thread's timetable.
 #[derive(Clone, Debug)]
@@ -32,8 +34,9 @@ impl Pace {
         Pace { tick, begun: 0, jitter, start: None }
     }
 
-    /// Waits until the next `count` operations are due, as one; returns when that was.
-    pub fn wait(&mut self, count: u64) -> Instant {
+    /// Waits until the next `count` operations are due, as one, or `stopped`; returns when they
+    /// are due.
+    pub fn wait(&mut self, count: u64, stopped: impl Fn() -> bool) -> Instant {
         let start = *self.start.get_or_insert_with(Instant::now);
         let after = self.jitter + self.tick * self.begun as f64;
         self.begun += count;
@@ -44,7 +47,10 @@ impl Pace {
                 return due;
             }
             if left > 2 * SPIN {
-                thread::sleep(left - SPIN);
+                if stopped() {
+                    return due;
+                }
+                thread::sleep((left - SPIN).min(NAP));
             } else {
                 spin_loop();
             }
@@ -59,15 +65,24 @@ mod tests {
     #[test]
     fn operations_are_due_at_even_distances() {
         let mut pace = Pace::new(20_000.0, 2, 1 << 63);
-        let first = pace.wait(1);
-        let times: Vec<Instant> = (0..20).map(|_| pace.wait(1)).collect();
+        let first = pace.wait(1, || false);
+        let times: Vec<Instant> = (0..20).map(|_| pace.wait(1, || false)).collect();
         for (index, due) in times.iter().enumerate() {
             let after = (*due - first).as_nanos() as i128;
             assert!((after - 100_000 * (index as i128 + 1)).abs() <= 2, "{after}");
         }
         // A thread that is late does not wait, and its operations are due when they were.
         thread::sleep(Duration::from_millis(1));
-        let late = pace.wait(1);
+        let late = pace.wait(1, || false);
         assert!(Instant::now() - late >= Duration::from_micros(500));
+    }
+
+    #[test]
+    fn nobody_waits_for_an_operation_that_is_not_wanted() {
+        let mut pace = Pace::new(0.001, 1, 0);
+        let first = pace.wait(1, || false);
+        let due = pace.wait(1, || true);
+        assert!(first.elapsed() < Duration::from_secs(10), "it slept for a whole tick");
+        assert!(due - first > Duration::from_secs(900));
     }
 }
