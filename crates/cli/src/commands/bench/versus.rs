@@ -5,6 +5,7 @@ use crate::bench::options::{Common, DomainChoice, Folder};
 use crate::bench::servers::{self, Demand, Race};
 use crate::bench::stage::Stage;
 use crate::failure::{Failure, Outcome};
+use crate::interrupt;
 use crate::machine::Machine;
 use crate::output::{print, print_json, table};
 use crate::quantity::{self, plural, show_bytes, show_count, show_ns};
@@ -85,12 +86,10 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         embedded: None,
         servers: None,
     };
-    if arguments.only != Some(Opponent::Redis) {
-        versus.embedded = against_pmemobj(arguments, &mut versus, &stage)?;
-    }
-    if arguments.only != Some(Opponent::Pmemobj) {
-        versus.servers = against_redis(arguments, &mut versus, &stage)?;
-    }
+    let measured = measure(arguments, &mut versus, &stage);
+    // Ctrl-C ends our children too: that they failed is no news then.
+    interrupt::check(&stage.progress)?;
+    measured?;
     if common.json {
         print_json(&versus)?
     } else {
@@ -100,6 +99,16 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         (true, Some(why)) => Err(Failure::new(why)),
         _ => Ok(()),
     }
+}
+
+fn measure(arguments: &Arguments, versus: &mut Versus, stage: &Stage) -> Outcome {
+    if arguments.only != Some(Opponent::Redis) {
+        versus.embedded = against_pmemobj(arguments, versus, stage)?;
+    }
+    if arguments.only != Some(Opponent::Pmemobj) {
+        versus.servers = against_redis(arguments, versus, stage)?;
+    }
+    Ok(())
 }
 
 /// Keeps the reason if a rival is not here, so that the other still gets its turn.
