@@ -220,13 +220,14 @@ impl WriteSet {
         self.filter |= filter_bit(hash);
         let index = self.used;
         self.used += 1;
-        if index < FEW
-            && let Some(entry) = self.lines.get_mut(index)
-        {
-            entry.line = line;
-            entry.mask = 0;
-        } else {
-            self.push(line, index);
+        match self.lines.get_mut(index) {
+            Some(entry) => (entry.line, entry.mask) = (line, 0),
+            None => self.lines.push(LineWrite { line, mask: 0, words: [0; 8] }),
+        }
+        if index > FEW && self.used * SPARSE <= self.table.len() {
+            self.insert_slot(line, hash, index);
+        } else if index >= FEW {
+            self.fill_table();
         }
         index
     }
@@ -250,34 +251,26 @@ impl WriteSet {
         }
     }
 
-    /// The line at `index`, which is the last and not among the few.
-    fn push(&mut self, line: u64, index: usize) {
-        let entry = LineWrite { line, mask: 0, words: [0; 8] };
-        match self.lines.get_mut(index) {
-            Some(room) => *room = entry,
-            None => self.lines.push(entry),
+    #[inline(always)]
+    fn insert_slot(&mut self, line: u64, hash: u64, index: usize) {
+        let mask = self.table.len() - 1;
+        let mut at = hash as usize & mask;
+        while self.table[at].generation == self.generation {
+            at = (at + 1) & mask;
         }
+        self.table[at] = Slot { line, entry: index as u32, generation: self.generation };
+    }
+
+    /// Enters all lines into the table, a larger one if they need it.
+    #[inline(never)]
+    fn fill_table(&mut self) {
         if self.used * SPARSE > self.table.len() {
             self.table = vec![Slot::default(); self.table.len() * 4];
             self.generation = 1;
-            self.insert_slots(0);
-        } else if index == FEW {
-            self.insert_slots(0);
-        } else {
-            self.insert_slots(index);
         }
-    }
-
-    /// Enters the lines from `first` on into the table.
-    fn insert_slots(&mut self, first: usize) {
-        let mask = self.table.len() - 1;
-        for (index, entry) in self.lines[..self.used].iter().enumerate().skip(first) {
-            let mut at = hash(entry.line) as usize & mask;
-            while self.table[at].generation == self.generation {
-                at = (at + 1) & mask;
-            }
-            self.table[at] =
-                Slot { line: entry.line, entry: index as u32, generation: self.generation };
+        for index in 0..self.used {
+            let line = self.lines[index].line;
+            self.insert_slot(line, hash(line), index);
         }
     }
 }

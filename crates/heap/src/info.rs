@@ -65,7 +65,7 @@ impl Info {
             usage,
             free_bytes: free + limit.saturating_sub(bytes),
             domain: memory.domain(),
-            survives: memory.survives(),
+            survives: memory.backing().survives(memory.domain()),
             durability: memory.describe(),
             requires: superblock.requires,
             flush: memory.features().flush.to_string(),

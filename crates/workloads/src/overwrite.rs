@@ -32,7 +32,7 @@ impl Overwrite {
     /// `Parameters`.
     pub fn new(values: u64, bytes: usize, disjoint: bool) -> Outcome<Self> {
         if values == 0 || bytes < payload::VERSION || !bytes.is_multiple_of(8) {
-            let what = "overwriting needs a value, of a multiple of 8 bytes";
+            let what = "overwriting needs at least one value, of a multiple of 8 bytes";
             return Err(Failure::Parameters(what.to_owned()));
         }
         Ok(Overwrite { values, bytes, disjoint, updates: AtomicU64::new(0) })

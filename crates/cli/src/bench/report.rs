@@ -24,6 +24,8 @@ pub(crate) struct Report {
     pub(crate) sample_every: u32,
     /// In an open loop.
     pub(crate) arrivals_per_second: Option<u64>,
+    /// Each thread on a processor of its own.
+    pub(crate) pinned: bool,
     pub(crate) warm_up: u64,
     pub(crate) line_and_fence_ns: Spread,
     pub(crate) engines: Vec<EngineReport>,
@@ -105,7 +107,13 @@ impl Report {
 
     fn heading(&self) -> String {
         let Report { title, machine, memory, site, seed, repeat, threads, warm_up, .. } = self;
-        let threads = plural(u64::from(*threads), "thread");
+        let mut threads = plural(u64::from(*threads), "thread");
+        if self.pinned {
+            threads += ", each on its processor";
+        }
+        if let Some(rate) = self.arrivals_per_second {
+            threads += &format!("; open loop: {} operations begun a second", show_count(rate));
+        }
         let repeat = plural(u64::from(*repeat), "repetition");
         let warm_up = show_count(*warm_up);
         format!(

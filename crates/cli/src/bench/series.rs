@@ -49,6 +49,7 @@ pub(crate) fn run<W: Workload>(
 ) -> Outcome<Report> {
     let Stage { site, progress } = stage;
     require(threads.rate != Some(0), "--rate needs at least one operation a second")?;
+    require(case.operations > 0, "there is nothing to measure in 0 operations; give --ops more")?;
     let pool = PoolPlan { limit: common.pool_bytes(case.data_bytes), domain: common.domain.0 };
     let seed = common.seed();
     let warm_up = threads.warm_up.unwrap_or(case.operations / 10);
@@ -88,6 +89,7 @@ pub(crate) fn run<W: Workload>(
         threads: threads.threads,
         sample_every: threads.sample,
         arrivals_per_second: threads.rate,
+        pinned: threads.pin,
         warm_up,
         line_and_fence_ns: Spread::of(baseline),
         engines: runs.into_iter().map(|(engine, runs)| EngineReport::new(engine, runs)).collect(),

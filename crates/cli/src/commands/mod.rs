@@ -9,13 +9,7 @@ use clap::{Parser, Subcommand};
 
 /// A durable heap: transactions on memory that outlive a power cut.
 #[derive(Debug, Parser)]
-#[command(
-    name = "perdura",
-    version,
-    about,
-    propagate_version = true,
-    arg_required_else_help = true
-)]
+#[command(name = "perdura", version, propagate_version = true, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -32,7 +32,10 @@ pub(crate) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let Arguments { values, bytes, ops, disjoint, setting } = arguments;
     let parts = if *disjoint { u64::from(setting.threads.threads) } else { 1 };
-    require(*values >= parts, "threads that work apart need a value each: raise --values")?;
+    require(
+        *values >= parts,
+        "there must be a value, and one for each thread with --disjoint: raise --values",
+    )?;
     let case = Case {
         title: format!(
             "overwrite: {} updates of {} values of {}{}",

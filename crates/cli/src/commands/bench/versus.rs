@@ -1,7 +1,7 @@
 //! `perdura bench versus`: against libpmemobj and Redis, on the same work in the same run.
 
 use crate::bench::embedded::{self, Contest, Ours, Round};
-use crate::bench::options::{Common, DomainChoice, Folder};
+use crate::bench::options::{Common, DomainChoice, Folder, require};
 use crate::bench::servers::{self, Demand, Race};
 use crate::bench::stage::Stage;
 use crate::failure::{Failure, Outcome};
@@ -76,6 +76,8 @@ struct Versus {
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let common = &arguments.common;
+    let least = arguments.ops.min(arguments.requests).min(arguments.keys);
+    require(least > 0, "there is nothing to compare in 0 operations, requests or keys")?;
     let stage = Stage::within(&arguments.folder)?;
     let mut versus = Versus {
         machine: Machine::here(),

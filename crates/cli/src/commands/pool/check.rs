@@ -1,8 +1,9 @@
 //! `perdura pool check`.
 
+use super::info::state_in_words;
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
-use crate::quantity::{show_bytes, show_count};
+use crate::quantity::{plural, show_bytes};
 use perdura::check::{Report, check};
 use perdura::collections::Visit;
 use perdura::{Result, Root, Tx};
@@ -49,20 +50,31 @@ fn check_root(tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<bool
 fn text(report: &Report) -> String {
     let mut lines = Vec::new();
     if let Some(info) = &report.info {
-        lines.push(format!("pool {}, engine {}, {:?}", info.id, info.engine, info.state));
+        let state = state_in_words(info.state);
+        lines.push(format!("pool {}, engine {}, {state}", info.id, info.engine));
     }
-    let (blocks, bytes) = (show_count(report.blocks), show_bytes(report.block_bytes));
-    let reached = match report.unreachable {
-        Some(0) => ", all of them reached from named roots",
-        _ => "",
-    };
-    lines.push(format!("{blocks} blocks of {bytes} allocated{reached}"));
-    let roots: Vec<&str> = report.roots.iter().map(|(name, _)| name.as_str()).collect();
-    lines.push(format!("{} named roots: {}", roots.len(), roots.join(", ")));
+    if report.info.is_some() || report.blocks > 0 {
+        lines.extend(contents(report));
+    }
     lines.extend(report.notes.iter().map(|note| format!("note: {note}")));
     lines.extend(report.problems.iter().map(|problem| format!("PROBLEM: {problem}")));
     if report.is_whole() {
         lines.push("no problem found".to_owned());
     }
     lines.join("\n")
+}
+
+/// What is in a pool.
+fn contents(report: &Report) -> [String; 2] {
+    let (blocks, bytes) = (plural(report.blocks, "block"), show_bytes(report.block_bytes));
+    let reached = match report.unreachable {
+        Some(0) if report.blocks > 0 => ", all of them reached from named roots",
+        _ => "",
+    };
+    let roots: Vec<&str> = report.roots.iter().map(|(name, _)| name.as_str()).collect();
+    let named = match roots.as_slice() {
+        [] => "no named roots".to_owned(),
+        _ => format!("{}: {}", plural(roots.len() as u64, "named root"), roots.join(", ")),
+    };
+    [format!("{blocks} of {bytes} allocated{reached}"), named]
 }

@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         options = options.log(*bytes);
     }
     let pool = options.create(path).map_err(|error| Failure::at(path, error))?;
-    let info = pool.info();
     pool.close()?;
+    let info = info::look(path).map_err(|error| Failure::at(path, error))?;
     info::show(&info, *json)
 }

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 use crate::quantity::show_bytes;
-use perdura::superblock::Superblock;
+use perdura::superblock::{State, Superblock};
 use perdura::{Info, OpenError};
 use perdura_memory::Mapped;
 use std::fmt::Write;
@@ -25,7 +25,16 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     show(&info, arguments.json)
 }
 
-fn look(path: &Path) -> Result<Info, OpenError> {
+/// How a pool was left, for people.
+pub(super) fn state_in_words(state: State) -> &'static str {
+    match state {
+        State::Clean => "closed",
+        State::Open => "in use, or left without being closed",
+        State::Formatting => "closed, about to get a new log",
+    }
+}
+
+pub(super) fn look(path: &Path) -> Result<Info, OpenError> {
     let memory = Mapped::open_read_only(path)?;
     let superblock = Superblock::read(&memory)?;
     let usage = superblock.scan(&memory)?.usage();
@@ -43,7 +52,7 @@ fn text(info: &Info) -> String {
         ("pool", info.path.clone()),
         ("id", info.id.clone()),
         ("engine", info.engine.clone()),
-        ("state", format!("{:?}", info.state).to_lowercase()),
+        ("state", state_in_words(info.state).to_owned()),
         ("file", of_limit),
         ("log", show_bytes(info.log_bytes)),
         ("used", show_bytes(info.used_bytes)),
@@ -53,9 +62,13 @@ fn text(info: &Info) -> String {
         ("write-back", info.flush.clone()),
         ("processor", info.features.clone()),
     ];
-    rows.iter().fold(String::new(), |mut text, (name, value)| {
+    let text = rows.iter().fold(String::new(), |mut text, (name, value)| {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{name:<13} {value}");
         text
-    })
+    });
+    match info.state {
+        State::Open => text + "used and free are those of the last checkpoint: the log holds more",
+        _ => text,
+    }
 }
