@@ -35,7 +35,7 @@ impl Pace {
         Pace { tick, begun: 0, jitter, start: None }
     }
 
-    /// How many operations are due in a [`NAP`].
+    /// How many operations are due while a thread sleeps at most.
     pub fn per_nap(&self) -> u64 {
         (NAP.as_nanos() as f64 / self.tick) as u64
     }
