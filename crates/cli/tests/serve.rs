@@ -7,11 +7,9 @@ mod common;
 
 use common::{arg, command, fail, succeed};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 use tempfile::tempdir;
 
 struct Running {
@@ -27,39 +25,22 @@ impl Drop for Running {
     }
 }
 
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("its address")
-}
-
 fn start(pool: &Path, more: &[&str]) -> Running {
-    let address = free_address();
-    let listen = address.to_string();
-    let arguments = [&["serve", "--pool", arg(pool), "--listen", &listen], more].concat();
-    let process = command(&arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the program starts");
-    let running = Running { process, address };
-    wait_for(address);
-    running
+    let arguments = [&["serve", "--pool", arg(pool), "--listen", "127.0.0.1:0"], more].concat();
+    launch(command(&arguments).stderr(Stdio::null()))
 }
 
-/// Returns when the server answers; it listens before that.
-fn wait_for(address: impl ToSocketAddrs + Copy) {
-    let start = Instant::now();
-    loop {
-        if let Ok(mut stream) = TcpStream::connect(address) {
-            stream.write_all(b"PING\r\n").expect("a request");
-            let mut answer = String::new();
-            BufReader::new(stream).read_line(&mut answer).expect("an answer");
-            assert_eq!(answer, "+PONG\r\n");
-            return;
+/// Starts a server on a free port, and returns when it says that it is ready.
+fn launch(command: &mut Command) -> Running {
+    let mut process = command.stdout(Stdio::piped()).spawn().expect("the program starts");
+    let mut lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
+    let address = loop {
+        let line = lines.next().expect("it says where it listens").expect("text");
+        if let Some(rest) = line.strip_prefix("ready at ") {
+            break rest.split(';').next().unwrap_or_default().parse().expect("an address");
         }
-        assert!(start.elapsed() < Duration::from_secs(20), "it does not listen");
-        sleep(Duration::from_millis(20));
-    }
+    };
+    Running { process, address }
 }
 
 impl Running {
@@ -101,8 +82,7 @@ fn a_pool_or_port_in_use_is_refused() {
     let folder = tempdir().expect("a folder");
     let pool = folder.path().join("pool");
     let server = start(&pool, &["--size", "32M"]);
-    let other = free_address().to_string();
-    let complaint = last_line(&["serve", "--pool", arg(&pool), "--listen", &other]);
+    let complaint = last_line(&["serve", "--pool", arg(&pool), "--listen", "127.0.0.1:0"]);
     assert!(complaint.contains("in use"), "{complaint}");
     let second = folder.path().join("second");
     let taken = server.address.to_string();
@@ -120,15 +100,10 @@ fn a_pool_or_port_in_use_is_refused() {
 fn a_host_name_is_listened_at() {
     let folder = tempdir().expect("a folder");
     let pool = folder.path().join("pool");
-    let address = free_address();
-    let port = address.port();
-    let process = command(&["serve", "--pool", arg(&pool), "--size", "32M"])
-        .args(["--listen", &format!("localhost:{port}")])
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("the program starts");
-    let _running = Running { process, address };
-    wait_for(("localhost", port));
+    let arguments = ["serve", "--pool", arg(&pool), "--size", "32M", "--listen", "localhost:0"];
+    let server = launch(&mut command(&arguments));
+    assert!(server.address.ip().is_loopback());
+    assert_eq!(server.ask("PING"), "+PONG");
 }
 
 #[test]
@@ -137,17 +112,9 @@ fn another_size_than_the_pool_s_own_is_told() {
     let pool = folder.path().join("pool");
     succeed(&["pool", "create", arg(&pool), "--size", "32M"]);
     for (size, told) in [("64M", true), ("32M", false)] {
-        let address = free_address();
-        let listen = address.to_string();
-        let process = command(&["serve", "--pool", arg(&pool), "--size", size])
-            .args(["--listen", &listen])
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let mut running = Running { process, address };
+        let arguments = ["serve", "--pool", arg(&pool), "--size", size, "--listen", "127.0.0.1:0"];
+        let mut running = launch(command(&arguments).stderr(Stdio::piped()));
         let mut stderr = running.process.stderr.take().expect("a pipe");
-        wait_for(address);
         assert_eq!(running.end("-TERM"), Some(0));
         let mut printed = String::new();
         stderr.read_to_string(&mut printed).expect("text");

@@ -16,35 +16,50 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
-/// Serves `pool` until SIGTERM or SIGINT, then closes it. A second signal ends the process at
-/// once, whatever it hangs in; what was acknowledged is durable all the same.
+/// A second signal sooner than this after the first is the same wish, sent twice: to a process and
+/// to its group, for instance.
+const SAME: Duration = Duration::from_secs(1);
+
+/// Serves `pool` until SIGTERM or SIGINT, then closes it. A second signal, a second or more later,
+/// ends the process at once, whatever it hangs in; what was acknowledged is durable all the same.
 ///
 /// # Errors
 /// When it cannot start, or the medium fails while the pool is closed.
 pub fn run(pool: Pool, options: Options) -> Result<(), ServeError> {
     let server = Server::bind(&pool, options)?;
-    serve(pool, server)
+    serve(pool, server, || Ok(()))
 }
 
-/// As [`run`], with a server that listens already.
+/// As [`run`], with a server that listens already. Calls `ready` when signals end it cleanly, and
+/// just before it answers.
 ///
 /// # Errors
-/// As [`run`].
-pub fn serve(pool: Pool, server: Server) -> Result<(), ServeError> {
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+/// As [`run`], and what `ready` returned.
+pub fn serve<E: From<ServeError>>(
+    pool: Pool,
+    server: Server,
+    ready: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(ServeError::from)?;
     let (handle, shutdown) = (signals.handle(), server.shutdown());
     let watcher = thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        let mut signals = signals.forever();
-        if signals.next().is_some() {
+        let mut first = None;
+        for signal in signals.forever() {
+            let since = *first.get_or_insert_with(Instant::now);
             shutdown.shutdown();
+            if since.elapsed() >= SAME {
+                // It does not return for a signal that ends processes.
+                let _ = emulate_default_handler(signal);
+            }
         }
-        if let Some(signal) = signals.next() {
-            // It does not return for a signal that ends processes.
-            let _ = emulate_default_handler(signal);
-        }
-    })?;
-    let ended = server.run().and_then(|()| Ok(pool.close()?));
+    });
+    let watcher = watcher.map_err(ServeError::from)?;
+    let ended = ready().and_then(|()| {
+        let ended = server.run().and_then(|()| Ok(pool.close()?));
+        Ok(ended?)
+    });
     handle.close();
     // The watcher only waits for signals: it has nothing to tell.
     let _ = watcher.join();

@@ -86,8 +86,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if !server.local_addr().ip().is_loopback() && arguments.requirepass.is_none() {
         eprintln!("warning: anyone who reaches this address can read and write; see --requirepass");
     }
-    print(format!("ready at {}; Ctrl-C ends it", server.local_addr()))?;
-    perdura_server::serve(pool, server)?;
+    let ready = format!("ready at {}; Ctrl-C ends it", server.local_addr());
+    perdura_server::serve(pool, server, || print(ready))?;
     print("closed")
 }
 
