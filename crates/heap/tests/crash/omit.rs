@@ -1,4 +1,4 @@
-//! A memory that leaves out the write-backs or fences of one call site.
+//! A memory that leaves out the write-backs, streams or fences of one call site.
 
 use crate::Cuttable;
 use perdura::{Domain, Memory, Survives};
@@ -9,7 +9,7 @@ use std::io;
 use std::panic::Location;
 use std::sync::{Arc, Mutex};
 
-/// A call of `write_back` or `fence` in the source.
+/// A call of `write_back`, `stream` or `fence` in the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Site {
     what: &'static str,
@@ -114,6 +114,16 @@ unsafe impl Memory for Omitting {
     fn write_back(&self, at: u64, len: u64) {
         if !self.skips("write-back", Location::caller()) {
             self.inner.write_back(at, len);
+        }
+    }
+
+    /// Left out, the words are stored all the same, but nothing is asked for.
+    #[track_caller]
+    fn stream(&self, at: u64, from: &[u64]) {
+        if self.skips("stream", Location::caller()) {
+            self.inner.copy_in(at, bytemuck::cast_slice(from));
+        } else {
+            self.inner.stream(at, from);
         }
     }
 
