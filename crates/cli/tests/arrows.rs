@@ -4,8 +4,9 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For each crate, the crates of the workspace that it may use.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("perdura-memory", &[]),
+    ("perdura-machine", &["perdura-memory"]),
     ("perdura-engine", &["perdura-memory"]),
     ("perdura", &["perdura-memory", "perdura-engine"]),
     ("perdura-workloads", &["perdura"]),
@@ -15,6 +16,7 @@ const ARROWS: [(&str, &[&str]); 7] = [
         "perdura-cli",
         &[
             "perdura-memory",
+            "perdura-machine",
             "perdura-engine",
             "perdura",
             "perdura-workloads",

@@ -1,0 +1,176 @@
+//! What a machine is made of, as TOML says it: one file under machines/ for each.
+//!
+//! Every table of a file names the source of its figures (`source`); keys that nobody knows are
+//! refused, and so is a machine that cannot be built.
+
+mod memory;
+
+pub use memory::{ControllerConfig, Device, DramCache, Energy, InsideConfig, MemoryConfig, Page};
+
+use crate::cache::Policy;
+use perdura_memory::Domain;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Why a machine was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// There is no such preset.
+    #[error(
+        "there is no machine '{name}': the machines are {known}; a path to a TOML file works too"
+    )]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The text is not TOML, or has keys that are not known, or lacks some.
+    #[error("machine '{name}': {error}")]
+    Parse {
+        /// Whose text.
+        name: String,
+        /// What is wrong and where.
+        error: Box<toml::de::Error>,
+    },
+    /// A figure makes no sense.
+    #[error("machine '{name}': {what}")]
+    Invalid {
+        /// Whose figure.
+        name: String,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineConfig {
+    /// Its name: the file's, without the ending.
+    pub name: String,
+    /// What it is, in a line.
+    pub title: String,
+    /// Where durability begins: `transient` (the controller) or `persistent` (the caches).
+    pub domain: Domain,
+    /// The cores.
+    pub cores: Cores,
+    /// The caches, nearest first.
+    pub caches: Vec<Level>,
+    /// What is beyond the caches.
+    pub memory: MemoryConfig,
+}
+
+/// The cores and what they do besides looking into caches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cores {
+    /// Where the figures are from.
+    pub source: String,
+    /// How many, unless another number is asked for.
+    pub count: usize,
+    /// Clock, GHz.
+    pub ghz: f64,
+    /// Cycles of computation charged for each access besides its own time.
+    pub cycles_per_access: u32,
+    /// Stores that a core can have on their way while it goes on; 0: it waits for each.
+    pub store_buffer: usize,
+    /// Non-temporal lines that a core can have on their way.
+    pub write_combining_buffers: usize,
+    /// Cycles until a core goes on after asking for a write-back.
+    pub write_back_cycles: u32,
+    /// Whether a write-back keeps the line in the caches (clwb as it was meant) or drops it
+    /// (clflushopt; clwb on some processors).
+    pub write_back_keeps: bool,
+    /// Cycles that a fence takes when there is nothing to wait for.
+    pub fence_cycles: u32,
+    /// Cycles that a turn of a spin loop takes.
+    pub pause_cycles: u32,
+    /// Cycles to fetch a line that another core has changed, besides the look-ups.
+    pub transfer_cycles: u32,
+}
+
+/// A level of cache.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Level {
+    /// Where the figures are from.
+    pub source: String,
+    /// Its name, as in `L1`.
+    pub name: String,
+    /// Bytes; of each core's own, if it is not shared.
+    pub bytes: u64,
+    /// Lines in a set.
+    pub ways: u32,
+    /// Cycles that an access takes which ends here, the levels above included.
+    pub latency_cycles: u32,
+    /// Which line of a full set is replaced.
+    pub policy: Policy,
+    /// One for all cores, not one for each. Every level after a shared one is shared.
+    pub shared: bool,
+    /// What it holds of the levels above.
+    pub holds: Holds,
+}
+
+/// What a level of cache holds of the lines in the levels above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Holds {
+    /// All of them: a line that leaves it leaves them too.
+    Inclusive,
+    /// Those fetched through it, until it replaces them (neither inclusive nor exclusive).
+    NonInclusive,
+    /// What they replaced, and a line that is fetched from it leaves it.
+    Victims,
+}
+
+impl MachineConfig {
+    /// Reads a machine; `name` is for messages.
+    ///
+    /// # Errors
+    /// `Parse`, `Invalid`.
+    pub fn parse(name: &str, text: &str) -> Result<Self, ConfigError> {
+        let config: Self = toml::from_str(text)
+            .map_err(|error| ConfigError::Parse { name: name.to_owned(), error: error.into() })?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Fails if it cannot be built.
+    ///
+    /// # Errors
+    /// `Invalid`.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let invalid = |what: String| ConfigError::Invalid { name: self.name.clone(), what };
+        let Cores { count, ghz, .. } = self.cores;
+        if !(1..=64).contains(&count) || !(0.01..=100.0).contains(&ghz) {
+            return Err(invalid("1 to 64 cores of 0.01 to 100 GHz are possible".to_owned()));
+        }
+        if !matches!(self.domain, Domain::Transient | Domain::Persistent) {
+            return Err(invalid("its domain is transient or persistent".to_owned()));
+        }
+        let mut shared = false;
+        for level in &self.caches {
+            let Level { name, bytes, ways, .. } = level;
+            let sets = bytes / 64 / u64::from((*ways).max(1));
+            if !(1..=64).contains(ways) || sets == 0 || sets * u64::from(*ways) * 64 != *bytes {
+                let what = "bytes must be ways (1 to 64) times 64 times a number of sets";
+                return Err(invalid(format!("cache {name}: {what}")));
+            }
+            if shared && !level.shared {
+                return Err(invalid(format!("cache {name}: beyond a shared level all are shared")));
+            }
+            shared = level.shared;
+        }
+        if self.caches.is_empty() || self.caches[0].holds == Holds::Victims {
+            return Err(invalid("it needs a first cache, which does not hold victims".to_owned()));
+        }
+        self.memory.validate().map_err(invalid)
+    }
+
+    /// A number that changes with every figure.
+    pub fn hash(&self) -> u64 {
+        xxh3_64(format!("{self:?}").as_bytes())
+    }
+}

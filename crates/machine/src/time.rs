@@ -1,0 +1,54 @@
+//! Simulated time: picoseconds since the machine was switched on.
+
+use serde::{Deserialize, Serialize};
+use std::ops::{Add, AddAssign, Sub};
+
+/// A point in time, or a length of it, in picoseconds. 2^64 of them are 213 days.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Ps(pub u64);
+
+impl Ps {
+    /// From nanoseconds, rounded to whole picoseconds. Negative ones count as none.
+    pub fn from_ns(ns: f64) -> Self {
+        Ps((ns * 1000.0).round() as u64)
+    }
+
+    /// As nanoseconds.
+    pub fn as_ns(self) -> f64 {
+        self.0 as f64 / 1000.0
+    }
+
+    /// The time from `earlier` to this one, or none if it is not earlier.
+    #[must_use]
+    pub const fn since(self, earlier: Ps) -> Ps {
+        Ps(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add for Ps {
+    type Output = Ps;
+
+    #[inline(always)]
+    fn add(self, other: Ps) -> Ps {
+        Ps(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Ps {
+    #[inline(always)]
+    fn add_assign(&mut self, other: Ps) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Ps {
+    type Output = Ps;
+
+    #[inline(always)]
+    fn sub(self, other: Ps) -> Ps {
+        Ps(self.0 - other.0)
+    }
+}
