@@ -77,6 +77,11 @@ impl Piece {
         pieces
     }
 
+    /// The offset of its word.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
     fn onto(&self, word: &mut u64) {
         *word = *word & !self.mask | self.value & self.mask;
     }
@@ -251,8 +256,7 @@ impl Image {
 
     /// What of `pending` may be durable, as groups in order.
     fn candidates<'a>(&self, pending: &'a Pending) -> impl Iterator<Item = &'a [Store]> {
-        let upto =
-            if self.domain.evicts() { pending.stores.len() } else { pending.most_asked() };
+        let upto = if self.domain.evicts() { pending.stores.len() } else { pending.most_asked() };
         pending.stores[..upto].chunk_by(|left, right| left.group == right.group)
     }
 
@@ -305,7 +309,10 @@ impl Image {
             }
             // A part of an unordered group: each byte is of before or after it, and a word is
             // one or the other as the pieces go.
-            if group[0].group & WHOLE == 0 && group.len() > 1 && between(&state, &whole, words, group, line) {
+            if group[0].group & WHOLE == 0
+                && group.len() > 1
+                && between(&state, &whole, words, group, line)
+            {
                 return true;
             }
             state = whole;

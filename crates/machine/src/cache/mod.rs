@@ -79,3 +79,17 @@ impl Hierarchy {
         Vec::new()
     }
 }
+
+/// Stub.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CacheStats {}
+
+impl Hierarchy {
+    /// Stub.
+    pub fn stats(&self) -> &CacheStats {
+        &CacheStats {}
+    }
+
+    /// Stub.
+    pub fn reset_stats(&mut self) {}
+}
