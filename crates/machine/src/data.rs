@@ -185,6 +185,13 @@ impl Data {
         image
     }
 
+    /// A line of the home device after a power cut at `now`.
+    pub(crate) fn cut_line(&self, line: u64, now: Ps) -> LineWords {
+        let arrived = |flight: &&Flight| flight.line == line && flight.durable <= now;
+        let flight = self.flights.iter().rev().find(arrived);
+        flight.map_or_else(|| words_of(&self.home, line), |flight| flight.words)
+    }
+
     /// Whether there is a durable image.
     pub(crate) fn is_kept(&self) -> bool {
         self.kept

@@ -8,7 +8,7 @@ use crate::schedule::{Schedule, Scheduler};
 use crate::sites::{Event, Kind, Sites};
 use crate::stats::Statistics;
 use crate::{MachineConfig, Ps};
-use perdura_memory::image::{Image, Piece, Site};
+use perdura_memory::image::{Image, LineWords, Piece, Site};
 use perdura_memory::{Domain, LINE, Memory, Survives, WORD, line_of, lines_in};
 use std::io;
 use std::ops::ControlFlow;
@@ -235,12 +235,16 @@ impl Machine {
         home
     }
 
-    /// Looks at what the persistency model allows to be durable now.
+    /// Looks at what the persistency model allows to be durable now, and, line by line, at what
+    /// the caches and devices would leave of it (without the mechanism's recovery).
     ///
     /// # Panics
     /// If the machine does not keep it.
-    pub fn model<R>(&self, look: impl FnOnce(&Image) -> R) -> R {
-        look(self.state().hardware.data.model.as_ref().expect("a machine that keeps the model"))
+    pub fn model<R>(&self, look: impl FnOnce(&Image, &dyn Fn(u64) -> LineWords) -> R) -> R {
+        let state = self.state();
+        let (data, now) = (&state.hardware.data, state.hardware.now());
+        let model = data.model.as_ref().expect("a machine that keeps the model");
+        look(model, &|at| data.cut_line(line_number(at), now))
     }
 
     /// The visible image.

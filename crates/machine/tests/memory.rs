@@ -80,7 +80,7 @@ fn leaves_only_what_the_model_allows() {
                 let programs = (0..cores as u64).map(scribble).collect();
                 let checked = machine.run_watched(programs, |machine, event| {
                     let words = machine.power_cut();
-                    match machine.model(|image| allowed(image, &words)) {
+                    match machine.model(|image, _| allowed(image, &words)) {
                         Ok(()) => ControlFlow::Continue(()),
                         Err(what) => ControlFlow::Break(format!("after {event:?}: {what}")),
                     }
@@ -130,7 +130,7 @@ fn a_fence_of_another_core_promises_nothing() {
             assert_eq!(machine.load(0), 1);
         }),
     ]);
-    let states: Vec<_> = machine.model(|image| image.pending().collect());
+    let states: Vec<_> = machine.model(|image, _| image.pending().collect());
     assert_eq!(states, [(0, 1)], "it may be durable or not");
 }
 
@@ -155,7 +155,7 @@ fn left_out_is_left_out() {
         let options = Options { keep: Keep::Model, omit: Some(*omitted), ..Options::default() };
         let lacking = machine(Domain::Transient, options);
         store(&lacking);
-        assert_eq!(lacking.model(|image| image.certain()[0]), 0);
+        assert_eq!(lacking.model(|image, _| image.certain()[0]), 0);
         assert_eq!(lacking.left_out().len(), 1);
     }
 }
