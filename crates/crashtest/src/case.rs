@@ -1,7 +1,7 @@
 //! One case: everything that decides what a run does, and so what is replayed.
 
 use perdura_machine::cache::Policy;
-use perdura_machine::{CallSite, MachineConfig, Schedule};
+use perdura_machine::{Event, MachineConfig, Schedule};
 use perdura_memory::Domain;
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ pub struct Case {
     /// Where the power is cut.
     pub points: Points,
     /// What is left out, to test the tester.
-    pub omit: Option<CallSite>,
+    pub omit: Option<Event>,
 }
 
 impl Case {

@@ -5,7 +5,7 @@ use crate::case::{BYTES, Points};
 use crate::engines::Family;
 use crate::failure::Failure;
 use crate::history::States;
-use crate::life::{Life, Lived, Stopped, draw, first_image};
+use crate::life::{Life, Lived, Stopped, draw, first_image, recover_alone};
 use crate::verify::{Expect, Found, verify};
 use crate::{Case, Report, Start, Subject, Trial};
 use perdura_machine::{CallSite, Event, Machine};
@@ -74,7 +74,6 @@ pub fn explore<F: Family, S: Subject>(
         report: Report::default(),
         benches: Vec::new(),
         engine: F::NAME,
-        omit: None,
     };
     let explored = explorer.case_from_start::<F>();
     match explored {
@@ -113,7 +112,6 @@ struct Explorer<'a, S: Subject> {
     report: Report,
     benches: Vec<Bench>,
     engine: &'static str,
-    omit: Option<Event>,
 }
 
 /// One life, explored.
@@ -157,12 +155,6 @@ impl<S: Subject> Explorer<'_, S> {
             seed: case.seed,
             limit: BYTES,
         };
-        if let Some(wanted) = &case.omit {
-            let lived = self.record::<F>(&life)?;
-            let all = lived.machine.sites().all();
-            // Not met: nothing to leave out.
-            self.omit = all.get(wanted).map(|(event, _)| *event);
-        }
         let first = (case.start != Start::New).then(|| self.subject.prepared());
         self.life::<F>(&life, first, 0, case.points, self.budget.images)
     }
@@ -170,7 +162,7 @@ impl<S: Subject> Explorer<'_, S> {
     /// Lives a life without a cut.
     fn record<F: Family>(&self, life: &Life<'_, S>) -> Result<Lived<S::Op>, Problem> {
         let mut watch = |_: &Machine, _| ControlFlow::Continue(());
-        let lived = without_panic(|| life.live::<F>(Some(&mut watch), self.omit))?;
+        let lived = without_panic(|| life.live::<F>(Some(&mut watch), self.case.omit))?;
         match lived {
             Ok(lived) => Ok(lived),
             Err(Stopped::Problem(what)) => Err(Problem::plain(what)),
@@ -199,7 +191,7 @@ impl<S: Subject> Explorer<'_, S> {
             self.benches.push(Bench::new(life.limit, self.case));
         }
         let mut problem = None;
-        let (chosen, omit) = (exploration.chosen(), self.omit);
+        let (chosen, omit) = (exploration.chosen(), self.case.omit);
         let mut watch = |machine: &Machine, event: Event| {
             if !chosen(event.number) {
                 return ControlFlow::Continue(());
@@ -336,6 +328,8 @@ impl<S: Subject> Explorer<'_, S> {
         state: S::Model,
         seed: u64,
     ) -> Result<(), String> {
+        let met = without_panic(|| recover_alone::<F>(self.case, image.clone()));
+        self.report.meet(&met.map_err(|problem| problem.what)??);
         let cores = exploration.life.ops.len();
         let mut random = SplitMix64::new(seed);
         let mut ops = |core| {

@@ -1,6 +1,7 @@
 //! What was found wrong, so that somebody can find out why.
 
 use crate::Case;
+use perdura_machine::CallSite;
 use std::fmt;
 
 /// A failure of a case.
@@ -47,7 +48,7 @@ impl Failure {
             command += &format!(" --keep {}", kept.join(","));
         }
         if let Some(omit) = &case.omit {
-            command += &format!(" --omit '{omit}'");
+            command += &format!(" --omit '{}'", CallSite::of(omit.kind, omit.site));
         }
         if let Some((event, ..)) = self.cut {
             command += &format!(" --points {event}");

@@ -3,9 +3,9 @@
 use crate::engines::{Family, Redo, Undo};
 use crate::history::{History, Transaction};
 use crate::{Case, Start, Subject, Trial};
-use perdura::superblock::Superblock;
-use perdura::{Error, Format, Heap, HeapSession, Opening};
-use perdura_machine::{Event, Keep, Machine, Options};
+use perdura::superblock::{State, Superblock};
+use perdura::{Engine, Error, Format, Heap, HeapSession, Opening, Recovery};
+use perdura_machine::{Event, Keep, Machine, Options, Sites};
 use perdura_memory::Domain;
 use perdura_memory::random::SplitMix64;
 use std::cell::RefCell;
@@ -82,10 +82,7 @@ pub(crate) fn first_image<F: Family, S: Subject>(
             image.chunks_exact(8).zip((0..).step_by(64)).for_each(|(words, line)| {
                 trial.set_line(line, words.try_into().expect("a line"));
             });
-            let same = Superblock::read(&trial).is_ok_and(|header| {
-                use perdura::Engine;
-                header.engine == <F::On<Trial> as Engine<Trial>>::NAME
-            });
+            let same = Superblock::read(&trial).is_ok_and(|header| header.engine == F::NAME);
             if same { prepared::<Redo, S>(subject, case.domain, bytes) } else { Ok(image) }
         }
     }
@@ -235,6 +232,29 @@ impl<S: Subject> Life<'_, S> {
         }
         Ok(())
     }
+}
+
+/// The engine's recovery by itself keeps its word: all of it is durable when it returns, and a
+/// second one has nothing to do. Returns the call sites that it met.
+pub(crate) fn recover_alone<F: Family>(case: &Case, image: Vec<u64>) -> Result<Sites, String> {
+    let options =
+        Options { keep: Keep::Model, seed: case.seed, omit: case.omit, ..Options::default() };
+    let machine = Machine::from_words(case.config(), image, options);
+    let header = Superblock::read(&machine).map_err(|error| error.to_string())?;
+    if header.engine != F::NAME || header.state != State::Open {
+        return Ok(Sites::default());
+    }
+    let mut recovered = Ok(Recovery::default());
+    let log = header.log.clone();
+    let program = Box::new(|| recovered = F::On::<Machine>::recover(&machine, log.clone()));
+    let _ = machine.run_watched::<()>(vec![program], |_, _| ControlFlow::Continue(()));
+    recovered.map_err(text)?;
+    settled(&machine, "recovery")?;
+    let left = F::On::<Machine>::inspect(&machine, log).map_err(text)?;
+    if left.replayed + left.rolled_back + left.discarded > 0 {
+        return Err(format!("recovery left records that count: {left:?}"));
+    }
+    Ok(machine.sites())
 }
 
 fn text(error: Error) -> String {

@@ -6,7 +6,7 @@
 
 use crate::runner::Runner;
 use crate::{Budget, Case, Failure, Watcher};
-use perdura_machine::{CallSite, Kind};
+use perdura_machine::{CallSite, Event, Kind};
 use std::collections::BTreeMap;
 
 /// A call site that was left out.
@@ -23,7 +23,18 @@ pub struct Mutant {
 /// A case of a structure on an engine.
 pub type Tried<'a> = (&'a dyn Runner, Case);
 
-/// The call sites that the cases meet, each with the cases that meet it.
+/// A call site that some cases meet.
+#[derive(Clone, Debug)]
+pub struct Met {
+    /// Which.
+    pub site: CallSite,
+    /// An event there.
+    pub event: Event,
+    /// The cases' indices.
+    pub by: Vec<usize>,
+}
+
+/// The call sites of write-backs, streams and fences that the cases meet.
 ///
 /// # Errors
 /// A failure, though nothing is left out.
@@ -31,33 +42,28 @@ pub fn sites(
     cases: &[Tried<'_>],
     budget: Budget,
     watcher: &Watcher,
-) -> Result<BTreeMap<CallSite, Vec<usize>>, Box<Failure>> {
-    let mut met: BTreeMap<CallSite, Vec<usize>> = BTreeMap::new();
+) -> Result<Vec<Met>, Box<Failure>> {
+    let mut met: BTreeMap<CallSite, Met> = BTreeMap::new();
     for (index, (runner, case)) in cases.iter().enumerate() {
-        for site in runner.explore(case, budget, watcher)?.coverage.into_keys() {
+        for (site, (event, _)) in runner.explore(case, budget, watcher)?.sites.all() {
             if site.kind != Kind::Store {
-                met.entry(site).or_default().push(index);
+                let new = || Met { site: site.clone(), event, by: Vec::new() };
+                met.entry(site.clone()).or_insert_with(new).by.push(index);
             }
         }
     }
-    Ok(met)
+    Ok(met.into_values().collect())
 }
 
-/// Leaves `site` out of those of the cases that meet it, until one fails.
-pub fn without(
-    site: &CallSite,
-    met_by: &[usize],
-    cases: &[Tried<'_>],
-    budget: Budget,
-    watcher: &Watcher,
-) -> Mutant {
-    let mut images = 0;
-    for (runner, case) in met_by.iter().map(|index| &cases[*index]) {
-        let case = Case { omit: Some(site.clone()), ..case.clone() };
+/// Leaves a call site out of those of the cases that meet it, until one fails.
+pub fn without(met: &Met, cases: &[Tried<'_>], budget: Budget, watcher: &Watcher) -> Mutant {
+    let (mut images, site) = (0, met.site.clone());
+    for (runner, case) in met.by.iter().map(|index| &cases[*index]) {
+        let case = Case { omit: Some(met.event), ..case.clone() };
         match runner.explore(&case, budget, watcher) {
             Ok(report) => images += report.images,
-            Err(failure) => return Mutant { site: site.clone(), images, caught: Some(failure) },
+            Err(failure) => return Mutant { site, images, caught: Some(failure) },
         }
     }
-    Mutant { site: site.clone(), images, caught: None }
+    Mutant { site, images, caught: None }
 }
