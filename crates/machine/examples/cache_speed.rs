@@ -16,7 +16,7 @@ use std::time::Instant;
 /// Lines that are drawn from: 256 MiB.
 const DRAWN: u64 = 1 << 22;
 /// Exponent of their popularity.
-const SKEW: f64 = 1.22;
+const SKEW: f64 = 1.42;
 /// Lines that are run through: 64 MiB.
 const STREAMED: u64 = 1 << 20;
 const POLICIES: [&str; 8] = [
@@ -84,7 +84,9 @@ fn main() -> Result<(), String> {
         }
         match cores {
             1 => println!(),
-            _ => println!("   {} transfers, {} invalidations", stats.transfers, stats.invalidations),
+            _ => {
+                println!("   {} transfers, {} invalidations", stats.transfers, stats.invalidations)
+            }
         }
     }
     Ok(())
