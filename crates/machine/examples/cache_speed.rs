@@ -133,14 +133,14 @@ fn trace(options: &Options) -> Vec<u64> {
         let own = core as u64 + 1;
         let line = if random.below(3) == 0 {
             words[core] += 1;
-            own << 24 | words[core] / 8 % STREAMED
+            (own << 24) | (words[core] / 8 % STREAMED)
         } else {
             let uniform = random.next() as f64 / 2f64.powi(64);
             let rank = (span * uniform + 1.0).powf(1.0 / exponent) as u64 - 1;
             // An odd factor: popular lines are spread over the sets.
             let line = rank.wrapping_mul(0x9e_3779_b97f) % DRAWN;
             let shared = options.cores > 1 && random.below(8) == 0;
-            if shared { line } else { own << 24 | 1 << 23 | line }
+            if shared { line } else { (own << 24) | (1 << 23) | line }
         };
         u64::from(random.below(10) < 3) << 63 | (core as u64) << 48 | line
     };

@@ -14,15 +14,15 @@ pub(in crate::cache) struct TreePlru {
     /// Nodes with something on their right.
     forks: u64,
     /// Nodes on the way to a way, and those of them whose bit an access sets.
-    paths: [(u64, u64); 64],
+    paths: Vec<(u64, u64)>,
     sets: Vec<u64>,
 }
 
 impl TreePlru {
     pub(super) fn new(sets: usize, ways: usize) -> Self {
         let leaves = ways.next_power_of_two();
-        let (mut forks, mut paths) = (0, [(0, 0); 64]);
-        for (way, path) in paths.iter_mut().enumerate().take(ways) {
+        let (mut forks, mut paths) = (0, vec![(0, 0); ways]);
+        for (way, path) in paths.iter_mut().enumerate() {
             let mut node = leaves + way;
             while node > 1 {
                 let right = node % 2;
@@ -39,7 +39,7 @@ impl TreePlru {
 impl Replace for TreePlru {
     #[inline(always)]
     fn hit(&mut self, set: usize, way: usize) {
-        let (path, away) = self.paths[way & 63];
+        let (path, away) = self.paths[way];
         let bits = &mut self.sets[set];
         *bits = (*bits & !path) | away;
     }
