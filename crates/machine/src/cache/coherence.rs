@@ -1,42 +1,46 @@
 //! Coherence between the private caches of cores, as MESI has it: a core that has a line dirty
 //! is the only one that has it.
 //!
-//! Nobody keeps a directory: who wants to know looks into the sets concerned, the farthest
-//! private level first, and no further where an inclusive one lacks the line. With one core
-//! nothing of this happens.
+//! The directory says which cores have a line; a look into their sets says where, the farthest
+//! level first, and no further where an inclusive one lacks the line. With one core nothing of
+//! this happens.
 
 use super::hierarchy::{Access, Hierarchy, Outcome};
 use super::set_cache::{Cache, Line, Slot};
 use crate::config::Holds;
+use std::ops::Range;
 
 impl Hierarchy {
-    /// Whether cores besides `core` have the line; if one has it dirty, that core.
-    pub(super) fn snoop(&mut self, core: usize, line: Line) -> Result<bool, usize> {
-        let mut some = false;
-        for other in (0..self.cores).filter(|&other| other != core) {
+    /// The cores that may have the line in their own caches, a bit each.
+    #[inline(always)]
+    pub(super) fn owners(&self, line: Line) -> u64 {
+        if self.cores > 1 { self.directory.cores_with(line) } else { 1 }
+    }
+
+    /// For a core that lacks the line: whether others have it; if one has it dirty, that one.
+    pub(super) fn snoop(&mut self, line: Line) -> Result<bool, usize> {
+        let owners = self.owners(line);
+        // Who has it dirty has it alone.
+        if owners.is_power_of_two() {
             let mut dirty = false;
-            some |= self.each_private_copy(other, line, |cache, slot| {
-                dirty |= cache.is_dirty(slot);
-            });
+            self.each_private_copy(owners, line, |cache, slot| dirty |= cache.is_dirty(slot));
             if dirty {
-                return Err(other);
+                return Err(owners.trailing_zeros() as usize);
             }
         }
-        Ok(some)
+        Ok(owners != 0)
     }
 
     /// Makes `core` the only one that has the line. If it is dirty in a shared level, that ends:
     /// it is about to be dirty in `core`'s own.
     pub(super) fn claim(&mut self, core: usize, line: Line) {
-        for other in (0..self.cores).filter(|&other| other != core) {
-            let some = self.each_private_copy(other, line, |cache, slot| {
-                cache.remove(slot);
-            });
-            self.stats.invalidations += u64::from(some);
+        let others = self.owners(line) & !(1 << core);
+        if others != 0 {
+            self.each_private_copy(others, line, |cache, slot| _ = cache.remove(slot));
+            self.directory.remove(line, others);
+            self.stats.invalidations += u64::from(others.count_ones());
         }
-        self.each_shared_copy(line, |cache, slot| {
-            cache.clean(slot);
-        });
+        self.each_shared_copy(line, |cache, slot| _ = cache.clean(slot));
     }
 
     /// Fetches a line that `owner` has dirty. Loaded, both have it, and it is dirty in the first
@@ -59,9 +63,7 @@ impl Hierarchy {
         match access {
             Access::Store => self.claim(core, line),
             Access::Load => {
-                self.each_private_copy(owner, line, |cache, slot| {
-                    cache.clean(slot);
-                });
+                self.each_private_copy(1 << owner, line, |cache, slot| _ = cache.clean(slot));
                 if shared == levels {
                     self.evicted.push(line.into());
                 } else if let Some(out) = self.cache(shared, core).place(line, true) {
@@ -70,52 +72,68 @@ impl Hierarchy {
             }
         }
         self.fill(core, line, shared, access == Access::Store);
+        self.directory.add(line, core);
         let level = shared.min(levels - 1);
         Outcome { level, cycles: self.levels[level].latency + self.transfer_cycles }
     }
 
-    /// Every copy of the line in any cache.
-    pub(super) fn each_copy(&mut self, line: Line, mut each: impl FnMut(&mut Cache, Slot)) {
-        if self.each_shared_copy(line, &mut each) {
-            for core in 0..self.cores {
-                self.each_private_copy(core, line, &mut each);
-            }
+    /// A private level of `core` has given up the line: the directory forgets it, unless another
+    /// one has it.
+    pub(super) fn forget(&mut self, core: usize, line: Line) {
+        let mut levels = (0..self.private).rev();
+        if !levels.any(|level| self.cache(level, core).find(line).is_some()) {
+            self.directory.remove(line, 1 << core);
         }
     }
 
-    /// Every copy of the line in a core's own caches. Whether there was one.
-    fn each_private_copy(
+    /// Takes the line out of all caches, each of which does so itself.
+    pub(super) fn take(&mut self, line: Line, each: impl FnMut(&mut Cache, Slot)) {
+        self.each_copy(line, each);
+        if self.cores > 1 {
+            self.directory.remove(line, u64::MAX);
+        }
+    }
+
+    /// Every copy of the line in any cache.
+    pub(super) fn each_copy(&mut self, line: Line, mut each: impl FnMut(&mut Cache, Slot)) {
+        self.each_private_copy(self.owners(line), line, &mut each);
+        self.each_shared_copy(line, each);
+    }
+
+    /// Every copy of the line in these cores' own caches.
+    pub(super) fn each_private_copy(
         &mut self,
-        core: usize,
+        mut cores: u64,
         line: Line,
-        each: impl FnMut(&mut Cache, Slot),
-    ) -> bool {
-        self.each_in(0..self.private, core, line, each).0
+        mut each: impl FnMut(&mut Cache, Slot),
+    ) {
+        while cores != 0 {
+            let core = cores.trailing_zeros() as usize;
+            self.each_in(0..self.private, core, line, &mut each);
+            cores &= cores - 1;
+        }
     }
 
-    /// Every copy of the line in the shared caches. Whether there can be others above them.
-    fn each_shared_copy(&mut self, line: Line, each: impl FnMut(&mut Cache, Slot)) -> bool {
-        self.each_in(self.private..self.levels.len(), 0, line, each).1
+    /// Every copy of the line in the shared caches.
+    fn each_shared_copy(&mut self, line: Line, each: impl FnMut(&mut Cache, Slot)) {
+        self.each_in(self.private..self.levels.len(), 0, line, each);
     }
 
-    /// Every copy in some levels: whether there was one, and whether levels above can have one.
-    fn each_in(
+    /// Every copy of the line in some levels, private ones being `core`'s.
+    pub(super) fn each_in(
         &mut self,
-        levels: std::ops::Range<usize>,
+        levels: Range<usize>,
         core: usize,
         line: Line,
         mut each: impl FnMut(&mut Cache, Slot),
-    ) -> (bool, bool) {
-        let mut some = false;
+    ) {
         for level in levels.rev() {
             let cache = self.cache(level, core);
             if let Some(slot) = cache.find(line) {
                 each(cache, slot);
-                some = true;
             } else if self.levels[level].holds == Holds::Inclusive {
-                return (some, false);
+                return;
             }
         }
-        (some, true)
     }
 }

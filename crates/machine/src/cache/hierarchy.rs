@@ -10,6 +10,7 @@
 //! processors leave it where it was: then the levels in between see other write-backs; what
 //! leaves an inclusive last level is the same.)
 
+use super::directory::Directory;
 use super::set_cache::{Cache, EMPTY, Line, Slot};
 use super::stats::{CacheStats, LevelStats};
 use crate::config::{Holds, Level};
@@ -43,6 +44,8 @@ pub struct Hierarchy {
     /// Levels that every core has its own of. With one core all are: nobody else can have a line.
     pub(super) private: usize,
     pub(super) cores: usize,
+    /// Of private caches; unused with one core.
+    pub(super) directory: Directory,
     pub(super) transfer_cycles: u32,
     pub(super) evicted: Vec<u64>,
     pub(super) stats: CacheStats,
@@ -68,21 +71,24 @@ impl Hierarchy {
     /// If [`MachineConfig::validate`](crate::MachineConfig::validate) would refuse the levels, or
     /// if there is no core.
     pub fn new(levels: &[Level], cores: usize, transfer_cycles: u32, seed: u64) -> Self {
-        assert!(cores > 0 && !levels.is_empty(), "a machine has a core and a cache");
+        assert!((1..=64).contains(&cores), "1 to 64 cores");
+        assert!(!levels.is_empty(), "a cache at least");
         let alone = cores == 1 || levels[0].shared;
-        let (mut caches, mut places) = (Vec::new(), Vec::new());
+        let (mut caches, mut places, mut private_lines) = (Vec::new(), Vec::new(), 0);
         for level in levels {
             let ways = level.ways as usize;
             assert!((1..=64).contains(&ways), "1 to 64 ways");
             let sets = (level.bytes / 64) as usize / ways;
             assert!(sets > 0, "a cache has a set");
+            let own = !level.shared && !alone;
             places.push(Place {
                 first: caches.len(),
-                per_core: usize::from(!level.shared && !alone),
+                per_core: usize::from(own),
                 holds: level.holds,
                 latency: level.latency_cycles,
             });
-            for _ in 0..if level.shared || alone { 1 } else { cores } {
+            private_lines += if own { cores * sets * ways } else { 0 };
+            for _ in 0..if own { cores } else { 1 } {
                 let random = SplitMix64::new(seed.wrapping_add(caches.len() as u64));
                 caches.push(Cache::new(level.policy, sets, ways, random));
             }
@@ -95,6 +101,7 @@ impl Hierarchy {
                 ..CacheStats::default()
             },
             levels: places,
+            directory: Directory::new(private_lines),
             cores: if alone { 1 } else { cores },
             transfer_cycles,
             evicted: Vec::new(),
@@ -133,7 +140,7 @@ impl Hierarchy {
         let mut others = false;
         let mut found = self.look(core, line, 1..self.private);
         if found.is_none() && self.cores > 1 {
-            match self.snoop(core, line) {
+            match self.snoop(line) {
                 Ok(some) => others = some,
                 Err(owner) => return self.transfer(core, owner, line, access),
             }
@@ -157,6 +164,9 @@ impl Hierarchy {
             self.claim(core, line);
         }
         self.fill(core, line, level, dirty);
+        if level >= self.private && self.cores > 1 {
+            self.directory.add(line, core);
+        }
         let last = self.levels.len() - 1;
         Outcome { level, cycles: self.levels[level.min(last)].latency }
     }
@@ -200,13 +210,15 @@ impl Hierarchy {
             }
             self.stats.levels[level].dirty_evictions += u64::from(dirty);
             level += 1;
-            if level == self.levels.len() {
+            let holds = self.levels.get(level).map(|level| level.holds);
+            let goes_on = holds.is_some_and(|holds| dirty || holds == Holds::Victims);
+            if self.cores > 1 && level <= self.private && !(goes_on && level < self.private) {
+                self.forget(core, line);
+            }
+            if !goes_on {
                 if dirty {
                     self.evicted.push(line.into());
                 }
-                return;
-            }
-            if !dirty && self.levels[level].holds != Holds::Victims {
                 return;
             }
             match self.cache(level, core).place(line, dirty) {
@@ -218,20 +230,21 @@ impl Hierarchy {
 
     /// Takes a line out of the levels above an inclusive one. Whether it was dirty there.
     fn recall(&mut self, core: usize, inclusive: usize, line: Line) -> bool {
-        let mut dirty = false;
-        for level in 0..inclusive {
-            let cores = match level < self.private && inclusive >= self.private {
-                true => 0..self.cores,
-                false => core..core + 1,
-            };
-            for core in cores {
-                let cache = self.cache(level, core);
-                if let Some(slot) = cache.find(line) {
-                    dirty |= cache.remove(slot);
-                    self.stats.levels[inclusive].back_invalidations += 1;
-                }
+        let (mut dirty, mut copies) = (false, 0);
+        let mut take = |cache: &mut Cache, slot: Slot| {
+            dirty |= cache.remove(slot);
+            copies += 1;
+        };
+        if inclusive < self.private {
+            self.each_in(0..inclusive, core, line, &mut take);
+        } else {
+            self.each_in(self.private..inclusive, core, line, &mut take);
+            self.each_private_copy(self.owners(line), line, &mut take);
+            if self.cores > 1 {
+                self.directory.remove(line, u64::MAX);
             }
         }
+        self.stats.levels[inclusive].back_invalidations += copies;
         dirty
     }
 
@@ -251,18 +264,18 @@ impl Hierarchy {
     pub fn write_back(&mut self, _core: usize, line: u64, keeps: bool) -> bool {
         self.evicted.clear();
         let mut dirty = false;
-        self.each_copy(narrow(line), |cache, slot| {
-            dirty |= if keeps { cache.clean(slot) } else { cache.remove(slot) };
-        });
+        if keeps {
+            self.each_copy(narrow(line), |cache, slot| dirty |= cache.clean(slot));
+        } else {
+            self.take(narrow(line), |cache, slot| dirty |= cache.remove(slot));
+        }
         dirty
     }
 
     /// Drops `line` wherever it is, dirty or not: it is being stored past the caches.
     pub fn drop_line(&mut self, line: u64) {
         self.evicted.clear();
-        self.each_copy(narrow(line), |cache, slot| {
-            cache.remove(slot);
-        });
+        self.take(narrow(line), |cache, slot| _ = cache.remove(slot));
     }
 
     /// Every dirty line, ascending.

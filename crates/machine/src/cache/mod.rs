@@ -9,13 +9,14 @@
 //! - What is in the caches above an inclusive one is in that one too.
 //!
 //! Reading order: [`policy`] (which line goes), `set_cache` (one cache), [`hierarchy`] (several),
-//! `coherence` (several cores).
+//! `coherence` and `directory` (several cores).
 //!
 //! To add a policy: one file in `cache/policy` that implements `Replace`; a member of [`Policy`]
 //! with its name, and of `Replacement` with its constructor, both in `policy/mod.rs`; a small,
 //! obviously right model of it in `tests/cache_policies.rs`.
 
 mod coherence;
+mod directory;
 pub mod hierarchy;
 pub mod policy;
 mod set_cache;

@@ -276,3 +276,19 @@ fn counts_are_written_as_json() {
 fn a_line_beyond_what_tags_can_say_is_refused() {
     load(&mut alone(&[set(1, 4, Holds::NonInclusive)]), Hierarchy::LINES);
 }
+
+#[test]
+fn a_victim_level_gives_up_what_it_has_clean_or_what_is_stored() {
+    let mut caches = together(Holds::Victims);
+    (0..2).for_each(|core| _ = caches.access(core, A, Access::Load));
+    (1..=4).for_each(|n| _ = caches.access(0, A + n, Access::Load));
+    assert!(caches.contains(0, 2, A), "core 0 replaced it, core 1 has it still");
+    assert_eq!(caches.access(2, A, Access::Load).level, 2);
+    assert!(!caches.contains(0, 2, A));
+
+    caches.access(0, B, Access::Store);
+    caches.access(1, B, Access::Load);
+    assert_eq!(caches.access(2, B, Access::Store).level, 2);
+    assert!(!caches.contains(0, 2, B), "though others had it");
+    assert_eq!(caches.dirty(), [B]);
+}
