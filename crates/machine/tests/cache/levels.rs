@@ -292,3 +292,14 @@ fn a_victim_level_gives_up_what_it_has_clean_or_what_is_stored() {
     assert!(!caches.contains(0, 2, B), "though others had it");
     assert_eq!(caches.dirty(), [B]);
 }
+
+#[test]
+fn a_transfer_is_a_use_of_the_shared_copy() {
+    let last = shared(set(2, 44, Holds::Inclusive));
+    let mut caches = Hierarchy::new(&[set(2, 4, Holds::NonInclusive), last], 2, TRANSFER, 1);
+    caches.access(0, A, Access::Store);
+    caches.access(0, B, Access::Load);
+    caches.access(1, A, Access::Load);
+    caches.access(1, C, Access::Load);
+    assert!(caches.contains(0, 1, A) && !caches.contains(0, 1, B));
+}
