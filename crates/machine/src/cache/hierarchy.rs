@@ -5,10 +5,11 @@
 //! that is replaced goes into the next level, and out of the last one into `evicted`; a clean one
 //! is forgotten, unless the next level holds victims.
 //!
-//! Dirtiness travels with the line to the level nearest to the core. So the copy nearest to the
+//! Dirtiness travels with the line to the level nearest to the core: so the copy nearest to the
 //! core is the dirty one, and a store that finds its line there need not look further. (Some
 //! processors leave it where it was: then the levels in between see other write-backs; what
-//! leaves an inclusive last level is the same.)
+//! leaves an inclusive last level is the same.) With several cores, a load leaves it in the
+//! shared level, where others can have the line without fetching it from a core.
 
 use super::directory::Directory;
 use super::set_cache::{Cache, EMPTY, Line, Slot};
@@ -150,9 +151,11 @@ impl Hierarchy {
         let level = found.map_or(self.levels.len(), |(level, _)| level);
         if let Some((level, slot)) = found {
             let victims = self.levels[level].holds == Holds::Victims;
+            let shared = level >= self.private;
             let cache = self.cache(level, core);
-            // What other cores have must not become dirty in this one's own caches.
-            let stays = others && !dirty && cache.is_dirty(slot);
+            // What other cores have must not become dirty in this one's own caches; and who
+            // only reads a line has nothing that others should fetch from it.
+            let stays = shared && !dirty && (others || !victims) && cache.is_dirty(slot);
             if stays || !victims {
                 cache.touch(slot);
                 dirty |= !stays && cache.clean(slot);

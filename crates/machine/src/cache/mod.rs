@@ -8,7 +8,7 @@
 //! - A core whose own caches have a line dirty is the only core that has it.
 //! - What is in the caches above an inclusive one is in that one too.
 //!
-//! Reading order: [`policy`] (which line goes), `set_cache` (one cache), [`hierarchy`] (several),
+//! Reading order: `policy` (which line goes), `set_cache` (one cache), `hierarchy` (several),
 //! `coherence` and `directory` (several cores).
 //!
 //! To add a policy: one file in `cache/policy` that implements `Replace`; a member of [`Policy`]
@@ -17,11 +17,11 @@
 
 mod coherence;
 mod directory;
-pub mod hierarchy;
-pub mod policy;
+mod hierarchy;
+mod policy;
 mod set_cache;
-pub mod stats;
+mod stats;
 
 pub use hierarchy::{Access, Hierarchy, Outcome};
-pub use policy::{Policy, QuadAge};
+pub use policy::{Policy, QuadAge, UnknownPolicy};
 pub use stats::{CacheStats, LevelStats};

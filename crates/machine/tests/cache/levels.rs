@@ -224,6 +224,22 @@ fn a_dirty_line_moves_up_whole_where_nobody_else_has_it() {
 }
 
 #[test]
+fn a_dirty_line_of_a_shared_level_can_be_read_without_a_transfer() {
+    for kind in [Holds::Inclusive, Holds::NonInclusive] {
+        let mut caches = together(kind);
+        caches.access(0, A, Access::Store);
+        (1..=4).for_each(|n| _ = caches.access(0, A + n, Access::Load));
+        assert!(!caches.contains(0, 1, A), "written back to the shared level");
+        for core in [1, 2, 0] {
+            assert_eq!(caches.access(core, A, Access::Load), Outcome { level: 2, cycles: 44 });
+        }
+        caches.access(1, A, Access::Store);
+        assert_eq!((caches.stats().transfers, caches.stats().invalidations), (0, 2));
+        assert_eq!(caches.dirty(), [A]);
+    }
+}
+
+#[test]
 fn an_inclusive_shared_level_takes_lines_from_every_core() {
     let last = shared(set(2, 44, Holds::Inclusive));
     let mut caches = Hierarchy::new(&[set(2, 4, Holds::NonInclusive), last], 3, TRANSFER, 1);
