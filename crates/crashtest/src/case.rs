@@ -92,11 +92,6 @@ impl Case {
     }
 }
 
-/// A policy's name on a command line.
-pub fn policy_name(policy: Policy) -> String {
-    kebab(&format!("{policy:?}"))
-}
-
 /// A start's name on a command line.
 pub fn start_name(start: Start) -> &'static str {
     match start {
@@ -112,15 +107,4 @@ pub fn schedule_name(schedule: Schedule) -> String {
         Schedule::Clock => "clock".to_owned(),
         Schedule::Seeded { every } => format!("{every}"),
     }
-}
-
-fn kebab(name: &str) -> String {
-    let mut out = String::new();
-    for (index, letter) in name.chars().enumerate() {
-        if letter.is_uppercase() && index > 0 {
-            out.push('-');
-        }
-        out.extend(letter.to_lowercase());
-    }
-    out
 }

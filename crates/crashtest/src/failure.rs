@@ -35,7 +35,7 @@ impl Failure {
             self.engine,
             self.subject,
             case.machine.name,
-            crate::case::policy_name(case.policy),
+            case.policy,
             case.domain,
             case.cores,
             crate::case::schedule_name(case.schedule),

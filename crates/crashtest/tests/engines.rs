@@ -4,11 +4,9 @@ use perdura_crashtest::mutants::{Tried, sites, without};
 use perdura_crashtest::subjects::{ENGINES, SUBJECTS, find};
 use perdura_crashtest::{Budget, Case, Points, Report, Runner, Start, Watcher};
 use perdura_machine::MachineConfig;
-use perdura_machine::cache::Policy;
 use perdura_memory::Domain;
 
-const POLICIES: [Policy; 5] =
-    [Policy::Lru, Policy::TreePlru, Policy::Bimodal, Policy::Random, Policy::QuadAge];
+const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
 const DOMAINS: [Domain; 2] = [Domain::Transient, Domain::Persistent];
 
 fn tiny() -> MachineConfig {
@@ -34,6 +32,7 @@ fn nothing_is_lost() {
             for cores in [1, 3] {
                 seed += 1;
                 let points = Points::Random(number("PERDURA_CRASH_POINTS", 20));
+                let policy = policy.parse().unwrap();
                 let case = Case { policy, domain, cores, points, ..Case::new(tiny(), seed) };
                 match runner.explore(&case, Budget::default(), &Watcher::default()) {
                     Ok(report) => sum.add(&report),
