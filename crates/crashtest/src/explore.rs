@@ -237,6 +237,11 @@ impl<S: Subject> Explorer<'_, S> {
             self.benches[depth].update(image, trial_len);
             let mut candidates = Candidates::new(image, real, seed, budget * EXHAUSTIVE);
             self.report.possible += candidates.possible();
+            let here = std::ptr::from_ref(event.site) as u64;
+            let state = candidates.lines.iter().fold(self.benches[depth].sum, |sum, line| {
+                mix(sum ^ line.at, line.states.len() as u64)
+            });
+            self.report.distinct.insert(mix(here, state));
             let explored = self.images::<F>(exploration, &expect, &mut candidates, seed);
             explored.map_err(|(what, states)| {
                 let missing = match &states {

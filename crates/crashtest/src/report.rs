@@ -2,7 +2,7 @@
 
 use perdura_machine::{CallSite, Event, Sites};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 
 /// How far one call site was explored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -41,8 +41,9 @@ pub struct Report {
     pub sites: Sites,
     /// What was explored of each.
     pub coverage: BTreeMap<CallSite, Coverage>,
-    /// Distinct points: call site, and the number of lines and stores that were on their way.
-    pub distinct: BTreeSet<u64>,
+    /// Cuts that differ in the call site, in what was durable, or in the lines that could be: a
+    /// number for each.
+    pub distinct: HashSet<u64>,
 }
 
 impl Report {

@@ -15,6 +15,7 @@ mod data;
 pub mod hardware;
 pub mod machine;
 pub mod mechanism;
+pub mod presets;
 mod processor;
 mod run;
 pub mod schedule;
