@@ -13,7 +13,7 @@
 //!
 //! To add a policy: one file in `cache/policy` that implements `Replace`; a member of [`Policy`]
 //! with its name, and of `Replacement` with its constructor, both in `policy/mod.rs`; a small,
-//! obviously right model of it in `tests/cache_policies.rs`.
+//! obviously right model of it in `tests/cache/models.rs`.
 
 mod coherence;
 mod directory;

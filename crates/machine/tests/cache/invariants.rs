@@ -5,7 +5,7 @@ use crate::level;
 use perdura_machine::cache::{Access, Hierarchy, Policy};
 use perdura_machine::config::{Holds, Level};
 use proptest::prelude::*;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const CORES: usize = 4;
 const LINES: u64 = 40;
@@ -58,6 +58,8 @@ struct Watched {
     cores: usize,
     caches: Hierarchy,
     dirty: BTreeSet<u64>,
+    /// Lines that a core has stored and had in its own caches, dirty, ever since.
+    owners: BTreeMap<u64, usize>,
     accesses: u64,
 }
 
@@ -66,6 +68,7 @@ impl Watched {
         match *step {
             Step::Access(core, line, store) => self.access(core % self.cores, line, store),
             Step::WriteBack(core, line, keeps) => {
+                self.owners.remove(&line);
                 let was = self.caches.write_back(core % self.cores, line, keeps);
                 assert_eq!(was, self.dirty.remove(&line), "write_back of {line}");
                 assert!(keeps || !self.anywhere(line), "{line} was dropped");
@@ -73,6 +76,7 @@ impl Watched {
             Step::Drop(line) => {
                 self.caches.drop_line(line);
                 self.dirty.remove(&line);
+                self.owners.remove(&line);
                 assert!(!self.anywhere(line), "{line} was dropped");
             }
         }
@@ -80,29 +84,47 @@ impl Watched {
             assert!(self.caches.evicted().is_empty(), "nothing left for it");
         }
         assert_eq!(self.caches.dirty(), self.dirty.iter().copied().collect::<Vec<_>>());
+        let has = |core, line| (0..self.private()).any(|at| self.caches.contains(core, at, line));
+        let gone = |(&line, &core): (&u64, &usize)| (!has(core, line)).then_some(line);
+        let gone: Vec<u64> = self.owners.iter().filter_map(gone).collect();
+        gone.iter().for_each(|line| _ = self.owners.remove(line));
         self.inclusive();
+    }
+
+    fn private(&self) -> usize {
+        self.levels.iter().take_while(|level| !level.shared).count()
+    }
+
+    /// Whether cores besides `core` have the line in their own caches.
+    fn others_have(&self, core: usize, line: u64) -> bool {
+        let mut others = (0..self.cores).filter(|&other| other != core);
+        others.any(|other| (0..self.private()).any(|at| self.caches.contains(other, at, line)))
     }
 
     fn access(&mut self, core: usize, line: u64, store: bool) {
         let seen = (0..self.levels.len()).find(|&level| self.caches.contains(core, level, line));
         let transfers = self.caches.stats().transfers;
+        let dirty_elsewhere = self.owners.get(&line).is_some_and(|&owner| owner != core);
+        // A core may have got it dirty from a level of victims: then it is no owner here.
+        let can_be_elsewhere = self.dirty.contains(&line) && self.others_have(core, line);
         let access = if store { Access::Store } else { Access::Load };
         let outcome = self.caches.access(core, line, access);
         self.accesses += 1;
         let transferred = self.caches.stats().transfers > transfers;
+        assert!(transferred || !dirty_elsewhere, "core {core} has missed what another stored");
+        assert!(!transferred || can_be_elsewhere, "core {core} got {line} from nowhere");
         self.lands(seen, transferred, outcome.level, outcome.cycles);
         if store {
             self.dirty.insert(line);
+            self.owners.insert(line, core);
+        } else if transferred {
+            self.owners.remove(&line);
         }
         for line in self.caches.evicted() {
             assert!(self.dirty.remove(line), "{line} left, but was not dirty");
         }
         assert!(self.caches.contains(core, 0, line), "the core has it now");
-        let private = self.levels.iter().take_while(|level| !level.shared).count();
-        for other in (0..self.cores).filter(|&other| store && other != core) {
-            let has = (0..private).any(|level| self.caches.contains(other, level, line));
-            assert!(!has, "core {other} has {line}, which core {core} stored");
-        }
+        assert!(!store || !self.others_have(core, line), "core {core} has stored {line}");
     }
 
     /// The access ended where the line was seen, and cost what that costs.
@@ -153,7 +175,7 @@ proptest! {
         steps in steps(),
     ) {
         let caches = Hierarchy::new(&levels, cores, TRANSFER, seed);
-        let mut watched = Watched { levels, cores, caches, dirty: BTreeSet::new(), accesses: 0 };
+        let mut watched = Watched { levels, cores, caches, dirty: BTreeSet::new(), owners: BTreeMap::new(), accesses: 0 };
         steps.iter().for_each(|step| watched.step(step));
     }
 }
