@@ -80,6 +80,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     mutants: bool,
 
+    /// How often each case is tried, with another seed each time, for `--mutants`
+    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    seeds: u64,
+
     /// Prints coverage by call site
     #[arg(long)]
     coverage: bool,
