@@ -5,7 +5,9 @@
 
 mod memory;
 
-pub use memory::{ControllerConfig, Device, DramCache, Energy, InsideConfig, MemoryConfig, Page};
+pub use memory::{
+    ControllerConfig, Device, DramCache, DurableAt, Energy, InsideConfig, MemoryConfig, Page,
+};
 
 use crate::cache::Policy;
 use perdura_memory::Domain;
