@@ -4,12 +4,16 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For each crate, the crates of the workspace that it may use.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("perdura-memory", &[]),
     ("perdura-machine", &["perdura-memory"]),
     ("perdura-engine", &["perdura-memory"]),
     ("perdura", &["perdura-memory", "perdura-engine"]),
     ("perdura-workloads", &["perdura"]),
+    (
+        "perdura-crashtest",
+        &["perdura-memory", "perdura-machine", "perdura-engine", "perdura", "perdura-workloads"],
+    ),
     ("perdura-server", &["perdura"]),
     ("perdura-rivals", &[]),
     (
@@ -20,6 +24,7 @@ const ARROWS: [(&str, &[&str]); 8] = [
             "perdura-engine",
             "perdura",
             "perdura-workloads",
+            "perdura-crashtest",
             "perdura-server",
             "perdura-rivals",
         ],

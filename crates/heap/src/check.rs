@@ -11,8 +11,8 @@ use crate::info::Info;
 use crate::roots;
 use crate::superblock::{State, Superblock};
 use crate::tx::{Root, Tx};
-use perdura_engine::{Recovery, Result, Volatile};
-use perdura_memory::Mapped;
+use perdura_engine::{Engine, Recovery, Result, Volatile};
+use perdura_memory::{Mapped, Memory};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub type CheckRoot<'a> = dyn Fn(&mut dyn Tx, Root, &mut Visit<'_>) -> Result<bool> + 'a;
 
 /// What was found.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Report {
     /// The pool, as far as it could be read.
     pub info: Option<Info>,
@@ -47,6 +47,11 @@ impl Report {
         self.problems.is_empty()
     }
 
+    fn count(&mut self, blocks: &[Block]) {
+        self.blocks = blocks.len() as u64;
+        self.block_bytes = blocks.iter().map(|block| block.bytes).sum();
+    }
+
     fn problem(&mut self, problem: impl ToString) {
         self.problems.push(problem.to_string());
     }
@@ -58,15 +63,7 @@ impl Report {
 /// When the file cannot be read at all; everything else is in the report.
 pub fn check(path: &Path, other: &CheckRoot<'_>) -> Result<Report, OpenError> {
     let memory = Arc::new(Mapped::open_read_only(path)?);
-    let mut report = Report {
-        info: None,
-        problems: Vec::new(),
-        notes: Vec::new(),
-        blocks: 0,
-        block_bytes: 0,
-        unreachable: None,
-        roots: Vec::new(),
-    };
+    let mut report = Report::default();
     if memory.in_use() {
         report.notes.push(
             "another process has the pool open: what it changes meanwhile may look damaged"
@@ -78,6 +75,22 @@ pub fn check(path: &Path, other: &CheckRoot<'_>) -> Result<Report, OpenError> {
         Err(error) => report.problem(error),
     }
     Ok(report)
+}
+
+/// Checks an opened heap, on any memory: page table, named roots, collections; `other` knows the
+/// kinds of roots that this crate does not. Nobody may be changing it meanwhile.
+pub fn check_heap<M: Memory + 'static, E: Engine<M>>(
+    heap: &Heap<M, E>,
+    other: &CheckRoot<'_>,
+) -> Report {
+    let mut report = Report::default();
+    let (blocks, problems) = walk(&**heap.memory(), heap.space().layout());
+    problems.into_iter().for_each(|problem| report.problem(problem));
+    report.count(&blocks);
+    if report.is_whole() {
+        check_roots(heap, &blocks, other, &mut report);
+    }
+    report
 }
 
 fn check_contents(
@@ -103,8 +116,7 @@ fn check_contents(
     let opened = Heap::<Mapped, Volatile<Mapped>>::open(memory.clone(), opening);
     let (blocks, problems) = walk(&**memory, &superblock.layout);
     problems.into_iter().for_each(|problem| report.problem(problem));
-    report.blocks = blocks.len() as u64;
-    report.block_bytes = blocks.iter().map(|block| block.bytes).sum();
+    report.count(&blocks);
     match opened {
         Ok(heap) => {
             report.info = Some(Info::new(path, memory, superblock, heap.space().usage()));
@@ -131,8 +143,8 @@ fn note_recovery(superblock: &Superblock, found: &Recovery, report: &mut Report)
     }
 }
 
-fn check_roots(
-    heap: &Heap<Mapped, Volatile<Mapped>>,
+fn check_roots<M: Memory + 'static, E: Engine<M>>(
+    heap: &Heap<M, E>,
     blocks: &[Block],
     other: &CheckRoot<'_>,
     report: &mut Report,

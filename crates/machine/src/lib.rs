@@ -3,12 +3,34 @@
 //! cut.
 //!
 //! Reading order: [`config`] (what a machine is made of), [`cache`] (who has which line),
-//! [`controller`] (what a line costs beyond the caches, and where durability begins).
+//! [`controller`] (what a line costs beyond the caches, and where durability begins),
+//! `processor` (a core's clock), `data` (the bytes, apart from time), [`hardware`] (all of these
+//! together), [`mechanism`] (the place for more hardware), [`machine`] (the memory), `run`
+//! (programs on cores).
 
 pub mod cache;
 pub mod config;
 pub mod controller;
+mod data;
+pub mod hardware;
+pub mod machine;
+pub mod mechanism;
+pub mod presets;
+mod processor;
+mod run;
+pub mod schedule;
+pub mod sites;
+pub mod stats;
 pub mod time;
 
 pub use config::{ConfigError, MachineConfig};
+pub use controller::Cause;
+pub use data::Keep;
+pub use hardware::Hardware;
+pub use machine::{Machine, Options};
+pub use mechanism::{Mechanism, Plain, Verdict};
+pub use processor::CoreStats;
+pub use schedule::Schedule;
+pub use sites::{CallSite, Event, Kind, Sites};
+pub use stats::{Statistics, WriteBacks};
 pub use time::Ps;

@@ -6,19 +6,22 @@
 //! never against an instruction.
 //!
 //! Reading order: [`domain`], [`memory`], then one implementation at a time: [`ram`] (the
-//! smallest), [`mod@reference`] (the model made executable, with power cuts), [`mapped`] (files).
+//! smallest), [`image`] (the model as data), [`mod@reference`] (the model made executable, with power cuts), [`mapped`] (files).
 //! [`conformance`] is what every implementation runs.
 
 pub mod conformance;
 pub mod copy;
 pub mod domain;
+pub mod image;
 pub mod lines;
 pub mod mapped;
 pub mod memory;
 pub mod ram;
+pub mod random;
 pub mod reference;
 
 pub use domain::{Domain, Survives};
+pub use image::Image;
 pub use lines::{DirtyLines, LINE, PAGE, WORD, line_of, lines_in};
 pub use mapped::{Backing, MapError, MapOptions, Mapped};
 pub use memory::Memory;

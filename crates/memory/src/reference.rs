@@ -20,28 +20,24 @@
 //! assert!(after.load(64) == 0 || after.load(64) == 2);
 //! ```
 
-mod image;
-mod random;
+pub use crate::image::Cut;
+pub use crate::random::SplitMix64;
 
-pub use random::SplitMix64;
-
+use crate::image::{Image, Piece, Site, patch};
 use crate::memory::{back_off, out_of_bounds};
 use crate::{Domain, LINE, Memory, Survives, WORD, line_of, lines_in};
-use image::{Image, Piece, patch};
 use std::collections::BTreeSet;
 use std::io;
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Which of the durable images that a power cut may leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
-    /// The least: nothing but what a fence, or the domain, promised.
-    None,
-    /// The most: everything that may have reached the durable image.
-    All,
-    /// One of them all, chosen by this seed.
-    Seed(u64),
+/// All threads are this one.
+const ONE: usize = 0;
+
+/// Call sites are of no interest here.
+fn here() -> Site {
+    Location::caller()
 }
 
 /// The executable model.
@@ -177,7 +173,7 @@ impl State {
     /// One store of a whole word.
     fn store(&mut self, at: u64, value: u64) {
         self.visible[(at / WORD) as usize] = value;
-        self.event(|image| image.store(&[Piece::word(at, value)]));
+        self.event(|image| image.store(&[Piece::word(at, value)], here()));
     }
 
     /// Stores without order among themselves.
@@ -188,10 +184,10 @@ impl State {
         if at_once {
             self.order.shuffle(&mut pieces);
             for piece in pieces {
-                self.event(|image| image.store(&[piece]));
+                self.event(|image| image.store(&[piece], here()));
             }
         } else {
-            self.event(|image| image.store(&pieces));
+            self.event(|image| image.store(&pieces, here()));
         }
     }
 }
@@ -268,7 +264,7 @@ unsafe impl Memory for Reference {
         for piece in &pieces {
             patch(&mut state.visible, piece);
         }
-        state.event(|image| image.stream(&pieces));
+        state.event(|image| image.stream(ONE, &pieces, here()));
     }
 
     fn compare_exchange(&self, at: u64, old: u64, new: u64) -> Result<u64, u64> {
@@ -286,11 +282,11 @@ unsafe impl Memory for Reference {
         self.check(at, len, 1);
         let first = line_of(at);
         let lines = (0..lines_in(at, len)).map(|index| first + index * LINE);
-        self.state().event(|image| image.write_back(lines));
+        self.state().event(|image| image.write_back(ONE, lines));
     }
 
     fn fence(&self) {
-        self.state().event(Image::fence);
+        self.state().event(|image| image.fence(ONE));
     }
 
     fn pause(&self, turn: u32) {

@@ -1,6 +1,7 @@
 //! The command line: one file for each command.
 
 mod bench;
+mod crash;
 mod pool;
 mod serve;
 
@@ -25,6 +26,8 @@ enum Command {
     /// Measure: every figure with its baseline from the same run
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Cut the power of a simulated machine everywhere, and check what is left
+    Crash(crash::Arguments),
 }
 
 /// Does what was asked.
@@ -33,5 +36,6 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Pool(command) => pool::run(command),
         Command::Bench(command) => bench::run(command),
+        Command::Crash(arguments) => crash::run(&arguments),
     }
 }

@@ -146,3 +146,22 @@ impl Controller {
         }
     }
 }
+
+/// Stub.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct ControllerStats {}
+
+impl Controller {
+    /// Stub.
+    pub fn stats(&self) -> ControllerStats {
+        ControllerStats {}
+    }
+
+    /// Stub.
+    pub fn reset_stats(&mut self) {}
+
+    /// Stub.
+    pub fn holds_dirty(&self, _line: u64) -> bool {
+        false
+    }
+}

@@ -1,0 +1,167 @@
+//! Which cases the options stand for.
+
+use super::Arguments;
+use crate::failure::{Failure, Outcome};
+use perdura_crashtest::subjects::{self, ENGINES, SUBJECTS};
+use perdura_crashtest::{Case, Points, Runner, Start};
+use perdura_machine::cache::Policy;
+use perdura_machine::{MachineConfig, Schedule};
+use perdura_memory::Domain;
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+/// Cuts of a run, where nothing else is asked for.
+const POINTS: u64 = 100;
+const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
+
+/// `--points`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PointsChoice(pub(super) Points);
+
+impl FromStr for PointsChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("'{text}' is neither 'all', 'random', 'random:NUMBER' nor an event's number")
+        };
+        Ok(PointsChoice(match text {
+            "all" => Points::All,
+            "random" => Points::Random(POINTS),
+            _ => match text.strip_prefix("random:") {
+                Some(count) => Points::Random(count.parse().map_err(|_| wrong())?),
+                None => Points::One(text.parse().map_err(|_| wrong())?),
+            },
+        }))
+    }
+}
+
+/// `--schedule`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScheduleChoice(Schedule);
+
+impl FromStr for ScheduleChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "clock" {
+            return Ok(ScheduleChoice(Schedule::Clock));
+        }
+        match text.parse() {
+            Ok(every @ 1..) => Ok(ScheduleChoice(Schedule::Seeded { every })),
+            _ => Err(format!("'{text}' is neither 'clock' nor a number of accesses from 1 on")),
+        }
+    }
+}
+
+/// One operation that `--keep` keeps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept(usize, usize);
+
+impl FromStr for Kept {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text
+            .split_once('.')
+            .and_then(|(core, op)| Some((core.parse().ok()?, op.parse().ok()?)));
+        parts
+            .map(|(core, op)| Kept(core, op))
+            .ok_or_else(|| format!("'{text}' is no operation: write CORE.NUMBER, as 0.3"))
+    }
+}
+
+/// Those of `all` that are named; `all` stands for all.
+pub(super) fn several<T: Copy, N: ToString>(
+    chosen: &[String],
+    what: &str,
+    all: &[T],
+    name: impl Fn(&T) -> N,
+) -> Outcome<Vec<T>> {
+    let mut found = Vec::new();
+    for wanted in chosen {
+        match all.iter().find(|one| name(one).to_string() == *wanted) {
+            Some(one) => found.push(*one),
+            None if wanted == "all" => found.extend(all),
+            None => {
+                let known: Vec<_> = all.iter().map(|one| name(one).to_string()).collect();
+                return Err(Failure::new(format!(
+                    "unknown {what} '{wanted}': it is one of {}, all",
+                    known.join(", ")
+                )));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// All cases of one seed.
+pub(super) struct Cases {
+    /// Engines with structures.
+    pub(super) runners: Vec<Box<dyn Runner>>,
+    /// Which of these each case is for.
+    pub(super) cases: Vec<(usize, Case)>,
+}
+
+impl Cases {
+    pub(super) fn new(
+        arguments: &Arguments,
+        machine: MachineConfig,
+        starts: &[Start],
+        domains: &[Domain],
+    ) -> Outcome<Self> {
+        let name = |name: &&'static str| *name;
+        let engines = several(&arguments.engine, "engine", &ENGINES, name)?;
+        let structures = several(&arguments.workload, "workload", &SUBJECTS, name)?;
+        let policies = policies(&arguments.policy)?;
+        let (mut runners, mut cases) = (Vec::new(), Vec::new());
+        for (engine, structure) in
+            engines.iter().flat_map(|e| structures.iter().map(move |s| (e, s)))
+        {
+            let runner = subjects::find(engine, structure);
+            runners.push(runner.ok_or_else(|| Failure::new("there is no such engine"))?);
+        }
+        let keep: BTreeSet<_> = arguments.keep.iter().map(|Kept(core, op)| (*core, *op)).collect();
+        for (runner, _) in runners.iter().enumerate() {
+            for policy in &policies {
+                for domain in domains {
+                    for cores in &arguments.cores {
+                        for start in starts {
+                            let case = Case {
+                                policy: *policy,
+                                domain: *domain,
+                                cores: *cores,
+                                start: *start,
+                                schedule: arguments.schedule.0,
+                                operations: arguments.operations,
+                                points: arguments.points.0,
+                                keep: (!keep.is_empty()).then(|| keep.clone()),
+                                ..Case::new(machine.clone(), arguments.seed)
+                            };
+                            cases.push((runner, case));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(Cases { runners, cases })
+    }
+
+    /// Case number `index`: the same cases again and again, each time with another seed.
+    pub(super) fn number(&self, index: u64) -> (usize, Case) {
+        let (runner, case) = &self.cases[(index % self.cases.len() as u64) as usize];
+        let seed = case.seed.wrapping_add(index);
+        (*runner, Case { seed, ..case.clone() })
+    }
+}
+
+/// Five kinds of policies have names; any quad-age notation works too.
+fn policies(chosen: &[String]) -> Outcome<Vec<Policy>> {
+    let names = chosen.iter().flat_map(|name| match name.as_str() {
+        "all" => POLICIES.to_vec(),
+        name => vec![name],
+    });
+    names
+        .map(|name| name.parse::<Policy>().map_err(|error| Failure::new(error.to_string())))
+        .collect()
+}

@@ -1,0 +1,163 @@
+//! Explores cases on several threads until enough images are checked or one has failed.
+
+use super::choice::Cases;
+use super::{Arguments, show};
+use crate::failure::{Failure, Outcome};
+use crate::interrupt;
+use indicatif::{ProgressBar, ProgressStyle};
+use perdura_crashtest::{Case, Failure as Found, Points, Report, Watcher};
+use perdura_machine::Event;
+use perdura_workloads::Progress;
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const REFRESH: Duration = Duration::from_millis(200);
+
+/// What all threads found.
+pub(super) struct Explored {
+    /// For each runner.
+    pub(super) reports: Vec<Report>,
+    pub(super) failure: Option<(usize, Box<Found>)>,
+    pub(super) seconds: f64,
+    /// The last seed that was used.
+    pub(super) last_seed: u64,
+}
+
+pub(super) fn run(arguments: &Arguments, cases: Cases, threads: usize) -> Outcome {
+    let progress = interrupt::progress()?;
+    let explored = quietly(|| explore(arguments, &cases, threads, &progress))?;
+    if let Some((runner, failure)) = &explored.failure {
+        let failure = if arguments.no_shrink {
+            failure.clone()
+        } else {
+            quietly(|| show::shrunk(&*cases.runners[*runner], failure, arguments.budget()))
+        };
+        show::failure(arguments, &failure)?;
+        return Err(Failure::new(
+            "the engine failed the crash test; the command above shows it again",
+        ));
+    }
+    show::report(arguments, &cases, &explored)?;
+    interrupt::check(&progress)
+}
+
+/// Panics in what is tested are findings, and printed as such.
+pub(super) fn quietly<R>(run: impl FnOnce() -> R) -> R {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let result = run();
+    std::panic::set_hook(hook);
+    result
+}
+
+fn explore(
+    arguments: &Arguments,
+    cases: &Cases,
+    threads: usize,
+    progress: &Progress,
+) -> Outcome<Explored> {
+    let omit = match &arguments.omit {
+        Some(name) => Some(find_site(arguments, cases, name)?),
+        None => None,
+    };
+    let once = arguments.images == 0 || matches!(arguments.points.0, Points::One(_));
+    let (watcher, next, start) = (Watcher::default(), AtomicU64::new(0), Instant::now());
+    let last = AtomicU64::new(0);
+    let reports = Mutex::new(vec![Report::default(); cases.runners.len()]);
+    let failure = Mutex::new(None);
+    let work = || loop {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        // Each case once, whatever the number of images.
+        let all_once = index >= cases.cases.len() as u64;
+        let enough = once || watcher.images.load(Ordering::Relaxed) >= arguments.images;
+        if all_once && enough || watcher.stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let (runner, case) = cases.number(index);
+        let case = Case { omit, ..case };
+        last.fetch_max(case.seed, Ordering::Relaxed);
+        match cases.runners[runner].explore(&case, arguments.budget(), &watcher) {
+            Ok(report) => lock(&reports)[runner].add(&report),
+            Err(found) => {
+                watcher.stop.store(true, Ordering::Relaxed);
+                lock(&failure).get_or_insert((runner, found));
+            }
+        }
+    };
+    with_bar(if once { 0 } else { arguments.images }, &watcher, progress, || {
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(work);
+            }
+        });
+    });
+    Ok(Explored {
+        reports: reports.into_inner().unwrap_or_else(PoisonError::into_inner),
+        failure: failure.into_inner().unwrap_or_else(PoisonError::into_inner),
+        seconds: start.elapsed().as_secs_f64(),
+        last_seed: last.load(Ordering::Relaxed),
+    })
+}
+
+/// The call site with this name, found by running without leaving anything out.
+fn find_site(arguments: &Arguments, cases: &Cases, name: &str) -> Outcome<Event> {
+    let mut known = Vec::new();
+    for (runner, case) in &cases.cases {
+        let case = Case { points: Points::Random(60), ..case.clone() };
+        let explored =
+            cases.runners[*runner].explore(&case, arguments.budget(), &Watcher::default());
+        let Ok(report) = explored else { continue };
+        for (site, (event, _)) in report.sites.all() {
+            if site.to_string() == name {
+                return Ok(event);
+            }
+            known.push(site.to_string());
+        }
+    }
+    known.sort();
+    known.dedup();
+    known.retain(|site| !site.starts_with("store"));
+    Err(Failure::new(format!("no call site '{name}' is met; these are: {}", known.join(", "))))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs `work`, showing how far it is where somebody looks, and ending it early on Ctrl-C.
+pub(super) fn with_bar(total: u64, watcher: &Watcher, progress: &Progress, work: impl FnOnce()) {
+    let bar = if std::io::stderr().is_terminal() { bar(total) } else { ProgressBar::hidden() };
+    let (end, ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(REFRESH) {
+                if progress.is_stopped() {
+                    watcher.stop.store(true, Ordering::Relaxed);
+                }
+                let cuts = crate::quantity::show_count(watcher.points.load(Ordering::Relaxed));
+                bar.set_message(format!("{cuts} cuts, no failure"));
+                bar.set_position(watcher.images.load(Ordering::Relaxed));
+            }
+            bar.finish_and_clear();
+        });
+        work();
+        drop(end);
+    });
+}
+
+fn bar(total: u64) -> ProgressBar {
+    let style = if total == 0 {
+        "{human_pos} images, {msg}, {elapsed}"
+    } else {
+        "[{bar:30}] {human_pos}/{human_len} images, {msg}, {per_sec}, {eta}"
+    };
+    let bar = ProgressBar::new(total);
+    match ProgressStyle::with_template(style) {
+        Ok(style) => bar.with_style(style.progress_chars("=> ")),
+        Err(_) => bar,
+    }
+}

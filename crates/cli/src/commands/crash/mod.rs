@@ -1,0 +1,141 @@
+//! `perdura crash`: cuts the power of a simulated machine everywhere, and checks what is left.
+
+mod choice;
+mod explore;
+mod mutants;
+mod show;
+
+use crate::failure::{Failure, Outcome};
+use crate::quantity;
+use choice::{Cases, PointsChoice};
+use perdura_crashtest::{Budget, Start};
+use perdura_memory::Domain;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Engines: undo, redo, or all; several with commas
+    #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
+    engine: Vec<String>,
+
+    /// Structures: sps, hash-map, ordered-map, churn, ycsb-a, or all
+    #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
+    workload: Vec<String>,
+
+    /// The simulated machine: a preset's name, or a TOML file. With small caches, lines leave
+    /// them all the time
+    #[arg(long, value_name = "NAME", default_value = "tiny")]
+    machine: String,
+
+    /// Replacement policies of all caches: lru, tree-plru, bimodal, random, quad-age, or all
+    #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
+    policy: Vec<String>,
+
+    /// Where durability begins: transient, persistent, or all
+    #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
+    domain: Vec<String>,
+
+    /// Cores; several numbers with commas
+    #[arg(long, value_name = "NUMBERS", default_value = "1,3", value_delimiter = ',')]
+    cores: Vec<usize>,
+
+    /// Whose turn it is: `clock`, or by chance, with so many accesses in a turn
+    #[arg(long, value_name = "SCHEDULE", default_value = "6")]
+    schedule: choice::ScheduleChoice,
+
+    /// Operations of each core
+    #[arg(long, value_name = "NUMBER", default_value_t = 10)]
+    operations: usize,
+
+    /// What a run begins with: closed (a pool with the structure in it), new (nothing), switched
+    /// (a pool of the other engine), or all
+    #[arg(long, value_name = "NAMES", default_value = "closed", value_delimiter = ',')]
+    start: Vec<String>,
+
+    /// After which events of a run the power is cut: `all`, `random` (about 100, or
+    /// `random:NUMBER`), or the number of one event
+    #[arg(long, value_name = "POINTS", default_value = "random")]
+    points: PointsChoice,
+
+    /// Images of a cut that are checked, at most
+    #[arg(long, value_name = "NUMBER", default_value_t = Budget::default().images)]
+    each: u64,
+
+    /// Images to check in all, with more and more seeds; 0: each case once
+    #[arg(long, value_name = "NUMBER", default_value = "50k", value_parser = quantity::count)]
+    images: u64,
+
+    /// The first seed: everything random follows from it
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+
+    /// Only these operations, as CORE.NUMBER, with commas: a shrunk failure
+    #[arg(long, value_name = "OPERATIONS", value_delimiter = ',')]
+    keep: Vec<choice::Kept>,
+
+    /// Leaves out the write-backs, streams or fences of one call site, as `--mutants` names it
+    #[arg(long, value_name = "SITE")]
+    omit: Option<String>,
+
+    /// Tests the tester: leaves out each write-back, stream and fence in turn
+    #[arg(long)]
+    mutants: bool,
+
+    /// How often each case is tried, with another seed each time, for `--mutants`
+    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    seeds: u64,
+
+    /// Prints coverage by call site
+    #[arg(long)]
+    coverage: bool,
+
+    /// Shows a failure as it was found
+    #[arg(long)]
+    no_shrink: bool,
+
+    /// Threads; default: one for each processor
+    #[arg(long, value_name = "NUMBER")]
+    threads: Option<usize>,
+
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let cases = arguments.cases()?;
+    let threads = arguments
+        .threads
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    if threads == 0 {
+        return Err(Failure::new("--threads must be 1 or more"));
+    }
+    if arguments.mutants {
+        return mutants::run(arguments, &cases, threads);
+    }
+    explore::run(arguments, cases, threads)
+}
+
+impl Arguments {
+    fn budget(&self) -> Budget {
+        Budget { images: self.each, ..Budget::default() }
+    }
+
+    /// Every combination of what was chosen.
+    fn cases(&self) -> Outcome<Cases> {
+        let machine = perdura_machine::presets::load(&self.machine)
+            .map_err(|error| Failure::new(error.to_string()))?;
+        let starts = [Start::Closed, Start::New, Start::Switched];
+        let starts = choice::several(&self.start, "start", &starts, |start| {
+            perdura_crashtest::case::start_name(*start)
+        })?;
+        let domains = [Domain::Transient, Domain::Persistent];
+        let domains = choice::several(&self.domain, "domain", &domains, Domain::to_string)?;
+        if self.cores.iter().any(|cores| !(1..=64).contains(cores)) {
+            return Err(Failure::new("--cores must be 1 to 64"));
+        }
+        if self.operations == 0 || self.each == 0 {
+            return Err(Failure::new("--operations and --each must be 1 or more"));
+        }
+        Cases::new(self, machine, &starts, &domains)
+    }
+}

@@ -1,0 +1,110 @@
+//! One case: everything that decides what a run does, and so what is replayed.
+
+use perdura_machine::cache::Policy;
+use perdura_machine::{Event, MachineConfig, Schedule};
+use perdura_memory::Domain;
+use std::collections::BTreeSet;
+
+/// Bytes of the pool that is cut.
+pub const BYTES: u64 = 256 << 10;
+
+/// What the run begins with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// A pool with the structure in it, closed.
+    #[default]
+    Closed,
+    /// Nothing: the pool is made.
+    New,
+    /// A pool with the structure in it, closed by the other logging engine.
+    Switched,
+}
+
+/// After which events the power is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Points {
+    /// After every one.
+    All,
+    /// After about this many, chosen by the seed.
+    Random(u64),
+    /// After this one: a replay.
+    One(u64),
+}
+
+/// A case.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The machine; its domain, policies and number of cores are replaced.
+    pub machine: MachineConfig,
+    /// Replaces the policies of all its caches.
+    pub policy: Policy,
+    /// Where durability begins.
+    pub domain: Domain,
+    /// Cores.
+    pub cores: usize,
+    /// Whose turn it is.
+    pub schedule: Schedule,
+    /// The root of everything random.
+    pub seed: u64,
+    /// Operations of each core.
+    pub operations: usize,
+    /// Only these operations, as core and number, if given: a shrunk case.
+    pub keep: Option<BTreeSet<(usize, usize)>>,
+    /// What the run begins with.
+    pub start: Start,
+    /// Where the power is cut.
+    pub points: Points,
+    /// What is left out, to test the tester.
+    pub omit: Option<Event>,
+}
+
+impl Case {
+    /// A case on this machine.
+    pub fn new(machine: MachineConfig, seed: u64) -> Self {
+        let policy = machine.caches[0].policy;
+        Case {
+            policy,
+            domain: machine.domain,
+            cores: 1,
+            schedule: Schedule::Seeded { every: 6 },
+            seed,
+            operations: 10,
+            keep: None,
+            start: Start::Closed,
+            points: Points::Random(100),
+            omit: None,
+            machine,
+        }
+    }
+
+    /// The machine as this case wants it.
+    pub(crate) fn config(&self) -> MachineConfig {
+        let mut config = self.machine.clone();
+        config.domain = self.domain;
+        config.cores.count = self.cores;
+        config.caches.iter_mut().for_each(|level| level.policy = self.policy);
+        config
+    }
+
+    /// Whether this operation is carried out.
+    pub(crate) fn keeps(&self, core: usize, index: usize) -> bool {
+        self.keep.as_ref().is_none_or(|keep| keep.contains(&(core, index)))
+    }
+}
+
+/// A start's name on a command line.
+pub fn start_name(start: Start) -> &'static str {
+    match start {
+        Start::Closed => "closed",
+        Start::New => "new",
+        Start::Switched => "switched",
+    }
+}
+
+/// A schedule's name on a command line.
+pub fn schedule_name(schedule: Schedule) -> String {
+    match schedule {
+        Schedule::Clock => "clock".to_owned(),
+        Schedule::Seeded { every } => format!("{every}"),
+    }
+}

@@ -1,0 +1,74 @@
+//! What was found wrong, so that somebody can find out why.
+
+use crate::Case;
+use perdura_machine::CallSite;
+use std::fmt;
+
+/// A failure of a case.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The case, shrunk or not.
+    pub case: Case,
+    /// The engine's name.
+    pub engine: &'static str,
+    /// The subject's name.
+    pub subject: String,
+    /// After which event the power was cut, of how many, and what the event was; `None` if the
+    /// run went wrong without a cut.
+    pub cut: Option<(u64, u64, String)>,
+    /// What is wrong.
+    pub what: String,
+    /// The stores that were not durable, where each of them matters: their lines, places in the
+    /// source, and how far they were asked for.
+    pub missing: Vec<String>,
+    /// The operations that were carried out.
+    pub operations: Vec<String>,
+}
+
+impl Failure {
+    /// The command that shows it again.
+    pub fn replay(&self) -> String {
+        let case = &self.case;
+        let mut command = format!(
+            "perdura crash --engine {} --workload {} --machine {} --policy {} --domain {} \
+             --cores {} --schedule {} --operations {} --seed {}",
+            self.engine,
+            self.subject,
+            case.machine.name,
+            case.policy,
+            case.domain,
+            case.cores,
+            crate::case::schedule_name(case.schedule),
+            case.operations,
+            case.seed,
+        );
+        command += &format!(" --start {}", crate::case::start_name(case.start));
+        if let Some(keep) = &case.keep {
+            let kept: Vec<_> = keep.iter().map(|(core, op)| format!("{core}.{op}")).collect();
+            command += &format!(" --keep {}", kept.join(","));
+        }
+        if let Some(omit) = &case.omit {
+            command += &format!(" --omit '{}'", CallSite::of(omit.kind, omit.site));
+        }
+        if let Some((event, ..)) = self.cut {
+            command += &format!(" --points {event}");
+        }
+        command
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.what)?;
+        if let Some((event, events, name)) = &self.cut {
+            writeln!(f, "  cut after event {event} of {events}: {name}")?;
+        }
+        for missing in &self.missing {
+            writeln!(f, "  not durable: {missing}")?;
+        }
+        for operation in &self.operations {
+            writeln!(f, "  {operation}")?;
+        }
+        write!(f, "  again: {}", self.replay())
+    }
+}

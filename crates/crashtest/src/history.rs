@@ -1,0 +1,84 @@
+//! What a run did and promised: which states a cut may leave.
+
+use crate::Subject;
+use std::ops::RangeInclusive;
+
+/// A transaction of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Transaction<O> {
+    pub(crate) op: O,
+    /// Events when it began.
+    pub(crate) begun: u64,
+    /// Its place in the order of commits; `None` if it aborted.
+    pub(crate) ticket: Option<u64>,
+    /// Events when it was known to be durable; `u64::MAX` if that was never said.
+    pub(crate) acknowledged: u64,
+}
+
+/// What happened in a run, in the order of the transactions' beginnings.
+#[derive(Clone, Debug)]
+pub(crate) struct History<O> {
+    pub(crate) transactions: Vec<Transaction<O>>,
+    /// Events when the pool was made, if it was.
+    pub(crate) made: u64,
+    /// Events when the structure was made in it.
+    pub(crate) prepared: (u64, u64),
+    /// Events in all.
+    pub(crate) events: u64,
+}
+
+impl<O> Default for History<O> {
+    fn default() -> Self {
+        History { transactions: Vec::new(), made: 0, prepared: (0, 0), events: 0 }
+    }
+}
+
+/// The states that a run goes through, and when which of them may be left.
+pub(crate) struct States<M> {
+    /// After each number of commits.
+    pub(crate) states: Vec<Option<M>>,
+    /// For each commit, when it had begun and was acknowledged, by it or by a later one.
+    spans: Vec<(u64, u64)>,
+    /// Until then the pool may be refused.
+    pub(crate) made: u64,
+}
+
+impl<M: Clone> States<M> {
+    /// The states of this history, from `first` on. What the model and the transactions disagree
+    /// about is an error.
+    pub(crate) fn of<S: Subject<Model = M>>(
+        subject: &S,
+        first: Option<M>,
+        history: &History<S::Op>,
+    ) -> Result<Self, String> {
+        let mut spans = Vec::new();
+        let mut states = vec![first];
+        if states[0].is_none() {
+            states.push(Some(subject.prepared()));
+            spans.push(history.prepared);
+        }
+        let mut committed: Vec<_> =
+            history.transactions.iter().filter(|tx| tx.ticket.is_some()).collect();
+        committed.sort_by_key(|tx| tx.ticket);
+        for tx in &committed {
+            let mut next = states.last().cloned().flatten().expect("a prepared model");
+            if !subject.step(&mut next, &tx.op) {
+                return Err(format!("{:?} has committed and should have aborted", tx.op));
+            }
+            states.push(Some(next));
+            spans.push((tx.begun, tx.acknowledged));
+        }
+        // Whoever is durable vouches for those before.
+        for index in (1..spans.len()).rev() {
+            spans[index - 1].1 = spans[index - 1].1.min(spans[index].1);
+        }
+        Ok(States { states, spans, made: history.made })
+    }
+
+    /// Which numbers of commits a cut after `event` may leave.
+    pub(crate) fn allowed(&self, event: u64) -> RangeInclusive<usize> {
+        let promised = self.spans.iter().take_while(|(_, acked)| *acked <= event).count();
+        let begun = self.spans.iter().take_while(|(begun, _)| *begun < event).count();
+        promised..=begun.max(promised)
+    }
+}

@@ -1,0 +1,69 @@
+//! Tests the tester: each write-back, stream and fence of the engines and the heap is left out
+//! in turn, and must be missed by somebody.
+//!
+//! The list is what the runs themselves meet. Nothing in the engines knows of it: the machine
+//! leaves the call site's requests out.
+
+use crate::runner::Runner;
+use crate::{Budget, Case, Failure, Watcher};
+use perdura_machine::{CallSite, Event, Kind};
+use std::collections::BTreeMap;
+
+/// A call site that was left out.
+#[derive(Debug)]
+pub struct Mutant {
+    /// Which.
+    pub site: CallSite,
+    /// Images checked until it was caught, or in all.
+    pub images: u64,
+    /// What was wrong without it, if anything was.
+    pub caught: Option<Box<Failure>>,
+}
+
+/// A case of a structure on an engine.
+pub type Tried<'a> = (&'a dyn Runner, Case);
+
+/// A call site that some cases meet.
+#[derive(Clone, Debug)]
+pub struct Met {
+    /// Which.
+    pub site: CallSite,
+    /// An event there.
+    pub event: Event,
+    /// The cases' indices.
+    pub by: Vec<usize>,
+}
+
+/// The call sites of write-backs, streams and fences that the cases meet.
+///
+/// # Errors
+/// A failure, though nothing is left out.
+pub fn sites(
+    cases: &[Tried<'_>],
+    budget: Budget,
+    watcher: &Watcher,
+) -> Result<Vec<Met>, Box<Failure>> {
+    let mut met: BTreeMap<CallSite, Met> = BTreeMap::new();
+    for (index, (runner, case)) in cases.iter().enumerate() {
+        for (site, (event, _)) in runner.explore(case, budget, watcher)?.sites.all() {
+            if site.kind != Kind::Store {
+                let new = || Met { site: site.clone(), event, by: Vec::new() };
+                met.entry(site.clone()).or_insert_with(new).by.push(index);
+            }
+        }
+    }
+    Ok(met.into_values().collect())
+}
+
+/// Leaves a call site out of those of the cases that meet it, until one fails.
+pub fn without(met: &Met, cases: &[Tried<'_>], budget: Budget, watcher: &Watcher) -> Mutant {
+    let (mut images, site) = (0, met.site.clone());
+    for (runner, case) in met.by.iter().map(|index| &cases[*index]) {
+        let case = Case { omit: Some(met.event), ..case.clone() };
+        match runner.explore(&case, budget, watcher) {
+            Ok(report) => images += report.images,
+            Err(failure) => return Mutant { site, images, caught: Some(failure) },
+        }
+    }
+    Mutant { site, images, caught: None }
+}

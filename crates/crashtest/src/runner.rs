@@ -1,0 +1,56 @@
+//! Engines and structures behind one face, to be chosen when the program runs.
+
+use crate::{Budget, Case, Failure, Family, Report, Subject, Watcher, explore};
+use std::marker::PhantomData;
+
+/// An engine with a structure.
+pub trait Runner: Send + Sync {
+    /// The structure's name.
+    fn subject(&self) -> &str;
+
+    /// The engine's name.
+    fn engine(&self) -> &'static str;
+
+    /// Explores a case: see [`explore`].
+    ///
+    /// # Errors
+    /// The first failure.
+    fn explore(
+        &self,
+        case: &Case,
+        budget: Budget,
+        watcher: &Watcher,
+    ) -> Result<Report, Box<Failure>>;
+}
+
+/// The structure `S` on the engine `F`.
+pub struct On<F, S> {
+    subject: S,
+    family: PhantomData<fn() -> F>,
+}
+
+impl<F: Family, S: Subject> On<F, S> {
+    /// This structure.
+    pub fn new(subject: S) -> Self {
+        On { subject, family: PhantomData }
+    }
+}
+
+impl<F: Family, S: Subject + Send> Runner for On<F, S> {
+    fn subject(&self) -> &str {
+        self.subject.name()
+    }
+
+    fn engine(&self) -> &'static str {
+        F::NAME
+    }
+
+    fn explore(
+        &self,
+        case: &Case,
+        budget: Budget,
+        watcher: &Watcher,
+    ) -> Result<Report, Box<Failure>> {
+        explore::<F, S>(&self.subject, case, budget, watcher)
+    }
+}

@@ -1,0 +1,58 @@
+//! What is tested: a structure in a pool, and the same as an ordinary value.
+
+use perdura::collections::{self, Visit};
+use perdura::{Result, Root, Tx};
+use perdura_memory::random::SplitMix64;
+use std::fmt::Debug;
+
+/// A structure in a pool, the operations on it, and a model of it: an ordinary value that the
+/// same operations change. The tester runs the operations as transactions, cuts the power, and
+/// compares what is left with the model.
+///
+/// An operation must do the same whenever it is applied to the same contents: whatever is random
+/// is drawn before.
+pub trait Subject: Sync {
+    /// An operation, with all that it needs to know.
+    type Op: Clone + Debug + Send + Sync;
+    /// The contents, as far as a program can tell.
+    type Model: Clone + PartialEq + Debug + Send;
+
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// Makes the structure in an empty heap, under a named root.
+    ///
+    /// # Errors
+    /// As the transaction.
+    fn prepare(&self, tx: &mut dyn Tx) -> Result<()>;
+
+    /// What [`prepare`](Self::prepare) makes.
+    fn prepared(&self) -> Self::Model;
+
+    /// Draws an operation for one of `cores` cores.
+    fn draw(&self, random: &mut SplitMix64, core: usize, cores: usize) -> Self::Op;
+
+    /// Carries an operation out, inside of a transaction.
+    ///
+    /// # Errors
+    /// As the transaction; an `Aborted` is expected where [`step`](Self::step) says so.
+    fn apply(&self, tx: &mut dyn Tx, op: &Self::Op) -> Result<()>;
+
+    /// The same on the model. False if the operation aborts: nothing may have changed then.
+    fn step(&self, model: &mut Self::Model, op: &Self::Op) -> bool;
+
+    /// Reads the contents; `None` before [`prepare`](Self::prepare).
+    ///
+    /// # Errors
+    /// As the transaction.
+    fn read(&self, tx: &mut dyn Tx) -> Result<Option<Self::Model>>;
+
+    /// Reports the blocks of a root of a kind that the heap's own collections do not have; false
+    /// if it is none of ours.
+    ///
+    /// # Errors
+    /// As the transaction; what `visit` returns.
+    fn visit(&self, tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<bool> {
+        collections::check_root(tx, root, visit)
+    }
+}

@@ -1,0 +1,39 @@
+//! Structures to test, by name.
+
+mod churn;
+mod maps;
+mod sps;
+mod ycsb_a;
+
+pub use churn::Churn;
+pub use maps::{Hash, Ordered};
+pub use sps::Sps;
+pub use ycsb_a::YcsbA;
+
+use crate::runner::{On, Runner};
+use crate::{Family, Redo, Undo};
+
+/// The names of the structures.
+pub const SUBJECTS: [&str; 5] = ["sps", "hash-map", "ordered-map", "churn", "ycsb-a"];
+/// The names of the engines.
+pub const ENGINES: [&str; 2] = ["undo", "redo"];
+
+/// A structure on an engine, by their names.
+pub fn find(engine: &str, subject: &str) -> Option<Box<dyn Runner>> {
+    match engine {
+        "undo" => on::<Undo>(subject),
+        "redo" => on::<Redo>(subject),
+        _ => None,
+    }
+}
+
+fn on<F: Family>(subject: &str) -> Option<Box<dyn Runner>> {
+    Some(match subject {
+        "sps" => Box::new(On::<F, _>::new(Sps::default())),
+        "hash-map" => Box::new(On::<F, _>::new(Hash)),
+        "ordered-map" => Box::new(On::<F, _>::new(Ordered)),
+        "churn" => Box::new(On::<F, _>::new(Churn)),
+        "ycsb-a" => Box::new(On::<F, _>::new(YcsbA::default())),
+        _ => return None,
+    })
+}

@@ -1,0 +1,136 @@
+//! What must hold of an image: it recovers, to a committed prefix, with nothing leaked; and the
+//! pool is good for more transactions.
+
+use crate::engines::Family;
+use crate::history::States;
+use crate::{Subject, Trial};
+use perdura::check::check_heap;
+use perdura::{Engine, Error, Heap, HeapSession, OpenError, Opening};
+use perdura_memory::random::SplitMix64;
+use std::ops::RangeInclusive;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Further transactions on a recovered pool.
+const FURTHER: u64 = 2;
+
+/// What an image held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The state after so many commits.
+    State(usize),
+    /// A pool that is refused, as it may be.
+    Refused,
+}
+
+/// What an image may hold.
+pub(crate) struct Expect<'a, M> {
+    pub(crate) states: &'a States<M>,
+    pub(crate) allowed: RangeInclusive<usize>,
+    /// The pool may be refused: it was not made yet.
+    pub(crate) refusal: bool,
+}
+
+/// Recovers and checks the image that `trial` holds.
+pub(crate) fn verify<F: Family, S: Subject>(
+    subject: &S,
+    trial: &Arc<Trial>,
+    expect: &Expect<'_, S::Model>,
+    seed: u64,
+) -> Result<Found, String> {
+    let checked = catch_unwind(AssertUnwindSafe(|| check::<F, S>(subject, trial, expect, seed)));
+    checked.unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(format!("a panic: {}", text.unwrap_or("without words")))
+    })
+}
+
+fn check<F: Family, S: Subject>(
+    subject: &S,
+    trial: &Arc<Trial>,
+    expect: &Expect<'_, S::Model>,
+    seed: u64,
+) -> Result<Found, String> {
+    let heap = match Heap::<Trial, F::On<Trial>>::open(trial.clone(), Opening::default()) {
+        Ok(heap) => heap,
+        Err(OpenError::NotAPool { .. }) if expect.refusal => return Ok(Found::Refused),
+        Err(error) => return Err(format!("the pool cannot be opened: {error}")),
+    };
+    let mut session = heap.session().map_err(wrong)?;
+    let state = session.read(|tx| subject.read(tx)).map_err(wrong)?;
+    let known = &expect.states.states;
+    let found = expect.allowed.clone().find(|index| known[*index] == state);
+    let Some(found) = found else { return Err(unexpected(expect, &state)) };
+    whole(subject, &heap)?;
+    let Some(mut model) = state else { return Ok(Found::State(found)) };
+    go_on(subject, &mut session, &mut model, seed)?;
+    drop(session);
+    whole(subject, &heap)?;
+    heap.close().map_err(wrong)?;
+    Ok(Found::State(found))
+}
+
+fn wrong(error: Error) -> String {
+    format!("after recovery: {error}")
+}
+
+/// Says which state it is, if it is one at all.
+fn unexpected<M: PartialEq + std::fmt::Debug>(expect: &Expect<'_, M>, state: &Option<M>) -> String {
+    let (first, last) = (expect.allowed.start(), expect.allowed.end());
+    match expect.states.states.iter().position(|known| known == state) {
+        Some(index) if index < *first => format!(
+            "acknowledged transactions are lost: {index} are there, {first} had been acknowledged"
+        ),
+        Some(index) => format!("{index} transactions are there, of which only {last} had begun"),
+        None => {
+            let short = |state: &Option<M>| {
+                let text = format!("{state:?}");
+                text.chars().take(200).collect::<String>()
+            };
+            format!(
+                "the contents are no committed prefix (of {first} to {last} commits): {} instead of {}",
+                short(state),
+                short(&expect.states.states[*first]),
+            )
+        }
+    }
+}
+
+/// The heap and the structure are whole, and every block belongs to someone.
+fn whole<E: Engine<Trial>, S: Subject>(subject: &S, heap: &Heap<Trial, E>) -> Result<(), String> {
+    let report = check_heap(heap, &|tx, root, visit| subject.visit(tx, root, visit));
+    match report.problems.first() {
+        Some(problem) => Err(format!("the pool is damaged: {problem}")),
+        None if report.unreachable.is_none() => Err("a root of an unknown kind".to_owned()),
+        None => Ok(()),
+    }
+}
+
+/// More transactions, which must do what the model does.
+fn go_on<E: Engine<Trial>, S: Subject>(
+    subject: &S,
+    session: &mut HeapSession<Trial, E>,
+    model: &mut S::Model,
+    seed: u64,
+) -> Result<(), String> {
+    let mut random = SplitMix64::new(seed);
+    for _ in 0..FURTHER {
+        let op = subject.draw(&mut random, 0, 1);
+        let mut next = model.clone();
+        let commits = subject.step(&mut next, &op);
+        match session.transaction(|tx| subject.apply(tx, &op)) {
+            Ok(()) if commits => *model = next,
+            Err(Error::Aborted(_)) if !commits => {}
+            Ok(()) => return Err(format!("{op:?} has committed and should have aborted")),
+            Err(error) => return Err(format!("a further transaction, {op:?}: {error}")),
+        }
+    }
+    let state = session.read(|tx| subject.read(tx)).map_err(wrong)?;
+    if state.as_ref() != Some(model) {
+        return Err("further transactions did not do what they should have done".to_owned());
+    }
+    Ok(())
+}

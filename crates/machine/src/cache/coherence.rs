@@ -1,0 +1,139 @@
+//! Coherence between the private caches of cores, as MESI has it: a core that has a line dirty
+//! is the only one that has it.
+//!
+//! The directory says which cores have a line; a look into their sets says where, the farthest
+//! level first, and no further where an inclusive one lacks the line. With one core nothing of
+//! this happens.
+
+use super::hierarchy::{Access, Hierarchy, Outcome};
+use super::set_cache::{Cache, Line, Slot};
+use crate::config::Holds;
+use std::ops::Range;
+
+impl Hierarchy {
+    /// The cores that may have the line in their own caches, a bit each.
+    #[inline(always)]
+    pub(super) fn owners(&self, line: Line) -> u64 {
+        if self.cores > 1 { self.directory.cores_with(line) } else { 1 }
+    }
+
+    /// For a core that lacks the line: whether others have it; if one has it dirty, that one.
+    pub(super) fn snoop(&mut self, line: Line) -> Result<bool, usize> {
+        let owners = self.owners(line);
+        // Who has it dirty has it alone.
+        if owners.is_power_of_two() {
+            let mut dirty = false;
+            self.each_private_copy(owners, line, |cache, slot| dirty |= cache.is_dirty(slot));
+            if dirty {
+                return Err(owners.trailing_zeros() as usize);
+            }
+        }
+        Ok(owners != 0)
+    }
+
+    /// Makes `core` the only one that has the line. If it is dirty in a shared level, that ends:
+    /// it is about to be dirty in `core`'s own.
+    pub(super) fn claim(&mut self, core: usize, line: Line) {
+        let others = self.owners(line) & !(1 << core);
+        if others != 0 {
+            self.each_private_copy(others, line, |cache, slot| _ = cache.remove(slot));
+            self.directory.remove(line, others);
+            self.stats.invalidations += u64::from(others.count_ones());
+        }
+        self.each_shared_copy(line, |cache, slot| _ = cache.clean(slot));
+    }
+
+    /// Fetches a line that `owner` has dirty. Loaded, both have it, and it is dirty in the first
+    /// shared level; without one it is written to memory, as in MESI.
+    pub(super) fn transfer(
+        &mut self,
+        core: usize,
+        owner: usize,
+        line: Line,
+        access: Access,
+    ) -> Outcome {
+        self.stats.transfers += 1;
+        let (shared, levels) = (self.private, self.levels.len());
+        if shared < levels {
+            let cache = self.cache(shared, core);
+            if let Some(slot) = cache.find(line) {
+                cache.touch(slot);
+            }
+        }
+        match access {
+            Access::Store => self.claim(core, line),
+            Access::Load => {
+                self.each_private_copy(1 << owner, line, |cache, slot| _ = cache.clean(slot));
+                if shared == levels {
+                    self.evicted.push(line.into());
+                } else if let Some(out) = self.cache(shared, core).place(line, true) {
+                    self.leave(core, shared, out);
+                }
+            }
+        }
+        self.fill(core, line, shared, access == Access::Store);
+        self.directory.add(line, core);
+        let level = shared.min(levels - 1);
+        Outcome { level, cycles: self.levels[level].latency + self.transfer_cycles }
+    }
+
+    /// A private level of `core` has given up the line: the directory forgets it, unless another
+    /// one has it.
+    pub(super) fn forget(&mut self, core: usize, line: Line) {
+        let mut levels = (0..self.private).rev();
+        if !levels.any(|level| self.cache(level, core).find(line).is_some()) {
+            self.directory.remove(line, 1 << core);
+        }
+    }
+
+    /// Takes the line out of all caches, each of which does so itself.
+    pub(super) fn take(&mut self, line: Line, each: impl FnMut(&mut Cache, Slot)) {
+        self.each_copy(line, each);
+        if self.cores > 1 {
+            self.directory.remove(line, u64::MAX);
+        }
+    }
+
+    /// Every copy of the line in any cache.
+    pub(super) fn each_copy(&mut self, line: Line, mut each: impl FnMut(&mut Cache, Slot)) {
+        self.each_private_copy(self.owners(line), line, &mut each);
+        self.each_shared_copy(line, each);
+    }
+
+    /// Every copy of the line in these cores' own caches.
+    pub(super) fn each_private_copy(
+        &mut self,
+        mut cores: u64,
+        line: Line,
+        mut each: impl FnMut(&mut Cache, Slot),
+    ) {
+        while cores != 0 {
+            let core = cores.trailing_zeros() as usize;
+            self.each_in(0..self.private, core, line, &mut each);
+            cores &= cores - 1;
+        }
+    }
+
+    /// Every copy of the line in the shared caches.
+    fn each_shared_copy(&mut self, line: Line, each: impl FnMut(&mut Cache, Slot)) {
+        self.each_in(self.private..self.levels.len(), 0, line, each);
+    }
+
+    /// Every copy of the line in some levels, private ones being `core`'s.
+    pub(super) fn each_in(
+        &mut self,
+        levels: Range<usize>,
+        core: usize,
+        line: Line,
+        mut each: impl FnMut(&mut Cache, Slot),
+    ) {
+        for level in levels.rev() {
+            let cache = self.cache(level, core);
+            if let Some(slot) = cache.find(line) {
+                each(cache, slot);
+            } else if self.levels[level].holds == Holds::Inclusive {
+                return;
+            }
+        }
+    }
+}

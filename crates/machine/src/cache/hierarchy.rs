@@ -1,0 +1,314 @@
+//! Levels of caches: what an access does to them.
+//!
+//! A line that is found, or fetched from memory, is put into every level above that one, except
+//! for those that hold victims only; if it was found in one of these, it leaves it. A dirty line
+//! that is replaced goes into the next level, and out of the last one into `evicted`; a clean one
+//! is forgotten, unless the next level holds victims.
+//!
+//! Dirtiness travels with the line to the level nearest to the core: so the copy nearest to the
+//! core is the dirty one, and a store that finds its line there need not look further. (Some
+//! processors leave it where it was: then the levels in between see other write-backs; what
+//! leaves an inclusive last level is the same.) With several cores, a load leaves it in the
+//! shared level, where others can have the line without fetching it from a core.
+
+use super::directory::Directory;
+use super::set_cache::{Cache, EMPTY, Line, Slot};
+use super::stats::{CacheStats, LevelStats};
+use crate::config::{Holds, Level};
+use perdura_memory::reference::SplitMix64;
+
+/// What a core wants of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To read it.
+    Load,
+    /// To write it: it is the only one that has it afterwards, and it is dirty.
+    Store,
+}
+
+/// Where an access ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The level that had the line; the number of levels if none had. A line that came from
+    /// another core's caches counts as found in the first shared level (the last one if none is
+    /// shared).
+    pub level: usize,
+    /// Cycles in the caches.
+    pub cycles: u32,
+}
+
+/// All caches of a machine.
+pub struct Hierarchy {
+    /// Level after level; the caches of a private level in the order of the cores.
+    pub(super) caches: Vec<Cache>,
+    pub(super) levels: Vec<Place>,
+    /// Levels that every core has its own of. With one core all are: nobody else can have a line.
+    pub(super) private: usize,
+    pub(super) cores: usize,
+    /// Of private caches; unused with one core.
+    pub(super) directory: Directory,
+    pub(super) transfer_cycles: u32,
+    pub(super) evicted: Vec<u64>,
+    pub(super) stats: CacheStats,
+}
+
+/// A level, and where its caches are.
+pub(super) struct Place {
+    first: usize,
+    /// 1 if every core has its own cache, 0 if all have one.
+    per_core: usize,
+    pub(super) holds: Holds,
+    pub(super) latency: u32,
+}
+
+impl Hierarchy {
+    /// Lines have numbers below this one: 256 GiB.
+    pub const LINES: u64 = EMPTY as u64;
+
+    /// Empty caches for `cores` cores. The caches draw their random numbers from
+    /// `SplitMix64::new(seed + n)`, `n` counting the caches level by level and core by core.
+    ///
+    /// # Panics
+    /// If [`MachineConfig::validate`](crate::MachineConfig::validate) would refuse the levels, or
+    /// if there is no core.
+    pub fn new(levels: &[Level], cores: usize, transfer_cycles: u32, seed: u64) -> Self {
+        assert!((1..=64).contains(&cores), "1 to 64 cores");
+        assert!(!levels.is_empty(), "a cache at least");
+        let alone = cores == 1 || levels[0].shared;
+        let (mut caches, mut places, mut private_lines) = (Vec::new(), Vec::new(), 0);
+        for level in levels {
+            let ways = level.ways as usize;
+            assert!((1..=64).contains(&ways), "1 to 64 ways");
+            let sets = (level.bytes / 64) as usize / ways;
+            assert!(sets > 0, "a cache has a set");
+            let own = !level.shared && !alone;
+            places.push(Place {
+                first: caches.len(),
+                per_core: usize::from(own),
+                holds: level.holds,
+                latency: level.latency_cycles,
+            });
+            private_lines += if own { cores * sets * ways } else { 0 };
+            for _ in 0..if own { cores } else { 1 } {
+                let random = SplitMix64::new(seed.wrapping_add(caches.len() as u64));
+                caches.push(Cache::new(level.policy, sets, ways, random));
+            }
+        }
+        Hierarchy {
+            caches,
+            private: places.iter().filter(|place| alone || place.per_core == 1).count(),
+            stats: CacheStats {
+                levels: vec![LevelStats::default(); places.len()],
+                ..CacheStats::default()
+            },
+            levels: places,
+            directory: Directory::new(private_lines),
+            cores: if alone { 1 } else { cores },
+            transfer_cycles,
+            evicted: Vec::new(),
+        }
+    }
+
+    /// Core `core` loads or stores `line`. Dirty lines that left the caches for it are in
+    /// [`evicted`](Self::evicted) until the next call.
+    ///
+    /// A store to a line that others only read costs no more than another one: its invalidations
+    /// are taken to be hidden by the store buffer.
+    ///
+    /// # Panics
+    /// If the line is not below [`LINES`](Self::LINES).
+    #[inline]
+    pub fn access(&mut self, core: usize, line: u64, access: Access) -> Outcome {
+        self.evicted.clear();
+        let line = narrow(line);
+        let (place, cores) = (&self.levels[0], self.cores);
+        let nearest = &mut self.caches[place.first + core * place.per_core];
+        let Some(slot) = nearest.find(line) else { return self.miss(core, line, access) };
+        nearest.touch(slot);
+        self.stats.levels[0].hits += 1;
+        if access == Access::Store && !nearest.is_dirty(slot) {
+            nearest.set_dirty(slot);
+            if cores > 1 {
+                self.claim(core, line);
+            }
+        }
+        Outcome { level: 0, cycles: self.levels[0].latency }
+    }
+
+    /// Goes on where the nearest cache does not have the line.
+    fn miss(&mut self, core: usize, line: Line, access: Access) -> Outcome {
+        self.stats.levels[0].misses += 1;
+        let mut others = false;
+        let mut found = self.look(core, line, 1..self.private);
+        if found.is_none() && self.cores > 1 {
+            match self.snoop(line) {
+                Ok(some) => others = some,
+                Err(owner) => return self.transfer(core, owner, line, access),
+            }
+            found = self.look(core, line, self.private..self.levels.len());
+        }
+        let mut dirty = access == Access::Store;
+        let level = found.map_or(self.levels.len(), |(level, _)| level);
+        if let Some((level, slot)) = found {
+            let victims = self.levels[level].holds == Holds::Victims;
+            let shared = level >= self.private;
+            let cache = self.cache(level, core);
+            // What other cores have must not become dirty in this one's own caches; and who
+            // only reads a line has nothing that others should fetch from it.
+            let stays = shared && !dirty && (others || !victims) && cache.is_dirty(slot);
+            if stays || !victims {
+                cache.touch(slot);
+                dirty |= !stays && cache.clean(slot);
+            } else {
+                dirty |= cache.remove(slot);
+            }
+        }
+        if access == Access::Store && self.cores > 1 {
+            self.claim(core, line);
+        }
+        self.fill(core, line, level, dirty);
+        if level >= self.private && self.cores > 1 {
+            self.directory.add(line, core);
+        }
+        let last = self.levels.len() - 1;
+        Outcome { level, cycles: self.levels[level.min(last)].latency }
+    }
+
+    /// The first of some levels that has the line.
+    fn look(
+        &mut self,
+        core: usize,
+        line: Line,
+        levels: std::ops::Range<usize>,
+    ) -> Option<(usize, Slot)> {
+        for level in levels {
+            if let Some(slot) = self.cache(level, core).find(line) {
+                self.stats.levels[level].hits += 1;
+                return Some((level, slot));
+            }
+            self.stats.levels[level].misses += 1;
+        }
+        None
+    }
+
+    /// Puts a line into the levels above `level`, the farthest first: what an inclusive level
+    /// takes out of those above it for the line cannot be the line.
+    pub(super) fn fill(&mut self, core: usize, line: Line, level: usize, dirty: bool) {
+        for level in (0..level).rev() {
+            if level > 0 && self.levels[level].holds == Holds::Victims {
+                continue;
+            }
+            if let Some(out) = self.cache(level, core).insert(line, dirty && level == 0) {
+                self.leave(core, level, out);
+            }
+        }
+    }
+
+    /// A line, which may be dirty, was replaced in `level`.
+    pub(super) fn leave(&mut self, core: usize, mut level: usize, out: (Line, bool)) {
+        let (mut line, mut dirty) = out;
+        loop {
+            if level > 0 && self.levels[level].holds == Holds::Inclusive {
+                dirty |= self.recall(core, level, line);
+            }
+            self.stats.levels[level].dirty_evictions += u64::from(dirty);
+            level += 1;
+            let holds = self.levels.get(level).map(|level| level.holds);
+            let goes_on = holds.is_some_and(|holds| dirty || holds == Holds::Victims);
+            if self.cores > 1 && level <= self.private && !(goes_on && level < self.private) {
+                self.forget(core, line);
+            }
+            if !goes_on {
+                if dirty {
+                    self.evicted.push(line.into());
+                }
+                return;
+            }
+            match self.cache(level, core).place(line, dirty) {
+                Some(out) => (line, dirty) = out,
+                None => return,
+            }
+        }
+    }
+
+    /// Takes a line out of the levels above an inclusive one. Whether it was dirty there.
+    fn recall(&mut self, core: usize, inclusive: usize, line: Line) -> bool {
+        let (mut dirty, mut copies) = (false, 0);
+        let mut take = |cache: &mut Cache, slot: Slot| {
+            dirty |= cache.remove(slot);
+            copies += 1;
+        };
+        if inclusive < self.private {
+            self.each_in(0..inclusive, core, line, &mut take);
+        } else {
+            self.each_in(self.private..inclusive, core, line, &mut take);
+            self.each_private_copy(self.owners(line), line, &mut take);
+            if self.cores > 1 {
+                self.directory.remove(line, u64::MAX);
+            }
+        }
+        self.stats.levels[inclusive].back_invalidations += copies;
+        dirty
+    }
+
+    #[inline(always)]
+    pub(super) fn cache(&mut self, level: usize, core: usize) -> &mut Cache {
+        let place = &self.levels[level];
+        &mut self.caches[place.first + core * place.per_core]
+    }
+
+    /// Dirty lines that left the caches in the last call, oldest first.
+    #[inline]
+    pub fn evicted(&self) -> &[u64] {
+        &self.evicted
+    }
+
+    /// Cleans `line` wherever it is, and drops it unless `keeps`. Whether it was dirty.
+    pub fn write_back(&mut self, _core: usize, line: u64, keeps: bool) -> bool {
+        self.evicted.clear();
+        let mut dirty = false;
+        if keeps {
+            self.each_copy(narrow(line), |cache, slot| dirty |= cache.clean(slot));
+        } else {
+            self.take(narrow(line), |cache, slot| dirty |= cache.remove(slot));
+        }
+        dirty
+    }
+
+    /// Drops `line` wherever it is, dirty or not: it is being stored past the caches.
+    pub fn drop_line(&mut self, line: u64) {
+        self.evicted.clear();
+        self.take(narrow(line), |cache, slot| _ = cache.remove(slot));
+    }
+
+    /// Every dirty line, ascending.
+    pub fn dirty(&self) -> Vec<u64> {
+        let lines = self.caches.iter().flat_map(Cache::dirty_lines);
+        let mut lines: Vec<u64> = lines.map(u64::from).collect();
+        lines.sort_unstable();
+        lines
+    }
+
+    /// Whether `line` is in a level: in `core`'s own cache if it is private.
+    pub fn contains(&self, core: usize, level: usize, line: u64) -> bool {
+        let place = &self.levels[level];
+        self.caches[place.first + core * place.per_core].find(narrow(line)).is_some()
+    }
+
+    /// Counts from zero again.
+    pub fn reset_stats(&mut self) {
+        let levels = vec![LevelStats::default(); self.levels.len()];
+        self.stats = CacheStats { levels, ..CacheStats::default() };
+    }
+
+    /// What was counted so far.
+    pub fn stats(&self) -> &CacheStats {
+        &self.stats
+    }
+}
+
+#[inline(always)]
+fn narrow(line: u64) -> Line {
+    assert!(line < Hierarchy::LINES, "the caches know the first 256 GiB of memory only");
+    line as Line
+}

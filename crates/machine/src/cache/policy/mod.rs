@@ -1,0 +1,173 @@
+//! Which line of a full set is replaced: a policy is one file here.
+
+mod bimodal;
+mod lru;
+mod quad_age;
+mod random;
+mod recency;
+mod tree_plru;
+
+pub use quad_age::QuadAge;
+
+use bimodal::Bimodal;
+use lru::Lru;
+use perdura_memory::reference::SplitMix64;
+use quad_age::Ages;
+use random::Random;
+use recency::{Bytes, NIBBLES, Nibbles};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use tree_plru::TreePlru;
+
+/// Which line of a full set is replaced. Empty ways are filled first, the leftmost one first
+/// unless the policy says otherwise.
+///
+/// In configurations: `lru`, `tree-plru`, `bimodal`, `random`, `quad-age` (as in Ivy Bridge's
+/// last level), or any quad-age policy in its notation, as `H11_M1_R0_U0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Policy {
+    /// The least recently used one.
+    Lru,
+    /// Nearly that one: a tree of bits.
+    TreePlru,
+    /// Least recently used, with most new lines inserted as the oldest.
+    Bimodal,
+    /// Any.
+    Random,
+    /// The oldest by two-bit ages.
+    QuadAge(QuadAge),
+}
+
+/// There is no such policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "there is no replacement policy '{0}': there are lru, tree-plru, bimodal, random, quad-age \
+     and quad-age policies in nanoBench's notation, as H11_M1_R1_U2"
+)]
+pub struct UnknownPolicy(pub String);
+
+impl FromStr for Policy {
+    type Err = UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        Ok(match name {
+            "lru" => Policy::Lru,
+            "tree-plru" => Policy::TreePlru,
+            "bimodal" => Policy::Bimodal,
+            "random" => Policy::Random,
+            "quad-age" => Policy::QuadAge(QuadAge::default()),
+            notation => Policy::QuadAge(notation.parse()?),
+        })
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Policy::Lru => f.write_str("lru"),
+            Policy::TreePlru => f.write_str("tree-plru"),
+            Policy::Bimodal => f.write_str("bimodal"),
+            Policy::Random => f.write_str("random"),
+            Policy::QuadAge(ages) if *ages == QuadAge::default() => f.write_str("quad-age"),
+            Policy::QuadAge(ages) => ages.fmt(f),
+        }
+    }
+}
+
+impl TryFrom<String> for Policy {
+    type Error = UnknownPolicy;
+
+    fn try_from(name: String) -> Result<Self, UnknownPolicy> {
+        name.parse()
+    }
+}
+
+impl From<Policy> for String {
+    fn from(policy: Policy) -> String {
+        policy.to_string()
+    }
+}
+
+/// What a policy does. It keeps its own state of all sets of a cache; ways count from 0 and are
+/// at most 64.
+pub(super) trait Replace {
+    /// The line in `way` was accessed.
+    fn hit(&mut self, set: usize, way: usize);
+
+    /// A new line came into `way`, which [`vacancy`](Self::vacancy) or
+    /// [`victim`](Self::victim) has chosen.
+    fn fill(&mut self, set: usize, way: usize);
+
+    /// The way that a full set gives up.
+    fn victim(&mut self, set: usize) -> usize;
+
+    /// The way to fill, of the `empty` ones (a bit each, one at least).
+    fn vacancy(&mut self, _set: usize, empty: u64) -> usize {
+        empty.trailing_zeros() as usize
+    }
+}
+
+/// The policy of a cache. An enum: its calls are inlined where they are made.
+pub(super) enum Replacement {
+    Lru(Lru<Nibbles>),
+    LruWide(Lru<Bytes>),
+    TreePlru(TreePlru),
+    Bimodal(Bimodal<Nibbles>),
+    BimodalWide(Bimodal<Bytes>),
+    Random(Random),
+    Ages(Ages),
+}
+
+impl Replacement {
+    pub(super) fn new(policy: Policy, sets: usize, ways: usize, random: SplitMix64) -> Self {
+        let wide = ways > NIBBLES;
+        match policy {
+            Policy::Lru if wide => Replacement::LruWide(Lru::new(sets, ways)),
+            Policy::Lru => Replacement::Lru(Lru::new(sets, ways)),
+            Policy::TreePlru => Replacement::TreePlru(TreePlru::new(sets, ways)),
+            Policy::Bimodal if wide => Replacement::BimodalWide(Bimodal::new(sets, ways, random)),
+            Policy::Bimodal => Replacement::Bimodal(Bimodal::new(sets, ways, random)),
+            Policy::Random => Replacement::Random(Random::new(ways, random)),
+            Policy::QuadAge(rules) => Replacement::Ages(Ages::new(rules, sets, ways, random)),
+        }
+    }
+}
+
+/// Calls the policy, whichever it is.
+macro_rules! each {
+    ($self:expr, $policy:ident => $call:expr) => {
+        match $self {
+            Replacement::Lru($policy) => $call,
+            Replacement::LruWide($policy) => $call,
+            Replacement::TreePlru($policy) => $call,
+            Replacement::Bimodal($policy) => $call,
+            Replacement::BimodalWide($policy) => $call,
+            Replacement::Random($policy) => $call,
+            Replacement::Ages($policy) => $call,
+        }
+    };
+}
+
+impl Replace for Replacement {
+    #[inline(always)]
+    fn hit(&mut self, set: usize, way: usize) {
+        each!(self, policy => policy.hit(set, way));
+    }
+
+    #[inline(always)]
+    fn fill(&mut self, set: usize, way: usize) {
+        each!(self, policy => policy.fill(set, way));
+    }
+
+    #[inline(always)]
+    fn victim(&mut self, set: usize) -> usize {
+        each!(self, policy => policy.victim(set))
+    }
+
+    #[inline(always)]
+    fn vacancy(&mut self, set: usize, empty: u64) -> usize {
+        each!(self, policy => policy.vacancy(set, empty))
+    }
+}

@@ -1,0 +1,187 @@
+//! One cache: sets of ways, each with a line or empty; which lines are dirty.
+
+use super::policy::{Policy, Replace, Replacement};
+use perdura_memory::reference::SplitMix64;
+
+/// A line's number, as it is kept: with 32 bits a set of 16 is one host line.
+pub(super) type Line = u32;
+
+/// What an empty way holds; no line has this number.
+pub(super) const EMPTY: Line = Line::MAX;
+
+/// Tags that are compared at once.
+const LANES: usize = 8;
+
+/// A way of a set.
+#[derive(Clone, Copy)]
+pub(super) struct Slot {
+    set: usize,
+    way: usize,
+}
+
+pub(super) struct Cache {
+    index: Index,
+    /// Tags of a set, those beyond the last way included.
+    stride: usize,
+    /// A bit for each way.
+    all: u64,
+    tags: Vec<Line>,
+    /// A word for each set, a bit for each way.
+    dirty: Vec<u64>,
+    /// Empty ways, in all sets.
+    vacant: usize,
+    policy: Replacement,
+}
+
+impl Cache {
+    pub(super) fn new(policy: Policy, sets: usize, ways: usize, random: SplitMix64) -> Self {
+        let stride = ways.next_multiple_of(LANES);
+        Cache {
+            index: Index::new(sets),
+            stride,
+            all: u64::MAX >> (64 - ways),
+            tags: vec![EMPTY; sets * stride],
+            dirty: vec![0; sets],
+            vacant: sets * ways,
+            policy: Replacement::new(policy, sets, ways, random),
+        }
+    }
+
+    /// Where the line is, if it is here.
+    #[inline(always)]
+    pub(super) fn find(&self, line: Line) -> Option<Slot> {
+        let set = self.index.set_of(line);
+        let ways = self.ways_with(set, line);
+        (ways != 0).then(|| Slot { set, way: ways.trailing_zeros() as usize })
+    }
+
+    /// The ways of a set with this tag, a bit each.
+    #[inline(always)]
+    fn ways_with(&self, set: usize, tag: Line) -> u64 {
+        let tags = &self.tags[set * self.stride..][..self.stride];
+        let (chunks, _) = tags.as_chunks::<LANES>();
+        let mut ways = 0;
+        for (n, chunk) in chunks.iter().enumerate() {
+            ways |= u64::from(equal(chunk, tag)) << (n * LANES);
+        }
+        ways
+    }
+
+    /// Tells the policy of an access.
+    #[inline(always)]
+    pub(super) fn touch(&mut self, slot: Slot) {
+        self.policy.hit(slot.set, slot.way);
+    }
+
+    #[inline(always)]
+    pub(super) fn is_dirty(&self, slot: Slot) -> bool {
+        self.dirty[slot.set] >> slot.way & 1 != 0
+    }
+
+    #[inline(always)]
+    pub(super) fn set_dirty(&mut self, slot: Slot) {
+        self.dirty[slot.set] |= 1 << slot.way;
+    }
+
+    /// Cleans a line. Whether it was dirty.
+    pub(super) fn clean(&mut self, slot: Slot) -> bool {
+        let was = self.is_dirty(slot);
+        self.dirty[slot.set] &= !(1 << slot.way);
+        was
+    }
+
+    /// Empties a way. Whether the line was dirty.
+    pub(super) fn remove(&mut self, slot: Slot) -> bool {
+        self.tags[slot.set * self.stride + slot.way] = EMPTY;
+        self.vacant += 1;
+        self.clean(slot)
+    }
+
+    /// Takes in a line that is not here. The line that it replaces, and whether that is dirty.
+    #[inline(always)]
+    pub(super) fn insert(&mut self, line: Line, dirty: bool) -> Option<(Line, bool)> {
+        let set = self.index.set_of(line);
+        let empty = if self.vacant == 0 { 0 } else { self.ways_with(set, EMPTY) & self.all };
+        let way = if empty == 0 {
+            self.policy.victim(set)
+        } else {
+            self.vacant -= 1;
+            self.policy.vacancy(set, empty)
+        };
+        let tag = &mut self.tags[set * self.stride + way];
+        let replaced = std::mem::replace(tag, line);
+        let was_dirty = self.dirty[set] >> way & 1 != 0;
+        self.dirty[set] = (self.dirty[set] & !(1 << way)) | u64::from(dirty) << way;
+        self.policy.fill(set, way);
+        (replaced != EMPTY).then_some((replaced, was_dirty))
+    }
+
+    /// Takes back a line from the level above: into the copy that is here, or as a new one.
+    pub(super) fn place(&mut self, line: Line, dirty: bool) -> Option<(Line, bool)> {
+        let Some(slot) = self.find(line) else { return self.insert(line, dirty) };
+        if dirty {
+            self.set_dirty(slot);
+        }
+        None
+    }
+
+    /// The dirty lines, in no order.
+    pub(super) fn dirty_lines(&self) -> impl Iterator<Item = Line> {
+        let sets = self.dirty.iter().zip(self.tags.chunks_exact(self.stride));
+        sets.filter(|(dirty, _)| **dirty != 0).flat_map(|(dirty, tags)| {
+            let ways = tags.iter().enumerate().filter(move |(way, _)| dirty >> way & 1 != 0);
+            ways.map(|(_, &line)| line)
+        })
+    }
+}
+
+/// Which of the tags are this one, a bit each. The width is fixed so that it becomes a handful
+/// of vector instructions.
+#[inline(always)]
+fn equal(tags: &[Line; LANES], tag: Line) -> u32 {
+    (0..LANES).fold(0, |ways, n| ways | u32::from(tags[n] == tag) << n)
+}
+
+/// From a line to its set: the remainder by the number of sets.
+enum Index {
+    /// A power of two of sets.
+    Mask(Line),
+    /// Any other number: Lemire, Kaser and Kurz, "Faster remainder by direct computation", 2019,
+    /// exact for 32 bits.
+    Remainder { sets: u64, inverse: u64 },
+}
+
+impl Index {
+    fn new(sets: usize) -> Self {
+        match sets.is_power_of_two() {
+            true => Index::Mask(sets as Line - 1),
+            false => Index::Remainder { sets: sets as u64, inverse: u64::MAX / sets as u64 + 1 },
+        }
+    }
+
+    #[inline(always)]
+    fn set_of(&self, line: Line) -> usize {
+        match *self {
+            Index::Mask(mask) => (line & mask) as usize,
+            Index::Remainder { sets, inverse } => {
+                let fraction = inverse.wrapping_mul(u64::from(line));
+                ((u128::from(fraction) * u128::from(sets)) >> 64) as usize
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_are_remainders() {
+        let mut random = SplitMix64::new(1);
+        for sets in [1, 2, 3, 11, 64, 1000, 28_672, (1 << 22) - 1, 1 << 22] {
+            let index = Index::new(sets);
+            let lines = (0..1000).map(|_| random.next() as Line).chain([0, EMPTY - 1]);
+            lines.for_each(|line| assert_eq!(index.set_of(line), line as usize % sets));
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Caches, controller, data and clocks together: what an access does and when it is over.
+
+use crate::cache::{Access, Hierarchy};
+use crate::controller::Controller;
+use crate::data::Data;
+use crate::mechanism::{Mechanism, Verdict};
+use crate::processor::{CoreStats, Processor};
+use crate::stats::Statistics;
+use crate::stats::WriteBacks;
+use crate::{Cause, MachineConfig, Ps};
+use perdura_memory::Domain;
+use perdura_memory::image::LineWords;
+
+/// The machine without its mechanism and its programs.
+pub struct Hardware {
+    pub(crate) config: MachineConfig,
+    pub(crate) hierarchy: Hierarchy,
+    pub(crate) controller: Controller,
+    pub(crate) cores: Vec<Processor>,
+    pub(crate) data: Data,
+    pub(crate) write_backs: WriteBacks,
+    cycle: Ps,
+    /// Whose access it is.
+    core: usize,
+    limit_lines: u64,
+    reserved: u64,
+    evicted: Vec<u64>,
+    measured_from: Ps,
+}
+
+impl Hardware {
+    pub(crate) fn new(
+        config: MachineConfig,
+        cores: usize,
+        data: Data,
+        (limit_lines, reserved): (u64, u64),
+        seed: u64,
+    ) -> Self {
+        let transfer = config.cores.transfer_cycles;
+        Hardware {
+            hierarchy: Hierarchy::new(&config.caches, cores, transfer, seed),
+            controller: Controller::new(&config.memory),
+            cores: vec![Processor::default(); cores],
+            data,
+            write_backs: WriteBacks::default(),
+            cycle: Ps::from_ns(1.0 / config.cores.ghz),
+            core: 0,
+            limit_lines,
+            reserved,
+            evicted: Vec::new(),
+            measured_from: Ps::default(),
+            config,
+        }
+    }
+
+    /// The clock of the core whose access this is.
+    pub fn now(&self) -> Ps {
+        self.cores[self.core].clock
+    }
+
+    /// Lines of the home device, the mechanism's own included.
+    pub fn home_lines(&self) -> u64 {
+        self.limit_lines + self.reserved
+    }
+
+    /// A line of the home device, with what is on its way there.
+    pub fn home_line(&self, line: u64) -> LineWords {
+        self.data.home_line(line)
+    }
+
+    /// Reads a line of the home device past the caches; when it is there.
+    pub fn read_home(&mut self, line: u64) -> Ps {
+        let now = self.now();
+        self.controller.read(line, now)
+    }
+
+    /// Writes a line of the home device past the caches, beginning not before `earliest`; when
+    /// it is durable.
+    pub fn write_home(&mut self, line: u64, words: LineWords, earliest: Ps) -> Ps {
+        let from = self.now().max(earliest);
+        let written = self.controller.write(line, from, Cause::Mechanism);
+        self.write_backs.mechanism += 1;
+        let durable = written.durable.unwrap_or(written.accepted);
+        self.data.depart(line, words, durable, None);
+        durable
+    }
+
+    /// Writes every dirty line home and keeps it in the caches; when all lines that have left the
+    /// caches are durable.
+    pub fn clean_caches(&mut self, mechanism: &mut dyn Mechanism) -> Ps {
+        let mut last = self.now();
+        for line in self.hierarchy.dirty() {
+            self.hierarchy.write_back(self.core, line, true);
+            let durable = self.leave(mechanism, line, Cause::Mechanism);
+            last = last.max(durable.unwrap_or(last));
+        }
+        // And what has left the caches before.
+        last.max(self.data.last_arrival())
+    }
+
+    /// No core goes on before `time`.
+    pub fn all_wait_until(&mut self, time: Ps) {
+        for core in &mut self.cores {
+            core.clock = core.clock.max(time);
+        }
+    }
+
+    /// Forgets what was counted; all cores go on from the latest clock.
+    pub(crate) fn start_measuring(&mut self) {
+        let latest = self.cores.iter().map(|core| core.clock).max().unwrap_or_default();
+        for core in &mut self.cores {
+            core.clock = latest;
+            core.stats = CoreStats::default();
+        }
+        self.measured_from = latest;
+        self.write_backs = WriteBacks::default();
+        self.hierarchy.reset_stats();
+        self.controller.reset_stats();
+    }
+
+    /// What was counted.
+    pub(crate) fn statistics(&self, mechanism: &dyn Mechanism, seed: u64) -> Statistics {
+        let time = |core: &Processor| core.clock.since(self.measured_from);
+        let cores: Vec<CoreStats> =
+            self.cores.iter().map(|core| CoreStats { time_ps: time(core), ..core.stats }).collect();
+        Statistics {
+            machine: self.config.name.clone(),
+            config_hash: format!("{:016x}", self.config.hash()),
+            seed,
+            mechanism: mechanism.name(),
+            mechanism_figures: mechanism.figures(),
+            time_ns: self.cores.iter().map(time).max().unwrap_or_default().as_ns(),
+            accesses: cores.iter().map(|core| core.loads + core.stores + core.streams).sum(),
+            cores,
+            caches: self.hierarchy.stats().clone(),
+            write_backs: self.write_backs,
+            memory: self.controller.stats(),
+        }
+    }
+
+    pub(crate) fn cycles(&self, cycles: u32) -> Ps {
+        Ps(self.cycle.0 * u64::from(cycles))
+    }
+
+    /// Whose turn it is.
+    pub(crate) fn turn_of(&mut self, core: usize) {
+        self.core = core;
+    }
+
+    /// A load of a line: the core waits for it.
+    pub(crate) fn load(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
+        let from = mechanism.load(self, self.core, line);
+        let begin = self.now() + self.cycles(self.config.cores.cycles_per_access);
+        let done = self.fetch(mechanism, from, Access::Load, begin);
+        let core = &mut self.cores[self.core];
+        core.stats.loads += 1;
+        core.clock = done;
+    }
+
+    /// A store to a line.
+    pub(crate) fn store(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
+        let work = self.cycles(self.config.cores.cycles_per_access);
+        let done = self.fetch(mechanism, line, Access::Store, self.now() + work);
+        let issue = work + self.cycle;
+        let core = &mut self.cores[self.core];
+        core.stats.stores += 1;
+        core.store_until(done, issue, &self.config.cores);
+        mechanism.store(self, self.core, line);
+    }
+
+    /// A locked read and write of a line: all stores before it are done first.
+    pub(crate) fn exchange(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
+        let stored = self.cores[self.core].stored();
+        let done = self.fetch(mechanism, line, Access::Store, stored);
+        let core = &mut self.cores[self.core];
+        core.stats.stores += 1;
+        core.clock = done;
+        mechanism.store(self, self.core, line);
+    }
+
+    fn fetch(&mut self, mechanism: &mut dyn Mechanism, line: u64, access: Access, begin: Ps) -> Ps {
+        let outcome = self.hierarchy.access(self.core, line, access);
+        let mut done = begin + self.cycles(outcome.cycles);
+        if outcome.level == self.config.caches.len() {
+            done = self.controller.read(line, done);
+            self.note_dram();
+        }
+        if !self.hierarchy.evicted().is_empty() {
+            self.evict(mechanism);
+        }
+        done
+    }
+
+    #[cold]
+    fn evict(&mut self, mechanism: &mut dyn Mechanism) {
+        let mut evicted = std::mem::take(&mut self.evicted);
+        evicted.clear();
+        evicted.extend_from_slice(self.hierarchy.evicted());
+        for &line in &evicted {
+            self.leave(mechanism, line, Cause::Eviction);
+        }
+        self.evicted = evicted;
+    }
+
+    /// A dirty line leaves the caches; when it is durable, if it will be by itself.
+    fn leave(&mut self, mechanism: &mut dyn Mechanism, line: u64, cause: Cause) -> Option<Ps> {
+        let (to, after) = match mechanism.evict(self, line, cause) {
+            Verdict::Allow => (line, Ps::default()),
+            Verdict::After(time) => (line, time),
+            Verdict::Redirect(to) => (to, Ps::default()),
+            Verdict::Hold => return None,
+        };
+        let from = self.now().max(after);
+        let written = self.controller.write(to, from, cause);
+        match cause {
+            Cause::Eviction => self.write_backs.evictions += 1,
+            Cause::WriteBack => self.write_backs.asked += 1,
+            Cause::Stream => self.write_backs.streamed += 1,
+            Cause::Mechanism => self.write_backs.mechanism += 1,
+        }
+        if self.data.is_kept() {
+            if self.data.is_crowded() {
+                let now = self.now();
+                self.data.land(now);
+            }
+            let asked = matches!(cause, Cause::WriteBack | Cause::Stream).then_some(self.core);
+            match written.durable {
+                Some(durable) => {
+                    let words = self.data.visible_line(line);
+                    self.data.depart(to, words, durable, asked);
+                }
+                None => self.data.enter_dram(line),
+            }
+        }
+        self.note_dram();
+        written.durable
+    }
+
+    /// Lines that the controller has moved from volatile DRAM to the home device.
+    fn note_dram(&mut self) {
+        if self.data.is_kept() {
+            for &(line, durable) in self.controller.left_dram() {
+                self.data.leave_dram(line, durable);
+            }
+        }
+    }
+
+    /// The core asks for a line to become durable; where caches are, nothing happens.
+    pub(crate) fn write_back(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
+        if self.config.domain == Domain::Persistent {
+            return;
+        }
+        let issue = self.cycles(self.config.cores.write_back_cycles);
+        let core = &mut self.cores[self.core];
+        core.stats.write_backs += 1;
+        // What is written back is what the stores before have stored.
+        let stored = core.stored();
+        let kept = self.config.cores.write_back_keeps;
+        let dirty = self.hierarchy.write_back(self.core, line, kept);
+        let in_dram = !dirty && self.controller.holds_dirty(line);
+        if dirty || in_dram {
+            let before = std::mem::replace(&mut self.cores[self.core].clock, stored);
+            let durable = self.leave(mechanism, line, Cause::WriteBack);
+            self.cores[self.core].clock = before;
+            if let Some(durable) = durable {
+                self.cores[self.core].await_until(durable);
+            }
+        } else if let Some(durable) = self.data.await_flight(line, self.core) {
+            self.cores[self.core].await_until(durable);
+        }
+        self.cores[self.core].clock += issue;
+    }
+
+    /// The core stores a line past the caches.
+    pub(crate) fn stream(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
+        self.hierarchy.drop_line(line);
+        let issue = self.cycles(self.config.cores.cycles_per_access) + self.cycle;
+        let now = self.now();
+        let durable = self.leave(mechanism, line, Cause::Stream).unwrap_or(now);
+        let core = &mut self.cores[self.core];
+        core.stats.streams += 1;
+        core.stream_until(durable, durable, issue, &self.config.cores);
+        mechanism.store(self, self.core, line);
+    }
+
+    /// The core waits for what it asked for.
+    pub(crate) fn fence(&mut self) {
+        let least = self.cycles(self.config.cores.fence_cycles);
+        self.cores[self.core].fence(least);
+        self.data.land_of(self.core);
+        let now = self.now();
+        self.data.land(now);
+    }
+
+    /// The core computes.
+    pub(crate) fn work(&mut self, cycles: u32) {
+        let time = self.cycles(cycles);
+        self.cores[self.core].clock += time;
+    }
+
+    /// A turn of a spin loop.
+    pub(crate) fn pause(&mut self) {
+        let time = self.cycles(self.config.cores.pause_cycles);
+        let core = &mut self.cores[self.core];
+        core.clock += time;
+        core.stats.pauses += 1;
+    }
+}

@@ -1,0 +1,158 @@
+//! A core's clock, and what it has on its way while it goes on.
+//!
+//! Loads are waited for: what a program's next access depends on is not known here. Stores go
+//! through a buffer in order, if there is one; write-backs and non-temporal lines are waited for
+//! by the next fence.
+
+use crate::Ps;
+use crate::config::Cores;
+use serde::Serialize;
+use std::collections::VecDeque;
+
+/// What a core did and waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CoreStats {
+    /// Its clock at the end, ps.
+    pub time_ps: Ps,
+    /// Loads: one for each line of an access.
+    pub loads: u64,
+    /// Stores, likewise.
+    pub stores: u64,
+    /// Lines asked to be written back.
+    pub write_backs: u64,
+    /// Non-temporal lines.
+    pub streams: u64,
+    /// Fences.
+    pub fences: u64,
+    /// Time in fences, ps.
+    pub fence_stall_ps: Ps,
+    /// Time waiting for room in the store buffer, ps.
+    pub store_stall_ps: Ps,
+    /// Time waiting for a write-combining buffer, ps.
+    pub stream_stall_ps: Ps,
+    /// Turns of spin loops.
+    pub pauses: u64,
+}
+
+/// A core.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Processor {
+    pub(crate) clock: Ps,
+    /// When the stores on their way are in the caches, in order.
+    stores: VecDeque<Ps>,
+    /// When the non-temporal lines on their way are accepted, in order.
+    streams: VecDeque<Ps>,
+    /// When all that was asked for is durable.
+    awaited: Ps,
+    pub(crate) stats: CoreStats,
+}
+
+impl Processor {
+    /// A store that takes until `done`: the core goes on at once if there is room.
+    pub(crate) fn store_until(&mut self, done: Ps, issue: Ps, config: &Cores) {
+        if config.store_buffer == 0 {
+            self.clock = self.clock.max(done);
+            return;
+        }
+        let done = self.stores.back().map_or(done, |last| done.max(*last));
+        let before = self.clock;
+        self.clock = room(&mut self.stores, config.store_buffer, self.clock);
+        self.stats.store_stall_ps += self.clock.since(before);
+        self.stores.push_back(done);
+        self.clock += issue;
+    }
+
+    /// A non-temporal line that is accepted at `accepted`.
+    pub(crate) fn stream_until(&mut self, accepted: Ps, durable: Ps, issue: Ps, config: &Cores) {
+        let accepted = self.streams.back().map_or(accepted, |last| accepted.max(*last));
+        let before = self.clock;
+        self.clock = room(&mut self.streams, config.write_combining_buffers.max(1), self.clock);
+        self.stats.stream_stall_ps += self.clock.since(before);
+        self.streams.push_back(accepted);
+        self.awaited = self.awaited.max(durable);
+        self.clock += issue;
+    }
+
+    /// The next fence waits until then.
+    pub(crate) fn await_until(&mut self, durable: Ps) {
+        self.awaited = self.awaited.max(durable);
+    }
+
+    /// When the stores so far are in the caches.
+    pub(crate) fn stored(&self) -> Ps {
+        self.stores.back().map_or(self.clock, |last| self.clock.max(*last))
+    }
+
+    /// A fence.
+    pub(crate) fn fence(&mut self, least: Ps) {
+        let done = self.stored().max(self.awaited).max(self.clock + least);
+        self.stats.fence_stall_ps += done.since(self.clock);
+        self.stats.fences += 1;
+        self.clock = done;
+        self.stores.clear();
+        self.streams.clear();
+    }
+}
+
+/// When one of `most` places is free; forgets what is over by then.
+fn room(until: &mut VecDeque<Ps>, most: usize, now: Ps) -> Ps {
+    while until.front().is_some_and(|first| *first <= now) {
+        until.pop_front();
+    }
+    if until.len() < most {
+        return now;
+    }
+    until.pop_front().map_or(now, |first| first.max(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(store_buffer: usize) -> Cores {
+        Cores {
+            source: "a test".to_owned(),
+            count: 1,
+            ghz: 1.0,
+            cycles_per_access: 0,
+            store_buffer,
+            write_combining_buffers: 2,
+            write_back_cycles: 1,
+            write_back_keeps: true,
+            fence_cycles: 5,
+            pause_cycles: 10,
+            transfer_cycles: 10,
+        }
+    }
+
+    #[test]
+    fn without_a_buffer_stores_are_waited_for() {
+        let mut core = Processor::default();
+        core.store_until(Ps(100), Ps(1), &config(0));
+        assert_eq!(core.clock, Ps(100));
+    }
+
+    #[test]
+    fn a_full_buffer_waits_for_its_oldest_store() {
+        let (mut core, config) = (Processor::default(), config(2));
+        core.store_until(Ps(100), Ps(1), &config);
+        core.store_until(Ps(50), Ps(1), &config);
+        assert_eq!(core.clock, Ps(2), "two have room, and the second is not done before the first");
+        core.store_until(Ps(300), Ps(1), &config);
+        assert_eq!(core.clock, Ps(101));
+        assert_eq!(core.stats.store_stall_ps, Ps(98));
+        core.fence(Ps(5));
+        assert_eq!((core.clock, core.stats.fence_stall_ps), (Ps(300), Ps(199)));
+    }
+
+    #[test]
+    fn a_fence_waits_for_what_was_asked_and_no_longer() {
+        let (mut core, config) = (Processor::default(), config(2));
+        core.await_until(Ps(70));
+        core.stream_until(Ps(40), Ps(60), Ps(1), &config);
+        core.fence(Ps(5));
+        assert_eq!(core.clock, Ps(70));
+        core.fence(Ps(5));
+        assert_eq!(core.clock, Ps(75));
+    }
+}

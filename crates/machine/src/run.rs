@@ -1,0 +1,126 @@
+//! Programs on simulated cores: stackful coroutines that take turns on one thread.
+//!
+//! A program is suspended inside of its accesses to the machine, when its turn is over, and
+//! nowhere else. So it must not hold a lock of the operating system across an access that
+//! another program waits for.
+
+use crate::Machine;
+use crate::machine::Turn;
+use crate::sites::Event;
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use std::ptr::NonNull;
+
+/// Bytes of a program's stack.
+const STACK: usize = 1 << 20;
+
+type Core = Coroutine<(), Turn, (), DefaultStack>;
+type Watch<'w> = &'w mut dyn FnMut(&Machine, Event) -> ControlFlow<()>;
+
+type Running = (NonNull<Machine>, NonNull<Yielder<(), Turn>>);
+
+thread_local! {
+    /// The program that runs on this thread: its machine, and how it is suspended.
+    static RUNNING: Cell<Option<Running>> = const { Cell::new(None) };
+}
+
+/// Suspends the program that calls, if it runs on a core of `machine`.
+pub(crate) fn suspend(machine: &Machine, turn: Turn) {
+    if let Some((on, yielder)) = RUNNING.get()
+        && on == NonNull::from(machine)
+    {
+        // SAFETY: it was set by the coroutine that runs on this thread, whose yielder lives as
+        // long as it does, and is taken back whenever another one is resumed.
+        unsafe { yielder.as_ref() }.suspend(turn);
+        RUNNING.set(Some((on, yielder)));
+    }
+}
+
+/// Takes the programs off the machine again, whatever happens.
+struct Inside<'m>(&'m Machine);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        (state.inside, state.watched) = (false, false);
+        state.turn_of(0, u64::MAX);
+    }
+}
+
+/// Runs each program on a core until all have ended, or `watch` breaks.
+pub(crate) fn run<'a>(
+    machine: &Machine,
+    programs: Vec<Box<dyn FnOnce() + 'a>>,
+    mut watch: Option<Watch<'_>>,
+) -> ControlFlow<()> {
+    assert!(programs.len() <= machine.cores(), "more programs than cores");
+    let mut cores: Vec<Core> =
+        programs.into_iter().map(|program| start(machine, program)).collect();
+    {
+        let mut state = machine.state();
+        (state.inside, state.watched) = (true, watch.is_some());
+    }
+    let inside = Inside(machine);
+    let mut result = ControlFlow::Continue(());
+    'turns: while let Some(core) = next(machine, &cores) {
+        loop {
+            match resume(&mut cores[core]) {
+                CoroutineResult::Return(()) => continue 'turns,
+                CoroutineResult::Yield(Turn::Show) => {
+                    let event = machine.state().last;
+                    if let (Some(watch), Some(event)) = (&mut watch, event) {
+                        result = watch(machine, event);
+                    }
+                    if result.is_break() {
+                        break 'turns;
+                    }
+                    if machine.state().switch() == Turn::Switch {
+                        continue 'turns;
+                    }
+                }
+                CoroutineResult::Yield(_) => continue 'turns,
+            }
+        }
+    }
+    // No turns any more while what is left of the programs is unwound.
+    drop(inside);
+    drop(cores);
+    result
+}
+
+/// Chooses the core whose turn it is, and gives it to it.
+fn next(machine: &Machine, cores: &[Core]) -> Option<usize> {
+    let mut state = machine.state();
+    let runnable: Vec<(usize, u64)> = (0..cores.len())
+        .filter(|core| !cores[*core].done())
+        .map(|core| (core, state.clock_of(core)))
+        .collect();
+    if runnable.is_empty() {
+        return None;
+    }
+    let (core, horizon) = state.scheduler.next(&runnable);
+    state.turn_of(core, horizon);
+    Some(core)
+}
+
+fn resume(core: &mut Core) -> CoroutineResult<Turn, ()> {
+    let outer = RUNNING.get();
+    let result = core.resume(());
+    RUNNING.set(outer);
+    result
+}
+
+fn start<'a>(machine: &Machine, program: Box<dyn FnOnce() + 'a>) -> Core {
+    let stack = DefaultStack::new(STACK).expect("memory for a program's stack");
+    let machine = NonNull::from(machine);
+    let body = move |yielder: &Yielder<(), Turn>, ()| {
+        let yielder = NonNull::from(yielder);
+        RUNNING.set(Some((machine, yielder)));
+        program();
+    };
+    // SAFETY: `run` drops the coroutine before it returns, and so before anything that the
+    // program borrows ends; the coroutine never leaves this thread.
+    unsafe { Coroutine::with_stack_unchecked(stack, body) }
+}

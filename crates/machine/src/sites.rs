@@ -1,0 +1,107 @@
+//! Events and the places in the source that cause them.
+
+use perdura_memory::image::Site;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What can happen to durability. A power cut can fall after each of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Words or bytes of one line are stored.
+    Store,
+    /// Lines are stored past the caches.
+    Stream,
+    /// Lines are asked to be written back.
+    WriteBack,
+    /// What was asked for is awaited.
+    Fence,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Store => "store",
+            Kind::Stream => "stream",
+            Kind::WriteBack => "write-back",
+            Kind::Fence => "fence",
+        })
+    }
+}
+
+/// An event.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// What happened.
+    pub kind: Kind,
+    /// Where in the source.
+    pub site: Site,
+    /// The how-manieth event it is, from 1.
+    pub number: u64,
+    /// On which core.
+    pub core: usize,
+}
+
+impl Event {
+    /// Whether an event of this kind at this place is at the same call site.
+    pub fn is_at(&self, kind: Kind, site: Site) -> bool {
+        self.kind == kind && (std::ptr::eq(self.site, site) || self.site == site)
+    }
+}
+
+/// A call site: its kind, file and line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct CallSite {
+    /// What it does.
+    pub kind: Kind,
+    /// The file, from the crate's folder on.
+    pub file: &'static str,
+    /// The line.
+    pub line: u32,
+    /// The column.
+    pub column: u32,
+}
+
+impl CallSite {
+    /// Of an event.
+    pub fn of(kind: Kind, site: Site) -> Self {
+        let file = site.file().rsplit("crates/").next().unwrap_or_default();
+        CallSite { kind, file, line: site.line(), column: site.column() }
+    }
+}
+
+impl fmt::Display for CallSite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}:{}", self.kind, self.file, self.line)
+    }
+}
+
+/// How often each call site was met.
+#[derive(Clone, Debug, Default)]
+pub struct Sites(BTreeMap<(Kind, usize), (Event, u64)>);
+
+impl Sites {
+    pub(crate) fn meet(&mut self, event: &Event) {
+        // By address: a place in the source has one, or a few.
+        let key = (event.kind, std::ptr::from_ref(event.site) as usize);
+        self.0.entry(key).or_insert((*event, 0)).1 += 1;
+    }
+
+    /// Adds another's counts.
+    pub fn add(&mut self, other: &Sites) {
+        for (key, (event, count)) in &other.0 {
+            self.0.entry(*key).or_insert((*event, 0)).1 += count;
+        }
+    }
+
+    /// Each call site with the first event there and how often it was met, in the source's
+    /// order.
+    pub fn all(&self) -> BTreeMap<CallSite, (Event, u64)> {
+        let mut all = BTreeMap::new();
+        for (event, count) in self.0.values() {
+            all.entry(CallSite::of(event.kind, event.site)).or_insert((*event, 0)).1 += count;
+        }
+        all
+    }
+}

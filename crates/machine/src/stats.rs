@@ -1,0 +1,44 @@
+//! What a machine counted: plain integers, serialised once.
+
+use crate::processor::CoreStats;
+use serde::Serialize;
+
+/// Lines written to the controller, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct WriteBacks {
+    /// A cache needed the room.
+    pub evictions: u64,
+    /// A program asked.
+    pub asked: u64,
+    /// A program stored past the caches.
+    pub streamed: u64,
+    /// A hardware mechanism wrote.
+    pub mechanism: u64,
+}
+
+/// All statistics of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Statistics {
+    /// The machine's name.
+    pub machine: String,
+    /// A number that stands for all of its configuration.
+    pub config_hash: String,
+    /// The seed of all that is random in it.
+    pub seed: u64,
+    /// The mechanism's name.
+    pub mechanism: &'static str,
+    /// The mechanism's own figures.
+    pub mechanism_figures: Vec<(&'static str, u64)>,
+    /// Simulated time until the last core was done, ns.
+    pub time_ns: f64,
+    /// Accesses by all cores: a line loaded or stored each.
+    pub accesses: u64,
+    /// Each core.
+    pub cores: Vec<CoreStats>,
+    /// The caches.
+    pub caches: crate::cache::CacheStats,
+    /// Lines written to the controller.
+    pub write_backs: WriteBacks,
+    /// Controller and devices.
+    pub memory: crate::controller::ControllerStats,
+}

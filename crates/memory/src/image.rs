@@ -1,0 +1,444 @@
+//! What a power cut may leave: for each line what is in it for sure, and the stores that may be.
+//!
+//! This is the persistency model itself, as data: [`Reference`](crate::Reference) answers with
+//! it, and the simulated machine keeps one beside its caches, to know which images the model
+//! allows where the caches leave only one of them.
+
+use crate::random::SplitMix64;
+use crate::{Domain, LINE, WORD, line_of};
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::Location;
+
+const WORDS: usize = (LINE / WORD) as usize;
+/// Unordered stores of which `outcomes` lists every subset.
+const MOST_UNORDERED: usize = 16;
+/// Combinations that `outcomes` lists.
+const MOST_OUTCOMES: usize = 1 << 20;
+/// Stores to a line of which nobody asks anything, from which on the older half count as one.
+const MOST_PENDING: usize = 128;
+/// In a group's number: its pieces become durable as one.
+const WHOLE: u64 = 1 << 63;
+
+/// Where in the source a store was made.
+pub type Site = &'static Location<'static>;
+
+/// The contents of a line.
+pub type LineWords = [u64; WORDS];
+
+/// Which of the durable images that a power cut may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The least: nothing but what a fence, or the domain, promised.
+    None,
+    /// The most: everything that may have reached the durable image.
+    All,
+    /// One of them all, chosen by this seed.
+    Seed(u64),
+}
+
+/// A store to a word, or to one byte of it: the most that reaches the durable image at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    at: u64,
+    mask: u64,
+    value: u64,
+}
+
+impl Piece {
+    /// A whole word, at a multiple of 8.
+    pub fn word(at: u64, value: u64) -> Self {
+        Piece { at, mask: !0, value }
+    }
+
+    /// Whole words where `bytes` cover them, and single bytes at the edges.
+    pub fn of_bytes(at: u64, bytes: &[u8]) -> Vec<Self> {
+        let mut pieces = Vec::with_capacity(bytes.len() / 8 + 14);
+        let mut done = 0;
+        while done < bytes.len() {
+            let here = at + done as u64;
+            let rest = &bytes[done..];
+            if here.is_multiple_of(WORD)
+                && let Some(word) = rest.first_chunk()
+            {
+                pieces.push(Piece::word(here, u64::from_ne_bytes(*word)));
+                done += WORD as usize;
+            } else {
+                let (mut mask, mut value) = ([0; 8], [0; 8]);
+                mask[(here % WORD) as usize] = !0;
+                value[(here % WORD) as usize] = rest[0];
+                pieces.push(Piece {
+                    at: here - here % WORD,
+                    mask: u64::from_ne_bytes(mask),
+                    value: u64::from_ne_bytes(value),
+                });
+                done += 1;
+            }
+        }
+        pieces
+    }
+
+    /// The offset of its word.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    fn onto(&self, word: &mut u64) {
+        *word = *word & !self.mask | self.value & self.mask;
+    }
+}
+
+/// Does `piece` to an image that is an array of words.
+pub fn patch(words: &mut [u64], piece: &Piece) {
+    piece.onto(&mut words[(piece.at / WORD) as usize]);
+}
+
+/// A piece that is not durable for sure.
+#[derive(Clone, Copy, Debug)]
+struct Store {
+    /// Those with one number are adjacent and have no order among themselves.
+    group: u64,
+    piece: Piece,
+    site: Site,
+}
+
+/// What happened to a line and is not durable for sure, oldest first.
+#[derive(Clone, Debug, Default)]
+struct Pending {
+    stores: Vec<Store>,
+    /// For a thread, how many of them its next fence makes durable.
+    asked: Vec<(usize, usize)>,
+}
+
+impl Pending {
+    fn ask(&mut self, thread: usize) {
+        let all = self.stores.len();
+        match self.asked.iter_mut().find(|(by, _)| *by == thread) {
+            Some((_, upto)) => *upto = all,
+            None => self.asked.push((thread, all)),
+        }
+    }
+
+    /// How many of the stores somebody has asked for.
+    fn most_asked(&self) -> usize {
+        self.asked.iter().map(|(_, upto)| *upto).max().unwrap_or(0)
+    }
+
+    /// Joins the older half of the stores that nobody asked for into one.
+    fn join_oldest(&mut self) {
+        let first = self.most_asked();
+        let middle = first + (self.stores.len() - first) / 2;
+        let group = self.stores[middle].group;
+        let end = middle + self.stores[middle..].iter().take_while(|s| s.group == group).count();
+        let Store { group, site, .. } = self.stores[end - 1];
+        let mut joined: BTreeMap<u64, Piece> = BTreeMap::new();
+        for Store { piece, .. } in self.stores.drain(first..end) {
+            let into = joined.entry(piece.at).or_insert(Piece { mask: 0, value: 0, ..piece });
+            piece.onto(&mut into.value);
+            into.mask |= piece.mask;
+        }
+        let joined = joined.into_values().map(|piece| Store { group: group | WHOLE, piece, site });
+        self.stores.splice(first..first, joined);
+    }
+}
+
+/// The durable image, as far as it is known. Threads are numbers; a write-back is awaited by the
+/// fences of its own thread.
+pub struct Image {
+    durable: Vec<u64>,
+    pending: BTreeMap<u64, Pending>,
+    /// For each thread, the lines of which it asked something.
+    asked: Vec<BTreeSet<u64>>,
+    groups: u64,
+    domain: Domain,
+}
+
+impl Image {
+    /// An image of which everything is durable.
+    pub fn new(durable: Vec<u64>, domain: Domain) -> Self {
+        let asked = Vec::new();
+        Image { durable, pending: BTreeMap::new(), asked, groups: 0, domain }
+    }
+
+    /// Adds words of zero, durable.
+    pub fn grow(&mut self, words: usize) {
+        self.durable.resize(words, 0);
+    }
+
+    /// Stores without order among themselves.
+    pub fn store(&mut self, pieces: &[Piece], site: Site) {
+        self.groups += 1;
+        for piece in pieces {
+            if self.domain.needs_write_back() {
+                let pending = self.pending.entry(line_of(piece.at)).or_default();
+                pending.stores.push(Store { group: self.groups, piece: *piece, site });
+            } else {
+                // Coherence: what was streamed to this line before is in the caches by now.
+                self.settle_all(line_of(piece.at));
+                patch(&mut self.durable, piece);
+            }
+        }
+        if let [piece] = pieces
+            && let Some(pending) = self.pending.get_mut(&line_of(piece.at))
+            && pending.stores.len() - pending.most_asked() > MOST_PENDING
+        {
+            pending.join_oldest();
+        }
+    }
+
+    /// Stores past the caches: asked for already.
+    pub fn stream(&mut self, thread: usize, pieces: &[Piece], site: Site) {
+        self.groups += 1;
+        for piece in pieces {
+            let line = line_of(piece.at);
+            let pending = self.pending.entry(line).or_default();
+            pending.stores.push(Store { group: self.groups, piece: *piece, site });
+            pending.ask(thread);
+            self.asked_by(thread).insert(line);
+        }
+    }
+
+    /// A thread asks for lines.
+    pub fn write_back(&mut self, thread: usize, lines: impl Iterator<Item = u64>) {
+        for line in lines {
+            if let Some(pending) = self.pending.get_mut(&line) {
+                pending.ask(thread);
+                self.asked_by(thread).insert(line);
+            }
+        }
+    }
+
+    /// What a thread has asked for is durable; on a block device, what all have.
+    pub fn fence(&mut self, thread: usize) {
+        if self.domain == Domain::Media {
+            for by in 0..self.asked.len() {
+                self.fence_one(by);
+            }
+        } else {
+            self.fence_one(thread);
+        }
+    }
+
+    fn fence_one(&mut self, thread: usize) {
+        for line in std::mem::take(self.asked_by(thread)) {
+            self.settle(line, thread);
+        }
+    }
+
+    fn asked_by(&mut self, thread: usize) -> &mut BTreeSet<u64> {
+        if self.asked.len() <= thread {
+            self.asked.resize_with(thread + 1, BTreeSet::new);
+        }
+        &mut self.asked[thread]
+    }
+
+    /// Makes durable what a thread asked of a line.
+    fn settle(&mut self, line: u64, thread: usize) {
+        let Some(pending) = self.pending.get_mut(&line) else { return };
+        let Some(index) = pending.asked.iter().position(|(by, _)| *by == thread) else { return };
+        let (_, upto) = pending.asked.swap_remove(index);
+        for Store { piece, .. } in pending.stores.drain(..upto) {
+            patch(&mut self.durable, &piece);
+        }
+        pending.asked.iter_mut().for_each(|(_, other)| *other = other.saturating_sub(upto));
+        if pending.stores.is_empty() {
+            self.pending.remove(&line);
+        }
+    }
+
+    /// Makes durable what anybody asked of a line.
+    fn settle_all(&mut self, line: u64) {
+        let threads: Vec<usize> = match self.pending.get(&line) {
+            Some(pending) => pending.asked.iter().map(|(by, _)| *by).collect(),
+            None => return,
+        };
+        threads.into_iter().for_each(|thread| self.settle(line, thread));
+    }
+
+    /// What of `pending` may be durable, as groups in order.
+    fn candidates<'a>(&self, pending: &'a Pending) -> impl Iterator<Item = &'a [Store]> {
+        let upto = if self.domain.evicts() { pending.stores.len() } else { pending.most_asked() };
+        pending.stores[..upto].chunk_by(|left, right| left.group == right.group)
+    }
+
+    /// What is durable for sure, as words.
+    pub fn certain(&self) -> &[u64] {
+        &self.durable
+    }
+
+    /// The lines of which more than one state may be left, ascending, each with the number of
+    /// steps between the least (0) and the most.
+    pub fn pending(&self) -> impl Iterator<Item = (u64, usize)> {
+        self.pending.iter().map(|(line, pending)| (*line, self.candidates(pending).count()))
+    }
+
+    /// A line after the first `steps` of its steps.
+    pub fn line(&self, line: u64, steps: usize) -> LineWords {
+        let first = (line / WORD) as usize;
+        let mut words: LineWords =
+            self.durable[first..first + WORDS].try_into().expect("a whole line");
+        if let Some(pending) = self.pending.get(&line) {
+            for Store { piece, .. } in self.candidates(pending).take(steps).flatten() {
+                piece.onto(&mut words[((piece.at - line) / WORD) as usize]);
+            }
+        }
+        words
+    }
+
+    /// Where the store was made that is step number `step` (from 0) of a line, and whether its
+    /// write-back has been asked for.
+    pub fn site(&self, line: u64, step: usize) -> Option<(Site, bool)> {
+        let pending = self.pending.get(&line)?;
+        let before: usize = self.candidates(pending).take(step).map(<[Store]>::len).sum();
+        let store = pending.stores.get(before)?;
+        Some((store.site, before < pending.most_asked()))
+    }
+
+    /// Whether a power cut may leave `words` in a line.
+    pub fn allows(&self, line: u64, words: &LineWords) -> bool {
+        let Some(pending) = self.pending.get(&line) else { return self.line(line, 0) == *words };
+        let mut groups = self.candidates(pending);
+        let mut state = self.line(line, 0);
+        loop {
+            if state == *words {
+                return true;
+            }
+            let Some(group) = groups.next() else { return false };
+            let mut whole = state;
+            for Store { piece, .. } in group {
+                piece.onto(&mut whole[((piece.at - line) / WORD) as usize]);
+            }
+            // A part of an unordered group: each byte is of before or after it, and a word is
+            // one or the other as the pieces go.
+            if group[0].group & WHOLE == 0
+                && group.len() > 1
+                && between(&state, &whole, words, group, line)
+            {
+                return true;
+            }
+            state = whole;
+        }
+    }
+
+    /// One durable image.
+    pub fn cut(&self, cut: Cut) -> Vec<u64> {
+        let mut words = self.durable.clone();
+        let mut chance = match cut {
+            Cut::None => return words,
+            Cut::All => None,
+            Cut::Seed(seed) => Some(Chance::new(seed)),
+        };
+        for pending in self.pending.values() {
+            let groups: Vec<_> = self.candidates(pending).collect();
+            let whole = chance.as_mut().map_or(groups.len(), |chance| chance.prefix(groups.len()));
+            for Store { piece, .. } in groups[..whole].concat() {
+                patch(&mut words, &piece);
+            }
+            // The group in the middle of which the prefix ends.
+            if let (Some(group), Some(chance)) = (groups.get(whole), &mut chance)
+                && group.len() > 1
+                && group[0].group & WHOLE == 0
+            {
+                let kept = group.iter().filter(|_| chance.random.below(2) == 0);
+                kept.for_each(|store| patch(&mut words, &store.piece));
+            }
+        }
+        words
+    }
+
+    /// Every combination of values in the words at `words`.
+    ///
+    /// # Panics
+    /// If the combinations are too many to list.
+    pub fn outcomes(&self, words: &[u64]) -> BTreeSet<Vec<u64>> {
+        let lines: BTreeSet<u64> = words.iter().map(|at| line_of(*at)).collect();
+        let mut outcomes = BTreeSet::from([vec![0; words.len()]]);
+        for line in lines {
+            let states = self.states(line);
+            assert!(outcomes.len() * states.len() <= MOST_OUTCOMES, "too many outcomes to list");
+            let mut combined = BTreeSet::new();
+            for state in &states {
+                for outcome in &outcomes {
+                    let mut outcome = outcome.clone();
+                    for (value, at) in outcome.iter_mut().zip(words) {
+                        if line_of(*at) == line {
+                            *value = state[((at - line) / WORD) as usize];
+                        }
+                    }
+                    combined.insert(outcome);
+                }
+            }
+            outcomes = combined;
+        }
+        outcomes
+    }
+
+    /// Every state that a power cut may leave a line in.
+    fn states(&self, line: u64) -> BTreeSet<LineWords> {
+        let mut state = self.line(line, 0);
+        let mut states = BTreeSet::from([state]);
+        let Some(pending) = self.pending.get(&line) else { return states };
+        for group in self.candidates(pending) {
+            assert!(group.len() <= MOST_UNORDERED, "too many unordered stores to list");
+            for subset in 0..1_u32 << group.len() {
+                let mut partly = state;
+                for (index, Store { piece, .. }) in group.iter().enumerate() {
+                    if subset & 1 << index != 0 {
+                        piece.onto(&mut partly[((piece.at - line) / WORD) as usize]);
+                    }
+                }
+                states.insert(partly);
+                if subset + 1 == 1 << group.len() {
+                    state = partly;
+                }
+            }
+        }
+        states
+    }
+}
+
+/// Whether each piece of `group` was either done or not on the way from `before` to `words`.
+fn between(
+    before: &LineWords,
+    after: &LineWords,
+    words: &LineWords,
+    group: &[Store],
+    line: u64,
+) -> bool {
+    (0..WORDS).all(|index| {
+        let here = group.iter().filter(|store| store.piece.at == line + index as u64 * WORD);
+        let mut reached = vec![before[index]];
+        for Store { piece, .. } in here {
+            for mut word in reached.clone() {
+                piece.onto(&mut word);
+                reached.push(word);
+            }
+        }
+        words[index] == after[index] || reached.contains(&words[index])
+    })
+}
+
+/// Chooses how much of each line is durable. Where every line is as likely to be anywhere, a
+/// cut with one line missing, or only one there, hardly ever comes: some seeds lean.
+struct Chance {
+    random: SplitMix64,
+    lean: u64,
+}
+
+impl Chance {
+    fn new(seed: u64) -> Self {
+        let mut random = SplitMix64::new(seed);
+        let lean = random.below(4);
+        Chance { random, lean }
+    }
+
+    /// How many of a line's `groups` are there.
+    fn prefix(&mut self, groups: usize) -> usize {
+        let leans = self.random.below(8) != 0;
+        match self.lean {
+            0 if leans => 0,
+            1 if leans => groups,
+            2 => groups * self.random.below(2) as usize,
+            _ => self.random.below(groups as u64 + 1) as usize,
+        }
+    }
+}
