@@ -28,6 +28,14 @@ pub enum ConfigError {
         /// What there is.
         known: String,
     },
+    /// The file of a machine cannot be read.
+    #[error("machine '{path}': {error}")]
+    Unreadable {
+        /// Its path.
+        path: String,
+        /// Why not.
+        error: std::io::Error,
+    },
     /// The text is not TOML, or has keys that are not known, or lacks some.
     #[error("machine '{name}': {error}")]
     Parse {

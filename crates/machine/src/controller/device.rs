@@ -2,7 +2,7 @@
 
 use super::channel::{Channel, Place};
 use super::inside::Module;
-use super::stats::{DeviceStats, WearStats};
+use super::stats::{Counts, DeviceStats, WearStats};
 use super::wear::Wear;
 use crate::Ps;
 use crate::config::{ControllerConfig, Device as Config, Energy};
@@ -157,6 +157,21 @@ impl Device {
         }
     }
 
+    pub(super) fn reset_stats(&mut self) {
+        match &mut self.ports {
+            Ports::Banks(all) => all.iter_mut().for_each(|one| one.counts = Counts::default()),
+            Ports::Inside(all) => {
+                for module in all {
+                    module.counts = Counts::default();
+                    module.wear.clear();
+                }
+            }
+        }
+        if let Some(wear) = &mut self.wear {
+            wear.clear();
+        }
+    }
+
     pub(super) fn stats(&self) -> DeviceStats {
         let mut stats = DeviceStats::default();
         let mut wear = WearStats::default();
@@ -176,9 +191,9 @@ impl Device {
         }
         stats.read_bytes = stats.reads * 64;
         stats.written_bytes = stats.writes * 64;
-        let media_bytes = match self.block_bytes {
-            64 => (stats.writes - stats.coalesced) * 64,
-            block => stats.media_writes * block,
+        let media_bytes = match self.ports {
+            Ports::Banks(_) => (stats.writes - stats.coalesced) * 64,
+            Ports::Inside(_) => stats.media_writes * self.block_bytes,
         };
         if stats.writes > 0 {
             stats.write_amplification = media_bytes as f64 / stats.written_bytes as f64;

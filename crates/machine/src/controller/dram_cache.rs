@@ -153,20 +153,10 @@ impl DramCache {
         }
     }
 
-    /// Cleans a line; when it has left the DRAM, if the home device has it not.
-    pub(super) fn clean(&mut self, line: u64, now: Ps) -> Option<Ps> {
-        let place = self.blocks.peek(line / self.lines)?;
-        let bit = 1 << (line % self.lines);
-        let block = &mut self.contents[place];
-        if block.dirty & bit == 0 {
-            return None;
-        }
-        block.dirty &= !bit;
-        let ready = block.ready;
-        let now = now + self.lookup;
-        self.fill_until(now);
-        self.stats.through += 1;
-        Some(self.device.read(line, now.max(ready)))
+    /// Whether it has a line that the home device has not.
+    pub(super) fn holds_dirty(&self, line: u64) -> bool {
+        let place = self.blocks.peek(line / self.lines);
+        place.is_some_and(|place| self.contents[place].dirty >> (line % self.lines) & 1 == 1)
     }
 
     /// Lines that the home device has not, ascending.
@@ -199,6 +189,11 @@ impl DramCache {
         let due = self.fills.back().map_or(now, |&(due, _)| now.max(due));
         self.fill_until(due);
         self.device.settle(now)
+    }
+
+    pub(super) fn reset_stats(&mut self) {
+        self.device.reset_stats();
+        self.stats = DramCacheStats::default();
     }
 
     pub(super) fn stats(&self) -> (DeviceStats, DramCacheStats) {

@@ -108,18 +108,16 @@ impl Controller {
         Write { accepted, durable: Some(durable) }
     }
 
-    /// A line that the caches do not have is wanted durable at `now`. If a volatile DRAM cache
-    /// has it and the home device has not, it is written there, and stays in the DRAM clean.
-    pub fn clean(&mut self, line: u64, now: Ps) -> Option<Write> {
-        let there = self.dram.as_mut()?.clean(line, now)?;
-        let (accepted, durable) = self.home.write(line, there);
-        Some(Write { accepted, durable: Some(durable) })
-    }
-
     /// Lines that left the volatile DRAM cache for the home device in the last call of
     /// [`read`](Self::read) or [`write`](Self::write), and when they are durable.
     pub fn left_dram(&self) -> &[(u64, Ps)] {
         &self.left
+    }
+
+    /// Whether a volatile DRAM cache has a line that the home device has not: then a write-back
+    /// has something to do even if no cache of a core has the line dirty.
+    pub fn holds_dirty(&self, line: u64) -> bool {
+        self.dram.as_ref().is_some_and(|dram| dram.holds_dirty(line))
     }
 
     /// Lines that only a volatile DRAM cache has, ascending: a power cut loses them.
@@ -134,7 +132,17 @@ impl Controller {
         self.home.settle(now).max(dram)
     }
 
-    /// What it has done so far.
+    /// Forgets what was counted, wear included; queues, rows and buffers stay as they are.
+    pub fn reset_stats(&mut self) {
+        self.reads = 0;
+        self.writes = CauseStats::default();
+        self.home.reset_stats();
+        if let Some(dram) = &mut self.dram {
+            dram.reset_stats();
+        }
+    }
+
+    /// What it has done since it was built, or its statistics were reset.
     pub fn stats(&self) -> ControllerStats {
         let dram = self.dram.as_ref().map(DramCache::stats);
         ControllerStats {
@@ -144,24 +152,5 @@ impl Controller {
             dram: dram.map(|(device, _)| device),
             dram_cache: dram.map(|(_, cache)| cache),
         }
-    }
-}
-
-/// Stub.
-#[derive(Clone, Debug, Default, serde::Serialize)]
-pub struct ControllerStats {}
-
-impl Controller {
-    /// Stub.
-    pub fn stats(&self) -> ControllerStats {
-        ControllerStats {}
-    }
-
-    /// Stub.
-    pub fn reset_stats(&mut self) {}
-
-    /// Stub.
-    pub fn holds_dirty(&self, _line: u64) -> bool {
-        false
     }
 }

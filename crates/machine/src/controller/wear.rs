@@ -77,6 +77,11 @@ impl Wear {
         count
     }
 
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        *self = Wear::new(self.unit_bytes);
+    }
+
     /// Adds what this one counted. Nothing is in both.
     pub(super) fn add_to(&self, stats: &mut WearStats) {
         let total = stats.mean * stats.written as f64 + self.total as f64;
