@@ -129,8 +129,9 @@ pub struct InsideConfig {
     pub buffer_read_ns: f64,
     /// Time between two lines written into the buffer, ns.
     pub buffer_write_ns: f64,
-    /// Time from leaving the write queue until its place there is free, ns.
-    pub write_latency_ns: f64,
+    /// Time that passes before the first of some lines leaves the write queue when nothing was
+    /// leaving it, ns.
+    pub write_start_ns: f64,
     /// Read of a line in a block that must come from the media, ns.
     pub media_read_ns: f64,
     /// Time that the media is busy with reading a block, ns.
@@ -253,7 +254,7 @@ impl InsideConfig {
             ("open_read_ns", self.open_read_ns),
             ("buffer_read_ns", self.buffer_read_ns),
             ("buffer_write_ns", self.buffer_write_ns),
-            ("write_latency_ns", self.write_latency_ns),
+            ("write_start_ns", self.write_start_ns),
             ("media_read_ns", self.media_read_ns),
             ("media_read_busy_ns", self.media_read_busy_ns),
             ("media_write_ns", self.media_write_ns),

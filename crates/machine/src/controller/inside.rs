@@ -20,7 +20,7 @@ struct Times {
     open_read: Ps,
     buffer_read: Ps,
     buffer_write: Ps,
-    write_latency: Ps,
+    write_start: Ps,
     media_read: Ps,
     media_read_busy: Ps,
     media_write: Ps,
@@ -66,7 +66,7 @@ impl Module {
                 open_read: Ps::from_ns(inside.open_read_ns),
                 buffer_read: Ps::from_ns(inside.buffer_read_ns),
                 buffer_write: Ps::from_ns(inside.buffer_write_ns),
-                write_latency: Ps::from_ns(inside.write_latency_ns),
+                write_start: Ps::from_ns(inside.write_start_ns),
                 media_read: Ps::from_ns(inside.media_read_ns),
                 media_read_busy: Ps::from_ns(inside.media_read_busy_ns),
                 media_write: Ps::from_ns(inside.media_write_ns),
@@ -178,7 +178,11 @@ impl Module {
         self.counts.write_wait(accepted.since(arrival));
 
         let number = line / self.lines_per_block;
-        let mut start = accepted.max(self.intake_free);
+        let mut start = if accepted > self.intake_free {
+            accepted + self.times.write_start
+        } else {
+            self.intake_free
+        };
         self.advance(start);
         start = self.hold(number, start);
         let full = u64::MAX >> (64 - self.lines_per_block);
@@ -192,7 +196,7 @@ impl Module {
             }
         }
         self.intake_free = start + self.times.buffer_write;
-        self.writes.push(start + self.times.write_latency);
+        self.writes.push(self.intake_free);
         accepted
     }
 

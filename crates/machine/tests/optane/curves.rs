@@ -24,7 +24,12 @@ mod core {
     /// Between two lines stored and written back: fitted to flush-and-fence of 4096 bytes (1774).
     pub(super) const CLWB_ISSUE: f64 = 26.3;
     /// Lines on their way from one core: line fill buffers, recalled.
-    pub(super) const BUFFERS: usize = 10;
+    pub(super) const BUFFERS: usize = 12;
+    /// The same of loads, those of its prefetchers included: fitted to one thread's bandwidth.
+    pub(super) const LOADS: usize = 13;
+    /// A thread's loads reach the controller in any order within so many lines: fitted to 24
+    /// threads. Its stores do within all their buffers.
+    pub(super) const LOAD_WINDOW: usize = 4;
 }
 
 const LINE: u64 = 64;
@@ -126,7 +131,7 @@ fn persist(controller: &mut Controller, first: u64, lines: u64, store: Store, no
     let mut core = Core::new(now);
     for line in first..first + lines {
         let write = controller.write(line, core.now, cause);
-        core.on_its_way(write.accepted, ns(issue));
+        core.on_its_way(write.accepted, ns(issue), core::BUFFERS);
     }
     core.all() + ns(fence)
 }
@@ -144,11 +149,11 @@ impl Core {
     }
 
     /// Something is over at `end`; the core goes on after `issue`, if it has a buffer for it.
-    fn on_its_way(&mut self, end: Ps, issue: Ps) {
+    fn on_its_way(&mut self, end: Ps, issue: Ps, buffers: usize) {
         self.on_way.push_back(end);
         self.last = self.last.max(end);
         self.now += issue;
-        if self.on_way.len() == core::BUFFERS {
+        if self.on_way.len() >= buffers {
             let first = self.on_way.pop_front().unwrap_or_default();
             self.now = self.now.max(first);
         }
@@ -177,7 +182,7 @@ fn random_stores(bytes: u64) -> f64 {
             }
         }
         let write = controller.write(order[at], core.now, Cause::Stream);
-        core.on_its_way(write.accepted, ns(core::NTSTORE_ISSUE));
+        core.on_its_way(write.accepted, ns(core::NTSTORE_ISSUE), core::BUFFERS);
     }
     core.now.since(from).as_ns() / stores as f64
 }
@@ -205,39 +210,90 @@ enum Work {
     Write(Store),
 }
 
-/// Threads that each go through a region of their own, GB/s of one module. A thread's lines
-/// reach the controller in any order within its buffers.
+/// A core that goes through a region of its own.
+struct Thread {
+    core: Core,
+    next: u64,
+    /// Lines that it wants, of which any goes first.
+    window: Vec<u64>,
+    /// Lines that it has fetched to store to them, and when they are there.
+    fetched: VecDeque<(Ps, u64)>,
+    /// Whether it does that.
+    fetches: bool,
+}
+
+impl Thread {
+    /// When it does something next, and whether that is to write back a line that it fetched.
+    fn next_event(&self) -> (Ps, bool) {
+        let Core { now, on_way, .. } = &self.core;
+        let room = on_way.len() + self.fetched.len() < core::BUFFERS;
+        match (self.fetched.front(), on_way.front()) {
+            (Some(&(there, _)), _) if !room || there <= *now => (there, true),
+            (None, Some(&end)) if !room && self.fetches => (end.max(*now), false),
+            _ => (*now, false),
+        }
+    }
+
+    /// Any line of the next `window` ones.
+    fn draw(&mut self, window: usize, random: &mut Random) -> u64 {
+        while self.window.len() < window {
+            self.window.push(self.next);
+            self.next += 1;
+        }
+        self.window.swap_remove(random.below(window as u64) as usize)
+    }
+}
+
+/// Threads that each go through a region of their own, GB/s of one module.
 fn bandwidth(threads: usize, work: Work) -> f64 {
     let mut controller = Controller::new(&memory(1));
     let mut random = Random(5);
-    let lines = 400_000;
-    let mut cores: Vec<(Core, u64, Vec<u64>)> = (0..threads as u64)
-        .map(|thread| (Core::new(Ps(thread)), thread * 4 * MB / LINE, Vec::new()))
+    let mut threads: Vec<Thread> = (0..threads as u64)
+        .map(|i| Thread {
+            core: Core::new(Ps(i)),
+            next: i * 4 * MB / LINE,
+            window: Vec::new(),
+            fetched: VecDeque::new(),
+            fetches: work == Work::Write(Store::WriteBack),
+        })
         .collect();
-    let mut end = Ps(0);
-    for _ in 0..lines {
-        let Some((core, next, window)) = cores.iter_mut().min_by_key(|(core, ..)| core.now) else {
+    let (mut end, mut lines) = (Ps(0), 0);
+    while lines < 400_000 {
+        let Some(thread) = threads.iter_mut().min_by_key(|thread| thread.next_event()) else {
             return 0.0;
         };
-        while window.len() < core::BUFFERS {
-            window.push(*next);
-            *next += 1;
-        }
-        let line = window.swap_remove(random.below(core::BUFFERS as u64) as usize);
-        let (done, issue) = match work {
-            Work::Read => (controller.read(line, core.now) + ns(core::CACHES), 1.0),
+        let (now, fetched) = thread.next_event();
+        match work {
+            Work::Read => {
+                let line = thread.draw(core::LOAD_WINDOW, &mut random);
+                let done = controller.read(line, now) + ns(core::CACHES);
+                thread.core.on_its_way(done, ns(1.0), core::LOADS);
+            }
             Work::Write(Store::NonTemporal) => {
-                let write = controller.write(line, core.now, Cause::Stream);
-                (write.accepted, core::NTSTORE_ISSUE)
+                let line = thread.draw(core::BUFFERS, &mut random);
+                let done = controller.write(line, now, Cause::Stream).accepted;
+                thread.core.on_its_way(done, ns(core::NTSTORE_ISSUE), core::BUFFERS);
             }
-            // A store needs the line first; only one that was not written past the caches.
+            // A store needs its line first.
+            Work::Write(Store::WriteBack) if !fetched => {
+                let line = thread.draw(core::LOAD_WINDOW, &mut random);
+                thread.core.now = now;
+                thread.core.on_way.retain(|&end| end > now);
+                let there = controller.read(line, now);
+                let at = thread.fetched.partition_point(|&(time, _)| time <= there);
+                thread.fetched.insert(at, (there, line));
+                thread.core.now += ns(core::CLWB_ISSUE);
+                continue;
+            }
             Work::Write(Store::WriteBack) => {
-                let there = controller.read(line, core.now);
-                (controller.write(line, there, Cause::WriteBack).accepted, core::CLWB_ISSUE)
+                let (_, line) = thread.fetched.pop_front().unwrap_or_default();
+                let done = controller.write(line, now, Cause::WriteBack).accepted;
+                thread.core.now = thread.core.now.max(now);
+                thread.core.on_its_way(done, ns(0.0), core::BUFFERS);
             }
-        };
-        core.on_its_way(done, ns(issue));
-        end = end.max(done);
+        }
+        end = end.max(thread.core.last);
+        lines += 1;
     }
     f64::from(lines) * LINE as f64 / end.as_ns()
 }
@@ -255,7 +311,7 @@ fn amplification(bytes: u64) -> f64 {
             for block in 0..bytes / 256 {
                 for line in 0..2 {
                     let write = controller.write(block * 4 + half + line, core.now, Cause::Stream);
-                    core.on_its_way(write.accepted, ns(core::NTSTORE_ISSUE));
+                    core.on_its_way(write.accepted, ns(core::NTSTORE_ISSUE), core::BUFFERS);
                 }
             }
         }

@@ -1,0 +1,6 @@
+//! The controller: hand-computed times, DRAM as a cache, and what holds for any sequence.
+
+mod bench;
+mod dram_cache;
+mod properties;
+mod timing;
