@@ -48,7 +48,11 @@ pub(super) struct Module {
     translations: Lru,
     /// Blocks that wait for being written to the media, and since when.
     out: VecDeque<(u64, Ps)>,
+    /// When the media has done all that was given to it, and the reads among that.
     media_free: Ps,
+    reads_free: Ps,
+    /// The last time that the device stands still to move a block.
+    still: (Ps, Ps),
     intake_free: Ps,
     accepted_last: Ps,
     pub(super) wear: Wear,
@@ -89,6 +93,8 @@ impl Module {
             translations: Lru::new(1, inside.translations),
             out: VecDeque::new(),
             media_free: Ps(0),
+            reads_free: Ps(0),
+            still: (Ps(0), Ps(0)),
             intake_free: Ps(0),
             accepted_last: Ps(0),
             wear: Wear::new(inside.block_bytes),
@@ -140,8 +146,7 @@ impl Module {
             }
         };
         let begin = self.hold(number, begin);
-        let start = begin.max(self.media_free);
-        self.media_free = start + self.times.media_read_busy;
+        let start = self.media_for_read(begin);
         self.counts.media_reads += 1;
         let data = start + self.times.media_read;
         if let Some(block) = self.buffer.get(number) {
@@ -149,6 +154,19 @@ impl Module {
             block.ready = data;
         }
         data
+    }
+
+    /// When the media begins with a read. Writes that were given to it for later than the one
+    /// under way stand back.
+    fn media_for_read(&mut self, begin: Ps) -> Ps {
+        let under_way = self.media_free.min(begin + self.times.media_write);
+        let mut start = begin.max(self.reads_free).max(under_way);
+        if self.still.0 <= start && start < self.still.1 {
+            start = self.still.1;
+        }
+        self.reads_free = start + self.times.media_read_busy;
+        self.media_free = self.media_free.max(start) + self.times.media_read_busy;
+        start
     }
 
     /// Makes sure that the block is in the buffer; from when on it is.
@@ -228,7 +246,8 @@ impl Module {
         self.counts.media_writes += 1;
         let count = self.wear.count(number);
         if self.wear_moves_after > 0 && count.is_multiple_of(self.wear_moves_after) {
-            self.media_free += self.times.wear_move;
+            self.still = (self.media_free, self.media_free + self.times.wear_move);
+            self.media_free = self.still.1;
             self.counts.wear_moves += 1;
         }
         start

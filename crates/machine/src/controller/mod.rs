@@ -87,6 +87,12 @@ impl Controller {
         there + self.static_read
     }
 
+    /// The home device's copy of a line is wanted at `now`, past a DRAM cache: a mechanism asks.
+    pub fn read_home(&mut self, line: u64, now: Ps) -> Ps {
+        self.reads += 1;
+        self.home.read(line, now) + self.static_read
+    }
+
     /// A line is handed over at `now`.
     #[inline]
     pub fn write(&mut self, line: u64, now: Ps, cause: Cause) -> Write {

@@ -31,10 +31,15 @@ pub(super) type ByNumber<V> = HashMap<u64, V, BuildHasherDefault<Fold>>;
 
 const PAGE: u64 = 64;
 
+/// Pages below this one are found without hashing: 4 GiB of lines.
+const NEAR: u64 = 1 << 20;
+const NONE: u32 = u32::MAX;
+
 /// Counts of writes. Neighbours share a page of counters.
 pub(super) struct Wear {
     unit_bytes: u64,
-    pages: ByNumber<u32>,
+    near: Vec<u32>,
+    far: ByNumber<u32>,
     counters: Vec<[u32; PAGE as usize]>,
     /// The page looked up last.
     last: (u64, u32),
@@ -47,7 +52,8 @@ impl Wear {
     pub(super) fn new(unit_bytes: u64) -> Self {
         Wear {
             unit_bytes,
-            pages: ByNumber::default(),
+            near: Vec::new(),
+            far: ByNumber::default(),
             counters: Vec::new(),
             last: (u64::MAX, 0),
             written: 0,
@@ -61,12 +67,7 @@ impl Wear {
     pub(super) fn count(&mut self, unit: u64) -> u64 {
         let page = unit / PAGE;
         if self.last.0 != page {
-            let counters = &mut self.counters;
-            let at = *self.pages.entry(page).or_insert_with(|| {
-                counters.push([0; PAGE as usize]);
-                (counters.len() - 1) as u32
-            });
-            self.last = (page, at);
+            self.last = (page, self.find(page));
         }
         let counter = &mut self.counters[self.last.1 as usize][(unit % PAGE) as usize];
         *counter = counter.saturating_add(1);
@@ -75,6 +76,25 @@ impl Wear {
         self.total += 1;
         self.most = self.most.max(count);
         count
+    }
+
+    /// Where the counters of a page are.
+    #[inline]
+    fn find(&mut self, page: u64) -> u32 {
+        let place = if page < NEAR {
+            let page = page as usize;
+            if page >= self.near.len() {
+                self.near.resize((page + 1).next_power_of_two(), NONE);
+            }
+            &mut self.near[page]
+        } else {
+            self.far.entry(page).or_insert(NONE)
+        };
+        if *place == NONE {
+            *place = self.counters.len() as u32;
+            self.counters.push([0; PAGE as usize]);
+        }
+        *place
     }
 
     /// Forgets everything.

@@ -2,5 +2,6 @@
 
 mod bench;
 mod dram_cache;
+mod inside;
 mod properties;
 mod timing;
