@@ -55,7 +55,7 @@ fn sps_on_all_engines_and_two_threads() {
         "--seed",
         "5",
     ]);
-    assert_report(&report, &["volatile", "undo", "redo"]);
+    assert_report(&report, &["volatile", "undo", "redo", "s-wal"]);
     assert_eq!(report["engines"][0]["runs"].as_array().map(Vec::len), Some(2));
 }
 
@@ -142,7 +142,7 @@ fn libpmemobj_runs_the_same_work() {
     }
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(report["embedded"]["rounds"].as_array().map(Vec::len), Some(5));
-    assert_eq!(report["embedded"]["competitors"].as_array().map(Vec::len), Some(4));
+    assert_eq!(report["embedded"]["competitors"].as_array().map(Vec::len), Some(5));
 }
 
 #[test]

@@ -24,6 +24,9 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// Whether recovery ends at the first ticket that is missing from the log.
     const NO_GAPS: bool;
 
+    /// Whether records are stored past the caches, rather than in them and written back.
+    const STREAMS: bool;
+
     /// Whether fresh memory of this many bytes goes through the log as other writes do, rather
     /// than being written in place at once and flushed at commit.
     fn logs_fresh(domain: perdura_memory::Domain, len: u64) -> bool;
@@ -44,6 +47,20 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         exclusive: bool,
         counters: &mut Counters,
     ) -> Result<()>;
+
+    /// Of the records in a log, the transactions that recovery takes, oldest first, and how many
+    /// it discards.
+    ///
+    /// # Errors
+    /// `Corrupt` where the log says that there must be more than there is.
+    fn choose<M: Memory>(
+        _memory: &M,
+        _geometry: &Geometry,
+        checkpoint: Checkpoint,
+        records: Vec<Found>,
+    ) -> Result<(Vec<Vec<Found>>, u64)> {
+        Ok(area::transactions(records, checkpoint.ticket, Self::NO_GAPS))
+    }
 
     /// Stores the words of recovered transactions in place, given oldest first.
     ///
@@ -183,8 +200,22 @@ fn read_log<M: Memory, P: Protocol>(memory: &M, area: Range<u64>) -> Result<Log>
     let geometry = Geometry::read(memory, area, P::NAME)?;
     let checkpoint = geometry.checkpoint(memory)?;
     let records = geometry.records(memory, checkpoint.salt);
-    let (whole, discarded) = area::transactions(records, checkpoint.ticket, P::NO_GAPS);
+    let (whole, discarded) = P::choose(memory, &geometry, checkpoint, records)?;
     Ok((geometry, checkpoint, whole, discarded))
+}
+
+/// Stores the words of records in place, in their order, and asks for them to become durable.
+pub(crate) fn store_words<'a, M: Memory>(
+    memory: &M,
+    mut records: impl Iterator<Item = &'a Found>,
+) -> Result<()> {
+    records.try_for_each(|record| {
+        record.for_each_word(|at, value| {
+            memory.store(at, value);
+            memory.write_back(at, 8);
+            Ok(())
+        })
+    })
 }
 
 /// Every word of every record must lie in the pool, and none in the log: whoever recovers

@@ -1,7 +1,7 @@
 //! A medium that fails: every commit says so, whatever it was about to need.
 
 use perdura_engine::area::SMALLEST;
-use perdura_engine::{Access, Engine, Error, Mode, RedoEngine, Session, UndoEngine};
+use perdura_engine::{Access, Engine, Error, Mode, RedoEngine, SWalEngine, Session, UndoEngine};
 use perdura_memory::{Domain, Memory, Reference, Survives};
 use std::io;
 use std::sync::Arc;
@@ -99,5 +99,6 @@ fn a_failed_medium_is_not_taken_for_a_large_transaction() {
     for lines in [1, 100, 1000] {
         says_io::<RedoEngine<Failing>>(lines);
         says_io::<UndoEngine<Failing>>(lines);
+        says_io::<SWalEngine<Failing>>(lines);
     }
 }

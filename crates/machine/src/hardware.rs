@@ -157,6 +157,11 @@ impl Hardware {
         core.clock = done;
     }
 
+    /// The core's program has stored so many bytes.
+    pub(crate) fn stored(&mut self, bytes: u64) {
+        self.cores[self.core].stats.stored_bytes += bytes;
+    }
+
     /// A store to a line.
     pub(crate) fn store(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
         let work = self.cycles(self.config.cores.cycles_per_access);

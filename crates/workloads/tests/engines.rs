@@ -1,6 +1,6 @@
 //! Every workload, small, on every engine: it runs, and its check passes.
 
-use perdura::{Engine, Format, Heap, RedoEngine, UndoEngine, Volatile};
+use perdura::{Engine, Format, Heap, RedoEngine, SWalEngine, UndoEngine, Volatile};
 use perdura_memory::Ram;
 use perdura_workloads::map::{OnHashMap, OnOrderedMap};
 use perdura_workloads::overwrite::Overwrite;
@@ -45,6 +45,7 @@ fn run_everywhere<W: Workload>(plan: &Plan, make: impl Fn() -> W) {
         ("volatile", run_on::<Volatile<Ram>>(&make(), plan)),
         ("undo", run_on::<UndoEngine<Ram>>(&make(), plan)),
         ("redo", run_on::<RedoEngine<Ram>>(&make(), plan)),
+        ("s-wal", run_on::<SWalEngine<Ram>>(&make(), plan)),
     ] {
         let measured = measured.unwrap_or_else(|failure| panic!("{engine}: {failure}"));
         assert_eq!(measured.operations, plan.operations, "{engine}");

@@ -11,18 +11,19 @@ pub use sps::Sps;
 pub use ycsb_a::YcsbA;
 
 use crate::runner::{On, Runner};
-use crate::{Family, Redo, Undo};
+use crate::{Family, Redo, SWal, Undo};
 
 /// The names of the structures.
 pub const SUBJECTS: [&str; 5] = ["sps", "hash-map", "ordered-map", "churn", "ycsb-a"];
 /// The names of the engines.
-pub const ENGINES: [&str; 2] = ["undo", "redo"];
+pub const ENGINES: [&str; 3] = ["undo", "redo", "s-wal"];
 
 /// A structure on an engine, by their names.
 pub fn find(engine: &str, subject: &str) -> Option<Box<dyn Runner>> {
     match engine {
         "undo" => on::<Undo>(subject),
         "redo" => on::<Redo>(subject),
+        "s-wal" => on::<SWal>(subject),
         _ => None,
     }
 }
