@@ -189,6 +189,23 @@ fn the_checks_notice_a_wrong_word() {
     assert!(matches!(verdict, Err(Failure::Wrong(_))), "{verdict:?}");
 }
 
+/// As docs/workloads.md says: the dirty lines of a transaction, near those of LOC's table 2.
+#[test]
+fn transactions_are_as_large_as_those_of_loc() {
+    fn dirty_lines<K: KeySet>(keys: usize) -> f64 {
+        let make = Toggles::<K>::new(65_536, keys).expect("valid parameters");
+        let measured = run_on::<SWalEngine<Ram>>(&make, &plan(1, 4_000)).expect("it runs");
+        measured.counters.write_backs_data as f64 / measured.counters.commits as f64
+    }
+    for (lines, documented) in [
+        (dirty_lines::<Hash>(4), 9.91),
+        (dirty_lines::<RbTree>(8), 34.92),
+        (dirty_lines::<BpTree>(6), 88.74),
+    ] {
+        assert!((lines / documented - 1.0).abs() < 0.05, "{lines}, not {documented}");
+    }
+}
+
 /// A key that nobody has toggled, and one that was lost: both against the model.
 #[test]
 fn the_model_of_toggles_notices() {

@@ -52,7 +52,7 @@ pub(crate) fn as_the_model<K: KeySet>(seed: u64, entries: u64, operations: u64) 
     let (mut model, mut random) = (BTreeSet::new(), Random::new(seed, 0));
     for index in 0..operations {
         flip(&mut heap, set, &mut model, random.below(2 * entries));
-        if index % (operations / 16) == 0 {
+        if index.is_multiple_of(operations / 16) {
             assert_is(&mut heap, set, &model);
         }
     }
@@ -73,7 +73,7 @@ pub(crate) fn fills_and_empties<K: KeySet>(seed: u64, entries: u64) {
     while !keys.is_empty() {
         let key = keys.swap_remove(random.below(keys.len() as u64) as usize);
         flip(&mut heap, set, &mut model, key);
-        if keys.len() % (entries as usize / 8) == 0 {
+        if keys.len().is_multiple_of(entries as usize / 8) {
             assert_is(&mut heap, set, &model);
         }
     }
