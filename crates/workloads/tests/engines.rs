@@ -3,7 +3,7 @@
 use perdura::alloc::walk::walk;
 use perdura::roots;
 use perdura::{Engine, Format, Heap, RedoEngine, SWalEngine, UndoEngine, Volatile};
-use perdura_memory::Ram;
+use perdura_memory::{Domain, Memory, Ram, Reference};
 use perdura_workloads::bptree::BpTree;
 use perdura_workloads::churn::Churn;
 use perdura_workloads::hash::Hash;
@@ -19,10 +19,13 @@ use std::sync::Arc;
 
 const SEED: u64 = 20_240_607;
 
+fn heap_on<M: Memory + 'static, E: Engine<M>>(memory: M) -> Heap<M, E> {
+    let format = Format { limit: memory.limit(), log: None, id: 1, requires: None };
+    Heap::create(Arc::new(memory), format).expect("an empty heap")
+}
+
 fn heap<E: Engine<Ram>>() -> Heap<Ram, E> {
-    let limit = 64 << 20;
-    let format = Format { limit, log: None, id: 1, requires: None };
-    Heap::create(Arc::new(Ram::new(limit)), format).expect("an empty heap")
+    heap_on(Ram::new(64 << 20))
 }
 
 fn plan(threads: usize, operations: u64) -> Plan {
@@ -193,8 +196,14 @@ fn the_checks_notice_a_wrong_word() {
 #[test]
 fn transactions_are_as_large_as_those_of_loc() {
     fn dirty_lines<K: KeySet>(keys: usize) -> f64 {
-        let make = Toggles::<K>::new(65_536, keys).expect("valid parameters");
-        let measured = run_on::<SWalEngine<Ram>>(&make, &plan(1, 4_000)).expect("it runs");
+        let workload = Toggles::<K>::new(65_536, keys).expect("valid parameters");
+        let (heap, progress) = (
+            heap_on::<_, SWalEngine<_>>(Reference::new(32 << 20, Domain::Transient)),
+            Progress::default(),
+        );
+        perdura_workloads::load(&workload, &heap, &progress).expect("it loads");
+        let measured = perdura_workloads::measure(&workload, &heap, &plan(1, 2_000), &progress);
+        let measured = measured.expect("it runs");
         measured.counters.write_backs_data as f64 / measured.counters.commits as f64
     }
     for (lines, documented) in [

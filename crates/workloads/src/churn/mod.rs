@@ -196,8 +196,9 @@ impl Churn {
     /// # Errors
     /// `Parameters`.
     pub fn new(slots: u64, per_transaction: usize) -> Outcome<Self> {
-        if slots == 0 || slots > 1 << 40 || per_transaction == 0 {
-            let what = "churning needs a slot at least, and a change in a transaction";
+        if slots == 0 || slots > 1 << 32 || per_transaction == 0 {
+            let what =
+                "churning needs a slot at least (and 2^32 at most), and a change in a transaction";
             return Err(Failure::Parameters(what.to_owned()));
         }
         let expected = (0..slots).map(|_| AtomicU64::new(0)).collect();

@@ -12,6 +12,7 @@
 #[cfg(test)]
 pub(crate) mod tests;
 
+use crate::random::Random;
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
 use perdura::collections::Visit;
 use perdura::{Result, Root, Tx};
@@ -126,8 +127,8 @@ impl<K: KeySet> Toggles<K> {
     /// # Errors
     /// `Parameters`.
     pub fn new(entries: u64, per_transaction: usize) -> Outcome<Self> {
-        if entries == 0 || entries > 1 << 40 || per_transaction == 0 {
-            let what = "toggling needs an entry at least, and a toggle in a transaction";
+        if entries == 0 || entries > 1 << 32 || per_transaction == 0 {
+            let what = "toggling needs an entry at least (and 2^32 at most), and a toggle in a transaction";
             return Err(Failure::Parameters(what.to_owned()));
         }
         let words = (2 * entries).div_ceil(64);
@@ -147,17 +148,13 @@ impl<K: KeySet> Toggles<K> {
     }
 }
 
-/// A number that has no factor in common with `total`, near the golden section of it: its
-/// multiples visit all of `0..total`, scattered.
-fn stride(total: u64) -> u64 {
-    let gcd = |mut a: u64, mut b: u64| {
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        a
-    };
-    let golden = (total as f64 * 0.618) as u64;
-    (golden.max(1)..).find(|step| gcd(*step, total) == 1).expect("1 and primes have none")
+/// The numbers below `total` in an order that has no order: always the same one.
+fn shuffled(total: u64) -> Vec<u64> {
+    let (mut numbers, mut random): (Vec<u64>, _) = ((0..total).collect(), Random::new(total, 0));
+    for last in (1..numbers.len()).rev() {
+        numbers.swap(last, random.below(last as u64 + 1) as usize);
+    }
+    numbers
 }
 
 impl<K: KeySet> Workload for Toggles<K> {
@@ -169,14 +166,10 @@ impl<K: KeySet> Workload for Toggles<K> {
 
     fn load<S: Session>(&self, session: &mut S, progress: &Progress) -> Outcome {
         let set = session.transaction(|tx| create::<K, _>(tx, self.entries))?;
-        let stride = u128::from(stride(self.entries));
-        let scattered =
-            |index: u64| 2 * (u128::from(index) * stride % u128::from(self.entries)) as u64;
-        for first in (0..self.entries).step_by(LOAD_BATCH) {
-            let end = self.entries.min(first + LOAD_BATCH as u64);
-            let keys: Vec<u64> = (first..end).map(scattered).collect();
+        for indices in shuffled(self.entries).chunks(LOAD_BATCH) {
+            let keys: Vec<u64> = indices.iter().map(|index| 2 * index).collect();
             self.toggle_all(session, set, &keys)?;
-            progress.loaded(end - first)?;
+            progress.loaded(keys.len() as u64)?;
         }
         Ok(())
     }

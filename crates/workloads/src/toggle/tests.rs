@@ -63,9 +63,9 @@ pub(crate) fn as_the_model<K: KeySet>(seed: u64, entries: u64, operations: u64) 
 pub(crate) fn fills_and_empties<K: KeySet>(seed: u64, entries: u64) {
     let (mut heap, set) = heap_with::<K>(entries);
     let empty = heap.live();
-    let (mut model, stride) = (BTreeSet::new(), super::stride(entries));
-    for index in 0..entries {
-        flip(&mut heap, set, &mut model, (seed + index * stride) % entries);
+    let mut model = BTreeSet::new();
+    for key in super::shuffled(entries) {
+        flip(&mut heap, set, &mut model, key);
     }
     assert_is(&mut heap, set, &model);
     let mut keys: Vec<u64> = model.iter().copied().collect();
