@@ -4,6 +4,7 @@ mod bench;
 mod crash;
 mod pool;
 mod serve;
+mod sim;
 
 use crate::failure::Outcome;
 use clap::{Parser, Subcommand};
@@ -28,6 +29,8 @@ enum Command {
     Bench(bench::Command),
     /// Cut the power of a simulated machine everywhere, and check what is left
     Crash(crash::Arguments),
+    /// Run a workload on a simulated machine, timed by its clock
+    Sim(sim::Arguments),
 }
 
 /// Does what was asked.
@@ -37,5 +40,6 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         Command::Pool(command) => pool::run(command),
         Command::Bench(command) => bench::run(command),
         Command::Crash(arguments) => crash::run(&arguments),
+        Command::Sim(arguments) => sim::run(&arguments),
     }
 }

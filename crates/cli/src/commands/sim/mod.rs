@@ -1,0 +1,227 @@
+//! `perdura sim`: a workload on a simulated machine, timed by its clock.
+
+mod run;
+mod show;
+
+use crate::bench::options::EngineChoice;
+use crate::failure::{Failure, Outcome};
+use crate::interrupt;
+use crate::quantity;
+use perdura::EngineKind;
+use perdura_machine::cache::Policy;
+use perdura_machine::{MachineConfig, presets};
+use perdura_workloads::churn::{self, Churn};
+use perdura_workloads::map::{OnHashMap, OnOrderedMap};
+use perdura_workloads::sps::Sps;
+use perdura_workloads::toggle::{KeySet, Toggles};
+use perdura_workloads::ycsb::{Letter, Options, Shape, Ycsb};
+use perdura_workloads::{Progress, Workload};
+use run::{Plan, Run};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The machine: a preset's name (`--list` shows them), or a TOML file
+    #[arg(long, value_name = "NAME", default_value = "optane")]
+    machine: String,
+
+    /// Engines: volatile, undo, redo, s-wal, or all; several with commas. `volatile` always runs
+    /// too: the others are relative to it
+    #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
+    engine: Vec<EngineChoice>,
+
+    /// Workload: sps, hash, rbtree, bptree, churn, hash-map, ordered-map, or ycsb-a to ycsb-f
+    #[arg(long, value_name = "NAME", default_value = "sps")]
+    workload: String,
+
+    /// Entries, keys, records or slots [default: 65,536; churn 10,000; YCSB 10,000]
+    #[arg(long, value_name = "NUMBER", value_parser = quantity::count)]
+    entries: Option<u64>,
+
+    /// Operations in a transaction [default: as LOC's transactions are: hash 4, rbtree 8,
+    /// bptree 6; churn 3; 1 for the others]
+    #[arg(long, value_name = "NUMBER")]
+    ops_per_tx: Option<u32>,
+
+    /// Transactions measured, all cores together
+    #[arg(long, value_name = "NUMBER", default_value = "20k", value_parser = quantity::count)]
+    ops: u64,
+
+    /// Transactions before the measured ones [default: as many]
+    #[arg(long, value_name = "NUMBER", value_parser = quantity::count)]
+    warm_up: Option<u64>,
+
+    /// Replaces the policies of all caches: lru, tree-plru, bimodal, random, quad-age, or a
+    /// quad-age policy in nanoBench's notation
+    #[arg(long, value_name = "NAME")]
+    policy: Option<Policy>,
+
+    /// Cores, one thread of the workload on each
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    cores: usize,
+
+    /// A mechanism in the memory controller: plain, or undo-log (by epochs; programs need no
+    /// write-backs)
+    #[arg(long, value_name = "NAME", default_value = "plain")]
+    mechanism: run::MechanismChoice,
+
+    /// Length of the mechanism's epochs, microseconds
+    #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
+    epoch_us: u64,
+
+    /// The root of everything random
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+
+    /// Lists the machines
+    #[arg(long)]
+    list: bool,
+
+    /// Prints JSON, with all that the machine counted
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    if arguments.list {
+        return show::machines();
+    }
+    let machine = arguments.machine()?;
+    let progress = interrupt::progress()?;
+    let kinds = arguments.kinds();
+    let total = arguments.ops + arguments.warm_up();
+    let mut runs = Vec::new();
+    for engine in kinds {
+        let plan = arguments.plan(machine.clone(), engine);
+        let label = format!("{engine} on {}", machine.name);
+        let run = crate::bench::watch::with_bar(&label, total, &progress, || {
+            arguments.run_on(&plan, &progress)
+        })?;
+        interrupt::check(&progress)?;
+        runs.push((engine, run));
+    }
+    show::report(arguments, &machine, &runs)
+}
+
+impl Arguments {
+    fn machine(&self) -> Outcome<MachineConfig> {
+        let load = presets::load(&self.machine).map_err(|error| Failure::new(error.to_string()));
+        let mut machine = load?;
+        if let Some(policy) = self.policy {
+            machine.caches.iter_mut().for_each(|level| level.policy = policy);
+        }
+        if !(1..=64).contains(&self.cores) {
+            return Err(Failure::new("--cores must be 1 to 64"));
+        }
+        machine.cores.count = self.cores;
+        if self.ops == 0 {
+            return Err(Failure::new(
+                "there is nothing to measure in 0 transactions; give --ops more",
+            ));
+        }
+        Ok(machine)
+    }
+
+    /// The baseline first, then what was asked for, each once.
+    fn kinds(&self) -> Vec<EngineKind> {
+        let asked = |kind: &EngineKind| {
+            *kind == EngineKind::Volatile
+                || self.engine.iter().any(|choice| match choice {
+                    EngineChoice::All => true,
+                    EngineChoice::One(one) => one == kind,
+                })
+        };
+        EngineKind::ALL.into_iter().filter(asked).collect()
+    }
+
+    fn warm_up(&self) -> u64 {
+        self.warm_up.unwrap_or(self.ops)
+    }
+
+    fn entries(&self) -> u64 {
+        let usual = match self.workload.as_str() {
+            name if name.starts_with("ycsb") || name == "churn" => 10_000,
+            _ => 65_536,
+        };
+        self.entries.unwrap_or(usual)
+    }
+
+    fn ops_per_tx(&self) -> usize {
+        let usual = match self.workload.as_str() {
+            "hash" => 4,
+            "rbtree" => 8,
+            "bptree" => 6,
+            "churn" => 3,
+            _ => 1,
+        };
+        self.ops_per_tx.unwrap_or(usual) as usize
+    }
+
+    fn plan(&self, machine: MachineConfig, engine: EngineKind) -> Plan {
+        Plan {
+            machine,
+            engine,
+            cores: self.cores,
+            operations: self.ops,
+            warm_up: self.warm_up(),
+            seed: self.seed,
+            mechanism: self.mechanism,
+            epoch_us: self.epoch_us,
+        }
+    }
+
+    fn run_on(&self, plan: &Plan, progress: &Progress) -> Outcome<Run> {
+        let (entries, per_tx) = (self.entries(), self.ops_per_tx());
+        match self.workload.as_str() {
+            "sps" => {
+                let sps = Sps { entries, swaps: per_tx, disjoint: false };
+                sps.validate(plan.cores)?;
+                on(plan, &sps, entries * 8, progress)
+            }
+            "hash" => toggles::<perdura_workloads::hash::Hash>(plan, entries, per_tx, progress),
+            "rbtree" => {
+                toggles::<perdura_workloads::rbtree::RbTree>(plan, entries, per_tx, progress)
+            }
+            "bptree" => {
+                toggles::<perdura_workloads::bptree::BpTree>(plan, entries, per_tx, progress)
+            }
+            "churn" => {
+                let bytes = entries.saturating_mul(churn::BYTES_PER_BLOCK);
+                on(plan, &Churn::new(entries, per_tx)?, bytes, progress)
+            }
+            "hash-map" => on(plan, &OnHashMap::new(entries, 1)?, entries * 64, progress),
+            "ordered-map" => on(plan, &OnOrderedMap::new(entries, 1)?, entries * 64, progress),
+            name => {
+                let letter: Letter = name
+                    .strip_prefix("ycsb-")
+                    .and_then(|letter| letter.parse().ok())
+                    .ok_or_else(|| {
+                        Failure::new(format!(
+                            "unknown workload '{name}': it is one of sps, hash, rbtree, bptree, churn, hash-map, ordered-map, ycsb-a to ycsb-f"
+                        ))
+                    })?;
+                let total = plan.operations + plan.warm_up;
+                let options = Options {
+                    operations_per_transaction: per_tx as u64,
+                    ..Options::new(letter, entries, total)
+                };
+                let bytes =
+                    (entries + total).saturating_mul(Shape::default().record_bytes() as u64);
+                on(plan, &Ycsb::new(options)?, bytes * 2, progress)
+            }
+        }
+    }
+}
+
+fn toggles<K: KeySet>(
+    plan: &Plan,
+    entries: u64,
+    per_tx: usize,
+    progress: &Progress,
+) -> Outcome<Run> {
+    let workload = Toggles::<K>::new(entries, per_tx)?;
+    on(plan, &workload, entries.saturating_mul(K::BYTES_PER_ENTRY), progress)
+}
+
+fn on<W: Workload>(plan: &Plan, workload: &W, bytes: u64, progress: &Progress) -> Outcome<Run> {
+    run::run(plan, workload, bytes, progress)
+}

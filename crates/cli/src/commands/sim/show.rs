@@ -1,0 +1,155 @@
+//! What `perdura sim` prints.
+
+use super::Arguments;
+use super::run::Run;
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::quantity::{plural, show_count, show_ns};
+use perdura::EngineKind;
+use perdura_machine::{MachineConfig, presets};
+use serde_json::{Value, json};
+
+/// The machines that there are.
+pub(super) fn machines() -> Outcome {
+    let machines: Result<Vec<MachineConfig>, _> = presets::names().map(presets::load).collect();
+    let machines = machines.map_err(|error| Failure::new(error.to_string()))?;
+    let rows = machines.into_iter().map(|machine| [machine.name, machine.title]);
+    output::print(output::table(["machine", "what it is"], rows))
+}
+
+/// The figures of each engine's run beside those of the first, the baseline.
+struct Figures {
+    per_second: f64,
+    relative: f64,
+    ns: f64,
+    reads: f64,
+    writes: f64,
+    traffic: f64,
+    fence_share: f64,
+    miss: f64,
+    wear: u64,
+    energy_nj: Option<f64>,
+}
+
+impl Figures {
+    fn of(run: &Run, baseline: &Run) -> Self {
+        let statistics = &run.statistics;
+        let per_second = |run: &Run| run.operations as f64 / (run.statistics.time_ns / 1e9);
+        let each = |count: u64| count as f64 / run.operations as f64;
+        let home = &statistics.memory.home;
+        let stored: u64 = statistics.cores.iter().map(|core| core.stored_bytes).sum();
+        let time: u64 = statistics.cores.iter().map(|core| core.time_ps.0).sum();
+        let stalled: u64 = statistics.cores.iter().map(|core| core.fence_stall_ps.0).sum();
+        let first = statistics.caches.levels.first().copied().unwrap_or_default();
+        Figures {
+            per_second: per_second(run),
+            relative: per_second(run) / per_second(baseline),
+            ns: statistics.time_ns * statistics.cores.len() as f64 / run.operations as f64,
+            reads: each(home.reads),
+            writes: each(home.writes),
+            traffic: home.written_bytes as f64 / stored.max(1) as f64,
+            fence_share: stalled as f64 / time.max(1) as f64,
+            miss: first.misses as f64 / (first.hits + first.misses).max(1) as f64,
+            wear: home.wear.map_or(0, |wear| wear.most),
+            energy_nj: home.energy_nj.map(|energy| energy / run.operations as f64),
+        }
+    }
+}
+
+pub(super) fn report(
+    arguments: &Arguments,
+    machine: &MachineConfig,
+    runs: &[(EngineKind, Run)],
+) -> Outcome {
+    let Some((_, baseline)) = runs.first() else { return Ok(()) };
+    if arguments.json {
+        return output::print_json(&as_json(arguments, machine, runs, baseline));
+    }
+    output::print(format!(
+        "{} on {} ({}), {}: {} after {}, {} in each, {} entries; seed {}",
+        arguments.workload,
+        machine.name,
+        machine.title,
+        plural(arguments.cores as u64, "core"),
+        plural(arguments.ops, "transaction"),
+        show_count(arguments.warm_up()),
+        plural(arguments.ops_per_tx() as u64, "operation"),
+        show_count(arguments.entries()),
+        arguments.seed,
+    ))?;
+    let rows = runs.iter().map(|(engine, run)| {
+        let figures = Figures::of(run, baseline);
+        [
+            engine.to_string(),
+            show_count(figures.per_second as u64),
+            format!("{:.3}", figures.relative),
+            show_ns(figures.ns),
+            format!("{:.2}", figures.reads),
+            format!("{:.2}", figures.writes),
+            format!("{:.3}", figures.traffic),
+            format!("{:.1} %", figures.fence_share * 100.0),
+            format!("{:.1} %", figures.miss * 100.0),
+            show_count(figures.wear),
+            figures.energy_nj.map_or("-".to_owned(), |energy| format!("{energy:.1}")),
+        ]
+    });
+    let header = [
+        "engine",
+        "tx/s",
+        "relative",
+        "tx",
+        "NVM reads/tx",
+        "NVM writes/tx",
+        "written/stored",
+        "in fences",
+        "L1 misses",
+        "most worn",
+        "nJ/tx",
+    ];
+    output::print(output::table(header, rows))?;
+    let accesses: u64 = runs.iter().map(|(_, run)| run.statistics.accesses).sum();
+    let seconds: f64 = runs.iter().map(|(_, run)| run.seconds).sum();
+    output::print(format!(
+        "simulated: {} accesses in {seconds:.2} s, {:.1} million a second, engine and workload included",
+        show_count(accesses),
+        accesses as f64 / seconds / 1e6,
+    ))
+}
+
+fn as_json(
+    arguments: &Arguments,
+    machine: &MachineConfig,
+    runs: &[(EngineKind, Run)],
+    baseline: &Run,
+) -> Value {
+    let rows: Vec<Value> = runs
+        .iter()
+        .map(|(engine, run)| {
+            let figures = Figures::of(run, baseline);
+            json!({
+                "engine": engine.to_string(),
+                "transactions": run.operations,
+                "per_second": figures.per_second,
+                "relative_to_volatile": figures.relative,
+                "ns_per_transaction": figures.ns,
+                "nvm_reads_per_transaction": figures.reads,
+                "nvm_writes_per_transaction": figures.writes,
+                "written_bytes_per_stored_byte": figures.traffic,
+                "share_of_time_in_fences": figures.fence_share,
+                "l1_miss_ratio": figures.miss,
+                "engine_counters": run.counters,
+                "machine": run.statistics,
+            })
+        })
+        .collect();
+    json!({
+        "sim": arguments.workload,
+        "machine": machine,
+        "cores": arguments.cores,
+        "entries": arguments.entries(),
+        "operations_per_transaction": arguments.ops_per_tx(),
+        "warm_up": arguments.warm_up(),
+        "seed": arguments.seed,
+        "engines": rows,
+    })
+}
