@@ -9,6 +9,7 @@ fn bound(group: &str, name: &str) -> f64 {
     match (group.split(&[' ', ','][..]).next(), name) {
         (Some("dependent"), _) => 4.0,
         (Some("non-temporal"), _) => 6.0,
+        (Some("idle"), name) if name.starts_with("DRAM") => 8.0,
         (Some("idle"), _) => 1.0,
         (Some("flush"), name) if name.starts_with("ntstore") => 3.0,
         (Some("flush"), "clwb 1024 B") => 15.0,
