@@ -81,13 +81,9 @@ pub(crate) fn checkpoint<M: Memory, P: Protocol>(
     exclusive: bool,
     counters: &mut Counters,
 ) -> Result<()> {
-    if !exclusive {
-        engine.lock.write(&*engine.memory);
-    }
-    let ticket = engine.committed.0.load(Ordering::Acquire);
-    let result = engine.alone(|| engine.move_checkpoint(ticket, counters));
-    if !exclusive {
-        engine.lock.done_writing();
-    }
-    result
+    let mut checkpoint = || {
+        let ticket = engine.committed.0.load(Ordering::Acquire);
+        engine.alone(|| engine.move_checkpoint(ticket, counters))
+    };
+    if exclusive { checkpoint() } else { engine.lock.exclusively(&*engine.memory, checkpoint) }
 }

@@ -69,6 +69,21 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery>;
 }
 
+/// Ends the exclusive right to checkpoint, whatever happens.
+struct Attempt<'a, M: Memory, P: Protocol> {
+    engine: &'a Logged<M, P>,
+    finished: bool,
+}
+
+impl<M: Memory, P: Protocol> Drop for Attempt<'_, M, P> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.engine.checkpoint_failed.store(true, Ordering::Relaxed);
+        }
+        self.engine.checkpointing.store(false, Ordering::Release);
+    }
+}
+
 /// An engine that logs.
 pub struct Logged<M: Memory, P: Protocol> {
     pub(crate) memory: Arc<M>,
@@ -88,19 +103,28 @@ pub struct Logged<M: Memory, P: Protocol> {
     /// Seed of all records' checks.
     pub(crate) salt: u64,
     pub(crate) checkpointing: AtomicBool,
+    /// A checkpoint has panicked.
+    checkpoint_failed: AtomicBool,
     protocol: PhantomData<P>,
 }
 
 impl<M: Memory, P: Protocol> Logged<M, P> {
-    /// Runs `body` as the only one that checkpoints.
-    pub(crate) fn alone<R>(&self, body: impl FnOnce() -> R) -> R {
+    /// Runs `body` as the only one that checkpoints. If it panics, what it has taken from the
+    /// set of dirty lines may not be durable: there are no checkpoints any more.
+    pub(crate) fn alone<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let mut turn = 0;
         while self.checkpointing.swap(true, Ordering::Acquire) {
             self.memory.pause(turn);
             turn += 1;
         }
+        let mut attempt = Attempt { engine: self, finished: false };
+        if self.checkpoint_failed.load(Ordering::Relaxed) {
+            attempt.finished = true;
+            let text = "a checkpoint was cut short by a panic; open the pool again";
+            return Err(std::io::Error::other(text).into());
+        }
         let result = body();
-        self.checkpointing.store(false, Ordering::Release);
+        attempt.finished = true;
         result
     }
 
@@ -174,6 +198,7 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
             sequence: AtomicU64::new(sequence),
             salt,
             checkpointing: AtomicBool::new(false),
+            checkpoint_failed: AtomicBool::new(false),
             memory,
             protocol: PhantomData,
         }))

@@ -93,14 +93,11 @@ impl Protocol for Redo {
                 engine.move_checkpoint(ticket, counters)
             });
         }
-        if !exclusive {
-            engine.lock.write(&*engine.memory);
-        }
-        let captured = capture(engine, counters);
-        if !exclusive {
-            engine.lock.done_writing();
-        }
-        let ticket = captured?;
+        let ticket = if exclusive {
+            capture(engine, counters)?
+        } else {
+            engine.lock.exclusively(&*engine.memory, || capture(engine, counters))?
+        };
         engine.alone(|| {
             fence(engine, counters)?;
             if ticket > engine.checkpointed.load(Ordering::Acquire) {

@@ -163,10 +163,12 @@ fn breaks<E: Engine<Reference>>(known: (Domain, u64)) -> bool {
 fn planted_bugs_are_found() {
     let reused = breaks::<Planted<Redo, Reference, NO_LIMBO>>((Domain::Persistent, 12));
     assert!(reused, "freed memory used again at once");
-    let redo = breaks::<Planted<Redo, Reference, SAME_SALT>>((Domain::Media, 2));
+    let redo = breaks::<Planted<Redo, Reference, SAME_SALT>>((Domain::Transient, 18));
     assert!(redo, "redo recovery keeps the salt");
     let undo = breaks::<Planted<Undo, Reference, SAME_SALT>>((Domain::Transient, 370));
     assert!(undo, "undo recovery keeps the salt");
+    let s_wal = breaks::<Planted<SWal, Reference, SAME_SALT>>((Domain::Media, 2));
+    assert!(s_wal, "S-WAL recovery keeps the salt");
 }
 
 type Wrap<'a> = &'a dyn Fn(Reference) -> Omitting;
