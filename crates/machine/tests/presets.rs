@@ -225,3 +225,24 @@ fn dual_page_has_its_table_4() {
     assert!((read - 3.6).abs() < 0.1, "{read}");
     assert!((write - 1.3).abs() < 0.05, "{write}");
 }
+
+/// Reads and writes one after the other, as fast as the device takes them.
+#[test]
+fn bandwidth_is_that_of_the_bus_and_no_more() {
+    for (name, machine) in all() {
+        let mut memory = machine.memory;
+        memory.dram_cache = None;
+        if memory.home.inside.is_some() {
+            continue;
+        }
+        let home = &memory.home;
+        let peak = home.channels as f64 * 64.0 / home.read_burst_ns;
+        let mut controller = Controller::new(&memory);
+        let lines = 50_000;
+        let end = (0..lines).map(|line| controller.read(line, Ps(0))).max().unwrap_or_default();
+        let reached = lines as f64 * 64.0 / end.as_ns();
+        assert!(reached <= peak, "{name}: {reached} of {peak} GB/s");
+        let banks_keep_up = ["cxl", "ddr4", "ddr5", "dual-page"].contains(&name);
+        assert!(!banks_keep_up || reached > 0.8 * peak, "{name}: {reached} of {peak} GB/s");
+    }
+}

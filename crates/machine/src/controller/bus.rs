@@ -108,3 +108,43 @@ impl Bus {
         self.len -= 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bursts_never_overlap_and_turns_are_kept(
+            turn in 0..4_u64,
+            bursts in prop::collection::vec((0..400_u64, -30..30_i64, 1..9_u64, any::<bool>()), 1..200),
+        ) {
+            let mut bus = Bus::new(Ps(turn));
+            let mut now = 0_u64;
+            let mut placed = Vec::new();
+            for (ahead, step, length, read) in bursts {
+                now = now.saturating_add_signed(step + 10);
+                let way = if read { Way::Read } else { Way::Write };
+                let start = bus.reserve(Ps(now + ahead), Ps(length), way);
+                prop_assert!(start >= Ps(now + ahead));
+                placed.push((start.0, start.0 + length, way));
+            }
+            placed.sort_by_key(|&(start, ..)| start);
+            for pair in placed.windows(2) {
+                let least = if pair[0].2 == pair[1].2 { 0 } else { turn };
+                prop_assert!(pair[1].0 >= pair[0].1 + least, "{pair:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_ready_early_does_not_wait_for_what_is_late() {
+        let mut bus = Bus::new(Ps(3));
+        assert_eq!(bus.reserve(Ps(100), Ps(4), Way::Read), Ps(100));
+        assert_eq!(bus.reserve(Ps(10), Ps(4), Way::Read), Ps(10));
+        // 93 + 4 + 3 just fits before 100; from 94 on it does not.
+        assert_eq!(bus.reserve(Ps(93), Ps(4), Way::Write), Ps(93));
+        assert_eq!(bus.reserve(Ps(94), Ps(4), Way::Write), Ps(107));
+    }
+}

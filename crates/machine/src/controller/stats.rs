@@ -43,9 +43,10 @@ pub struct DeviceStats {
     pub read_bytes: u64,
     /// Bytes of the lines written.
     pub written_bytes: u64,
-    /// Accesses that found their row open.
+    /// Accesses that found their row open; in an Optane-like module, reads that found their block
+    /// in its buffer.
     pub row_hits: u64,
-    /// Accesses that found no row open.
+    /// Accesses that found no row open; in a module, reads that went to the media.
     pub row_misses: u64,
     /// Accesses that found another row open.
     pub row_conflicts: u64,
