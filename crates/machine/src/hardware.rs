@@ -71,7 +71,7 @@ impl Hardware {
     /// Reads a line of the home device past the caches; when it is there.
     pub fn read_home(&mut self, line: u64) -> Ps {
         let now = self.now();
-        self.controller.read(line, now)
+        self.controller.read_home(line, now)
     }
 
     /// Writes a line of the home device past the caches, beginning not before `earliest`; when
@@ -147,6 +147,15 @@ impl Hardware {
         self.core = core;
     }
 
+    /// Times an access of a trace, without data.
+    #[inline]
+    pub(crate) fn replay(&mut self, mechanism: &mut dyn Mechanism, line: u64, access: Access) {
+        match access {
+            Access::Load => self.load(mechanism, line),
+            Access::Store => self.store(mechanism, line),
+        }
+    }
+
     /// A load of a line: the core waits for it.
     pub(crate) fn load(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
         let from = mechanism.load(self, self.core, line);
@@ -209,11 +218,21 @@ impl Hardware {
 
     /// A dirty line leaves the caches; when it is durable, if it will be by itself.
     fn leave(&mut self, mechanism: &mut dyn Mechanism, line: u64, cause: Cause) -> Option<Ps> {
+        self.hand_over(mechanism, line, cause).1
+    }
+
+    /// As [`leave`](Self::leave); also when the controller has it.
+    fn hand_over(
+        &mut self,
+        mechanism: &mut dyn Mechanism,
+        line: u64,
+        cause: Cause,
+    ) -> (Ps, Option<Ps>) {
         let (to, after) = match mechanism.evict(self, line, cause) {
             Verdict::Allow => (line, Ps::default()),
             Verdict::After(time) => (line, time),
             Verdict::Redirect(to) => (to, Ps::default()),
-            Verdict::Hold => return None,
+            Verdict::Hold => return (self.now(), None),
         };
         let from = self.now().max(after);
         let written = self.controller.write(to, from, cause);
@@ -238,7 +257,7 @@ impl Hardware {
             }
         }
         self.note_dram();
-        written.durable
+        (written.accepted, written.durable)
     }
 
     /// Lines that the controller has moved from volatile DRAM to the home device.
@@ -273,18 +292,22 @@ impl Hardware {
         } else if let Some(durable) = self.data.await_flight(line, self.core) {
             self.cores[self.core].await_until(durable);
         }
-        self.cores[self.core].clock += issue;
+        let waits = self.config.cores.write_back_waits;
+        let core = &mut self.cores[self.core];
+        core.clock += issue;
+        if waits {
+            core.wait();
+        }
     }
 
     /// The core stores a line past the caches.
     pub(crate) fn stream(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
         self.hierarchy.drop_line(line);
         let issue = self.cycles(self.config.cores.cycles_per_access) + self.cycle;
-        let now = self.now();
-        let durable = self.leave(mechanism, line, Cause::Stream).unwrap_or(now);
+        let (accepted, durable) = self.hand_over(mechanism, line, Cause::Stream);
         let core = &mut self.cores[self.core];
         core.stats.streams += 1;
-        core.stream_until(durable, durable, issue, &self.config.cores);
+        core.stream_until(accepted, durable.unwrap_or(accepted), issue, &self.config.cores);
         mechanism.store(self, self.core, line);
     }
 

@@ -1,5 +1,6 @@
 //! The machine as a memory: what programs call, and what happens at each call.
 
+use crate::cache::Access;
 use crate::data::{Data, Keep, line_number};
 use crate::hardware::Hardware;
 use crate::mechanism::{Home, Mechanism, Plain};
@@ -270,6 +271,25 @@ impl Machine {
     /// The running core aborts its transaction in hardware.
     pub fn abort(&self) {
         self.step(|state| state.with_mechanism(|hardware, m, core| m.abort(hardware, core)));
+    }
+
+    /// Times the accesses of a trace on a core: line numbers, without data. What the memory holds
+    /// stays as it is.
+    ///
+    /// # Panics
+    /// If there is no such core, or on a machine that keeps a durable image: it would not know
+    /// what is in the lines.
+    pub fn replay(&self, core: usize, trace: impl Iterator<Item = (u64, Access)>) {
+        let mut state = self.state();
+        assert!(core < self.cores, "no such core");
+        assert!(!state.hardware.data.is_kept(), "a trace has no data to be durable");
+        let before = state.running;
+        state.hardware.turn_of(core);
+        let State { hardware, mechanism, .. } = &mut *state;
+        for (line, access) in trace {
+            hardware.replay(&mut **mechanism, line, access);
+        }
+        hardware.turn_of(before);
     }
 
     /// The latest of the cores' clocks.

@@ -16,6 +16,7 @@ const PRESETS: &[(&str, &str)] = presets![
     "ddr5",
     "dual-page",
     "loc",
+    "loc-clflush",
     "optane",
     "pcm",
     "pcm-isscc",

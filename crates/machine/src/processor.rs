@@ -28,6 +28,8 @@ pub struct CoreStats {
     pub fences: u64,
     /// Time in fences, ps.
     pub fence_stall_ps: Ps,
+    /// Time waiting for write-backs, where each is waited for, ps.
+    pub write_back_stall_ps: Ps,
     /// Time waiting for room in the store buffer, ps.
     pub store_stall_ps: Ps,
     /// Time waiting for a write-combining buffer, ps.
@@ -85,6 +87,13 @@ impl Processor {
         self.stores.back().map_or(self.clock, |last| self.clock.max(*last))
     }
 
+    /// Waits for what was asked for, outside of a fence.
+    pub(crate) fn wait(&mut self) {
+        let done = self.clock.max(self.awaited);
+        self.stats.write_back_stall_ps += done.since(self.clock);
+        self.clock = done;
+    }
+
     /// A fence.
     pub(crate) fn fence(&mut self, least: Ps) {
         let done = self.stored().max(self.awaited).max(self.clock + least);
@@ -120,6 +129,7 @@ mod tests {
             store_buffer,
             write_combining_buffers: 2,
             write_back_cycles: 1,
+            write_back_waits: false,
             write_back_keeps: true,
             fence_cycles: 5,
             pause_cycles: 10,

@@ -90,6 +90,10 @@ pub struct Cores {
     pub write_combining_buffers: usize,
     /// Cycles until a core goes on after asking for a write-back.
     pub write_back_cycles: u32,
+    /// Whether a write-back is waited for at once, as clflush is by whoever orders it; otherwise
+    /// the next fence waits (clwb, clflushopt).
+    #[serde(default)]
+    pub write_back_waits: bool,
     /// Whether a write-back keeps the line in the caches (clwb as it was meant) or drops it
     /// (clflushopt; clwb on some processors).
     pub write_back_keeps: bool,

@@ -10,15 +10,10 @@
 
 use perdura_machine::cache::{Access, CacheStats, Hierarchy, Policy};
 use perdura_machine::config::{Holds, Level};
-use perdura_memory::reference::SplitMix64;
 use std::time::Instant;
 
-/// Lines that are drawn from: 256 MiB.
-const DRAWN: u64 = 1 << 22;
-/// Exponent of their popularity.
-const SKEW: f64 = 1.42;
-/// Lines that are run through: 64 MiB.
-const STREAMED: u64 = 1 << 20;
+mod trace;
+
 const POLICIES: [&str; 8] = [
     "lru",
     "tree-plru",
@@ -59,7 +54,7 @@ fn options() -> Result<Options, String> {
 
 fn main() -> Result<(), String> {
     let options = options()?;
-    let trace = trace(&options);
+    let trace = trace::trace(options.accesses, options.cores, options.seed);
     let Options { accesses, seed, cores, .. } = options;
     println!("{accesses} accesses, seed {seed}, {cores} cores");
     println!("{:<18}{:>13}   misses of those that look: L1, L2, L3", "policy", "accesses/s");
@@ -122,27 +117,4 @@ fn hierarchy(policy: Policy, cores: usize, seed: u64) -> Hierarchy {
     };
     let (first, second) = (level("L1", 32, 8, 4, false), level("L2", 256, 8, 14, false));
     Hierarchy::new(&[first, second, level("L3", 8192, 16, 44, true)], cores, 60, seed)
-}
-
-fn trace(options: &Options) -> Vec<u64> {
-    let mut random = SplitMix64::new(options.seed);
-    let mut words = vec![0u64; options.cores];
-    let exponent = 1.0 - SKEW;
-    let span = (DRAWN as f64).powf(exponent) - 1.0;
-    let mut next = |core: usize| {
-        let own = core as u64 + 1;
-        let line = if random.below(3) == 0 {
-            words[core] += 1;
-            (own << 24) | (words[core] / 8 % STREAMED)
-        } else {
-            let uniform = random.next() as f64 / 2f64.powi(64);
-            let rank = (span * uniform + 1.0).powf(1.0 / exponent) as u64 - 1;
-            // An odd factor: popular lines are spread over the sets.
-            let line = rank.wrapping_mul(0x9e_3779_b97f) % DRAWN;
-            let shared = options.cores > 1 && random.below(8) == 0;
-            if shared { line } else { (own << 24) | (1 << 23) | line }
-        };
-        u64::from(random.below(10) < 3) << 63 | (core as u64) << 48 | line
-    };
-    (0..options.accesses).map(|n| next(n % options.cores)).collect()
 }
