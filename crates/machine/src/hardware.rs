@@ -200,20 +200,24 @@ impl Hardware {
             self.note_dram();
         }
         if !self.hierarchy.evicted().is_empty() {
-            self.evict(mechanism);
+            // What comes takes the place of what leaves: not before the controller has it.
+            done = done.max(self.evict(mechanism));
         }
         done
     }
 
+    /// Dirty lines leave the caches; when the controller has them.
     #[cold]
-    fn evict(&mut self, mechanism: &mut dyn Mechanism) {
+    fn evict(&mut self, mechanism: &mut dyn Mechanism) -> Ps {
+        let mut last = Ps::default();
         let mut evicted = std::mem::take(&mut self.evicted);
         evicted.clear();
         evicted.extend_from_slice(self.hierarchy.evicted());
         for &line in &evicted {
-            self.leave(mechanism, line, Cause::Eviction);
+            last = last.max(self.hand_over(mechanism, line, Cause::Eviction).0);
         }
         self.evicted = evicted;
+        last
     }
 
     /// A dirty line leaves the caches; when it is durable, if it will be by itself.
@@ -284,11 +288,10 @@ impl Hardware {
         let in_dram = !dirty && self.controller.holds_dirty(line);
         if dirty || in_dram {
             let before = std::mem::replace(&mut self.cores[self.core].clock, stored);
-            let durable = self.leave(mechanism, line, Cause::WriteBack);
-            self.cores[self.core].clock = before;
-            if let Some(durable) = durable {
-                self.cores[self.core].await_until(durable);
-            }
+            let (accepted, durable) = self.hand_over(mechanism, line, Cause::WriteBack);
+            let core = &mut self.cores[self.core];
+            core.clock = before;
+            core.line_until(accepted, durable.unwrap_or(accepted), &self.config.cores);
         } else if let Some(durable) = self.data.await_flight(line, self.core) {
             self.cores[self.core].await_until(durable);
         }
@@ -307,7 +310,8 @@ impl Hardware {
         let (accepted, durable) = self.hand_over(mechanism, line, Cause::Stream);
         let core = &mut self.cores[self.core];
         core.stats.streams += 1;
-        core.stream_until(accepted, durable.unwrap_or(accepted), issue, &self.config.cores);
+        core.line_until(accepted, durable.unwrap_or(accepted), &self.config.cores);
+        core.clock += issue;
         mechanism.store(self, self.core, line);
     }
 

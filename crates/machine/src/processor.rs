@@ -32,8 +32,8 @@ pub struct CoreStats {
     pub write_back_stall_ps: Ps,
     /// Time waiting for room in the store buffer, ps.
     pub store_stall_ps: Ps,
-    /// Time waiting for a write-combining buffer, ps.
-    pub stream_stall_ps: Ps,
+    /// Time waiting for a line buffer, ps.
+    pub line_stall_ps: Ps,
     /// Turns of spin loops.
     pub pauses: u64,
 }
@@ -44,8 +44,8 @@ pub(crate) struct Processor {
     pub(crate) clock: Ps,
     /// When the stores on their way are in the caches, in order.
     stores: VecDeque<Ps>,
-    /// When the non-temporal lines on their way are accepted, in order.
-    streams: VecDeque<Ps>,
+    /// When the lines in its buffers are accepted, in order.
+    lines: VecDeque<Ps>,
     /// When all that was asked for is durable.
     awaited: Ps,
     pub(crate) stats: CoreStats,
@@ -66,15 +66,15 @@ impl Processor {
         self.clock += issue;
     }
 
-    /// A non-temporal line that is accepted at `accepted`.
-    pub(crate) fn stream_until(&mut self, accepted: Ps, durable: Ps, issue: Ps, config: &Cores) {
-        let accepted = self.streams.back().map_or(accepted, |last| accepted.max(*last));
+    /// A line that is on its way past the caches, or out of them, until it is `accepted`: the
+    /// core goes on if a buffer is free, and its next fence waits until it is `durable`.
+    pub(crate) fn line_until(&mut self, accepted: Ps, durable: Ps, config: &Cores) {
+        let accepted = self.lines.back().map_or(accepted, |last| accepted.max(*last));
         let before = self.clock;
-        self.clock = room(&mut self.streams, config.write_combining_buffers.max(1), self.clock);
-        self.stats.stream_stall_ps += self.clock.since(before);
-        self.streams.push_back(accepted);
+        self.clock = room(&mut self.lines, config.line_buffers.max(1), self.clock);
+        self.stats.line_stall_ps += self.clock.since(before);
+        self.lines.push_back(accepted);
         self.awaited = self.awaited.max(durable);
-        self.clock += issue;
     }
 
     /// The next fence waits until then.
@@ -101,7 +101,7 @@ impl Processor {
         self.stats.fences += 1;
         self.clock = done;
         self.stores.clear();
-        self.streams.clear();
+        self.lines.clear();
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
             ghz: 1.0,
             cycles_per_access: 0,
             store_buffer,
-            write_combining_buffers: 2,
+            line_buffers: 2,
             write_back_cycles: 1,
             write_back_waits: false,
             write_back_keeps: true,
@@ -161,7 +161,7 @@ mod tests {
     fn a_fence_waits_for_what_was_asked_and_no_longer() {
         let (mut core, config) = (Processor::default(), config(2));
         core.await_until(Ps(70));
-        core.stream_until(Ps(40), Ps(60), Ps(1), &config);
+        core.line_until(Ps(40), Ps(60), &config);
         core.fence(Ps(5));
         assert_eq!(core.clock, Ps(70));
         core.fence(Ps(5));

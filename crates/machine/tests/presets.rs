@@ -109,7 +109,8 @@ fn missing_keys_are_refused_but_for_options() {
             for key in inner(&mut whole, &path).keys().cloned().collect::<Vec<_>>() {
                 let mut changed = machine.clone();
                 inner(&mut changed, &path).remove(&key);
-                let optional = ["dram_cache", "inside", "energy"].contains(&key.as_str());
+                let optional =
+                    ["dram_cache", "inside", "energy", "write_back_waits"].contains(&key.as_str());
                 assert_eq!(parse(&changed).is_ok(), optional, "{name} {path:?} {key}");
             }
         }

@@ -86,8 +86,10 @@ pub struct Cores {
     pub cycles_per_access: u32,
     /// Stores that a core can have on their way while it goes on; 0: it waits for each.
     pub store_buffer: usize,
-    /// Non-temporal lines that a core can have on their way.
-    pub write_combining_buffers: usize,
+    /// Lines that a core can have on their way to the controller: non-temporal ones (in
+    /// write-combining buffers) and those written back. It waits for one to be accepted before
+    /// it sends more.
+    pub line_buffers: usize,
     /// Cycles until a core goes on after asking for a write-back.
     pub write_back_cycles: u32,
     /// Whether a write-back is waited for at once, as clflush is by whoever orders it; otherwise
