@@ -11,11 +11,14 @@
 //! machine), `candidates` (what a cut may leave), `verify` (what must hold), `explore`;
 //! [`shrink`] and [`failure`] for what is found, [`mutants`] for who watches the watchman.
 
+mod bench;
 mod candidates;
 pub mod case;
+mod cut;
 mod engines;
 mod explore;
 pub mod failure;
+mod guilt;
 mod history;
 mod life;
 pub mod mutants;

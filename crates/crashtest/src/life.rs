@@ -88,19 +88,25 @@ pub(crate) fn first_image<F: Family, S: Subject>(
     }
 }
 
-/// The operations of a case.
-pub(crate) fn draw<S: Subject>(subject: &S, case: &Case) -> Vec<Vec<S::Op>> {
+/// The operations of a case, each with its core and number. Neither the number of cores nor what
+/// is kept changes what the others are.
+pub(crate) fn numbered<S: Subject>(
+    subject: &S,
+    case: &Case,
+) -> impl Iterator<Item = (usize, usize, S::Op)> {
     let mut root = SplitMix64::new(case.seed);
-    (0..case.cores)
-        .map(|core| {
-            let mut random = SplitMix64::new(root.next());
-            (0..case.operations)
-                .map(|index| (index, subject.draw(&mut random, core, case.cores)))
-                .filter(|(index, _)| case.keeps(core, *index))
-                .map(|(_, op)| op)
-                .collect()
-        })
-        .collect()
+    (0..case.cores).flat_map(move |core| {
+        let mut random = SplitMix64::new(root.next());
+        let draw = move |index| (core, index, subject.draw(&mut random, core));
+        (0..case.operations).map(draw).filter(|(core, index, _)| case.keeps(*core, *index))
+    })
+}
+
+/// The same, by core.
+pub(crate) fn draw<S: Subject>(subject: &S, case: &Case) -> Vec<Vec<S::Op>> {
+    let mut ops: Vec<Vec<S::Op>> = (0..case.cores).map(|_| Vec::new()).collect();
+    numbered(subject, case).for_each(|(core, _, op)| ops[core].push(op));
+    ops
 }
 
 impl<S: Subject> Life<'_, S> {

@@ -29,8 +29,9 @@ pub trait Subject: Sync {
     /// What [`prepare`](Self::prepare) makes.
     fn prepared(&self) -> Self::Model;
 
-    /// Draws an operation for one of `cores` cores.
-    fn draw(&self, random: &mut SplitMix64, core: usize, cores: usize) -> Self::Op;
+    /// Draws an operation for a core. It is drawn the same however many other cores there are, so
+    /// that a failure can be shrunk.
+    fn draw(&self, random: &mut SplitMix64, core: usize) -> Self::Op;
 
     /// Carries an operation out, inside of a transaction.
     ///

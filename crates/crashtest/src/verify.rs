@@ -118,7 +118,7 @@ fn go_on<E: Engine<Trial>, S: Subject>(
 ) -> Result<(), String> {
     let mut random = SplitMix64::new(seed);
     for _ in 0..FURTHER {
-        let op = subject.draw(&mut random, 0, 1);
+        let op = subject.draw(&mut random, 0);
         let mut next = model.clone();
         let commits = subject.step(&mut next, &op);
         match session.transaction(|tx| subject.apply(tx, &op)) {

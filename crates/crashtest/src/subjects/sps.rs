@@ -40,7 +40,7 @@ impl Subject for Sps {
         (0..self.entries).collect()
     }
 
-    fn draw(&self, random: &mut SplitMix64, _: usize, _: usize) -> Self::Op {
+    fn draw(&self, random: &mut SplitMix64, _: usize) -> Self::Op {
         let first = random.below(self.entries);
         (first, (first + 1 + random.below(self.entries - 1)) % self.entries)
     }
