@@ -1,0 +1,114 @@
+//! Tests the tester: engines with a bug planted, which it must find; and the same cases with the
+//! bug left out, which it must pass.
+
+mod early;
+mod engines;
+
+use engines::*;
+use perdura_crashtest::subjects::{Churn, Hash, Sps, Wide};
+use perdura_crashtest::{
+    Budget, Case, Failure, Family, On, Points, Redo, Runner, Start, Subject, Undo, Watcher,
+};
+use perdura_machine::presets;
+
+/// Which cases a bug is looked for in: seed after seed.
+#[derive(Clone, Copy)]
+struct Search {
+    seeds: u64,
+    cores: usize,
+    start: Start,
+    points: u64,
+}
+
+const SEARCH: Search = Search { seeds: 40, cores: 1, start: Start::Closed, points: 60 };
+
+impl Search {
+    fn case(&self, seed: u64) -> Case {
+        let machine = presets::load("tiny").expect("a preset");
+        let Search { cores, start, points, .. } = *self;
+        Case { cores, start, points: Points::Random(points), ..Case::new(machine, seed) }
+    }
+
+    /// The first failure, with the number of cases before it and the images of those.
+    fn first<F: Family, S: Subject + Send>(&self, subject: S) -> (u64, u64, Option<Box<Failure>>) {
+        let runner = On::<F, S>::new(subject);
+        let mut images = 0;
+        for seed in 0..self.seeds {
+            match runner.explore(&self.case(seed), Budget::default(), &Watcher::default()) {
+                Ok(report) => images += report.images,
+                Err(failure) => return (seed, images, Some(failure)),
+            }
+        }
+        (self.seeds, images, None)
+    }
+
+    /// The bug is found; and not where it is not: neither by the engine itself, nor by the
+    /// wrapped one without it.
+    fn finds<F: Family, S: Subject + Send + Copy, const BUG: u8>(
+        self,
+        subject: S,
+        what: &str,
+    ) -> Box<Failure> {
+        let (seed, images, found) = self.first::<Planted<F, BUG>, S>(subject);
+        let failure =
+            found.unwrap_or_else(|| panic!("{what} in {}: not found in {images} images", F::NAME));
+        println!("{what} in {}: seed {seed}, after {images} images: {failure}\n", F::NAME);
+        let passed = Search { seeds: seed + 1, ..self };
+        for (_, _, failure) in
+            [passed.first::<F, S>(subject), passed.first::<Planted<F, NONE>, S>(subject)]
+        {
+            assert!(failure.is_none(), "without a bug: {}", failure.expect("one"));
+        }
+        failure
+    }
+
+    /// It does no harm here.
+    fn harmless<F: Family, S: Subject + Send, const BUG: u8>(self, subject: S) {
+        let (_, images, found) = self.first::<Planted<F, BUG>, S>(subject);
+        assert!(found.is_none(), "{}", found.expect("a failure"));
+        println!("harmless in {}: {images} images", F::NAME);
+    }
+}
+
+#[test]
+fn a_record_applied_twice() {
+    SEARCH.finds::<Redo, _, TWICE>(Sps::default(), "twice");
+    // An undo log never holds two records that count: applying one twice changes nothing.
+    Search { seeds: 4, ..SEARCH }.harmless::<Undo, _, TWICE>(Sps::default());
+}
+
+#[test]
+fn recovery_that_cannot_be_cut_short() {
+    SEARCH.finds::<Redo, _, FORGETS_FIRST>(Sps::default(), "checkpoint first");
+    SEARCH.finds::<Undo, _, FORGETS_FIRST>(Sps::default(), "checkpoint first");
+}
+
+#[test]
+fn a_lane_forgotten() {
+    let cores = Search { cores: 3, ..SEARCH };
+    cores.finds::<Redo, _, LANE_FORGOTTEN>(Sps::default(), "lane");
+    cores.finds::<Undo, _, LANE_FORGOTTEN>(Sps::default(), "lane");
+    // With one session, nothing is in that lane.
+    Search { seeds: 4, ..SEARCH }.harmless::<Redo, _, LANE_FORGOTTEN>(Sps::default());
+    Search { seeds: 4, ..SEARCH }.harmless::<Undo, _, LANE_FORGOTTEN>(Sps::default());
+}
+
+#[test]
+fn a_page_table_changed_too_early() {
+    SEARCH.finds::<Redo, _, TOO_EARLY>(Churn, "too early");
+    SEARCH.finds::<Undo, _, TOO_EARLY>(Churn, "too early");
+    SEARCH.finds::<Redo, _, TOO_EARLY>(Hash, "too early");
+}
+
+#[test]
+fn freed_memory_used_at_once() {
+    SEARCH.finds::<Redo, _, NO_LIMBO>(Churn, "no limbo");
+    // An undo log protects nothing that has committed.
+    Search { seeds: 4, ..SEARCH }.harmless::<Undo, _, NO_LIMBO>(Churn);
+}
+
+#[test]
+fn a_salt_kept() {
+    SEARCH.finds::<Redo, _, SAME_SALT>(Wide, "salt");
+    SEARCH.finds::<Undo, _, SAME_SALT>(Wide, "salt");
+}
