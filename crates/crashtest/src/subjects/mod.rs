@@ -17,6 +17,8 @@ use crate::{Family, Redo, Undo};
 
 /// The names of the structures.
 pub const SUBJECTS: [&str; 6] = ["sps", "hash-map", "ordered-map", "churn", "ycsb-a", "wide"];
+/// The names of the replacement policies, one of each kind.
+pub const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
 /// The names of the engines.
 pub const ENGINES: [&str; 2] = ["undo", "redo"];
 

@@ -1,14 +1,13 @@
 //! Transactions of several log segments between small ones.
 
 use crate::Subject;
-use perdura::collections::Visit;
 use perdura::{Purpose, Result, Root, Tx, TxExt};
 use perdura_memory::random::SplitMix64;
 
 const ROOT: &str = "wide";
 const KIND: u32 = 1_903;
-/// More than fit in two segments of the smallest log.
-const WORDS: u64 = 1200;
+/// More than fit in a segment of the smallest log.
+const WORDS: u64 = 600;
 
 /// An array of words that is overwritten in part or as a whole.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,12 +56,5 @@ impl Subject for Wide {
         let mut words = vec![0; WORDS as usize];
         tx.read_bytes(root.at, bytemuck::cast_slice_mut(&mut words))?;
         Ok(Some(words))
-    }
-
-    fn visit(&self, _: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<bool> {
-        if root.kind == KIND {
-            visit(root.at)?;
-        }
-        Ok(root.kind == KIND)
     }
 }

@@ -7,39 +7,41 @@ mod engines;
 use engines::*;
 use perdura_crashtest::subjects::{Churn, Hash, Sps, Wide};
 use perdura_crashtest::{
-    Budget, Case, Failure, Family, On, Points, Redo, Runner, Start, Subject, Undo, Watcher,
+    Budget, Case, Failure, Family, On, Points, Redo, Runner, Subject, Undo, Watcher,
 };
-use perdura_machine::presets;
+use std::sync::atomic::Ordering;
 
 /// Which cases a bug is looked for in: seed after seed.
 #[derive(Clone, Copy)]
 struct Search {
     seeds: u64,
     cores: usize,
-    start: Start,
     points: u64,
+    operations: usize,
+    again_every: u64,
 }
 
-const SEARCH: Search = Search { seeds: 40, cores: 1, start: Start::Closed, points: 60 };
+const SEARCH: Search = Search { seeds: 40, cores: 1, points: 60, operations: 10, again_every: 40 };
 
 impl Search {
     fn case(&self, seed: u64) -> Case {
-        let machine = presets::load("tiny").expect("a preset");
-        let Search { cores, start, points, .. } = *self;
-        Case { cores, start, points: Points::Random(points), ..Case::new(machine, seed) }
+        let Search { cores, points, operations, .. } = *self;
+        let points = Points::Random(points);
+        Case { cores, points, operations, seed, ..Case::default() }
     }
 
     /// The first failure, with the number of cases before it and the images of those.
     fn first<F: Family, S: Subject + Send>(&self, subject: S) -> (u64, u64, Option<Box<Failure>>) {
         let runner = On::<F, S>::new(subject);
-        let mut images = 0;
+        let budget = Budget { again_every: self.again_every, ..Budget::default() };
+        let watcher = Watcher::default();
+        let images = || watcher.images.load(Ordering::Relaxed);
         for seed in 0..self.seeds {
-            match runner.explore(&self.case(seed), Budget::default(), &Watcher::default()) {
-                Ok(report) => images += report.images,
-                Err(failure) => return (seed, images, Some(failure)),
+            if let Err(failure) = runner.explore(&self.case(seed), budget, &watcher) {
+                return (seed, images(), Some(failure));
             }
         }
-        (self.seeds, images, None)
+        (self.seeds, images(), None)
     }
 
     /// The bug is found; and not where it is not: neither by the engine itself, nor by the
@@ -72,9 +74,9 @@ impl Search {
 
 #[test]
 fn a_record_applied_twice() {
-    SEARCH.finds::<Redo, _, TWICE>(Sps::default(), "twice");
+    SEARCH.finds::<Redo, _, TWICE>(Sps { entries: 16 }, "twice");
     // An undo log never holds two records that count: applying one twice changes nothing.
-    Search { seeds: 4, ..SEARCH }.harmless::<Undo, _, TWICE>(Sps::default());
+    Search { seeds: 4, ..SEARCH }.harmless::<Undo, _, TWICE>(Sps { entries: 16 });
 }
 
 #[test]
@@ -109,6 +111,8 @@ fn freed_memory_used_at_once() {
 
 #[test]
 fn a_salt_kept() {
-    SEARCH.finds::<Redo, _, SAME_SALT>(Wide, "salt");
-    SEARCH.finds::<Undo, _, SAME_SALT>(Wide, "salt");
+    // Records are discarded where a transaction has several, and was cut between them.
+    let cut_in_two = Search { operations: 3, again_every: 10, points: 30, ..SEARCH };
+    cut_in_two.finds::<Redo, _, SAME_SALT>(Wide, "salt");
+    cut_in_two.finds::<Undo, _, SAME_SALT>(Wide, "salt");
 }
