@@ -5,7 +5,7 @@ use crate::history::{History, Transaction};
 use crate::{Case, Start, Subject, Trial};
 use perdura::superblock::{State, Superblock};
 use perdura::{Engine, Error, Format, Heap, HeapSession, Opening, Recovery};
-use perdura_machine::{Event, Keep, Machine, Options, Sites};
+use perdura_machine::{CallSite, Event, Keep, Kind, Machine, Options, Sites};
 use perdura_memory::Domain;
 use perdura_memory::random::SplitMix64;
 use std::cell::RefCell;
@@ -270,15 +270,18 @@ fn text(error: Error) -> String {
 /// What has promised to be durable is: nothing is left for a fence, or for chance.
 fn settled(machine: &Machine, what: &str) -> Result<(), String> {
     machine.model(|image, _| {
-        let unsettled = image.pending().find(|(line, steps)| {
-            image.line(*line, 0) != image.line(*line, *steps)
-        });
+        let unsettled =
+            image.pending().find(|(line, steps)| image.line(*line, 0) != image.line(*line, *steps));
         match unsettled.and_then(|(line, steps)| Some((line, image.site(line, steps - 1)?))) {
             None => Ok(()),
-            Some((line, (site, asked))) => Err(format!(
-                "{what} has returned, and the line at {line:#x} is not durable: stored at {site}, {}",
-                if asked { "asked for, not fenced" } else { "not asked for" },
-            )),
+            Some((line, (site, asked))) => {
+                let CallSite { file, line: number, .. } = CallSite::of(Kind::Store, site);
+                let asked = if asked { "asked for, not fenced" } else { "not asked for" };
+                Err(format!(
+                    "{what} has returned, and the line at {line:#x} is not durable: stored at \
+                     {file}:{number}, {asked}"
+                ))
+            }
         }
     })
 }

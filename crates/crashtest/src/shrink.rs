@@ -160,7 +160,13 @@ impl Shrinker<'_> {
     fn plainer(&mut self) {
         let points = Points::Random(POINTS);
         for cores in 1..self.best.case.cores {
-            if self.try_case(|case| (case.cores, case.points) = (cores, points)) {
+            let fewer = |case: &mut Case| {
+                (case.cores, case.points) = (cores, points);
+                if let Some(keep) = &mut case.keep {
+                    keep.retain(|(core, _)| *core < cores);
+                }
+            };
+            if self.try_case(fewer) {
                 break;
             }
         }

@@ -18,10 +18,11 @@ struct Search {
     cores: usize,
     points: u64,
     operations: usize,
-    again_every: u64,
+    /// Of so many images one is lived on, and how often in a row.
+    again: (u64, usize),
 }
 
-const SEARCH: Search = Search { seeds: 40, cores: 1, points: 60, operations: 10, again_every: 40 };
+const SEARCH: Search = Search { seeds: 40, cores: 1, points: 60, operations: 10, again: (40, 2) };
 
 impl Search {
     fn case(&self, seed: u64) -> Case {
@@ -33,7 +34,8 @@ impl Search {
     /// The first failure, with the number of cases before it and the images of those.
     fn first<F: Family, S: Subject + Send>(&self, subject: S) -> (u64, u64, Option<Box<Failure>>) {
         let runner = On::<F, S>::new(subject);
-        let budget = Budget { again_every: self.again_every, ..Budget::default() };
+        let (again_every, depth) = self.again;
+        let budget = Budget { again_every, depth, ..Budget::default() };
         let watcher = Watcher::default();
         let images = || watcher.images.load(Ordering::Relaxed);
         for seed in 0..self.seeds {
@@ -112,7 +114,7 @@ fn freed_memory_used_at_once() {
 #[test]
 fn a_salt_kept() {
     // Records are discarded where a transaction has several, and was cut between them.
-    let cut_in_two = Search { operations: 3, again_every: 10, points: 30, ..SEARCH };
+    let cut_in_two = Search { operations: 3, again: (10, 1), points: 30, ..SEARCH };
     cut_in_two.finds::<Redo, _, SAME_SALT>(Wide, "salt");
     cut_in_two.finds::<Undo, _, SAME_SALT>(Wide, "salt");
 }
