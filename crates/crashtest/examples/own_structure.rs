@@ -3,11 +3,9 @@ use perdura_crashtest::prelude::*;
 
 const ACCOUNTS: u64 = 12;
 
-/// Words with balances, between which amounts are moved.
+/// Words with balances, between which amounts are moved; with a bug or without.
 #[derive(Clone)]
-struct Bank {
-    bug: bool,
-}
+pub struct Bank(pub bool);
 
 impl Subject for Bank {
     type Op = (u64, u64, u64);
@@ -34,7 +32,7 @@ impl Subject for Bank {
         tx.write(from, rest)?;
         let sum = tx.read(to)? + amount;
         // The bug: this memory is not fresh, so the engine need not protect what was there.
-        if self.bug { tx.write_fresh(to.at(), &sum.to_ne_bytes()) } else { tx.write(to, sum) }
+        if self.0 { tx.write_fresh(to.at(), &sum.to_ne_bytes()) } else { tx.write(to, sum) }
     }
     fn step(&self, model: &mut Vec<u64>, (from, to, amount): &Self::Op) -> bool {
         let Some(rest) = model[*from as usize].checked_sub(*amount) else { return false };
@@ -52,7 +50,7 @@ impl Subject for Bank {
 }
 
 fn main() {
-    match check(&Bank { bug: std::env::args().any(|argument| argument == "--bug") }) {
+    match check(&Bank(std::env::args().any(|argument| argument == "--bug"))) {
         Ok(report) => println!("no failure: {report}"),
         Err(failure) => println!("{failure}"),
     }

@@ -6,7 +6,7 @@ use crate::candidates::Candidates;
 use crate::case::Points;
 use crate::engines::Family;
 use crate::explore::{Exploration, Explorer, Problem, mix};
-use crate::guilt::{Guilt, guilt};
+use crate::guilt::{Guilt, guilt, is_named};
 use crate::verify::{Expect, Found, verify};
 use perdura_machine::{CallSite, Event, Machine};
 use perdura_memory::Memory;
@@ -48,12 +48,23 @@ impl<S: Subject> Explorer<'_, S> {
             });
             self.report.distinct.insert(mix(here, state));
             let explored = self.images::<F>(exploration, &expect, &mut candidates, seed);
-            explored.map_err(|(what, states)| {
-                let guilt = match &states {
-                    Some(states) => {
-                        self.guilt::<F>(depth, &expect, &candidates, states, seed, image)
+            explored.map_err(|Failed { what, states, lived }| {
+                let guilt = match lived {
+                    None => self.guilt::<F>(depth, &expect, &candidates, &states, seed, image),
+                    // It takes many lives: for a replay, and where nothing is named so far.
+                    Some(life)
+                        if matches!(self.case.points, Points::One(_)) && !is_named(&what) =>
+                    {
+                        self.guilt_of_life::<F>(
+                            exploration,
+                            &expect,
+                            &candidates,
+                            &states,
+                            (seed, life),
+                            image,
+                        )
                     }
-                    None => Guilt::default(),
+                    Some(_) => Guilt::default(),
                 };
                 (what, guilt)
             })
@@ -81,7 +92,7 @@ impl<S: Subject> Explorer<'_, S> {
         expect: &Expect<'_, S::Model>,
         candidates: &mut Candidates,
         seed: u64,
-    ) -> Result<u64, (String, Option<Vec<u16>>)> {
+    ) -> Result<u64, Failed> {
         let depth = exploration.depth;
         let promised = self.promised(exploration, expect);
         // A replay looks at all that an exploration of more cuts may have looked at here: there,
@@ -111,7 +122,8 @@ impl<S: Subject> Explorer<'_, S> {
             bench.trial.begin(candidates.changes(&states));
             let found = verify::<F, S>(self.subject, &bench.trial, expect, seed);
             bench.trial.end();
-            let found = found.map_err(|what| (what, Some(states.clone())))?;
+            let found =
+                found.map_err(|what| Failed { what, states: states.clone(), lived: None })?;
             images += 1;
             self.count(depth);
             if let Found::State(index) = found
@@ -119,8 +131,9 @@ impl<S: Subject> Explorer<'_, S> {
                 && let Some(state) = &expect.states.states[index]
             {
                 let image = self.benches[depth].whole(candidates, &states);
-                self.again::<F>(exploration, image, state.clone(), mix(seed, looked_at))
-                    .map_err(|what| (what, None))?;
+                let life = mix(seed, looked_at);
+                self.again::<F>(exploration, image, state.clone(), life)
+                    .map_err(|what| Failed { what, states: states.clone(), lived: Some(life) })?;
             }
             verified.push(Verified::new(&self.benches[depth], candidates, states, found));
         }
@@ -151,7 +164,7 @@ impl<S: Subject> Explorer<'_, S> {
         states: &[u16],
         known: Option<Found>,
         seed: u64,
-    ) -> Result<(), (String, Option<Vec<u16>>)> {
+    ) -> Result<(), Failed> {
         if !self.budget.check_pruning {
             return Ok(());
         }
@@ -159,11 +172,12 @@ impl<S: Subject> Explorer<'_, S> {
         trial.begin(candidates.changes(states));
         let found = verify::<F, S>(self.subject, trial, expect, seed);
         trial.end();
-        match found {
-            Ok(found) if known.is_none_or(|known| known == found) => Ok(()),
-            Ok(found) => Err((format!("{UNSOUND}: {found:?} instead of {known:?}"), None)),
-            Err(what) => Err((format!("{UNSOUND}: {what}"), None)),
-        }
+        let what = match found {
+            Ok(found) if known.is_none_or(|known| known == found) => return Ok(()),
+            Ok(found) => format!("{UNSOUND}: {found:?} instead of {known:?}"),
+            Err(what) => format!("{UNSOUND}: {what}"),
+        };
+        Err(Failed { what, states: states.to_vec(), lived: None })
     }
 
     fn count(&mut self, depth: usize) {
@@ -190,4 +204,36 @@ impl<S: Subject> Explorer<'_, S> {
             found.is_err()
         })
     }
+
+    /// The stores that decide whether a life after this image goes wrong.
+    fn guilt_of_life<F: Family>(
+        &mut self,
+        exploration: &Exploration<'_, '_, S>,
+        expect: &Expect<'_, S::Model>,
+        candidates: &Candidates,
+        failing: &[u16],
+        (seed, life): (u64, u64),
+        image: &Image,
+    ) -> Guilt {
+        let depth = exploration.depth;
+        guilt(candidates, failing, image, |states| {
+            let trial = &self.benches[depth].trial;
+            trial.begin(candidates.changes(states));
+            let found = verify::<F, S>(self.subject, trial, expect, seed);
+            trial.end();
+            let Ok(Found::State(index)) = found else { return false };
+            let Some(state) = expect.states.states[index].clone() else { return false };
+            self.benches[depth + 1..].iter_mut().for_each(|bench| bench.seen.clear());
+            let image = self.benches[depth].whole(candidates, states);
+            self.again::<F>(exploration, image, state, life).is_err()
+        })
+    }
+}
+
+/// What is wrong with an image.
+struct Failed {
+    what: String,
+    states: Vec<u16>,
+    /// The seed of the life after it that went wrong, if it was not the image itself.
+    lived: Option<u64>,
 }

@@ -8,8 +8,9 @@ use crate::guilt::Guilt;
 use crate::history::States;
 use crate::life::{Life, Lived, Stopped, draw, first_image, numbered, recover_alone};
 use crate::{Case, Report, Start, Subject};
-use perdura_machine::{Event, Machine};
+use perdura_machine::{CallSite, Event, Machine};
 use perdura_memory::random::SplitMix64;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -104,6 +105,8 @@ pub(crate) struct Exploration<'l, 'a, S: Subject> {
     pub(crate) life: &'l Life<'a, S>,
     pub(crate) states: States<S::Model>,
     pub(crate) events: u64,
+    /// How often each call site was met.
+    met: BTreeMap<CallSite, u64>,
     pub(crate) depth: usize,
     pub(crate) points: Points,
     pub(crate) images: u64,
@@ -164,20 +167,22 @@ impl<S: Subject> Explorer<'_, S> {
         images: u64,
     ) -> Result<(), Problem> {
         let Lived { history, machine } = self.record::<F>(life)?;
-        self.report.meet(&machine.sites());
+        let sites = machine.sites();
+        self.report.meet(&sites);
+        let met = sites.all().into_iter().map(|(site, (_, count))| (site, count)).collect();
         self.report.events += history.events;
         self.report.lives += 1;
         drop(machine);
         let states = States::of(self.subject, first, &history).map_err(Problem::plain)?;
         let exploration =
-            Exploration { life, states, events: history.events, depth, points, images };
+            Exploration { life, states, events: history.events, met, depth, points, images };
         if self.benches.len() <= depth {
             self.benches.push(Bench::new(life.limit, self.case));
         }
         let mut problem = None;
         let (chosen, omit) = (exploration.chosen(), self.case.omit);
         let mut watch = |machine: &Machine, event: Event| {
-            if !chosen(event.number) {
+            if !chosen(&event) {
                 return ControlFlow::Continue(());
             }
             if self.watcher.stop.load(Ordering::Relaxed) {
@@ -245,13 +250,21 @@ impl<S: Subject> Explorer<'_, S> {
 }
 
 impl<S: Subject> Exploration<'_, '_, S> {
-    /// Whether the power is cut after an event.
-    fn chosen(&self) -> impl Fn(u64) -> bool + use<S> {
+    /// Whether the power is cut after an event. Half of the cuts that chance chooses are shared
+    /// evenly among events, half among call sites: a fence is rare beside stores, and matters
+    /// more.
+    fn chosen(&self) -> impl Fn(&Event) -> bool + use<S> {
         let (points, events, seed) = (self.points, self.events, self.life.seed);
+        let met = self.met.clone();
         move |event| match points {
             Points::All => true,
-            Points::One(one) => event == one,
-            Points::Random(count) => mix(seed ^ 0x706f_696e_7473, event) % events.max(1) < count,
+            Points::One(one) => event.number == one,
+            Points::Random(count) => {
+                let site = CallSite::of(event.kind, event.site);
+                let there = met.get(&site).copied().unwrap_or(1) * met.len() as u64;
+                let chance = mix(seed ^ 0x706f_696e_7473, event.number) % (2 * events * there);
+                chance < count * (there + events)
+            }
         }
     }
 }

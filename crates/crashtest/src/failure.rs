@@ -38,7 +38,7 @@ impl Failure {
         if SUBJECTS.contains(&self.subject.as_str()) {
             format!("perdura crash {options}")
         } else {
-            format!("replay(&{}, \"{options}\")", self.subject)
+            format!("perdura_crashtest::check::replay(&{}, \"{options}\")", self.subject)
         }
     }
 

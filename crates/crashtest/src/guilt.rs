@@ -19,7 +19,7 @@ pub(crate) fn guilt(
     candidates: &Candidates,
     failing: &[u16],
     image: &Image,
-    fails: impl Fn(&[u16]) -> bool,
+    mut fails: impl FnMut(&[u16]) -> bool,
 ) -> Guilt {
     let mut states = failing.to_vec();
     let lines = &candidates.lines;
@@ -75,4 +75,9 @@ fn named(line: &Line, step: usize, image: &Image) -> String {
     let CallSite { file, line: number, .. } = CallSite::of(Kind::Store, site);
     let asked = if asked { "asked for, not fenced" } else { "not asked for" };
     format!("the line at {:#x}, stored at {file}:{number}, {asked}", line.at)
+}
+
+/// Whether a text names a store already.
+pub(crate) fn is_named(text: &str) -> bool {
+    text.contains("stored at")
 }

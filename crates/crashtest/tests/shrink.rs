@@ -5,7 +5,7 @@ use perdura_crashtest::mutants::{Met, sites, without};
 use perdura_crashtest::replay::Choice;
 use perdura_crashtest::shrink::{Effort, Shrunk, shrink};
 use perdura_crashtest::subjects::find;
-use perdura_crashtest::{Budget, Case, Points, Runner, Watcher};
+use perdura_crashtest::{Budget, Case, Failure, Points, Runner, Watcher};
 use perdura_machine::{CallSite, Kind};
 use std::time::Duration;
 
@@ -38,10 +38,12 @@ fn cases(runner: &dyn Runner) -> Cases<'_> {
     (0..3).map(|seed| (runner, case(seed))).collect()
 }
 
-fn shrunk(runner: &dyn Runner, met: &Met, cases: &Cases<'_>) -> Option<Shrunk> {
+/// The failure as it was found, and shrunk.
+fn shrunk(runner: &dyn Runner, met: &Met, cases: &Cases<'_>) -> Option<(Box<Failure>, Shrunk)> {
     let (budget, watcher) = (Budget::default(), Watcher::default());
     let failure = without(met, cases, budget, &watcher).caught?;
-    Some(shrink(runner, &failure, budget, EFFORT, &watcher, &mut |_, _| {}))
+    let shrunk = shrink(runner, &failure, budget, EFFORT, &watcher, &mut |_, _| {});
+    Some((failure, shrunk))
 }
 
 /// The stores that a text names.
@@ -83,26 +85,30 @@ fn mutants(engine: &str) {
     let runner = find(engine, "hash-map").unwrap();
     let cases = cases(&*runner);
     let all = sites(&cases, Budget::default(), &Watcher::default()).unwrap();
-    let mut caught = 0;
+    let (mut caught, mut small) = (0, 0);
     for met in &all {
         // Some need another structure or start.
-        let Some(Shrunk { failure, from, to, runs, complete }) = shrunk(&*runner, met, &cases)
-        else {
+        let Some((found, shrunk)) = shrunk(&*runner, met, &cases) else {
             println!("without {}: not met by a failure\n", met.site);
             continue;
         };
         caught += 1;
+        let Shrunk { failure, from, to, runs, complete } = shrunk;
         let text = failure.to_string();
         println!("without {}: {from} -> {to}, {runs} runs\n{text}\n", met.site);
         assert!(complete && runs <= EFFORT.runs);
-        assert!(to.cores == 1 && to.operations <= 6, "{to}");
-        assert!(named(&text).into_iter().any(|store| is_guilty(&met.site, store)), "{text}");
+        assert!(to.operations <= 6, "{to}");
+        small += u64::from(to.cores == 1 && to.operations <= 2);
+        for text in [&text, &found.to_string()] {
+            assert!(named(text).into_iter().any(|store| is_guilty(&met.site, store)), "{text}");
+        }
         let command = text.lines().last().unwrap().trim().strip_prefix("again: perdura crash ");
         let again = Choice::parse(command.unwrap()).unwrap().run(&*runner).unwrap_err();
         assert_eq!(again.to_string(), text);
     }
-    println!("{caught} of {}", all.len());
-    assert!(caught >= 13, "{caught}");
+    println!("{caught} of {}, {small} of them with one or two operations", all.len());
+    // The fence of a checkpoint matters to other cores, and later.
+    assert!(caught >= 13 && small + 1 >= caught, "{caught}, {small}");
 }
 
 #[test]
@@ -118,17 +124,17 @@ fn redo_mutants_shrink_and_come_again() {
 /// The same failure shrinks in the same way; and when it may not take long, it is still one.
 #[test]
 fn shrinking_is_deterministic_and_bounded() {
-    let runner = find("redo", "churn").unwrap();
+    let runner = find("redo", "sps").unwrap();
     let cases = cases(&*runner);
     let all = sites(&cases, Budget::default(), &Watcher::default()).unwrap();
-    let fence = all.iter().find(|met| met.site.kind == Kind::Fence).unwrap();
-    let first = shrunk(&*runner, fence, &cases).unwrap();
-    let second = shrunk(&*runner, fence, &cases).unwrap();
+    let fences = all.iter().filter(|met| met.site.kind == Kind::Fence);
+    let mut caught = fences.filter_map(|met| Some((met, shrunk(&*runner, met, &cases)?)));
+    let (fence, (failure, first)) = caught.next().unwrap();
+    let (_, second) = shrunk(&*runner, fence, &cases).unwrap();
     assert_eq!(first.failure.to_string(), second.failure.to_string());
     assert_eq!((first.runs, first.to), (second.runs, second.to));
 
     let (budget, watcher) = (Budget::default(), Watcher::default());
-    let failure = without(fence, &cases, budget, &watcher).caught.unwrap();
     let effort = Effort { runs: 3, ..EFFORT };
     let mut told = 0;
     let short = shrink(&*runner, &failure, budget, effort, &watcher, &mut |_, _| told += 1);
