@@ -6,6 +6,7 @@ mod common;
 
 use common::{arg, command, fail, succeed};
 use serde_json::Value;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -55,7 +56,7 @@ fn sps_on_all_engines_and_two_threads() {
         "--seed",
         "5",
     ]);
-    assert_report(&report, &["volatile", "undo", "redo"]);
+    assert_report(&report, &["volatile", "undo", "redo", "s-wal"]);
     assert_eq!(report["engines"][0]["runs"].as_array().map(Vec::len), Some(2));
 }
 
@@ -90,6 +91,19 @@ fn maps_and_values() {
     }
     let report = json(&[&["overwrite", "--values", "100", "--bytes", "256"][..], &small].concat());
     assert_report(&report, &["undo"]);
+}
+
+#[test]
+fn toggles_and_churn() {
+    let small = ["--ops", "500", "--ops-per-tx", "3", "--repeat", "1", "--seed", "5"];
+    let two = ["--engine", "undo", "--engine", "s-wal", "--threads", "2"];
+    for name in ["hash", "rbtree", "bptree"] {
+        let report = json(&[&[name, "--entries", "1k"][..], &small, &two].concat());
+        assert_report(&report, &["undo", "s-wal"]);
+        assert_eq!(report["parameters"]["bench"], name);
+    }
+    let report = json(&[&["churn", "--slots", "100"][..], &small, &two].concat());
+    assert_report(&report, &["undo", "s-wal"]);
 }
 
 #[test]
@@ -142,31 +156,32 @@ fn libpmemobj_runs_the_same_work() {
     }
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(report["embedded"]["rounds"].as_array().map(Vec::len), Some(5));
-    assert_eq!(report["embedded"]["competitors"].as_array().map(Vec::len), Some(4));
+    assert_eq!(report["embedded"]["competitors"].as_array().map(Vec::len), Some(5));
 }
 
 #[test]
 fn a_named_pool_is_left_behind_and_sound() {
     let folder = tempdir().expect("a folder");
-    let pool = folder.path().join("pool");
-    succeed(&[
-        "bench",
-        "ycsb",
-        "--workload",
-        "d",
-        "--records",
-        "300",
-        "--ops",
-        "600",
-        "--repeat",
-        "1",
-        "--pool",
-        arg(&pool),
-    ]);
+    for bench in [
+        &["ycsb", "--workload", "d", "--records", "300"][..],
+        &["hash", "--entries", "500"],
+        &["rbtree", "--entries", "500"],
+        &["bptree", "--entries", "500"],
+        &["churn", "--slots", "100"],
+    ] {
+        left_behind_and_sound(folder.path(), bench);
+    }
+}
+
+fn left_behind_and_sound(folder: &Path, bench: &[&str]) {
+    let pool = folder.join(bench[0]);
+    let short = ["--ops", "600", "--repeat", "1", "--engine", "s-wal", "--pool", arg(&pool)];
+    succeed(&[&["bench"], bench, &short].concat());
     let checked = succeed(&["pool", "check", arg(&pool)]);
     assert!(checked.contains("all of them reached"), "{checked}");
-    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").collect();
-    assert_eq!(left.len(), 1, "temporary files stayed: {left:?}");
+    std::fs::remove_file(&pool).expect("the pool");
+    let left: Vec<_> = std::fs::read_dir(folder).expect("a folder").collect();
+    assert!(left.is_empty(), "temporary files stayed: {left:?}");
 }
 
 #[test]
@@ -174,6 +189,9 @@ fn parameters_that_cannot_be_are_named() {
     assert!(fail(&["bench", "sps", "--entries", "1"]).contains("two entries"));
     assert!(fail(&["bench", "overwrite", "--bytes", "9"]).contains("multiple of 8"));
     assert!(fail(&["bench", "map", "--keys", "1"]).contains("two keys"));
+    assert!(fail(&["bench", "hash", "--entries", "0"]).contains("an entry"));
+    assert!(fail(&["bench", "bptree", "--ops-per-tx", "0"]).contains("a toggle"));
+    assert!(fail(&["bench", "churn", "--slots", "1", "--threads", "2"]).contains("each thread"));
     let small = ["bench", "sps", "--entries", "1M", "--size", "2M"];
     assert!(fail(&small).contains("full"));
 }

@@ -226,6 +226,12 @@ fn undo_on_emulated_persistent_memory() {
 }
 
 #[test]
+fn s_wal_on_emulated_persistent_memory() {
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    kill_again_and_again(folder.path(), "s-wal");
+}
+
+#[test]
 fn redo_on_a_disk() {
     let folder = tempfile::tempdir().unwrap();
     kill_again_and_again(folder.path(), "redo");

@@ -4,7 +4,7 @@ use crate::replay::Choice;
 use crate::shrink::{Effort, shrink};
 use crate::subjects::POLICIES;
 use crate::{
-    Budget, Case, Failure, On, Points, Redo, Report, Runner, Start, Subject, Undo, Watcher,
+    Budget, Case, Failure, On, Points, Redo, Report, Runner, SWal, Start, Subject, Undo, Watcher,
 };
 use perdura_memory::Domain;
 
@@ -57,8 +57,12 @@ pub fn replay<S: Subject + Clone + Send>(
     choice.run(&**runner.expect("a known engine"))
 }
 
-fn runners<S: Subject + Clone + Send>(subject: &S) -> [Box<dyn Runner + '_>; 2] {
-    [Box::new(On::<Undo, S>::new(subject.clone())), Box::new(On::<Redo, S>::new(subject.clone()))]
+fn runners<S: Subject + Clone + Send>(subject: &S) -> [Box<dyn Runner + '_>; 3] {
+    [
+        Box::new(On::<Undo, S>::new(subject.clone())),
+        Box::new(On::<Redo, S>::new(subject.clone())),
+        Box::new(On::<SWal, S>::new(subject.clone())),
+    ]
 }
 
 impl Check {

@@ -1,7 +1,7 @@
 //! Engines on every memory: the same one runs the program on the machine, and recovers its
 //! images elsewhere.
 
-use perdura::{Engine, Memory, RedoEngine, UndoEngine};
+use perdura::{Engine, Memory, RedoEngine, SWalEngine, UndoEngine};
 
 /// An engine, whatever the memory.
 pub trait Family: Sync + 'static {
@@ -29,4 +29,6 @@ families! {
     Undo, "undo", UndoEngine;
     /// Redo logging.
     Redo, "redo", RedoEngine;
+    /// Write-ahead logging with a commit record.
+    SWal, "s-wal", SWalEngine;
 }

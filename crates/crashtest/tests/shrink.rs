@@ -13,10 +13,13 @@ use std::time::Duration;
 const EFFORT: Effort = Effort { runs: 300, time: Duration::from_secs(600) };
 
 /// The sources that the engines' stores and requests are in.
-const SOURCES: [(&str, &str); 5] = [
+const SOURCES: [(&str, &str); 8] = [
+    ("engine/src/alone.rs", include_str!("../../engine/src/alone.rs")),
     ("engine/src/area.rs", include_str!("../../engine/src/area.rs")),
+    ("engine/src/logged.rs", include_str!("../../engine/src/logged.rs")),
     ("engine/src/redo.rs", include_str!("../../engine/src/redo.rs")),
     ("engine/src/session.rs", include_str!("../../engine/src/session.rs")),
+    ("engine/src/swal.rs", include_str!("../../engine/src/swal.rs")),
     ("engine/src/undo.rs", include_str!("../../engine/src/undo.rs")),
     ("heap/src/heap.rs", include_str!("../../heap/src/heap.rs")),
 ];

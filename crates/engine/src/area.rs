@@ -3,6 +3,7 @@
 //! ```text
 //! page 0, line 0   header: magic, engine, segment bytes, segment count, check
 //!         line 1,2 checkpoint slots, written in turn: sequence, ticket, salt, check
+//!         line 3   commit record, of engines that have one: ticket, parts, check
 //! page 1 ...       segments
 //! ```
 //!
@@ -135,6 +136,26 @@ impl Geometry {
         memory.fence();
     }
 
+    /// Stores the commit record of the transaction with this ticket, and asks for it to become
+    /// durable: its record, of `parts` parts, is so already.
+    #[inline]
+    #[track_caller]
+    pub fn store_commit<M: Memory>(&self, memory: &M, salt: u64, ticket: u64, parts: u16) {
+        let at = commit_at(self.start);
+        for (index, word) in commit_words(salt, ticket, parts).into_iter().enumerate() {
+            memory.store(at + index as u64 * 8, word);
+        }
+        memory.write_back(at, LINE);
+    }
+
+    /// The ticket and number of parts of the commit record, if there is one.
+    pub fn commit<M: Memory>(&self, memory: &M, salt: u64) -> Option<(u64, u16)> {
+        let at = commit_at(self.start);
+        let words: [u64; 3] = std::array::from_fn(|word| memory.load(at + word as u64 * 8));
+        let (ticket, parts) = (words[0], words[1] as u16);
+        (words == commit_words(salt, ticket, parts)).then_some((ticket, parts))
+    }
+
     /// Every whole record in the area, in the order of tickets and parts.
     pub fn records<M: Memory>(&self, memory: &M, salt: u64) -> Vec<Found> {
         let mut found = Vec::new();
@@ -164,6 +185,15 @@ fn store_slot<M: Memory>(memory: &M, at: u64, words: [u64; 4]) {
     for (index, word) in words.into_iter().enumerate() {
         memory.store(at + index as u64 * 8, word);
     }
+}
+
+fn commit_at(start: u64) -> u64 {
+    start + 3 * LINE
+}
+
+fn commit_words(salt: u64, ticket: u64, parts: u16) -> [u64; 3] {
+    let parts = u64::from(parts);
+    [ticket, parts, check(&[ticket, parts, salt])]
 }
 
 /// A salt that no record in the area has been written with.

@@ -6,9 +6,10 @@
 //!
 //! Reading order: [`access`], [`engine`], [`writes`] (what a transaction wants to store),
 //! [`record`] (what a log holds), [`area`] (where logs live), then the engines: [`volatile`],
-//! [`undo`], [`redo`].
+//! [`undo`], [`redo`], [`swal`].
 
 pub mod access;
+mod alone;
 pub mod area;
 pub mod counters;
 pub mod engine;
@@ -18,6 +19,7 @@ pub mod logged;
 pub mod record;
 pub mod redo;
 pub mod session;
+pub mod swal;
 pub mod undo;
 pub mod volatile;
 pub mod writes;
@@ -27,5 +29,6 @@ pub use counters::Counters;
 pub use engine::{Engine, Recovery, Session, Ticket};
 pub use error::{Error, Result};
 pub use redo::RedoEngine;
+pub use swal::SWalEngine;
 pub use undo::UndoEngine;
 pub use volatile::Volatile;

@@ -105,6 +105,19 @@ impl SharedLock {
         }
     }
 
+    /// Runs `body` as the only writer, and leaves even if it panics.
+    pub fn exclusively<M: Memory, R>(&self, memory: &M, body: impl FnOnce() -> R) -> R {
+        struct Leave<'a>(&'a SharedLock);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                self.0.done_writing();
+            }
+        }
+        self.write(memory);
+        let _leave = Leave(self);
+        body()
+    }
+
     /// Leaves as the writer. A plain store: a locked instruction would wait for write-backs.
     #[inline]
     pub fn done_writing(&self) {

@@ -24,6 +24,9 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// Whether recovery ends at the first ticket that is missing from the log.
     const NO_GAPS: bool;
 
+    /// Whether records are stored past the caches, rather than in them and written back.
+    const STREAMS: bool;
+
     /// Whether fresh memory of this many bytes goes through the log as other writes do, rather
     /// than being written in place at once and flushed at commit.
     fn logs_fresh(domain: perdura_memory::Domain, len: u64) -> bool;
@@ -45,11 +48,40 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         counters: &mut Counters,
     ) -> Result<()>;
 
+    /// Of the records in a log, the transactions that recovery takes, oldest first, and how many
+    /// it discards.
+    ///
+    /// # Errors
+    /// `Corrupt` where the log says that there must be more than there is.
+    fn choose<M: Memory>(
+        _memory: &M,
+        _geometry: &Geometry,
+        checkpoint: Checkpoint,
+        records: Vec<Found>,
+    ) -> Result<(Vec<Vec<Found>>, u64)> {
+        Ok(area::transactions(records, checkpoint.ticket, Self::NO_GAPS))
+    }
+
     /// Stores the words of recovered transactions in place, given oldest first.
     ///
     /// # Errors
     /// `Corrupt` before anything is stored.
     fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery>;
+}
+
+/// Ends the exclusive right to checkpoint, whatever happens.
+struct Attempt<'a, M: Memory, P: Protocol> {
+    engine: &'a Logged<M, P>,
+    finished: bool,
+}
+
+impl<M: Memory, P: Protocol> Drop for Attempt<'_, M, P> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.engine.checkpoint_failed.store(true, Ordering::Relaxed);
+        }
+        self.engine.checkpointing.store(false, Ordering::Release);
+    }
 }
 
 /// An engine that logs.
@@ -71,19 +103,28 @@ pub struct Logged<M: Memory, P: Protocol> {
     /// Seed of all records' checks.
     pub(crate) salt: u64,
     pub(crate) checkpointing: AtomicBool,
+    /// A checkpoint has panicked.
+    checkpoint_failed: AtomicBool,
     protocol: PhantomData<P>,
 }
 
 impl<M: Memory, P: Protocol> Logged<M, P> {
-    /// Runs `body` as the only one that checkpoints.
-    pub(crate) fn alone<R>(&self, body: impl FnOnce() -> R) -> R {
+    /// Runs `body` as the only one that checkpoints. If it panics, what it has taken from the
+    /// set of dirty lines may not be durable: there are no checkpoints any more.
+    pub(crate) fn alone<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let mut turn = 0;
         while self.checkpointing.swap(true, Ordering::Acquire) {
             self.memory.pause(turn);
             turn += 1;
         }
+        let mut attempt = Attempt { engine: self, finished: false };
+        if self.checkpoint_failed.load(Ordering::Relaxed) {
+            attempt.finished = true;
+            let text = "a checkpoint was cut short by a panic; open the pool again";
+            return Err(std::io::Error::other(text).into());
+        }
         let result = body();
-        self.checkpointing.store(false, Ordering::Release);
+        attempt.finished = true;
         result
     }
 
@@ -157,6 +198,7 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
             sequence: AtomicU64::new(sequence),
             salt,
             checkpointing: AtomicBool::new(false),
+            checkpoint_failed: AtomicBool::new(false),
             memory,
             protocol: PhantomData,
         }))
@@ -183,8 +225,22 @@ fn read_log<M: Memory, P: Protocol>(memory: &M, area: Range<u64>) -> Result<Log>
     let geometry = Geometry::read(memory, area, P::NAME)?;
     let checkpoint = geometry.checkpoint(memory)?;
     let records = geometry.records(memory, checkpoint.salt);
-    let (whole, discarded) = area::transactions(records, checkpoint.ticket, P::NO_GAPS);
+    let (whole, discarded) = P::choose(memory, &geometry, checkpoint, records)?;
     Ok((geometry, checkpoint, whole, discarded))
+}
+
+/// Stores the words of records in place, in their order, and asks for them to become durable.
+pub(crate) fn store_words<'a, M: Memory>(
+    memory: &M,
+    mut records: impl Iterator<Item = &'a Found>,
+) -> Result<()> {
+    records.try_for_each(|record| {
+        record.for_each_word(|at, value| {
+            memory.store(at, value);
+            memory.write_back(at, 8);
+            Ok(())
+        })
+    })
 }
 
 /// Every word of every record must lie in the pool, and none in the log: whoever recovers

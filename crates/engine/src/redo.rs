@@ -18,7 +18,7 @@
 //! is durable.
 
 use crate::engine::Recovery;
-use crate::logged::{Logged, Protocol};
+use crate::logged::{Logged, Protocol, store_words};
 use crate::record::{Found, Part};
 use crate::session::Buffered;
 use crate::{Counters, Result, Ticket};
@@ -41,6 +41,7 @@ const FRESH_LOGGED_MEDIA: u64 = 64 << 10;
 impl Protocol for Redo {
     const NAME: &'static str = "redo";
     const NO_GAPS: bool = true;
+    const STREAMS: bool = true;
 
     #[inline]
     fn logs_fresh(domain: Domain, len: u64) -> bool {
@@ -92,14 +93,11 @@ impl Protocol for Redo {
                 engine.move_checkpoint(ticket, counters)
             });
         }
-        if !exclusive {
-            engine.lock.write(&*engine.memory);
-        }
-        let captured = capture(engine, counters);
-        if !exclusive {
-            engine.lock.done_writing();
-        }
-        let ticket = captured?;
+        let ticket = if exclusive {
+            capture(engine, counters)?
+        } else {
+            engine.lock.exclusively(&*engine.memory, || capture(engine, counters))?
+        };
         engine.alone(|| {
             fence(engine, counters)?;
             if ticket > engine.checkpointed.load(Ordering::Acquire) {
@@ -110,13 +108,7 @@ impl Protocol for Redo {
     }
 
     fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
-        for record in whole.iter().flatten() {
-            record.for_each_word(|at, value| {
-                memory.store(at, value);
-                memory.write_back(at, 8);
-                Ok(())
-            })?;
-        }
+        store_words(memory, whole.iter().flatten())?;
         Ok(Recovery { replayed: whole.len() as u64, ..Recovery::default() })
     }
 }

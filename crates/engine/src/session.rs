@@ -67,6 +67,18 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
         self.engine.memory.stream(at, words);
     }
 
+    /// Stores whole log lines in the caches and asks for them to become durable.
+    #[inline]
+    #[track_caller]
+    fn cache_log(&mut self, at: u64, words: &[u64]) {
+        let bytes = words.len() as u64 * 8;
+        if self.engine.memory.domain().needs_write_back() {
+            self.counters.write_backs_log += bytes / LINE;
+        }
+        self.engine.memory.copy_in(at, bytemuck::cast_slice(words));
+        self.engine.memory.write_back(at, bytes);
+    }
+
     /// Asks for the fresh memory of this transaction to become durable.
     #[inline]
     #[track_caller]
@@ -122,7 +134,11 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
     pub(crate) fn store_record(&mut self, at: u64) {
         let record = std::mem::take(&mut self.scratch);
         self.counters.log_bytes += record.len() as u64 * 8;
-        self.stream_log(at, &record);
+        if P::STREAMS {
+            self.stream_log(at, &record);
+        } else {
+            self.cache_log(at, &record);
+        }
         self.scratch = record;
     }
 

@@ -9,9 +9,10 @@
 //! one for each. Recovery stores the old words of a whole record back: its transaction was not
 //! acknowledged.
 
+use crate::alone;
 use crate::engine::Recovery;
-use crate::logged::{Logged, Protocol};
-use crate::record::{Found, Part};
+use crate::logged::{Logged, Protocol, store_words};
+use crate::record::Found;
 use crate::session::Buffered;
 use crate::{Counters, Result, Ticket};
 use perdura_memory::{Domain, Memory};
@@ -27,6 +28,7 @@ impl Protocol for Undo {
     const NAME: &'static str = "undo";
     // Records are made void one by one, so that the one that counts may stand alone.
     const NO_GAPS: bool = false;
+    const STREAMS: bool = true;
 
     #[inline]
     fn logs_fresh(_domain: Domain, _len: u64) -> bool {
@@ -45,28 +47,11 @@ impl Protocol for Undo {
         exclusive: bool,
         counters: &mut Counters,
     ) -> Result<()> {
-        if !exclusive {
-            engine.lock.write(&*engine.memory);
-        }
-        let ticket = engine.committed.0.load(Ordering::Acquire);
-        let result = engine.alone(|| {
-            // Nothing is pending in place; the checkpoint carries the tickets over a restart.
-            engine.move_checkpoint(ticket, counters)
-        });
-        if !exclusive {
-            engine.lock.done_writing();
-        }
-        result
+        alone::checkpoint(engine, exclusive, counters)
     }
 
     fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
-        for record in whole.iter().rev().flatten() {
-            record.for_each_word(|at, value| {
-                memory.store(at, value);
-                memory.write_back(at, 8);
-                Ok(())
-            })?;
-        }
+        store_words(memory, whole.iter().rev().flatten())?;
         Ok(Recovery { rolled_back: whole.len() as u64, ..Recovery::default() })
     }
 }
@@ -74,52 +59,15 @@ impl Protocol for Undo {
 fn commit_locked<M: Memory>(session: &mut Buffered<M, Undo>) -> Result<Ticket> {
     let ticket = session.engine.committed.0.load(Ordering::Relaxed) + 1;
     session.flush_fresh();
-    let (first, extra) = write_log(session, ticket)?;
+    let place = session
+        .write_alone(ticket, |memory, entry, word| memory.load(entry.line + word as u64 * 8))?;
     session.fence()?;
-    let counted = session.engine.memory.domain().needs_write_back();
-    session.apply(|engine, line, counters| {
-        engine.memory.write_back(line, 64);
-        counters.write_backs_data += u64::from(counted);
-    });
+    session.apply_and_write_back();
     session.fence()?;
-    void(session, first);
+    void(session, place.first);
     session.fence()?;
-    extra.into_iter().for_each(|segment| session.engine.segments.put_back(segment));
-    session.engine.committed.0.store(ticket, Ordering::Release);
-    session.engine.durable.0.store(ticket, Ordering::Release);
-    session.counters.commits += 1;
+    session.committed_alone(ticket, place);
     Ok(Ticket(ticket))
-}
-
-/// Writes the old words to the session's segment, and to more of them if they need it. Returns
-/// the first record's place, and the additional segments.
-fn write_log<M: Memory>(session: &mut Buffered<M, Undo>, ticket: u64) -> Result<(u64, Vec<u32>)> {
-    let bytes = session.record_bytes();
-    let own = match session.segment {
-        Some(own) => own,
-        None => session.take_segment(bytes)?,
-    };
-    session.segment = Some(own);
-    let runs = if bytes <= session.engine.geometry.segment_bytes {
-        std::iter::once(0..session.writes.entries().len()).collect()
-    } else {
-        session.split()
-    };
-    let extra = session.take_segments(runs.len() - 1, bytes)?;
-    let parts = runs.len() as u16;
-    let mut first = 0;
-    for (index, run) in runs.into_iter().enumerate() {
-        let segment = if index == 0 { own } else { extra[index - 1] };
-        let at = session.engine.geometry.segment(segment).start;
-        let part = Part { ticket, part: index as u16, parts };
-        let memory = session.engine.memory.clone();
-        session.encode(at, part, run, |entry, word| memory.load(entry.line + word as u64 * 8));
-        session.store_record(at);
-        if index == 0 {
-            first = at;
-        }
-    }
-    Ok((first, extra))
 }
 
 /// Makes the record at `first` void by zeroing its check: without its first part it does not

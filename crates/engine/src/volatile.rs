@@ -70,15 +70,15 @@ impl<M: Memory + 'static> Engine<M> for Volatile<M> {
     }
 
     fn checkpoint(&self) -> Result<()> {
-        self.lock.write(&*self.memory);
-        match &self.dirty {
-            Some(dirty) => {
-                dirty.drain(|run| self.memory.write_back(run.start, run.end - run.start));
+        self.lock.exclusively(&*self.memory, || {
+            match &self.dirty {
+                Some(dirty) => {
+                    dirty.drain(|run| self.memory.write_back(run.start, run.end - run.start));
+                }
+                None => self.memory.write_back(0, self.memory.len()),
             }
-            None => self.memory.write_back(0, self.memory.len()),
-        }
-        self.memory.fence();
-        self.lock.done_writing();
+            self.memory.fence();
+        });
         Ok(self.memory.check_fence()?)
     }
 }

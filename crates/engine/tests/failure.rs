@@ -1,7 +1,8 @@
 //! A medium that fails: every commit says so, whatever it was about to need.
 
 use perdura_engine::area::SMALLEST;
-use perdura_engine::{Access, Engine, Error, Mode, RedoEngine, Session, UndoEngine};
+use perdura_engine::{Access, Engine, Error, Mode, RedoEngine, SWalEngine, Session, UndoEngine};
+use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, Memory, Reference, Survives};
 use std::io;
 use std::sync::Arc;
@@ -10,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 struct Failing {
     inner: Reference,
     failed: AtomicBool,
+    /// A fence panics.
+    panics: AtomicBool,
 }
 
 // SAFETY: a `Reference`, whose fences can be told to report a failure.
@@ -55,6 +58,7 @@ unsafe impl Memory for Failing {
     }
 
     fn fence(&self) {
+        assert!(!self.panics.load(Ordering::Relaxed), "as planned");
         self.inner.fence();
     }
 
@@ -74,7 +78,8 @@ unsafe impl Memory for Failing {
 /// Also where a segment is needed and none is free: that is no transaction that is too large.
 fn says_io<E: Engine<Failing>>(lines: u64) {
     let inner = Reference::new(1 << 20, Domain::Media);
-    let memory = Arc::new(Failing { inner, failed: AtomicBool::new(false) });
+    let memory =
+        Arc::new(Failing { inner, failed: AtomicBool::new(false), panics: AtomicBool::new(false) });
     E::format(&memory, 0..SMALLEST);
     let engine = E::start(memory.clone(), 0..SMALLEST).unwrap();
     let mut session = engine.session().unwrap();
@@ -99,5 +104,49 @@ fn a_failed_medium_is_not_taken_for_a_large_transaction() {
     for lines in [1, 100, 1000] {
         says_io::<RedoEngine<Failing>>(lines);
         says_io::<UndoEngine<Failing>>(lines);
+        says_io::<SWalEngine<Failing>>(lines);
+    }
+}
+
+/// A checkpoint that panics has perhaps forgotten lines that are not durable: no later one may
+/// succeed, and none may wait for it.
+fn stays_whole<E: Engine<Failing>>(domain: Domain) {
+    let memory = Arc::new(Failing {
+        inner: Reference::new(SMALLEST + 4096, domain),
+        failed: AtomicBool::new(false),
+        panics: AtomicBool::new(false),
+    });
+    E::format(&memory, 0..SMALLEST);
+    let engine = E::start(memory.clone(), 0..SMALLEST).unwrap();
+    let mut session = engine.session().unwrap();
+    session.begin(Mode::Write);
+    session.write_word(SMALLEST, 1).unwrap();
+    let ticket = session.commit().unwrap();
+    session.wait_durable(ticket).unwrap();
+    memory.panics.store(true, Ordering::Relaxed);
+    let checkpoint = std::panic::AssertUnwindSafe(|| _ = engine.checkpoint());
+    assert!(std::panic::catch_unwind(checkpoint).is_err());
+    memory.panics.store(false, Ordering::Relaxed);
+    assert!(matches!(engine.checkpoint(), Err(Error::Io(_))), "{} {domain}", E::NAME);
+    session.begin(Mode::Write);
+    session.write_word(SMALLEST, 2).unwrap();
+    let ticket = session.commit();
+    // Committing needs no checkpoint, or says that it failed; the words are whole either way.
+    let committed = ticket.and_then(|ticket| session.wait_durable(ticket)).is_ok();
+    drop((session, engine));
+    let left = Reference::from_image(&memory.inner.power_cut(Cut::None), domain);
+    let left =
+        Failing { inner: left, failed: AtomicBool::new(false), panics: AtomicBool::new(false) };
+    E::recover(&left, 0..SMALLEST).unwrap();
+    let found = left.load(SMALLEST);
+    assert!(found == 2 || found == 1 && !committed, "{} {domain}: {found}", E::NAME);
+}
+
+#[test]
+fn a_checkpoint_that_panics_is_the_last_one() {
+    for domain in [Domain::Transient, Domain::Persistent] {
+        stays_whole::<RedoEngine<Failing>>(domain);
+        stays_whole::<UndoEngine<Failing>>(domain);
+        stays_whole::<SWalEngine<Failing>>(domain);
     }
 }

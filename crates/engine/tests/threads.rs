@@ -2,7 +2,7 @@
 
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
-    Access, Counters, Engine, Error, Mode, RedoEngine, Session, UndoEngine, Volatile,
+    Access, Counters, Engine, Error, Mode, RedoEngine, SWalEngine, Session, UndoEngine, Volatile,
 };
 use perdura_memory::reference::{Cut, SplitMix64};
 use perdura_memory::{Domain, Memory, Ram, Reference};
@@ -97,6 +97,13 @@ fn undo_counts_right() {
 }
 
 #[test]
+fn s_wal_counts_right() {
+    let counters = sums_are_right::<SWalEngine<Ram>>();
+    assert!(counters.fences >= counters.commits * 4);
+    assert!(counters.checkpoints >= counters.commits, "truncated after each");
+}
+
+#[test]
 fn redo_counts_right_through_many_checkpoints() {
     let counters = sums_are_right::<RedoEngine<Ram>>();
     assert!(counters.checkpoints > 10, "{counters:?}");
@@ -117,6 +124,7 @@ fn segments_of_ended_sessions_come_back() {
     }
     run::<UndoEngine<Ram>>();
     run::<RedoEngine<Ram>>();
+    run::<SWalEngine<Ram>>();
 }
 
 /// A transaction that does not fit changes nothing, and the next one is none the worse.
@@ -150,6 +158,7 @@ fn too_large_is_refused_and_harmless() {
     }
     run::<UndoEngine<Ram>>();
     run::<RedoEngine<Ram>>();
+    run::<SWalEngine<Ram>>();
 }
 
 #[test]
@@ -164,6 +173,7 @@ fn sessions_are_limited_and_come_back() {
     }
     run::<UndoEngine<Ram>>(4);
     run::<RedoEngine<Ram>>(4);
+    run::<SWalEngine<Ram>>(4);
     run::<Volatile<Ram>>(128);
 }
 
@@ -192,6 +202,7 @@ fn a_transaction_of_fresh_memory_alone_is_durable() {
     for domain in [Domain::Transient, Domain::Persistent, Domain::Media, Domain::Process] {
         run::<UndoEngine<Reference>>(domain);
         run::<RedoEngine<Reference>>(domain);
+        run::<SWalEngine<Reference>>(domain);
     }
 }
 

@@ -9,8 +9,8 @@ use crate::roots;
 use crate::superblock::{State, Superblock};
 use crate::tx::{Purpose, Root, Tx, TxMark};
 use perdura_engine::{
-    Access, Counters, Engine, Error, Mark, Mode, Recovery, RedoEngine, Result, Session, Ticket,
-    UndoEngine, Volatile,
+    Access, Counters, Engine, Error, Mark, Mode, Recovery, RedoEngine, Result, SWalEngine, Session,
+    Ticket, UndoEngine, Volatile,
 };
 use perdura_memory::{Memory, Survives};
 use std::ops::Range;
@@ -216,7 +216,7 @@ impl<M: Memory, E: Engine<M>> Drop for Heap<M, E> {
 }
 
 /// The names of the engines, for messages.
-pub const ENGINES: &str = "volatile, undo, redo";
+pub const ENGINES: &str = "volatile, undo, redo, s-wal";
 
 /// Runs the recovery of the engine that wrote the pool: `E`'s own if that is its name, so that an
 /// engine around another one may recover in its own way.
@@ -234,6 +234,7 @@ fn recover<M: Memory + 'static, E: Engine<M>>(
         name if name == E::NAME && E::CRASH_CONSISTENT => Ok(E::recover(memory, log)?),
         "redo" => Ok(RedoEngine::recover(memory, log)?),
         "undo" => Ok(UndoEngine::recover(memory, log)?),
+        "s-wal" => Ok(SWalEngine::recover(memory, log)?),
         "volatile" if force => Ok(Volatile::recover(memory, log)?),
         "volatile" => Err(OpenError::NotConsistent { engine: superblock.engine.clone() }),
         other => Err(OpenError::UnknownEngine { name: other.to_owned(), known: ENGINES }),
@@ -253,6 +254,7 @@ pub fn inspect<M: Memory + 'static>(
         _ if superblock.state == State::Formatting => Ok(Recovery::default()),
         "redo" => Ok(RedoEngine::inspect(memory, log)?),
         "undo" => Ok(UndoEngine::inspect(memory, log)?),
+        "s-wal" => Ok(SWalEngine::inspect(memory, log)?),
         "volatile" => Ok(Recovery::default()),
         other => Err(OpenError::UnknownEngine { name: other.to_owned(), known: ENGINES }),
     }

@@ -6,7 +6,7 @@ use crate::info::Info;
 use crate::superblock::{SMALLEST, State, Superblock};
 use crate::tx::Tx;
 use perdura_engine::{
-    Counters, Engine, Mode, Recovery, RedoEngine, Result, Ticket, UndoEngine, Volatile,
+    Counters, Engine, Mode, Recovery, RedoEngine, Result, SWalEngine, Ticket, UndoEngine, Volatile,
 };
 use perdura_memory::{Domain, MapOptions, Mapped, Memory, PAGE, Survives};
 use std::fmt;
@@ -25,11 +25,14 @@ pub enum EngineKind {
     /// Redo logging with asynchronous write-back.
     #[default]
     Redo,
+    /// Write-ahead logging with a commit record and synchronous write-back: a baseline.
+    SWal,
 }
 
 impl EngineKind {
     /// All of them.
-    pub const ALL: [EngineKind; 3] = [EngineKind::Volatile, EngineKind::Undo, EngineKind::Redo];
+    pub const ALL: [EngineKind; 4] =
+        [EngineKind::Volatile, EngineKind::Undo, EngineKind::Redo, EngineKind::SWal];
 
     /// The name.
     pub const fn name(self) -> &'static str {
@@ -37,6 +40,7 @@ impl EngineKind {
             EngineKind::Volatile => "volatile",
             EngineKind::Undo => "undo",
             EngineKind::Redo => "redo",
+            EngineKind::SWal => "s-wal",
         }
     }
 }
@@ -147,6 +151,7 @@ impl Options {
             EngineKind::Volatile => self.create_with(path).map(Inner::Volatile),
             EngineKind::Undo => self.create_with(path).map(Inner::Undo),
             EngineKind::Redo => self.create_with(path).map(Inner::Redo),
+            EngineKind::SWal => self.create_with(path).map(Inner::SWal),
         }
         .map(|inner| Pool::new(path, inner))
     }
@@ -169,6 +174,7 @@ impl Options {
             EngineKind::Volatile => self.open_with(path, &superblock).map(Inner::Volatile),
             EngineKind::Undo => self.open_with(path, &superblock).map(Inner::Undo),
             EngineKind::Redo => self.open_with(path, &superblock).map(Inner::Redo),
+            EngineKind::SWal => self.open_with(path, &superblock).map(Inner::SWal),
         }
         .map(|inner| Pool::new(path, inner))
     }
@@ -256,6 +262,7 @@ enum Inner {
     Volatile(Heap<Mapped, Volatile<Mapped>>),
     Undo(Heap<Mapped, UndoEngine<Mapped>>),
     Redo(Heap<Mapped, RedoEngine<Mapped>>),
+    SWal(Heap<Mapped, SWalEngine<Mapped>>),
 }
 
 macro_rules! each {
@@ -264,6 +271,7 @@ macro_rules! each {
             Inner::Volatile($heap) => $body,
             Inner::Undo($heap) => $body,
             Inner::Redo($heap) => $body,
+            Inner::SWal($heap) => $body,
         }
     };
 }
@@ -315,6 +323,7 @@ impl Pool {
             Inner::Volatile(_) => EngineKind::Volatile,
             Inner::Undo(_) => EngineKind::Undo,
             Inner::Redo(_) => EngineKind::Redo,
+            Inner::SWal(_) => EngineKind::SWal,
         }
     }
 

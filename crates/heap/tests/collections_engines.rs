@@ -3,7 +3,9 @@
 
 use perdura::collections::model::{self, Body, Rng, Run};
 use perdura::collections::{Bytes, Pair, Total};
-use perdura::{Engine, Format, Heap, Opening, RedoEngine, Result, UndoEngine, Volatile};
+use perdura::{
+    Engine, Format, Heap, Opening, RedoEngine, Result, SWalEngine, UndoEngine, Volatile,
+};
 use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, Ram, Reference};
 use std::sync::Arc;
@@ -95,6 +97,7 @@ fn collections_are_right_on_every_engine() {
         in_plain_memory::<Volatile<Ram>>(seed);
         in_plain_memory::<UndoEngine<Ram>>(seed);
         in_plain_memory::<RedoEngine<Ram>>(seed);
+        in_plain_memory::<SWalEngine<Ram>>(seed);
     }
 }
 
@@ -104,6 +107,7 @@ fn collections_outlive_power_cuts() {
         for seed in 0..2 {
             with_power_cuts::<UndoEngine<Reference>>(domain, seed);
             with_power_cuts::<RedoEngine<Reference>>(domain, seed);
+            with_power_cuts::<SWalEngine<Reference>>(domain, seed);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The heap on plain memory: allocation accounting, rollback, roots, reopening.
 
 use perdura::{
-    Access, Engine, Error, Format, Heap, Memory, Opening, Purpose, RedoEngine, Root, Tx, TxExt,
-    UndoEngine, Volatile,
+    Access, Engine, Error, Format, Heap, Memory, Opening, Purpose, RedoEngine, Root, SWalEngine,
+    Tx, TxExt, UndoEngine, Volatile,
 };
 use perdura_memory::Ram;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ fn on_every_engine(test: impl Fn(&dyn Fn() -> Box<dyn Subject>)) {
     test(&|| Box::new(create::<Volatile<Ram>>()));
     test(&|| Box::new(create::<UndoEngine<Ram>>()));
     test(&|| Box::new(create::<RedoEngine<Ram>>()));
+    test(&|| Box::new(create::<SWalEngine<Ram>>()));
 }
 
 fn create<E: Engine<Ram>>() -> Heap<Ram, E> {
@@ -157,7 +158,11 @@ fn a_full_pool_says_so_and_loses_nothing() {
 
 #[test]
 fn transactions_too_large_for_the_log_are_refused_whole() {
-    let heap = create::<RedoEngine<Ram>>();
+    too_large_is_refused_whole(&create::<RedoEngine<Ram>>());
+    too_large_is_refused_whole(&create::<SWalEngine<Ram>>());
+}
+
+fn too_large_is_refused_whole<E: Engine<Ram>>(heap: &Heap<Ram, E>) {
     let mut at = 0;
     let mut session = heap.session().unwrap();
     session
@@ -214,10 +219,14 @@ fn a_pool_reopens_under_any_engine() {
     assert_eq!(heap.session().unwrap().read(|tx| get(tx)).unwrap(), 1);
     heap.session().unwrap().transaction(|tx| set(tx, 2)).unwrap();
     heap.close().unwrap();
-    let heap = Heap::<_, Volatile<Ram>>::open(memory.clone(), Opening::default()).unwrap();
+    let heap = Heap::<_, SWalEngine<Ram>>::open(memory.clone(), Opening::default()).unwrap();
     assert_eq!(heap.session().unwrap().read(|tx| get(tx)).unwrap(), 2);
+    heap.session().unwrap().transaction(|tx| set(tx, 3)).unwrap();
+    heap.close().unwrap();
+    let heap = Heap::<_, Volatile<Ram>>::open(memory.clone(), Opening::default()).unwrap();
+    assert_eq!(heap.session().unwrap().read(|tx| get(tx)).unwrap(), 3);
     let mut session = heap.session().unwrap();
-    assert!(matches!(session.read(|tx| set(tx, 3)), Err(Error::ReadOnly)));
+    assert!(matches!(session.read(|tx| set(tx, 4)), Err(Error::ReadOnly)));
     drop(heap);
     // The session outlives its heap: it was not closed.
     drop(session);
@@ -225,6 +234,6 @@ fn a_pool_reopens_under_any_engine() {
     assert!(matches!(refused, Err(perdura::OpenError::NotConsistent { .. })));
     let forced = Opening { force: true, ..Opening::default() };
     let heap = Heap::<_, RedoEngine<Ram>>::open(memory.clone(), forced).unwrap();
-    assert_eq!(heap.session().unwrap().read(|tx| get(tx)).unwrap(), 2);
+    assert_eq!(heap.session().unwrap().read(|tx| get(tx)).unwrap(), 3);
     assert_eq!(memory.len(), LIMIT);
 }

@@ -12,6 +12,9 @@ use std::collections::{HashMap, VecDeque};
 /// Words in a line.
 pub(crate) const WORDS: usize = 8;
 
+/// Lines on their way that are looked through at once.
+const CROWDED: usize = 64;
+
 /// How much of the data is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
@@ -40,6 +43,9 @@ pub(crate) struct Data {
     home: Vec<u64>,
     flights: VecDeque<Flight>,
     dram: HashMap<u64, LineWords>,
+    /// What was durable by then has landed. Cores whose turns come by chance have clocks that
+    /// disagree; a cut is never before this.
+    landed: Ps,
     pub(crate) model: Option<Image>,
     kept: bool,
 }
@@ -59,7 +65,8 @@ impl Data {
         home.resize(if kept { limit + reserved } else { 0 }, 0);
         let model = (keep == Keep::Model).then(|| Image::new(words.clone(), domain));
         let (flights, dram) = (VecDeque::new(), HashMap::new());
-        Data { domain, visible: words, home, flights, dram, model, kept }
+        let landed = Ps::default();
+        Data { domain, visible: words, home, flights, dram, landed, model, kept }
     }
 
     /// Adds zeros at the end of the visible image, durable at once.
@@ -110,7 +117,9 @@ impl Data {
     /// A line leaves for the home device: it is durable from `durable` on.
     pub(crate) fn depart(&mut self, line: u64, words: LineWords, durable: Ps, core: Option<usize>) {
         if self.kept {
-            self.dram.remove(&line);
+            if !self.dram.is_empty() {
+                self.dram.remove(&line);
+            }
             let awaited = core.map_or(0, |core| 1 << core);
             self.flights.push_back(Flight { line, words, durable, awaited });
         }
@@ -138,17 +147,29 @@ impl Data {
         Some(flight.durable)
     }
 
+    /// When all lines that are on their way will have arrived.
+    pub(crate) fn last_arrival(&self) -> Ps {
+        self.flights.iter().map(|flight| flight.durable).max().unwrap_or_default()
+    }
+
+    /// Whether so many lines are on their way that some should land.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.flights.len() >= CROWDED
+    }
+
     /// What is durable by `now` is so from here on.
     pub(crate) fn land(&mut self, now: Ps) {
-        while self.flights.front().is_some_and(|first| first.durable <= now) {
-            let Flight { line, words, .. } = self.flights.pop_front().expect("there is a first");
-            put(&mut self.home, line, &words);
+        self.landed = self.landed.max(now);
+        if !self.flights.is_empty() {
+            self.land_if(|flight| flight.durable <= now);
         }
     }
 
     /// A core's fence has returned: what it asked for is durable.
     pub(crate) fn land_of(&mut self, core: usize) {
-        self.land_if(|flight| flight.awaited & 1 << core != 0);
+        if !self.flights.is_empty() {
+            self.land_if(|flight| flight.awaited & 1 << core != 0);
+        }
     }
 
     fn land_line(&mut self, line: u64) {
@@ -178,6 +199,7 @@ impl Data {
 
     /// The home device after a power cut at `now`, what only hardware sees included.
     pub(crate) fn cut(&self, now: Ps) -> Vec<u64> {
+        let now = now.max(self.landed);
         let mut image = self.home.clone();
         for flight in self.flights.iter().filter(|flight| flight.durable <= now) {
             put(&mut image, flight.line, &flight.words);
@@ -187,6 +209,7 @@ impl Data {
 
     /// A line of the home device after a power cut at `now`.
     pub(crate) fn cut_line(&self, line: u64, now: Ps) -> LineWords {
+        let now = now.max(self.landed);
         let arrived = |flight: &&Flight| flight.line == line && flight.durable <= now;
         let flight = self.flights.iter().rev().find(arrived);
         flight.map_or_else(|| words_of(&self.home, line), |flight| flight.words)

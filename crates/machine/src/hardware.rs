@@ -85,7 +85,8 @@ impl Hardware {
         durable
     }
 
-    /// Writes every dirty line home and keeps it in the caches; when the last one is durable.
+    /// Writes every dirty line home and keeps it in the caches; when all lines that have left the
+    /// caches are durable.
     pub fn clean_caches(&mut self, mechanism: &mut dyn Mechanism) -> Ps {
         let mut last = self.now();
         for line in self.hierarchy.dirty() {
@@ -93,7 +94,8 @@ impl Hardware {
             let durable = self.leave(mechanism, line, Cause::Mechanism);
             last = last.max(durable.unwrap_or(last));
         }
-        last
+        // And what has left the caches before.
+        last.max(self.data.last_arrival())
     }
 
     /// No core goes on before `time`.
@@ -153,6 +155,11 @@ impl Hardware {
         let core = &mut self.cores[self.core];
         core.stats.loads += 1;
         core.clock = done;
+    }
+
+    /// The core's program has stored so many bytes.
+    pub(crate) fn stored(&mut self, bytes: u64) {
+        self.cores[self.core].stats.stored_bytes += bytes;
     }
 
     /// A store to a line.
@@ -217,6 +224,10 @@ impl Hardware {
             Cause::Mechanism => self.write_backs.mechanism += 1,
         }
         if self.data.is_kept() {
+            if self.data.is_crowded() {
+                let now = self.now();
+                self.data.land(now);
+            }
             let asked = matches!(cause, Cause::WriteBack | Cause::Stream).then_some(self.core);
             match written.durable {
                 Some(durable) => {

@@ -415,6 +415,7 @@ impl State {
         let Some(first) = pieces.first() else { return };
         self.before_access();
         self.hardware.data.store(pieces, site);
+        self.hardware.stored(pieces.iter().map(Piece::bytes).sum());
         self.hardware.store(&mut *self.mechanism, line_number(first.at()));
         self.event(Kind::Store, site);
     }
@@ -424,6 +425,7 @@ impl State {
         for (index, words) in from.chunks(8).enumerate() {
             self.before_access();
             let at = at + index as u64 * LINE;
+            self.hardware.stored(LINE);
             pieces.clear();
             let numbered = words.iter().enumerate();
             pieces

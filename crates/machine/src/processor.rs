@@ -18,6 +18,8 @@ pub struct CoreStats {
     pub loads: u64,
     /// Stores, likewise.
     pub stores: u64,
+    /// Bytes stored by programs, those stored past the caches included.
+    pub stored_bytes: u64,
     /// Lines asked to be written back.
     pub write_backs: u64,
     /// Non-temporal lines.

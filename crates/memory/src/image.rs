@@ -82,6 +82,11 @@ impl Piece {
         self.at
     }
 
+    /// How many bytes of it are stored.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.mask.count_ones() / 8)
+    }
+
     fn onto(&self, word: &mut u64) {
         *word = *word & !self.mask | self.value & self.mask;
     }

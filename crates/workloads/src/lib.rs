@@ -6,9 +6,13 @@
 //! then walks the data and compares it with what the threads say they did.
 //!
 //! Reading order: [`session`], [`run`], then the smallest workload ([`sps`]) and the largest
-//! ([`ycsb`]). [`random`], [`zipf`] and [`payload`] make the inputs: everything random follows
+//! ([`ycsb`]). [`toggle`] runs three data structures of the papers' microbenchmarks ([`hash`],
+//! [`rbtree`], [`bptree`]), [`churn`] the allocator. [`random`], [`zipf`] and [`payload`] make the inputs: everything random follows
 //! from one seed.
 
+pub mod bptree;
+pub mod churn;
+pub mod hash;
 pub mod latency;
 pub mod limit;
 pub mod map;
@@ -16,11 +20,14 @@ pub mod overwrite;
 pub mod pace;
 pub mod payload;
 pub mod random;
+pub mod rbtree;
 mod roots;
 pub mod run;
 pub mod session;
 pub mod sps;
+pub mod toggle;
 pub mod ycsb;
+mod zeroed;
 pub mod zipf;
 
 pub use latency::{Latencies, Recorder};

@@ -1,20 +1,31 @@
 //! Every workload, small, on every engine: it runs, and its check passes.
 
-use perdura::{Engine, Format, Heap, RedoEngine, UndoEngine, Volatile};
-use perdura_memory::Ram;
+use perdura::alloc::walk::walk;
+use perdura::roots;
+use perdura::{Engine, Format, Heap, RedoEngine, SWalEngine, UndoEngine, Volatile};
+use perdura_memory::{Domain, Memory, Ram, Reference};
+use perdura_workloads::bptree::BpTree;
+use perdura_workloads::churn::Churn;
+use perdura_workloads::hash::Hash;
 use perdura_workloads::map::{OnHashMap, OnOrderedMap};
 use perdura_workloads::overwrite::Overwrite;
+use perdura_workloads::rbtree::RbTree;
 use perdura_workloads::sps::Sps;
+use perdura_workloads::toggle::{KeySet, Toggles};
 use perdura_workloads::ycsb::{Distribution, Letter, Options, Order, Ycsb};
 use perdura_workloads::{Failure, Measured, Outcome, Plan, Progress, Store, Workload};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const SEED: u64 = 20_240_607;
 
+fn heap_on<M: Memory + 'static, E: Engine<M>>(memory: M) -> Heap<M, E> {
+    let format = Format { limit: memory.limit(), log: None, id: 1, requires: None };
+    Heap::create(Arc::new(memory), format).expect("an empty heap")
+}
+
 fn heap<E: Engine<Ram>>() -> Heap<Ram, E> {
-    let limit = 64 << 20;
-    let format = Format { limit, log: None, id: 1, requires: None };
-    Heap::create(Arc::new(Ram::new(limit)), format).expect("an empty heap")
+    heap_on(Ram::new(64 << 20))
 }
 
 fn plan(threads: usize, operations: u64) -> Plan {
@@ -39,12 +50,39 @@ fn run_on<E: Engine<Ram>>(workload: &impl Workload, plan: &Plan) -> Outcome<Meas
     Ok(measured)
 }
 
+/// Runs a workload whose blocks are known on every engine: nothing may have leaked.
+fn run_and_account<W: Workload>(plan: &Plan, make: impl Fn() -> W) {
+    run_everywhere(plan, &make);
+    let heap = heap::<RedoEngine<Ram>>();
+    let (workload, progress) = (make(), Progress::default());
+    perdura_workloads::load(&workload, &heap, &progress).expect("it loads");
+    perdura_workloads::measure(&workload, &heap, plan, &progress).expect("it runs");
+    let mut session = Store::session(&heap).expect("a session");
+    let reached = session.read(|tx| {
+        let mut reached = BTreeSet::new();
+        for named in roots::all(tx)? {
+            reached.insert(named.entry);
+            let mut visit = |at| {
+                assert!(reached.insert(at), "the block at {at:#x} is there twice");
+                Ok(())
+            };
+            assert!(perdura_workloads::check_root(tx, named.root, &mut visit)?);
+        }
+        Ok(reached)
+    });
+    let (blocks, problems) = walk(&**heap.memory(), heap.space().layout());
+    assert!(problems.is_empty());
+    let allocated: BTreeSet<u64> = blocks.iter().map(|block| block.at).collect();
+    assert_eq!(reached.expect("sound roots"), allocated, "a leak");
+}
+
 /// Runs a workload on every engine; `make` makes it anew for each.
 fn run_everywhere<W: Workload>(plan: &Plan, make: impl Fn() -> W) {
     for (engine, measured) in [
         ("volatile", run_on::<Volatile<Ram>>(&make(), plan)),
         ("undo", run_on::<UndoEngine<Ram>>(&make(), plan)),
         ("redo", run_on::<RedoEngine<Ram>>(&make(), plan)),
+        ("s-wal", run_on::<SWalEngine<Ram>>(&make(), plan)),
     ] {
         let measured = measured.unwrap_or_else(|failure| panic!("{engine}: {failure}"));
         assert_eq!(measured.operations, plan.operations, "{engine}");
@@ -77,6 +115,36 @@ fn maps() {
         let plan = plan(threads, 4_000);
         run_everywhere(&plan, || OnHashMap::new(1_000, maps).expect("valid parameters"));
         run_everywhere(&plan, || OnOrderedMap::new(1_000, maps).expect("valid parameters"));
+    }
+}
+
+fn toggles<K: KeySet>() {
+    for (threads, together) in [(1, 1), (1, 7), (3, 2)] {
+        let make = || Toggles::<K>::new(900, together).expect("valid parameters");
+        run_and_account(&plan(threads, 1_500), make);
+    }
+}
+
+#[test]
+fn a_hash_table() {
+    toggles::<Hash>();
+}
+
+#[test]
+fn a_red_black_tree() {
+    toggles::<RbTree>();
+}
+
+#[test]
+fn a_b_plus_tree() {
+    toggles::<BpTree>();
+}
+
+#[test]
+fn churning_blocks() {
+    for (threads, together) in [(1, 1), (1, 7), (3, 2)] {
+        let make = || Churn::new(100, together).expect("valid parameters");
+        run_and_account(&plan(threads, 1_500), make);
     }
 }
 
@@ -122,6 +190,55 @@ fn the_checks_notice_a_wrong_word() {
     session.transaction(|tx| perdura::Access::write_word(tx, at + 8, 0)).expect("a write");
     let verdict = workload.check(&mut session);
     assert!(matches!(verdict, Err(Failure::Wrong(_))), "{verdict:?}");
+}
+
+/// As docs/workloads.md says: the dirty lines of a transaction, near those of LOC's table 2.
+#[test]
+fn transactions_are_as_large_as_those_of_loc() {
+    fn dirty_lines<K: KeySet>(keys: usize) -> f64 {
+        let workload = Toggles::<K>::new(65_536, keys).expect("valid parameters");
+        let (heap, progress) = (
+            heap_on::<_, SWalEngine<_>>(Reference::new(32 << 20, Domain::Transient)),
+            Progress::default(),
+        );
+        perdura_workloads::load(&workload, &heap, &progress).expect("it loads");
+        let measured = perdura_workloads::measure(&workload, &heap, &plan(1, 2_000), &progress);
+        let measured = measured.expect("it runs");
+        measured.counters.write_backs_data as f64 / measured.counters.commits as f64
+    }
+    for (lines, documented) in [
+        (dirty_lines::<Hash>(4), 9.91),
+        (dirty_lines::<RbTree>(8), 35.10),
+        (dirty_lines::<BpTree>(6), 89.94),
+    ] {
+        assert!((lines / documented - 1.0).abs() < 0.05, "{lines}, not {documented}");
+    }
+}
+
+/// A key that nobody has toggled, and one that was lost: both against the model.
+#[test]
+fn the_model_of_toggles_notices() {
+    fn notices<K: KeySet>() {
+        let workload = Toggles::<K>::new(100, 1).expect("valid parameters");
+        let heap = heap::<RedoEngine<Ram>>();
+        perdura_workloads::load(&workload, &heap, &Progress::default()).expect("it loads");
+        let mut session = Store::session(&heap).expect("a session");
+        workload.check(&mut session).expect("as it was loaded");
+        let name = format!("bench.{}", K::NAME);
+        let root = session.read(|tx| perdura::Tx::root(tx, &name)).expect("a read");
+        let set = K::open(root.expect("the set's root").at);
+        for (key, inserted) in [(1, true), (2, false)] {
+            let toggled = session.transaction(|tx| set.toggle(tx, key)).expect("a toggle");
+            assert_eq!(toggled, inserted);
+            let verdict = workload.check(&mut session);
+            assert!(matches!(verdict, Err(Failure::Wrong(_))), "{key}: {verdict:?}");
+            session.transaction(|tx| set.toggle(tx, key)).expect("a toggle");
+        }
+        workload.check(&mut session).expect("as it was loaded");
+    }
+    notices::<Hash>();
+    notices::<RbTree>();
+    notices::<BpTree>();
 }
 
 #[test]

@@ -54,7 +54,11 @@ impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Wrapped<E, 
     }
 
     fn recover(memory: &M, area: Range<u64>) -> Result<Recovery> {
-        recover(memory, area, E::NAME, BUG)
+        match BUG {
+            TOO_EARLY | NO_LIMBO => E::recover(memory, area),
+            _ if !["redo", "undo"].contains(&E::NAME) => E::recover(memory, area),
+            bug => recover(memory, area, E::NAME, bug),
+        }
     }
 
     fn start(memory: Arc<M>, area: Range<u64>) -> Result<Arc<Self>> {
@@ -75,7 +79,7 @@ impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Wrapped<E, 
     }
 }
 
-/// The recovery of both engines, with a bug or without.
+/// The recovery of undo and redo, with a bug or without.
 fn recover<M: Memory>(memory: &M, area: Range<u64>, name: &str, bug: u8) -> Result<Recovery> {
     let redo = name == "redo";
     let geometry = Geometry::read(memory, area, name)?;

@@ -17,7 +17,7 @@ mod stories;
 
 use explore::{Bench, Story};
 use omit::{Omitting, Site, Sites};
-use perdura::{Domain, Engine, HeapTx, Memory, RedoEngine, UndoEngine, Volatile};
+use perdura::{Domain, Engine, HeapTx, Memory, RedoEngine, SWalEngine, UndoEngine, Volatile};
 use perdura_memory::Reference;
 use perdura_memory::reference::Cut;
 use planted::{NO_LIMBO, Planted, SAME_SALT};
@@ -31,6 +31,7 @@ const DOMAINS: [Domain; 4] =
 
 type Redo = RedoEngine<Reference>;
 type Undo = UndoEngine<Reference>;
+type SWal = SWalEngine<Reference>;
 type Session<'a, M, E> = HeapTx<'a, <E as Engine<M>>::Session>;
 
 /// A memory whose events can be counted and cut.
@@ -102,6 +103,11 @@ fn undo_survives_every_cut() {
     survives::<Undo>();
 }
 
+#[test]
+fn s_wal_survives_every_cut() {
+    survives::<SWal>();
+}
+
 /// Without a log: whole when it was closed, refused when it was not.
 #[test]
 fn volatile_survives_when_closed() {
@@ -114,6 +120,7 @@ fn a_pool_cut_while_it_is_made_is_refused_or_empty() {
     for domain in DOMAINS {
         holds(&bench, &stories::creating::<_, Redo>(domain));
         holds(&bench, &stories::creating::<_, Undo>(domain));
+        holds(&bench, &stories::creating::<_, SWal>(domain));
         holds(&bench, &stories::creating::<_, Volatile<_>>(domain));
     }
 }
@@ -126,9 +133,12 @@ fn changing_the_engine_survives_every_cut() {
             holds(&bench, &stories::switching::<_, Undo, Redo>(&bench, domain, crashed));
             holds(&bench, &stories::switching::<_, Redo, Undo>(&bench, domain, crashed));
             holds(&bench, &stories::switching::<_, Redo, Volatile<_>>(&bench, domain, crashed));
+            holds(&bench, &stories::switching::<_, SWal, Redo>(&bench, domain, crashed));
+            holds(&bench, &stories::switching::<_, Undo, SWal>(&bench, domain, crashed));
         }
         holds(&bench, &stories::switching::<_, Volatile<_>, Redo>(&bench, domain, None));
         holds(&bench, &stories::switching::<_, Volatile<_>, Undo>(&bench, domain, None));
+        holds(&bench, &stories::switching::<_, Volatile<_>, SWal>(&bench, domain, None));
     }
 }
 
@@ -153,10 +163,12 @@ fn breaks<E: Engine<Reference>>(known: (Domain, u64)) -> bool {
 fn planted_bugs_are_found() {
     let reused = breaks::<Planted<Redo, Reference, NO_LIMBO>>((Domain::Persistent, 12));
     assert!(reused, "freed memory used again at once");
-    let redo = breaks::<Planted<Redo, Reference, SAME_SALT>>((Domain::Media, 2));
+    let redo = breaks::<Planted<Redo, Reference, SAME_SALT>>((Domain::Transient, 18));
     assert!(redo, "redo recovery keeps the salt");
     let undo = breaks::<Planted<Undo, Reference, SAME_SALT>>((Domain::Transient, 370));
     assert!(undo, "undo recovery keeps the salt");
+    let s_wal = breaks::<Planted<SWal, Reference, SAME_SALT>>((Domain::Media, 2));
+    assert!(s_wal, "S-WAL recovery keeps the salt");
 }
 
 type Wrap<'a> = &'a dyn Fn(Reference) -> Omitting;
@@ -165,18 +177,23 @@ type Wrap<'a> = &'a dyn Fn(Reference) -> Omitting;
 fn omission_stories<'a>(bench: &Bench<'_, Omitting>) -> Vec<Story<'a, Omitting>> {
     type Redo = RedoEngine<Omitting>;
     type Undo = UndoEngine<Omitting>;
+    type SWal = SWalEngine<Omitting>;
     type None = Volatile<Omitting>;
     let mut told = vec![stories::running::<_, None>(bench, Domain::Transient, 0)];
     for domain in [Domain::Transient, Domain::Media] {
         for seed in 0..2 {
             told.push(stories::running::<_, Redo>(bench, domain, seed));
             told.push(stories::running::<_, Undo>(bench, domain, seed));
+            told.push(stories::running::<_, SWal>(bench, domain, seed));
         }
         told.push(stories::creating::<_, Redo>(domain));
         told.push(stories::creating::<_, Undo>(domain));
+        told.push(stories::creating::<_, SWal>(domain));
         told.push(stories::creating::<_, None>(domain));
         told.push(stories::switching::<_, Undo, Redo>(bench, domain, Option::None));
         told.push(stories::switching::<_, Redo, Undo>(bench, domain, Option::None));
+        told.push(stories::switching::<_, SWal, Undo>(bench, domain, Option::None));
+        told.push(stories::switching::<_, Redo, SWal>(bench, domain, Option::None));
     }
     told
 }

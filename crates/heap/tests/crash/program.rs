@@ -162,10 +162,10 @@ pub(crate) fn transact(tx: &mut impl Tx, seed: u64, large: bool) -> Result<()> {
     let mut random = SplitMix64::new(seed);
     let slots = tx.root("slots")?.expect("prepared").at;
     if large {
-        // More than a segment of log, and a run of pages.
-        let at = tx.new_bytes(Purpose::Value, &[9; 5000])?;
+        // More than a segment of log, and a run of pages whose end is as it was made.
+        let at = tx.new_bytes(Purpose::Value, &[9; 5200])?;
         tx.write_bytes(at, &vec![seed as u8; 5000])?;
-        tx.write_word(at, 5000 - 8)?;
+        tx.write_word(at, 5200 - 8)?;
         replace(tx, slots, at)?;
     }
     for _ in 0..=random.below(5) {

@@ -22,11 +22,11 @@ pub struct ControllerConfig {
     pub source: String,
     /// Time from the last cache to the device's command and back, besides the device's own, ns.
     pub static_read_ns: f64,
-    /// Time from the last cache until a line is in the write queue, ns: durable from there on.
+    /// Time from the last cache until a line is in the write queue, ns.
     pub static_write_ns: f64,
-    /// Lines that the read queue holds.
+    /// Reads that a channel has on their way.
     pub read_queue: usize,
-    /// Lines that the write queue (write-pending queue) holds.
+    /// Lines that a channel's write queue (write-pending queue) holds.
     pub write_queue: usize,
     /// Share of the write queue from which on writes go before reads.
     pub drain_from: f64,
@@ -36,6 +36,18 @@ pub struct ControllerConfig {
     pub drain_least: usize,
     /// Time to turn the bus between reads and writes, ns.
     pub turnaround_ns: f64,
+    /// From where on a written line is durable.
+    pub durable_at: DurableAt,
+}
+
+/// From where on a line that the caches have handed over is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DurableAt {
+    /// The write queue: residual energy empties it (ADR).
+    Queue,
+    /// The media's cells: machines from before ADR. Every write goes to its bank at once.
+    Media,
 }
 
 /// A device: banks with row buffers behind a bus.
@@ -54,21 +66,25 @@ pub struct Device {
     pub row_bytes: u64,
     /// What happens to a row after an access.
     pub page: Page,
-    /// Read of a line in the row buffer, ns (tCL).
+    /// From the column command to its data, ns (tCL).
     pub row_hit_ns: f64,
     /// Opening a row, ns (tRCD).
     pub activate_ns: f64,
-    /// Closing a row that was not written to, ns (tRP).
+    /// Closing a row, ns (tRP).
     pub precharge_ns: f64,
+    /// Least time from opening a row to closing it, ns (tRAS).
+    pub row_open_ns: f64,
+    /// Time in which four rows of a channel may be opened, ns (tFAW); 0: any number.
+    pub four_activates_ns: f64,
     /// Time that a bank is busy with a written line after its data came, ns (tWR, tWP).
     pub write_ns: f64,
-    /// Whether a write goes through the row buffer (DRAM) or to the cells at once (NVM).
+    /// Whether a write goes to the cells at once (NVM), and not through the row buffer (DRAM).
     pub write_through: bool,
     /// Time of a line on the bus, ns: 64 bytes at the bandwidth for reads.
     pub read_burst_ns: f64,
     /// The same for writes.
     pub write_burst_ns: f64,
-    /// What is inside of an Optane-like device; absent for plain banks.
+    /// What is inside of an Optane-like device, in place of banks; absent for plain banks.
     pub inside: Option<InsideConfig>,
     /// What accesses cost in energy; absent where nobody has published it.
     pub energy: Option<Energy>,
@@ -94,7 +110,8 @@ pub struct Energy {
     pub write_nj: f64,
 }
 
-/// Buffers inside of a device whose media has larger blocks than lines (Optane).
+/// Buffers inside of a device whose media has larger blocks than lines (Optane). All of it is
+/// there once per channel: a channel is a module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InsideConfig {
@@ -104,19 +121,30 @@ pub struct InsideConfig {
     pub block_bytes: u64,
     /// Blocks in the read-modify-write buffer.
     pub buffer_blocks: usize,
-    /// Read of a line in that buffer, ns.
+    /// Blocks drawn at random when one must leave the buffer: the longest unused of them goes.
+    pub buffer_draws: usize,
+    /// Read of a line in the block that the last read was in, ns.
+    pub open_read_ns: f64,
+    /// Read of a line in another block of the buffer, ns.
     pub buffer_read_ns: f64,
-    /// Write of a line into that buffer, ns.
+    /// Time between two lines written into the buffer, ns.
     pub buffer_write_ns: f64,
-    /// Read of a block from the media, ns.
+    /// Time that passes before the first of some lines leaves the write queue when nothing was
+    /// leaving it, ns.
+    pub write_start_ns: f64,
+    /// Read of a line in a block that must come from the media, ns.
     pub media_read_ns: f64,
-    /// Write of a block to the media, ns.
+    /// Time that the media is busy with reading a block, ns.
+    pub media_read_busy_ns: f64,
+    /// Time that the media is busy with writing a block, ns.
     pub media_write_ns: f64,
+    /// Blocks that can wait for being written to the media.
+    pub write_out_blocks: usize,
     /// Pages whose translation is at hand.
     pub translations: usize,
     /// Bytes of such a page.
     pub translation_bytes: u64,
-    /// What a translation that is not at hand costs, ns.
+    /// What a translation that is not at hand costs a read, ns.
     pub translation_ns: f64,
     /// Writes of one block after which the device moves it; 0: never.
     pub wear_moves_after: u64,
@@ -124,7 +152,7 @@ pub struct InsideConfig {
     pub wear_move_ns: f64,
 }
 
-/// DRAM as a cache of the home device.
+/// DRAM as a cache of the home device, least recently used blocks replaced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DramCache {
@@ -142,37 +170,140 @@ pub struct DramCache {
     pub device: Device,
 }
 
+/// Times are bounded so that sums of them cannot overflow, counts so that tables fit.
+const LONGEST_NS: f64 = 1e9;
+const LARGEST_QUEUE: usize = 4096;
+const LARGEST_PARTS: usize = 64;
+const LARGEST_TABLE: u64 = 1 << 24;
+
 impl MemoryConfig {
     /// Fails if it cannot be built.
     pub(super) fn validate(&self) -> Result<(), String> {
-        let ControllerConfig { read_queue, write_queue, drain_from, drain_to, .. } =
-            self.controller;
-        if read_queue == 0 || write_queue == 0 {
-            return Err("the controller's queues must hold something".to_owned());
+        self.controller.validate()?;
+        self.home.validate().map_err(|what| format!("home: {what}"))?;
+        if self.home.inside.is_some() && self.controller.durable_at == DurableAt::Media {
+            return Err("a device with buffers inside is durable at the queue".to_owned());
         }
-        if !(0.0..=1.0).contains(&drain_to) || !(drain_to..=1.0).contains(&drain_from) {
-            return Err("0 <= drain_to <= drain_from <= 1 must hold".to_owned());
-        }
-        self.home.validate()?;
         match &self.dram_cache {
-            Some(cache) if cache.block_bytes < 64 || cache.bytes < cache.block_bytes => {
-                Err("the DRAM cache must hold a block of 64 bytes or more".to_owned())
-            }
-            Some(cache) => cache.device.validate(),
+            Some(cache) => cache.validate().map_err(|what| format!("dram_cache: {what}")),
             None => Ok(()),
         }
     }
 }
 
+impl ControllerConfig {
+    fn validate(&self) -> Result<(), String> {
+        let Self { read_queue, write_queue, drain_from, drain_to, drain_least, .. } = *self;
+        sourced(&self.source)?;
+        counts(&[("read_queue", read_queue), ("write_queue", write_queue)], LARGEST_QUEUE)?;
+        if drain_least > LARGEST_QUEUE {
+            return Err(format!("drain_least is at most {LARGEST_QUEUE}"));
+        }
+        if !(0.0..=1.0).contains(&drain_to) || !(drain_to..=1.0).contains(&drain_from) {
+            return Err("0 <= drain_to <= drain_from <= 1 must hold".to_owned());
+        }
+        times(&[
+            ("static_read_ns", self.static_read_ns),
+            ("static_write_ns", self.static_write_ns),
+            ("turnaround_ns", self.turnaround_ns),
+        ])
+    }
+}
+
 impl Device {
     fn validate(&self) -> Result<(), String> {
-        let power = |bytes: u64| bytes >= 64 && bytes.is_power_of_two();
-        if self.channels == 0 || self.banks == 0 {
-            return Err("a device needs a channel and a bank".to_owned());
+        sourced(&self.source)?;
+        counts(&[("channels", self.channels), ("banks", self.banks)], LARGEST_PARTS)?;
+        power("interleave_bytes", self.interleave_bytes, 1 << 40)?;
+        power("row_bytes", self.row_bytes, 1 << 40)?;
+        times(&[
+            ("row_hit_ns", self.row_hit_ns),
+            ("activate_ns", self.activate_ns),
+            ("precharge_ns", self.precharge_ns),
+            ("row_open_ns", self.row_open_ns),
+            ("four_activates_ns", self.four_activates_ns),
+            ("write_ns", self.write_ns),
+            ("read_burst_ns", self.read_burst_ns),
+            ("write_burst_ns", self.write_burst_ns),
+        ])?;
+        if let Some(Energy { read_nj, write_nj }) = self.energy {
+            times(&[("read_nj", read_nj), ("write_nj", write_nj)])?;
         }
-        if !power(self.interleave_bytes) || !power(self.row_bytes) {
-            return Err("interleave_bytes and row_bytes are powers of two from 64 on".to_owned());
+        let Some(inside) = &self.inside else { return Ok(()) };
+        inside.validate().map_err(|what| format!("inside: {what}"))?;
+        if inside.block_bytes > self.interleave_bytes {
+            return Err("interleave_bytes must hold a block".to_owned());
         }
         Ok(())
     }
+}
+
+impl InsideConfig {
+    fn validate(&self) -> Result<(), String> {
+        sourced(&self.source)?;
+        power("block_bytes", self.block_bytes, 4096)?;
+        power("translation_bytes", self.translation_bytes, 1 << 40)?;
+        let buffers = [
+            ("buffer_blocks", self.buffer_blocks),
+            ("buffer_draws", self.buffer_draws),
+            ("write_out_blocks", self.write_out_blocks),
+        ];
+        counts(&buffers, LARGEST_QUEUE)?;
+        counts(&[("translations", self.translations)], LARGEST_TABLE as usize)?;
+        times(&[
+            ("open_read_ns", self.open_read_ns),
+            ("buffer_read_ns", self.buffer_read_ns),
+            ("buffer_write_ns", self.buffer_write_ns),
+            ("write_start_ns", self.write_start_ns),
+            ("media_read_ns", self.media_read_ns),
+            ("media_read_busy_ns", self.media_read_busy_ns),
+            ("media_write_ns", self.media_write_ns),
+            ("translation_ns", self.translation_ns),
+            ("wear_move_ns", self.wear_move_ns),
+        ])
+    }
+}
+
+impl DramCache {
+    fn validate(&self) -> Result<(), String> {
+        sourced(&self.source)?;
+        power("block_bytes", self.block_bytes, 4096)?;
+        times(&[("lookup_ns", self.lookup_ns)])?;
+        let blocks = self.bytes / self.block_bytes;
+        let ways = if self.ways == 0 { blocks } else { self.ways as u64 };
+        if !(1..=LARGEST_TABLE).contains(&blocks) || !blocks.is_multiple_of(ways) {
+            let what = format!("bytes must be 1 to {LARGEST_TABLE} blocks, in whole sets");
+            return Err(what);
+        }
+        self.device.validate()?;
+        if self.device.inside.is_some() {
+            return Err("its device is plain banks".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn sourced(source: &str) -> Result<(), String> {
+    if source.trim().is_empty() { Err("a source is missing".to_owned()) } else { Ok(()) }
+}
+
+fn counts(named: &[(&str, usize)], largest: usize) -> Result<(), String> {
+    match named.iter().find(|(_, count)| !(1..=largest).contains(count)) {
+        Some((name, _)) => Err(format!("{name} must be from 1 to {largest}")),
+        None => Ok(()),
+    }
+}
+
+fn times(named: &[(&str, f64)]) -> Result<(), String> {
+    match named.iter().find(|(_, time)| !(0.0..=LONGEST_NS).contains(time)) {
+        Some((name, _)) => Err(format!("{name} must be from 0 to {LONGEST_NS}")),
+        None => Ok(()),
+    }
+}
+
+fn power(name: &str, bytes: u64, largest: u64) -> Result<(), String> {
+    if bytes.is_power_of_two() && (64..=largest).contains(&bytes) {
+        return Ok(());
+    }
+    Err(format!("{name} must be a power of two from 64 to {largest}"))
 }

@@ -5,7 +5,9 @@
 
 mod memory;
 
-pub use memory::{ControllerConfig, Device, DramCache, Energy, InsideConfig, MemoryConfig, Page};
+pub use memory::{
+    ControllerConfig, Device, DramCache, DurableAt, Energy, InsideConfig, MemoryConfig, Page,
+};
 
 use crate::cache::Policy;
 use perdura_memory::Domain;
@@ -25,6 +27,14 @@ pub enum ConfigError {
         name: String,
         /// What there is.
         known: String,
+    },
+    /// The file of a machine cannot be read.
+    #[error("machine '{path}': {error}")]
+    Unreadable {
+        /// Its path.
+        path: String,
+        /// Why not.
+        error: std::io::Error,
     },
     /// The text is not TOML, or has keys that are not known, or lacks some.
     #[error("machine '{name}': {error}")]

@@ -1,14 +1,19 @@
 //! `perdura bench`: one file for each benchmark.
 
+mod churn;
 mod limit;
 mod map;
 mod overwrite;
 mod sps;
+mod toggle;
 mod versus;
 mod ycsb;
 
 use crate::failure::Outcome;
 use clap::Subcommand;
+use perdura_workloads::bptree::BpTree;
+use perdura_workloads::hash::Hash;
+use perdura_workloads::rbtree::RbTree;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -16,6 +21,14 @@ pub(crate) enum Command {
     Ycsb(ycsb::Arguments),
     /// Random swaps in an array of words
     Sps(sps::Arguments),
+    /// Keys inserted if absent, deleted if there, in a chained hash table
+    Hash(toggle::Arguments),
+    /// The same in a red-black tree
+    Rbtree(toggle::Arguments),
+    /// The same in a B+ tree with nodes of 4 KiB
+    Bptree(toggle::Arguments),
+    /// Blocks of random sizes allocated, resized and freed
+    Churn(churn::Arguments),
     /// What durability costs here: one flushed line and a fence, and the smallest transactions
     Limit(limit::Arguments),
     /// Against libpmemobj and Redis, on the same work in the same run
@@ -30,6 +43,10 @@ pub(super) fn run(command: Command) -> Outcome {
     match command {
         Command::Ycsb(arguments) => ycsb::run(&arguments),
         Command::Sps(arguments) => sps::run(&arguments),
+        Command::Hash(arguments) => toggle::run::<Hash>(&arguments),
+        Command::Rbtree(arguments) => toggle::run::<RbTree>(&arguments),
+        Command::Bptree(arguments) => toggle::run::<BpTree>(&arguments),
+        Command::Churn(arguments) => churn::run(&arguments),
         Command::Limit(arguments) => limit::run(&arguments),
         Command::Versus(arguments) => versus::run(&arguments),
         Command::Map(arguments) => map::run(&arguments),

@@ -147,10 +147,10 @@ impl Cases {
         Ok(Cases { runners, cases })
     }
 
-    /// Case number `index` of all seeds: the same cases with one seed after the other.
+    /// Case number `index`: the same cases again and again, each time with another seed.
     pub(super) fn number(&self, index: u64) -> (usize, Case) {
         let (runner, case) = &self.cases[(index % self.cases.len() as u64) as usize];
-        let seed = case.seed.wrapping_add(index / self.cases.len() as u64);
+        let seed = case.seed.wrapping_add(index);
         (*runner, Case { seed, ..case.clone() })
     }
 }

@@ -66,17 +66,20 @@ fn explore(
     };
     let once = arguments.images == 0 || matches!(arguments.points.0, Points::One(_));
     let (watcher, next, start) = (Watcher::default(), AtomicU64::new(0), Instant::now());
+    let last = AtomicU64::new(0);
     let reports = Mutex::new(vec![Report::default(); cases.runners.len()]);
     let failure = Mutex::new(None);
     let work = || loop {
-        let enough = !once && watcher.images.load(Ordering::Relaxed) >= arguments.images;
         let index = next.fetch_add(1, Ordering::Relaxed);
-        let done = once && index >= cases.cases.len() as u64;
-        if enough || done || watcher.stop.load(Ordering::Relaxed) {
+        // Each case once, whatever the number of images.
+        let all_once = index >= cases.cases.len() as u64;
+        let enough = once || watcher.images.load(Ordering::Relaxed) >= arguments.images;
+        if all_once && enough || watcher.stop.load(Ordering::Relaxed) {
             return;
         }
         let (runner, case) = cases.number(index);
         let case = Case { omit, ..case };
+        last.fetch_max(case.seed, Ordering::Relaxed);
         match cases.runners[runner].explore(&case, arguments.budget(), &watcher) {
             Ok(report) => lock(&reports)[runner].add(&report),
             Err(found) => {
@@ -92,12 +95,11 @@ fn explore(
             }
         });
     });
-    let last = next.load(Ordering::Relaxed).saturating_sub(threads as u64 + 1);
     Ok(Explored {
         reports: reports.into_inner().unwrap_or_else(PoisonError::into_inner),
         failure: failure.into_inner().unwrap_or_else(PoisonError::into_inner),
         seconds: start.elapsed().as_secs_f64(),
-        last_seed: arguments.seed + last / cases.cases.len() as u64,
+        last_seed: last.load(Ordering::Relaxed),
     })
 }
 

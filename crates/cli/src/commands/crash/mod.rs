@@ -13,7 +13,7 @@ use perdura_memory::Domain;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Engines: undo, redo, or all; several with commas
+    /// Engines: undo, redo, s-wal, or all; several with commas
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     engine: Vec<String>,
 
@@ -79,6 +79,10 @@ pub(crate) struct Arguments {
     /// Tests the tester: leaves out each write-back, stream and fence in turn
     #[arg(long)]
     mutants: bool,
+
+    /// How often each case is tried, with another seed each time, for `--mutants`
+    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    seeds: u64,
 
     /// Prints coverage by call site
     #[arg(long)]

@@ -18,8 +18,10 @@ const LONGEST: usize = 110;
 
 pub(super) fn run(arguments: &Arguments, cases: &Cases, threads: usize) -> Outcome {
     let progress = interrupt::progress()?;
+    let count = cases.cases.len() as u64 * arguments.seeds;
+    let numbered = (0..count).map(|index| cases.number(index));
     let tried: Vec<Tried<'_>> =
-        cases.cases.iter().map(|(runner, case)| (&*cases.runners[*runner], case.clone())).collect();
+        numbered.map(|(runner, case)| (&*cases.runners[runner], case)).collect();
     if matches!(arguments.points.0, Points::One(_)) {
         return Err(Failure::new("--mutants needs --points all or random"));
     }

@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = quantity::bytes)]
     size: u64,
 
-    /// Engine: volatile, undo or redo
+    /// Engine: volatile, undo, redo or s-wal
     #[arg(long, value_name = "ENGINE", default_value_t = EngineKind::Redo)]
     engine: EngineKind,
 

@@ -1,0 +1,249 @@
+//! A channel of plain banks: its bus, its read queue, and its write-pending queue.
+//!
+//! Nothing ticks. Every call first makes up for the writes that banks would have begun before
+//! it while no read was there, then places its own commands. A full queue, or one filled to the
+//! upper mark, sends writes before any later read.
+
+use super::bank::{Activates, Bank, Row, Timing};
+use super::bus::{Bus, Way};
+use super::queue::{Finishes, WriteQueue};
+use super::stats::Counts;
+use crate::Ps;
+use crate::config::{ControllerConfig, Device, DurableAt};
+
+/// Where in a channel a line is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) bank: usize,
+    pub(super) row: u64,
+}
+
+/// Sizes of queues and marks, in lines.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    reads: usize,
+    writes: usize,
+    from: usize,
+    to: usize,
+    least: usize,
+}
+
+/// A channel.
+pub(super) struct Channel {
+    timing: Timing,
+    limits: Limits,
+    accept: Ps,
+    at_media: bool,
+    banks: Vec<Bank>,
+    activates: Activates,
+    bus: Bus,
+    reads: Finishes,
+    /// Writes that have been sent to their banks, until their data is there.
+    sent: Finishes,
+    waiting: WriteQueue,
+    /// No read is on its way from here on.
+    reads_end: Ps,
+    accepted_last: Ps,
+    settled: Ps,
+    pub(super) counts: Counts,
+}
+
+impl Channel {
+    pub(super) fn new(controller: &ControllerConfig, device: &Device) -> Self {
+        let writes = controller.write_queue;
+        let mark = |share: f64| (share * writes as f64).round() as usize;
+        Channel {
+            timing: Timing::new(device),
+            limits: Limits {
+                reads: controller.read_queue,
+                writes,
+                from: mark(controller.drain_from).max(1),
+                to: mark(controller.drain_to),
+                least: controller.drain_least,
+            },
+            accept: Ps::from_ns(controller.static_write_ns),
+            at_media: controller.durable_at == DurableAt::Media,
+            banks: vec![Bank::new(); device.banks],
+            activates: Activates::default(),
+            bus: Bus::new(Ps::from_ns(controller.turnaround_ns)),
+            reads: Finishes::default(),
+            sent: Finishes::default(),
+            waiting: WriteQueue::new(device.banks),
+            reads_end: Ps(0),
+            accepted_last: Ps(0),
+            settled: Ps(0),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Reads `lines` lines of a row; when the first and the last of them are there.
+    #[inline]
+    pub(super) fn read(&mut self, line: u64, place: Place, lines: u64, now: Ps) -> (Ps, Ps) {
+        self.advance(now);
+        self.counts.reads += lines;
+        if lines == 1
+            && let Some(accepted) = self.waiting.find(line, place.bank)
+        {
+            self.counts.forwarded += 1;
+            let there = now.max(accepted);
+            return (there, there);
+        }
+        let timing = &self.timing;
+        let begin = self.reads.place(now, self.limits.reads, 0);
+        let bank = &mut self.banks[place.bank];
+        let (column, found) = bank.open(place.row, begin, timing, &mut self.activates);
+        let length = Ps(timing.read_burst.0 * lines);
+        let start = self.bus.reserve(column + timing.column, length, Way::Read);
+        let end = start + length;
+        let command = start - timing.column;
+        bank.used(command + length, command + length, timing);
+        self.reads.push(end);
+        self.reads_end = self.reads_end.max(end);
+        let unloaded = self.found(found) + self.timing.column;
+        self.counts.read_wait(start.since(now + unloaded));
+        (start + self.timing.read_burst, end)
+    }
+
+    /// Counts how the row buffer was found; what that costs.
+    #[inline]
+    fn found(&mut self, row: Row) -> Ps {
+        match row {
+            Row::Hit => {
+                self.counts.row_hits += 1;
+                Ps(0)
+            }
+            Row::Miss => {
+                self.counts.row_misses += 1;
+                self.timing.activate
+            }
+            Row::Conflict => {
+                self.counts.row_conflicts += 1;
+                self.timing.precharge + self.timing.activate
+            }
+        }
+    }
+
+    /// Takes a line into the write queue; when it is in it, when it is durable, and whether it
+    /// takes a write of its own.
+    #[inline]
+    pub(super) fn write(&mut self, line: u64, place: Place, now: Ps) -> (Ps, Ps, bool) {
+        self.advance(now);
+        self.counts.writes += 1;
+        let arrival = now + self.accept;
+        if self.waiting.find(line, place.bank).is_some() {
+            // The queue replaces the data of a line that it holds, in its turn.
+            self.counts.coalesced += 1;
+            let accepted = arrival.max(self.accepted_last);
+            self.accepted_last = accepted;
+            return (accepted, accepted, false);
+        }
+        let Limits { writes, from, .. } = self.limits;
+        self.sent.forget(arrival);
+        if self.sent.len() == 0 && self.waiting.len() >= writes {
+            self.send_next();
+        }
+        let free = self.sent.place(arrival, writes, self.waiting.len());
+        let accepted = free.max(self.accepted_last);
+        self.accepted_last = accepted;
+        self.counts.write_wait(accepted.since(arrival));
+        self.waiting.push(line, place.bank, place.row, accepted);
+        if self.at_media {
+            let end = self.send(place.bank, accepted);
+            return (accepted, end, true);
+        }
+        if self.waiting.len() >= from {
+            self.drain();
+        }
+        (accepted, accepted, true)
+    }
+
+    /// Sends writes before reads, down to the lower mark.
+    #[cold]
+    fn drain(&mut self) {
+        self.counts.drains += 1;
+        let Limits { to, least, .. } = self.limits;
+        let above = self.waiting.len().saturating_sub(to);
+        for _ in 0..above.max(least).min(self.waiting.len()) {
+            self.send_next();
+        }
+    }
+
+    /// Writes `lines` lines of a row at once, past the queue: a block that fills a cache.
+    pub(super) fn fill(&mut self, place: Place, lines: u64, now: Ps) {
+        self.counts.writes += lines;
+        self.put(place, lines, now);
+    }
+
+    /// Sends the writes that would have begun before `now`.
+    #[inline]
+    fn advance(&mut self, now: Ps) {
+        while self.waiting.banks() != 0 {
+            let (bank, start) = self.next();
+            let start = start.max(self.reads_end);
+            if start >= now {
+                break;
+            }
+            self.send(bank, start);
+        }
+    }
+
+    /// The bank whose first waiting write can begin first, and when.
+    #[inline]
+    fn next(&self) -> (usize, Ps) {
+        let mut best = (0, Ps(u64::MAX));
+        let mut banks = self.waiting.banks();
+        while banks != 0 {
+            let bank = banks.trailing_zeros() as usize;
+            banks &= banks - 1;
+            let first = self.waiting.first(bank);
+            let ready = self.banks[bank].ready(first.row, self.timing.write_through);
+            let start = ready.max(first.accepted);
+            if start < best.1 {
+                best = (bank, start);
+            }
+        }
+        best
+    }
+
+    fn send_next(&mut self) {
+        let (bank, _) = self.next();
+        self.send(bank, Ps(0));
+    }
+
+    /// Sends the first write that waits for `bank`, not before `from`; when it is in the cells.
+    fn send(&mut self, bank: usize, from: Ps) -> Ps {
+        let first = self.waiting.pop(bank);
+        self.put(Place { bank, row: first.row }, 1, first.accepted.max(from))
+    }
+
+    fn put(&mut self, place: Place, lines: u64, now: Ps) -> Ps {
+        let timing = self.timing;
+        let length = Ps(timing.write_burst.0 * lines);
+        let bank = &mut self.banks[place.bank];
+        if timing.write_through {
+            let ready = now.max(bank.ready(place.row, true));
+            let arrived = self.bus.reserve(ready, length, Way::Write) + length;
+            let end = arrived + timing.write;
+            bank.busy(end);
+            self.sent.push(arrived);
+            self.settled = self.settled.max(end);
+            return end;
+        }
+        let (column, found) = bank.open(place.row, now, &timing, &mut self.activates);
+        let start = self.bus.reserve(column + timing.column, length, Way::Write);
+        let end = start + length + timing.write;
+        bank.used(start - timing.column + length, end, &timing);
+        self.found(found);
+        self.sent.push(start + length);
+        self.settled = self.settled.max(end);
+        end
+    }
+
+    /// Sends everything; when it is in the cells.
+    pub(super) fn settle(&mut self) -> Ps {
+        while self.waiting.banks() != 0 {
+            self.send_next();
+        }
+        self.settled
+    }
+}

@@ -1,0 +1,169 @@
+//! The queues of a channel: finish times of what is on its way, and writes that wait.
+
+use crate::Ps;
+use std::collections::VecDeque;
+
+/// When the places of a queue become free, ascending.
+#[derive(Default)]
+pub(super) struct Finishes {
+    times: VecDeque<Ps>,
+}
+
+impl Finishes {
+    /// Forgets those that are over at `now`.
+    #[inline]
+    pub(super) fn forget(&mut self, now: Ps) {
+        while self.times.front().is_some_and(|&time| time <= now) {
+            self.times.pop_front();
+        }
+    }
+
+    /// Takes a place of `capacity`, `others` of which are taken for good; from when on.
+    #[inline]
+    pub(super) fn place(&mut self, now: Ps, capacity: usize, others: usize) -> Ps {
+        self.forget(now);
+        if self.times.len() + others < capacity {
+            return now;
+        }
+        self.times.pop_front().map_or(now, |time| now.max(time))
+    }
+
+    /// A place is taken until `time`.
+    #[inline]
+    pub(super) fn push(&mut self, time: Ps) {
+        let mut at = self.times.len();
+        while at > 0 && self.times[at - 1] > time {
+            at -= 1;
+        }
+        if at == self.times.len() {
+            self.times.push_back(time);
+        } else {
+            self.times.insert(at, time);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.times.len()
+    }
+}
+
+const NONE: u16 = u16::MAX;
+
+#[derive(Clone, Copy)]
+struct Slot {
+    line: u64,
+    row: u64,
+    accepted: Ps,
+    next: u16,
+}
+
+/// A write that waits for its bank.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub(super) row: u64,
+    pub(super) accepted: Ps,
+}
+
+/// Writes that wait, in order of acceptance for each bank.
+pub(super) struct WriteQueue {
+    slots: Vec<Slot>,
+    free: Vec<u16>,
+    heads: Vec<u16>,
+    tails: Vec<u16>,
+    /// Banks with writes that wait.
+    mask: u64,
+    len: usize,
+    /// How many waiting lines hash to each value: most look-ups end here.
+    sieve: [u16; 256],
+}
+
+impl WriteQueue {
+    pub(super) fn new(banks: usize) -> Self {
+        WriteQueue {
+            slots: Vec::new(),
+            free: Vec::new(),
+            heads: vec![NONE; banks],
+            tails: vec![NONE; banks],
+            mask: 0,
+            len: 0,
+            sieve: [0; 256],
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Banks with writes that wait, as bits.
+    #[inline]
+    pub(super) fn banks(&self) -> u64 {
+        self.mask
+    }
+
+    #[inline]
+    fn hash(line: u64) -> usize {
+        (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
+    }
+
+    /// When the write of `line` that waits was accepted.
+    #[inline]
+    pub(super) fn find(&self, line: u64, bank: usize) -> Option<Ps> {
+        if self.sieve[Self::hash(line)] == 0 {
+            return None;
+        }
+        let mut at = self.heads[bank];
+        while at != NONE {
+            let slot = &self.slots[at as usize];
+            if slot.line == line {
+                return Some(slot.accepted);
+            }
+            at = slot.next;
+        }
+        None
+    }
+
+    pub(super) fn push(&mut self, line: u64, bank: usize, row: u64, accepted: Ps) {
+        let slot = Slot { line, row, accepted, next: NONE };
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.slots[at as usize] = slot;
+                at
+            }
+            None => {
+                self.slots.push(slot);
+                (self.slots.len() - 1) as u16
+            }
+        };
+        match self.tails[bank] {
+            NONE => self.heads[bank] = at,
+            tail => self.slots[tail as usize].next = at,
+        }
+        self.tails[bank] = at;
+        self.mask |= 1 << bank;
+        self.len += 1;
+        self.sieve[Self::hash(line)] += 1;
+    }
+
+    /// The first write that waits for a bank whose bit is set in [`banks`](Self::banks).
+    #[inline]
+    pub(super) fn first(&self, bank: usize) -> Waiting {
+        let Slot { row, accepted, .. } = self.slots[self.heads[bank] as usize];
+        Waiting { row, accepted }
+    }
+
+    /// Takes it out.
+    pub(super) fn pop(&mut self, bank: usize) -> Waiting {
+        let waiting = self.first(bank);
+        let at = self.heads[bank];
+        let Slot { line, next, .. } = self.slots[at as usize];
+        self.heads[bank] = next;
+        if next == NONE {
+            self.tails[bank] = NONE;
+            self.mask &= !(1 << bank);
+        }
+        self.free.push(at);
+        self.len -= 1;
+        self.sieve[Self::hash(line)] -= 1;
+        waiting
+    }
+}

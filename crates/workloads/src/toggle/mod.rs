@@ -1,0 +1,221 @@
+//! Inserts a key if it is absent, deletes it if it is there (NV-Heaps, LOC): on a hash table, a
+//! red-black tree, a B+ tree.
+//!
+//! Keys are drawn alike from twice as many as there are entries, every second of which is there
+//! at first. So half of the operations insert, half delete, and the size stays. A key's value
+//! follows from it.
+//!
+//! Toggles of a key commute, whoever does them: it is there in the end if it was at first and
+//! has been toggled an even number of times, or if neither. So threads may share all keys, and
+//! the model is a bit for each key, flipped when a transaction has committed.
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use crate::random::Random;
+use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
+use perdura::collections::Visit;
+use perdura::{Result, Root, Tx};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Toggles in one transaction of the load.
+const LOAD_BATCH: usize = 64;
+
+/// Called with every key and value of a set.
+pub type Pairs<'a> = dyn FnMut(u64, u64) -> Result<()> + 'a;
+
+/// A set of keys, each with a value that follows from it, in the heap.
+pub trait KeySet: Copy + Send + Sync {
+    /// What it is, in a word: its root is `bench.NAME`.
+    const NAME: &'static str;
+    /// The kind of its root.
+    const KIND: u32;
+    /// Bytes that an entry takes at most, nodes that are half empty included.
+    const BYTES_PER_ENTRY: u64;
+
+    /// A new, empty one, for about so many entries.
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`].
+    fn create<T: Tx + ?Sized>(tx: &mut T, entries: u64) -> Result<Self>;
+
+    /// The one whose header is at `at`.
+    fn open(at: u64) -> Self;
+
+    /// Where its header is.
+    fn at(self) -> u64;
+
+    /// Inserts the key if it is absent, deletes it if it is there; true if it is there now.
+    ///
+    /// # Errors
+    /// As the transaction's reads and writes; `Corrupt` if it is damaged.
+    fn toggle<T: Tx + ?Sized>(self, tx: &mut T, key: u64) -> Result<bool>;
+
+    /// Checks all of it, and reports every block of it, and every key with its value.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is damaged; what `visit` and `pair` return.
+    fn check<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        visit: &mut Visit<'_>,
+        pair: &mut Pairs<'_>,
+    ) -> Result<()>;
+}
+
+/// The value that belongs to a key: of 32 bits, which is what the B+ tree has room for.
+#[inline]
+pub const fn value_of(key: u64) -> u64 {
+    (key ^ 0x7066).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
+}
+
+/// A new, empty set, with its root.
+///
+/// # Errors
+/// As [`KeySet::create`].
+pub fn create<K: KeySet, T: Tx + ?Sized>(tx: &mut T, entries: u64) -> Result<K> {
+    let set = K::create(tx, entries)?;
+    tx.set_root(&root_name::<K>(), Root { at: set.at(), kind: K::KIND })?;
+    Ok(set)
+}
+
+/// Toggles each key in turn.
+///
+/// # Errors
+/// As [`KeySet::toggle`].
+#[inline]
+pub fn toggle<K: KeySet, T: Tx + ?Sized>(tx: &mut T, set: K, keys: &[u64]) -> Result<()> {
+    keys.iter().try_for_each(|key| set.toggle(tx, *key).map(drop))
+}
+
+fn root_name<K: KeySet>() -> String {
+    format!("bench.{}", K::NAME)
+}
+
+/// The workload.
+#[derive(Debug)]
+pub struct Toggles<K> {
+    entries: u64,
+    per_transaction: usize,
+    present: Present,
+    of: PhantomData<fn() -> K>,
+}
+
+/// Which keys should be there: a bit each.
+#[derive(Debug)]
+struct Present(Vec<AtomicU64>);
+
+impl Present {
+    fn flip(&self, key: u64) {
+        self.0[(key / 64) as usize].fetch_xor(1 << (key % 64), Ordering::Relaxed);
+    }
+
+    fn has(&self, key: u64) -> bool {
+        let word = self.0.get((key / 64) as usize);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (key % 64) != 0)
+    }
+
+    fn count(&self) -> u64 {
+        self.0.iter().map(|word| u64::from(word.load(Ordering::Relaxed).count_ones())).sum()
+    }
+}
+
+impl<K: KeySet> Toggles<K> {
+    /// About `entries` entries, `per_transaction` toggles in a transaction.
+    ///
+    /// # Errors
+    /// `Parameters`.
+    pub fn new(entries: u64, per_transaction: usize) -> Outcome<Self> {
+        if entries == 0 || entries > 1 << 32 || per_transaction == 0 {
+            let what = "toggling needs an entry at least (and 2^32 at most), and a toggle in a transaction";
+            return Err(Failure::Parameters(what.to_owned()));
+        }
+        let words = (2 * entries).div_ceil(64);
+        let present = Present((0..words).map(|_| AtomicU64::new(0)).collect());
+        Ok(Toggles { entries, per_transaction, present, of: PhantomData })
+    }
+
+    fn open<S: Session>(&self, session: &mut S) -> Outcome<K> {
+        let root = session.read(|tx| tx.root(&root_name::<K>()))?;
+        root.map(|root| K::open(root.at)).ok_or_else(|| Failure::wrong("the set's root is gone"))
+    }
+
+    fn toggle_all<S: Session>(&self, session: &mut S, set: K, keys: &[u64]) -> Outcome {
+        session.transaction(|tx| toggle(tx, set, keys))?;
+        keys.iter().for_each(|key| self.present.flip(*key));
+        Ok(())
+    }
+}
+
+/// The numbers below `total` in an order that has no order: always the same one.
+fn shuffled(total: u64) -> Vec<u64> {
+    let (mut numbers, mut random): (Vec<u64>, _) = ((0..total).collect(), Random::new(total, 0));
+    for last in (1..numbers.len()).rev() {
+        numbers.swap(last, random.below(last as u64 + 1) as usize);
+    }
+    numbers
+}
+
+impl<K: KeySet> Workload for Toggles<K> {
+    const KINDS: &'static [&'static str] = &["toggle"];
+
+    fn load_size(&self) -> u64 {
+        self.entries
+    }
+
+    fn load<S: Session>(&self, session: &mut S, progress: &Progress) -> Outcome {
+        let set = session.transaction(|tx| create::<K, _>(tx, self.entries))?;
+        for indices in shuffled(self.entries).chunks(LOAD_BATCH) {
+            let keys: Vec<u64> = indices.iter().map(|index| 2 * index).collect();
+            self.toggle_all(session, set, &keys)?;
+            progress.loaded(keys.len() as u64)?;
+        }
+        Ok(())
+    }
+
+    fn run_thread<S: Session>(
+        &self,
+        session: &mut S,
+        mut share: Share,
+        recorder: &mut Recorder<'_>,
+    ) -> Outcome {
+        let set = self.open(session)?;
+        let mut keys = vec![0; self.per_transaction];
+        for _ in 0..share.operations {
+            if !recorder.go_on() {
+                break;
+            }
+            // Drawn outside: the body may run more than once.
+            keys.fill_with(|| share.random.below(2 * self.entries));
+            recorder.operation(0, || self.toggle_all(session, set, &keys))?;
+        }
+        Ok(())
+    }
+
+    fn check<S: Session>(&self, session: &mut S) -> Outcome {
+        let set = self.open(session)?;
+        let mut pairs = session.read(|tx| {
+            let mut pairs = Vec::new();
+            set.check(tx, &mut |_| Ok(()), &mut |key, value| {
+                pairs.push((key, value));
+                Ok(())
+            })?;
+            Ok(pairs)
+        })?;
+        for &(key, value) in &pairs {
+            if !self.present.has(key) || value != value_of(key) {
+                let what = format!("key {key} should not be there, or not with {value}");
+                return Err(Failure::Wrong(what));
+            }
+        }
+        pairs.sort_unstable();
+        pairs.dedup();
+        let (found, expected) = (pairs.len() as u64, self.present.count());
+        if found != expected {
+            let what = format!("{found} keys are there, there should be {expected}");
+            return Err(Failure::Wrong(what));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! The operations of the workloads, one at a time, with the power cut inside them: afterwards
+//! the structure is whole, and holds what it held before the operation or after it.
+
+use perdura::{
+    Engine, Format, Heap, Opening, RedoEngine, Result, SWalEngine, Tx, UndoEngine, roots,
+};
+use perdura_memory::reference::Cut;
+use perdura_memory::{Domain, Reference};
+use perdura_workloads::bptree::BpTree;
+use perdura_workloads::check_root;
+use perdura_workloads::churn::{self, Change};
+use perdura_workloads::hash::Hash;
+use perdura_workloads::random::Random;
+use perdura_workloads::rbtree::RbTree;
+use perdura_workloads::toggle::{self, KeySet};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+const LIMIT: u64 = 384 << 10;
+const DOMAINS: [Domain; 2] = [Domain::Transient, Domain::Media];
+/// Operations that are cut, and about so many cuts in each.
+const OPERATIONS: u64 = 4;
+const CUTS: u64 = 6;
+
+/// What is done, an operation a transaction.
+trait Program {
+    /// Makes what the operations change.
+    fn make(&self, tx: &mut impl Tx) -> Result<()>;
+
+    /// Does the operation that follows from the seed.
+    fn operate(&self, tx: &mut impl Tx, seed: u64) -> Result<()>;
+
+    /// Checks everything, and tells what is there.
+    fn contents(&self, tx: &mut impl Tx) -> Result<Vec<u64>>;
+}
+
+/// Where the only root points.
+fn root(tx: &mut impl Tx) -> Result<u64> {
+    let all = roots::all(tx)?;
+    let root = all.first().expect("it was made").root;
+    assert!(check_root(tx, root, &mut |_| Ok(()))?);
+    Ok(root.at)
+}
+
+/// Toggles of a few keys.
+struct Toggled<K> {
+    entries: u64,
+    of: PhantomData<K>,
+}
+
+impl<K: KeySet> Program for Toggled<K> {
+    fn make(&self, tx: &mut impl Tx) -> Result<()> {
+        let set: K = toggle::create(tx, self.entries)?;
+        let keys: Vec<u64> = (0..self.entries).map(|key| 2 * key).collect();
+        toggle::toggle(tx, set, &keys)
+    }
+
+    fn operate(&self, tx: &mut impl Tx, seed: u64) -> Result<()> {
+        let set = K::open(root(tx)?);
+        let mut random = Random::new(seed, 0);
+        toggle::toggle(tx, set, &[(); 3].map(|()| random.below(2 * self.entries)))
+    }
+
+    fn contents(&self, tx: &mut impl Tx) -> Result<Vec<u64>> {
+        let (set, mut words) = (K::open(root(tx)?), Vec::new());
+        set.check(tx, &mut |_| Ok(()), &mut |key, value| {
+            words.extend([key, value]);
+            Ok(())
+        })?;
+        Ok(words)
+    }
+}
+
+/// Changes of blocks in a few slots.
+struct Churned {
+    slots: u64,
+}
+
+impl Program for Churned {
+    fn make(&self, tx: &mut impl Tx) -> Result<()> {
+        churn::create(tx, self.slots).map(drop)
+    }
+
+    fn operate(&self, tx: &mut impl Tx, seed: u64) -> Result<()> {
+        let (header, mut random) = (root(tx)?, Random::new(seed, 0));
+        churn::change(tx, header, &[(); 3].map(|()| Change::draw(&mut random, 0, self.slots)))
+    }
+
+    /// The slots; the blocks' bytes follow from them, and have been compared.
+    fn contents(&self, tx: &mut impl Tx) -> Result<Vec<u64>> {
+        let header = root(tx)?;
+        (0..=2 * self.slots).map(|word| tx.read_word(header + word * 8)).collect()
+    }
+}
+
+fn open<E: Engine<Reference>>(image: &[u8], domain: Domain) -> Heap<Reference, E> {
+    let memory = Reference::from_image(image, domain).with_limit(LIMIT);
+    Heap::open(Arc::new(memory), Opening::default()).expect("a pool that recovers")
+}
+
+fn contents<E: Engine<Reference>>(heap: &Heap<Reference, E>, program: &impl Program) -> Vec<u64> {
+    let mut session = heap.session().expect("a session");
+    session.read(|tx| program.contents(tx)).expect("a whole structure")
+}
+
+/// Does the operation, cut after so many events; returns what a cut leaves, and the events.
+fn operate<E: Engine<Reference>>(
+    heap: &Heap<Reference, E>,
+    program: &impl Program,
+    seed: u64,
+    cut: Option<(u64, Cut)>,
+) -> (Vec<u8>, u64) {
+    let (memory, mut session) = (heap.memory(), heap.session().expect("a session"));
+    let before = memory.events();
+    let (after, cut) = cut.unwrap_or((u64::MAX, Cut::None));
+    memory.cut_after(after);
+    session.transaction(|tx| program.operate(tx, seed)).expect("an operation");
+    (memory.power_cut(cut), memory.events() - before)
+}
+
+fn outlives_cuts<E: Engine<Reference>>(domain: Domain, program: &impl Program) {
+    let memory = Arc::new(Reference::new(LIMIT, domain));
+    let format = Format { limit: LIMIT, log: Some(96 << 10), id: 1, requires: None };
+    let heap = Heap::<_, E>::create(memory.clone(), format).expect("an empty heap");
+    heap.session().unwrap().transaction(|tx| program.make(tx)).expect("it is made");
+    let mut image = memory.power_cut(Cut::None);
+    for seed in 0..OPERATIONS {
+        let heap = open::<E>(&image, domain);
+        let before = contents(&heap, program);
+        let (next, events) = operate(&heap, program, seed, None);
+        let after = contents(&heap, program);
+        for event in (seed % 3..events).step_by((events / CUTS).max(1) as usize) {
+            for cut in [Cut::None, Cut::All, Cut::Seed(event)] {
+                let heap = open::<E>(&image, domain);
+                let (left, _) = operate(&heap, program, seed, Some((event, cut)));
+                let found = contents(&open::<E>(&left, domain), program);
+                let told = format!("{} on {domain}, operation {seed}, event {event}", E::NAME);
+                assert!(found == before || found == after, "{told}, {cut:?}");
+            }
+        }
+        assert_eq!(contents(&open::<E>(&next, domain), program), after, "it was acknowledged");
+        image = next;
+    }
+}
+
+fn outlives_cuts_everywhere(program: &impl Program) {
+    for domain in DOMAINS {
+        outlives_cuts::<UndoEngine<Reference>>(domain, program);
+        outlives_cuts::<RedoEngine<Reference>>(domain, program);
+        outlives_cuts::<SWalEngine<Reference>>(domain, program);
+    }
+}
+
+#[test]
+fn a_hash_table() {
+    outlives_cuts_everywhere(&Toggled::<Hash> { entries: 20, of: PhantomData });
+}
+
+#[test]
+fn a_red_black_tree() {
+    outlives_cuts_everywhere(&Toggled::<RbTree> { entries: 30, of: PhantomData });
+}
+
+/// Two leaves, about to be merged or split.
+#[test]
+fn a_b_plus_tree() {
+    outlives_cuts_everywhere(&Toggled::<BpTree> { entries: 201, of: PhantomData });
+}
+
+#[test]
+fn churning_blocks() {
+    outlives_cuts_everywhere(&Churned { slots: 4 });
+}
