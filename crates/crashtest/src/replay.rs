@@ -79,16 +79,29 @@ impl Choice {
     ///
     /// # Errors
     /// The failure, one would hope.
+    ///
+    /// # Panics
+    /// If the call site to leave out is met nowhere.
     pub fn run(&self, runner: &dyn Runner) -> Result<Report, Box<Failure>> {
-        let omit = self.omit.as_deref().and_then(|name| site(runner, &self.case, name));
+        let find = |name: &String| {
+            site(runner, &self.case, name)
+                .unwrap_or_else(|| panic!("there is no call site '{name}' in these runs"))
+        };
+        let omit = self.omit.as_ref().map(find);
         runner.explore(&Case { omit, ..self.case.clone() }, self.budget, &Watcher::default())
     }
 }
 
-/// The call site with this name, if a case meets it.
+/// The call site with this name, if a case meets it: this one, or a larger one, since recovery's
+/// are met only where there is enough to recover.
 pub fn site(runner: &dyn Runner, case: &Case, name: &str) -> Option<Event> {
-    let case = Case { points: Points::Random(60), ..case.clone() };
-    let report = runner.explore(&case, Budget::default(), &Watcher::default()).ok()?;
-    let all = report.sites.all();
-    all.into_iter().find(|(site, _)| site.to_string() == name).map(|(_, (event, _))| event)
+    let (small, all) = (Points::Random(60), Points::All);
+    let larger = Case { keep: None, operations: 10, points: Points::Random(200), ..case.clone() };
+    let cases =
+        [Case { points: small, ..case.clone() }, Case { points: all, ..case.clone() }, larger];
+    cases.iter().find_map(|case| {
+        let report = runner.explore(case, Budget::default(), &Watcher::default()).ok()?;
+        let mut all = report.sites.all().into_iter();
+        all.find(|(site, _)| site.to_string() == name).map(|(_, (event, _))| event)
+    })
 }
