@@ -1,7 +1,7 @@
 //! One case: everything that decides what a run does, and so what is replayed.
 
 use perdura_machine::cache::Policy;
-use perdura_machine::{Event, MachineConfig, Schedule};
+use perdura_machine::{Event, MachineConfig, Schedule, presets};
 use perdura_memory::Domain;
 use std::collections::BTreeSet;
 
@@ -56,6 +56,13 @@ pub struct Case {
     pub points: Points,
     /// What is left out, to test the tester.
     pub omit: Option<Event>,
+}
+
+impl Default for Case {
+    /// A small case on a machine with tiny caches, from which lines are lost all the time.
+    fn default() -> Self {
+        Case::new(presets::load("tiny").expect("a preset"), 1)
+    }
 }
 
 impl Case {

@@ -1,23 +1,19 @@
 //! Explores a case: runs it, runs it again with the power cut, checks what is left.
 
-use crate::candidates::Candidates;
+use crate::bench::Bench;
 use crate::case::{BYTES, Points};
 use crate::engines::Family;
 use crate::failure::Failure;
+use crate::guilt::Guilt;
 use crate::history::States;
-use crate::life::{Life, Lived, Stopped, draw, first_image, recover_alone};
-use crate::verify::{Expect, Found, verify};
-use crate::{Case, Report, Start, Subject, Trial};
+use crate::life::{Life, Lived, Stopped, draw, first_image, numbered, recover_alone};
+use crate::{Case, Report, Start, Subject};
 use perdura_machine::{CallSite, Event, Machine};
-use perdura_memory::Memory;
-use perdura_memory::image::{Image, LineWords};
 use perdura_memory::random::SplitMix64;
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// How much of a case is explored.
 #[derive(Clone, Copy, Debug)]
@@ -30,18 +26,17 @@ pub struct Budget {
     pub again: (u64, u64),
     /// How often lives follow one another.
     pub depth: usize,
+    /// Checks what need not be checked, too: it must come to the same.
+    #[doc(hidden)]
+    pub check_pruning: bool,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget { images: 24, again_every: 40, again: (24, 3), depth: 2 }
+        Budget { images: 24, again_every: 40, again: (24, 3), depth: 2, check_pruning: false }
     }
 }
 
-/// Combinations of line states that are all tried, as a multiple of the images of a cut.
-const EXHAUSTIVE: u64 = 4;
-/// Candidates looked at for each image that is checked, at most.
-const LOOKED_AT: u64 = 4;
 /// Operations of each core in a life after recovery.
 const OPERATIONS_AGAIN: usize = 2;
 
@@ -83,54 +78,44 @@ pub fn explore<F: Family, S: Subject>(
 }
 
 /// What went wrong, and where.
-struct Problem {
-    what: String,
-    cut: Option<(u64, u64, String)>,
-    missing: Vec<String>,
+pub(crate) struct Problem {
+    pub(crate) what: String,
+    pub(crate) cut: Option<(u64, u64, String)>,
+    pub(crate) guilt: Guilt,
 }
 
 impl Problem {
     fn plain(what: String) -> Self {
-        Problem { what, cut: None, missing: Vec::new() }
+        Problem { what, cut: None, guilt: Guilt::default() }
     }
 }
 
-/// The memory that images of one depth are checked on.
-struct Bench {
-    trial: Arc<Trial>,
-    /// What it holds between images, with a sum over all lines.
-    base: Vec<u64>,
-    sum: u64,
-    seen: HashSet<u64>,
-}
-
-struct Explorer<'a, S: Subject> {
-    subject: &'a S,
-    case: &'a Case,
-    budget: Budget,
-    watcher: &'a Watcher,
-    report: Report,
-    benches: Vec<Bench>,
-    engine: &'static str,
+pub(crate) struct Explorer<'a, S: Subject> {
+    pub(crate) subject: &'a S,
+    pub(crate) case: &'a Case,
+    pub(crate) budget: Budget,
+    pub(crate) watcher: &'a Watcher,
+    pub(crate) report: Report,
+    pub(crate) benches: Vec<Bench>,
+    pub(crate) engine: &'static str,
 }
 
 /// One life, explored.
-struct Exploration<'l, 'a, S: Subject> {
-    life: &'l Life<'a, S>,
-    states: States<S::Model>,
-    events: u64,
-    depth: usize,
-    points: Points,
-    images: u64,
+pub(crate) struct Exploration<'l, 'a, S: Subject> {
+    pub(crate) life: &'l Life<'a, S>,
+    pub(crate) states: States<S::Model>,
+    pub(crate) events: u64,
+    /// How often each call site was met.
+    met: BTreeMap<CallSite, u64>,
+    pub(crate) depth: usize,
+    pub(crate) points: Points,
+    pub(crate) images: u64,
 }
 
 impl<S: Subject> Explorer<'_, S> {
     fn failure(&self, problem: Problem) -> Failure {
-        let ops = draw(self.subject, self.case);
-        let operations = ops
-            .iter()
-            .enumerate()
-            .flat_map(|(core, ops)| ops.iter().map(move |op| format!("core {core}: {op:?}")))
+        let operations = numbered(self.subject, self.case)
+            .map(|(core, index, op)| format!("{core}.{index}: {op:?}"))
             .collect();
         Failure {
             case: self.case.clone(),
@@ -138,8 +123,10 @@ impl<S: Subject> Explorer<'_, S> {
             subject: self.subject.name().to_owned(),
             cut: problem.cut,
             what: problem.what,
-            missing: problem.missing,
+            missing: problem.guilt.missing,
+            early: problem.guilt.early,
             operations,
+            budget: self.budget,
         }
     }
 
@@ -180,20 +167,22 @@ impl<S: Subject> Explorer<'_, S> {
         images: u64,
     ) -> Result<(), Problem> {
         let Lived { history, machine } = self.record::<F>(life)?;
-        self.report.meet(&machine.sites());
+        let sites = machine.sites();
+        self.report.meet(&sites);
+        let met = sites.all().into_iter().map(|(site, (_, count))| (site, count)).collect();
         self.report.events += history.events;
         self.report.lives += 1;
         drop(machine);
         let states = States::of(self.subject, first, &history).map_err(Problem::plain)?;
         let exploration =
-            Exploration { life, states, events: history.events, depth, points, images };
+            Exploration { life, states, events: history.events, met, depth, points, images };
         if self.benches.len() <= depth {
             self.benches.push(Bench::new(life.limit, self.case));
         }
         let mut problem = None;
         let (chosen, omit) = (exploration.chosen(), self.case.omit);
         let mut watch = |machine: &Machine, event: Event| {
-            if !chosen(event.number) {
+            if !chosen(&event) {
                 return ControlFlow::Continue(());
             }
             if self.watcher.stop.load(Ordering::Relaxed) {
@@ -218,115 +207,8 @@ impl<S: Subject> Explorer<'_, S> {
         }
     }
 
-    /// Cuts the power here, and checks some of what that may leave.
-    fn point<F: Family>(
-        &mut self,
-        exploration: &Exploration<'_, '_, S>,
-        machine: &Machine,
-        event: &Event,
-    ) -> Result<(), Problem> {
-        let depth = exploration.depth;
-        let expect = Expect {
-            states: &exploration.states,
-            allowed: exploration.states.allowed(event.number),
-            refusal: event.number <= exploration.states.made,
-        };
-        let seed = mix(exploration.life.seed, event.number);
-        let (trial_len, budget) = (machine.len(), exploration.images);
-        let explored = machine.model(|image, real| {
-            self.benches[depth].update(image, trial_len);
-            let mut candidates = Candidates::new(image, real, seed, budget * EXHAUSTIVE);
-            self.report.possible += candidates.possible();
-            let here = std::ptr::from_ref(event.site) as u64;
-            let state = candidates.lines.iter().fold(self.benches[depth].sum, |sum, line| {
-                mix(sum ^ line.at, line.states.len() as u64)
-            });
-            self.report.distinct.insert(mix(here, state));
-            let explored = self.images::<F>(exploration, &expect, &mut candidates, seed);
-            explored.map_err(|(what, states)| {
-                let missing = match &states {
-                    Some(states) => {
-                        self.missing::<F>(depth, &expect, &candidates, states, seed, image)
-                    }
-                    None => Vec::new(),
-                };
-                (what, missing)
-            })
-        });
-        match explored {
-            Ok(images) => {
-                self.report.cut(event, images);
-                self.watcher.points.fetch_add(1, Ordering::Relaxed);
-                Ok(())
-            }
-            Err((what, missing)) => {
-                let name =
-                    format!("{} on core {}", CallSite::of(event.kind, event.site), event.core);
-                let cut = Some((event.number, exploration.events, name));
-                Err(Problem { what, cut, missing })
-            }
-        }
-    }
-
-    /// Checks images of one cut. The failing one's states come with what is wrong, if it was one
-    /// of this cut's own images.
-    fn images<F: Family>(
-        &mut self,
-        exploration: &Exploration<'_, '_, S>,
-        expect: &Expect<'_, S::Model>,
-        candidates: &mut Candidates,
-        seed: u64,
-    ) -> Result<u64, (String, Option<Vec<u16>>)> {
-        let depth = exploration.depth;
-        let promised = mix(*expect.allowed.start() as u64, *expect.allowed.end() as u64);
-        let mut verified: Vec<Verified> = Vec::new();
-        let (mut images, mut looked_at) = (0, 0);
-        while images < exploration.images && looked_at < exploration.images * LOOKED_AT {
-            let Some(states) = candidates.next() else { break };
-            looked_at += 1;
-            if verified.iter().any(|known| known.covers(&states)) {
-                self.report.unread += 1;
-                continue;
-            }
-            let bench = &mut self.benches[depth];
-            if !bench.seen.insert(bench.sum_with(candidates, &states) ^ promised) {
-                self.report.seen += 1;
-                continue;
-            }
-            bench.trial.begin(candidates.changes(&states));
-            let found = verify::<F, S>(self.subject, &bench.trial, expect, seed);
-            let read = candidates.lines.iter().enumerate();
-            let read = read.filter(|(_, line)| bench.trial.was_read(line.at));
-            let read = read.map(|(index, _)| index as u32).collect();
-            bench.trial.end();
-            let found = found.map_err(|what| (what, Some(states.clone())))?;
-            images += 1;
-            self.count(depth);
-            if let Found::State(index) = found {
-                let wanted = self.budget.again_every;
-                let lives = wanted > 0
-                    && depth < self.budget.depth
-                    && mix(seed, images).is_multiple_of(wanted);
-                if lives && let Some(state) = &expect.states.states[index] {
-                    let image = self.benches[depth].whole(candidates, &states);
-                    self.again::<F>(exploration, image, state.clone(), mix(seed, images))
-                        .map_err(|what| (what, None))?;
-                }
-            }
-            verified.push(Verified { states, read });
-        }
-        self.report.exhausted += u64::from(candidates.is_exhausted());
-        Ok(images)
-    }
-
-    fn count(&mut self, depth: usize) {
-        self.report.images += 1;
-        self.report.again += u64::from(depth > 0);
-        self.watcher.images.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// Opens the image on a machine, goes on with it, and cuts again, recovery included.
-    fn again<F: Family>(
+    pub(crate) fn again<F: Family>(
         &mut self,
         exploration: &Exploration<'_, '_, S>,
         image: Vec<u64>,
@@ -337,9 +219,8 @@ impl<S: Subject> Explorer<'_, S> {
         self.report.meet(&met.map_err(|problem| problem.what)??);
         let cores = exploration.life.ops.len();
         let mut random = SplitMix64::new(seed);
-        let mut ops = |core| {
-            (0..OPERATIONS_AGAIN).map(|_| self.subject.draw(&mut random, core, cores)).collect()
-        };
+        let mut ops =
+            |core| (0..OPERATIONS_AGAIN).map(|_| self.subject.draw(&mut random, core)).collect();
         let ops = (0..cores).map(&mut ops).collect();
         let life = Life {
             subject: self.subject,
@@ -357,129 +238,38 @@ impl<S: Subject> Explorer<'_, S> {
                 if let Some((event, events, name)) = problem.cut {
                     text += &format!("; cut again after event {event} of {events}: {name}");
                 }
-                for missing in problem.missing {
+                for missing in problem.guilt.missing {
                     text += &format!("; not durable: {missing}");
+                }
+                for early in problem.guilt.early {
+                    text += &format!("; durable: {early}");
                 }
                 text
             })
     }
-
-    /// The stores whose absence matters: as many lines as possible are made durable.
-    fn missing<F: Family>(
-        &self,
-        depth: usize,
-        expect: &Expect<'_, S::Model>,
-        candidates: &Candidates,
-        failing: &[u16],
-        seed: u64,
-        image: &Image,
-    ) -> Vec<String> {
-        let trial = &self.benches[depth].trial;
-        let fails = |states: &[u16]| {
-            trial.begin(candidates.changes(states));
-            let found = verify::<F, S>(self.subject, trial, expect, seed);
-            trial.end();
-            found.is_err()
-        };
-        let mut states = failing.to_vec();
-        for (index, line) in candidates.lines.iter().enumerate() {
-            let before = std::mem::replace(&mut states[index], line.most());
-            if before != line.most() && !fails(&states) {
-                states[index] = before;
-            }
-        }
-        let lacking = candidates.lines.iter().zip(&states).filter(|(line, s)| !line.is_most(**s));
-        lacking
-            .map(|(line, state)| {
-                let step = line.steps.get(usize::from(*state)).copied().unwrap_or(0);
-                match image.site(line.at, step) {
-                    Some((site, asked)) => format!(
-                        "the line at {:#x}, stored at {}:{}, {}",
-                        line.at,
-                        site.file(),
-                        site.line(),
-                        if asked { "asked for, not yet fenced" } else { "not asked for" },
-                    ),
-                    None => format!("the line at {:#x}", line.at),
-                }
-            })
-            .collect()
-    }
-}
-
-/// An image that was checked, and the lines that mattered to the checks.
-struct Verified {
-    states: Vec<u16>,
-    read: Vec<u32>,
-}
-
-impl Verified {
-    /// Whether an image looks the same to the checks.
-    fn covers(&self, states: &[u16]) -> bool {
-        self.read.iter().all(|index| self.states[*index as usize] == states[*index as usize])
-    }
-}
-
-impl Bench {
-    fn new(limit: u64, case: &Case) -> Self {
-        let trial = Arc::new(Trial::new(0, limit, case.domain));
-        Bench { trial, base: vec![0; limit as usize / 8], sum: 0, seen: HashSet::new() }
-    }
-
-    /// Makes what is certain the base.
-    fn update(&mut self, image: &Image, len: u64) {
-        self.trial.set_len(len);
-        let certain = image.certain();
-        let lines = self.base.chunks_exact_mut(8).zip(certain.chunks_exact(8));
-        for ((old, new), at) in lines.zip((0..).step_by(64)) {
-            if old != new {
-                let words: LineWords = new.try_into().expect("a line");
-                self.sum =
-                    self.sum.wrapping_sub(line_hash(at, old)).wrapping_add(line_hash(at, new));
-                old.copy_from_slice(new);
-                self.trial.set_line(at, &words);
-            }
-        }
-    }
-
-    /// The sum of an image.
-    fn sum_with(&self, candidates: &Candidates, states: &[u16]) -> u64 {
-        candidates.changes(states).fold(self.sum, |sum, (at, words)| {
-            let old = &self.base[at as usize / 8..at as usize / 8 + 8];
-            sum.wrapping_sub(line_hash(at, old)).wrapping_add(line_hash(at, &words))
-        })
-    }
-
-    /// All words of an image.
-    fn whole(&self, candidates: &Candidates, states: &[u16]) -> Vec<u64> {
-        let mut words = self.base[..self.trial.len() as usize / 8].to_vec();
-        for (at, line) in candidates.changes(states) {
-            words[at as usize / 8..at as usize / 8 + 8].copy_from_slice(&line);
-        }
-        words
-    }
 }
 
 impl<S: Subject> Exploration<'_, '_, S> {
-    /// Whether the power is cut after an event.
-    fn chosen(&self) -> impl Fn(u64) -> bool + use<S> {
+    /// Whether the power is cut after an event. Half of the cuts that chance chooses are shared
+    /// evenly among events, half among call sites: a fence is rare beside stores, and matters
+    /// more.
+    fn chosen(&self) -> impl Fn(&Event) -> bool + use<S> {
         let (points, events, seed) = (self.points, self.events, self.life.seed);
+        let met = self.met.clone();
         move |event| match points {
             Points::All => true,
-            Points::One(one) => event == one,
-            Points::Random(count) => mix(seed ^ 0x706f_696e_7473, event) % events.max(1) < count,
+            Points::One(one) => event.number == one,
+            Points::Random(count) => {
+                let site = CallSite::of(event.kind, event.site);
+                let there = met.get(&site).copied().unwrap_or(1) * met.len() as u64;
+                let chance = mix(seed ^ 0x706f_696e_7473, event.number) % (2 * events * there);
+                chance < count * (there + events)
+            }
         }
     }
 }
 
-fn line_hash(at: u64, words: &[u64]) -> u64 {
-    if words.iter().all(|word| *word == 0) {
-        return 0;
-    }
-    xxh3_64_with_seed(bytemuck::cast_slice(words), at)
-}
-
-fn mix(left: u64, right: u64) -> u64 {
+pub(crate) fn mix(left: u64, right: u64) -> u64 {
     SplitMix64::new(left.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ right).next()
 }
 

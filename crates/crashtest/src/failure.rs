@@ -1,6 +1,7 @@
 //! What was found wrong, so that somebody can find out why.
 
-use crate::Case;
+use crate::subjects::SUBJECTS;
+use crate::{Budget, Case};
 use perdura_machine::CallSite;
 use std::fmt;
 
@@ -21,16 +22,31 @@ pub struct Failure {
     /// The stores that were not durable, where each of them matters: their lines, places in the
     /// source, and how far they were asked for.
     pub missing: Vec<String>,
-    /// The operations that were carried out.
+    /// The stores that were durable already, where each of them matters.
+    pub early: Vec<String>,
+    /// The operations that were carried out, each with its core and number.
     pub operations: Vec<String>,
+    /// How much was explored.
+    pub budget: Budget,
 }
 
 impl Failure {
-    /// The command that shows it again.
+    /// What shows it again: a command, or for a structure that it does not know, a call of
+    /// [`replay`](crate::check::replay).
     pub fn replay(&self) -> String {
+        let options = self.options();
+        if SUBJECTS.contains(&self.subject.as_str()) {
+            format!("perdura crash {options}")
+        } else {
+            format!("perdura_crashtest::check::replay(&{}, \"{options}\")", self.subject)
+        }
+    }
+
+    /// The options that stand for the case and the cut: see [`Choice`](crate::replay::Choice).
+    pub fn options(&self) -> String {
         let case = &self.case;
         let mut command = format!(
-            "perdura crash --engine {} --workload {} --machine {} --policy {} --domain {} \
+            "--engine {} --workload {} --machine {} --policy {} --domain {} \
              --cores {} --schedule {} --operations {} --seed {}",
             self.engine,
             self.subject,
@@ -50,6 +66,9 @@ impl Failure {
         if let Some(omit) = &case.omit {
             command += &format!(" --omit '{}'", CallSite::of(omit.kind, omit.site));
         }
+        if self.budget.images != Budget::default().images {
+            command += &format!(" --each {}", self.budget.images);
+        }
         if let Some((event, ..)) = self.cut {
             command += &format!(" --points {event}");
         }
@@ -65,6 +84,9 @@ impl fmt::Display for Failure {
         }
         for missing in &self.missing {
             writeln!(f, "  not durable: {missing}")?;
+        }
+        for early in &self.early {
+            writeln!(f, "  durable already: {early}")?;
         }
         for operation in &self.operations {
             writeln!(f, "  {operation}")?;

@@ -5,7 +5,7 @@ use crate::history::{History, Transaction};
 use crate::{Case, Start, Subject, Trial};
 use perdura::superblock::{State, Superblock};
 use perdura::{Engine, Error, Format, Heap, HeapSession, Opening, Recovery};
-use perdura_machine::{Event, Keep, Machine, Options, Sites};
+use perdura_machine::{CallSite, Event, Keep, Kind, Machine, Options, Sites};
 use perdura_memory::Domain;
 use perdura_memory::random::SplitMix64;
 use std::cell::RefCell;
@@ -88,19 +88,25 @@ pub(crate) fn first_image<F: Family, S: Subject>(
     }
 }
 
-/// The operations of a case.
-pub(crate) fn draw<S: Subject>(subject: &S, case: &Case) -> Vec<Vec<S::Op>> {
+/// The operations of a case, each with its core and number. Neither the number of cores nor what
+/// is kept changes what the others are.
+pub(crate) fn numbered<S: Subject>(
+    subject: &S,
+    case: &Case,
+) -> impl Iterator<Item = (usize, usize, S::Op)> {
     let mut root = SplitMix64::new(case.seed);
-    (0..case.cores)
-        .map(|core| {
-            let mut random = SplitMix64::new(root.next());
-            (0..case.operations)
-                .map(|index| (index, subject.draw(&mut random, core, case.cores)))
-                .filter(|(index, _)| case.keeps(core, *index))
-                .map(|(_, op)| op)
-                .collect()
-        })
-        .collect()
+    (0..case.cores).flat_map(move |core| {
+        let mut random = SplitMix64::new(root.next());
+        let draw = move |index| (core, index, subject.draw(&mut random, core));
+        (0..case.operations).map(draw).filter(|(core, index, _)| case.keeps(*core, *index))
+    })
+}
+
+/// The same, by core.
+pub(crate) fn draw<S: Subject>(subject: &S, case: &Case) -> Vec<Vec<S::Op>> {
+    let mut ops: Vec<Vec<S::Op>> = (0..case.cores).map(|_| Vec::new()).collect();
+    numbered(subject, case).for_each(|(core, _, op)| ops[core].push(op));
+    ops
 }
 
 impl<S: Subject> Life<'_, S> {
@@ -264,15 +270,18 @@ fn text(error: Error) -> String {
 /// What has promised to be durable is: nothing is left for a fence, or for chance.
 fn settled(machine: &Machine, what: &str) -> Result<(), String> {
     machine.model(|image, _| {
-        let unsettled = image.pending().find(|(line, steps)| {
-            image.line(*line, 0) != image.line(*line, *steps)
-        });
+        let unsettled =
+            image.pending().find(|(line, steps)| image.line(*line, 0) != image.line(*line, *steps));
         match unsettled.and_then(|(line, steps)| Some((line, image.site(line, steps - 1)?))) {
             None => Ok(()),
-            Some((line, (site, asked))) => Err(format!(
-                "{what} has returned, and the line at {line:#x} is not durable: stored at {site}, {}",
-                if asked { "asked for, not fenced" } else { "not asked for" },
-            )),
+            Some((line, (site, asked))) => {
+                let CallSite { file, line: number, .. } = CallSite::of(Kind::Store, site);
+                let asked = if asked { "asked for, not fenced" } else { "not asked for" };
+                Err(format!(
+                    "{what} has returned, and the line at {line:#x} is not durable: stored at \
+                     {file}:{number}, {asked}"
+                ))
+            }
         }
     })
 }

@@ -3,6 +3,7 @@
 use perdura_machine::{CallSite, Event, Sites};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 
 /// How far one call site was explored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -82,5 +83,17 @@ impl Report {
         let coverage = self.coverage.entry(CallSite::of(event.kind, event.site)).or_default();
         coverage.cuts += 1;
         coverage.images += images;
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { images, again, seen, unread, points, lives, events, .. } = self;
+        write!(
+            f,
+            "{images} images checked, {again} of them of pools that were cut again; {seen} were \
+             the same as others, {unread} differ only in what is not read; {points} cuts of \
+             {events} events in {lives} runs"
+        )
     }
 }

@@ -5,6 +5,9 @@ use perdura::{Result, Root, Tx};
 use perdura_memory::random::SplitMix64;
 use std::fmt::Debug;
 
+/// The first kind of a root that is a program's own.
+const FIRST_OWN: u32 = 1000;
+
 /// A structure in a pool, the operations on it, and a model of it: an ordinary value that the
 /// same operations change. The tester runs the operations as transactions, cuts the power, and
 /// compares what is left with the model.
@@ -29,8 +32,9 @@ pub trait Subject: Sync {
     /// What [`prepare`](Self::prepare) makes.
     fn prepared(&self) -> Self::Model;
 
-    /// Draws an operation for one of `cores` cores.
-    fn draw(&self, random: &mut SplitMix64, core: usize, cores: usize) -> Self::Op;
+    /// Draws an operation for a core. It is drawn the same however many other cores there are, so
+    /// that a failure can be shrunk.
+    fn draw(&self, random: &mut SplitMix64, core: usize) -> Self::Op;
 
     /// Carries an operation out, inside of a transaction.
     ///
@@ -47,12 +51,16 @@ pub trait Subject: Sync {
     /// As the transaction.
     fn read(&self, tx: &mut dyn Tx) -> Result<Option<Self::Model>>;
 
-    /// Reports the blocks of a root of a kind that the heap's own collections do not have; false
-    /// if it is none of ours.
+    /// Reports the blocks of a root; false if it is of no known kind. Unless this is changed, a
+    /// root of a program's own kind is one block, and other roots are the heap's collections.
     ///
     /// # Errors
     /// As the transaction; what `visit` returns.
     fn visit(&self, tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<bool> {
-        collections::check_root(tx, root, visit)
+        if root.kind < FIRST_OWN {
+            return collections::check_root(tx, root, visit);
+        }
+        visit(root.at)?;
+        Ok(true)
     }
 }

@@ -13,6 +13,9 @@ use std::sync::Arc;
 
 /// Further transactions on a recovered pool.
 const FURTHER: u64 = 2;
+/// Characters of contents that are shown, and how many of them before a difference.
+const SHOWN: usize = 80;
+const BEFORE: usize = 30;
 
 /// What an image held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,17 +89,28 @@ fn unexpected<M: PartialEq + std::fmt::Debug>(expect: &Expect<'_, M>, state: &Op
         ),
         Some(index) => format!("{index} transactions are there, of which only {last} had begun"),
         None => {
-            let short = |state: &Option<M>| {
-                let text = format!("{state:?}");
-                text.chars().take(200).collect::<String>()
-            };
+            let (found, expected) = differing(state, &expect.states.states[*first]);
             format!(
-                "the contents are no committed prefix (of {first} to {last} commits): {} instead of {}",
-                short(state),
-                short(&expect.states.states[*first]),
+                "the contents are no committed prefix (of {first} to {last} commits): {found} instead of {expected}"
             )
         }
     }
+}
+
+/// Two values as text, from a little before the first difference on.
+fn differing<M: std::fmt::Debug>(left: &Option<M>, right: &Option<M>) -> (String, String) {
+    let [left, right] = [left, right].map(|value| match value {
+        Some(value) => format!("{value:?}"),
+        None => "nothing".to_owned(),
+    });
+    let same = left.chars().zip(right.chars()).take_while(|(left, right)| left == right).count();
+    let from = same.saturating_sub(BEFORE);
+    let part = |text: &str| {
+        let dots = |there: bool| if there { "..." } else { "" };
+        let part: String = text.chars().skip(from).take(SHOWN).collect();
+        format!("{}{part}{}", dots(from > 0), dots(text.chars().count() > from + SHOWN))
+    };
+    (part(&left), part(&right))
 }
 
 /// The heap and the structure are whole, and every block belongs to someone.
@@ -118,7 +132,7 @@ fn go_on<E: Engine<Trial>, S: Subject>(
 ) -> Result<(), String> {
     let mut random = SplitMix64::new(seed);
     for _ in 0..FURTHER {
-        let op = subject.draw(&mut random, 0, 1);
+        let op = subject.draw(&mut random, 0);
         let mut next = model.clone();
         let commits = subject.step(&mut next, &op);
         match session.transaction(|tx| subject.apply(tx, &op)) {

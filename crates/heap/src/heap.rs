@@ -98,7 +98,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
                 domain: memory.domain(),
             });
         }
-        let recovery = recover(&*memory, &superblock, opening.force)?;
+        let recovery = recover::<M, E>(&*memory, &superblock, opening.force)?;
         // Before the header changes: what is damaged is refused untouched, but for recovery.
         superblock.scan(&*memory)?;
         if superblock.engine != E::NAME || superblock.state == State::Formatting {
@@ -218,8 +218,9 @@ impl<M: Memory, E: Engine<M>> Drop for Heap<M, E> {
 /// The names of the engines, for messages.
 pub const ENGINES: &str = "volatile, undo, redo, s-wal";
 
-/// Runs the recovery of the engine that wrote the pool.
-fn recover<M: Memory + 'static>(
+/// Runs the recovery of the engine that wrote the pool: `E`'s own if that is its name, so that an
+/// engine around another one may recover in its own way.
+fn recover<M: Memory + 'static, E: Engine<M>>(
     memory: &M,
     superblock: &Superblock,
     force: bool,
@@ -230,6 +231,7 @@ fn recover<M: Memory + 'static>(
     }
     let log: Range<u64> = superblock.log.clone();
     match superblock.engine.as_str() {
+        name if name == E::NAME && E::CRASH_CONSISTENT => Ok(E::recover(memory, log)?),
         "redo" => Ok(RedoEngine::recover(memory, log)?),
         "undo" => Ok(UndoEngine::recover(memory, log)?),
         "s-wal" => Ok(SWalEngine::recover(memory, log)?),

@@ -24,6 +24,8 @@ pub enum Action {
     Replace(u64, u64, u8),
     /// A byte of its block changes, if it has one.
     Touch(u64, u64, u8),
+    /// All of its block is filled with this byte, in place; a long one needs several log segments.
+    Fill(u64, u8),
     /// Its block goes.
     Free(u64),
 }
@@ -42,15 +44,25 @@ fn block(tx: &mut dyn Tx, at: u64) -> Result<Vec<u8>> {
 }
 
 fn act(tx: &mut dyn Tx, action: &Action) -> Result<()> {
-    let (Action::Replace(slot, ..) | Action::Touch(slot, ..) | Action::Free(slot)) = *action;
+    let (Action::Replace(slot, ..)
+    | Action::Touch(slot, ..)
+    | Action::Fill(slot, _)
+    | Action::Free(slot)) = *action;
     let place = slot_of(tx, slot)?;
     let old = tx.read_word(place)?;
-    if let Action::Touch(_, index, byte) = *action {
-        if old == 0 {
-            return Ok(());
+    if old == 0 && matches!(action, Action::Touch(..) | Action::Fill(..)) {
+        return Ok(());
+    }
+    match *action {
+        Action::Touch(_, index, byte) => {
+            let len = tx.read_word(old)?;
+            return tx.write_bytes(old + 8 + index % len, &[byte]);
         }
-        let len = tx.read_word(old)?;
-        return tx.write_bytes(old + 8 + index % len, &[byte]);
+        Action::Fill(_, byte) => {
+            let len = tx.read_word(old)?.min(LONGEST);
+            return tx.write_bytes(old + 8, &vec![byte; len as usize]);
+        }
+        Action::Replace(..) | Action::Free(_) => {}
     }
     if old != 0 {
         tx.free(old)?;
@@ -86,11 +98,12 @@ impl Subject for Churn {
         model
     }
 
-    fn draw(&self, random: &mut SplitMix64, _: usize, _: usize) -> Self::Op {
+    fn draw(&self, random: &mut SplitMix64, _: usize) -> Self::Op {
         let mut action = || {
             let slot = random.below(SLOTS);
-            match random.below(7) {
+            match random.below(8) {
                 0 => Action::Free(slot),
+                7 => Action::Fill(slot, random.next() as u8),
                 1 | 2 => Action::Touch(slot, random.below(LONGEST), random.next() as u8),
                 _ => {
                     let len = SIZES[random.below(SIZES.len() as u64) as usize];
@@ -117,6 +130,7 @@ impl Subject for Churn {
             match *action {
                 Action::Replace(slot, len, byte) => model[slot as usize] = vec![byte; len as usize],
                 Action::Free(slot) => model[slot as usize].clear(),
+                Action::Fill(slot, byte) => model[slot as usize].fill(byte),
                 Action::Touch(slot, index, byte) => {
                     let block = &mut model[slot as usize];
                     if !block.is_empty() {

@@ -70,7 +70,7 @@ macro_rules! map_subject {
                 (0..$first).map(|key| (key, key)).collect()
             }
 
-            fn draw(&self, random: &mut SplitMix64, _: usize, _: usize) -> Self::Op {
+            fn draw(&self, random: &mut SplitMix64, _: usize) -> Self::Op {
                 draw(random, $keys)
             }
 

@@ -3,18 +3,22 @@
 mod churn;
 mod maps;
 mod sps;
+mod wide;
 mod ycsb_a;
 
 pub use churn::Churn;
 pub use maps::{Hash, Ordered};
 pub use sps::Sps;
+pub use wide::Wide;
 pub use ycsb_a::YcsbA;
 
 use crate::runner::{On, Runner};
 use crate::{Family, Redo, SWal, Undo};
 
 /// The names of the structures.
-pub const SUBJECTS: [&str; 5] = ["sps", "hash-map", "ordered-map", "churn", "ycsb-a"];
+pub const SUBJECTS: [&str; 6] = ["sps", "hash-map", "ordered-map", "churn", "ycsb-a", "wide"];
+/// The names of the replacement policies, one of each kind.
+pub const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
 /// The names of the engines.
 pub const ENGINES: [&str; 3] = ["undo", "redo", "s-wal"];
 
@@ -35,6 +39,7 @@ fn on<F: Family>(subject: &str) -> Option<Box<dyn Runner>> {
         "ordered-map" => Box::new(On::<F, _>::new(Ordered)),
         "churn" => Box::new(On::<F, _>::new(Churn)),
         "ycsb-a" => Box::new(On::<F, _>::new(YcsbA::default())),
+        "wide" => Box::new(On::<F, _>::new(Wide)),
         _ => return None,
     })
 }

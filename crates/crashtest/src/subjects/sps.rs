@@ -1,7 +1,6 @@
 //! Swaps in an array: the smallest scattered update.
 
 use crate::Subject;
-use perdura::collections::Visit;
 use perdura::{Purpose, Result, Root, Tx, TxExt};
 use perdura_memory::random::SplitMix64;
 
@@ -40,7 +39,7 @@ impl Subject for Sps {
         (0..self.entries).collect()
     }
 
-    fn draw(&self, random: &mut SplitMix64, _: usize, _: usize) -> Self::Op {
+    fn draw(&self, random: &mut SplitMix64, _: usize) -> Self::Op {
         let first = random.below(self.entries);
         (first, (first + 1 + random.below(self.entries - 1)) % self.entries)
     }
@@ -63,12 +62,5 @@ impl Subject for Sps {
         let mut words = vec![0; self.entries as usize];
         tx.read_bytes(root.at, bytemuck::cast_slice_mut(&mut words))?;
         Ok(Some(words))
-    }
-
-    fn visit(&self, _: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<bool> {
-        if root.kind == KIND {
-            visit(root.at)?;
-        }
-        Ok(root.kind == KIND)
     }
 }

@@ -65,7 +65,7 @@ impl Subject for YcsbA {
         (0..RECORDS).map(|record| vec![record as u8; FIELDS as usize * FIELD]).collect()
     }
 
-    fn draw(&self, random: &mut SplitMix64, _: usize, _: usize) -> Self::Op {
+    fn draw(&self, random: &mut SplitMix64, _: usize) -> Self::Op {
         let record = self.zipf.draw(&mut Random::new(random.next(), 0));
         match random.below(2) {
             0 => Op::Read(record),

@@ -1,0 +1,105 @@
+//! A structure of one's own under the tester, in one call.
+
+use crate::replay::Choice;
+use crate::shrink::{Effort, shrink};
+use crate::subjects::POLICIES;
+use crate::{
+    Budget, Case, Failure, On, Points, Redo, Report, Runner, SWal, Start, Subject, Undo, Watcher,
+};
+use perdura_memory::Domain;
+
+/// How much is tried.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// Where the machine, the first seed, the schedule and the operations come from.
+    pub case: Case,
+    /// Seeds for each combination of engine, domain, cores and start; each takes another policy.
+    pub seeds: u64,
+    /// Numbers of cores.
+    pub cores: Vec<usize>,
+    /// How much of each case is explored.
+    pub budget: Budget,
+    /// How much work shrinking may be.
+    pub effort: Effort,
+}
+
+impl Default for Check {
+    fn default() -> Self {
+        let case = Case { points: Points::Random(40), ..Case::default() };
+        let (budget, effort) = (Budget::default(), Effort::default());
+        Check { case, seeds: 2, cores: vec![1, 3], budget, effort }
+    }
+}
+
+/// Cuts the power of machines on which the structure is used, with every engine, on one core and
+/// on several, with caches that are lost and caches that are not.
+///
+/// # Errors
+/// The first failure, shrunk.
+pub fn check<S: Subject + Clone + Send>(subject: &S) -> Result<Report, Box<Failure>> {
+    Check::default().run(subject)
+}
+
+/// Runs again what a failure's [`replay`](Failure::replay) says.
+///
+/// # Errors
+/// The failure.
+///
+/// # Panics
+/// If the options are none that a failure has printed.
+pub fn replay<S: Subject + Clone + Send>(
+    subject: &S,
+    options: &str,
+) -> Result<Report, Box<Failure>> {
+    let choice = Choice::parse(options).unwrap_or_else(|error| panic!("{error}"));
+    let runners = runners(subject);
+    let runner = runners.iter().find(|runner| runner.engine() == choice.engine);
+    choice.run(&**runner.expect("a known engine"))
+}
+
+fn runners<S: Subject + Clone + Send>(subject: &S) -> [Box<dyn Runner + '_>; 3] {
+    [
+        Box::new(On::<Undo, S>::new(subject.clone())),
+        Box::new(On::<Redo, S>::new(subject.clone())),
+        Box::new(On::<SWal, S>::new(subject.clone())),
+    ]
+}
+
+impl Check {
+    /// Checks a structure.
+    ///
+    /// # Errors
+    /// The first failure, shrunk.
+    pub fn run<S: Subject + Clone + Send>(&self, subject: &S) -> Result<Report, Box<Failure>> {
+        let mut all = Report::default();
+        for runner in runners(subject) {
+            for case in self.cases() {
+                match runner.explore(&case, self.budget, &Watcher::default()) {
+                    Ok(report) => all.add(&report),
+                    Err(failure) => return Err(self.shrunk(&*runner, &failure)),
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn shrunk(&self, runner: &dyn Runner, failure: &Failure) -> Box<Failure> {
+        let (watcher, budget) = (Watcher::default(), self.budget);
+        shrink(runner, failure, budget, self.effort, &watcher, &mut |_, _| {}).failure
+    }
+
+    fn cases(&self) -> impl Iterator<Item = Case> {
+        let combinations = [Domain::Transient, Domain::Persistent].into_iter().flat_map(|domain| {
+            let starts = [Start::Closed, Start::New, Start::Switched];
+            let cores = self.cores.iter();
+            cores.flat_map(move |cores| starts.map(|start| (domain, *cores, start)))
+        });
+        let all = (0..self.seeds).flat_map(move |_| combinations.clone());
+        all.zip(0..).map(|((domain, cores, start), number)| {
+            let name = POLICIES[number as usize % POLICIES.len()];
+            let policy = name.parse().expect("a policy");
+            let seed = self.case.seed.wrapping_add(number);
+            Case { domain, cores, start, policy, seed, ..self.case.clone() }
+        })
+    }
+}

@@ -1,0 +1,239 @@
+//! One cut: which images of it are checked, lived on, or left out because they cannot differ.
+
+use crate::Subject;
+use crate::bench::Verified;
+use crate::candidates::Candidates;
+use crate::case::Points;
+use crate::engines::Family;
+use crate::explore::{Exploration, Explorer, Problem, mix};
+use crate::guilt::{Guilt, guilt, is_named};
+use crate::verify::{Expect, Found, verify};
+use perdura_machine::{CallSite, Event, Machine};
+use perdura_memory::Memory;
+use perdura_memory::image::Image;
+use std::sync::atomic::Ordering;
+
+/// Combinations of line states that are all tried, as a multiple of the images of a cut.
+const EXHAUSTIVE: u64 = 4;
+/// Candidates looked at for each image that is checked, at most.
+const LOOKED_AT: u64 = 4;
+/// Covered images that are lived on are so many times rarer than others.
+const COVERED: u64 = 4;
+/// What is wrong with the tester when pruning leaves out what it must not.
+const UNSOUND: &str = "the tester is at fault: an image that need not be checked differs";
+
+impl<S: Subject> Explorer<'_, S> {
+    /// Cuts the power here, and checks some of what that may leave.
+    pub(crate) fn point<F: Family>(
+        &mut self,
+        exploration: &Exploration<'_, '_, S>,
+        machine: &Machine,
+        event: &Event,
+    ) -> Result<(), Problem> {
+        let depth = exploration.depth;
+        let expect = Expect {
+            states: &exploration.states,
+            allowed: exploration.states.allowed(event.number),
+            refusal: event.number <= exploration.states.made,
+        };
+        let seed = mix(exploration.life.seed, event.number);
+        let (trial_len, budget) = (machine.len(), exploration.images);
+        let explored = machine.model(|image, real| {
+            self.benches[depth].update(image, trial_len);
+            let mut candidates = Candidates::new(image, real, seed, budget * EXHAUSTIVE);
+            self.report.possible += candidates.possible();
+            let here = std::ptr::from_ref(event.site) as u64;
+            let state = candidates.lines.iter().fold(self.benches[depth].sum, |sum, line| {
+                mix(sum ^ line.at, line.states.len() as u64)
+            });
+            self.report.distinct.insert(mix(here, state));
+            let explored = self.images::<F>(exploration, &expect, &mut candidates, seed);
+            explored.map_err(|Failed { what, states, lived }| {
+                let guilt = match lived {
+                    None => self.guilt::<F>(depth, &expect, &candidates, &states, seed, image),
+                    // It takes many lives: for a replay, and where nothing is named so far.
+                    Some(life)
+                        if matches!(self.case.points, Points::One(_)) && !is_named(&what) =>
+                    {
+                        self.guilt_of_life::<F>(
+                            exploration,
+                            &expect,
+                            &candidates,
+                            &states,
+                            (seed, life),
+                            image,
+                        )
+                    }
+                    Some(_) => Guilt::default(),
+                };
+                (what, guilt)
+            })
+        });
+        match explored {
+            Ok(images) => {
+                self.report.cut(event, images);
+                self.watcher.points.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            Err((what, guilt)) => {
+                let name =
+                    format!("{} on core {}", CallSite::of(event.kind, event.site), event.core);
+                let cut = Some((event.number, exploration.events, name));
+                Err(Problem { what, cut, guilt })
+            }
+        }
+    }
+
+    /// Checks images of one cut. The failing one's states come with what is wrong, if it was one
+    /// of this cut's own images.
+    fn images<F: Family>(
+        &mut self,
+        exploration: &Exploration<'_, '_, S>,
+        expect: &Expect<'_, S::Model>,
+        candidates: &mut Candidates,
+        seed: u64,
+    ) -> Result<u64, Failed> {
+        let depth = exploration.depth;
+        let promised = self.promised(exploration, expect);
+        // A replay looks at all that an exploration of more cuts may have looked at here: there,
+        // images that other cuts had left before did not count.
+        let replay = matches!(exploration.points, Points::One(_));
+        let most = exploration.images * LOOKED_AT;
+        let mut verified: Vec<Verified> = Vec::new();
+        let (mut images, mut looked_at) = (0, 0);
+        while looked_at < most && (replay || images < exploration.images) {
+            let Some(states) = candidates.next() else { break };
+            looked_at += 1;
+            let covering = verified.iter().find(|known| known.covers(&states));
+            let lives = self.lives(depth, covering.is_some() && !replay, mix(seed, looked_at));
+            if let Some(known) = covering
+                && !lives
+            {
+                self.report.unread += 1;
+                self.pruned::<F>(depth, expect, candidates, &states, Some(known.found), seed)?;
+                continue;
+            }
+            let bench = &mut self.benches[depth];
+            if !bench.seen.insert(bench.sum_with(candidates, &states) ^ promised) {
+                self.report.seen += 1;
+                self.pruned::<F>(depth, expect, candidates, &states, None, seed)?;
+                continue;
+            }
+            bench.trial.begin(candidates.changes(&states));
+            let found = verify::<F, S>(self.subject, &bench.trial, expect, seed);
+            bench.trial.end();
+            let found =
+                found.map_err(|what| Failed { what, states: states.clone(), lived: None })?;
+            images += 1;
+            self.count(depth);
+            if let Found::State(index) = found
+                && lives
+                && let Some(state) = &expect.states.states[index]
+            {
+                let image = self.benches[depth].whole(candidates, &states);
+                let life = mix(seed, looked_at);
+                self.again::<F>(exploration, image, state.clone(), life)
+                    .map_err(|what| Failed { what, states: states.clone(), lived: Some(life) })?;
+            }
+            verified.push(Verified::new(&self.benches[depth], candidates, states, found));
+        }
+        self.report.exhausted += u64::from(candidates.is_exhausted());
+        Ok(images)
+    }
+
+    /// What must be the same for an image to need no second check, besides what it holds.
+    fn promised(&self, exploration: &Exploration<'_, '_, S>, expect: &Expect<'_, S::Model>) -> u64 {
+        let range = mix(*expect.allowed.start() as u64, *expect.allowed.end() as u64);
+        let pool = mix(self.benches[exploration.depth].trial.len(), u64::from(expect.refusal));
+        mix(mix(range, pool), exploration.life.seed)
+    }
+
+    /// Whether an image is lived on. What the checks do not read can matter to a life: some of
+    /// the images that are covered by others live, too.
+    fn lives(&self, depth: usize, covered: bool, chance: u64) -> bool {
+        let every = self.budget.again_every * if covered { COVERED } else { 1 };
+        every > 0 && depth < self.budget.depth && chance.is_multiple_of(every)
+    }
+
+    /// Checks an image that need not be, if pruning itself is under test.
+    fn pruned<F: Family>(
+        &self,
+        depth: usize,
+        expect: &Expect<'_, S::Model>,
+        candidates: &Candidates,
+        states: &[u16],
+        known: Option<Found>,
+        seed: u64,
+    ) -> Result<(), Failed> {
+        if !self.budget.check_pruning {
+            return Ok(());
+        }
+        let trial = &self.benches[depth].trial;
+        trial.begin(candidates.changes(states));
+        let found = verify::<F, S>(self.subject, trial, expect, seed);
+        trial.end();
+        let what = match found {
+            Ok(found) if known.is_none_or(|known| known == found) => return Ok(()),
+            Ok(found) => format!("{UNSOUND}: {found:?} instead of {known:?}"),
+            Err(what) => format!("{UNSOUND}: {what}"),
+        };
+        Err(Failed { what, states: states.to_vec(), lived: None })
+    }
+
+    fn count(&mut self, depth: usize) {
+        self.report.images += 1;
+        self.report.again += u64::from(depth > 0);
+        self.watcher.images.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The stores that decide whether this image fails.
+    fn guilt<F: Family>(
+        &self,
+        depth: usize,
+        expect: &Expect<'_, S::Model>,
+        candidates: &Candidates,
+        failing: &[u16],
+        seed: u64,
+        image: &Image,
+    ) -> Guilt {
+        let trial = &self.benches[depth].trial;
+        guilt(candidates, failing, image, |states| {
+            trial.begin(candidates.changes(states));
+            let found = verify::<F, S>(self.subject, trial, expect, seed);
+            trial.end();
+            found.is_err()
+        })
+    }
+
+    /// The stores that decide whether a life after this image goes wrong.
+    fn guilt_of_life<F: Family>(
+        &mut self,
+        exploration: &Exploration<'_, '_, S>,
+        expect: &Expect<'_, S::Model>,
+        candidates: &Candidates,
+        failing: &[u16],
+        (seed, life): (u64, u64),
+        image: &Image,
+    ) -> Guilt {
+        let depth = exploration.depth;
+        guilt(candidates, failing, image, |states| {
+            let trial = &self.benches[depth].trial;
+            trial.begin(candidates.changes(states));
+            let found = verify::<F, S>(self.subject, trial, expect, seed);
+            trial.end();
+            let Ok(Found::State(index)) = found else { return false };
+            let Some(state) = expect.states.states[index].clone() else { return false };
+            self.benches[depth + 1..].iter_mut().for_each(|bench| bench.seen.clear());
+            let image = self.benches[depth].whole(candidates, states);
+            self.again::<F>(exploration, image, state, life).is_err()
+        })
+    }
+}
+
+/// What is wrong with an image.
+struct Failed {
+    what: String,
+    states: Vec<u16>,
+    /// The seed of the life after it that went wrong, if it was not the image itself.
+    lived: Option<u64>,
+}

@@ -1,0 +1,107 @@
+//! A failure's case, from the options that were printed with it.
+
+use crate::{Budget, Case, Failure, Points, Report, Runner, Start, Watcher};
+use perdura_machine::{Event, Schedule, presets};
+
+/// What options stand for.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The engine's name.
+    pub engine: String,
+    /// The structure's name.
+    pub subject: String,
+    /// The case; without what is left out.
+    pub case: Case,
+    /// The call site that is left out.
+    pub omit: Option<String>,
+    /// How much is explored.
+    pub budget: Budget,
+}
+
+impl Choice {
+    /// Reads the options of [`Failure::options`].
+    ///
+    /// # Errors
+    /// Says which it does not understand.
+    pub fn parse(options: &str) -> Result<Self, String> {
+        let machine = presets::load("tiny").map_err(|error| error.to_string())?;
+        let (engine, subject) = (String::new(), String::new());
+        let case = Case { points: Points::Random(100), ..Case::new(machine, 1) };
+        let mut choice = Choice { engine, subject, case, omit: None, budget: Budget::default() };
+        let mut rest = options.trim();
+        while let Some(option) = rest.strip_prefix("--") {
+            let (name, after) = option.split_once(' ').ok_or("an option without a value")?;
+            let (value, after) = match after.strip_prefix('\'') {
+                Some(quoted) => quoted.split_once('\'').ok_or("a quote that does not end")?,
+                None => after.split_once(' ').unwrap_or((after, "")),
+            };
+            choice.set(name, value).map_err(|error| format!("--{name} {value}: {error}"))?;
+            rest = after.trim_start();
+        }
+        if rest.is_empty() { Ok(choice) } else { Err(format!("'{rest}' is no option")) }
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), Box<dyn std::error::Error>> {
+        let case = &mut self.case;
+        match name {
+            "engine" => self.engine = value.to_owned(),
+            "workload" => self.subject = value.to_owned(),
+            "machine" => case.machine = presets::load(value)?,
+            "policy" => case.policy = value.parse()?,
+            "domain" => case.domain = value.parse()?,
+            "cores" => case.cores = value.parse()?,
+            "schedule" if value == "clock" => case.schedule = Schedule::Clock,
+            "schedule" => case.schedule = Schedule::Seeded { every: value.parse()? },
+            "operations" => case.operations = value.parse()?,
+            "seed" => case.seed = value.parse()?,
+            "start" => {
+                let starts = [Start::Closed, Start::New, Start::Switched];
+                let found = starts.into_iter().find(|s| crate::case::start_name(*s) == value);
+                case.start = found.ok_or("no such start")?;
+            }
+            "keep" => {
+                let operation = |text: &str| {
+                    let (core, op) = text.split_once('.')?;
+                    Some((core.parse().ok()?, op.parse().ok()?))
+                };
+                let kept: Option<_> = value.split(',').map(operation).collect();
+                case.keep = Some(kept.ok_or("CORE.NUMBER, with commas")?);
+            }
+            "omit" => self.omit = Some(value.to_owned()),
+            "each" => self.budget.images = value.parse()?,
+            "points" => case.points = Points::One(value.parse()?),
+            _ => return Err("no such option".into()),
+        }
+        Ok(())
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The failure, one would hope.
+    ///
+    /// # Panics
+    /// If the call site to leave out is met nowhere.
+    pub fn run(&self, runner: &dyn Runner) -> Result<Report, Box<Failure>> {
+        let find = |name: &String| {
+            site(runner, &self.case, name)
+                .unwrap_or_else(|| panic!("there is no call site '{name}' in these runs"))
+        };
+        let omit = self.omit.as_ref().map(find);
+        runner.explore(&Case { omit, ..self.case.clone() }, self.budget, &Watcher::default())
+    }
+}
+
+/// The call site with this name, if a case meets it: this one, or a larger one, since recovery's
+/// are met only where there is enough to recover.
+pub fn site(runner: &dyn Runner, case: &Case, name: &str) -> Option<Event> {
+    let (small, all) = (Points::Random(60), Points::All);
+    let larger = Case { keep: None, operations: 10, points: Points::Random(200), ..case.clone() };
+    let cases =
+        [Case { points: small, ..case.clone() }, Case { points: all, ..case.clone() }, larger];
+    cases.iter().find_map(|case| {
+        let report = runner.explore(case, Budget::default(), &Watcher::default()).ok()?;
+        let mut all = report.sites.all().into_iter();
+        all.find(|(site, _)| site.to_string() == name).map(|(_, (event, _))| event)
+    })
+}

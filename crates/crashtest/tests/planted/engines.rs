@@ -1,0 +1,120 @@
+//! Engines with a bug planted: real ones, wrapped.
+
+use crate::early::Eager;
+use perdura_crashtest::Family;
+use perdura_engine::area::{self, Checkpoint, Geometry};
+use perdura_engine::{Engine, Recovery, Result, Ticket};
+use perdura_memory::Memory;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// No bug: what the bugs differ from.
+pub(crate) const NONE: u8 = 0;
+/// Recovery applies the oldest record once more after the newest.
+pub(crate) const TWICE: u8 = 1;
+/// Recovery moves the checkpoint before it applies the words.
+pub(crate) const FORGETS_FIRST: u8 = 2;
+/// Recovery ignores what one session logged.
+pub(crate) const LANE_FORGOTTEN: u8 = 3;
+/// The page table is changed in place at once, before the commit.
+pub(crate) const TOO_EARLY: u8 = 4;
+/// Freed memory is used again at once, although the log still refers to it.
+pub(crate) const NO_LIMBO: u8 = 5;
+/// Recovery keeps the salt, so that discarded records can be taken up by later ones.
+pub(crate) const SAME_SALT: u8 = 6;
+
+/// The log segment of the second session that commits.
+const FORGOTTEN: u32 = 1;
+
+/// The engines of `F` with the bug `BUG`.
+pub(crate) struct Planted<F, const BUG: u8>(PhantomData<fn() -> F>);
+
+impl<F: Family, const BUG: u8> Family for Planted<F, BUG> {
+    const NAME: &'static str = F::NAME;
+    type On<M: Memory + 'static> = Wrapped<F::On<M>, M, BUG>;
+}
+
+/// An engine with a bug.
+pub(crate) struct Wrapped<E, M, const BUG: u8> {
+    inner: Arc<E>,
+    memory: Arc<M>,
+}
+
+impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Wrapped<E, M, BUG> {
+    const NAME: &'static str = E::NAME;
+    type Session = Eager<E::Session, M>;
+
+    fn format(memory: &M, area: Range<u64>) {
+        E::format(memory, area);
+    }
+
+    fn inspect(memory: &M, area: Range<u64>) -> Result<Recovery> {
+        E::inspect(memory, area)
+    }
+
+    fn recover(memory: &M, area: Range<u64>) -> Result<Recovery> {
+        match BUG {
+            TOO_EARLY | NO_LIMBO => E::recover(memory, area),
+            _ if !["redo", "undo"].contains(&E::NAME) => E::recover(memory, area),
+            bug => recover(memory, area, E::NAME, bug),
+        }
+    }
+
+    fn start(memory: Arc<M>, area: Range<u64>) -> Result<Arc<Self>> {
+        let inner = E::start(memory.clone(), area)?;
+        Ok(Arc::new(Wrapped { inner, memory }))
+    }
+
+    fn session(self: &Arc<Self>) -> Result<Self::Session> {
+        Ok(Eager::new(self.inner.session()?, self.memory.clone(), BUG == TOO_EARLY))
+    }
+
+    fn reclaimable(&self) -> Ticket {
+        if BUG == NO_LIMBO { Ticket(u64::MAX) } else { self.inner.reclaimable() }
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        self.inner.checkpoint()
+    }
+}
+
+/// The recovery of undo and redo, with a bug or without.
+fn recover<M: Memory>(memory: &M, area: Range<u64>, name: &str, bug: u8) -> Result<Recovery> {
+    let redo = name == "redo";
+    let geometry = Geometry::read(memory, area, name)?;
+    let old = geometry.checkpoint(memory)?;
+    let mut records = geometry.records(memory, old.salt);
+    if bug == LANE_FORGOTTEN {
+        let lane = geometry.segment(FORGOTTEN);
+        records.retain(|record| !lane.contains(&record.at));
+    }
+    let (mut whole, discarded) = area::transactions(records, old.ticket, redo);
+    let found = whole.len() as u64;
+    let highest = whole.iter().flatten().map(|record| record.part.ticket).max();
+    let salt = if bug == SAME_SALT { old.salt } else { area::new_salt(memory, old.salt) };
+    let ticket = highest.unwrap_or(0).max(old.ticket);
+    let checkpoint = Checkpoint { sequence: old.sequence + 1, ticket, salt };
+    if bug == FORGETS_FIRST {
+        geometry.set_checkpoint(memory, checkpoint);
+    }
+    if !redo {
+        whole.reverse();
+    }
+    if bug == TWICE {
+        whole.extend(whole.first().cloned());
+    }
+    for record in whole.iter().flatten() {
+        record.for_each_word(|at, value| {
+            memory.store(at, value);
+            memory.write_back(at, 8);
+            Ok(())
+        })?;
+    }
+    memory.fence();
+    if bug != FORGETS_FIRST {
+        geometry.set_checkpoint(memory, checkpoint);
+    }
+    let (replayed, rolled_back) = if redo { (found, 0) } else { (0, found) };
+    Ok(Recovery { replayed, rolled_back, discarded })
+}

@@ -1,0 +1,122 @@
+//! Tests the tester: engines with a bug planted, which it must find; and the same cases with the
+//! bug left out, which it must pass.
+
+mod early;
+mod engines;
+
+use engines::*;
+use perdura_crashtest::subjects::{Churn, Hash, Sps, Wide};
+use perdura_crashtest::{
+    Budget, Case, Failure, Family, On, Points, Redo, Runner, SWal, Subject, Undo, Watcher,
+};
+use std::sync::atomic::Ordering;
+
+/// Which cases a bug is looked for in: seed after seed.
+#[derive(Clone, Copy)]
+struct Search {
+    seeds: u64,
+    cores: usize,
+    points: u64,
+    operations: usize,
+    /// Of so many images one is lived on, and how often in a row.
+    again: (u64, usize),
+}
+
+const SEARCH: Search = Search { seeds: 40, cores: 1, points: 60, operations: 10, again: (40, 2) };
+
+const PREFIX: &str = "no committed prefix";
+const LOST: &str = "acknowledged transactions are lost";
+const DAMAGED: &str = "the pool is damaged";
+
+impl Search {
+    fn case(&self, seed: u64) -> Case {
+        let Search { cores, points, operations, .. } = *self;
+        let points = Points::Random(points);
+        Case { cores, points, operations, seed, ..Case::default() }
+    }
+
+    /// The first failure, with the number of cases before it and the images of those.
+    fn first<F: Family, S: Subject + Send>(&self, subject: S) -> (u64, u64, Option<Box<Failure>>) {
+        let runner = On::<F, S>::new(subject);
+        let (again_every, depth) = self.again;
+        let budget = Budget { again_every, depth, ..Budget::default() };
+        let watcher = Watcher::default();
+        let images = || watcher.images.load(Ordering::Relaxed);
+        for seed in 0..self.seeds {
+            if let Err(failure) = runner.explore(&self.case(seed), budget, &watcher) {
+                return (seed, images(), Some(failure));
+            }
+        }
+        (self.seeds, images(), None)
+    }
+
+    /// The bug is found, and one of these is said of it; and not where it is not: neither in the
+    /// engine itself, nor in the wrapped one without it.
+    fn finds<F: Family, S: Subject + Send + Copy, const BUG: u8>(self, subject: S, says: &[&str]) {
+        let (seed, images, found) = self.first::<Planted<F, BUG>, S>(subject);
+        let failure = found.unwrap_or_else(|| panic!("not found in {images} images"));
+        println!("{} {BUG}: seed {seed}, {images} images: {failure}\n", F::NAME);
+        assert!(says.iter().any(|what| failure.what.contains(what)), "{failure}");
+        let passed = Search { seeds: seed + 1, ..self };
+        for (_, _, failure) in
+            [passed.first::<F, S>(subject), passed.first::<Planted<F, NONE>, S>(subject)]
+        {
+            assert!(failure.is_none(), "without a bug: {}", failure.expect("one"));
+        }
+    }
+
+    /// It does no harm here.
+    fn harmless<F: Family, S: Subject + Send, const BUG: u8>(self, subject: S) {
+        let (_, images, found) = self.first::<Planted<F, BUG>, S>(subject);
+        assert!(found.is_none(), "{}", found.expect("a failure"));
+        println!("harmless in {}: {images} images", F::NAME);
+    }
+}
+
+#[test]
+fn a_record_applied_twice() {
+    SEARCH.finds::<Redo, _, TWICE>(Sps { entries: 16 }, &[PREFIX]);
+    // An undo log never holds two records that count: applying one twice changes nothing.
+    Search { seeds: 4, ..SEARCH }.harmless::<Undo, _, TWICE>(Sps { entries: 16 });
+}
+
+#[test]
+fn recovery_that_cannot_be_cut_short() {
+    SEARCH.finds::<Redo, _, FORGETS_FIRST>(Sps::default(), &[PREFIX]);
+    SEARCH.finds::<Undo, _, FORGETS_FIRST>(Sps::default(), &[PREFIX]);
+}
+
+#[test]
+fn a_lane_forgotten() {
+    let cores = Search { cores: 3, ..SEARCH };
+    cores.finds::<Redo, _, LANE_FORGOTTEN>(Sps::default(), &[PREFIX, LOST]);
+    cores.finds::<Undo, _, LANE_FORGOTTEN>(Sps::default(), &[PREFIX, LOST]);
+    // With one session, nothing is in that lane.
+    Search { seeds: 4, ..SEARCH }.harmless::<Redo, _, LANE_FORGOTTEN>(Sps::default());
+    Search { seeds: 4, ..SEARCH }.harmless::<Undo, _, LANE_FORGOTTEN>(Sps::default());
+}
+
+#[test]
+fn a_page_table_changed_too_early() {
+    SEARCH.finds::<Redo, _, TOO_EARLY>(Churn, &[DAMAGED]);
+    SEARCH.finds::<Undo, _, TOO_EARLY>(Churn, &[DAMAGED]);
+    SEARCH.finds::<SWal, _, TOO_EARLY>(Churn, &[DAMAGED]);
+    SEARCH.finds::<Redo, _, TOO_EARLY>(Hash, &[DAMAGED]);
+}
+
+#[test]
+fn freed_memory_used_at_once() {
+    SEARCH.finds::<Redo, _, NO_LIMBO>(Churn, &[PREFIX, DAMAGED]);
+    // An undo log protects nothing that has committed.
+    Search { seeds: 4, ..SEARCH }.harmless::<Undo, _, NO_LIMBO>(Churn);
+}
+
+#[test]
+fn a_salt_kept() {
+    // Records are discarded where a transaction has several, and was cut between them.
+    let cut_in_two = Search { operations: 3, again: (10, 1), points: 30, ..SEARCH };
+    cut_in_two
+        .finds::<Redo, _, SAME_SALT>(Wide, &[PREFIX, LOST, "recovery left records that count"]);
+    cut_in_two
+        .finds::<Undo, _, SAME_SALT>(Wide, &[PREFIX, LOST, "recovery left records that count"]);
+}

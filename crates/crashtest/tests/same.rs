@@ -1,0 +1,76 @@
+//! The tester itself: the same case comes to the same twice, and what it leaves out would not have
+//! mattered.
+
+use perdura_crashtest::mutants::{sites, without};
+use perdura_crashtest::subjects::{ENGINES, SUBJECTS, find};
+use perdura_crashtest::{Budget, Case, Points, Report, Runner, Watcher};
+use perdura_memory::Domain;
+
+const CHECKED: Budget =
+    Budget { images: 24, again_every: 40, again: (12, 3), depth: 1, check_pruning: true };
+
+fn runners() -> impl Iterator<Item = Box<dyn Runner>> {
+    let pairs = ENGINES.iter().flat_map(|engine| SUBJECTS.map(|subject| (engine, subject)));
+    pairs.map(|(engine, subject)| find(engine, subject).unwrap())
+}
+
+fn numbers(report: &Report) -> [u64; 9] {
+    let Report { images, again, seen, unread, points, events, exhausted, lives, .. } = report;
+    let distinct = report.distinct.len() as u64;
+    [*images, *again, *seen, *unread, *points, *events, *exhausted, *lives, distinct]
+}
+
+#[test]
+fn the_same_case_comes_to_the_same() {
+    for (runner, seed) in runners().zip(0..) {
+        for cores in [1, 3] {
+            let case = Case { cores, seed, points: Points::Random(15), ..Case::default() };
+            let [first, second] = [(), ()]
+                .map(|()| runner.explore(&case, Budget::default(), &Watcher::default()).unwrap());
+            assert_eq!(numbers(&first), numbers(&second), "{cores} cores");
+            assert!(first.images > 0 && first.seen > 0);
+        }
+    }
+}
+
+/// Images that differ from others only in what was not read, and images that were there before,
+/// are checked too: every one must come to what its like came to.
+#[test]
+fn what_is_left_out_would_not_have_mattered() {
+    let (mut sum, watcher) = (Report::default(), Watcher::default());
+    for (runner, seed) in runners().zip(7..) {
+        for (cores, domain) in
+            [(1, Domain::Transient), (3, Domain::Transient), (1, Domain::Persistent)]
+        {
+            let case = Case { cores, domain, seed, points: Points::Random(20), ..Case::default() };
+            match runner.explore(&case, CHECKED, &watcher) {
+                Ok(report) => sum.add(&report),
+                Err(failure) => panic!("{failure}"),
+            }
+        }
+    }
+    println!("{} unread, {} seen, {} images", sum.unread, sum.seen, sum.images);
+    assert!(sum.unread > 1_000 && sum.seen > 1_000);
+}
+
+/// The same for engines that fail: with or without pruning, they fail in the same way.
+#[test]
+fn mutants_fail_the_same_without_pruning() {
+    let pruned = Budget { check_pruning: false, ..CHECKED };
+    let watcher = Watcher::default();
+    for engine in ENGINES {
+        let runner = find(engine, "hash-map").unwrap();
+        let case = Case { points: Points::Random(60), ..Case::default() };
+        let cases = [(&*runner, case)];
+        let mut failed = 0;
+        for met in sites(&cases, pruned, &watcher).unwrap() {
+            let [with, without] = [pruned, CHECKED].map(|budget| {
+                let caught = without(&met, &cases, budget, &watcher).caught;
+                caught.map(|failure| (failure.to_string(), failure.cut))
+            });
+            assert_eq!(with, without, "{}", met.site);
+            failed += u64::from(with.is_some());
+        }
+        assert!(failed >= 8, "only {failed} mutants of {engine} failed");
+    }
+}
