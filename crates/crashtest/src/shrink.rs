@@ -59,7 +59,14 @@ impl Size {
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Size { cores, operations, events } = self;
-        write!(f, "{operations} operations on {cores} cores, cut after event {events}")
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        write!(
+            f,
+            "{operations} operation{} on {cores} core{}",
+            plural(*operations),
+            plural(*cores)
+        )?;
+        if *events > 0 { write!(f, ", cut after event {events}") } else { Ok(()) }
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Arguments, show};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use indicatif::{ProgressBar, ProgressStyle};
-use perdura_crashtest::{Case, Failure as Found, Points, Report, Watcher};
+use perdura_crashtest::{Case, Failure as Found, Points, Report, Watcher, replay};
 use perdura_machine::Event;
 use perdura_workloads::Progress;
 use std::io::IsTerminal;
@@ -34,7 +34,7 @@ pub(super) fn run(arguments: &Arguments, cases: Cases, threads: usize) -> Outcom
         let failure = if arguments.no_shrink {
             failure.clone()
         } else {
-            quietly(|| show::shrunk(&*cases.runners[*runner], failure, arguments.budget()))
+            quietly(|| show::shrunk(&*cases.runners[*runner], failure, &progress))
         };
         show::failure(arguments, &failure)?;
         return Err(Failure::new(
@@ -107,16 +107,15 @@ fn explore(
 fn find_site(arguments: &Arguments, cases: &Cases, name: &str) -> Outcome<Event> {
     let mut known = Vec::new();
     for (runner, case) in &cases.cases {
-        let case = Case { points: Points::Random(60), ..case.clone() };
-        let explored =
-            cases.runners[*runner].explore(&case, arguments.budget(), &Watcher::default());
-        let Ok(report) = explored else { continue };
-        for (site, (event, _)) in report.sites.all() {
-            if site.to_string() == name {
-                return Ok(event);
-            }
-            known.push(site.to_string());
+        let runner = &*cases.runners[*runner];
+        if let Some(event) = replay::site(runner, case, name) {
+            return Ok(event);
         }
+        let case = Case { points: Points::Random(60), ..case.clone() };
+        let explored = runner.explore(&case, arguments.budget(), &Watcher::default());
+        known.extend(
+            explored.into_iter().flat_map(|report| report.sites.all()).map(|(s, _)| s.to_string()),
+        );
     }
     known.sort();
     known.dedup();

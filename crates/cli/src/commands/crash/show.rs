@@ -6,12 +6,22 @@ use super::explore::Explored;
 use crate::failure::Outcome;
 use crate::output;
 use crate::quantity::show_count;
-use perdura_crashtest::{Budget, Failure, Report, Runner};
+use perdura_crashtest::{Effort, Failure, Report, Runner, Size, Watcher, shrink};
+use perdura_workloads::Progress;
 use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
 
-/// The failure made smaller.
-pub(super) fn shrunk(_runner: &dyn Runner, failure: &Failure, _budget: Budget) -> Box<Failure> {
-    Box::new(failure.clone())
+/// The failure made smaller, with a word on how on the standard error.
+pub(super) fn shrunk(runner: &dyn Runner, failure: &Failure, progress: &Progress) -> Box<Failure> {
+    let watcher = Watcher::default();
+    let mut step = |runs: u64, size: Size| {
+        if progress.is_stopped() {
+            watcher.stop.store(true, Ordering::Relaxed);
+        }
+        eprintln!("shrinking: {size}, after {runs} runs");
+    };
+    let shrunk = shrink(runner, failure, failure.budget, Effort::default(), &watcher, &mut step);
+    shrunk.failure
 }
 
 pub(super) fn failure(arguments: &Arguments, failure: &Failure) -> Outcome {
@@ -27,6 +37,7 @@ pub(super) fn failure(arguments: &Arguments, failure: &Failure) -> Outcome {
             json!({ "after_event": event, "of_events": events, "event": name })
         }),
         "not_durable": failure.missing,
+        "durable_too_early": failure.early,
         "operations": failure.operations,
         "again": failure.replay(),
     }))
