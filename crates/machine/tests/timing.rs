@@ -1,0 +1,234 @@
+//! Times of a whole machine, to the nanosecond, worked out by hand.
+//!
+//! A cycle is 1 ns. L1 answers after 4 ns and the last cache after 40. Memory takes 125 beyond
+//! that: 100 to open a row (which closes at once), 10 for the column, 5 on the bus, and 10 in
+//! the controller. A line that is handed over is accepted after 10.
+
+mod common;
+
+use common::tiny;
+use perdura_machine::config::{DurableAt, Page};
+use perdura_machine::{Hardware, Machine, MachineConfig, Mechanism, Options, Ps};
+use perdura_memory::{Domain, Memory};
+use std::cell::Cell;
+
+const L1: u64 = 4;
+const LAST: u64 = 40;
+const MISS: u64 = LAST + 125;
+const ACCEPT: u64 = 10;
+/// A line on the bus, and into its bank.
+const TO_MEDIA: u64 = 5 + 50;
+/// What a store costs that goes into the buffer.
+const ISSUE: u64 = 1;
+const WRITE_BACK: u64 = 2;
+const TRANSFER: u64 = 20;
+
+fn config(store_buffer: usize) -> MachineConfig {
+    let mut config = tiny(Domain::Transient);
+    config.cores.ghz = 1.0;
+    config.cores.cycles_per_access = 0;
+    config.cores.store_buffer = store_buffer;
+    config.cores.write_back_cycles = WRITE_BACK as u32;
+    config.cores.fence_cycles = 1;
+    config.cores.transfer_cycles = TRANSFER as u32;
+    let home = &mut config.memory.home;
+    home.page = Page::Closed;
+    (home.activate_ns, home.row_hit_ns, home.write_ns) = (100.0, 10.0, 50.0);
+    (home.read_burst_ns, home.write_burst_ns) = (5.0, 5.0);
+    config.memory.controller.turnaround_ns = 0.0;
+    config
+}
+
+fn machine(config: MachineConfig) -> Machine {
+    let options = Options { cores: Some(2), ..Options::default() };
+    Machine::new(config, &[0; 4096], options)
+}
+
+/// How long this takes the running core.
+fn took(machine: &Machine, action: impl FnOnce()) -> u64 {
+    let before = machine.now();
+    action();
+    machine.now() - before
+}
+
+/// Nothing is on its way any more.
+fn rested(machine: &Machine) {
+    machine.fence();
+    machine.work(10_000);
+}
+
+#[test]
+fn loads_are_waited_for() {
+    let machine = machine(config(4));
+    assert_eq!(took(&machine, || _ = machine.load(0)), MISS);
+    assert_eq!(took(&machine, || _ = machine.load(8)), L1);
+    // L1 has 4 sets of 2 ways: two more lines of this set leave the first to the last cache.
+    (1..=2).for_each(|line| _ = machine.load(line * 256));
+    assert_eq!(took(&machine, || _ = machine.load(0)), LAST);
+}
+
+#[test]
+fn stores_are_waited_for_without_a_buffer() {
+    let machine = machine(config(0));
+    assert_eq!(took(&machine, || machine.store(0, 1)), MISS);
+    assert_eq!(took(&machine, || machine.store(8, 1)), L1);
+    assert_eq!(took(&machine, || machine.fence()), 1);
+}
+
+#[test]
+fn stores_are_not_waited_for_with_a_buffer() {
+    let machine = machine(config(2));
+    assert_eq!(took(&machine, || machine.store(0, 1)), ISSUE);
+    assert_eq!(took(&machine, || machine.store(64, 1)), ISSUE);
+    // The buffer is full: room when the first is there.
+    assert_eq!(took(&machine, || machine.store(0, 2)), MISS - 2 * ISSUE + ISSUE);
+    rested(&machine);
+    // A fence waits for a store, and an exchange too, which is then done in L1.
+    assert_eq!(took(&machine, || machine.store(2048 + 128, 1)), ISSUE);
+    assert_eq!(took(&machine, || machine.fence()), MISS - ISSUE);
+    machine.store(3072 + 192, 1);
+    assert_eq!(took(&machine, || _ = machine.compare_exchange(0, 2, 3)), MISS - ISSUE + L1);
+}
+
+/// A fence waits until the controller has what was written back, and not one cycle longer.
+#[test]
+fn fences_wait_for_the_acceptance() {
+    let machine = machine(config(4));
+    _ = machine.load(0);
+    machine.store(0, 1);
+    assert_eq!(took(&machine, || machine.write_back(0, 8)), WRITE_BACK);
+    // The store is in L1 after 4; then the line leaves.
+    let left = L1 + ACCEPT - ISSUE - WRITE_BACK;
+    assert_eq!(took(&machine, || machine.fence()), left);
+    rested(&machine);
+    assert_eq!(took(&machine, || machine.stream(64, &[1; 8])), ISSUE);
+    assert_eq!(took(&machine, || machine.fence()), ACCEPT - ISSUE);
+}
+
+/// Not durable at t - 1, durable at t.
+#[test]
+fn lines_are_durable_when_they_are_accepted() {
+    for (at, more) in [(DurableAt::Queue, 0), (DurableAt::Media, TO_MEDIA)] {
+        let mut config = config(4);
+        config.memory.controller.durable_at = at;
+        let machine = machine(config);
+        _ = machine.load(0);
+        rested(&machine);
+        machine.store(0, 1);
+        machine.write_back(0, 8);
+        let left = L1 + ACCEPT + more - ISSUE - WRITE_BACK;
+        machine.work(left as u32 - 1);
+        assert_eq!(machine.power_cut()[0], 0, "{at:?}");
+        machine.work(1);
+        assert_eq!(machine.power_cut()[0], 1, "{at:?}");
+        assert_eq!(took(&machine, || machine.fence()), 1, "{at:?}: there is nothing to wait for");
+    }
+}
+
+/// A line that a cache has evicted is awaited by whoever writes it back while it is on its way.
+#[test]
+fn lines_on_their_way_are_awaited() {
+    let mut config = config(4);
+    config.memory.controller.durable_at = DurableAt::Media;
+    let machine = machine(config);
+    machine.store(0, 1);
+    rested(&machine);
+    machine.write_back(0, 8);
+    // A second request for it has nothing to write.
+    machine.run(vec![
+        Box::new(|| {}),
+        Box::new(|| {
+            assert_eq!(machine.now(), 0, "this core has not done anything yet");
+            machine.write_back(0, 8);
+            machine.fence();
+        }),
+    ]);
+    assert_eq!(machine.time(), Ps((MISS + 10_000 + ACCEPT + TO_MEDIA) * 1000));
+}
+
+#[test]
+fn a_write_back_that_drops_the_line_makes_the_next_load_miss() {
+    for (keeps, load) in [(true, L1), (false, MISS)] {
+        let mut config = config(4);
+        config.cores.write_back_keeps = keeps;
+        let machine = machine(config);
+        machine.store(0, 1);
+        machine.write_back(0, 8);
+        rested(&machine);
+        assert_eq!(took(&machine, || _ = machine.load(0)), load, "{keeps}");
+    }
+}
+
+#[test]
+fn a_write_back_that_waits_is_waited_for() {
+    let mut config = config(4);
+    config.cores.write_back_waits = true;
+    let machine = machine(config);
+    machine.store(0, 1);
+    rested(&machine);
+    assert_eq!(took(&machine, || machine.write_back(0, 8)), ACCEPT);
+    assert_eq!(took(&machine, || machine.fence()), 1);
+}
+
+#[test]
+fn another_cores_line_is_transferred() {
+    let machine = machine(config(0));
+    let times = [Cell::new(0), Cell::new(0), Cell::new(0)];
+    machine.run(vec![
+        Box::new(|| {
+            machine.store(0, 1);
+            machine.work(1000);
+            times[2].set(took(&machine, || machine.store(0, 3)));
+        }),
+        Box::new(|| {
+            machine.work(500);
+            times[0].set(took(&machine, || _ = machine.load(0)));
+            times[1].set(took(&machine, || machine.store(0, 2)));
+        }),
+    ]);
+    let transferred = LAST + TRANSFER;
+    // The store finds the line in its own cache and claims it; the last one fetches it back.
+    assert_eq!(times.map(Cell::into_inner), [transferred, L1, transferred]);
+}
+
+/// Ends of epochs take a microsecond.
+struct Slow;
+
+impl Mechanism for Slow {
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+
+    fn end_epoch(&mut self, hardware: &mut Hardware) {
+        hardware.all_wait_until(hardware.now() + Ps::from_ns(1000.0));
+    }
+}
+
+#[test]
+fn all_cores_wait_for_the_end_of_an_epoch() {
+    let options = Options {
+        cores: Some(2),
+        mechanism: Box::new(Slow),
+        epoch: Some(Ps::from_ns(5000.0)),
+        ..Options::default()
+    };
+    let machine = Machine::new(config(0), &[0; 4096], options);
+    let (first, second) = (Cell::new(0), Cell::new(0));
+    machine.run(vec![
+        Box::new(|| {
+            machine.store(0, 1);
+            machine.work(4999 - MISS as u32);
+            // One nanosecond early: the epoch goes on.
+            assert_eq!(took(&machine, || machine.store(0, 2)), L1);
+            // And now it is over. The other core is no further.
+            first.set(took(&machine, || machine.store(0, 3)));
+        }),
+        Box::new(|| {
+            machine.store(1024, 1);
+            machine.work(5010);
+            second.set(machine.now());
+        }),
+    ]);
+    assert_eq!(first.get(), 1000 + L1);
+    assert_eq!(second.get(), 4999 + L1 + 1000);
+}
