@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 /// Words in a line.
 pub(crate) const WORDS: usize = 8;
 
-/// Lines on their way that are looked through at once.
+/// Lines on their way from which on it is worth looking which of them have arrived.
 const CROWDED: usize = 64;
 
 /// How much of the data is kept.
@@ -41,7 +41,10 @@ pub(crate) struct Data {
     pub(crate) visible: Vec<u64>,
     /// The home device; empty if it is not kept.
     home: Vec<u64>,
+    /// In the order in which they left. They are there even if no home device is kept: what is
+    /// kept must not change what waits for them.
     flights: VecDeque<Flight>,
+    crowded: usize,
     dram: HashMap<u64, LineWords>,
     /// What was durable by then has landed. Cores whose turns come by chance have clocks that
     /// disagree; a cut is never before this.
@@ -66,7 +69,8 @@ impl Data {
         let model = (keep == Keep::Model).then(|| Image::new(words.clone(), domain));
         let (flights, dram) = (VecDeque::new(), HashMap::new());
         let landed = Ps::default();
-        Data { domain, visible: words, home, flights, dram, landed, model, kept }
+        let crowded = CROWDED;
+        Data { domain, visible: words, home, flights, crowded, dram, landed, model, kept }
     }
 
     /// Adds zeros at the end of the visible image, durable at once.
@@ -82,10 +86,12 @@ impl Data {
         for piece in pieces {
             patch(&mut self.visible, piece);
         }
-        if self.kept && self.domain == Domain::Persistent {
+        if self.domain == Domain::Persistent {
             for piece in pieces {
                 self.land_line(line_number(piece.at()));
-                patch(&mut self.home, piece);
+                if self.kept {
+                    patch(&mut self.home, piece);
+                }
             }
         }
         if let Some(model) = &mut self.model {
@@ -103,9 +109,9 @@ impl Data {
         }
     }
 
-    /// A line as programs see it.
+    /// A line as programs see it; zeros where nobody will ask (a trace has no data).
     pub(crate) fn visible_line(&self, line: u64) -> LineWords {
-        words_of(&self.visible, line)
+        if self.kept { words_of(&self.visible, line) } else { [0; WORDS] }
     }
 
     /// A line as the home device will have it when all is there that is on its way.
@@ -116,19 +122,18 @@ impl Data {
 
     /// A line leaves for the home device: it is durable from `durable` on.
     pub(crate) fn depart(&mut self, line: u64, words: LineWords, durable: Ps, core: Option<usize>) {
-        if self.kept {
-            if !self.dram.is_empty() {
-                self.dram.remove(&line);
-            }
-            let awaited = core.map_or(0, |core| 1 << core);
-            self.flights.push_back(Flight { line, words, durable, awaited });
+        if !self.dram.is_empty() {
+            self.dram.remove(&line);
         }
+        let awaited = core.map_or(0, |core| 1 << core);
+        self.flights.push_back(Flight { line, words, durable, awaited });
     }
 
-    /// A line goes into volatile DRAM.
-    pub(crate) fn enter_dram(&mut self, line: u64) {
-        if self.kept {
-            self.dram.insert(line, self.visible_line(line));
+    /// `words` go into volatile DRAM as those of `line`. Where caches are persistent, so is what
+    /// they hand over: the home device has it since it was stored.
+    pub(crate) fn enter_dram(&mut self, line: u64, words: LineWords) {
+        if self.domain != Domain::Persistent {
+            self.dram.insert(line, words);
         }
     }
 
@@ -140,9 +145,14 @@ impl Data {
     }
 
     /// A core asks for a line that has left the caches already; when it is durable, if it is on
-    /// its way.
+    /// its way. Where caches are persistent, only streamed lines can be asked for.
     pub(crate) fn await_flight(&mut self, line: u64, core: usize) -> Option<Ps> {
-        let flight = self.flights.iter_mut().rev().find(|flight| flight.line == line)?;
+        let any = self.domain != Domain::Persistent;
+        let mut flights = self.flights.iter_mut().rev();
+        let flight = flights.find(|flight| flight.line == line)?;
+        if !any && flight.awaited == 0 {
+            return None;
+        }
         flight.awaited |= 1 << core;
         Some(flight.durable)
     }
@@ -152,16 +162,22 @@ impl Data {
         self.flights.iter().map(|flight| flight.durable).max().unwrap_or_default()
     }
 
-    /// Whether so many lines are on their way that some should land.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.flights.len() >= CROWDED
+    /// Lands what has arrived by `now` if many lines are on their way.
+    #[inline]
+    pub(crate) fn land_if_crowded(&mut self, now: Ps) {
+        if self.flights.len() >= self.crowded {
+            self.land(now);
+            // Those of a core whose clock is ahead may stay for long.
+            self.crowded = CROWDED.max(2 * self.flights.len());
+        }
     }
 
     /// What is durable by `now` is so from here on.
     pub(crate) fn land(&mut self, now: Ps) {
         self.landed = self.landed.max(now);
         if !self.flights.is_empty() {
-            self.land_if(|flight| flight.durable <= now);
+            let landed = self.landed;
+            self.land_if(|flight| flight.durable <= landed);
         }
     }
 
@@ -185,12 +201,17 @@ impl Data {
             .filter(|(_, flight)| lands(flight))
             .map(|(index, flight)| (index, flight.line))
             .collect();
-        let (home, mut index) = (&mut self.home, 0);
+        if landing.is_empty() {
+            return;
+        }
+        let (home, kept, mut index) = (&mut self.home, self.kept, 0);
         self.flights.retain(|flight| {
             let here = index;
             index += 1;
             if lands(flight) {
-                put(home, flight.line, &flight.words);
+                if kept {
+                    put(home, flight.line, &flight.words);
+                }
                 return false;
             }
             !landing.iter().any(|(later, line)| *later > here && *line == flight.line)

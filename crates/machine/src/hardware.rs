@@ -85,12 +85,17 @@ impl Hardware {
         durable
     }
 
-    /// Writes every dirty line home and keeps it in the caches; when all lines that have left the
+    /// Writes every dirty line home and keeps it in the caches, volatile DRAM included; when all lines that have left the
     /// caches are durable.
     pub fn clean_caches(&mut self, mechanism: &mut dyn Mechanism) -> Ps {
         let mut last = self.now();
         for line in self.hierarchy.dirty() {
             self.hierarchy.write_back(self.core, line, true);
+            let durable = self.leave(mechanism, line, Cause::Mechanism);
+            last = last.max(durable.unwrap_or(last));
+        }
+        // What only a volatile DRAM cache has is not home either.
+        for line in self.controller.dirty_in_dram() {
             let durable = self.leave(mechanism, line, Cause::Mechanism);
             last = last.max(durable.unwrap_or(last));
         }
@@ -158,12 +163,11 @@ impl Hardware {
 
     /// A load of a line: the core waits for it.
     pub(crate) fn load(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
-        let from = mechanism.load(self, self.core, line);
         let begin = self.now() + self.cycles(self.config.cores.cycles_per_access);
-        let done = self.fetch(mechanism, from, Access::Load, begin);
+        let done = self.fetch(mechanism, line, Access::Load, begin);
         let core = &mut self.cores[self.core];
         core.stats.loads += 1;
-        core.clock = done;
+        core.wait_until(done);
     }
 
     /// The core's program has stored so many bytes.
@@ -188,7 +192,7 @@ impl Hardware {
         let done = self.fetch(mechanism, line, Access::Store, stored);
         let core = &mut self.cores[self.core];
         core.stats.stores += 1;
-        core.clock = done;
+        core.wait_until(done);
         mechanism.store(self, self.core, line);
     }
 
@@ -196,7 +200,8 @@ impl Hardware {
         let outcome = self.hierarchy.access(self.core, line, access);
         let mut done = begin + self.cycles(outcome.cycles);
         if outcome.level == self.config.caches.len() {
-            done = self.controller.read(line, done);
+            let from = mechanism.load(self, self.core, line);
+            done = self.controller.read(from, done);
             self.note_dram();
         }
         if !self.hierarchy.evicted().is_empty() {
@@ -246,19 +251,13 @@ impl Hardware {
             Cause::Stream => self.write_backs.streamed += 1,
             Cause::Mechanism => self.write_backs.mechanism += 1,
         }
-        if self.data.is_kept() {
-            if self.data.is_crowded() {
-                let now = self.now();
-                self.data.land(now);
-            }
-            let asked = matches!(cause, Cause::WriteBack | Cause::Stream).then_some(self.core);
-            match written.durable {
-                Some(durable) => {
-                    let words = self.data.visible_line(line);
-                    self.data.depart(to, words, durable, asked);
-                }
-                None => self.data.enter_dram(line),
-            }
+        let now = self.now();
+        self.data.land_if_crowded(now);
+        let asked = matches!(cause, Cause::WriteBack | Cause::Stream).then_some(self.core);
+        let words = self.data.visible_line(line);
+        match written.durable {
+            Some(durable) => self.data.depart(to, words, durable, asked),
+            None => self.data.enter_dram(to, words),
         }
         self.note_dram();
         (written.accepted, written.durable)
@@ -266,16 +265,17 @@ impl Hardware {
 
     /// Lines that the controller has moved from volatile DRAM to the home device.
     fn note_dram(&mut self) {
-        if self.data.is_kept() {
-            for &(line, durable) in self.controller.left_dram() {
-                self.data.leave_dram(line, durable);
-            }
+        for &(line, durable) in self.controller.left_dram() {
+            self.data.leave_dram(line, durable);
         }
     }
 
-    /// The core asks for a line to become durable; where caches are, nothing happens.
+    /// The core asks for a line to become durable; where caches are, only a streamed one is not.
     pub(crate) fn write_back(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
         if self.config.domain == Domain::Persistent {
+            if let Some(durable) = self.data.await_flight(line, self.core) {
+                self.cores[self.core].await_until(durable);
+            }
             return;
         }
         let issue = self.cycles(self.config.cores.write_back_cycles);
@@ -290,7 +290,8 @@ impl Hardware {
             let before = std::mem::replace(&mut self.cores[self.core].clock, stored);
             let (accepted, durable) = self.hand_over(mechanism, line, Cause::WriteBack);
             let core = &mut self.cores[self.core];
-            core.clock = before;
+            // Unless the mechanism has made all cores wait.
+            core.clock = if core.clock > stored { core.clock } else { before };
             core.line_until(accepted, durable.unwrap_or(accepted), &self.config.cores);
         } else if let Some(durable) = self.data.await_flight(line, self.core) {
             self.cores[self.core].await_until(durable);

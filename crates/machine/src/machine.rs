@@ -17,7 +17,8 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Turns of waiting in a row, with nothing stored by anybody, that mean waiting for ever.
+/// Turns of waiting in a row, with nothing stored or computed by anybody meanwhile, that mean
+/// waiting for ever.
 const STUCK: u64 = 2_000_000;
 
 /// How a machine is used.
@@ -83,10 +84,13 @@ pub(crate) struct State {
     omit: Option<Event>,
     left_out: Vec<u64>,
     pub(crate) sites: Sites,
+    /// Turns of waiting since the last event.
     quiet: u64,
+    /// Cores that have done something since they last waited, as a mask.
+    pub(crate) busy: u64,
     epoch: Option<Ps>,
     epoch_ends: Ps,
-    /// The end of the epoch is at work: what it does is not an access.
+    /// The line from which on the home device is the mechanism's.
     first_reserved: u64,
     seed: u64,
     pieces: Vec<Piece>,
@@ -121,7 +125,8 @@ impl Machine {
     /// A machine whose memory is `words`, durable: whole lines of them.
     ///
     /// # Panics
-    /// If they are not whole lines.
+    /// If they are not whole lines; if a mechanism reserves lines, of which only machines that
+    /// keep a durable image have the contents, and only those with transient caches have a use.
     pub fn from_words(config: MachineConfig, words: Vec<u64>, options: Options) -> Self {
         assert!((words.len() as u64 * WORD).is_multiple_of(LINE), "whole lines");
         let Options { cores, limit, seed, schedule, keep, mut mechanism, epoch, omit } = options;
@@ -130,6 +135,11 @@ impl Machine {
         let limit = limit.max(len).next_multiple_of(LINE);
         let lines = limit / LINE;
         let reserved = mechanism.reserves(lines);
+        let has_home = keep != Keep::Visible && domain == Domain::Transient;
+        assert!(
+            reserved == 0 || has_home,
+            "a mechanism needs transient caches and a durable image"
+        );
         let [limit_words, reserved_words] = [lines, reserved].map(|lines| lines as usize * 8);
         let data = Data::new(words, limit_words, reserved_words, domain, keep);
         let mut hardware = Hardware::new(config, cores, data, (lines, reserved), seed);
@@ -148,6 +158,7 @@ impl Machine {
             left_out: Vec::new(),
             sites: Sites::default(),
             quiet: 0,
+            busy: 0,
             epoch,
             epoch_ends: epoch.unwrap_or(Ps(u64::MAX)),
             first_reserved: lines,
@@ -165,8 +176,8 @@ impl Machine {
     /// Runs each program on a core of its own, until all have ended.
     ///
     /// # Panics
-    /// When a program panics, when there are more programs than cores, or when all of them wait
-    /// for something that nobody does.
+    /// When a program panics, when there are more programs than cores, when all of them wait for
+    /// something that nobody does, or when programs run on the machine already.
     pub fn run<'a>(&self, programs: Vec<Box<dyn FnOnce() + 'a>>) {
         let _ = run::run(self, programs, None);
     }
@@ -389,6 +400,7 @@ impl State {
     fn event(&mut self, kind: Kind, site: Site) {
         self.events += 1;
         self.quiet = 0;
+        self.busy |= 1 << self.running;
         let event = Event { kind, site, number: self.events, core: self.running };
         if self.watched {
             self.sites.meet(&event);
@@ -412,7 +424,7 @@ impl State {
     fn end_epoch(&mut self) {
         self.mechanism.end_epoch(&mut self.hardware);
         if let Some(epoch) = self.epoch {
-            self.epoch_ends = self.hardware.now() + epoch;
+            self.epoch_ends = Ps(self.hardware.now().0.saturating_add(epoch.0));
         }
     }
 
@@ -601,9 +613,13 @@ unsafe impl Memory for Machine {
     fn pause(&self, turn: u32) {
         let mut state = self.state();
         state.hardware.pause();
-        state.quiet += 1;
-        assert!(state.quiet < STUCK, "every core waits for another one");
         let inside = state.inside;
+        if inside {
+            state.quiet += 1;
+            state.busy &= !(1 << state.running);
+            let stuck = state.quiet >= STUCK && state.busy == 0;
+            assert!(!stuck, "every core waits for another one");
+        }
         drop(state);
         if inside {
             run::suspend(self, Turn::Switch);
@@ -613,7 +629,10 @@ unsafe impl Memory for Machine {
     }
 
     fn work(&self, cycles: u32) {
-        self.step(|state| state.hardware.work(cycles));
+        self.step(|state| {
+            state.busy |= 1 << state.running;
+            state.hardware.work(cycles);
+        });
     }
 
     /// The running core's clock.

@@ -55,7 +55,7 @@ impl Processor {
     /// A store that takes until `done`: the core goes on at once if there is room.
     pub(crate) fn store_until(&mut self, done: Ps, issue: Ps, config: &Cores) {
         if config.store_buffer == 0 {
-            self.clock = self.clock.max(done);
+            self.wait_until(done);
             return;
         }
         let done = self.stores.back().map_or(done, |last| done.max(*last));
@@ -75,6 +75,12 @@ impl Processor {
         self.stats.line_stall_ps += self.clock.since(before);
         self.lines.push_back(accepted);
         self.awaited = self.awaited.max(durable);
+    }
+
+    /// Goes on when what it needs is there; later if something has made it wait meanwhile.
+    #[inline]
+    pub(crate) fn wait_until(&mut self, done: Ps) {
+        self.clock = self.clock.max(done);
     }
 
     /// The next fence waits until then.

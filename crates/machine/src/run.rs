@@ -41,6 +41,20 @@ pub(crate) fn suspend(machine: &Machine, turn: Turn) {
 /// Takes the programs off the machine again, whatever happens.
 struct Inside<'m>(&'m Machine);
 
+impl<'m> Inside<'m> {
+    fn enter(machine: &'m Machine, programs: usize, watched: bool) -> Self {
+        let mut state = machine.state();
+        let already = std::mem::replace(&mut state.inside, true);
+        if already {
+            drop(state);
+            panic!("programs run on this machine already");
+        }
+        state.watched = watched;
+        state.busy = u64::MAX.checked_shr(64 - programs as u32).unwrap_or(0);
+        Inside(machine)
+    }
+}
+
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
@@ -58,16 +72,15 @@ pub(crate) fn run<'a>(
     assert!(programs.len() <= machine.cores(), "more programs than cores");
     let mut cores: Vec<Core> =
         programs.into_iter().map(|program| start(machine, program)).collect();
-    {
-        let mut state = machine.state();
-        (state.inside, state.watched) = (true, watch.is_some());
-    }
-    let inside = Inside(machine);
+    let inside = Inside::enter(machine, cores.len(), watch.is_some());
     let mut result = ControlFlow::Continue(());
     'turns: while let Some(core) = next(machine, &cores) {
         loop {
             match resume(&mut cores[core]) {
-                CoroutineResult::Return(()) => continue 'turns,
+                CoroutineResult::Return(()) => {
+                    machine.state().busy &= !(1 << core);
+                    continue 'turns;
+                }
                 CoroutineResult::Yield(Turn::Show) => {
                     let event = machine.state().last;
                     if let (Some(watch), Some(event)) = (&mut watch, event) {
@@ -106,10 +119,18 @@ fn next(machine: &Machine, cores: &[Core]) -> Option<usize> {
 }
 
 fn resume(core: &mut Core) -> CoroutineResult<Turn, ()> {
-    let outer = RUNNING.get();
-    let result = core.resume(());
-    RUNNING.set(outer);
-    result
+    // Also when the program panics: who catches that may itself be a program, of another machine.
+    let _outer = Outer(RUNNING.get());
+    core.resume(())
+}
+
+/// Whoever ran on this thread before does so again.
+struct Outer(Option<Running>);
+
+impl Drop for Outer {
+    fn drop(&mut self) {
+        RUNNING.set(self.0);
+    }
 }
 
 fn start<'a>(machine: &Machine, program: Box<dyn FnOnce() + 'a>) -> Core {

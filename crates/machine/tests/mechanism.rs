@@ -4,12 +4,17 @@
 mod common;
 
 use common::tiny;
-use perdura_machine::mechanism::HardwareUndoLog;
-use perdura_machine::{Keep, Machine, Mechanism, Options, Ps, Schedule, Verdict};
+use perdura_machine::config::DramCache;
+use perdura_machine::mechanism::{HardwareUndoLog, Home};
+use perdura_machine::{
+    Cause, Hardware, Keep, Machine, MachineConfig, Mechanism, Options, Ps, Schedule, Verdict,
+};
 use perdura_memory::random::SplitMix64;
 use perdura_memory::{Domain, LINE, Memory};
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
 
 const LEN: u64 = 8 << 10;
 
@@ -103,12 +108,7 @@ impl Mechanism for Keeper {
         1
     }
 
-    fn evict(
-        &mut self,
-        hardware: &mut perdura_machine::Hardware,
-        line: u64,
-        _: perdura_machine::Cause,
-    ) -> Verdict {
+    fn evict(&mut self, hardware: &mut Hardware, line: u64, _: Cause) -> Verdict {
         match line {
             _ if line == self.0 => Verdict::Redirect(hardware.home_lines() - 1),
             _ if line == self.1 => Verdict::Hold,
@@ -131,4 +131,199 @@ fn verdicts_are_kept() {
     let home = machine.power_cut();
     assert_eq!([home[8], home[16], home[24]], [0, 0, 3], "redirected, held, written");
     assert!(machine.time().since(before) >= Ps(5_000_000), "a fence waits as long as it is told");
+}
+
+/// The machine, and one whose evicted lines sit in volatile DRAM.
+fn with_and_without_dram() -> [MachineConfig; 2] {
+    let plain = tiny(Domain::Transient);
+    let mut cached = plain.clone();
+    cached.memory.dram_cache = Some(DramCache {
+        source: "a test".to_owned(),
+        bytes: 1024,
+        ways: 0,
+        block_bytes: 256,
+        lookup_ns: 2.0,
+        device: plain.memory.home.clone(),
+    });
+    [plain, cached]
+}
+
+/// Epochs that the clock ends: every cut leaves memory as it was before the access that ended
+/// the last one, with several cores, with lines in volatile DRAM, and by either schedule.
+#[test]
+fn every_cut_leaves_the_last_epoch_that_the_clock_ended() {
+    for config in with_and_without_dram() {
+        for (seed, cores) in [(1, 1), (2, 3), (3, 3)] {
+            for schedule in [Schedule::Clock, Schedule::Seeded { every: 4 }] {
+                let options = Options {
+                    cores: Some(cores),
+                    seed,
+                    schedule,
+                    mechanism: Box::new(HardwareUndoLog::new()),
+                    epoch: Some(Ps::from_ns(8_000.0)),
+                    ..Options::default()
+                };
+                let machine = Machine::new(config.clone(), &[7; LEN as usize], options);
+                let programs = (0..cores as u64).map(|core| scrawl(&machine, seed * 10 + core));
+                let (mut before, mut ended) = (machine.visible(), machine.visible());
+                let mut epochs = 0;
+                let checked = machine.run_watched(programs.collect(), |machine, event| {
+                    let now = machine.statistics().mechanism_figures[0].1;
+                    if now != epochs {
+                        (epochs, ended) = (now, before.clone());
+                    }
+                    before = machine.visible();
+                    let left = machine.power_cut_in_recovery(event.number % 50);
+                    match (0..left.len()).find(|word| left[*word] != ended[*word]) {
+                        None => ControlFlow::Continue(()),
+                        Some(word) => ControlFlow::Break((event, word / 8)),
+                    }
+                });
+                let dram = config.memory.dram_cache.is_some();
+                assert!(checked.is_continue(), "{cores}, {schedule:?}, dram {dram}: {checked:?}");
+                assert!(epochs > 3, "{epochs} epochs");
+            }
+        }
+    }
+}
+
+/// Stores of one line each, so that an epoch ends between them.
+fn scrawl(machine: &Machine, seed: u64) -> Box<dyn FnOnce() + '_> {
+    Box::new(move || {
+        let mut random = SplitMix64::new(seed);
+        for step in 1..=300 {
+            let line = random.below(LEN / LINE) * LINE;
+            match random.below(20) {
+                0 => machine.stream(line, &[step; 8]),
+                1 | 2 => machine.write_back(line, 64),
+                3 => machine.fence(),
+                4..9 => _ = machine.load(line),
+                _ => machine.store(line + random.below(8) * 8, step << 8 | seed),
+            }
+        }
+    })
+}
+
+/// An epoch without end is one that never ends by the clock.
+#[test]
+fn epochs_may_be_as_long_as_time() {
+    let machine = machine(1, 1, Some(Ps(u64::MAX)));
+    machine.store(0, 1);
+    machine.end_epoch();
+    machine.store(0, 2);
+    assert_eq!(machine.power_cut()[0], 1);
+}
+
+/// Sends lines to their mirror images in its own half, and fetches them from there.
+#[derive(Default)]
+struct Mirror {
+    first: u64,
+    fetched: Arc<Mutex<Vec<u64>>>,
+    moved: HashSet<u64>,
+}
+
+impl Mechanism for Mirror {
+    fn name(&self) -> &'static str {
+        "mirror"
+    }
+
+    fn reserves(&self, lines: u64) -> u64 {
+        lines
+    }
+
+    fn start(&mut self, _: &mut Hardware, first: u64) {
+        self.first = first;
+    }
+
+    fn load(&mut self, _: &mut Hardware, _: usize, line: u64) -> u64 {
+        self.fetched.lock().unwrap().push(line);
+        if self.moved.contains(&line) { self.first + line } else { line }
+    }
+
+    fn evict(&mut self, _: &mut Hardware, line: u64, _: Cause) -> Verdict {
+        self.moved.insert(line);
+        Verdict::Redirect(self.first + line)
+    }
+
+    fn recover(&self, home: &mut Home<'_>) {
+        for line in &self.moved {
+            let words = home.line(self.first + line);
+            home.put(*line, &words);
+        }
+    }
+}
+
+/// A line that is sent elsewhere arrives there, through volatile DRAM too.
+#[test]
+fn redirected_lines_arrive() {
+    for config in with_and_without_dram() {
+        let options = Options { mechanism: Box::<Mirror>::default(), ..Options::default() };
+        let machine = Machine::new(config.clone(), &[0; 4 * LEN as usize], options);
+        let lines = 4 * LEN / LINE;
+        (0..lines).for_each(|line| machine.store(line * LINE, line + 1));
+        // Enough loads for every dirty line to leave the caches, and the DRAM after them.
+        (0..lines).for_each(|line| _ = machine.load(line * LINE));
+        machine.work(u32::MAX);
+        let left = machine.power_cut();
+        let dram = config.memory.dram_cache.is_some();
+        let arrived = (0..lines).filter(|line| left[*line as usize * 8] == line + 1).count();
+        assert!(arrived as u64 >= lines - 16, "{arrived} of {lines}; dram {dram}");
+    }
+}
+
+/// The mechanism is asked where to fetch a line from when the caches lack it, for stores too, and
+/// what is in the caches is loaded from there.
+#[test]
+fn caches_are_before_the_mechanism() {
+    let (mirror, fetched) = (Mirror::default(), Arc::default());
+    let mirror = Mirror { fetched: Arc::clone(&fetched), ..mirror };
+    let options = Options { mechanism: Box::new(mirror), ..Options::default() };
+    let machine = Machine::new(tiny(Domain::Transient), &[0; LEN as usize], options);
+    machine.store(0, 1);
+    machine.write_back(0, 8);
+    assert_eq!(machine.load(0), 1);
+    _ = machine.load(LINE);
+    machine.store(LINE, 2);
+    assert_eq!(*fetched.lock().unwrap(), [0, 1]);
+}
+
+/// Makes everybody wait when a line is written back.
+struct Barrier;
+
+impl Mechanism for Barrier {
+    fn name(&self) -> &'static str {
+        "barrier"
+    }
+
+    fn evict(&mut self, hardware: &mut Hardware, _: u64, _: Cause) -> Verdict {
+        hardware.all_wait_until(Ps(9_000_000));
+        Verdict::Allow
+    }
+}
+
+#[test]
+fn a_mechanism_can_make_all_cores_wait() {
+    let barrier = || Options { mechanism: Box::new(Barrier), ..Options::default() };
+    let written_back = Machine::new(tiny(Domain::Transient), &[0; LEN as usize], barrier());
+    written_back.store(0, 1);
+    written_back.write_back(0, 8);
+    assert!(written_back.time() >= Ps(9_000_000));
+    let evicted = Machine::new(tiny(Domain::Transient), &[0; LEN as usize], barrier());
+    (0..LEN / LINE).for_each(|line| evicted.store(line * LINE, 1));
+    assert!(evicted.time() >= Ps(9_000_000));
+}
+
+/// Without the contents of its lines a mechanism cannot work, and where caches are persistent
+/// there is nothing for it to do.
+#[test]
+fn mechanisms_are_refused_where_they_cannot_work() {
+    for (domain, keep) in [(Domain::Transient, Keep::Visible), (Domain::Persistent, Keep::Durable)]
+    {
+        let made = std::panic::catch_unwind(|| {
+            let mechanism = Box::new(HardwareUndoLog::new());
+            let options = Options { keep, mechanism, ..Options::default() };
+            Machine::new(tiny(domain), &[0; LEN as usize], options)
+        });
+        assert!(made.is_err(), "{domain} {keep:?}");
+    }
 }

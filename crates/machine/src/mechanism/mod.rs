@@ -43,7 +43,8 @@ pub trait Mechanism: Send {
         let _ = (hardware, first);
     }
 
-    /// A core loads from `line`. Another line if that one holds what is to be loaded.
+    /// The caches fetch `line` for a core, which loads it or stores to it. Another line if that
+    /// one of the home device holds what is wanted.
     fn load(&mut self, hardware: &mut Hardware, core: usize, line: u64) -> u64 {
         let _ = (hardware, core);
         line
