@@ -1,7 +1,7 @@
 //! What an engine did: plain integers, one set a session, added up when asked for.
 
 use serde::Serialize;
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Sub};
 
 /// Counts since the session began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -56,6 +56,31 @@ impl AddAssign for Counters {
         self.dirty_bytes += other.dirty_bytes;
         self.log_bytes += other.log_bytes;
         self.checkpoints += other.checkpoints;
+    }
+}
+
+impl Sub for Counters {
+    type Output = Self;
+
+    /// What was counted since `earlier`.
+    fn sub(self, earlier: Self) -> Self {
+        Counters {
+            commits: self.commits - earlier.commits,
+            read_only: self.read_only - earlier.read_only,
+            aborts_user: self.aborts_user - earlier.aborts_user,
+            aborts_capacity: self.aborts_capacity - earlier.aborts_capacity,
+            aborts_conflict: self.aborts_conflict - earlier.aborts_conflict,
+            write_backs_log: self.write_backs_log - earlier.write_backs_log,
+            write_backs_data: self.write_backs_data - earlier.write_backs_data,
+            write_backs_checksum: self.write_backs_checksum - earlier.write_backs_checksum,
+            write_backs_metadata: self.write_backs_metadata - earlier.write_backs_metadata,
+            write_backs_saved: self.write_backs_saved - earlier.write_backs_saved,
+            fences: self.fences - earlier.fences,
+            streamed_bytes: self.streamed_bytes - earlier.streamed_bytes,
+            dirty_bytes: self.dirty_bytes - earlier.dirty_bytes,
+            log_bytes: self.log_bytes - earlier.log_bytes,
+            checkpoints: self.checkpoints - earlier.checkpoints,
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use perdura_machine::cache::Policy;
 use perdura_machine::{MachineConfig, Schedule};
 use perdura_memory::Domain;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::str::FromStr;
 
 /// Cuts of a run, where nothing else is asked for.
@@ -68,6 +69,18 @@ impl FromStr for Kept {
         parts
             .map(|(core, op)| Kept(core, op))
             .ok_or_else(|| format!("'{text}' is no operation: write CORE.NUMBER, as 0.3"))
+    }
+}
+
+impl Kept {
+    pub(super) fn is_among(&self, cores: usize, operations: usize) -> bool {
+        self.0 < cores && self.1 < operations
+    }
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
     }
 }
 

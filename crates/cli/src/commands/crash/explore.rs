@@ -6,7 +6,7 @@ use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use indicatif::{ProgressBar, ProgressStyle};
 use perdura_crashtest::{Case, Failure as Found, Points, Report, Watcher, replay};
-use perdura_machine::Event;
+use perdura_machine::{Event, Kind};
 use perdura_workloads::Progress;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,8 +41,15 @@ pub(super) fn run(arguments: &Arguments, cases: Cases, threads: usize) -> Outcom
             "the engine failed the crash test; the command above shows it again",
         ));
     }
-    show::report(arguments, &cases, &explored)?;
-    interrupt::check(&progress)
+    interrupt::check(&progress)?;
+    let sum = |count: fn(&Report) -> u64| explored.reports.iter().map(count).sum::<u64>();
+    if sum(|report| report.points) == 0 {
+        let events = sum(|report| report.events) / sum(|report| report.lives).max(1);
+        return Err(Failure::new(format!(
+            "the power was never cut: a run has about {events} events, choose --points among them"
+        )));
+    }
+    show::report(arguments, &cases, &explored)
 }
 
 /// Panics in what is tested are findings, and printed as such.
@@ -61,7 +68,7 @@ fn explore(
     progress: &Progress,
 ) -> Outcome<Explored> {
     let omit = match &arguments.omit {
-        Some(name) => Some(find_site(arguments, cases, name)?),
+        Some(name) => Some(find_site(arguments, cases, name, progress)?),
         None => None,
     };
     let once = arguments.images == 0 || matches!(arguments.points.0, Points::One(_));
@@ -104,9 +111,18 @@ fn explore(
 }
 
 /// The call site with this name, found by running without leaving anything out.
-fn find_site(arguments: &Arguments, cases: &Cases, name: &str) -> Outcome<Event> {
+fn find_site(
+    arguments: &Arguments,
+    cases: &Cases,
+    name: &str,
+    progress: &Progress,
+) -> Outcome<Event> {
+    if name.starts_with(&Kind::Store.to_string()) {
+        return Err(Failure::new("a store is never left out: --omit takes what makes it durable"));
+    }
     let mut known = Vec::new();
     for (runner, case) in &cases.cases {
+        interrupt::check(progress)?;
         let runner = &*cases.runners[*runner];
         if let Some(event) = replay::site(runner, case, name) {
             return Ok(event);
@@ -119,7 +135,7 @@ fn find_site(arguments: &Arguments, cases: &Cases, name: &str) -> Outcome<Event>
     }
     known.sort();
     known.dedup();
-    known.retain(|site| !site.starts_with("store"));
+    known.retain(|site| !site.starts_with(&Kind::Store.to_string()));
     Err(Failure::new(format!("no call site '{name}' is met; these are: {}", known.join(", "))))
 }
 
@@ -128,8 +144,24 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Runs `work`, showing how far it is where somebody looks, and ending it early on Ctrl-C.
-pub(super) fn with_bar(total: u64, watcher: &Watcher, progress: &Progress, work: impl FnOnce()) {
+fn with_bar(total: u64, watcher: &Watcher, progress: &Progress, work: impl FnOnce()) {
     let bar = if std::io::stderr().is_terminal() { bar(total) } else { ProgressBar::hidden() };
+    let show = || {
+        let cuts = crate::quantity::show_count(watcher.points.load(Ordering::Relaxed));
+        bar.set_message(format!("{cuts} cuts, no failure"));
+        bar.set_position(watcher.images.load(Ordering::Relaxed));
+    };
+    stopping(watcher, progress, show, work);
+    bar.finish_and_clear();
+}
+
+/// Runs `work`, telling the watcher when somebody asks to end, and calling `now_and_then`.
+pub(super) fn stopping<R>(
+    watcher: &Watcher,
+    progress: &Progress,
+    now_and_then: impl Fn() + Send,
+    work: impl FnOnce() -> R,
+) -> R {
     let (end, ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
         scope.spawn(move || {
@@ -137,15 +169,13 @@ pub(super) fn with_bar(total: u64, watcher: &Watcher, progress: &Progress, work:
                 if progress.is_stopped() {
                     watcher.stop.store(true, Ordering::Relaxed);
                 }
-                let cuts = crate::quantity::show_count(watcher.points.load(Ordering::Relaxed));
-                bar.set_message(format!("{cuts} cuts, no failure"));
-                bar.set_position(watcher.images.load(Ordering::Relaxed));
+                now_and_then();
             }
-            bar.finish_and_clear();
         });
-        work();
+        let result = work();
         drop(end);
-    });
+        result
+    })
 }
 
 fn bar(total: u64) -> ProgressBar {

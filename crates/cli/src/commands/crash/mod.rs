@@ -8,7 +8,7 @@ mod show;
 use crate::failure::{Failure, Outcome};
 use crate::quantity;
 use choice::{Cases, PointsChoice};
-use perdura_crashtest::{Budget, Start};
+use perdura_crashtest::{Budget, Points, Start};
 use perdura_memory::Domain;
 
 #[derive(Debug, clap::Args)]
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     domain: Vec<String>,
 
-    /// Cores; several numbers with commas
+    /// Cores, 1 to 4; several numbers with commas
     #[arg(long, value_name = "NUMBERS", default_value = "1,3", value_delimiter = ',')]
     cores: Vec<usize>,
 
@@ -106,13 +106,26 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let threads = arguments
         .threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    if threads == 0 {
-        return Err(Failure::new("--threads must be 1 or more"));
-    }
+    within("--threads", threads as u64, MOST_THREADS)?;
     if arguments.mutants {
         return mutants::run(arguments, &cases, threads);
     }
     explore::run(arguments, cases, threads)
+}
+
+/// Sessions that the log of a pool for tests has room for.
+const MOST_CORES: u64 = 4;
+const MOST_THREADS: u64 = 1024;
+/// More operations than this fill the pool.
+const MOST_OPERATIONS: u64 = 10_000;
+/// Images of a cut, and seeds: so many that nobody sees the end.
+const MOST: u64 = 1_000_000;
+
+fn within(option: &str, number: u64, most: u64) -> Outcome {
+    match number {
+        1.. if number <= most => Ok(()),
+        _ => Err(Failure::new(format!("{option} must be 1 to {most}"))),
+    }
 }
 
 impl Arguments {
@@ -122,19 +135,33 @@ impl Arguments {
 
     /// Every combination of what was chosen.
     fn cases(&self) -> Outcome<Cases> {
-        let machine = perdura_machine::presets::load(&self.machine)
+        let mut machine = perdura_machine::presets::load(&self.machine)
             .map_err(|error| Failure::new(error.to_string()))?;
+        // What shows a failure again is a command: a file is named by its path.
+        machine.name.clone_from(&self.machine);
         let starts = [Start::Closed, Start::New, Start::Switched];
         let starts = choice::several(&self.start, "start", &starts, |start| {
             perdura_crashtest::case::start_name(*start)
         })?;
         let domains = [Domain::Transient, Domain::Persistent];
         let domains = choice::several(&self.domain, "domain", &domains, Domain::to_string)?;
-        if self.cores.iter().any(|cores| !(1..=64).contains(cores)) {
-            return Err(Failure::new("--cores must be 1 to 64"));
+        for cores in &self.cores {
+            within("--cores", *cores as u64, MOST_CORES)?;
         }
-        if self.operations == 0 || self.each == 0 {
-            return Err(Failure::new("--operations and --each must be 1 or more"));
+        within("--operations", self.operations as u64, MOST_OPERATIONS)?;
+        within("--each", self.each, MOST)?;
+        within("--seeds", self.seeds, MOST)?;
+        match self.points.0 {
+            Points::All => {}
+            Points::One(event) => within("--points", event, u64::MAX)?,
+            Points::Random(count) => within("--points random", count, MOST)?,
+        }
+        let cores = self.cores.iter().copied().max().unwrap_or(0);
+        if let Some(kept) = self.keep.iter().find(|kept| !kept.is_among(cores, self.operations)) {
+            return Err(Failure::new(format!(
+                "--keep {kept}: there are {} cores with {} operations, both counted from 0",
+                cores, self.operations
+            )));
         }
         Cases::new(self, machine, &starts, &domains)
     }

@@ -2,14 +2,14 @@
 
 use super::Arguments;
 use super::choice::Cases;
-use super::explore::quietly;
+use super::explore::{quietly, stopping};
 use crate::failure::{Failure, Outcome};
 use crate::quantity::show_count;
 use crate::{interrupt, output};
 use perdura_crashtest::mutants::{Met, Mutant, Tried, sites, without};
 use perdura_crashtest::{Points, Watcher};
 use serde_json::json;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -25,8 +25,11 @@ pub(super) fn run(arguments: &Arguments, cases: &Cases, threads: usize) -> Outco
     if matches!(arguments.points.0, Points::One(_)) {
         return Err(Failure::new("--mutants needs --points all or random"));
     }
-    let met = quietly(|| sites(&tried, arguments.budget(), &Watcher::default()))
+    let watcher = Watcher::default();
+    let run = || quietly(|| sites(&tried, arguments.budget(), &watcher));
+    let met = stopping(&watcher, &progress, || (), run)
         .map_err(|failure| Failure::new(format!("with nothing left out: {failure}")))?;
+    interrupt::check(&progress)?;
     let bar = crate::bench::watch::steps("call sites", met.len());
     let next = AtomicUsize::new(0);
     let mutants: Mutex<Vec<Mutant>> = Mutex::default();
@@ -35,19 +38,19 @@ pub(super) fn run(arguments: &Arguments, cases: &Cases, threads: usize) -> Outco
             if progress.is_stopped() {
                 return;
             }
-            let watcher = Watcher { stop: AtomicBool::new(false), ..Watcher::default() };
             let mutant = without(met, &tried, arguments.budget(), &watcher);
             mutants.lock().unwrap_or_else(PoisonError::into_inner).push(mutant);
             bar.inc(1);
         }
     };
-    quietly(|| {
+    let run = || {
         thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(work);
             }
         });
-    });
+    };
+    stopping(&watcher, &progress, || (), || quietly(run));
     bar.finish_and_clear();
     interrupt::check(&progress)?;
     let mut mutants = mutants.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -10,6 +10,7 @@ use crate::quantity;
 use perdura::EngineKind;
 use perdura_machine::cache::Policy;
 use perdura_machine::{MachineConfig, presets};
+use perdura_memory::Domain;
 use perdura_workloads::churn::{self, Churn};
 use perdura_workloads::map::{OnHashMap, OnOrderedMap};
 use perdura_workloads::sps::Sps;
@@ -81,6 +82,9 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// Operations of a transaction.
+const LARGEST_TX: usize = 1_000_000;
+
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     if arguments.list {
         return show::machines();
@@ -88,7 +92,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let machine = arguments.machine()?;
     let progress = interrupt::progress()?;
     let kinds = arguments.kinds();
-    let total = arguments.ops + arguments.warm_up();
+    let total = arguments.ops.saturating_add(arguments.warm_up());
     let mut runs = Vec::new();
     for engine in kinds {
         let plan = arguments.plan(machine.clone(), engine);
@@ -117,6 +121,18 @@ impl Arguments {
             return Err(Failure::new(
                 "there is nothing to measure in 0 transactions; give --ops more",
             ));
+        }
+        if !(1..=LARGEST_TX).contains(&self.ops_per_tx()) {
+            return Err(Failure::new(format!("--ops-per-tx must be 1 to {LARGEST_TX}")));
+        }
+        if self.epoch_us == 0 {
+            return Err(Failure::new("--epoch-us must be 1 or more"));
+        }
+        if self.mechanism != run::MechanismChoice::Plain && machine.domain != Domain::Transient {
+            return Err(Failure::new(format!(
+                "the caches of {} are persistent: --mechanism has nothing to do there",
+                machine.name
+            )));
         }
         Ok(machine)
     }
@@ -175,7 +191,7 @@ impl Arguments {
             "sps" => {
                 let sps = Sps { entries, swaps: per_tx, disjoint: false };
                 sps.validate(plan.cores)?;
-                on(plan, &sps, entries * 8, progress)
+                on(plan, &sps, entries.saturating_mul(8), progress)
             }
             "hash" => toggles::<perdura_workloads::hash::Hash>(plan, entries, per_tx, progress),
             "rbtree" => {
@@ -188,8 +204,12 @@ impl Arguments {
                 let bytes = entries.saturating_mul(churn::BYTES_PER_BLOCK);
                 on(plan, &Churn::new(entries, per_tx)?, bytes, progress)
             }
-            "hash-map" => on(plan, &OnHashMap::new(entries, 1)?, entries * 64, progress),
-            "ordered-map" => on(plan, &OnOrderedMap::new(entries, 1)?, entries * 64, progress),
+            "hash-map" => {
+                on(plan, &OnHashMap::new(entries, 1)?, entries.saturating_mul(64), progress)
+            }
+            "ordered-map" => {
+                on(plan, &OnOrderedMap::new(entries, 1)?, entries.saturating_mul(64), progress)
+            }
             name => {
                 let letter: Letter = name
                     .strip_prefix("ycsb-")
@@ -199,14 +219,14 @@ impl Arguments {
                             "unknown workload '{name}': it is one of sps, hash, rbtree, bptree, churn, hash-map, ordered-map, ycsb-a to ycsb-f"
                         ))
                     })?;
-                let total = plan.operations + plan.warm_up;
+                let total = plan.operations.saturating_add(plan.warm_up);
                 let options = Options {
                     operations_per_transaction: per_tx as u64,
                     ..Options::new(letter, entries, total)
                 };
-                let bytes =
-                    (entries + total).saturating_mul(Shape::default().record_bytes() as u64);
-                on(plan, &Ycsb::new(options)?, bytes * 2, progress)
+                let records = entries.saturating_add(total);
+                let bytes = records.saturating_mul(2 * Shape::default().record_bytes() as u64);
+                on(plan, &Ycsb::new(options)?, bytes, progress)
             }
         }
     }

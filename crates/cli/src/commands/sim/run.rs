@@ -1,6 +1,7 @@
 //! One engine's run: load, warm up, measure by the machine's clock, check.
 
 use crate::failure::{Failure, Outcome};
+use crate::quantity::show_bytes;
 use perdura::{
     Counters, Engine, EngineKind, Format, Heap, RedoEngine, SWalEngine, UndoEngine, Volatile,
 };
@@ -64,6 +65,15 @@ pub(super) struct Run {
     pub(super) seconds: f64,
 }
 
+/// Bytes that a simulated machine may have.
+const LARGEST: u64 = 64 << 30;
+
+/// The log, where the usual one is too small for a session on each core: four segments of a
+/// mebibyte each.
+fn log(cores: usize) -> Option<u64> {
+    (cores > 16).then(|| (cores as u64 * 4 + 1) << 20)
+}
+
 /// Runs `workload`, whose data takes about `bytes`.
 pub(super) fn run<W: Workload>(
     plan: &Plan,
@@ -85,7 +95,16 @@ fn on<E: Engine<Machine>, W: Workload>(
     bytes: u64,
     progress: &Progress,
 ) -> Outcome<Run> {
-    let limit = bytes.saturating_mul(2).saturating_add(64 << 20).next_multiple_of(1 << 20);
+    let log = log(plan.cores);
+    let limit = bytes.saturating_mul(2).saturating_add(64 << 20).saturating_add(log.unwrap_or(0));
+    if limit > LARGEST {
+        return Err(Failure::new(format!(
+            "the simulated machine needs up to {} of this one's memory, and may have {}: choose fewer entries",
+            show_bytes(limit),
+            show_bytes(LARGEST)
+        )));
+    }
+    let limit = limit.next_multiple_of(1 << 20);
     let plain = plan.mechanism == MechanismChoice::Plain;
     let options = Options {
         cores: Some(plan.cores),
@@ -99,7 +118,7 @@ fn on<E: Engine<Machine>, W: Workload>(
         omit: None,
     };
     let machine = Arc::new(Machine::new(plan.machine.clone(), &[0; 64], options));
-    let format = Format { limit, log: None, id: 1, requires: None };
+    let format = Format { limit, log, id: 1, requires: None };
     let heap = Heap::<Machine, E>::create(machine.clone(), format)
         .map_err(|error| Failure::new(error.to_string()))?;
     progress.restart();
@@ -114,7 +133,7 @@ fn on<E: Engine<Machine>, W: Workload>(
     work(plan, workload, &heap, plan.operations, 0, progress)?;
     let seconds = start.elapsed().as_secs_f64();
     let statistics = machine.statistics();
-    let counters = since(heap.counters(), before);
+    let counters = heap.counters() - before;
     workload.check(&mut heap.session()?)?;
     Ok(Run { operations: plan.operations, statistics, counters, seconds })
 }
@@ -150,19 +169,5 @@ fn work<E: Engine<Machine>, W: Workload>(
     match failure.into_inner() {
         Some(error) => Err(error.into()),
         None => Ok(()),
-    }
-}
-
-/// What was counted between two moments.
-fn since(now: Counters, before: Counters) -> Counters {
-    Counters {
-        commits: now.commits - before.commits,
-        fences: now.fences - before.fences,
-        write_backs_log: now.write_backs_log - before.write_backs_log,
-        write_backs_data: now.write_backs_data - before.write_backs_data,
-        dirty_bytes: now.dirty_bytes - before.dirty_bytes,
-        log_bytes: now.log_bytes - before.log_bytes,
-        checkpoints: now.checkpoints - before.checkpoints,
-        ..Counters::default()
     }
 }
