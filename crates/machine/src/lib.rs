@@ -5,8 +5,8 @@
 //! Reading order: [`config`] (what a machine is made of), [`cache`] (who has which line),
 //! [`controller`] (what a line costs beyond the caches, and where durability begins),
 //! `processor` (a core's clock), `data` (the bytes, apart from time), [`hardware`] (all of these
-//! together), [`mechanism`] (the place for more hardware), [`machine`] (the memory), `run`
-//! (programs on cores).
+//! together), [`mechanism`] (the place for more hardware), `state`, [`machine`] and `memory` (what
+//! programs call), `run` (programs on cores).
 
 pub mod cache;
 pub mod config;
@@ -15,11 +15,13 @@ mod data;
 pub mod hardware;
 pub mod machine;
 pub mod mechanism;
+mod memory;
 pub mod presets;
 mod processor;
 mod run;
 pub mod schedule;
 pub mod sites;
+mod state;
 pub mod stats;
 pub mod time;
 

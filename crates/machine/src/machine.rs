@@ -6,20 +6,15 @@ use crate::hardware::Hardware;
 use crate::mechanism::{Home, Mechanism, Plain};
 use crate::run;
 use crate::schedule::{Schedule, Scheduler};
-use crate::sites::{Event, Kind, Sites};
+use crate::sites::{Event, Sites};
+use crate::state::{State, Turn};
 use crate::stats::Statistics;
 use crate::{MachineConfig, Ps};
 use perdura_memory::image::{Image, LineWords, Piece, Site};
-use perdura_memory::{Domain, LINE, Memory, Survives, WORD, line_of, lines_in};
-use std::io;
+use perdura_memory::{Domain, LINE, Memory, WORD};
 use std::ops::ControlFlow;
-use std::panic::Location;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Turns of waiting in a row, with nothing stored or computed by anybody meanwhile, that mean
-/// waiting for ever.
-const STUCK: u64 = 2_000_000;
 
 /// How a machine is used.
 pub struct Options {
@@ -62,49 +57,10 @@ impl Default for Options {
 /// [`run`](Self::run) starts have a core each.
 pub struct Machine {
     state: Mutex<State>,
-    domain: Domain,
-    limit: u64,
-    len: AtomicU64,
+    pub(crate) domain: Domain,
+    pub(crate) limit: u64,
+    pub(crate) len: AtomicU64,
     cores: usize,
-}
-
-pub(crate) struct State {
-    hardware: Hardware,
-    mechanism: Box<dyn Mechanism>,
-    pub(crate) scheduler: Scheduler,
-    pub(crate) running: usize,
-    /// The clock at which the running core's turn is over.
-    pub(crate) horizon: u64,
-    /// Programs are running on cores of their own.
-    pub(crate) inside: bool,
-    /// Every event is shown to whoever watches.
-    pub(crate) watched: bool,
-    pub(crate) last: Option<Event>,
-    events: u64,
-    omit: Option<Event>,
-    left_out: Vec<u64>,
-    pub(crate) sites: Sites,
-    /// Turns of waiting since the last event.
-    quiet: u64,
-    /// Cores that have done something since they last waited, as a mask.
-    pub(crate) busy: u64,
-    epoch: Option<Ps>,
-    epoch_ends: Ps,
-    /// The line from which on the home device is the mechanism's.
-    first_reserved: u64,
-    seed: u64,
-    pieces: Vec<Piece>,
-}
-
-/// What the caller does after an access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// Goes on.
-    Stay,
-    /// Lets another core go on.
-    Switch,
-    /// Shows the event to whoever watches, then goes on.
-    Show,
 }
 
 impl Machine {
@@ -326,7 +282,7 @@ impl Machine {
 
     /// One access by the running core.
     #[inline]
-    fn step<R>(&self, access: impl FnOnce(&mut State) -> R) -> R {
+    pub(crate) fn step<R>(&self, access: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state();
         let events = state.events;
         let result = access(&mut state);
@@ -338,7 +294,7 @@ impl Machine {
         result
     }
 
-    fn check(&self, at: u64, len: u64, align: u64) {
+    pub(crate) fn check(&self, at: u64, len: u64, align: u64) {
         assert!(
             at.is_multiple_of(align) && self.contains(at, len),
             "access to [{at:#x}, +{len}) outside of, or misaligned in, a memory of {:#x} bytes",
@@ -347,7 +303,7 @@ impl Machine {
     }
 
     /// Stores without order among themselves: as many events as can be told apart.
-    fn copy(&self, at: u64, from: &[u8], site: Site) {
+    pub(crate) fn copy(&self, at: u64, from: &[u8], site: Site) {
         let at_once = self.domain == Domain::Persistent;
         let mut state = self.state();
         let mut pieces = std::mem::take(&mut state.pieces);
@@ -364,279 +320,5 @@ impl Machine {
             first = end;
         }
         self.state().pieces = pieces;
-    }
-}
-
-impl State {
-    /// What comes after an access that began with `events`.
-    #[inline]
-    fn turn(&mut self, events: u64) -> Turn {
-        if !self.inside {
-            return Turn::Stay;
-        }
-        if self.watched && self.events != events {
-            return Turn::Show;
-        }
-        self.switch()
-    }
-
-    /// Whether another core goes on.
-    #[inline]
-    pub(crate) fn switch(&mut self) -> Turn {
-        let clock = self.hardware.now().0;
-        if self.scheduler.is_over(clock, self.horizon) { Turn::Switch } else { Turn::Stay }
-    }
-
-    /// Gives a core the turn.
-    pub(crate) fn turn_of(&mut self, core: usize, horizon: u64) {
-        (self.running, self.horizon) = (core, horizon);
-        self.hardware.turn_of(core);
-    }
-
-    pub(crate) fn clock_of(&self, core: usize) -> u64 {
-        self.hardware.cores[core].clock.0
-    }
-
-    fn event(&mut self, kind: Kind, site: Site) {
-        self.events += 1;
-        self.quiet = 0;
-        self.busy |= 1 << self.running;
-        let event = Event { kind, site, number: self.events, core: self.running };
-        if self.watched {
-            self.sites.meet(&event);
-        }
-        self.last = Some(event);
-    }
-
-    /// Whether this event is to be left out.
-    fn omits(&mut self, kind: Kind, site: Site) -> bool {
-        let omitted = self.omit.is_some_and(|omit| omit.is_at(kind, site));
-        if omitted {
-            self.left_out.push(self.events + 1);
-        }
-        omitted
-    }
-
-    fn with_mechanism(&mut self, call: impl FnOnce(&mut Hardware, &mut dyn Mechanism, usize)) {
-        call(&mut self.hardware, &mut *self.mechanism, self.running);
-    }
-
-    fn end_epoch(&mut self) {
-        self.mechanism.end_epoch(&mut self.hardware);
-        if let Some(epoch) = self.epoch {
-            self.epoch_ends = Ps(self.hardware.now().0.saturating_add(epoch.0));
-        }
-    }
-
-    #[inline]
-    fn before_access(&mut self) {
-        if self.hardware.now() >= self.epoch_ends || self.mechanism.wants_epoch_end() {
-            self.end_epoch();
-        }
-    }
-
-    #[inline]
-    fn load(&mut self, at: u64) -> u64 {
-        self.before_access();
-        self.hardware.load(&mut *self.mechanism, line_number(at));
-        self.hardware.data.visible[(at / WORD) as usize]
-    }
-
-    /// Stores to one line.
-    fn store(&mut self, pieces: &[Piece], site: Site) {
-        let Some(first) = pieces.first() else { return };
-        self.before_access();
-        self.hardware.data.store(pieces, site);
-        self.hardware.stored(pieces.iter().map(Piece::bytes).sum());
-        self.hardware.store(&mut *self.mechanism, line_number(first.at()));
-        self.event(Kind::Store, site);
-    }
-
-    fn stream(&mut self, at: u64, from: &[u64], site: Site, pieces: &mut Vec<Piece>) {
-        let omitted = self.omits(Kind::Stream, site);
-        for (index, words) in from.chunks(8).enumerate() {
-            self.before_access();
-            let at = at + index as u64 * LINE;
-            self.hardware.stored(LINE);
-            pieces.clear();
-            let numbered = words.iter().enumerate();
-            pieces
-                .extend(numbered.map(|(word, value)| Piece::word(at + word as u64 * WORD, *value)));
-            if omitted {
-                self.hardware.data.store(pieces, site);
-                self.hardware.store(&mut *self.mechanism, line_number(at));
-                continue;
-            }
-            let core = self.running;
-            self.hardware.data.stream(core, pieces, site);
-            self.hardware.stream(&mut *self.mechanism, line_number(at));
-        }
-        self.event(Kind::Stream, site);
-    }
-
-    fn write_back(&mut self, at: u64, len: u64, site: Site) {
-        if !self.omits(Kind::WriteBack, site) {
-            let first = line_of(at);
-            let lines = (0..lines_in(at, len)).map(|index| first + index * LINE);
-            if let Some(model) = &mut self.hardware.data.model {
-                model.write_back(self.running, lines.clone());
-            }
-            for line in lines {
-                self.before_access();
-                self.hardware.write_back(&mut *self.mechanism, line_number(line));
-            }
-        }
-        self.event(Kind::WriteBack, site);
-    }
-
-    fn fence(&mut self, site: Site) {
-        if !self.omits(Kind::Fence, site) {
-            self.hardware.fence();
-            let core = self.running;
-            if let Some(model) = &mut self.hardware.data.model {
-                model.fence(core);
-            }
-        }
-        self.event(Kind::Fence, site);
-    }
-}
-
-// SAFETY: every access goes through a lock and checks its bounds (words by indexing); the
-// contract is what the caches and the controller do, which is tested against the model.
-unsafe impl Memory for Machine {
-    fn domain(&self) -> Domain {
-        self.domain
-    }
-
-    fn survives(&self) -> Survives {
-        Survives::Power
-    }
-
-    fn len(&self) -> u64 {
-        self.len.load(Ordering::Acquire)
-    }
-
-    fn limit(&self) -> u64 {
-        self.limit
-    }
-
-    /// Durable when it returns, as a file's length is; no event.
-    fn grow(&self, len: u64) -> io::Result<()> {
-        if len > self.limit {
-            let text = "the machine's memory cannot grow beyond its limit";
-            return Err(io::Error::new(io::ErrorKind::OutOfMemory, text));
-        }
-        let mut state = self.state();
-        let words = (len.next_multiple_of(LINE) / WORD) as usize;
-        if words > state.hardware.data.visible.len() {
-            state.hardware.data.grow(words);
-            self.len.store(words as u64 * WORD, Ordering::Release);
-        }
-        Ok(())
-    }
-
-    #[inline]
-    unsafe fn load_unchecked(&self, at: u64) -> u64 {
-        self.step(|state| state.load(at))
-    }
-
-    #[track_caller]
-    unsafe fn store_unchecked(&self, at: u64, value: u64) {
-        let site = Location::caller();
-        self.step(|state| state.store(&[Piece::word(at, value)], site));
-    }
-
-    unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
-        let mut done = 0;
-        while done < to.len() {
-            let here = at + done as u64;
-            let count = ((line_of(here) + LINE - here) as usize).min(to.len() - done);
-            self.step(|state| {
-                state.load(here & !(WORD - 1));
-                let words = &state.hardware.data.visible;
-                for (index, byte) in to[done..done + count].iter_mut().enumerate() {
-                    let at = here + index as u64;
-                    *byte = words[(at / WORD) as usize].to_ne_bytes()[(at % WORD) as usize];
-                }
-            });
-            done += count;
-        }
-    }
-
-    #[track_caller]
-    unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
-        self.copy(at, from, Location::caller());
-    }
-
-    #[track_caller]
-    unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
-        let site = Location::caller();
-        self.step(|state| {
-            let mut pieces = std::mem::take(&mut state.pieces);
-            state.stream(at, from, site, &mut pieces);
-            state.pieces = pieces;
-        });
-    }
-
-    #[track_caller]
-    fn compare_exchange(&self, at: u64, old: u64, new: u64) -> Result<u64, u64> {
-        self.check(at, WORD, WORD);
-        let site = Location::caller();
-        self.step(|state| {
-            state.before_access();
-            let found = state.hardware.data.visible[(at / WORD) as usize];
-            if found == old {
-                state.hardware.data.store(&[Piece::word(at, new)], site);
-            }
-            state.hardware.exchange(&mut *state.mechanism, line_number(at));
-            if found != old {
-                return Err(found);
-            }
-            state.event(Kind::Store, site);
-            Ok(old)
-        })
-    }
-
-    #[track_caller]
-    fn write_back(&self, at: u64, len: u64) {
-        self.check(at, len, 1);
-        let site = Location::caller();
-        self.step(|state| state.write_back(at, len, site));
-    }
-
-    #[track_caller]
-    fn fence(&self) {
-        let site = Location::caller();
-        self.step(|state| state.fence(site));
-    }
-
-    fn pause(&self, turn: u32) {
-        let mut state = self.state();
-        state.hardware.pause();
-        let inside = state.inside;
-        if inside {
-            state.quiet += 1;
-            state.busy &= !(1 << state.running);
-            let stuck = state.quiet >= STUCK && state.busy == 0;
-            assert!(!stuck, "every core waits for another one");
-        }
-        drop(state);
-        if inside {
-            run::suspend(self, Turn::Switch);
-        } else {
-            perdura_memory::memory::back_off(turn);
-        }
-    }
-
-    fn work(&self, cycles: u32) {
-        self.step(|state| {
-            state.busy |= 1 << state.running;
-            state.hardware.work(cycles);
-        });
-    }
-
-    /// The running core's clock.
-    fn now(&self) -> u64 {
-        self.state().hardware.now().0 / 1000
     }
 }

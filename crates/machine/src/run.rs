@@ -5,8 +5,8 @@
 //! another program waits for.
 
 use crate::Machine;
-use crate::machine::Turn;
 use crate::sites::Event;
+use crate::state::Turn;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::Cell;

@@ -1,0 +1,156 @@
+//! The machine as a [`Memory`]: what programs call.
+
+use crate::Machine;
+use crate::data::line_number;
+use crate::run;
+use crate::sites::Kind;
+use crate::state::Turn;
+use perdura_memory::image::Piece;
+use perdura_memory::{Domain, LINE, Memory, Survives, WORD, line_of};
+use std::io;
+use std::panic::Location;
+use std::sync::atomic::Ordering;
+
+/// Turns of waiting in a row, with nothing stored or computed by anybody meanwhile, that mean
+/// waiting for ever.
+const STUCK: u64 = 2_000_000;
+
+// SAFETY: every access goes through a lock and checks its bounds (words by indexing); the
+// contract is what the caches and the controller do, which is tested against the model.
+unsafe impl Memory for Machine {
+    fn domain(&self) -> Domain {
+        self.domain
+    }
+
+    fn survives(&self) -> Survives {
+        Survives::Power
+    }
+
+    fn len(&self) -> u64 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Durable when it returns, as a file's length is; no event.
+    fn grow(&self, len: u64) -> io::Result<()> {
+        if len > self.limit {
+            let text = "the machine's memory cannot grow beyond its limit";
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, text));
+        }
+        let mut state = self.state();
+        let words = (len.next_multiple_of(LINE) / WORD) as usize;
+        if words > state.hardware.data.visible.len() {
+            state.hardware.data.grow(words);
+            self.len.store(words as u64 * WORD, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    unsafe fn load_unchecked(&self, at: u64) -> u64 {
+        self.step(|state| state.load(at))
+    }
+
+    #[track_caller]
+    unsafe fn store_unchecked(&self, at: u64, value: u64) {
+        let site = Location::caller();
+        self.step(|state| state.store(&[Piece::word(at, value)], site));
+    }
+
+    unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
+        let mut done = 0;
+        while done < to.len() {
+            let here = at + done as u64;
+            let count = ((line_of(here) + LINE - here) as usize).min(to.len() - done);
+            self.step(|state| {
+                state.load(here & !(WORD - 1));
+                let words = &state.hardware.data.visible;
+                for (index, byte) in to[done..done + count].iter_mut().enumerate() {
+                    let at = here + index as u64;
+                    *byte = words[(at / WORD) as usize].to_ne_bytes()[(at % WORD) as usize];
+                }
+            });
+            done += count;
+        }
+    }
+
+    #[track_caller]
+    unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
+        self.copy(at, from, Location::caller());
+    }
+
+    #[track_caller]
+    unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
+        let site = Location::caller();
+        self.step(|state| {
+            let mut pieces = std::mem::take(&mut state.pieces);
+            state.stream(at, from, site, &mut pieces);
+            state.pieces = pieces;
+        });
+    }
+
+    #[track_caller]
+    fn compare_exchange(&self, at: u64, old: u64, new: u64) -> Result<u64, u64> {
+        self.check(at, WORD, WORD);
+        let site = Location::caller();
+        self.step(|state| {
+            state.before_access();
+            let found = state.hardware.data.visible[(at / WORD) as usize];
+            if found == old {
+                state.hardware.data.store(&[Piece::word(at, new)], site);
+            }
+            state.hardware.exchange(&mut *state.mechanism, line_number(at));
+            if found != old {
+                return Err(found);
+            }
+            state.event(Kind::Store, site);
+            Ok(old)
+        })
+    }
+
+    #[track_caller]
+    fn write_back(&self, at: u64, len: u64) {
+        self.check(at, len, 1);
+        let site = Location::caller();
+        self.step(|state| state.write_back(at, len, site));
+    }
+
+    #[track_caller]
+    fn fence(&self) {
+        let site = Location::caller();
+        self.step(|state| state.fence(site));
+    }
+
+    fn pause(&self, turn: u32) {
+        let mut state = self.state();
+        state.hardware.pause();
+        let inside = state.inside;
+        if inside {
+            state.quiet += 1;
+            state.busy &= !(1 << state.running);
+            let stuck = state.quiet >= STUCK && state.busy == 0;
+            assert!(!stuck, "every core waits for another one");
+        }
+        drop(state);
+        if inside {
+            run::suspend(self, Turn::Switch);
+        } else {
+            perdura_memory::memory::back_off(turn);
+        }
+    }
+
+    fn work(&self, cycles: u32) {
+        self.step(|state| {
+            state.busy |= 1 << state.running;
+            state.hardware.work(cycles);
+        });
+    }
+
+    /// The running core's clock.
+    fn now(&self) -> u64 {
+        self.state().hardware.now().0 / 1000
+    }
+}

@@ -1,0 +1,187 @@
+//! What a machine is in the middle of: hardware, mechanism, whose turn it is, and the events so
+//! far. One access after the other comes here.
+
+use crate::Ps;
+use crate::data::line_number;
+use crate::hardware::Hardware;
+use crate::mechanism::Mechanism;
+use crate::schedule::Scheduler;
+use crate::sites::{Event, Kind, Sites};
+use perdura_memory::image::{Piece, Site};
+use perdura_memory::{LINE, WORD, line_of, lines_in};
+
+pub(crate) struct State {
+    pub(crate) hardware: Hardware,
+    pub(crate) mechanism: Box<dyn Mechanism>,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) running: usize,
+    /// The clock at which the running core's turn is over.
+    pub(crate) horizon: u64,
+    /// Programs are running on cores of their own.
+    pub(crate) inside: bool,
+    /// Every event is shown to whoever watches.
+    pub(crate) watched: bool,
+    pub(crate) last: Option<Event>,
+    pub(crate) events: u64,
+    pub(crate) omit: Option<Event>,
+    pub(crate) left_out: Vec<u64>,
+    pub(crate) sites: Sites,
+    /// Turns of waiting since the last event.
+    pub(crate) quiet: u64,
+    /// Cores that have done something since they last waited, as a mask.
+    pub(crate) busy: u64,
+    pub(crate) epoch: Option<Ps>,
+    pub(crate) epoch_ends: Ps,
+    /// The line from which on the home device is the mechanism's.
+    pub(crate) first_reserved: u64,
+    pub(crate) seed: u64,
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// What the caller does after an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Goes on.
+    Stay,
+    /// Lets another core go on.
+    Switch,
+    /// Shows the event to whoever watches, then goes on.
+    Show,
+}
+
+impl State {
+    /// What comes after an access that began with `events`.
+    #[inline]
+    pub(crate) fn turn(&mut self, events: u64) -> Turn {
+        if !self.inside {
+            return Turn::Stay;
+        }
+        if self.watched && self.events != events {
+            return Turn::Show;
+        }
+        self.switch()
+    }
+
+    /// Whether another core goes on.
+    #[inline]
+    pub(crate) fn switch(&mut self) -> Turn {
+        let clock = self.hardware.now().0;
+        if self.scheduler.is_over(clock, self.horizon) { Turn::Switch } else { Turn::Stay }
+    }
+
+    /// Gives a core the turn.
+    pub(crate) fn turn_of(&mut self, core: usize, horizon: u64) {
+        (self.running, self.horizon) = (core, horizon);
+        self.hardware.turn_of(core);
+    }
+
+    pub(crate) fn clock_of(&self, core: usize) -> u64 {
+        self.hardware.cores[core].clock.0
+    }
+
+    pub(crate) fn event(&mut self, kind: Kind, site: Site) {
+        self.events += 1;
+        self.quiet = 0;
+        self.busy |= 1 << self.running;
+        let event = Event { kind, site, number: self.events, core: self.running };
+        if self.watched {
+            self.sites.meet(&event);
+        }
+        self.last = Some(event);
+    }
+
+    /// Whether this event is to be left out.
+    pub(crate) fn omits(&mut self, kind: Kind, site: Site) -> bool {
+        let omitted = self.omit.is_some_and(|omit| omit.is_at(kind, site));
+        if omitted {
+            self.left_out.push(self.events + 1);
+        }
+        omitted
+    }
+
+    pub(crate) fn with_mechanism(
+        &mut self,
+        call: impl FnOnce(&mut Hardware, &mut dyn Mechanism, usize),
+    ) {
+        call(&mut self.hardware, &mut *self.mechanism, self.running);
+    }
+
+    pub(crate) fn end_epoch(&mut self) {
+        self.mechanism.end_epoch(&mut self.hardware);
+        if let Some(epoch) = self.epoch {
+            self.epoch_ends = Ps(self.hardware.now().0.saturating_add(epoch.0));
+        }
+    }
+
+    #[inline]
+    pub(crate) fn before_access(&mut self) {
+        if self.hardware.now() >= self.epoch_ends || self.mechanism.wants_epoch_end() {
+            self.end_epoch();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn load(&mut self, at: u64) -> u64 {
+        self.before_access();
+        self.hardware.load(&mut *self.mechanism, line_number(at));
+        self.hardware.data.visible[(at / WORD) as usize]
+    }
+
+    /// Stores to one line.
+    pub(crate) fn store(&mut self, pieces: &[Piece], site: Site) {
+        let Some(first) = pieces.first() else { return };
+        self.before_access();
+        self.hardware.data.store(pieces, site);
+        self.hardware.stored(pieces.iter().map(Piece::bytes).sum());
+        self.hardware.store(&mut *self.mechanism, line_number(first.at()));
+        self.event(Kind::Store, site);
+    }
+
+    pub(crate) fn stream(&mut self, at: u64, from: &[u64], site: Site, pieces: &mut Vec<Piece>) {
+        let omitted = self.omits(Kind::Stream, site);
+        for (index, words) in from.chunks(8).enumerate() {
+            self.before_access();
+            let at = at + index as u64 * LINE;
+            self.hardware.stored(LINE);
+            pieces.clear();
+            let numbered = words.iter().enumerate();
+            pieces
+                .extend(numbered.map(|(word, value)| Piece::word(at + word as u64 * WORD, *value)));
+            if omitted {
+                self.hardware.data.store(pieces, site);
+                self.hardware.store(&mut *self.mechanism, line_number(at));
+                continue;
+            }
+            let core = self.running;
+            self.hardware.data.stream(core, pieces, site);
+            self.hardware.stream(&mut *self.mechanism, line_number(at));
+        }
+        self.event(Kind::Stream, site);
+    }
+
+    pub(crate) fn write_back(&mut self, at: u64, len: u64, site: Site) {
+        if !self.omits(Kind::WriteBack, site) {
+            let first = line_of(at);
+            let lines = (0..lines_in(at, len)).map(|index| first + index * LINE);
+            if let Some(model) = &mut self.hardware.data.model {
+                model.write_back(self.running, lines.clone());
+            }
+            for line in lines {
+                self.before_access();
+                self.hardware.write_back(&mut *self.mechanism, line_number(line));
+            }
+        }
+        self.event(Kind::WriteBack, site);
+    }
+
+    pub(crate) fn fence(&mut self, site: Site) {
+        if !self.omits(Kind::Fence, site) {
+            self.hardware.fence();
+            let core = self.running;
+            if let Some(model) = &mut self.hardware.data.model {
+                model.fence(core);
+            }
+        }
+        self.event(Kind::Fence, site);
+    }
+}
