@@ -69,7 +69,7 @@ pub(super) struct Run {
 const LARGEST: u64 = 64 << 30;
 
 /// The log, where the usual one is too small for a session on each core: four segments of a
-/// mebibyte each.
+/// mebibyte each. A pool has room for a log of half its size.
 fn log(cores: usize) -> Option<u64> {
     (cores > 16).then(|| (cores as u64 * 4 + 1) << 20)
 }
@@ -96,7 +96,8 @@ fn on<E: Engine<Machine>, W: Workload>(
     progress: &Progress,
 ) -> Outcome<Run> {
     let log = log(plan.cores);
-    let limit = bytes.saturating_mul(2).saturating_add(64 << 20).saturating_add(log.unwrap_or(0));
+    let limit =
+        bytes.saturating_mul(2).saturating_add(64 << 20).saturating_add(2 * log.unwrap_or(0));
     if limit > LARGEST {
         return Err(Failure::new(format!(
             "the simulated machine needs up to {} of this one's memory, and may have {}: choose fewer entries",

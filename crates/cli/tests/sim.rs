@@ -1,0 +1,83 @@
+//! `perdura sim` times every engine on every machine, the same each time.
+
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{fail, succeed};
+use serde_json::Value;
+
+const SMALL: [&str; 6] = ["sim", "--ops", "60", "--entries", "200", "--json"];
+
+fn printed(arguments: &[&str]) -> String {
+    succeed(&[&SMALL, arguments].concat())
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&printed(arguments)).expect("JSON")
+}
+
+#[test]
+fn a_seed_is_a_report() {
+    let with = |seed| printed(&["--machine", "tiny", "--cores", "3", "--seed", seed]);
+    assert_eq!(with("7"), with("7"));
+    let figures = |text: &str| -> Value {
+        let report: Value = serde_json::from_str(text).expect("JSON");
+        report["engines"][0]["ns_per_transaction"].clone()
+    };
+    assert_ne!(figures(&with("7")), figures(&with("8")));
+}
+
+#[test]
+fn all_is_relative_to_volatile() {
+    let report = json(&["--engine", "redo"]);
+    let engines = report["engines"].as_array().expect("engines");
+    let names: Vec<_> = engines.iter().map(|engine| engine["engine"].as_str()).collect();
+    assert_eq!(names, [Some("volatile"), Some("redo")]);
+    assert_eq!(engines[0]["relative_to_volatile"], 1.0);
+    let relative = engines[1]["relative_to_volatile"].as_f64().expect("a number");
+    assert!(relative > 0.0 && relative < 1.0, "durability costs something: {relative}");
+    // All that an engine counts is there.
+    assert!(engines[1]["engine_counters"]["streamed_bytes"].as_u64() > Some(0));
+}
+
+#[test]
+fn every_machine_workload_and_mechanism() {
+    let list = succeed(&["sim", "--list"]);
+    let machines = list.lines().skip(2).filter_map(|row| row.split('|').nth(1)).map(str::trim);
+    let machines: Vec<&str> = machines.collect();
+    assert!(machines.len() > 10 && machines.contains(&"optane"), "{machines:?}");
+    for machine in machines {
+        assert_eq!(json(&["--machine", machine])["machine"]["name"], machine);
+    }
+    let workloads = ["sps", "hash", "rbtree", "bptree", "churn", "hash-map", "ordered-map"];
+    let letters = ["a", "b", "c", "d", "e", "f"].map(|letter| format!("ycsb-{letter}"));
+    for workload in workloads.into_iter().chain(letters.iter().map(String::as_str)) {
+        let report = json(&["--machine", "tiny", "--workload", workload, "--cores", "2"]);
+        assert_eq!(report["engines"].as_array().map(Vec::len), Some(4), "{workload}");
+    }
+    for machine in ["tiny", "dual-page"] {
+        let report = json(&["--machine", machine, "--mechanism", "undo-log", "--epoch-us", "5"]);
+        let figures = &report["engines"][0]["machine"]["mechanism_figures"];
+        assert!(figures[0][1].as_u64() > Some(0), "{figures}");
+    }
+    assert_eq!(json(&["--machine", "tiny", "--cores", "64"])["cores"], 64);
+}
+
+#[test]
+fn what_cannot_be_is_named() {
+    let small = |more: &[&str]| fail(&[&["sim"], more].concat());
+    assert!(small(&["--ops", "0"]).contains("give --ops more"));
+    assert!(small(&["--cores", "65"]).contains("1 to 64"));
+    assert!(small(&["--workload", "x"]).contains("one of sps"));
+    assert!(small(&["--machine", "x"]).contains("the machines are"));
+    assert!(small(&["--entries", "0"]).contains("entries"));
+    assert!(small(&["--entries", "1T"]).contains("choose fewer entries"));
+    assert!(small(&["--entries", "18446744073709551615"]).contains("choose fewer entries"));
+    assert!(small(&["--ops-per-tx", "0"]).contains("--ops-per-tx must be 1"));
+    assert!(small(&["--ops-per-tx", "4294967295"]).contains("--ops-per-tx must be 1"));
+    let logging = ["--mechanism", "undo-log"];
+    assert!(small(&[&logging[..], &["--epoch-us", "0"]].concat()).contains("--epoch-us must be"));
+    let persistent = ["--machine", "persistence-sync-persistent"];
+    assert!(small(&[logging, persistent].concat()).contains("nothing to do there"));
+}
