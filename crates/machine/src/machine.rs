@@ -10,7 +10,7 @@ use crate::sites::{Event, Sites};
 use crate::state::{State, Turn};
 use crate::stats::Statistics;
 use crate::{MachineConfig, Ps};
-use perdura_memory::image::{Image, LineWords, Piece, Site};
+use perdura_memory::image::{Image, LineWords, Piece, Site, words_of};
 use perdura_memory::{Domain, LINE, Memory, WORD};
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
@@ -66,16 +66,7 @@ pub struct Machine {
 impl Machine {
     /// A machine whose memory is `image`, durable, rounded up to whole lines with zeros.
     pub fn new(config: MachineConfig, image: &[u8], options: Options) -> Self {
-        let mut words: Vec<u64> = image
-            .chunks(WORD as usize)
-            .map(|bytes| {
-                let mut word = [0; WORD as usize];
-                word[..bytes.len()].copy_from_slice(bytes);
-                u64::from_ne_bytes(word)
-            })
-            .collect();
-        words.resize(words.len().next_multiple_of((LINE / WORD) as usize), 0);
-        Self::from_words(config, words, options)
+        Self::from_words(config, words_of(image), options)
     }
 
     /// A machine whose memory is `words`, durable: whole lines of them.

@@ -92,6 +92,18 @@ impl Piece {
     }
 }
 
+/// Bytes as an image: words, rounded up to whole lines with zeros.
+pub fn words_of(bytes: &[u8]) -> Vec<u64> {
+    let words = bytes.chunks(WORD as usize).map(|bytes| {
+        let mut word = [0; WORD as usize];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_ne_bytes(word)
+    });
+    let mut words: Vec<u64> = words.collect();
+    words.resize(words.len().next_multiple_of(WORDS), 0);
+    words
+}
+
 /// Does `piece` to an image that is an array of words.
 pub fn patch(words: &mut [u64], piece: &Piece) {
     piece.onto(&mut words[(piece.at / WORD) as usize]);

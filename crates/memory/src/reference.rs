@@ -23,7 +23,7 @@
 pub use crate::image::Cut;
 pub use crate::random::SplitMix64;
 
-use crate::image::{Image, Piece, Site, patch};
+use crate::image::{Image, Piece, Site, patch, words_of};
 use crate::memory::{back_off, out_of_bounds};
 use crate::{Domain, LINE, Memory, Survives, WORD, line_of, lines_in};
 use std::collections::BTreeSet;
@@ -68,16 +68,7 @@ impl Reference {
 
     /// A memory that starts with this image, rounded up to whole lines with zeros.
     pub fn from_image(image: &[u8], domain: Domain) -> Self {
-        let mut words: Vec<u64> = image
-            .chunks(WORD as usize)
-            .map(|bytes| {
-                let mut word = [0; WORD as usize];
-                word[..bytes.len()].copy_from_slice(bytes);
-                u64::from_ne_bytes(word)
-            })
-            .collect();
-        words.resize(words.len().next_multiple_of((LINE / WORD) as usize), 0);
-        Self::from_words(words, domain)
+        Self::from_words(words_of(image), domain)
     }
 
     /// The same memory, able to grow to `limit` bytes.
