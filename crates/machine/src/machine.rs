@@ -129,7 +129,7 @@ impl Machine {
         let _ = run::run(self, programs, None);
     }
 
-    /// As [`run`](Self::run), calling `watch` after every event (see [`Kind`]), with all cores
+    /// As [`run`](Self::run), calling `watch` after every event (see [`Kind`](crate::Kind)), with all cores
     /// standing still. When it breaks, the programs are not continued: their stacks are unwound.
     ///
     /// # Panics
