@@ -51,6 +51,13 @@ pub struct Watcher {
     pub stop: AtomicBool,
 }
 
+impl Watcher {
+    /// Whether it should end.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
 /// Explores a case: what was explored, or the first failure.
 ///
 /// # Errors
@@ -185,7 +192,7 @@ impl<S: Subject> Explorer<'_, S> {
             if !chosen(&event) {
                 return ControlFlow::Continue(());
             }
-            if self.watcher.stop.load(Ordering::Relaxed) {
+            if self.watcher.is_stopped() {
                 return ControlFlow::Break(());
             }
             match self.point::<F>(&exploration, machine, &event) {

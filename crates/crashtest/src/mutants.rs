@@ -34,7 +34,8 @@ pub struct Met {
     pub by: Vec<usize>,
 }
 
-/// The call sites of write-backs, streams and fences that the cases meet.
+/// The call sites of write-backs, streams and fences that the cases meet, as far as the watcher
+/// lets them run.
 ///
 /// # Errors
 /// A failure, though nothing is left out.
@@ -45,6 +46,9 @@ pub fn sites(
 ) -> Result<Vec<Met>, Box<Failure>> {
     let mut met: BTreeMap<CallSite, Met> = BTreeMap::new();
     for (index, (runner, case)) in cases.iter().enumerate() {
+        if watcher.is_stopped() {
+            break;
+        }
         for (site, (event, _)) in runner.explore(case, budget, watcher)?.sites.all() {
             if site.kind != Kind::Store {
                 let new = || Met { site: site.clone(), event, by: Vec::new() };
@@ -55,10 +59,14 @@ pub fn sites(
     Ok(met.into_values().collect())
 }
 
-/// Leaves a call site out of those of the cases that meet it, until one fails.
+/// Leaves a call site out of those of the cases that meet it, until one fails or the watcher
+/// stops them.
 pub fn without(met: &Met, cases: &[Tried<'_>], budget: Budget, watcher: &Watcher) -> Mutant {
     let (mut images, site) = (0, met.site.clone());
     for (runner, case) in met.by.iter().map(|index| &cases[*index]) {
+        if watcher.is_stopped() {
+            break;
+        }
         let case = Case { omit: Some(met.event), ..case.clone() };
         match runner.explore(&case, budget, watcher) {
             Ok(report) => images += report.images,

@@ -8,7 +8,6 @@ use crate::{Budget, Case, Failure, Points, Runner, Start, Watcher};
 use perdura_machine::Schedule;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Cuts of a smaller case, about; where it has half as many events, all of them are cuts.
@@ -264,7 +263,7 @@ impl Shrinker<'_> {
     /// Tries the smallest case so far with a change; takes it if it fails.
     fn try_case(&mut self, change: impl FnOnce(&mut Case)) -> bool {
         let (runs, time) = self.end;
-        let stopped = self.watcher.stop.load(Ordering::Relaxed);
+        let stopped = self.watcher.is_stopped();
         if self.runs >= runs || Instant::now() >= time || stopped {
             self.ended = true;
             return false;

@@ -81,7 +81,7 @@ fn explore(
         // Each case once, whatever the number of images.
         let all_once = index >= cases.cases.len() as u64;
         let enough = once || watcher.images.load(Ordering::Relaxed) >= arguments.images;
-        if all_once && enough || watcher.stop.load(Ordering::Relaxed) {
+        if all_once && enough || watcher.is_stopped() {
             return;
         }
         let (runner, case) = cases.number(index);
