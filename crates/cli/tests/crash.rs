@@ -115,6 +115,7 @@ fn what_cannot_be_is_named() {
     let small =
         |more: &[&str]| fail(&[&["crash", "--operations", "4", "--images", "0"], more].concat());
     assert!(small(&["--engine", "x"]).contains("one of undo, redo, s-wal, all"));
+    assert!(small(&["--engine", "volatile"]).contains("nothing to test"));
     assert!(small(&["--workload", "x"]).contains("sps, hash-map"));
     assert!(small(&["--domain", "media"]).contains("transient, persistent, all"));
     assert!(small(&["--policy", "x"]).contains("there are lru"));

@@ -124,6 +124,11 @@ impl Cases {
         domains: &[Domain],
     ) -> Outcome<Self> {
         let name = |name: &&'static str| *name;
+        if arguments.engine.iter().any(|name| name == "volatile") {
+            let what =
+                "the engine 'volatile' promises nothing for a power cut: there is nothing to test";
+            return Err(Failure::new(what));
+        }
         let engines = several(&arguments.engine, "engine", &ENGINES, name)?;
         let structures = several(&arguments.workload, "workload", &SUBJECTS, name)?;
         let policies = policies(&arguments.policy)?;
