@@ -12,6 +12,7 @@ use perdura_machine::{CallSite, Event, Machine};
 use perdura_memory::Memory;
 use perdura_memory::image::Image;
 use std::sync::atomic::Ordering;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Combinations of line states that are all tried, as a multiple of the images of a cut.
 const EXHAUSTIVE: u64 = 4;
@@ -42,7 +43,9 @@ impl<S: Subject> Explorer<'_, S> {
             self.benches[depth].update(image, trial_len);
             let mut candidates = Candidates::new(image, real, seed, budget * EXHAUSTIVE);
             self.report.possible += candidates.possible();
-            let here = std::ptr::from_ref(event.site) as u64;
+            // By its name: a place in the source can have several addresses.
+            let site = CallSite::of(event.kind, event.site).to_string();
+            let here = xxh3_64(site.as_bytes());
             let state = candidates.lines.iter().fold(self.benches[depth].sum, |sum, line| {
                 mix(sum ^ line.at, line.states.len() as u64)
             });
