@@ -21,6 +21,7 @@ pub mod pace;
 pub mod payload;
 pub mod random;
 pub mod rbtree;
+pub mod records;
 mod roots;
 pub mod run;
 pub mod session;
@@ -31,6 +32,7 @@ mod zeroed;
 pub mod zipf;
 
 pub use latency::{Latencies, Recorder};
+pub use records::Records;
 pub use roots::check_root;
 pub use run::{Failure, Measured, Outcome, Plan, Progress, Share, Workload, load, measure};
 pub use session::{Session, Store};

@@ -17,7 +17,7 @@ pub trait Store: Sync {
 /// One thread's transactions.
 pub trait Session {
     /// What a transaction's body gets.
-    type Tx<'t>: Tx + ?Sized;
+    type Tx<'t>: Tx;
 
     /// Runs `body` in a transaction; returns when it is durable. `body` may run more than once.
     ///
