@@ -5,7 +5,7 @@
 
 use crate::logged::{Logged, Protocol};
 use crate::record::Part;
-use crate::session::Buffered;
+use crate::writer::Writer;
 use crate::writes::LineWrite;
 use crate::{Counters, Result};
 use perdura_memory::{LINE, Memory};
@@ -21,54 +21,59 @@ pub(crate) struct Place {
     extra: Vec<u32>,
 }
 
-impl<M: Memory, P: Protocol> Buffered<M, P> {
+impl Writer {
     /// Writes the transaction's record, of the words that `word_of` gives, to the session's
     /// segment and to more of them if it needs them, and asks for it to become durable.
-    pub(crate) fn write_alone(
+    pub(crate) fn write_alone<M: Memory, P: Protocol>(
         &mut self,
+        engine: &Logged<M, P>,
         ticket: u64,
-        mut word_of: impl FnMut(&M, &LineWrite, usize) -> u64,
+        mut word_of: impl FnMut(&LineWrite, usize) -> u64,
     ) -> Result<Place> {
         let bytes = self.record_bytes();
         let own = match self.segment {
             Some(own) => own,
-            None => self.take_segment(bytes)?,
+            None => self.take_segment(engine, bytes)?,
         };
         self.segment = Some(own);
-        let runs = if bytes <= self.engine.geometry.segment_bytes {
+        let runs = if bytes <= engine.geometry.segment_bytes {
             std::iter::once(0..self.writes.entries().len()).collect()
         } else {
-            self.split()
+            self.split(engine)
         };
-        let extra = self.take_segments(runs.len() - 1, bytes)?;
-        let first = self.engine.geometry.segment(own).start;
+        let extra = self.take_segments(engine, runs.len() - 1, bytes)?;
+        let first = engine.geometry.segment(own).start;
         let parts = runs.len() as u16;
-        let engine = self.engine.clone();
         for (index, run) in runs.into_iter().enumerate() {
             let segment = if index == 0 { own } else { extra[index - 1] };
             let at = engine.geometry.segment(segment).start;
             let part = Part { ticket, part: index as u16, parts };
-            self.encode(at, part, run, |entry, word| word_of(&engine.memory, entry, word));
-            self.store_record(at);
+            self.encode(engine, at, part, run, &mut word_of);
+            self.store_record(engine, at);
         }
         Ok(Place { first, parts, extra })
     }
 
     /// The transaction with this ticket is durable in place and has left the log.
     #[inline]
-    pub(crate) fn committed_alone(&mut self, ticket: u64, place: Place) {
-        place.extra.into_iter().for_each(|segment| self.engine.segments.put_back(segment));
-        self.engine.committed.0.store(ticket, Ordering::Release);
-        self.engine.durable.0.store(ticket, Ordering::Release);
+    pub(crate) fn committed_alone<M: Memory, P: Protocol>(
+        &mut self,
+        engine: &Logged<M, P>,
+        ticket: u64,
+        place: Place,
+    ) {
+        place.extra.into_iter().for_each(|segment| engine.segments.put_back(segment));
+        engine.committed.0.store(ticket, Ordering::Release);
+        engine.durable.0.store(ticket, Ordering::Release);
         self.counters.commits += 1;
     }
 
     /// Stores the words in place and asks for their lines to become durable.
     #[inline]
-    pub(crate) fn apply_and_write_back(&mut self) {
-        let counted = self.engine.memory.domain().needs_write_back();
-        self.apply(|engine, line, counters| {
-            engine.memory.write_back(line, LINE);
+    pub(crate) fn apply_and_write_back<M: Memory, P: Protocol>(&mut self, engine: &Logged<M, P>) {
+        let counted = engine.memory.domain().needs_write_back();
+        self.apply(engine, |entry, counters| {
+            engine.memory.write_back(entry.line, LINE);
             counters.write_backs_data += u64::from(counted);
         });
     }

@@ -15,6 +15,7 @@ pub mod counters;
 pub mod engine;
 pub mod error;
 pub mod lock;
+mod log;
 pub mod logged;
 pub mod record;
 pub mod redo;
@@ -22,6 +23,7 @@ pub mod session;
 pub mod swal;
 pub mod undo;
 pub mod volatile;
+pub mod writer;
 pub mod writes;
 
 pub use access::{Access, Mark, Mode};

@@ -9,6 +9,7 @@ use crate::engine::Recovery;
 use crate::lock::{Apart, SharedLock};
 use crate::record::Found;
 use crate::session::Buffered;
+use crate::writer::Writer;
 use crate::{Counters, Engine, Error, Result, Ticket};
 use perdura_memory::{DirtyLines, Memory};
 use std::marker::PhantomData;
@@ -31,12 +32,15 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// than being written in place at once and flushed at commit.
     fn logs_fresh(domain: perdura_memory::Domain, len: u64) -> bool;
 
-    /// Commits the session's non-empty transaction; the caller holds the lock as the writer and
-    /// `commit` gives it back, whatever happens.
+    /// Commits the writer's non-empty transaction; the caller holds the lock as the writer.
     ///
     /// # Errors
     /// `TooLarge`, `Io`; nothing has been stored in place then.
-    fn commit<M: Memory>(session: &mut Buffered<M, Self>) -> Result<Ticket>;
+    fn commit<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer) -> Result<Ticket>;
+
+    /// What may be done after a commit when the lock has been given back.
+    #[inline]
+    fn committed<M: Memory>(_engine: &Logged<M, Self>, _writer: &mut Writer) {}
 
     /// Ends the current run of a log: what it holds is durable in place.
     ///

@@ -19,8 +19,8 @@
 
 use crate::engine::Recovery;
 use crate::logged::{Logged, Protocol, store_words};
-use crate::record::{Found, Part};
-use crate::session::Buffered;
+use crate::record::Found;
+use crate::writer::Writer;
 use crate::{Counters, Result, Ticket};
 use perdura_memory::{Domain, LINE, Memory, lines_in};
 use std::sync::atomic::Ordering;
@@ -53,31 +53,26 @@ impl Protocol for Redo {
     }
 
     #[inline]
-    fn commit<M: Memory>(session: &mut Buffered<M, Self>) -> Result<Ticket> {
-        let ticket = session.engine.committed.0.load(Ordering::Relaxed) + 1;
-        let result =
-            fence_fresh(session).and_then(|()| write_log(session, ticket)).and_then(|()| {
-                if session.engine.memory.domain().evicts() {
-                    session.fence()?;
-                    session.engine.durable.0.store(ticket, Ordering::Release);
-                }
-                Ok(())
-            });
-        if let Err(error) = result {
-            session.finish();
-            return Err(error);
-        }
-        let track = session.engine.memory.domain().needs_write_back();
-        session.apply(|engine, line, _| {
+    fn commit<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer) -> Result<Ticket> {
+        let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
+        log(engine, writer, ticket)?;
+        let track = engine.memory.domain().needs_write_back();
+        writer.apply(engine, |entry, _| {
             if track {
-                engine.dirty.mark_alone(line);
+                engine.dirty.mark_alone(entry.line);
             }
         });
-        session.engine.committed.0.store(ticket, Ordering::Release);
-        session.counters.commits += 1;
-        session.finish();
-        checkpoint_if_due(session);
+        engine.committed.0.store(ticket, Ordering::Release);
+        writer.counters.commits += 1;
         Ok(Ticket(ticket))
+    }
+
+    #[inline]
+    fn committed<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer) {
+        // Only looked at when a segment was filled: the common commit pays nothing for it.
+        if std::mem::take(&mut writer.filled) {
+            checkpoint_if_half_full(engine, writer);
+        }
     }
 
     fn checkpoint<M: Memory>(
@@ -147,87 +142,44 @@ fn write_back_dirty<M: Memory>(engine: &Logged<M, Redo>, counters: &mut Counters
     counters.write_backs_data += lines_in(run.start, run.end - run.start);
 }
 
+/// Makes the transaction's record durable, where what is stored in place could otherwise be so
+/// before it.
+#[inline]
+#[track_caller]
+pub(crate) fn log<M: Memory, P: Protocol>(
+    engine: &Logged<M, P>,
+    writer: &mut Writer,
+    ticket: u64,
+) -> Result<()> {
+    fence_fresh(engine, writer)?;
+    writer.append(engine, ticket, |entry, word| entry.words[word])?;
+    if engine.memory.domain().evicts() {
+        writer.fence(engine)?;
+        engine.durable.0.store(ticket, Ordering::Release);
+    }
+    Ok(())
+}
+
 /// What the record will make reachable, and does not hold, must be durable before the record
 /// may be.
 #[inline]
-fn fence_fresh<M: Memory>(session: &mut Buffered<M, Redo>) -> Result<()> {
-    if session.fresh.is_empty() {
+fn fence_fresh<M: Memory, P: Protocol>(engine: &Logged<M, P>, writer: &mut Writer) -> Result<()> {
+    if writer.fresh.is_empty() {
         return Ok(());
     }
-    session.flush_fresh();
-    session.fence()
+    writer.flush_fresh(engine);
+    writer.fence(engine)
 }
 
 /// Log in use, in segments, from which on a checkpoint is due.
-fn due<M: Memory>(engine: &Logged<M, Redo>) -> usize {
+pub(crate) fn due<M: Memory, P: Protocol>(engine: &Logged<M, P>) -> usize {
     (engine.geometry.segments as usize / 2).max(1)
 }
 
-#[inline]
-fn checkpoint_if_due<M: Memory>(session: &mut Buffered<M, Redo>) {
-    // Only looked at when a segment was filled: the common commit pays nothing for it.
-    if std::mem::take(&mut session.filled) {
-        checkpoint_if_half_full(session);
-    }
-}
-
 #[cold]
-fn checkpoint_if_half_full<M: Memory>(session: &mut Buffered<M, Redo>) {
-    let engine = &session.engine;
+fn checkpoint_if_half_full<M: Memory>(engine: &Logged<M, Redo>, writer: &mut Writer) {
     if engine.segments.full() >= due(engine) && !engine.checkpointing.load(Ordering::Relaxed) {
         // A failure shows again at the next fence, before anything is acknowledged.
-        let _ = Redo::checkpoint(engine, false, &mut session.counters);
+        let _ = Redo::checkpoint(engine, false, &mut writer.counters);
     }
-}
-
-/// Writes the log of the transaction, and asks for it to become durable.
-#[inline]
-fn write_log<M: Memory>(session: &mut Buffered<M, Redo>, ticket: u64) -> Result<()> {
-    let bytes = session.record_bytes();
-    if bytes > session.tail.end - session.tail.start {
-        if bytes > session.engine.geometry.segment_bytes {
-            return write_large(session, ticket, bytes);
-        }
-        next_segment(session, bytes)?;
-    }
-    let at = session.tail.start;
-    let entries = 0..session.writes.entries().len();
-    let part = Part { ticket, part: 0, parts: 1 };
-    session.encode(at, part, entries, |entry, word| entry.words[word]);
-    debug_assert_eq!(session.scratch.len() as u64 * 8, bytes, "room was made for the record");
-    session.store_record(at);
-    session.tail.start += bytes;
-    session.highest = ticket;
-    Ok(())
-}
-
-/// Leaves the current segment and begins another.
-#[cold]
-fn next_segment<M: Memory>(session: &mut Buffered<M, Redo>, needed: u64) -> Result<()> {
-    if let Some(full) = session.segment.take() {
-        session.engine.segments.filled(full, session.highest);
-        session.filled = true;
-        session.tail = 0..0;
-    }
-    let segment = session.take_segment(needed)?;
-    session.segment = Some(segment);
-    session.tail = session.engine.geometry.segment(segment);
-    Ok(())
-}
-
-/// A transaction of several records, each in a segment of its own.
-#[cold]
-fn write_large<M: Memory>(session: &mut Buffered<M, Redo>, ticket: u64, needed: u64) -> Result<()> {
-    let runs = session.split();
-    let taken = session.take_segments(runs.len(), needed)?;
-    let parts = runs.len() as u16;
-    for (index, (run, segment)) in runs.into_iter().zip(taken).enumerate() {
-        let at = session.engine.geometry.segment(segment).start;
-        let part = Part { ticket, part: index as u16, parts };
-        session.encode(at, part, run, |entry, word| entry.words[word]);
-        session.store_record(at);
-        session.engine.segments.filled(segment, ticket);
-    }
-    session.filled = true;
-    Ok(())
 }

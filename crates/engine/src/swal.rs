@@ -20,7 +20,7 @@ use crate::engine::Recovery;
 use crate::logged::{Logged, Protocol};
 use crate::record::Found;
 use crate::redo::Redo;
-use crate::session::Buffered;
+use crate::writer::Writer;
 use crate::{Counters, Error, Result, Ticket};
 use perdura_memory::{Domain, LINE, Memory, PAGE};
 use std::sync::atomic::Ordering;
@@ -47,10 +47,19 @@ impl Protocol for SWal {
     }
 
     #[inline]
-    fn commit<M: Memory>(session: &mut Buffered<M, Self>) -> Result<Ticket> {
-        let result = commit_locked(session);
-        session.finish();
-        result
+    fn commit<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer) -> Result<Ticket> {
+        let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
+        writer.flush_fresh(engine);
+        let place = writer.write_alone(engine, ticket, |entry, word| entry.words[word])?;
+        writer.fence(engine)?;
+        write_commit(engine, writer, ticket, place.parts);
+        writer.fence(engine)?;
+        writer.apply_and_write_back(engine);
+        writer.fence(engine)?;
+        // Removes the transaction from the log; fences.
+        engine.alone(|| engine.move_checkpoint(ticket, &mut writer.counters))?;
+        writer.committed_alone(engine, ticket, place);
+        Ok(Ticket(ticket))
     }
 
     fn checkpoint<M: Memory>(
@@ -87,32 +96,10 @@ impl Protocol for SWal {
     }
 }
 
-fn commit_locked<M: Memory>(session: &mut Buffered<M, SWal>) -> Result<Ticket> {
-    let ticket = session.engine.committed.0.load(Ordering::Relaxed) + 1;
-    session.flush_fresh();
-    let place = session.write_alone(ticket, |_, entry, word| entry.words[word])?;
-    session.fence()?;
-    write_commit(session, ticket, place.parts);
-    session.fence()?;
-    session.apply_and_write_back();
-    session.fence()?;
-    truncate(session, ticket)?;
-    session.committed_alone(ticket, place);
-    Ok(Ticket(ticket))
-}
-
 #[inline]
 #[track_caller]
-fn write_commit<M: Memory>(session: &mut Buffered<M, SWal>, ticket: u64, parts: u16) {
-    let engine = &session.engine;
+fn write_commit<M: Memory>(engine: &Logged<M, SWal>, writer: &mut Writer, ticket: u64, parts: u16) {
     engine.geometry.store_commit(&*engine.memory, engine.salt, ticket, parts);
-    session.counters.log_bytes += LINE;
-    session.counters.write_backs_log += u64::from(engine.memory.domain().needs_write_back());
-}
-
-/// Removes the transaction from the log; fences.
-#[inline]
-fn truncate<M: Memory>(session: &mut Buffered<M, SWal>, ticket: u64) -> Result<()> {
-    let Buffered { engine, counters, .. } = session;
-    engine.alone(|| engine.move_checkpoint(ticket, counters))
+    writer.counters.log_bytes += LINE;
+    writer.counters.write_backs_log += u64::from(engine.memory.domain().needs_write_back());
 }

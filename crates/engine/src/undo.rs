@@ -13,7 +13,7 @@ use crate::alone;
 use crate::engine::Recovery;
 use crate::logged::{Logged, Protocol, store_words};
 use crate::record::Found;
-use crate::session::Buffered;
+use crate::writer::Writer;
 use crate::{Counters, Result, Ticket};
 use perdura_memory::{Domain, Memory};
 use std::sync::atomic::Ordering;
@@ -36,10 +36,19 @@ impl Protocol for Undo {
     }
 
     #[inline]
-    fn commit<M: Memory>(session: &mut Buffered<M, Self>) -> Result<Ticket> {
-        let result = commit_locked(session);
-        session.finish();
-        result
+    fn commit<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer) -> Result<Ticket> {
+        let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
+        writer.flush_fresh(engine);
+        let place = writer.write_alone(engine, ticket, |entry, word| {
+            engine.memory.load(entry.line + word as u64 * 8)
+        })?;
+        writer.fence(engine)?;
+        writer.apply_and_write_back(engine);
+        writer.fence(engine)?;
+        void(engine, writer, place.first);
+        writer.fence(engine)?;
+        writer.committed_alone(engine, ticket, place);
+        Ok(Ticket(ticket))
     }
 
     fn checkpoint<M: Memory>(
@@ -56,24 +65,10 @@ impl Protocol for Undo {
     }
 }
 
-fn commit_locked<M: Memory>(session: &mut Buffered<M, Undo>) -> Result<Ticket> {
-    let ticket = session.engine.committed.0.load(Ordering::Relaxed) + 1;
-    session.flush_fresh();
-    let place = session
-        .write_alone(ticket, |memory, entry, word| memory.load(entry.line + word as u64 * 8))?;
-    session.fence()?;
-    session.apply_and_write_back();
-    session.fence()?;
-    void(session, place.first);
-    session.fence()?;
-    session.committed_alone(ticket, place);
-    Ok(Ticket(ticket))
-}
-
 /// Makes the record at `first` void by zeroing its check: without its first part it does not
 /// count. The whole line, past the caches: the next record is stored there in the same way.
 #[inline]
 #[track_caller]
-fn void<M: Memory>(session: &mut Buffered<M, Undo>, first: u64) {
-    session.stream_log(first, &[0; 8]);
+fn void<M: Memory>(engine: &Logged<M, Undo>, writer: &mut Writer, first: u64) {
+    writer.stream_log(engine, first, &[0; 8]);
 }
