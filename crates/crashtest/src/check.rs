@@ -4,7 +4,8 @@ use crate::replay::Choice;
 use crate::shrink::{Effort, shrink};
 use crate::subjects::POLICIES;
 use crate::{
-    Budget, Case, Failure, On, Points, Redo, Report, Runner, SWal, Start, Subject, Undo, Watcher,
+    ArchaptRedo, ArchaptUndo, Budget, Case, Failure, On, Points, Redo, Report, Runner, SWal, Start,
+    Subject, Undo, Watcher,
 };
 use perdura_memory::Domain;
 
@@ -57,11 +58,13 @@ pub fn replay<S: Subject + Clone + Send>(
     choice.run(&**runner.expect("a known engine"))
 }
 
-fn runners<S: Subject + Clone + Send>(subject: &S) -> [Box<dyn Runner + '_>; 3] {
+fn runners<S: Subject + Clone + Send>(subject: &S) -> [Box<dyn Runner + '_>; 5] {
     [
         Box::new(On::<Undo, S>::new(subject.clone())),
         Box::new(On::<Redo, S>::new(subject.clone())),
         Box::new(On::<SWal, S>::new(subject.clone())),
+        Box::new(On::<ArchaptUndo, S>::new(subject.clone())),
+        Box::new(On::<ArchaptRedo, S>::new(subject.clone())),
     ]
 }
 

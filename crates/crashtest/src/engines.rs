@@ -1,7 +1,9 @@
 //! Engines on every memory: the same one runs the program on the machine, and recovers its
 //! images elsewhere.
 
-use perdura::{Engine, Memory, RedoEngine, SWalEngine, UndoEngine};
+use perdura::{
+    ArchaptRedoEngine, ArchaptUndoEngine, Engine, Memory, RedoEngine, SWalEngine, UndoEngine,
+};
 
 /// An engine, whatever the memory.
 pub trait Family: Sync + 'static {
@@ -31,4 +33,8 @@ families! {
     Redo, "redo", RedoEngine;
     /// Write-ahead logging with a commit record.
     SWal, "s-wal", SWalEngine;
+    /// Archapt on undo logging.
+    ArchaptUndo, "archapt-undo", ArchaptUndoEngine;
+    /// Archapt on redo logging.
+    ArchaptRedo, "archapt-redo", ArchaptRedoEngine;
 }

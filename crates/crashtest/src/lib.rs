@@ -82,7 +82,7 @@ mod verify;
 
 pub use case::{Case, Points, Start};
 pub use check::{Check, check};
-pub use engines::{Family, Redo, SWal, Undo};
+pub use engines::{ArchaptRedo, ArchaptUndo, Family, Redo, SWal, Undo};
 pub use explore::{Budget, Watcher, explore};
 pub use failure::Failure;
 pub use report::Report;

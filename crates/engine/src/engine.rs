@@ -1,5 +1,6 @@
 //! Engines and sessions: who runs transactions, and when they are over.
 
+use crate::archapt::Tuning;
 use crate::{Access, Counters, Mode, Result};
 use perdura_memory::Memory;
 use std::ops::Range;
@@ -62,6 +63,25 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// Commits up to and including this ticket have left the log: memory that one of them
     /// freed may be written outside of transactions' protection.
     fn reclaimable(&self) -> Ticket;
+
+    /// Makes durable what has waited longer than it should. Engines that let commits wait need it
+    /// called now and then, by a thread or by a core of a simulated machine.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    fn tend(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Changes what can be changed while it runs.
+    fn tune(&self, tuning: &Tuning) {
+        let _ = tuning;
+    }
+
+    /// What was done for no session in particular.
+    fn counters(&self) -> Counters {
+        Counters::default()
+    }
 
     /// Makes everything committed durable in place and empties the log. Other sessions may be
     /// running.

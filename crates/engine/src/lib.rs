@@ -6,14 +6,16 @@
 //!
 //! Reading order: [`access`], [`engine`], [`writes`] (what a transaction wants to store),
 //! [`record`] (what a log holds), [`area`] (where logs live), then the engines: [`volatile`],
-//! [`undo`], [`redo`], [`swal`].
+//! [`undo`], [`redo`], [`swal`], [`archapt`].
 
 pub mod access;
 mod alone;
+pub mod archapt;
 pub mod area;
 pub mod counters;
 pub mod engine;
 pub mod error;
+mod guarded;
 pub mod lock;
 mod log;
 pub mod logged;
@@ -27,6 +29,7 @@ pub mod writer;
 pub mod writes;
 
 pub use access::{Access, Mark, Mode};
+pub use archapt::{ArchaptRedoEngine, ArchaptUndoEngine, Tuning};
 pub use counters::Counters;
 pub use engine::{Engine, Recovery, Session, Ticket};
 pub use error::{Error, Result};

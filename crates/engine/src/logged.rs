@@ -4,15 +4,16 @@
 //! log is then written in one go and fenced once, instead of once for each range. What differs
 //! is what the log holds and what is fenced when: the [`Protocol`].
 
+use crate::archapt::Tuning;
 use crate::area::{self, Checkpoint, Geometry, Segments};
 use crate::engine::Recovery;
 use crate::lock::{Apart, SharedLock};
 use crate::record::Found;
 use crate::session::Buffered;
 use crate::writer::Writer;
+use crate::writes::WriteSet;
 use crate::{Counters, Engine, Error, Result, Ticket};
 use perdura_memory::{DirtyLines, Memory};
-use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,6 +29,23 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// Whether records are stored past the caches, rather than in them and written back.
     const STREAMS: bool;
 
+    /// Whether committed words may wait outside of the memory, in an
+    /// [`overlay`](Protocol::overlay).
+    const GROUPS: bool = false;
+
+    /// What the engine keeps besides.
+    type State: Send + Sync;
+
+    /// Its state when it starts.
+    fn state<M: Memory>(memory: &M) -> Self::State;
+
+    /// Committed words that are not in the memory yet. Called by sessions that are in a
+    /// transaction.
+    #[inline(always)]
+    fn overlay<M: Memory>(_engine: &Logged<M, Self>) -> Option<&WriteSet> {
+        None
+    }
+
     /// Whether fresh memory of this many bytes goes through the log as other writes do, rather
     /// than being written in place at once and flushed at commit.
     fn logs_fresh(domain: perdura_memory::Domain, len: u64) -> bool;
@@ -41,6 +59,52 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// What may be done after a commit when the lock has been given back.
     #[inline]
     fn committed<M: Memory>(_engine: &Logged<M, Self>, _writer: &mut Writer) {}
+
+    /// Returns when the commit with this ticket is durable; the caller holds no lock.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    fn wait<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer, _ticket: u64) -> Result<()> {
+        // Everything up to the last commit has asked to be durable by now.
+        let committed = engine.committed.0.load(Ordering::Acquire);
+        writer.fence(engine)?;
+        engine.durable.0.fetch_max(committed, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// The last commit that a reader may have seen something of; `overlaid` if it was a word of
+    /// the overlay.
+    #[inline]
+    fn seen<M: Memory>(engine: &Logged<M, Self>, _overlaid: bool) -> u64 {
+        engine.committed.0.load(Ordering::Acquire)
+    }
+
+    /// Makes a segment free, for a commit that needs one.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    fn make_room<M: Memory>(engine: &Logged<M, Self>, counters: &mut Counters) -> Result<()> {
+        Self::checkpoint(engine, true, counters)
+    }
+
+    /// As [`Engine::reclaimable`].
+    fn reclaimable<M: Memory>(engine: &Logged<M, Self>) -> u64;
+
+    /// As [`Engine::tend`].
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    fn tend<M: Memory>(_engine: &Logged<M, Self>) -> Result<()> {
+        Ok(())
+    }
+
+    /// As [`Engine::tune`].
+    fn tune<M: Memory>(_engine: &Logged<M, Self>, _tuning: &Tuning) {}
+
+    /// What was counted for no session in particular.
+    fn shared_counters<M: Memory>(_engine: &Logged<M, Self>) -> Counters {
+        Counters::default()
+    }
 
     /// Ends the current run of a log: what it holds is durable in place.
     ///
@@ -109,7 +173,7 @@ pub struct Logged<M: Memory, P: Protocol> {
     pub(crate) checkpointing: AtomicBool,
     /// A checkpoint has panicked.
     checkpoint_failed: AtomicBool,
-    protocol: PhantomData<P>,
+    pub(crate) state: P::State,
 }
 
 impl<M: Memory, P: Protocol> Logged<M, P> {
@@ -203,8 +267,8 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
             salt,
             checkpointing: AtomicBool::new(false),
             checkpoint_failed: AtomicBool::new(false),
+            state: P::state(&*memory),
             memory,
-            protocol: PhantomData,
         }))
     }
 
@@ -213,9 +277,19 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
     }
 
     fn reclaimable(&self) -> Ticket {
-        // An undo log protects nothing that has committed.
-        let ticket = if P::NO_GAPS { &self.checkpointed } else { &self.committed.0 };
-        Ticket(ticket.load(Ordering::Acquire))
+        Ticket(P::reclaimable(self))
+    }
+
+    fn tend(&self) -> Result<()> {
+        P::tend(self)
+    }
+
+    fn tune(&self, tuning: &Tuning) {
+        P::tune(self, tuning);
+    }
+
+    fn counters(&self) -> Counters {
+        P::shared_counters(self)
     }
 
     fn checkpoint(&self) -> Result<()> {

@@ -43,6 +43,10 @@ impl Protocol for Redo {
     const NO_GAPS: bool = true;
     const STREAMS: bool = true;
 
+    type State = ();
+
+    fn state<M: Memory>(_memory: &M) {}
+
     #[inline]
     fn logs_fresh(domain: Domain, len: u64) -> bool {
         match domain {
@@ -100,6 +104,10 @@ impl Protocol for Redo {
             }
             Ok(())
         })
+    }
+
+    fn reclaimable<M: Memory>(engine: &Logged<M, Self>) -> u64 {
+        engine.checkpointed.load(Ordering::Acquire)
     }
 
     fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {

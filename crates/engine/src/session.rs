@@ -3,6 +3,7 @@
 use crate::lock::SharedLock;
 use crate::logged::{Logged, Protocol};
 use crate::writer::Writer;
+use crate::writes::WriteSet;
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Ticket};
 use perdura_memory::{LINE, Memory, line_of, lines_in};
 use std::sync::Arc;
@@ -13,18 +14,31 @@ pub struct Buffered<M: Memory, P: Protocol> {
     pub(crate) engine: Arc<Logged<M, P>>,
     pub(crate) writer: Writer,
     mode: Option<Mode>,
+    /// The transaction has read a committed word that is not in the memory yet.
+    overlaid: bool,
     slot: usize,
 }
 
 impl<M: Memory, P: Protocol> Buffered<M, P> {
     pub(crate) fn new(engine: Arc<Logged<M, P>>) -> Option<Self> {
         let slot = engine.lock.register()?;
-        Some(Buffered { engine, writer: Writer::default(), mode: None, slot })
+        Some(Buffered { engine, writer: Writer::default(), mode: None, overlaid: false, slot })
     }
 
     #[inline(always)]
     pub(crate) fn lock(&self) -> &SharedLock {
         &self.engine.lock
+    }
+
+    /// The word at `at`, if it is committed and not in the memory yet.
+    #[inline(always)]
+    fn overlaid(&mut self, at: u64) -> Option<u64> {
+        if !P::GROUPS || self.mode.is_none() || !at.is_multiple_of(8) {
+            return None;
+        }
+        let value = P::overlay(&self.engine)?.get(at)?;
+        self.overlaid = true;
+        Some(value)
     }
 
     /// Gives the lock back and forgets the transaction.
@@ -95,6 +109,9 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
         {
             return Ok(value);
         }
+        if let Some(value) = self.overlaid(at) {
+            return Ok(value);
+        }
         self.engine
             .memory
             .try_load(at)
@@ -115,22 +132,16 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
         if !self.engine.memory.try_copy_out(at, to) {
             return Err(Error::corrupt("read outside of the pool", at));
         }
+        if P::GROUPS
+            && self.mode.is_some()
+            && let Some(overlay) = P::overlay(&self.engine)
+        {
+            self.overlaid |= lay_over(overlay, at, to);
+        }
         if self.writer.writes.is_empty() {
             return Ok(());
         }
-        let end = at + to.len() as u64;
-        for index in 0..lines_in(at, to.len() as u64) {
-            let Some(entry) = self.writer.writes.line(line_of(at) + index * LINE) else { continue };
-            for word in (0..8).filter(|word| entry.mask & 1 << word != 0) {
-                let start = entry.line + word as u64 * 8;
-                let bytes = entry.words[word].to_ne_bytes();
-                let (from, until) = (start.max(at), (start + 8).min(end));
-                if from < until {
-                    to[(from - at) as usize..(until - at) as usize]
-                        .copy_from_slice(&bytes[(from - start) as usize..(until - start) as usize]);
-                }
-            }
-        }
+        lay_over(&self.writer.writes, at, to);
         Ok(())
     }
 
@@ -166,6 +177,27 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
     }
 }
 
+/// Puts the words of `set` that lie in `[at, at + to.len())` over what `to` holds. Whether there
+/// were any.
+fn lay_over(set: &WriteSet, at: u64, to: &mut [u8]) -> bool {
+    let end = at + to.len() as u64;
+    let mut any = false;
+    for index in 0..lines_in(at, to.len() as u64) {
+        let Some(entry) = set.line(line_of(at) + index * LINE) else { continue };
+        for word in (0..8).filter(|word| entry.mask & 1 << word != 0) {
+            let start = entry.line + word as u64 * 8;
+            let bytes = entry.words[word].to_ne_bytes();
+            let (from, until) = (start.max(at), (start + 8).min(end));
+            if from < until {
+                any = true;
+                to[(from - at) as usize..(until - at) as usize]
+                    .copy_from_slice(&bytes[(from - start) as usize..(until - start) as usize]);
+            }
+        }
+    }
+    any
+}
+
 /// Splits bytes into the words of the write set; the words at the edges keep what they hold
 /// beside the bytes.
 pub(crate) fn put_bytes<A: Access + ?Sized>(access: &mut A, at: u64, from: &[u8]) -> Result<()> {
@@ -190,13 +222,14 @@ impl<M: Memory, P: Protocol> Session for Buffered<M, P> {
             Mode::Write => self.engine.lock.write(&*self.engine.memory),
         }
         self.mode = Some(mode);
+        self.overlaid = false;
     }
 
     #[inline]
     fn commit(&mut self) -> Result<Ticket> {
         if self.writer.writes.is_empty() && self.writer.fresh.is_empty() {
             // What it saw may still be on its way to durability.
-            let seen = Ticket(self.engine.committed.0.load(Ordering::Acquire));
+            let seen = Ticket(P::seen(&self.engine, self.overlaid));
             self.writer.counters.read_only += 1;
             self.finish();
             return Ok(seen);
@@ -222,11 +255,7 @@ impl<M: Memory, P: Protocol> Session for Buffered<M, P> {
         if self.is_durable(ticket) {
             return Ok(());
         }
-        // Everything up to the last commit has asked to be durable by now.
-        let committed = self.engine.committed.0.load(Ordering::Acquire);
-        self.writer.fence(&self.engine)?;
-        self.engine.durable.0.fetch_max(committed, Ordering::AcqRel);
-        Ok(())
+        P::wait(&self.engine, &mut self.writer, ticket.0)
     }
 
     fn checkpoint(&mut self) -> Result<()> {

@@ -41,6 +41,10 @@ impl Protocol for SWal {
     const NO_GAPS: bool = true;
     const STREAMS: bool = false;
 
+    type State = ();
+
+    fn state<M: Memory>(_memory: &M) {}
+
     #[inline]
     fn logs_fresh(_domain: Domain, len: u64) -> bool {
         len <= FRESH_LOGGED
@@ -89,6 +93,10 @@ impl Protocol for SWal {
         let discarded = discarded + whole.len() as u64 - 1;
         whole.truncate(1);
         Ok((whole, discarded))
+    }
+
+    fn reclaimable<M: Memory>(engine: &Logged<M, Self>) -> u64 {
+        engine.checkpointed.load(Ordering::Acquire)
     }
 
     fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {

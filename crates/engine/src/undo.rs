@@ -30,6 +30,10 @@ impl Protocol for Undo {
     const NO_GAPS: bool = false;
     const STREAMS: bool = true;
 
+    type State = ();
+
+    fn state<M: Memory>(_memory: &M) {}
+
     #[inline]
     fn logs_fresh(_domain: Domain, _len: u64) -> bool {
         false
@@ -57,6 +61,11 @@ impl Protocol for Undo {
         counters: &mut Counters,
     ) -> Result<()> {
         alone::checkpoint(engine, exclusive, counters)
+    }
+
+    fn reclaimable<M: Memory>(engine: &Logged<M, Self>) -> u64 {
+        // An undo log protects nothing that has committed.
+        engine.committed.0.load(Ordering::Acquire)
     }
 
     fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {

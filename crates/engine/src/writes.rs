@@ -187,6 +187,21 @@ impl WriteSet {
         entry.words = *words;
     }
 
+    /// Adds all words of another set: the later ones, where both have them.
+    pub fn absorb(&mut self, later: &WriteSet) {
+        for entry in later.entries().iter().filter(|entry| entry.mask != 0) {
+            let index = self.entry_for(entry.line);
+            let mine = &mut self.lines[index];
+            let old = mine.mask;
+            self.words += (entry.mask & !old).count_ones() as usize;
+            self.stored += usize::from(old == 0);
+            mine.mask = old | entry.mask;
+            for word in (0..8).filter(|word| entry.mask & 1 << word != 0) {
+                mine.words[word] = entry.words[word];
+            }
+        }
+    }
+
     /// A point to go back to; from now on every write is journalled.
     pub fn mark(&mut self) -> Mark {
         self.marked = true;

@@ -9,8 +9,8 @@ use crate::roots;
 use crate::superblock::{State, Superblock};
 use crate::tx::{Purpose, Root, Tx, TxMark};
 use perdura_engine::{
-    Access, Counters, Engine, Error, Mark, Mode, Recovery, RedoEngine, Result, SWalEngine, Session,
-    Ticket, UndoEngine, Volatile,
+    Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mark, Mode, Recovery,
+    RedoEngine, Result, SWalEngine, Session, Ticket, UndoEngine, Volatile,
 };
 use perdura_memory::{Memory, Survives};
 use std::ops::Range;
@@ -163,7 +163,9 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
 
     /// The counters of all sessions that have ended.
     pub fn counters(&self) -> Counters {
-        *self.shared.counters()
+        let mut counters = *self.shared.counters();
+        counters += self.engine.counters();
+        counters
     }
 
     /// Makes everything committed durable in place and empties the log.
@@ -216,7 +218,7 @@ impl<M: Memory, E: Engine<M>> Drop for Heap<M, E> {
 }
 
 /// The names of the engines, for messages.
-pub const ENGINES: &str = "volatile, undo, redo, s-wal";
+pub const ENGINES: &str = "volatile, undo, redo, s-wal, archapt-undo, archapt-redo";
 
 /// Runs the recovery of the engine that wrote the pool: `E`'s own if that is its name, so that an
 /// engine around another one may recover in its own way.
@@ -235,6 +237,8 @@ fn recover<M: Memory + 'static, E: Engine<M>>(
         "redo" => Ok(RedoEngine::recover(memory, log)?),
         "undo" => Ok(UndoEngine::recover(memory, log)?),
         "s-wal" => Ok(SWalEngine::recover(memory, log)?),
+        "archapt-undo" => Ok(ArchaptUndoEngine::recover(memory, log)?),
+        "archapt-redo" => Ok(ArchaptRedoEngine::recover(memory, log)?),
         "volatile" if force => Ok(Volatile::recover(memory, log)?),
         "volatile" => Err(OpenError::NotConsistent { engine: superblock.engine.clone() }),
         other => Err(OpenError::UnknownEngine { name: other.to_owned(), known: ENGINES }),
@@ -255,6 +259,8 @@ pub fn inspect<M: Memory + 'static>(
         "redo" => Ok(RedoEngine::inspect(memory, log)?),
         "undo" => Ok(UndoEngine::inspect(memory, log)?),
         "s-wal" => Ok(SWalEngine::inspect(memory, log)?),
+        "archapt-undo" => Ok(ArchaptUndoEngine::inspect(memory, log)?),
+        "archapt-redo" => Ok(ArchaptRedoEngine::inspect(memory, log)?),
         "volatile" => Ok(Recovery::default()),
         other => Err(OpenError::UnknownEngine { name: other.to_owned(), known: ENGINES }),
     }

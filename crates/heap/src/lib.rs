@@ -45,8 +45,8 @@ pub use error::OpenError;
 pub use heap::{Format, Heap, HeapSession, HeapTx, Opening};
 pub use info::Info;
 pub use perdura_engine::{
-    Access, Counters, Engine, Error, Mark, Mode, Recovery, RedoEngine, Result, SWalEngine, Session,
-    Ticket, UndoEngine, Volatile,
+    Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mark, Mode, Recovery,
+    RedoEngine, Result, SWalEngine, Session, Ticket, Tuning, UndoEngine, Volatile,
 };
 pub use perdura_memory::{Domain, Memory, Survives};
 pub use pool::{EngineKind, Handle, Options, Pool, Visitor};

@@ -6,7 +6,8 @@ use crate::info::Info;
 use crate::superblock::{SMALLEST, State, Superblock};
 use crate::tx::Tx;
 use perdura_engine::{
-    Counters, Engine, Mode, Recovery, RedoEngine, Result, SWalEngine, Ticket, UndoEngine, Volatile,
+    ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Mode, Recovery, RedoEngine, Result,
+    SWalEngine, Ticket, UndoEngine, Volatile,
 };
 use perdura_memory::{Domain, MapOptions, Mapped, Memory, PAGE, Survives};
 use std::fmt;
@@ -27,12 +28,22 @@ pub enum EngineKind {
     Redo,
     /// Write-ahead logging with a commit record and synchronous write-back: a baseline.
     SWal,
+    /// Groups of transactions on undo logging, written back late.
+    ArchaptUndo,
+    /// Groups of transactions on redo logging, written back late.
+    ArchaptRedo,
 }
 
 impl EngineKind {
     /// All of them.
-    pub const ALL: [EngineKind; 4] =
-        [EngineKind::Volatile, EngineKind::Undo, EngineKind::Redo, EngineKind::SWal];
+    pub const ALL: [EngineKind; 6] = [
+        EngineKind::Volatile,
+        EngineKind::Undo,
+        EngineKind::Redo,
+        EngineKind::SWal,
+        EngineKind::ArchaptUndo,
+        EngineKind::ArchaptRedo,
+    ];
 
     /// The name.
     pub const fn name(self) -> &'static str {
@@ -41,6 +52,8 @@ impl EngineKind {
             EngineKind::Undo => "undo",
             EngineKind::Redo => "redo",
             EngineKind::SWal => "s-wal",
+            EngineKind::ArchaptUndo => "archapt-undo",
+            EngineKind::ArchaptRedo => "archapt-redo",
         }
     }
 }
@@ -152,6 +165,8 @@ impl Options {
             EngineKind::Undo => self.create_with(path).map(Inner::Undo),
             EngineKind::Redo => self.create_with(path).map(Inner::Redo),
             EngineKind::SWal => self.create_with(path).map(Inner::SWal),
+            EngineKind::ArchaptUndo => self.create_with(path).map(Inner::ArchaptUndo),
+            EngineKind::ArchaptRedo => self.create_with(path).map(Inner::ArchaptRedo),
         }
         .map(|inner| Pool::new(path, inner))
     }
@@ -175,6 +190,8 @@ impl Options {
             EngineKind::Undo => self.open_with(path, &superblock).map(Inner::Undo),
             EngineKind::Redo => self.open_with(path, &superblock).map(Inner::Redo),
             EngineKind::SWal => self.open_with(path, &superblock).map(Inner::SWal),
+            EngineKind::ArchaptUndo => self.open_with(path, &superblock).map(Inner::ArchaptUndo),
+            EngineKind::ArchaptRedo => self.open_with(path, &superblock).map(Inner::ArchaptRedo),
         }
         .map(|inner| Pool::new(path, inner))
     }
@@ -263,6 +280,8 @@ enum Inner {
     Undo(Heap<Mapped, UndoEngine<Mapped>>),
     Redo(Heap<Mapped, RedoEngine<Mapped>>),
     SWal(Heap<Mapped, SWalEngine<Mapped>>),
+    ArchaptUndo(Heap<Mapped, ArchaptUndoEngine<Mapped>>),
+    ArchaptRedo(Heap<Mapped, ArchaptRedoEngine<Mapped>>),
 }
 
 macro_rules! each {
@@ -272,6 +291,8 @@ macro_rules! each {
             Inner::Undo($heap) => $body,
             Inner::Redo($heap) => $body,
             Inner::SWal($heap) => $body,
+            Inner::ArchaptUndo($heap) => $body,
+            Inner::ArchaptRedo($heap) => $body,
         }
     };
 }
@@ -324,6 +345,8 @@ impl Pool {
             Inner::Undo(_) => EngineKind::Undo,
             Inner::Redo(_) => EngineKind::Redo,
             Inner::SWal(_) => EngineKind::SWal,
+            Inner::ArchaptUndo(_) => EngineKind::ArchaptUndo,
+            Inner::ArchaptRedo(_) => EngineKind::ArchaptRedo,
         }
     }
 

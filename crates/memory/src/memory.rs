@@ -126,6 +126,11 @@ pub unsafe trait Memory: Send + Sync {
         let _ = cycles;
     }
 
+    /// Bytes of the last-level cache in front of this memory, or a guess.
+    fn last_level_cache(&self) -> u64 {
+        32 << 20
+    }
+
     /// This memory's clock, in nanoseconds from an arbitrary start.
     fn now(&self) -> u64;
 

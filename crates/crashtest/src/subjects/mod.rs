@@ -13,14 +13,14 @@ pub use wide::Wide;
 pub use ycsb_a::YcsbA;
 
 use crate::runner::{On, Runner};
-use crate::{Family, Redo, SWal, Undo};
+use crate::{ArchaptRedo, ArchaptUndo, Family, Redo, SWal, Undo};
 
 /// The names of the structures.
 pub const SUBJECTS: [&str; 6] = ["sps", "hash-map", "ordered-map", "churn", "ycsb-a", "wide"];
 /// The names of the replacement policies, one of each kind.
 pub const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
 /// The names of the engines.
-pub const ENGINES: [&str; 3] = ["undo", "redo", "s-wal"];
+pub const ENGINES: [&str; 5] = ["undo", "redo", "s-wal", "archapt-undo", "archapt-redo"];
 
 /// A structure on an engine, by their names.
 pub fn find(engine: &str, subject: &str) -> Option<Box<dyn Runner>> {
@@ -28,6 +28,8 @@ pub fn find(engine: &str, subject: &str) -> Option<Box<dyn Runner>> {
         "undo" => on::<Undo>(subject),
         "redo" => on::<Redo>(subject),
         "s-wal" => on::<SWal>(subject),
+        "archapt-undo" => on::<ArchaptUndo>(subject),
+        "archapt-redo" => on::<ArchaptRedo>(subject),
         _ => None,
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "optane")]
     machine: String,
 
-    /// Engines: volatile, undo, redo, s-wal, or all; several with commas. `volatile` always runs
+    /// Engines: volatile, undo, redo, s-wal, archapt-undo, archapt-redo, or all; several with commas. `volatile` always runs
     /// too: the others are relative to it
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     engine: Vec<EngineChoice>,

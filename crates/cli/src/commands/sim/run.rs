@@ -3,7 +3,8 @@
 use crate::failure::{Failure, Outcome};
 use crate::quantity::show_bytes;
 use perdura::{
-    Counters, Engine, EngineKind, Format, Heap, RedoEngine, SWalEngine, UndoEngine, Volatile,
+    ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, EngineKind, Format, Heap, RedoEngine,
+    SWalEngine, UndoEngine, Volatile,
 };
 use perdura_machine::mechanism::HardwareUndoLog;
 use perdura_machine::{
@@ -86,6 +87,12 @@ pub(super) fn run<W: Workload>(
         EngineKind::Undo => on::<UndoEngine<Machine>, W>(plan, workload, bytes, progress),
         EngineKind::Redo => on::<RedoEngine<Machine>, W>(plan, workload, bytes, progress),
         EngineKind::SWal => on::<SWalEngine<Machine>, W>(plan, workload, bytes, progress),
+        EngineKind::ArchaptUndo => {
+            on::<ArchaptUndoEngine<Machine>, W>(plan, workload, bytes, progress)
+        }
+        EngineKind::ArchaptRedo => {
+            on::<ArchaptRedoEngine<Machine>, W>(plan, workload, bytes, progress)
+        }
     }
 }
 

@@ -1,0 +1,139 @@
+//! What the layer needs to know of the engine below it.
+
+use crate::engine::Recovery;
+use crate::logged::{Logged, Protocol};
+use crate::record::Found;
+use crate::redo::{self, Redo};
+use crate::undo::Undo;
+use crate::writer::Writer;
+use crate::{Result, writes::WriteSet};
+use perdura_memory::{Domain, Memory};
+
+use super::history::History;
+
+/// A way of logging, for [`Archapt`](super::Archapt) to be a layer on.
+pub trait Base: Send + Sync + Sized + 'static {
+    /// The engine's name.
+    const NAME: &'static str;
+
+    /// As [`Protocol::NO_GAPS`].
+    const NO_GAPS: bool;
+
+    /// Whether a group outlives a power cut as soon as its record does, so that its clients may
+    /// be answered then.
+    const LOG_IS_ENOUGH: bool;
+
+    /// As [`Protocol::logs_fresh`].
+    fn logs_fresh(domain: Domain, len: u64) -> bool;
+
+    /// Makes durable what must be so before the group's words may be stored in place.
+    ///
+    /// # Errors
+    /// `TooLarge`, `Io`; nothing has been stored in place then.
+    fn log<M: Memory, P: Protocol>(
+        engine: &Logged<M, P>,
+        writer: &mut Writer,
+        history: &History,
+        ticket: u64,
+    ) -> Result<()>;
+
+    /// As [`Protocol::apply`].
+    ///
+    /// # Errors
+    /// `Corrupt` before anything is stored.
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery>;
+}
+
+/// The new words are logged.
+pub struct ArchaptRedo;
+
+/// Fresh memory of more bytes is written back before the group's record, with one fence more for
+/// the group: cheaper than logging it and writing it back as well.
+const FRESH_LOGGED: u64 = 256;
+
+impl Base for ArchaptRedo {
+    const NAME: &'static str = "archapt-redo";
+    const NO_GAPS: bool = true;
+    const LOG_IS_ENOUGH: bool = true;
+
+    #[inline]
+    fn logs_fresh(domain: Domain, len: u64) -> bool {
+        match domain {
+            Domain::Transient => len <= FRESH_LOGGED,
+            other => Redo::logs_fresh(other, len),
+        }
+    }
+
+    #[inline]
+    fn log<M: Memory, P: Protocol>(
+        engine: &Logged<M, P>,
+        writer: &mut Writer,
+        _history: &History,
+        ticket: u64,
+    ) -> Result<()> {
+        redo::log(engine, writer, ticket)
+    }
+
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+        Redo::apply(memory, whole)
+    }
+}
+
+/// The old words are logged, and each but once between two physical commits: recovery goes back
+/// to the last of them, and needs the first old word only.
+pub struct ArchaptUndo;
+
+impl Base for ArchaptUndo {
+    const NAME: &'static str = "archapt-undo";
+    const NO_GAPS: bool = false;
+    const LOG_IS_ENOUGH: bool = false;
+
+    #[inline]
+    fn logs_fresh(domain: Domain, len: u64) -> bool {
+        Undo::logs_fresh(domain, len)
+    }
+
+    fn log<M: Memory, P: Protocol>(
+        engine: &Logged<M, P>,
+        writer: &mut Writer,
+        history: &History,
+        ticket: u64,
+    ) -> Result<()> {
+        let mut old = std::mem::take(&mut writer.old);
+        first_old_words(&*engine.memory, &writer.writes, history, &mut old);
+        if !old.is_empty() {
+            std::mem::swap(&mut writer.writes, &mut old);
+            let logged = writer.append(engine, ticket, |entry, word| entry.words[word]);
+            std::mem::swap(&mut writer.writes, &mut old);
+            logged?;
+            if engine.memory.domain().evicts() {
+                writer.fence(engine)?;
+            }
+        }
+        writer.old = old;
+        Ok(())
+    }
+
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+        Undo::apply(memory, whole)
+    }
+}
+
+/// Fills `old` with what the words of `writes` are now, but for those whose older values the log
+/// has already.
+fn first_old_words<M: Memory>(
+    memory: &M,
+    writes: &WriteSet,
+    history: &History,
+    old: &mut WriteSet,
+) {
+    old.clear();
+    for entry in writes.entries() {
+        let mut mask = entry.mask & !history.stored(entry.line);
+        while mask != 0 {
+            let at = entry.line + u64::from(mask.trailing_zeros()) * 8;
+            mask &= mask - 1;
+            old.put(at, memory.load(at));
+        }
+    }
+}

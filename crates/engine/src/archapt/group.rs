@@ -1,0 +1,314 @@
+//! A group: transactions between their logical commit and their physical one.
+
+use super::history::History;
+use super::{Archapt, Base, Tuning, lines};
+use crate::logged::Logged;
+use crate::record;
+use crate::writer::Writer;
+use crate::{Counters, Error, Result, Ticket};
+use perdura_memory::{LINE, Memory};
+use std::sync::atomic::Ordering;
+
+/// Bytes of log that a group may fill, unless told otherwise: what it overlays stays in the
+/// first-level cache's neighbourhood, and the price of a fence is spread over some hundred
+/// transactions.
+const GROUP_BYTES: u64 = 64 << 10;
+/// Nanoseconds after which a group is made durable though nobody waits, unless told otherwise.
+const ANSWER_WITHIN_NS: u64 = 1_000_000;
+/// Transactions after which the clock is looked at.
+const LOOK_EVERY: u64 = 16;
+/// What the simulator is told that joining a group costs, for each line; and noting one.
+const CYCLES_TO_JOIN: u32 = 10;
+const CYCLES_TO_NOTE: u32 = 20;
+
+/// The open group, and the lines that closed ones have left waiting.
+pub struct Group {
+    /// The words of the open group, and the log of all of them.
+    pub(super) writer: Writer,
+    history: History,
+    /// Transactions in the open group.
+    transactions: u64,
+    /// When it was first looked at whether the group is due; 0 if it was not.
+    looked: u64,
+    group_bytes: u64,
+    answer_within: u64,
+    /// Something panicked halfway: what is durable is unknown until recovery.
+    broken: bool,
+}
+
+impl Group {
+    pub(super) fn new(queue_lines: u64) -> Self {
+        Group {
+            writer: Writer::default(),
+            history: History::new(queue_lines as usize),
+            transactions: 0,
+            looked: 0,
+            group_bytes: GROUP_BYTES,
+            answer_within: ANSWER_WITHIN_NS,
+            broken: false,
+        }
+    }
+
+    pub(super) fn tune(&mut self, tuning: &Tuning) {
+        if let Some(lines) = tuning.queue_lines {
+            self.history.resize(lines as usize);
+        }
+        self.group_bytes = tuning.group_bytes.unwrap_or(self.group_bytes);
+        self.answer_within = tuning.answer_within_ns.unwrap_or(self.answer_within);
+    }
+
+    /// Logical commit: the transaction in `writer` joins the group.
+    #[inline]
+    pub(super) fn join<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+        writer: &mut Writer,
+    ) -> Result<Ticket> {
+        self.usable(engine)?;
+        let bytes = writer.record_bytes();
+        let most = self.group_bytes.min(engine.geometry.segment_bytes);
+        if bytes > most {
+            return self.commit_large(engine, writer);
+        }
+        if self.transactions > 0 && self.bytes_with(writer) > most {
+            self.close(engine)?;
+        }
+        engine.memory.work(CYCLES_TO_JOIN * writer.writes.entries().len() as u32);
+        self.writer.writes.absorb(&writer.writes);
+        self.writer.fresh.append(&mut writer.fresh);
+        self.transactions += 1;
+        let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
+        writer.counters.commits += 1;
+        if self.transactions.is_multiple_of(LOOK_EVERY) {
+            self.answer_if_due(engine)?;
+        }
+        Ok(Ticket(ticket))
+    }
+
+    /// An upper bound of the record's bytes if the transaction joins.
+    fn bytes_with(&self, writer: &Writer) -> u64 {
+        let (mine, its) = (&self.writer.writes, &writer.writes);
+        let lines = mine.stored_lines() + its.stored_lines();
+        record::words_for(lines, mine.words() + its.words()) as u64 * 8
+    }
+
+    /// A transaction too large to share a record is a group of its own; if it does not fit in the
+    /// log at all, only it fails.
+    #[cold]
+    fn commit_large<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+        writer: &mut Writer,
+    ) -> Result<Ticket> {
+        self.close(engine)?;
+        self.writer.writes.absorb(&writer.writes);
+        self.writer.fresh.append(&mut writer.fresh);
+        self.transactions = 1;
+        let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
+        let closed = self.close(engine);
+        if closed.is_err() {
+            self.forget();
+        } else {
+            writer.counters.commits += 1;
+        }
+        closed.map(|()| Ticket(ticket))
+    }
+
+    /// Ends the open group: it is in the log, and in place.
+    pub(super) fn close<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+    ) -> Result<()> {
+        if self.transactions == 0 {
+            return Ok(());
+        }
+        self.usable(engine)?;
+        self.make_room(engine)?;
+        let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
+        B::log(engine, &mut self.writer, &self.history, ticket)?;
+        self.broken = true;
+        self.store_in_place::<M, B>(engine, ticket);
+        engine.committed.0.store(ticket, Ordering::Release);
+        self.broken = false;
+        self.forget();
+        self.recycle_log(engine)
+    }
+
+    /// Stores the group's words; their lines wait from now on.
+    fn store_in_place<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>, ticket: u64) {
+        let Group { writer, history, .. } = self;
+        if !engine.memory.domain().needs_write_back() {
+            writer.apply(engine, |_, _| {});
+            return;
+        }
+        engine.memory.work(CYCLES_TO_NOTE * writer.writes.entries().len() as u32);
+        writer.apply(engine, |entry, counters| {
+            let again = history.note(entry.line, entry.mask, ticket);
+            counters.write_backs_saved += u64::from(again);
+        });
+        if !B::LOG_IS_ENOUGH {
+            // Not written back yet; nothing that a rollback leaves refers to it.
+            for range in &writer.fresh {
+                writer.counters.dirty_bytes += range.end - range.start;
+                for (line, mask) in lines(range) {
+                    history.note(line, mask, ticket);
+                }
+            }
+        }
+        while let Some(line) = history.overflow() {
+            write_back(engine, writer, line);
+        }
+    }
+
+    fn forget(&mut self) {
+        self.writer.forget();
+        self.transactions = 0;
+        self.looked = 0;
+    }
+
+    /// Hands what was counted to the session that made it happen.
+    #[inline]
+    pub(super) fn count_for(&mut self, counters: &mut Counters) {
+        if self.writer.counters.fences > 0 {
+            *counters += std::mem::take(&mut self.writer.counters);
+        }
+    }
+
+    /// Physical commit of everything up to `ticket`, if it has not happened.
+    pub(super) fn answer<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+        ticket: u64,
+    ) -> Result<()> {
+        let durable = || engine.durable.0.load(Ordering::Acquire) >= ticket;
+        if durable() {
+            return Ok(());
+        }
+        self.close(engine)?;
+        if durable() {
+            return Ok(());
+        }
+        if B::LOG_IS_ENOUGH {
+            // On a block device records wait for a sync.
+            let committed = engine.committed.0.load(Ordering::Relaxed);
+            self.writer.fence(engine)?;
+            engine.durable.0.fetch_max(committed, Ordering::AcqRel);
+            return Ok(());
+        }
+        self.empty_log(engine)
+    }
+
+    /// Physical commit of the open group if its oldest transaction has waited long enough.
+    pub(super) fn answer_if_due<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+    ) -> Result<()> {
+        let waiting = self.transactions > 0
+            || engine.durable.0.load(Ordering::Relaxed)
+                < engine.committed.0.load(Ordering::Relaxed);
+        if !waiting {
+            return Ok(());
+        }
+        let now = engine.memory.now().max(1);
+        if self.looked == 0 {
+            self.looked = now;
+        } else if now.saturating_sub(self.looked) >= self.answer_within {
+            let last =
+                engine.committed.0.load(Ordering::Relaxed) + u64::from(self.transactions > 0);
+            self.answer(engine, last)?;
+        }
+        Ok(())
+    }
+
+    /// Closes the group, writes every waiting line back and cuts the log behind it.
+    pub(super) fn empty_log<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+    ) -> Result<()> {
+        self.close(engine)?;
+        self.write_back_all(engine)
+    }
+
+    fn write_back_all<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
+        self.usable(engine)?;
+        let ticket = engine.committed.0.load(Ordering::Relaxed);
+        self.cut_log(engine, ticket)?;
+        engine.durable.0.fetch_max(ticket, Ordering::AcqRel);
+        self.looked = 0;
+        Ok(())
+    }
+
+    /// Writes back the lines that only the records up to `ticket` protect, and lets these go.
+    fn cut_log<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+        ticket: u64,
+    ) -> Result<()> {
+        if !engine.memory.domain().evicts() {
+            // What is written back now must not be durable before its records are.
+            self.writer.fence(engine)?;
+        }
+        self.broken = true;
+        let mut lines = std::iter::from_fn(|| self.history.leave_up_to(ticket)).collect::<Vec<_>>();
+        if !engine.memory.domain().evicts() {
+            // Adjacent lines share a page, and a page is written once.
+            lines.sort_unstable();
+        }
+        for line in lines {
+            write_back(engine, &mut self.writer, line);
+        }
+        self.writer.fence(engine)?;
+        engine.move_checkpoint(ticket, &mut self.writer.counters)?;
+        self.broken = false;
+        Ok(())
+    }
+
+    /// Lets old records go, little by little, before the log is full.
+    fn recycle_log<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
+        if !std::mem::take(&mut self.writer.filled) {
+            return Ok(());
+        }
+        let due = (engine.geometry.segments as usize / 2).max(1);
+        let full = engine.segments.full();
+        if full < due {
+            return Ok(());
+        }
+        if !B::LOG_IS_ENOUGH {
+            return self.write_back_all(engine);
+        }
+        let oldest = engine.segments.highest_of_oldest(full + 1 - due);
+        self.cut_log(engine, oldest)
+    }
+
+    /// Sees to it that the open group's record finds its segments.
+    fn make_room<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
+        let segment = engine.geometry.segment_bytes;
+        // A record of several parts leaves up to twenty words of each segment unused.
+        let needed = self.writer.record_bytes().div_ceil(segment - 160) as usize + 1;
+        if engine.segments.free() < needed {
+            self.writer.leave_segment(engine);
+            self.write_back_all(engine)?;
+        }
+        Ok(())
+    }
+
+    fn usable<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
+        if self.broken {
+            return Err(broken());
+        }
+        Ok(engine.memory.check_fence()?)
+    }
+}
+
+/// Writes back a line that leaves the queue.
+#[track_caller]
+fn write_back<M: Memory, B: Base>(engine: &Logged<M, Archapt<B>>, writer: &mut Writer, line: u64) {
+    engine.memory.write_back(line, LINE);
+    writer.counters.write_backs_data += 1;
+}
+
+#[cold]
+fn broken() -> Error {
+    let text = "a commit was cut short by a panic; open the pool again";
+    std::io::Error::other(text).into()
+}

@@ -1,0 +1,181 @@
+//! Archapt (Wu, Ren, Li: Architecture-Aware, High Performance Transaction for Persistent Memory):
+//! a layer on undo and on redo logging that takes write-backs of data out of transactions.
+//!
+//! A commit has the paper's two moments. At the *logical* commit the transaction's words join a
+//! [`Group`]: they are visible to every later transaction, and durable nowhere. At the *physical*
+//! commit a group becomes durable as a whole, as one transaction of the engine below. Then its
+//! lines wait for their write-back in the [`History`](history::History), the paper's LRU queue:
+//! - *redo*: the log has the new words, so that a group is durable with its record. A line that
+//!   is written again while it waits needs no write-back for what the later record covers; a line
+//!   is written back when it leaves the queue, or when its oldest record is about to be
+//!   overwritten.
+//! - *undo*: the log has the old words, each word once between two physical commits. A group
+//!   is durable when its lines are written back, each once however often it was written, and the
+//!   log is cut behind it.
+//!
+//! What always holds: no word is durable in place before the record that protects it is; a record
+//! is overwritten only when every line that it protects has been written back, or is protected
+//! whole by a later one. docs/archapt.md says where this is the paper's way and where not.
+//!
+//! Reading order: [`group`], [`history`], [`base`] (what differs between undo and redo).
+
+pub mod base;
+mod group;
+mod history;
+
+pub use base::{ArchaptRedo, ArchaptUndo, Base};
+
+use crate::engine::Recovery;
+use crate::guarded::Guarded;
+use crate::logged::{Logged, Protocol};
+use crate::record::Found;
+use crate::writer::Writer;
+use crate::writes::WriteSet;
+use crate::{Counters, Result, Ticket};
+use group::Group;
+use perdura_memory::{Domain, LINE, Memory, line_of};
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// The layer on `B`; [`ArchaptUndoEngine`] and [`ArchaptRedoEngine`] are the engines.
+pub struct Archapt<B>(PhantomData<B>);
+
+/// Archapt on undo logging, on the memory `M`.
+pub type ArchaptUndoEngine<M> = Logged<M, Archapt<ArchaptUndo>>;
+/// Archapt on redo logging, on the memory `M`.
+pub type ArchaptRedoEngine<M> = Logged<M, Archapt<ArchaptRedo>>;
+
+/// What can be set while an engine runs; `None` leaves the engine's own choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tuning {
+    /// Lines that may wait for their write-back: as many as the last-level cache has, unless
+    /// given.
+    pub queue_lines: Option<u64>,
+    /// Bytes of log that a group may fill before it is made durable though nobody waits.
+    pub group_bytes: Option<u64>,
+    /// Nanoseconds after which a group is made durable though nobody waits.
+    pub answer_within_ns: Option<u64>,
+}
+
+impl<B: Base> Protocol for Archapt<B> {
+    const NAME: &'static str = B::NAME;
+    const NO_GAPS: bool = B::NO_GAPS;
+    const STREAMS: bool = true;
+    const GROUPS: bool = true;
+
+    type State = Guarded<Group>;
+
+    fn state<M: Memory>(memory: &M) -> Self::State {
+        Guarded::new(Group::new(memory.last_level_cache() / LINE))
+    }
+
+    #[inline]
+    fn logs_fresh(domain: Domain, len: u64) -> bool {
+        B::logs_fresh(domain, len)
+    }
+
+    #[inline]
+    fn overlay<M: Memory>(engine: &Logged<M, Self>) -> Option<&WriteSet> {
+        // SAFETY: sessions ask between beginning and ending a transaction, which holds the lock.
+        let group = unsafe { engine.state.get() };
+        (!group.writer.writes.is_empty()).then_some(&group.writer.writes)
+    }
+
+    #[inline]
+    fn commit<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer) -> Result<Ticket> {
+        // SAFETY: the caller has the lock as the writer, and nothing below reaches in again.
+        let group = unsafe { engine.state.get_mut() };
+        let joined = group.join::<M, B>(engine, writer);
+        group.count_for(&mut writer.counters);
+        joined
+    }
+
+    fn wait<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer, ticket: u64) -> Result<()> {
+        engine.lock.exclusively(&*engine.memory, || {
+            // SAFETY: the lock is held as the writer.
+            let group = unsafe { engine.state.get_mut() };
+            let answered = group.answer::<M, B>(engine, ticket);
+            group.count_for(&mut writer.counters);
+            answered
+        })
+    }
+
+    #[inline]
+    fn seen<M: Memory>(engine: &Logged<M, Self>, overlaid: bool) -> u64 {
+        let committed = engine.committed.0.load(Ordering::Acquire);
+        committed + u64::from(overlaid)
+    }
+
+    fn checkpoint<M: Memory>(
+        engine: &Logged<M, Self>,
+        exclusive: bool,
+        counters: &mut Counters,
+    ) -> Result<()> {
+        let mut checkpoint = || {
+            // SAFETY: the lock is held as the writer: by the caller, or right here.
+            let group = unsafe { engine.state.get_mut() };
+            let emptied = group.empty_log::<M, B>(engine);
+            group.count_for(counters);
+            emptied
+        };
+        if exclusive { checkpoint() } else { engine.lock.exclusively(&*engine.memory, checkpoint) }
+    }
+
+    /// Room is made before a record is written, by whoever has the group.
+    fn make_room<M: Memory>(_engine: &Logged<M, Self>, _counters: &mut Counters) -> Result<()> {
+        Ok(())
+    }
+
+    fn reclaimable<M: Memory>(engine: &Logged<M, Self>) -> u64 {
+        engine.checkpointed.load(Ordering::Acquire)
+    }
+
+    fn tend<M: Memory>(engine: &Logged<M, Self>) -> Result<()> {
+        engine.lock.exclusively(&*engine.memory, || {
+            // SAFETY: the lock is held as the writer.
+            let group = unsafe { engine.state.get_mut() };
+            group.answer_if_due::<M, B>(engine)
+        })
+    }
+
+    fn tune<M: Memory>(engine: &Logged<M, Self>, tuning: &Tuning) {
+        engine.lock.exclusively(&*engine.memory, || {
+            // SAFETY: the lock is held as the writer.
+            unsafe { engine.state.get_mut() }.tune(tuning);
+        });
+    }
+
+    fn shared_counters<M: Memory>(engine: &Logged<M, Self>) -> Counters {
+        engine.lock.exclusively(&*engine.memory, || {
+            // SAFETY: the lock is held as the writer.
+            unsafe { engine.state.get() }.writer.counters
+        })
+    }
+
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+        B::apply(memory, whole)
+    }
+}
+
+/// The lines of a range of bytes that begins at a word, and of each the words that it touches.
+fn lines(range: &Range<u64>) -> impl Iterator<Item = (u64, u8)> + use<> {
+    let Range { start, end } = *range;
+    (line_of(start)..end).step_by(LINE as usize).map(move |line| {
+        let first = (start.max(line) - line) / 8;
+        let after = (end.min(line + LINE) - line).div_ceil(8);
+        (line, (0xFF_u8 << first) & (0xFF >> (8 - after)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_range_are_found_by_line() {
+        assert_eq!(lines(&(64..128)).collect::<Vec<_>>(), [(64, 0xFF)]);
+        assert_eq!(lines(&(96..136)).collect::<Vec<_>>(), [(64, 0xF0), (128, 1)]);
+        assert_eq!(lines(&(72..81)).collect::<Vec<_>>(), [(64, 0b110)]);
+    }
+}

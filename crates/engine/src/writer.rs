@@ -1,0 +1,223 @@
+//! What it takes to write a transaction down: its words, and a place in the log for them.
+
+use crate::area::Geometry;
+use crate::logged::{Logged, Protocol};
+use crate::record;
+use crate::writes::{ALL, LineWrite, WriteSet};
+use crate::{Counters, Error, Result};
+use perdura_memory::{LINE, Memory, lines_in};
+use std::ops::Range;
+
+/// A transaction's words, and the part of the log that they go to.
+#[derive(Default)]
+pub struct Writer {
+    pub(crate) writes: WriteSet,
+    /// Fresh memory stored in place already, to be flushed at commit.
+    pub(crate) fresh: Vec<Range<u64>>,
+    pub(crate) counters: Counters,
+    /// The segment being filled, and the free part of it.
+    pub(crate) segment: Option<u32>,
+    pub(crate) tail: Range<u64>,
+    /// Highest ticket in the segment.
+    pub(crate) highest: u64,
+    /// A segment was filled since this was last looked at.
+    pub(crate) filled: bool,
+    scratch: Vec<u64>,
+    /// Old words, of engines that log only some of them.
+    pub(crate) old: WriteSet,
+}
+
+impl Writer {
+    /// Forgets the transaction.
+    #[inline]
+    pub(crate) fn forget(&mut self) {
+        self.writes.clear();
+        self.fresh.clear();
+    }
+
+    /// Stores whole log lines and asks for them to become durable. Past the caches, however few
+    /// they are: a line stored so and a fence cost two thirds of a line written back and a fence
+    /// (`perdura bench limit`), as long as nothing has fetched the line.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn stream_log<M: Memory, P: Protocol>(
+        &mut self,
+        engine: &Logged<M, P>,
+        at: u64,
+        words: &[u64],
+    ) {
+        let bytes = words.len() as u64 * 8;
+        self.counters.streamed_bytes += bytes;
+        if engine.memory.domain().needs_write_back() {
+            self.counters.write_backs_log += bytes / LINE;
+        }
+        engine.memory.stream(at, words);
+    }
+
+    /// Stores whole log lines in the caches and asks for them to become durable.
+    #[inline]
+    #[track_caller]
+    fn cache_log<M: Memory, P: Protocol>(&mut self, engine: &Logged<M, P>, at: u64, words: &[u64]) {
+        let bytes = words.len() as u64 * 8;
+        if engine.memory.domain().needs_write_back() {
+            self.counters.write_backs_log += bytes / LINE;
+        }
+        engine.memory.copy_in(at, bytemuck::cast_slice(words));
+        engine.memory.write_back(at, bytes);
+    }
+
+    /// Asks for the fresh memory of this transaction to become durable.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn flush_fresh<M: Memory, P: Protocol>(&mut self, engine: &Logged<M, P>) {
+        if self.fresh.is_empty() {
+            return;
+        }
+        let counted = engine.memory.domain().needs_write_back();
+        for range in &self.fresh {
+            let len = range.end - range.start;
+            self.counters.dirty_bytes += len;
+            if counted {
+                self.counters.write_backs_data += lines_in(range.start, len);
+            }
+            engine.memory.write_back(range.start, len);
+        }
+    }
+
+    /// A fence that knows whether it worked.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn fence<M: Memory, P: Protocol>(&mut self, engine: &Logged<M, P>) -> Result<()> {
+        engine.memory.fence();
+        self.counters.fences += 1;
+        Ok(engine.memory.check_fence()?)
+    }
+
+    /// Stores the buffered words in place, calling `stored` for each line.
+    #[inline]
+    pub(crate) fn apply<M: Memory, P: Protocol>(
+        &mut self,
+        engine: &Logged<M, P>,
+        mut stored: impl FnMut(&LineWrite, &mut Counters),
+    ) {
+        self.counters.dirty_bytes += self.writes.words() as u64 * 8;
+        for entry in self.writes.entries() {
+            let mut mask = entry.mask;
+            if mask == 0 {
+                continue;
+            }
+            if mask == ALL {
+                engine.memory.copy_in(entry.line, bytemuck::cast_slice(&entry.words));
+                mask = 0;
+            }
+            while mask != 0 {
+                let word = mask.trailing_zeros() as usize;
+                mask &= mask - 1;
+                engine.memory.store(entry.line + word as u64 * 8, entry.words[word]);
+            }
+            stored(entry, &mut self.counters);
+        }
+    }
+
+    /// Stores the encoded record in `scratch` at `at` and asks for it to become durable.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn store_record<M: Memory, P: Protocol>(&mut self, engine: &Logged<M, P>, at: u64) {
+        let record = std::mem::take(&mut self.scratch);
+        self.counters.log_bytes += record.len() as u64 * 8;
+        if P::STREAMS {
+            self.stream_log(engine, at, &record);
+        } else {
+            self.cache_log(engine, at, &record);
+        }
+        self.scratch = record;
+    }
+
+    /// Bytes of log for the whole transaction, if one record holds it.
+    #[inline]
+    pub(crate) fn record_bytes(&self) -> u64 {
+        record::words_for(self.writes.stored_lines(), self.writes.words()) as u64 * 8
+    }
+
+    /// Encodes a record of the write-set entries in `entries`; returns its bytes, padding to whole
+    /// lines included.
+    #[inline]
+    pub(crate) fn encode<M: Memory, P: Protocol>(
+        &mut self,
+        engine: &Logged<M, P>,
+        at: u64,
+        part: record::Part,
+        entries: Range<usize>,
+        word_of: impl FnMut(&LineWrite, usize) -> u64,
+    ) -> u64 {
+        let entries = &self.writes.entries()[entries];
+        record::encode(&mut self.scratch, engine.salt, at, part, entries, word_of);
+        self.scratch.len() as u64 * 8
+    }
+
+    /// Splits the write set into runs of entries whose records fit in a whole segment.
+    pub(crate) fn split<M: Memory, P: Protocol>(&self, engine: &Logged<M, P>) -> Vec<Range<usize>> {
+        let most = (engine.geometry.segment_bytes / 8) as usize;
+        let entries = self.writes.entries();
+        let (mut runs, mut first, mut words) = (Vec::new(), 0, 0);
+        for (index, entry) in entries.iter().enumerate() {
+            // Ten words hold the header's share and the largest entry.
+            if words + 20 > most {
+                runs.push(first..index);
+                (first, words) = (index, 0);
+            }
+            words += 1 + entry.mask.count_ones() as usize;
+        }
+        runs.push(first..entries.len());
+        runs
+    }
+
+    /// Takes a free segment for a record of `needed` bytes, making one free if it must; the lock
+    /// is held.
+    pub(crate) fn take_segment<M: Memory, P: Protocol>(
+        &mut self,
+        engine: &Logged<M, P>,
+        needed: u64,
+    ) -> Result<u32> {
+        if let Some(segment) = engine.segments.take() {
+            return Ok(segment);
+        }
+        P::make_room(engine, &mut self.counters)?;
+        engine.segments.take().ok_or_else(|| self.too_large(engine, needed))
+    }
+
+    /// As many segments, or none.
+    pub(crate) fn take_segments<M: Memory, P: Protocol>(
+        &mut self,
+        engine: &Logged<M, P>,
+        count: usize,
+        needed: u64,
+    ) -> Result<Vec<u32>> {
+        let mut taken = Vec::new();
+        while taken.len() < count {
+            match self.take_segment(engine, needed) {
+                Ok(segment) => taken.push(segment),
+                Err(error) => {
+                    taken.into_iter().for_each(|segment| engine.segments.put_back(segment));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    /// The transaction needs more log than there is.
+    pub(crate) fn too_large<M: Memory, P: Protocol>(
+        &mut self,
+        engine: &Logged<M, P>,
+        needed: u64,
+    ) -> Error {
+        let Geometry { segments, segment_bytes, .. } = engine.geometry;
+        let others = engine.lock.slots() as u64;
+        self.counters.aborts_capacity += 1;
+        Error::TooLarge {
+            needed,
+            available: u64::from(segments).saturating_sub(others) * segment_bytes,
+        }
+    }
+}
