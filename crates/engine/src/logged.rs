@@ -33,6 +33,10 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// [`overlay`](Protocol::overlay).
     const GROUPS: bool = false;
 
+    /// Bits of a ticket that tell the transactions of a group apart. The bits above are the
+    /// group's number, and what the log and the engine's own counts go by.
+    const GROUP_BITS: u32 = 0;
+
     /// What the engine keeps besides.
     type State: Send + Sync;
 
@@ -60,11 +64,11 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     #[inline]
     fn committed<M: Memory>(_engine: &Logged<M, Self>, _writer: &mut Writer) {}
 
-    /// Returns when the commit with this ticket is durable; the caller holds no lock.
+    /// Returns when the group with this number is durable; the caller holds no lock.
     ///
     /// # Errors
     /// `Io` when the medium failed.
-    fn wait<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer, _ticket: u64) -> Result<()> {
+    fn wait<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer, _group: u64) -> Result<()> {
         // Everything up to the last commit has asked to be durable by now.
         let committed = engine.committed.0.load(Ordering::Acquire);
         writer.fence(engine)?;
@@ -72,8 +76,8 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// The last commit that a reader may have seen something of; `overlaid` if it was a word of
-    /// the overlay.
+    /// The last group that a reader may have seen something of; `overlaid` if it was a word of the
+    /// overlay.
     #[inline]
     fn seen<M: Memory>(engine: &Logged<M, Self>, _overlaid: bool) -> u64 {
         engine.committed.0.load(Ordering::Acquire)
@@ -87,7 +91,7 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         Self::checkpoint(engine, true, counters)
     }
 
-    /// As [`Engine::reclaimable`].
+    /// As [`Engine::reclaimable`], as a group's number.
     fn reclaimable<M: Memory>(engine: &Logged<M, Self>) -> u64;
 
     /// As [`Engine::tend`].
@@ -277,7 +281,7 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
     }
 
     fn reclaimable(&self) -> Ticket {
-        Ticket(P::reclaimable(self))
+        last_ticket::<P>(P::reclaimable(self))
     }
 
     fn tend(&self) -> Result<()> {
@@ -295,6 +299,11 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
     fn checkpoint(&self) -> Result<()> {
         P::checkpoint(self, false, &mut Counters::default())
     }
+}
+
+/// The last ticket of a group.
+pub(crate) fn last_ticket<P: Protocol>(group: u64) -> Ticket {
+    Ticket(((group + 1) << P::GROUP_BITS) - 1)
 }
 
 type Log = (Geometry, Checkpoint, Vec<Vec<Found>>, u64);

@@ -1,7 +1,7 @@
 //! A session of a logging engine: a transaction's writes, buffered until commit.
 
 use crate::lock::SharedLock;
-use crate::logged::{Logged, Protocol};
+use crate::logged::{Logged, Protocol, last_ticket};
 use crate::writer::Writer;
 use crate::writes::WriteSet;
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Ticket};
@@ -87,18 +87,25 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
         put_bytes(self, line, lines.remainder())
     }
 
-    /// Whether a word of `[at, at + len)`, both multiples of 8, is in the write set.
+    /// Whether a word of `[at, at + len)`, both multiples of 8, is in the write set, or committed
+    /// and not in the memory yet: memory that an earlier transaction of the group allocated and
+    /// gave back, for example. What is stored in place would be hidden by it, and overwritten.
     fn any_written(&self, at: u64, len: u64) -> bool {
-        let end = at + len;
-        !self.writer.writes.is_empty()
-            && (0..lines_in(at, len)).any(|index| {
-                let line = line_of(at) + index * LINE;
-                let words = (at.max(line) - line) / 8..(end.min(line + LINE) - line) / 8;
-                let written =
-                    self.writer.writes.line(line).map_or(0, |entry| u64::from(entry.mask));
-                words.into_iter().any(|word| written & 1 << word != 0)
-            })
+        any_words(&self.writer.writes, at, len)
+            || P::overlay(&self.engine).is_some_and(|overlay| any_words(overlay, at, len))
     }
+}
+
+/// Whether the set has a word of `[at, at + len)`, both multiples of 8.
+fn any_words(set: &WriteSet, at: u64, len: u64) -> bool {
+    let end = at + len;
+    !set.is_empty()
+        && (0..lines_in(at, len)).any(|index| {
+            let line = line_of(at) + index * LINE;
+            let words = (at.max(line) - line) / 8..(end.min(line + LINE) - line) / 8;
+            let written = set.line(line).map_or(0, |entry| u64::from(entry.mask));
+            words.into_iter().any(|word| written & 1 << word != 0)
+        })
 }
 
 impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
@@ -229,7 +236,7 @@ impl<M: Memory, P: Protocol> Session for Buffered<M, P> {
     fn commit(&mut self) -> Result<Ticket> {
         if self.writer.writes.is_empty() && self.writer.fresh.is_empty() {
             // What it saw may still be on its way to durability.
-            let seen = Ticket(P::seen(&self.engine, self.overlaid));
+            let seen = last_ticket::<P>(P::seen(&self.engine, self.overlaid));
             self.writer.counters.read_only += 1;
             self.finish();
             return Ok(seen);
@@ -247,7 +254,7 @@ impl<M: Memory, P: Protocol> Session for Buffered<M, P> {
 
     #[inline]
     fn is_durable(&self, ticket: Ticket) -> bool {
-        self.engine.durable.0.load(Ordering::Acquire) >= ticket.0
+        self.engine.durable.0.load(Ordering::Acquire) >= ticket.0 >> P::GROUP_BITS
     }
 
     #[inline]
@@ -255,7 +262,7 @@ impl<M: Memory, P: Protocol> Session for Buffered<M, P> {
         if self.is_durable(ticket) {
             return Ok(());
         }
-        P::wait(&self.engine, &mut self.writer, ticket.0)
+        P::wait(&self.engine, &mut self.writer, ticket.0 >> P::GROUP_BITS)
     }
 
     fn checkpoint(&mut self) -> Result<()> {

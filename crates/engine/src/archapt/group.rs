@@ -15,6 +15,8 @@ use std::sync::atomic::Ordering;
 const GROUP_BYTES: u64 = 64 << 10;
 /// Nanoseconds after which a group is made durable though nobody waits, unless told otherwise.
 const ANSWER_WITHIN_NS: u64 = 1_000_000;
+/// Bits of a ticket that number the transactions of a group.
+pub(super) const TICKET_BITS: u32 = 20;
 /// Transactions after which the clock is looked at.
 const LOOK_EVERY: u64 = 16;
 /// What the simulator is told that joining a group costs, for each line; and noting one.
@@ -70,19 +72,27 @@ impl Group {
         if bytes > most {
             return self.commit_large(engine, writer);
         }
-        if self.transactions > 0 && self.bytes_with(writer) > most {
+        let full = self.transactions == (1 << TICKET_BITS) - 1;
+        if self.transactions > 0 && (full || self.bytes_with(writer) > most) {
             self.close(engine)?;
         }
         engine.memory.work(CYCLES_TO_JOIN * writer.writes.entries().len() as u32);
         self.writer.writes.absorb(&writer.writes);
         self.writer.fresh.append(&mut writer.fresh);
         self.transactions += 1;
-        let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
+        let ticket = self.ticket(engine);
         writer.counters.commits += 1;
         if self.transactions.is_multiple_of(LOOK_EVERY) {
             self.answer_if_due(engine)?;
         }
-        Ok(Ticket(ticket))
+        Ok(ticket)
+    }
+
+    /// The ticket of the transaction that joined last.
+    #[inline]
+    fn ticket<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> Ticket {
+        let group = engine.committed.0.load(Ordering::Relaxed) + 1;
+        Ticket(group << TICKET_BITS | (self.transactions - 1))
     }
 
     /// An upper bound of the record's bytes if the transaction joins.
@@ -104,14 +114,14 @@ impl Group {
         self.writer.writes.absorb(&writer.writes);
         self.writer.fresh.append(&mut writer.fresh);
         self.transactions = 1;
-        let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
+        let ticket = self.ticket(engine);
         let closed = self.close(engine);
         if closed.is_err() {
             self.forget();
         } else {
             writer.counters.commits += 1;
         }
-        closed.map(|()| Ticket(ticket))
+        closed.map(|()| ticket)
     }
 
     /// Ends the open group: it is in the log, and in place.
@@ -174,13 +184,13 @@ impl Group {
         }
     }
 
-    /// Physical commit of everything up to `ticket`, if it has not happened.
+    /// Physical commit of everything up to the group `number`, if it has not happened.
     pub(super) fn answer<M: Memory, B: Base>(
         &mut self,
         engine: &Logged<M, Archapt<B>>,
-        ticket: u64,
+        number: u64,
     ) -> Result<()> {
-        let durable = || engine.durable.0.load(Ordering::Acquire) >= ticket;
+        let durable = || engine.durable.0.load(Ordering::Acquire) >= number;
         if durable() {
             return Ok(());
         }

@@ -63,6 +63,7 @@ impl<B: Base> Protocol for Archapt<B> {
     const NO_GAPS: bool = B::NO_GAPS;
     const STREAMS: bool = true;
     const GROUPS: bool = true;
+    const GROUP_BITS: u32 = group::TICKET_BITS;
 
     type State = Guarded<Group>;
 
@@ -91,11 +92,11 @@ impl<B: Base> Protocol for Archapt<B> {
         joined
     }
 
-    fn wait<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer, ticket: u64) -> Result<()> {
+    fn wait<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer, number: u64) -> Result<()> {
         engine.lock.exclusively(&*engine.memory, || {
             // SAFETY: the lock is held as the writer.
             let group = unsafe { engine.state.get_mut() };
-            let answered = group.answer::<M, B>(engine, ticket);
+            let answered = group.answer::<M, B>(engine, number);
             group.count_for(&mut writer.counters);
             answered
         })
