@@ -76,11 +76,11 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// The last group that a reader may have seen something of; `overlaid` if it was a word of the
-    /// overlay.
+    /// The last commit that a reader may have seen something of; `overlaid` if it was a word of
+    /// the overlay. The caller is in a transaction.
     #[inline]
-    fn seen<M: Memory>(engine: &Logged<M, Self>, _overlaid: bool) -> u64 {
-        engine.committed.0.load(Ordering::Acquire)
+    fn seen<M: Memory>(engine: &Logged<M, Self>, _overlaid: bool) -> Ticket {
+        last_ticket::<Self>(engine.committed.0.load(Ordering::Acquire))
     }
 
     /// Makes a segment free, for a commit that needs one.

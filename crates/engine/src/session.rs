@@ -1,7 +1,7 @@
 //! A session of a logging engine: a transaction's writes, buffered until commit.
 
 use crate::lock::SharedLock;
-use crate::logged::{Logged, Protocol, last_ticket};
+use crate::logged::{Logged, Protocol};
 use crate::writer::Writer;
 use crate::writes::WriteSet;
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Ticket};
@@ -236,7 +236,7 @@ impl<M: Memory, P: Protocol> Session for Buffered<M, P> {
     fn commit(&mut self) -> Result<Ticket> {
         if self.writer.writes.is_empty() && self.writer.fresh.is_empty() {
             // What it saw may still be on its way to durability.
-            let seen = last_ticket::<P>(P::seen(&self.engine, self.overlaid));
+            let seen = P::seen(&self.engine, self.overlaid);
             self.writer.counters.read_only += 1;
             self.finish();
             return Ok(seen);

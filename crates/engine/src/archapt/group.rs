@@ -90,7 +90,7 @@ impl Group {
 
     /// The ticket of the transaction that joined last.
     #[inline]
-    fn ticket<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> Ticket {
+    pub(super) fn ticket<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> Ticket {
         let group = engine.committed.0.load(Ordering::Relaxed) + 1;
         Ticket(group << TICKET_BITS | (self.transactions - 1))
     }

@@ -27,7 +27,7 @@ pub use base::{ArchaptRedo, ArchaptUndo, Base};
 
 use crate::engine::Recovery;
 use crate::guarded::Guarded;
-use crate::logged::{Logged, Protocol};
+use crate::logged::{Logged, Protocol, last_ticket};
 use crate::record::Found;
 use crate::writer::Writer;
 use crate::writes::WriteSet;
@@ -103,9 +103,12 @@ impl<B: Base> Protocol for Archapt<B> {
     }
 
     #[inline]
-    fn seen<M: Memory>(engine: &Logged<M, Self>, overlaid: bool) -> u64 {
-        let committed = engine.committed.0.load(Ordering::Acquire);
-        committed + u64::from(overlaid)
+    fn seen<M: Memory>(engine: &Logged<M, Self>, overlaid: bool) -> Ticket {
+        if overlaid {
+            // SAFETY: the caller is in a transaction, which holds the lock.
+            return unsafe { engine.state.get() }.ticket(engine);
+        }
+        last_ticket::<Self>(engine.committed.0.load(Ordering::Acquire))
     }
 
     fn checkpoint<M: Memory>(
