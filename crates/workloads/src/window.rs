@@ -4,6 +4,7 @@
 //! it may be answered. A [`Windowed`] session goes on at the first. It keeps up to so many
 //! transactions unanswered; then it waits for the oldest of them, by which others become durable
 //! too. With a window of one it is a closed loop, in which each waits for the one before.
+//! Nothing is gained where an engine's commits are durable before they are visible.
 //!
 //! Latencies are counted up to when a transaction is known to be durable. The session knows
 //! that, the [`Recorder`](crate::Recorder) when the operation began and what it was: the two
