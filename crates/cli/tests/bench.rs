@@ -83,6 +83,37 @@ fn ycsb_from_a_to_f() {
 }
 
 #[test]
+fn ycsb_over_the_store() {
+    for workload in ["a", "b", "c", "d", "e", "f"] {
+        let records = ["ycsb", "--workload", workload, "--over", "store", "--records", "300"];
+        let small = ["--ops", "600", "--engine", "undo", "--repeat", "1", "--seed", "5"];
+        let report = json(&[&records[..], &small].concat());
+        assert_report(&report, &["undo"]);
+        assert_eq!(report["parameters"]["over"], "store");
+    }
+    // So many fields are a hash map each.
+    let wide = ["ycsb", "--over", "store", "--fields", "50", "--records", "100", "--ops", "200"];
+    let printed = succeed(&[&["bench"], &wide[..], &["--repeat", "1", "--seed", "5"]].concat());
+    assert!(printed.contains("YCSB a over the store"), "{printed}");
+}
+
+#[test]
+fn a_window_is_told() {
+    let sps = ["sps", "--entries", "2k", "--ops", "3k", "--engine", "redo", "--window", "16"];
+    let once = ["--domain", "media", "--repeat", "1", "--seed", "5"];
+    let report = json(&[&sps[..], &once].concat());
+    assert_report(&report, &["redo"]);
+    assert_eq!(report["window"], 16);
+    let run = &report["engines"][0]["runs"][0];
+    let each = |counter: &str| run["counters"][counter].as_f64().expect("a number") / 3_000.0;
+    assert!(each("fences") < 0.2, "transactions share fences: {}", each("fences"));
+    let printed = succeed(&[&["bench"], &sps[..], &once].concat());
+    assert!(printed.contains("up to 16 transactions unanswered in each"), "{printed}");
+    let paced = [&["bench"], &sps[..], &["--rate", "1k"]].concat();
+    assert!(fail(&paced).contains("leave out --window"));
+}
+
+#[test]
 fn maps_and_values() {
     let small = ["--ops", "2k", "--engine", "undo", "--repeat", "1", "--seed", "5"];
     for kind in ["hash", "ordered"] {
@@ -164,6 +195,7 @@ fn a_named_pool_is_left_behind_and_sound() {
     let folder = tempdir().expect("a folder");
     for bench in [
         &["ycsb", "--workload", "d", "--records", "300"][..],
+        &["ycsb", "--workload", "f", "--records", "300", "--over", "store"],
         &["hash", "--entries", "500"],
         &["rbtree", "--entries", "500"],
         &["bptree", "--entries", "500"],

@@ -18,6 +18,33 @@ fn json(arguments: &[&str]) -> Value {
 }
 
 #[test]
+fn ycsb_over_the_store_is_the_same_each_time() {
+    for letter in ["a", "b", "c", "d", "e", "f"] {
+        let workload = format!("ycsb-{letter}");
+        let store = ["--machine", "tiny", "--workload", &workload, "--over", "store"];
+        let report = json(&store);
+        assert_eq!(report["over"], "store");
+        assert_eq!(report["engines"].as_array().map(Vec::len), Some(4), "{workload}");
+    }
+    let again = ["--machine", "tiny", "--workload", "ycsb-e", "--over", "store", "--cores", "3"];
+    let figures = || json(&again)["engines"][2]["ns_per_transaction"].clone();
+    assert_eq!(figures(), figures());
+    assert!(fail(&["sim", "--workload", "sps", "--over", "store"]).contains("ycsb-a to ycsb-f"));
+}
+
+#[test]
+fn a_window_is_told() {
+    for workload in ["sps", "ycsb-d"] {
+        let small = ["--machine", "tiny", "--workload", workload, "--cores", "2"];
+        let report = json(&[&small[..], &["--window", "8"]].concat());
+        assert_eq!(report["window"], 8);
+        assert_eq!(json(&small)["window"], 1);
+    }
+    let printed = succeed(&["sim", "--machine", "tiny", "--ops", "60", "--window", "8"]);
+    assert!(printed.contains("up to 8 transactions unanswered"), "{printed}");
+}
+
+#[test]
 fn a_seed_is_a_report() {
     let with = |seed| printed(&["--machine", "tiny", "--cores", "3", "--seed", seed]);
     assert_eq!(with("7"), with("7"));

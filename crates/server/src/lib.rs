@@ -6,6 +6,9 @@
 //! what its connections have sent, does it in as few transactions as possible, waits once until
 //! they are durable, and sends the answers.
 //!
+//! A program that has the pool open can use what is served directly, in transactions of its own:
+//! [`Keyspace`].
+//!
 //! Reading order: `protocol` (bytes to requests, replies to bytes), `keyspace` (what is in the
 //! pool), `command` (the table and the families), `net` (connections, turns, workers), `serve`
 //! (threads and signals).
@@ -13,6 +16,7 @@
 mod client;
 mod command;
 mod descriptors;
+mod embedded;
 mod error;
 #[cfg(test)]
 mod failing_tests;
@@ -27,6 +31,7 @@ mod stats;
 mod store;
 mod watch;
 
+pub use embedded::Keyspace;
 pub use error::ServeError;
 pub use keyspace::{Findings, check, check_root};
 pub use options::Options;

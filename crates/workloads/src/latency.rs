@@ -3,11 +3,13 @@
 //! Reading the clock twice costs 40 to 50 ns, a good part of a small transaction. So only about
 //! one operation in [`Plan::sample_every`](crate::Plan::sample_every) is timed. The gaps are
 //! random, lest they fall in step with something periodic, such as a log's recycling. In an open
-//! loop ([`Pace`]) all are timed.
+//! loop ([`Pace`]) all are timed. Where transactions return before they are durable
+//! ([`window`](crate::window)), the session says when they are.
 
 use crate::Progress;
 use crate::pace::Pace;
 use crate::random::splitmix64;
+use crate::window::Answers;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Instant;
@@ -49,6 +51,7 @@ pub struct Recorder<'p> {
     report_every: u64,
     progress: &'p Progress,
     pace: Option<Pace>,
+    answers: Option<Answers>,
 }
 
 impl<'p> Recorder<'p> {
@@ -65,6 +68,7 @@ impl<'p> Recorder<'p> {
             report_every: REPORT_EVERY,
             progress,
             pace: None,
+            answers: None,
         };
         recorder.draw_gap();
         recorder
@@ -77,6 +81,12 @@ impl<'p> Recorder<'p> {
         self.every = 1;
         self.until_next = 1;
         self
+    }
+
+    /// Counts latencies up to the moment that `answers` tells, if any, rather than to an
+    /// operation's return.
+    pub fn answered_by(&mut self, answers: Option<Answers>) {
+        self.answers = answers;
     }
 
     /// Whether the thread should begin another operation: false once somebody asked to stop.
@@ -122,12 +132,20 @@ impl<'p> Recorder<'p> {
             },
         };
         let result = body();
-        let nanoseconds = start.elapsed().as_nanos() as u64;
-        if let Some(histogram) = self.histograms.get_mut(kind) {
-            histogram.saturating_record(nanoseconds.max(1));
+        match &self.answers {
+            None => record(&mut self.histograms, kind, start.elapsed().as_nanos() as u64),
+            Some(answers) => answers.expect(kind, start),
         }
+        self.record_answered();
         self.draw_gap();
         result
+    }
+
+    /// Records what has been answered meanwhile.
+    fn record_answered(&mut self) {
+        if let Some(answers) = &self.answers {
+            answers.take_known(|kind, ns| record(&mut self.histograms, kind, ns));
+        }
     }
 
     /// The next gap: `every` on average, and never two alike in a row by design.
@@ -148,7 +166,14 @@ impl<'p> Recorder<'p> {
     /// What was recorded, one histogram for each kind.
     pub fn finish(mut self) -> (u64, Vec<Histogram<u64>>) {
         self.report();
+        self.record_answered();
         (self.done, self.histograms)
+    }
+}
+
+fn record(histograms: &mut [Histogram<u64>], kind: usize, nanoseconds: u64) {
+    if let Some(histogram) = histograms.get_mut(kind) {
+        histogram.saturating_record(nanoseconds.max(1));
     }
 }
 

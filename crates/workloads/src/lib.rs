@@ -5,7 +5,7 @@
 //! the threads, samples latencies and adds up what the engine counted; [`Workload::check`]
 //! then walks the data and compares it with what the threads say they did.
 //!
-//! Reading order: [`session`], [`run`], then the smallest workload ([`sps`]) and the largest
+//! Reading order: [`session`], [`run`], [`window`], then the smallest workload ([`sps`]) and the largest
 //! ([`ycsb`]). [`toggle`] runs three data structures of the papers' microbenchmarks ([`hash`],
 //! [`rbtree`], [`bptree`]), [`churn`] the allocator. [`random`], [`zipf`] and [`payload`] make the inputs: everything random follows
 //! from one seed.
@@ -27,6 +27,7 @@ pub mod run;
 pub mod session;
 pub mod sps;
 pub mod toggle;
+pub mod window;
 pub mod ycsb;
 mod zeroed;
 pub mod zipf;
@@ -34,5 +35,6 @@ pub mod zipf;
 pub use latency::{Latencies, Recorder};
 pub use records::Records;
 pub use roots::check_root;
-pub use run::{Failure, Measured, Outcome, Plan, Progress, Share, Workload, load, measure};
-pub use session::{Session, Store};
+pub use run::{Failure, Measured, Outcome, Plan, Progress, Share, Workload, load, measure, work};
+pub use session::{Session, Store, Submit};
+pub use window::{Windowed, Windows};

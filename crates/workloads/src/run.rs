@@ -3,7 +3,8 @@
 use crate::latency::{self, Latencies, Recorder};
 use crate::pace::Pace;
 use crate::random::{Random, splitmix64};
-use crate::{Session, Store};
+use crate::session::{Session, Store, Submit};
+use crate::window::Windows;
 use hdrhistogram::Histogram;
 use perdura::Counters;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -107,6 +108,20 @@ pub struct Plan {
     pub per_second: Option<f64>,
     /// Binds each thread to a processor of its own, if there are enough.
     pub pinned: bool,
+    /// Transactions that a thread leaves unanswered at most, the running one included: see
+    /// [`window`](crate::window). 1 for a thread that waits for each; an open loop has no other.
+    pub window: usize,
+}
+
+impl Plan {
+    fn validate(&self) -> Outcome {
+        if self.window > 1 && self.per_second.is_some() {
+            let what = "an open loop begins operations when they are due, whatever is unanswered: \
+                        leave out the rate, or choose a window of 1";
+            return Err(Failure::Parameters(what.to_owned()));
+        }
+        Ok(())
+    }
 }
 
 /// One thread's part of a run.
@@ -199,18 +214,37 @@ pub fn load<W: Workload, S: Store>(workload: &W, store: &S, progress: &Progress)
 /// Warms up, then measures. Call [`Workload::check`] afterwards.
 ///
 /// # Errors
-/// As [`Workload::run_thread`]; the first of several threads' failures.
-pub fn measure<W: Workload, S: Store>(
+/// As [`Workload::run_thread`]; the first of several threads' failures. `Parameters` if the plan
+/// contradicts itself.
+pub fn measure<W: Workload, S: Store<Session: Submit>>(
     workload: &W,
     store: &S,
     plan: &Plan,
     progress: &Progress,
 ) -> Outcome<Measured> {
+    plan.validate()?;
+    // Also where the window is 1: everything is compiled once, and measured alike.
+    let store = &Windows::new(store, plan.window);
     progress.restart();
     if plan.warm_up > 0 {
         phase(workload, store, plan, plan.warm_up, 1 << 32, progress)?;
     }
     phase(workload, store, plan, plan.operations, 0, progress)
+}
+
+/// Does one thread's share of the operations, and waits until all of it is durable.
+///
+/// # Errors
+/// As [`Workload::run_thread`] and [`Session::finish`].
+pub fn work<W: Workload, S: Session>(
+    workload: &W,
+    session: &mut S,
+    share: Share,
+    recorder: &mut Recorder<'_>,
+) -> Outcome {
+    recorder.answered_by(session.answers());
+    workload.run_thread(session, share, recorder)?;
+    Ok(session.finish()?)
 }
 
 struct ThreadResult {
@@ -274,7 +308,7 @@ fn thread_main<W: Workload, S: Store>(
     pinned?;
     let mut session = session?;
     let start = Instant::now();
-    workload.run_thread(&mut session, share, &mut recorder)?;
+    work(workload, &mut session, share, &mut recorder)?;
     let end = Instant::now();
     let (operations, histograms) = recorder.finish();
     Ok(ThreadResult { operations, histograms, counters: session.counters(), start, end })

@@ -1,6 +1,7 @@
 //! Where a workload's transactions run.
 
-use perdura::{Counters, Engine, Heap, HeapSession, HeapTx, Memory, Result, Tx};
+use crate::window::Answers;
+use perdura::{Counters, Engine, Heap, HeapSession, HeapTx, Memory, Mode, Result, Ticket, Tx};
 
 /// A heap that several threads work on.
 pub trait Store: Sync {
@@ -19,7 +20,8 @@ pub trait Session {
     /// What a transaction's body gets.
     type Tx<'t>: Tx;
 
-    /// Runs `body` in a transaction; returns when it is durable. `body` may run more than once.
+    /// Runs `body` in a transaction; returns when it is durable, unless the session keeps
+    /// [several unanswered](crate::window). `body` may run more than once.
     ///
     /// # Errors
     /// What `body` returned, or why it could not commit; it has no effect then.
@@ -33,6 +35,53 @@ pub trait Session {
 
     /// What the engine did in this session so far.
     fn counters(&self) -> Counters;
+
+    /// Returns when everything that the session did is durable. There is nothing to wait for in
+    /// one whose transactions are durable when they return.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Where a [`Recorder`](crate::Recorder) learns when transactions are durable, if that is
+    /// not when they return.
+    fn answers(&self) -> Option<Answers> {
+        None
+    }
+}
+
+/// A session that tells a commit's two moments apart: the logical one, from which on others see
+/// it, and the durable one.
+pub trait Submit: Session {
+    /// As [`transaction`](Session::transaction), but returns at the logical commit, with a ticket
+    /// for the durable one.
+    ///
+    /// # Errors
+    /// As [`transaction`](Session::transaction).
+    fn submit<R>(
+        &mut self,
+        body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>,
+    ) -> Result<(R, Ticket)>;
+
+    /// As [`read`](Session::read), but what was read is durable only when the ticket is.
+    ///
+    /// # Errors
+    /// As [`read`](Session::read).
+    fn submit_read<R>(
+        &mut self,
+        body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>,
+    ) -> Result<(R, Ticket)>;
+
+    /// Whether the commit with this ticket is durable, without waiting.
+    fn is_durable(&self, ticket: Ticket) -> bool;
+
+    /// Returns when the commit with this ticket, and every one before it, is durable.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    fn wait(&mut self, ticket: Ticket) -> Result<()>;
 }
 
 impl<M: Memory + 'static, E: Engine<M>> Store for Heap<M, E> {
@@ -58,5 +107,33 @@ impl<M: Memory + 'static, E: Engine<M>> Session for HeapSession<M, E> {
 
     fn counters(&self) -> Counters {
         *HeapSession::counters(self)
+    }
+}
+
+impl<M: Memory + 'static, E: Engine<M>> Submit for HeapSession<M, E> {
+    #[inline]
+    fn submit<R>(
+        &mut self,
+        body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>,
+    ) -> Result<(R, Ticket)> {
+        HeapSession::submit(self, body)
+    }
+
+    #[inline]
+    fn submit_read<R>(
+        &mut self,
+        body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>,
+    ) -> Result<(R, Ticket)> {
+        HeapSession::run(self, Mode::Read, body)
+    }
+
+    #[inline]
+    fn is_durable(&self, ticket: Ticket) -> bool {
+        HeapSession::is_durable(self, ticket)
+    }
+
+    #[inline]
+    fn wait(&mut self, ticket: Ticket) -> Result<()> {
+        HeapSession::wait(self, ticket)
     }
 }

@@ -12,6 +12,7 @@ use perdura_workloads::churn::{self, Change};
 use perdura_workloads::hash::Hash;
 use perdura_workloads::random::Random;
 use perdura_workloads::rbtree::RbTree;
+use perdura_workloads::records::{Plain, Records, Rooted};
 use perdura_workloads::toggle::{self, KeySet};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -93,6 +94,59 @@ impl Program for Churned {
     }
 }
 
+/// Records that gain, change and lose fields and members.
+struct Recorded;
+
+impl Recorded {
+    const KEYS: [&[u8]; 3] = [b"user1", b"user2", b"user3"];
+    const INDEX: &[u8] = b"_indices";
+
+    fn write(tx: &mut dyn Tx, records: Plain, key: &[u8], random: &mut Random) -> Result<()> {
+        let (short, long) = (random.word().to_le_bytes(), [random.word() as u8; 100]);
+        records.set_fields(tx, key, &[(b"field0", &short), (b"field1", &long)])?;
+        records.add(tx, Self::INDEX, random.below(100) as f64, key).map(drop)
+    }
+}
+
+impl Program for Recorded {
+    fn make(&self, tx: &mut impl Tx) -> Result<()> {
+        let (records, mut random) = (Plain::create(tx)?, Random::new(0, 0));
+        Self::KEYS.iter().try_for_each(|key| Self::write(tx, records, key, &mut random))
+    }
+
+    /// One key is written, and one is removed, if it is there.
+    fn operate(&self, tx: &mut impl Tx, seed: u64) -> Result<()> {
+        let (records, mut random) = (Plain::find(tx)?.expect("records"), Random::new(seed, 1));
+        let key = Self::KEYS[random.below(3) as usize];
+        Self::write(tx, records, key, &mut random)?;
+        let key = Self::KEYS[random.below(3) as usize];
+        if records.remove(tx, key)? {
+            assert!(records.take(tx, Self::INDEX, key)?);
+        }
+        Ok(())
+    }
+
+    fn contents(&self, tx: &mut impl Tx) -> Result<Vec<u64>> {
+        root(tx)?;
+        let (records, mut words) = (Plain::find(tx)?.expect("records"), Vec::new());
+        records.range(tx, Self::INDEX, f64::NEG_INFINITY, &mut |score, member| {
+            words.extend([score.to_bits(), u64::from(member[4])]);
+            true
+        })?;
+        for key in Self::KEYS {
+            let mut fields = Vec::new();
+            records.fields(tx, key, &mut |field, value| fields.push((field.to_vec(), value[0])))?;
+            fields.sort();
+            words.extend(
+                fields
+                    .into_iter()
+                    .map(|(field, value)| u64::from(field[5]) << 8 | u64::from(value)),
+            );
+        }
+        Ok(words)
+    }
+}
+
 fn open<E: Engine<Reference>>(image: &[u8], domain: Domain) -> Heap<Reference, E> {
     let memory = Reference::from_image(image, domain).with_limit(LIMIT);
     Heap::open(Arc::new(memory), Opening::default()).expect("a pool that recovers")
@@ -170,4 +224,9 @@ fn a_b_plus_tree() {
 #[test]
 fn churning_blocks() {
     outlives_cuts_everywhere(&Churned { slots: 4 });
+}
+
+#[test]
+fn records() {
+    outlives_cuts_everywhere(&Recorded);
 }

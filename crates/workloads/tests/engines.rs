@@ -10,9 +10,12 @@ use perdura_workloads::hash::Hash;
 use perdura_workloads::map::{OnHashMap, OnOrderedMap};
 use perdura_workloads::overwrite::Overwrite;
 use perdura_workloads::rbtree::RbTree;
+use perdura_workloads::records::Plain;
 use perdura_workloads::sps::Sps;
 use perdura_workloads::toggle::{KeySet, Toggles};
-use perdura_workloads::ycsb::{Distribution, Letter, Options, Order, Ycsb};
+use perdura_workloads::ycsb::{
+    Distribution, Letter, Options, Order, Shape, Table, Ycsb, YcsbOn, YcsbOver,
+};
 use perdura_workloads::{Failure, Measured, Outcome, Plan, Progress, Store, Workload};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,6 +40,7 @@ fn plan(threads: usize, operations: u64) -> Plan {
         sample_every: 4,
         per_second: None,
         pinned: false,
+        window: 1,
     }
 }
 
@@ -149,9 +153,13 @@ fn churning_blocks() {
 }
 
 fn ycsb(letter: Letter, change: impl Fn(&mut Options)) -> Ycsb {
+    ycsb_on(letter, change)
+}
+
+fn ycsb_on<T: Table>(letter: Letter, change: impl Fn(&mut Options)) -> YcsbOn<T> {
     let mut options = Options::new(letter, 500, 1_650);
     change(&mut options);
-    Ycsb::new(options).expect("valid parameters")
+    YcsbOn::new(options).expect("valid parameters")
 }
 
 #[test]
@@ -177,6 +185,48 @@ fn ycsb_in_other_ways() {
             options.distribution = Distribution::Uniform;
         })
     });
+}
+
+#[test]
+fn every_letter_of_ycsb_on_records() {
+    for letter in Letter::ALL {
+        let make = || -> YcsbOver<Plain> { ycsb_on(letter, |_| {}) };
+        run_and_account(&plan(2, 1_000), make);
+    }
+    let make = || -> YcsbOver<Plain> {
+        ycsb_on(Letter::E, |options| {
+            options.operations_per_transaction = 4;
+            options.shape = Shape { fields: 3, field_bytes: 8 };
+        })
+    };
+    run_everywhere(&plan(3, 1_000), make);
+}
+
+/// A field that was lost, and a key that the index does not have.
+#[test]
+fn the_check_of_ycsb_on_records_notices() {
+    use perdura_workloads::records::{Records, Rooted};
+    use perdura_workloads::ycsb::Name;
+    let heap = heap::<RedoEngine<Ram>>();
+    let workload: YcsbOver<Plain> = ycsb_on(Letter::C, |_| {});
+    perdura_workloads::load(&workload, &heap, &Progress::default()).expect("it loads");
+    let mut session = Store::session(&heap).expect("a session");
+    workload.check(&mut session).expect("as it was loaded");
+    let records = session.read(|tx| Plain::find(tx)).expect("a read").expect("the records");
+    let name = Name::new(Order::Hashed.identity(0));
+    let score = perdura_workloads::ycsb::score(name.as_bytes());
+    let is_wrong = |verdict| assert!(matches!(verdict, Err(Failure::Wrong(_))), "{verdict:?}");
+    let taken = session.transaction(|tx| records.take(tx, b"_indices", name.as_bytes()));
+    assert!(taken.expect("a change"));
+    is_wrong(workload.check(&mut session));
+    session.transaction(|tx| records.add(tx, b"_indices", score, name.as_bytes())).expect("a fix");
+    workload.check(&mut session).expect("as it was loaded");
+    let replaced = session.transaction(|tx| {
+        records.remove(tx, name.as_bytes())?;
+        records.set_fields(tx, name.as_bytes(), &[(b"field0", &[b'x'; 100])])
+    });
+    replaced.expect("a change");
+    is_wrong(workload.check(&mut session));
 }
 
 #[test]

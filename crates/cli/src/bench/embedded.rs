@@ -69,6 +69,7 @@ impl<'a> Ours<'a> {
             sample_every: 0,
             per_second: None,
             pinned: false,
+            window: 1,
         };
         let data = entries.saturating_mul(width.max(64) + 64);
         let pool = PoolPlan { limit: data * 4 + (256 << 20), domain: self.domain };

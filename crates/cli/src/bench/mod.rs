@@ -8,6 +8,7 @@
 
 pub(crate) mod embedded;
 pub(crate) mod engine;
+pub(crate) mod keyspace;
 pub(crate) mod options;
 pub(crate) mod report;
 pub(crate) mod series;

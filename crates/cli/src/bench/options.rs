@@ -3,9 +3,31 @@
 use crate::failure::{Failure, Outcome};
 use crate::quantity;
 use perdura::{Domain, EngineKind};
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::SystemTime;
+
+/// The most transactions that a thread may leave unanswered.
+pub(crate) const LARGEST_WINDOW: i64 = 1 << 20;
+
+/// Where the records of a keyed workload are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Over {
+    /// The workload's own table: a block for each record, and maps to find it
+    Table,
+    /// The store that the server uses: a hash for each record, and a sorted set of the keys
+    Store,
+}
+
+impl fmt::Display for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Over::Table => "table",
+            Over::Store => "store",
+        })
+    }
+}
 
 /// One engine, or all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +124,11 @@ pub(crate) struct Threads {
     /// Bind each thread to a processor of its own
     #[arg(long)]
     pub(crate) pin: bool,
+
+    /// Transactions that a thread leaves unanswered at most: it begins the next one when the one
+    /// before has committed, and waits until the oldest is durable when there are so many
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=LARGEST_WINDOW))]
+    pub(crate) window: u32,
 
     /// Operations before the measured ones [default: a tenth of them]
     #[arg(long, value_name = "NUMBER", value_parser = quantity::count)]

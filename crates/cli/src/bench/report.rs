@@ -26,6 +26,8 @@ pub(crate) struct Report {
     pub(crate) arrivals_per_second: Option<u64>,
     /// Each thread on a processor of its own.
     pub(crate) pinned: bool,
+    /// Transactions that a thread leaves unanswered at most.
+    pub(crate) window: u32,
     pub(crate) warm_up: u64,
     pub(crate) line_and_fence_ns: Spread,
     pub(crate) engines: Vec<EngineReport>,
@@ -94,6 +96,9 @@ impl Report {
         if self.engines.iter().any(|engine| !engine.typical().latencies.is_empty()) {
             let which = match self.arrivals_per_second {
                 Some(rate) => format!("from when each was due, {} a second", show_count(rate)),
+                None if self.window > 1 => {
+                    format!("up to the answer, one operation in {} timed", self.sample_every)
+                }
                 None => format!("one operation in {} timed", self.sample_every),
             };
             parts.push(format!("latency of the run nearest to the median, {which}:"));
@@ -113,6 +118,9 @@ impl Report {
         }
         if let Some(rate) = self.arrivals_per_second {
             threads += &format!("; open loop: {} operations begun a second", show_count(rate));
+        }
+        if self.window > 1 {
+            threads += &format!(", up to {} transactions unanswered in each", self.window);
         }
         let repeat = plural(u64::from(*repeat), "repetition");
         let warm_up = show_count(*warm_up);

@@ -49,6 +49,10 @@ pub(crate) fn run<W: Workload>(
 ) -> Outcome<Report> {
     let Stage { site, progress } = stage;
     require(threads.rate != Some(0), "--rate needs at least one operation a second")?;
+    require(
+        threads.window == 1 || threads.rate.is_none(),
+        "--rate begins operations when they are due, whatever is unanswered: leave out --window",
+    )?;
     require(case.operations > 0, "there is nothing to measure in 0 operations; give --ops more")?;
     let pool = PoolPlan { limit: common.pool_bytes(case.data_bytes), domain: common.domain.0 };
     let seed = common.seed();
@@ -68,6 +72,7 @@ pub(crate) fn run<W: Workload>(
             sample_every: threads.sample,
             per_second: threads.rate.map(|rate| rate as f64),
             pinned: threads.pin,
+            window: threads.window as usize,
         };
         for (engine, records) in &mut runs {
             interrupt::check(progress)?;
@@ -90,6 +95,7 @@ pub(crate) fn run<W: Workload>(
         sample_every: threads.sample,
         arrivals_per_second: threads.rate,
         pinned: threads.pin,
+        window: threads.window,
         warm_up,
         line_and_fence_ns: Spread::of(baseline),
         engines: runs.into_iter().map(|(engine, runs)| EngineReport::new(engine, runs)).collect(),

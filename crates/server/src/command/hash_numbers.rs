@@ -19,7 +19,7 @@ fn hincrby(call: &mut Call<'_>) -> Outcome {
         None => 0,
     };
     let sum = value.checked_add(by).ok_or(Failure::OVERFLOW)?;
-    hash.set(call.tx, call.args.at(2), itoa::Buffer::new().format(sum).as_bytes())?;
+    hash.set(call.tx, call.db, call.args.at(2), itoa::Buffer::new().format(sum).as_bytes())?;
     hashes::save(call, old, hash)?;
     call.out.integer(sum);
     Ok(())
@@ -32,7 +32,7 @@ fn hincrbyfloat(call: &mut Call<'_>) -> Outcome {
     let (old, mut hash) = hashes::claim(call)?;
     let value = hash.get(call.tx, call.args.at(2))?;
     let sum = numbers::sum(value.as_deref(), by, Failure::HASH_NOT_FLOAT)?;
-    hash.set(call.tx, call.args.at(2), sum.as_bytes())?;
+    hash.set(call.tx, call.db, call.args.at(2), sum.as_bytes())?;
     hashes::save(call, old, hash)?;
     call.out.bulk(sum.as_bytes());
     Ok(())

@@ -51,7 +51,8 @@ fn set_fields(call: &mut Call<'_>, name: &str) -> Outcome<i64> {
     let (old, mut hash) = claim(call)?;
     let mut added = 0;
     for index in (2..call.args.len()).step_by(2) {
-        added += i64::from(hash.set(call.tx, call.args.at(index), call.args.at(index + 1))?);
+        let (field, value) = (call.args.at(index), call.args.at(index + 1));
+        added += i64::from(hash.set(call.tx, call.db, field, value)?);
     }
     save(call, old, hash)?;
     Ok(added)
@@ -73,7 +74,7 @@ fn hsetnx(call: &mut Call<'_>) -> Outcome {
     let (old, mut hash) = claim(call)?;
     let new = !hash.contains(call.tx, call.args.at(2))?;
     if new {
-        hash.set(call.tx, call.args.at(2), call.args.at(3))?;
+        hash.set(call.tx, call.db, call.args.at(2), call.args.at(3))?;
         save(call, old, hash)?;
     }
     call.out.flag(new);

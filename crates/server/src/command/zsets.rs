@@ -126,7 +126,7 @@ fn add(call: &mut Call<'_>, options: AddOptions, first: usize) -> Outcome {
     }
     let mut claimed = claim(call)?;
     if claimed.is_none() && !options.present {
-        let set = SortedSet::create(call.tx)?;
+        let set = SortedSet::create(call.tx, call.db)?;
         call.put(call.args.at(1), None, set.entry())?;
         claimed = claim(call)?;
     }

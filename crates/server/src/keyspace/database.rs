@@ -44,6 +44,13 @@ impl Database {
         Ok((at != 0).then(|| Expiries::new(at)))
     }
 
+    /// A seed for the hash map of something that lies at `at`. Whoever does not know the
+    /// keyspace's seed cannot guess it; whoever does gets the same pool again.
+    pub(super) fn seed_for(self, tx: &mut dyn Tx, at: u64) -> Result<u64> {
+        let seed = tx.read_word(self.header + header::SEED)?;
+        Ok((seed ^ at).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32))
+    }
+
     fn make_keys(self, tx: &mut dyn Tx) -> Result<Keys> {
         if let Some(keys) = self.keys(tx)? {
             return Ok(keys);

@@ -1,8 +1,8 @@
 //! Hash values: small ones are an [`Image`], others a hash map in the pool.
 
-use super::Short;
 use super::entry::{Entry, Form, Kind};
 use super::image::Image;
+use super::{Database, Short};
 use perdura::collections::{Bytes, HashMap};
 use perdura::{Result, Tx};
 
@@ -79,12 +79,18 @@ impl Hash {
         }
     }
 
-    /// Sets a field. Whether it is new.
-    pub(crate) fn set(&mut self, tx: &mut dyn Tx, field: &[u8], value: &[u8]) -> Result<bool> {
+    /// Sets a field of a hash in `db`. Whether it is new.
+    pub(crate) fn set(
+        &mut self,
+        tx: &mut dyn Tx,
+        db: Database,
+        field: &[u8],
+        value: &[u8],
+    ) -> Result<bool> {
         if let Hash::Small(image) = self
             && !image.has_room(field, value)
         {
-            *self = Hash::Large(enlarge(tx, image)?);
+            *self = Hash::Large(enlarge(tx, db, image)?);
         }
         match self {
             Hash::Small(image) => Ok(image.set(field, value)),
@@ -110,8 +116,9 @@ impl Hash {
 }
 
 /// Moves a small hash's pairs into a hash map.
-fn enlarge(tx: &mut dyn Tx, image: &Image) -> Result<Fields> {
-    let fields = Fields::create_seeded(tx, super::unguessable())?;
+fn enlarge(tx: &mut dyn Tx, db: Database, image: &Image) -> Result<Fields> {
+    let seed = db.seed_for(tx, image.at())?;
+    let fields = Fields::create_seeded(tx, seed)?;
     for (field, value) in image.iter() {
         fields.set(tx, field, value)?;
     }

@@ -29,7 +29,7 @@ pub(super) const fn database(index: u8) -> u64 {
 
 /// The header's offset, if the pool has a keyspace. An error that is not the pool's is a
 /// sentence for the operator.
-pub(super) fn find(tx: &mut dyn Tx) -> Result<Result<Option<u64>, String>> {
+pub(crate) fn find(tx: &mut dyn Tx) -> Result<Result<Option<u64>, String>> {
     let Some(root) = tx.root(NAME)? else { return Ok(Ok(None)) };
     if root.kind != KIND {
         return Ok(Err(format!(

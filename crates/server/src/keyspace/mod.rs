@@ -21,7 +21,7 @@ pub(crate) mod zset;
 pub use check::{Findings, check, check_root};
 pub(crate) use database::{Database, Found, unguessable};
 pub(crate) use entry::{Entry, Kind};
-pub(crate) use header::{DATABASES, open};
+pub(crate) use header::{DATABASES, find, open};
 
 use perdura::Pod;
 use perdura::collections::{Bytes, HashMap, OrderedMap, Pair};

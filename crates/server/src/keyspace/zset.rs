@@ -2,8 +2,8 @@
 //!
 //! The entry leads to a block of two words, the offsets of the two.
 
-use super::Short;
 use super::entry::{Entry, Form, Kind};
+use super::{Database, Short};
 use perdura::collections::ordered_map::Cursor;
 use perdura::collections::{HashMap, OrderedMap, Pair, Total};
 use perdura::{Purpose, Result, Tx};
@@ -64,10 +64,11 @@ impl SortedSet {
         Ok(SortedSet { at, scores, order })
     }
 
-    /// A new, empty one.
-    pub(crate) fn create(tx: &mut dyn Tx) -> Result<Self> {
-        let scores = Scores::create_seeded(tx, super::unguessable())?;
+    /// A new, empty one, to be put into `db`.
+    pub(crate) fn create(tx: &mut dyn Tx, db: Database) -> Result<Self> {
         let order = Order::create(tx)?;
+        let seed = db.seed_for(tx, order.at())?;
+        let scores = Scores::create_seeded(tx, seed)?;
         let at = tx.allocate(Purpose::General, 16)?;
         tx.write_fresh(at, bytemuck::bytes_of(&[scores.at(), order.at()]))?;
         Ok(SortedSet { at, scores, order })

@@ -44,7 +44,7 @@ impl Acknowledged {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// Record `record`, from [`take_next`](Self::take_next), is durable.
+    /// Record `record`, from [`take_next`](Self::take_next), is there for everybody.
     ///
     /// # Panics
     /// If 2^20 inserts are under way at once.

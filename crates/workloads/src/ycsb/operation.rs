@@ -2,7 +2,8 @@
 
 use super::keys::{Name, Order, identity_of};
 use super::mix::Kind;
-use super::table::{Shape, Table};
+use super::shape::Shape;
+use super::table::Table;
 use crate::random::Random;
 use crate::{Failure, Outcome, payload};
 use perdura::{Result, Tx};
@@ -65,10 +66,10 @@ impl Operation {
     }
 
     /// Carries it out. What it reads is added to `found`.
-    pub(super) fn run<T: Tx + ?Sized>(
+    pub(super) fn run<X: Tx, T: Table>(
         &mut self,
-        tx: &mut T,
-        table: &Table,
+        tx: &mut X,
+        table: &T,
         found: &mut Found,
     ) -> Result<()> {
         let key = self.name.as_bytes();
@@ -79,25 +80,29 @@ impl Operation {
             }
             Kind::Scan => {
                 found.begin_scan(self.identity, self.scan);
-                return table.scan(tx, key, self.scan, found);
+                return table.scan(tx, key, self.scan, |tx, key, place| {
+                    found.scanned(tx, table, key, place)
+                });
             }
             _ => {}
         }
-        let Some(at) = table.find(tx, key)? else {
+        let Some(place) = table.find(tx, key)? else {
             found.missing = Some(self.identity);
             return Ok(());
         };
-        let offset = self.field * table.shape.field_bytes;
         match self.kind {
-            Kind::Update => tx.write_bytes(at + offset as u64, &self.payload),
+            Kind::Update => table.write_field(tx, place, self.field, &self.payload),
             Kind::ReadModifyWrite => {
-                let record = found.read(tx, at, self.identity, table.shape)?;
-                let version = payload::version_of(&record[offset..]);
-                let identity = table.shape.field_identity(self.identity, self.field);
+                let Some(record) = found.read(tx, table, place, self.identity)? else {
+                    return Ok(());
+                };
+                let shape = table.shape();
+                let version = payload::version_of(&record[self.field * shape.field_bytes..]);
+                let identity = shape.field_identity(self.identity, self.field);
                 payload::fill(identity, version + 1, &mut self.payload);
-                tx.write_bytes(at + offset as u64, &self.payload)
+                table.write_field(tx, place, self.field, &self.payload)
             }
-            _ => found.read(tx, at, self.identity, table.shape).map(drop),
+            _ => found.read(tx, table, place, self.identity).map(drop),
         }
     }
 }
@@ -113,12 +118,13 @@ pub(super) struct Found {
     key: Vec<u8>,
 }
 
-/// A scan: what was asked for, and where its records begin among the ones found.
+/// A scan: what was asked for, and what came.
 struct Scan {
     start: u64,
     limit: usize,
-    first: usize,
     count: usize,
+    /// It begins with a record that it should not begin with.
+    astray: bool,
     disordered: bool,
 }
 
@@ -133,50 +139,58 @@ impl Found {
     }
 
     fn begin_scan(&mut self, start: u64, limit: usize) {
-        let first = self.identities.len();
-        self.key.clear();
-        self.scans.push(Scan { start, limit, first, count: 0, disordered: false });
+        self.scans.push(Scan { start, limit, count: 0, astray: false, disordered: false });
     }
 
     /// Takes the next record of the scan under way.
-    pub(super) fn scanned<T: Tx + ?Sized>(
+    fn scanned<X: Tx, T: Table>(
         &mut self,
-        tx: &mut T,
+        tx: &mut X,
+        table: &T,
         key: &[u8],
-        at: u64,
-        shape: Shape,
+        place: T::Place<'_>,
     ) -> Result<()> {
         // A name that is not one of ours fails verification as the record of nobody.
         let identity = identity_of(key).unwrap_or(u64::MAX);
-        self.read(tx, at, identity, shape)?;
+        self.read(tx, table, place, identity)?;
         if let Some(scan) = self.scans.last_mut() {
+            if scan.count == 0 {
+                scan.astray = !T::begins(Name::new(scan.start).as_bytes(), key);
+            } else {
+                scan.disordered |= !T::ascends(&self.key, key);
+            }
             scan.count += 1;
-            scan.disordered |= key <= &self.key[..];
         }
         self.key.clear();
         self.key.extend_from_slice(key);
         Ok(())
     }
 
-    /// Reads the record at `at`.
-    fn read<T: Tx + ?Sized>(
+    /// Reads the record at `place`; `None` if it is not whole, which is noted.
+    fn read<X: Tx, T: Table>(
         &mut self,
-        tx: &mut T,
-        at: u64,
+        tx: &mut X,
+        table: &T,
+        place: T::Place<'_>,
         identity: u64,
-        shape: Shape,
-    ) -> Result<&[u8]> {
+    ) -> Result<Option<&[u8]>> {
         let start = self.records.len();
-        self.records.resize(start + shape.record_bytes(), 0);
+        self.records.resize(start + table.shape().record_bytes(), 0);
+        if !table.read(tx, place, &mut self.records[start..])? {
+            self.records.truncate(start);
+            self.missing = Some(identity);
+            return Ok(None);
+        }
         self.identities.push(identity);
-        tx.read_bytes(at, &mut self.records[start..])?;
-        Ok(&self.records[start..])
+        Ok(Some(&self.records[start..]))
     }
 
     /// Checks everything that was read.
     pub(super) fn verify(&self, shape: Shape) -> Outcome {
         if let Some(identity) = self.missing {
-            return Err(Failure::Wrong(format!("record user{identity} is not there")));
+            return Err(Failure::Wrong(format!(
+                "record user{identity} is not there, or not whole"
+            )));
         }
         if self.duplicate {
             return Err(Failure::wrong("a new record's key was there already"));
@@ -189,11 +203,11 @@ impl Found {
     }
 
     fn verify_scan(&self, scan: &Scan) -> Outcome {
-        let Scan { start, limit, first, count, disordered } = *scan;
+        let Scan { start, limit, count, astray, disordered } = *scan;
         if disordered {
             return Err(Failure::Wrong(format!("the scan from user{start} is not in order")));
         }
-        if count > limit || self.identities.get(first) != Some(&start) {
+        if count == 0 || count > limit || astray {
             let what = format!("the scan of {limit} from user{start} gave {count} other records");
             return Err(Failure::Wrong(what));
         }

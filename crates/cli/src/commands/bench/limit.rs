@@ -79,7 +79,7 @@ fn primitives(common: &Common, stage: &Stage) -> Outcome<(String, Vec<Timing>)> 
 }
 
 fn threads() -> Threads {
-    Threads { threads: 1, sample: 0, rate: None, pin: false, warm_up: None }
+    Threads { threads: 1, sample: 0, rate: None, pin: false, window: 1, warm_up: None }
 }
 
 fn one_word(operations: u64, common: &Common, stage: &Stage) -> Outcome<Smallest> {

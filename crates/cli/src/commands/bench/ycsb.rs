@@ -1,10 +1,13 @@
 //! `perdura bench ycsb`: YCSB's core workloads, in process.
 
-use crate::bench::options::Setting;
+use crate::bench::keyspace::Served;
+use crate::bench::options::{Over, Setting};
 use crate::bench::series::{self, Case};
 use crate::failure::Outcome;
 use crate::quantity::{self, show_count};
-use perdura_workloads::ycsb::{Distribution, Letter, Options, Order, Shape, Ycsb};
+use perdura_workloads::ycsb::{
+    Distribution, Keyed, Letter, Options, Order, Own, Shape, Table, YcsbOn,
+};
 use serde_json::json;
 
 #[derive(Debug, clap::Args)]
@@ -12,6 +15,10 @@ pub(crate) struct Arguments {
     /// Which of the core workloads: a, b, c, d, e or f
     #[arg(long, value_name = "LETTER", default_value = "a")]
     workload: Letter,
+
+    /// Where the records are
+    #[arg(long, value_enum, default_value_t = Over::Table)]
+    over: Over,
 
     /// Records loaded
     #[arg(long, value_name = "NUMBER", default_value = "1M", value_parser = quantity::count)]
@@ -55,18 +62,35 @@ impl Arguments {
         options.operations_per_transaction = self.ops_per_tx;
         options
     }
+
+    /// Bytes of all records, about; inserts at most double them.
+    fn data_bytes(&self, options: &Options) -> u64 {
+        let Shape { fields, .. } = options.shape;
+        // The key and its entries; the names of fields, and the sorted set.
+        let besides = match self.over {
+            Over::Table => 256,
+            Over::Store => 512 + 24 * fields as u64,
+        };
+        let inserts = (self.ops as f64 * self.workload.mix().insert) as u64;
+        let records = self.records.saturating_add(2 * inserts);
+        records.saturating_mul(options.shape.record_bytes() as u64 + besides)
+    }
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
+    match arguments.over {
+        Over::Table => run_on::<Own>(arguments),
+        Over::Store => run_on::<Keyed<Served>>(arguments),
+    }
+}
+
+fn run_on<T: Table>(arguments: &Arguments) -> Outcome {
     let options = arguments.options(arguments.ops);
-    let record_bytes = options.shape.record_bytes() as u64;
-    // The key and its entries besides the record; inserts at most double the table.
-    let inserts = (arguments.ops as f64 * arguments.workload.mix().insert) as u64;
-    let records = arguments.records + 2 * inserts;
     let case = Case {
         title: format!(
-            "YCSB {}: {} operations on {} records of {} x {} bytes, {} keys{}",
+            "YCSB {} over the {}: {} operations on {} records of {} x {} bytes, {} keys{}",
             arguments.workload,
+            arguments.over,
             show_count(arguments.ops),
             show_count(arguments.records),
             arguments.fields,
@@ -80,6 +104,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         parameters: json!({
             "bench": "ycsb",
             "workload": arguments.workload.to_string(),
+            "over": arguments.over.to_string(),
             "records": arguments.records,
             "ops": arguments.ops,
             "distribution": options.distribution.to_string(),
@@ -89,8 +114,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             "ops_per_tx": arguments.ops_per_tx,
         }),
         operations: arguments.ops,
-        data_bytes: records.saturating_mul(record_bytes + 256),
-        make: &|operations| Ycsb::new(arguments.options(operations)),
+        data_bytes: arguments.data_bytes(&options),
+        make: &|operations| YcsbOn::<T>::new(arguments.options(operations)),
     };
     series::run_and_show(&case, &arguments.setting)
 }

@@ -3,7 +3,8 @@
 mod run;
 mod show;
 
-use crate::bench::options::EngineChoice;
+use crate::bench::keyspace::Served;
+use crate::bench::options::{EngineChoice, LARGEST_WINDOW, Over};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::quantity;
@@ -15,7 +16,7 @@ use perdura_workloads::churn::{self, Churn};
 use perdura_workloads::map::{OnHashMap, OnOrderedMap};
 use perdura_workloads::sps::Sps;
 use perdura_workloads::toggle::{KeySet, Toggles};
-use perdura_workloads::ycsb::{Letter, Options, Shape, Ycsb};
+use perdura_workloads::ycsb::{Letter, Options, Shape, Ycsb, YcsbOver};
 use perdura_workloads::{Progress, Workload};
 use run::{Plan, Run};
 
@@ -33,6 +34,10 @@ pub(crate) struct Arguments {
     /// Workload: sps, hash, rbtree, bptree, churn, hash-map, ordered-map, or ycsb-a to ycsb-f
     #[arg(long, value_name = "NAME", default_value = "sps")]
     workload: String,
+
+    /// Where YCSB's records are
+    #[arg(long, value_enum, default_value_t = Over::Table)]
+    over: Over,
 
     /// Entries, keys, records or slots [default: 65,536; churn 10,000; YCSB 10,000]
     #[arg(long, value_name = "NUMBER", value_parser = quantity::count)]
@@ -59,6 +64,11 @@ pub(crate) struct Arguments {
     /// Cores, one thread of the workload on each
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     cores: usize,
+
+    /// Transactions that a core leaves unanswered at most: it begins the next one when the one
+    /// before has committed, and waits until the oldest is durable when there are so many
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=LARGEST_WINDOW))]
+    window: u32,
 
     /// A mechanism in the memory controller: plain, or undo-log (by epochs; programs need no
     /// write-backs)
@@ -125,6 +135,12 @@ impl Arguments {
         if !(1..=LARGEST_TX).contains(&self.ops_per_tx()) {
             return Err(Failure::new(format!("--ops-per-tx must be 1 to {LARGEST_TX}")));
         }
+        if self.over == Over::Store && !self.is_ycsb() {
+            return Err(Failure::new(format!(
+                "{} does not run over the store: leave out --over, or choose ycsb-a to ycsb-f",
+                self.workload
+            )));
+        }
         if self.epoch_us == 0 {
             return Err(Failure::new("--epoch-us must be 1 or more"));
         }
@@ -149,13 +165,22 @@ impl Arguments {
         EngineKind::ALL.into_iter().filter(asked).collect()
     }
 
+    fn is_ycsb(&self) -> bool {
+        self.workload.starts_with("ycsb")
+    }
+
+    /// Where the records are, for the workloads that have them.
+    fn over(&self) -> Option<Over> {
+        self.is_ycsb().then_some(self.over)
+    }
+
     fn warm_up(&self) -> u64 {
         self.warm_up.unwrap_or(self.ops)
     }
 
     fn entries(&self) -> u64 {
         let usual = match self.workload.as_str() {
-            name if name.starts_with("ycsb") || name == "churn" => 10_000,
+            name if self.is_ycsb() || name == "churn" => 10_000,
             _ => 65_536,
         };
         self.entries.unwrap_or(usual)
@@ -182,6 +207,7 @@ impl Arguments {
             seed: self.seed,
             mechanism: self.mechanism,
             epoch_us: self.epoch_us,
+            window: self.window as usize,
         }
     }
 
@@ -226,7 +252,10 @@ impl Arguments {
                 };
                 let records = entries.saturating_add(total);
                 let bytes = records.saturating_mul(2 * Shape::default().record_bytes() as u64);
-                on(plan, &Ycsb::new(options)?, bytes, progress)
+                match self.over {
+                    Over::Table => on(plan, &Ycsb::new(options)?, bytes, progress),
+                    Over::Store => on(plan, &YcsbOver::<Served>::new(options)?, bytes, progress),
+                }
             }
         }
     }

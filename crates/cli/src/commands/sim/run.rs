@@ -11,7 +11,7 @@ use perdura_machine::{
     Keep, Machine, MachineConfig, Mechanism, Options, Plain, Ps, Schedule, Statistics,
 };
 use perdura_workloads::random::Random;
-use perdura_workloads::{Progress, Recorder, Share, Workload};
+use perdura_workloads::{Progress, Recorder, Share, Store, Windows, Workload};
 use std::cell::RefCell;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -54,6 +54,7 @@ pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) mechanism: MechanismChoice,
     pub(super) epoch_us: u64,
+    pub(super) window: usize,
 }
 
 /// What was measured.
@@ -155,19 +156,18 @@ fn work<E: Engine<Machine>, W: Workload>(
     first_stream: u64,
     progress: &Progress,
 ) -> Outcome {
-    let failure = RefCell::new(None);
+    let (failure, windows) = (RefCell::new(None), Windows::new(heap, plan.window));
     let program = |core: usize| {
-        let failure = &failure;
+        let (failure, windows) = (&failure, &windows);
         Box::new(move || {
             let random = Random::new(plan.seed, first_stream + core as u64);
             let mut share = Share { thread: core, threads: plan.cores, operations, random };
             let part = share.part_of(operations);
             share.operations = part.end - part.start;
             let mut recorder = Recorder::new(W::KINDS.len(), 0, plan.seed, progress);
-            let worked = heap
-                .session()
-                .map_err(perdura_workloads::Failure::from)
-                .and_then(|mut session| workload.run_thread(&mut session, share, &mut recorder));
+            let worked = windows.session().map_err(perdura_workloads::Failure::from).and_then(
+                |mut session| perdura_workloads::work(workload, &mut session, share, &mut recorder),
+            );
             if let Err(error) = worked {
                 failure.borrow_mut().get_or_insert(error);
             }

@@ -66,11 +66,16 @@ pub(super) fn report(
         return output::print_json(&as_json(arguments, machine, runs, baseline));
     }
     output::print(format!(
-        "{} on {} ({}), {}: {} after {}, {} in each, {} entries; seed {}",
+        "{}{} on {} ({}), {}{}: {} after {}, {} in each, {} entries; seed {}",
         arguments.workload,
+        arguments.over().map_or_else(String::new, |over| format!(" over the {over}")),
         machine.name,
         machine.title,
         plural(arguments.cores as u64, "core"),
+        match arguments.window {
+            1 => String::new(),
+            window => format!(", up to {window} transactions unanswered in each"),
+        },
         plural(arguments.ops, "transaction"),
         show_count(arguments.warm_up()),
         plural(arguments.ops_per_tx() as u64, "operation"),
@@ -146,6 +151,8 @@ fn as_json(
         "sim": arguments.workload,
         "machine": machine,
         "cores": arguments.cores,
+        "over": arguments.over().map(|over| over.to_string()),
+        "window": arguments.window,
         "entries": arguments.entries(),
         "operations_per_transaction": arguments.ops_per_tx(),
         "warm_up": arguments.warm_up(),

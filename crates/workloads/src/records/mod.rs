@@ -2,7 +2,15 @@
 //!
 //! The commands of Redis that YCSB's and TPC-C's Redis layouts need. Workloads are written
 //! against [`Records`]; the server's keyspace is one implementation, the heap's own collections
-//! another.
+//! another ([`Plain`]). What is not said here is as in Redis: a key that holds the other kind is
+//! an error, and a sorted set without members is no key.
+
+#[doc(hidden)]
+pub mod conformance;
+mod plain;
+
+pub use plain::Plain;
+pub(crate) use plain::{KIND, check_blocks};
 
 use perdura::{Result, Tx};
 
@@ -11,7 +19,8 @@ pub type EachPair<'a> = dyn FnMut(&[u8], &[u8]) + 'a;
 
 /// Hashes and sorted sets by key. Every operation runs in the transaction it is given.
 pub trait Records: Clone + Send + Sync {
-    /// Sets fields of the hash at `key`, which is made if it is not there.
+    /// Sets fields of the hash at `key`, which is made if it is not there. No fields change
+    /// nothing.
     ///
     /// # Errors
     /// As the transaction.
@@ -39,7 +48,7 @@ pub trait Records: Clone + Send + Sync {
     /// new score. Whether it is new.
     ///
     /// # Errors
-    /// As the transaction.
+    /// `Invalid` if the score is not a number; as the transaction.
     fn add(&self, tx: &mut dyn Tx, key: &[u8], score: f64, member: &[u8]) -> Result<bool>;
 
     /// Takes `member` from the sorted set at `key`. Whether it was there.
@@ -49,7 +58,8 @@ pub trait Records: Clone + Send + Sync {
     fn take(&self, tx: &mut dyn Tx, key: &[u8], member: &[u8]) -> Result<bool>;
 
     /// Calls `each` with members of the sorted set at `key` and their scores, from the lowest
-    /// score that is at least `from` on, while it returns true.
+    /// score that is at least `from` on, while it returns true. Members of the same score come in
+    /// the order of their bytes.
     ///
     /// # Errors
     /// As the transaction.
@@ -66,4 +76,19 @@ pub trait Records: Clone + Send + Sync {
     /// # Errors
     /// As the transaction.
     fn members(&self, tx: &mut dyn Tx, key: &[u8]) -> Result<u64>;
+}
+
+/// Records that are found again in a pool: one store in each.
+pub trait Rooted: Records {
+    /// Makes the store, empty, in a pool that has none. The same in every run.
+    ///
+    /// # Errors
+    /// As the transaction.
+    fn create(tx: &mut dyn Tx) -> Result<Self>;
+
+    /// The pool's store, if it has one.
+    ///
+    /// # Errors
+    /// As the transaction.
+    fn find(tx: &mut dyn Tx) -> Result<Option<Self>>;
 }

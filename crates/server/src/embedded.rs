@@ -1,0 +1,320 @@
+//! The keyspace without sockets: what HSET, HGET, HGETALL, DEL, ZADD, ZREM, ZRANGEBYSCORE and
+//! ZCARD do to database 0, in a caller's own transactions.
+//!
+//! The structures are the server's, and so is what they keep: a key that has expired is not
+//! there, writing a hash leaves its expiry, a sorted set without members is no key, and what is
+//! too large to be freed at once goes to the garbage list.
+
+use crate::keyspace::hash::Hash;
+use crate::keyspace::zset::{Edge, SortedSet};
+use crate::keyspace::{self, Database, Found, Kind, garbage};
+use crate::server::now;
+use perdura::{Error, Result, Tx};
+
+/// Entries or blocks of the garbage list that a removal frees beside its own.
+const FREED: u64 = 256;
+
+/// A pool's keyspace: a handle, good as long as the pool is open. Not to be used while a server
+/// runs on the pool: its WATCH would not hear of what is written here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keyspace {
+    header: u64,
+}
+
+impl Keyspace {
+    /// The pool's keyspace, if it has one.
+    ///
+    /// # Errors
+    /// `Corrupt`; `Aborted`, with what to do, if the keyspace is another program's.
+    pub fn find(tx: &mut dyn Tx) -> Result<Option<Self>> {
+        let found = keyspace::find(tx)?.map_err(Error::Aborted)?;
+        Ok(found.map(|header| Keyspace { header }))
+    }
+
+    /// The pool's keyspace; a new one if it has none.
+    ///
+    /// # Errors
+    /// As [`find`](Keyspace::find) and the transaction.
+    pub fn open(tx: &mut dyn Tx) -> Result<Self> {
+        Keyspace::open_seeded(tx, keyspace::unguessable())
+    }
+
+    /// As [`open`](Keyspace::open), but the seed of a new one's hash maps is given: the same
+    /// operations make the same pool again. Whoever knows the seed can choose keys that are slow.
+    ///
+    /// # Errors
+    /// As [`open`](Keyspace::open).
+    pub fn open_seeded(tx: &mut dyn Tx, seed: u64) -> Result<Self> {
+        let header = keyspace::open(tx, seed)?.map_err(Error::Aborted)?;
+        Ok(Keyspace { header })
+    }
+
+    /// Sets fields of the hash at `key`, which is made if it is not there. No fields change
+    /// nothing.
+    ///
+    /// # Errors
+    /// `Invalid` if the key holds something else; as the transaction.
+    pub fn set_fields(self, tx: &mut dyn Tx, key: &[u8], fields: &[(&[u8], &[u8])]) -> Result<()> {
+        let old = self.claim(tx, key, Kind::Hash)?;
+        if fields.is_empty() {
+            return Ok(());
+        }
+        let mut hash = Hash::load(tx, old.map(|old| old.entry))?;
+        for (field, value) in fields {
+            hash.set(tx, self.db(), field, value)?;
+        }
+        let expires = old.and_then(|old| old.entry.expires());
+        let new = hash.save(tx)?.expiring(expires);
+        self.db().put(tx, key, old, new)
+    }
+
+    /// The value of one field of the hash at `key`.
+    ///
+    /// # Errors
+    /// As [`set_fields`](Keyspace::set_fields).
+    pub fn field(self, tx: &mut dyn Tx, key: &[u8], field: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self.look(tx, key, Kind::Hash)? {
+            Some(found) => Hash::load(tx, Some(found.entry))?.get(tx, field),
+            None => Ok(None),
+        }
+    }
+
+    /// Calls `each` with every field and value of the hash at `key`; false if there is none.
+    ///
+    /// # Errors
+    /// As [`set_fields`](Keyspace::set_fields).
+    pub fn fields(
+        self,
+        tx: &mut dyn Tx,
+        key: &[u8],
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<bool> {
+        let Some(found) = self.look(tx, key, Kind::Hash)? else { return Ok(false) };
+        Hash::load(tx, Some(found.entry))?.for_each(tx, each)?;
+        Ok(true)
+    }
+
+    /// Removes `key`, whatever it holds, and frees a part of the garbage list. Whether it was
+    /// there.
+    ///
+    /// # Errors
+    /// As the transaction.
+    pub fn remove(self, tx: &mut dyn Tx, key: &[u8]) -> Result<bool> {
+        let expired = match self.db().find(tx, key)? {
+            Some(found) => is_expired(found),
+            None => return Ok(false),
+        };
+        self.db().remove(tx, key)?;
+        self.sweep(tx)?;
+        Ok(!expired)
+    }
+
+    /// Adds `member` to the sorted set at `key`, which is made if it is not there, or gives it a
+    /// new score. Whether it is new.
+    ///
+    /// # Errors
+    /// `Invalid` if the score is not a number or the key holds something else; as the
+    /// transaction.
+    pub fn add(self, tx: &mut dyn Tx, key: &[u8], score: f64, member: &[u8]) -> Result<bool> {
+        if score.is_nan() {
+            return Err(Error::Invalid("a score must be a number"));
+        }
+        let set = match self.claim(tx, key, Kind::SortedSet)? {
+            Some(found) => SortedSet::load(tx, found.entry)?,
+            None => {
+                let set = SortedSet::create(tx, self.db())?;
+                self.db().put(tx, key, None, set.entry())?;
+                set
+            }
+        };
+        let old = set.score(tx, member)?;
+        set.set(tx, member, old, score)?;
+        Ok(old.is_none())
+    }
+
+    /// Takes `member` from the sorted set at `key`. Whether it was there.
+    ///
+    /// # Errors
+    /// `Invalid` if the key holds something else; as the transaction.
+    pub fn take(self, tx: &mut dyn Tx, key: &[u8], member: &[u8]) -> Result<bool> {
+        let Some(found) = self.claim(tx, key, Kind::SortedSet)? else { return Ok(false) };
+        let set = SortedSet::load(tx, found.entry)?;
+        let taken = set.remove(tx, member)?;
+        if set.len(tx)? == 0 {
+            self.db().remove(tx, key)?;
+        }
+        Ok(taken)
+    }
+
+    /// Calls `each` with members of the sorted set at `key` and their scores, from the lowest
+    /// score that is at least `from` on, while it returns true.
+    ///
+    /// # Errors
+    /// As [`take`](Keyspace::take).
+    pub fn range(
+        self,
+        tx: &mut dyn Tx,
+        key: &[u8],
+        from: f64,
+        each: &mut dyn FnMut(f64, &[u8]) -> bool,
+    ) -> Result<()> {
+        let Some(found) = self.look(tx, key, Kind::SortedSet)? else { return Ok(()) };
+        let set = SortedSet::load(tx, found.entry)?;
+        let rank = set.count_before(tx, &Edge::Before(from))?;
+        let mut walk = set.walk_at(tx, rank, false)?;
+        while let Some((score, member)) = walk.next(tx)? {
+            if !each(score, &member) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Members of the sorted set at `key`.
+    ///
+    /// # Errors
+    /// As [`take`](Keyspace::take).
+    pub fn members(self, tx: &mut dyn Tx, key: &[u8]) -> Result<u64> {
+        match self.look(tx, key, Kind::SortedSet)? {
+            Some(found) => SortedSet::load(tx, found.entry)?.len(tx),
+            None => Ok(0),
+        }
+    }
+
+    /// Frees a part of what was too large to be freed when it was removed. Whether there is more.
+    ///
+    /// # Errors
+    /// As the transaction.
+    pub fn sweep(self, tx: &mut dyn Tx) -> Result<bool> {
+        garbage::sweep(tx, self.header, FREED)
+    }
+
+    fn db(self) -> Database {
+        Database::new(self.header, 0)
+    }
+
+    /// What a key holds, which must be of this kind.
+    fn look(self, tx: &mut dyn Tx, key: &[u8], kind: Kind) -> Result<Option<Found>> {
+        let found = self.db().find(tx, key)?.filter(|found| !is_expired(*found));
+        of_kind(found, kind)
+    }
+
+    /// The same, to be changed: what has expired is removed.
+    fn claim(self, tx: &mut dyn Tx, key: &[u8], kind: Kind) -> Result<Option<Found>> {
+        match self.db().find(tx, key)? {
+            Some(found) if is_expired(found) => {
+                self.db().remove(tx, key)?;
+                Ok(None)
+            }
+            found => of_kind(found, kind),
+        }
+    }
+}
+
+/// Whether a key's time has come. The clock is read only for those that have one.
+fn is_expired(found: Found) -> bool {
+    found.entry.expires().is_some() && found.entry.expired(now())
+}
+
+fn of_kind(found: Option<Found>, kind: Kind) -> Result<Option<Found>> {
+    match found {
+        Some(found) if found.entry.kind() != kind => {
+            Err(Error::Invalid("the key holds another kind of value: remove it, or use another"))
+        }
+        found => Ok(found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura::testing::TestHeap;
+    use std::collections::BTreeSet;
+
+    /// Blocks that the keyspace reaches, all of it whole.
+    fn reached(heap: &mut TestHeap) -> usize {
+        let mut blocks = BTreeSet::new();
+        let mut visit = |at| {
+            assert!(blocks.insert(at), "the block at {at:#x} is there twice");
+            Ok(())
+        };
+        assert!(keyspace::check(heap, &mut visit).expect("a whole keyspace").is_some());
+        blocks.len()
+    }
+
+    #[test]
+    fn everything_is_freed_sooner_or_later() {
+        let mut heap = TestHeap::new();
+        let keyspace = Keyspace::open_seeded(&mut heap, 1).expect("a keyspace");
+        let (value, many) = ([b'v'; 900], 700);
+        for round in 0..2 {
+            for index in 0..many {
+                let name = format!("name{index}");
+                let pairs = [(name.as_bytes(), value.as_slice())];
+                keyspace.set_fields(&mut heap, b"hash", &pairs).expect("a field");
+                assert!(keyspace.add(&mut heap, b"set", index as f64, name.as_bytes()).unwrap());
+            }
+            heap.commit();
+            assert_eq!(keyspace.members(&mut heap, b"set").expect("a count"), many);
+            assert_eq!(reached(&mut heap), heap.live(), "round {round}");
+            assert!(keyspace.remove(&mut heap, b"hash").expect("a removal"));
+            assert!(keyspace.remove(&mut heap, b"set").expect("a removal"));
+            heap.commit();
+            assert_eq!(reached(&mut heap), heap.live(), "garbage is reached too");
+            while keyspace.sweep(&mut heap).expect("a sweep") {}
+            heap.commit();
+            assert!(heap.live() < 10, "{} blocks are left", heap.live());
+            assert_eq!(reached(&mut heap), heap.live());
+        }
+    }
+
+    #[test]
+    fn expiries_are_as_the_server_keeps_them() {
+        let mut heap = TestHeap::new();
+        let keyspace = Keyspace::open(&mut heap).expect("a keyspace");
+        assert_eq!(Keyspace::find(&mut heap).expect("a look"), Some(keyspace));
+        let db = keyspace.db();
+        let expire = |heap: &mut TestHeap, key: &[u8], time| {
+            let found = db.find(heap, key).unwrap().expect("the key");
+            db.put(heap, key, Some(found), found.entry.expiring(Some(time))).unwrap();
+        };
+        for key in [b"past".as_slice(), b"future"] {
+            keyspace.set_fields(&mut heap, key, &[(b"f", b"old")]).unwrap();
+        }
+        let future = now() + 1_000_000;
+        expire(&mut heap, b"past", 1);
+        expire(&mut heap, b"future", future);
+        assert!(!keyspace.fields(&mut heap, b"past", &mut |_, _| {}).unwrap());
+        assert_eq!(keyspace.field(&mut heap, b"past", b"f").unwrap(), None);
+        for key in [b"past".as_slice(), b"future"] {
+            keyspace.set_fields(&mut heap, key, &[(b"g", b"new")]).unwrap();
+        }
+        assert_eq!(keyspace.field(&mut heap, b"past", b"f").unwrap(), None, "it began anew");
+        assert_eq!(keyspace.field(&mut heap, b"future", b"f").unwrap(), Some(b"old".to_vec()));
+        let found = db.find(&mut heap, b"future").unwrap().expect("the key");
+        assert_eq!(found.entry.expires(), Some(future), "it still expires");
+        heap.commit();
+        assert_eq!(reached(&mut heap), heap.live());
+        expire(&mut heap, b"future", 1);
+        assert!(!keyspace.remove(&mut heap, b"future").unwrap(), "it had gone");
+        assert!(keyspace.remove(&mut heap, b"past").unwrap());
+    }
+
+    #[test]
+    fn what_a_key_cannot_hold_is_refused() {
+        let mut heap = TestHeap::new();
+        let keyspace = Keyspace::open(&mut heap).expect("a keyspace");
+        keyspace.set_fields(&mut heap, b"hash", &[(b"f", b"v")]).unwrap();
+        keyspace.add(&mut heap, b"set", 1.0, b"m").unwrap();
+        let invalid = |error: Error| matches!(error, Error::Invalid(_));
+        assert!(invalid(keyspace.add(&mut heap, b"hash", 1.0, b"m").unwrap_err()));
+        assert!(invalid(keyspace.field(&mut heap, b"set", b"f").unwrap_err()));
+        assert!(invalid(keyspace.add(&mut heap, b"set", f64::NAN, b"m").unwrap_err()));
+        assert!(keyspace.take(&mut heap, b"set", b"m").unwrap());
+        assert!(!keyspace.remove(&mut heap, b"set").unwrap(), "an empty set is no key");
+        let mut other = TestHeap::new();
+        other.set_root("redis", perdura::Root { at: 4096, kind: 7 }).unwrap();
+        let refused = Keyspace::open(&mut other).unwrap_err().to_string();
+        assert!(refused.contains("serve another pool"), "{refused}");
+    }
+}
