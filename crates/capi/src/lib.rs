@@ -12,16 +12,19 @@
 //!
 //! The header, `include/perdura.h`, is generated from this crate: see `tests/header.rs`.
 
-mod archapt;
+// In the order of the header.
 pub mod codes;
-mod fail;
+pub mod types;
+
 pub mod ffi;
+
+mod archapt;
+mod fail;
 mod guard;
 mod memory;
 mod pools;
 mod sessions;
 mod table;
-pub mod types;
 
 pub use codes::*;
 pub use ffi::{archapt::*, errors::*, pool::*, transaction::*};

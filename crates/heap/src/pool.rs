@@ -203,7 +203,8 @@ impl Options {
     }
 
     fn create_with<E: Engine<Mapped>>(&self, path: &Path) -> Result<Heap<Mapped, E>, OpenError> {
-        let limit = self.size.unwrap_or(DEFAULT_SIZE).next_multiple_of(PAGE);
+        let size = self.size.unwrap_or(DEFAULT_SIZE);
+        let limit = size.checked_next_multiple_of(PAGE).unwrap_or(size);
         let log = self.log.unwrap_or(Superblock::default_log(limit));
         let largest = 1 << 46;
         if !(SMALLEST..=largest).contains(&limit) || log > limit / 2 {

@@ -5,7 +5,7 @@ use super::call;
 use super::pointers::{self, Out};
 use crate::archapt;
 use crate::types::*;
-use std::ffi::c_char;
+use std::ffi::{c_char, c_int};
 
 /// The pool for what fits in none of the others.
 pub const ARCHAPT_GENERAL: i32 = PERDURA_GENERAL;
@@ -23,7 +23,10 @@ pub const ARCHAPT_LOG: i32 = PERDURA_LOG;
 /// # Safety
 /// `path` is a text; `options` is as perdura_options_init left it but for its fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn Archapt_Init(path: *const c_char, options: *const perdura_options) -> i32 {
+pub unsafe extern "C" fn Archapt_Init(
+    path: *const c_char,
+    options: *const perdura_options,
+) -> c_int {
     call(|| {
         // SAFETY: the caller's promise.
         let (path, wanted) = unsafe { (pointers::path(path)?, pointers::wanted(options)?) };
@@ -34,14 +37,14 @@ pub unsafe extern "C" fn Archapt_Init(path: *const c_char, options: *const perdu
 /// Closes this thread's session (a transaction that is open is rolled back) and the pool. Other
 /// threads that have used it must have ended. Not in the paper.
 #[unsafe(no_mangle)]
-pub extern "C" fn Archapt_Exit() -> i32 {
+pub extern "C" fn Archapt_Exit() -> c_int {
     call(archapt::exit)
 }
 
 /// Begins a transaction of this thread, which may write. The last one must have been ended, or
 /// committed logically: a thread may commit many logically, and end the last one only.
 #[unsafe(no_mangle)]
-pub extern "C" fn Archapt_Tx_Start() -> i32 {
+pub extern "C" fn Archapt_Tx_Start() -> c_int {
     call(archapt::start)
 }
 
@@ -52,14 +55,12 @@ pub extern "C" fn Archapt_Tx_Start() -> i32 {
 /// # Safety
 /// `ticket` is NULL or points to one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn Archapt_Tx_LCommit(ticket: *mut perdura_ticket) -> i32 {
+pub unsafe extern "C" fn Archapt_Tx_LCommit(ticket: *mut perdura_ticket) -> c_int {
     call(|| {
-        if ticket.is_null() {
-            return archapt::commit_logically().map(drop);
-        }
         // SAFETY: the caller's promise.
-        let to = unsafe { Out::new(ticket, "ticket", 0) }?;
-        to.put(archapt::commit_logically()?);
+        let to = unsafe { Out::optional(ticket, "ticket", 0) }?;
+        let ticket = archapt::commit_logically()?;
+        to.iter().for_each(|to| to.put(ticket));
         Ok(())
     })
 }
@@ -67,13 +68,13 @@ pub unsafe extern "C" fn Archapt_Tx_LCommit(ticket: *mut perdura_ticket) -> i32 
 /// Ends the transaction: commits it logically, unless Archapt_Tx_LCommit has, and returns when it
 /// is durable (the paper's physical commit), and all that were committed before it.
 #[unsafe(no_mangle)]
-pub extern "C" fn Archapt_Tx_End() -> i32 {
+pub extern "C" fn Archapt_Tx_End() -> c_int {
     call(archapt::end)
 }
 
 /// Rolls the transaction back, in place of its commit. Not in the paper.
 #[unsafe(no_mangle)]
-pub extern "C" fn Archapt_Tx_Abort() -> i32 {
+pub extern "C" fn Archapt_Tx_Abort() -> c_int {
     call(archapt::abort)
 }
 
@@ -81,7 +82,7 @@ pub extern "C" fn Archapt_Tx_Abort() -> i32 {
 /// `ARCHAPT_FIELD_VALUE`, `ARCHAPT_LOG` or `ARCHAPT_GENERAL`. Returns 0 if that fails:
 /// perdura_last_code and perdura_last_error say why.
 #[unsafe(no_mangle)]
-pub extern "C" fn Archapt_Malloc(r#type: i32, size: usize) -> perdura_offset {
+pub extern "C" fn Archapt_Malloc(r#type: c_int, size: usize) -> perdura_offset {
     let mut at = 0;
     call(|| {
         at = archapt::malloc(r#type, size as u64)?;
@@ -94,7 +95,7 @@ pub extern "C" fn Archapt_Malloc(r#type: i32, size: usize) -> perdura_offset {
 /// do not say what to free: this takes the type and the offset. The type must be that of the
 /// allocation, which is checked for objects of up to 3136 bytes.
 #[unsafe(no_mangle)]
-pub extern "C" fn Archapt_Free(r#type: i32, at: perdura_offset) -> i32 {
+pub extern "C" fn Archapt_Free(r#type: c_int, at: perdura_offset) -> c_int {
     call(|| archapt::free(r#type, at))
 }
 

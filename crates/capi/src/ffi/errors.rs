@@ -2,7 +2,7 @@
 
 use crate::codes;
 use crate::fail;
-use std::ffi::c_char;
+use std::ffi::{c_char, c_int};
 
 /// The library's version, such as "0.1.0".
 #[unsafe(no_mangle)]
@@ -13,7 +13,7 @@ pub extern "C" fn perdura_version() -> *const c_char {
 
 /// A short text for a code. It is never freed.
 #[unsafe(no_mangle)]
-pub extern "C" fn perdura_error_text(code: i32) -> *const c_char {
+pub extern "C" fn perdura_error_text(code: c_int) -> *const c_char {
     codes::text(code).as_ptr()
 }
 
@@ -26,6 +26,6 @@ pub extern "C" fn perdura_last_error() -> *const c_char {
 
 /// The code of this thread's last call that failed; PERDURA_OK if none has.
 #[unsafe(no_mangle)]
-pub extern "C" fn perdura_last_code() -> i32 {
+pub extern "C" fn perdura_last_code() -> c_int {
     fail::last_code()
 }

@@ -4,20 +4,24 @@
 //! What a function cannot check is the caller's to promise, and stands in the header: that a
 //! pointer that is not null points to as many bytes as it says, and that a text ends.
 
-pub mod archapt;
+// In the order of the header.
 pub mod errors;
-pub(crate) mod fork;
-mod pointers;
 pub mod pool;
 pub mod transaction;
+
+pub mod archapt;
+
+pub(crate) mod fork;
+mod pointers;
 
 use crate::codes::{PERDURA_ERR_PANIC, PERDURA_OK};
 use crate::fail::{Fail, Result};
 use std::any::Any;
+use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs the body of a function: no panic leaves it, and an error is kept for the thread.
-fn call(body: impl FnOnce() -> Result<()>) -> i32 {
+fn call(body: impl FnOnce() -> Result<()>) -> c_int {
     // A session that a panic went through is poisoned in the table.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => PERDURA_OK,

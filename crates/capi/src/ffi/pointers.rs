@@ -40,6 +40,18 @@ impl<T: Copy> Out<T> {
         Ok(out)
     }
 
+    /// The same, for a result that nobody need want.
+    ///
+    /// # Safety
+    /// As [`new`](Self::new).
+    pub(super) unsafe fn optional(pointer: *mut T, name: &str, none: T) -> Result<Option<Self>> {
+        if pointer.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: as promised.
+        unsafe { Self::new(pointer, name, none) }.map(Some)
+    }
+
     /// Writes the result.
     pub(super) fn put(&self, value: T) {
         // SAFETY: as promised to `new`.

@@ -6,7 +6,7 @@ use crate::fail::Result;
 use crate::pools::{self, How};
 use crate::sessions;
 use crate::types::*;
-use std::ffi::c_char;
+use std::ffi::{c_char, c_int};
 use std::sync::atomic::Ordering;
 
 /// Fills the options with the defaults. `size` is their sizeof.
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 /// # Safety
 /// `options` points to `size` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn perdura_options_init(options: *mut perdura_options, size: usize) -> i32 {
+pub unsafe extern "C" fn perdura_options_init(options: *mut perdura_options, size: usize) -> c_int {
     call(|| {
         let (engine, domain) = (std::ptr::null(), std::ptr::null());
         let defaults = perdura_options {
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn perdura_pool_create(
     path: *const c_char,
     options: *const perdura_options,
     pool: *mut perdura_pool,
-) -> i32 {
+) -> c_int {
     // SAFETY: the caller's promise.
     call(|| unsafe { open(How::Create, path, options, pool) })
 }
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn perdura_pool_open(
     path: *const c_char,
     options: *const perdura_options,
     pool: *mut perdura_pool,
-) -> i32 {
+) -> c_int {
     // SAFETY: the caller's promise.
     call(|| unsafe { open(How::Open, path, options, pool) })
 }
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn perdura_pool_open_or_create(
     path: *const c_char,
     options: *const perdura_options,
     pool: *mut perdura_pool,
-) -> i32 {
+) -> c_int {
     // SAFETY: the caller's promise.
     call(|| unsafe { open(How::OpenOrCreate, path, options, pool) })
 }
@@ -96,14 +96,14 @@ unsafe fn open(
 /// Closes a pool, all of whose sessions are closed, and tells whether its medium did its part. A
 /// pool that is never closed is recovered when it is opened again: no commit is lost.
 #[unsafe(no_mangle)]
-pub extern "C" fn perdura_pool_close(pool: perdura_pool) -> i32 {
+pub extern "C" fn perdura_pool_close(pool: perdura_pool) -> c_int {
     call(|| pools::close(pool.id))
 }
 
 /// Makes everything committed durable in place and empties the log, so that what was freed can
 /// be used again and the next opening has nothing to recover.
 #[unsafe(no_mangle)]
-pub extern "C" fn perdura_pool_checkpoint(pool: perdura_pool) -> i32 {
+pub extern "C" fn perdura_pool_checkpoint(pool: perdura_pool) -> c_int {
     call(|| pools::checkpoint(pool.id))
 }
 
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn perdura_pool_info(
     pool: perdura_pool,
     info: *mut perdura_info,
     size: usize,
-) -> i32 {
+) -> c_int {
     call(|| {
         let shared = pools::get(pool.id)?;
         let (about, recovery) = (shared.pool.info(), shared.pool.recovery());
@@ -162,7 +162,7 @@ fn text<const N: usize>(text: &str) -> [c_char; N] {
 pub unsafe extern "C" fn perdura_session_open(
     pool: perdura_pool,
     session: *mut perdura_session,
-) -> i32 {
+) -> c_int {
     call(|| {
         // SAFETY: the caller's promise.
         let to = unsafe { Out::new(session, "session", perdura_session::default()) }?;
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn perdura_session_open(
 /// Closes a session; a transaction that is open is rolled back. Any thread may close it, for
 /// instance when the one that used it has died.
 #[unsafe(no_mangle)]
-pub extern "C" fn perdura_session_close(session: perdura_session) -> i32 {
+pub extern "C" fn perdura_session_close(session: perdura_session) -> c_int {
     call(|| sessions::close(session.id))
 }
 

@@ -2,9 +2,25 @@
 
 use super::call;
 use super::pointers::{self, Out};
+use crate::fail::Result;
+use crate::sessions::Session;
 use crate::types::*;
 use crate::{memory, sessions};
-use std::ffi::{c_char, c_void};
+use std::ffi::{c_char, c_int, c_void};
+
+/// Puts the result of `body` where C wants it. What is wrong with that place counts as a failure
+/// inside the transaction, like others.
+fn give<T: Copy>(
+    session: perdura_session,
+    to: Result<Out<T>>,
+    body: impl FnOnce(&mut Session) -> Result<T>,
+) -> Result<()> {
+    sessions::run(session.id, |session| {
+        let to = to?;
+        to.put(body(session)?);
+        Ok(())
+    })
+}
 
 /// Begins a transaction: `PERDURA_READ` or `PERDURA_WRITE`. Waits for whoever must finish first.
 /// The thread that begins it must end it, and has no other one open on the pool meanwhile.
@@ -12,7 +28,7 @@ use std::ffi::{c_char, c_void};
 /// A call that fails inside a transaction leaves it to be rolled back: what follows in it fails
 /// too, perdura_commit included, until perdura_commit, perdura_submit or perdura_abort ends it.
 #[unsafe(no_mangle)]
-pub extern "C" fn perdura_begin(session: perdura_session, mode: i32) -> i32 {
+pub extern "C" fn perdura_begin(session: perdura_session, mode: c_int) -> c_int {
     call(|| {
         let mode = memory::mode(mode);
         sessions::run(session.id, |session| session.begin(mode?))
@@ -23,7 +39,7 @@ pub extern "C" fn perdura_begin(session: perdura_session, mode: i32) -> i32 {
 /// perdura_pool_info says. After an error nothing has happened, except for PERDURA_ERR_IO: the
 /// transaction may or may not be there when the pool is opened again.
 #[unsafe(no_mangle)]
-pub extern "C" fn perdura_commit(session: perdura_session) -> i32 {
+pub extern "C" fn perdura_commit(session: perdura_session) -> c_int {
     call(|| {
         sessions::run(session.id, |session| {
             let ticket = session.submit()?;
@@ -41,15 +57,12 @@ pub extern "C" fn perdura_commit(session: perdura_session) -> i32 {
 pub unsafe extern "C" fn perdura_submit(
     session: perdura_session,
     ticket: *mut perdura_ticket,
-) -> i32 {
+) -> c_int {
     call(|| {
+        // SAFETY: the caller's promise.
+        let to = unsafe { Out::optional(ticket, "ticket", 0) };
         sessions::run(session.id, |session| {
-            // SAFETY: the caller's promise.
-            let to = match ticket.is_null() {
-                true => None,
-                false => Some(unsafe { Out::new(ticket, "ticket", 0) }?),
-            };
-            let ticket = session.submit()?;
+            let (to, ticket) = (to?, session.submit()?);
             to.iter().for_each(|to| to.put(ticket.0));
             Ok(())
         })
@@ -58,14 +71,14 @@ pub unsafe extern "C" fn perdura_submit(
 
 /// Rolls the transaction back: nothing has happened.
 #[unsafe(no_mangle)]
-pub extern "C" fn perdura_abort(session: perdura_session) -> i32 {
+pub extern "C" fn perdura_abort(session: perdura_session) -> c_int {
     call(|| sessions::run(session.id, |session| session.abort()))
 }
 
 /// Returns when the commit with this ticket, and every one before it on the pool, is durable. Any
 /// session of the pool may wait, between its transactions.
 #[unsafe(no_mangle)]
-pub extern "C" fn perdura_wait(session: perdura_session, ticket: perdura_ticket) -> i32 {
+pub extern "C" fn perdura_wait(session: perdura_session, ticket: perdura_ticket) -> c_int {
     call(|| sessions::run(session.id, |session| session.wait(ticket)))
 }
 
@@ -77,15 +90,12 @@ pub extern "C" fn perdura_wait(session: perdura_session, ticket: perdura_ticket)
 pub unsafe extern "C" fn perdura_is_durable(
     session: perdura_session,
     ticket: perdura_ticket,
-    durable: *mut i32,
-) -> i32 {
+    durable: *mut c_int,
+) -> c_int {
     call(|| {
-        sessions::run(session.id, |session| {
-            // SAFETY: the caller's promise.
-            let to = unsafe { Out::new(durable, "durable", 0) }?;
-            to.put(i32::from(session.is_durable(ticket)?));
-            Ok(())
-        })
+        // SAFETY: the caller's promise.
+        let to = unsafe { Out::new(durable, "durable", 0) };
+        give(session, to, |session| Ok(i32::from(session.is_durable(ticket)?)))
     })
 }
 
@@ -99,7 +109,7 @@ pub unsafe extern "C" fn perdura_read(
     at: perdura_offset,
     to: *mut c_void,
     len: usize,
-) -> i32 {
+) -> c_int {
     call(|| {
         sessions::run(session.id, |session| {
             session.check_inside(at, len as u64)?;
@@ -120,7 +130,7 @@ pub unsafe extern "C" fn perdura_write(
     at: perdura_offset,
     from: *const c_void,
     len: usize,
-) -> i32 {
+) -> c_int {
     call(|| {
         sessions::run(session.id, |session| {
             session.check_inside(at, len as u64)?;
@@ -143,7 +153,7 @@ pub unsafe extern "C" fn perdura_write_fresh(
     at: perdura_offset,
     from: *const c_void,
     len: usize,
-) -> i32 {
+) -> c_int {
     call(|| {
         sessions::run(session.id, |session| {
             session.check_inside(at, len as u64)?;
@@ -163,14 +173,11 @@ pub unsafe extern "C" fn perdura_read_u64(
     session: perdura_session,
     at: perdura_offset,
     value: *mut u64,
-) -> i32 {
+) -> c_int {
     call(|| {
-        sessions::run(session.id, |session| {
-            // SAFETY: the caller's promise.
-            let to = unsafe { Out::new(value, "value", 0) }?;
-            to.put(memory::read_word(session, at)?);
-            Ok(())
-        })
+        // SAFETY: the caller's promise.
+        let to = unsafe { Out::new(value, "value", 0) };
+        give(session, to, |session| memory::read_word(session, at))
     })
 }
 
@@ -180,7 +187,7 @@ pub extern "C" fn perdura_write_u64(
     session: perdura_session,
     at: perdura_offset,
     value: u64,
-) -> i32 {
+) -> c_int {
     call(|| sessions::run(session.id, |session| memory::write_word(session, at, value)))
 }
 
@@ -195,23 +202,20 @@ pub extern "C" fn perdura_write_u64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_alloc(
     session: perdura_session,
-    purpose: i32,
+    purpose: c_int,
     len: u64,
     at: *mut perdura_offset,
-) -> i32 {
+) -> c_int {
     call(|| {
-        sessions::run(session.id, |session| {
-            // SAFETY: the caller's promise.
-            let to = unsafe { Out::new(at, "at", 0) }?;
-            to.put(memory::alloc(session, purpose, len)?);
-            Ok(())
-        })
+        // SAFETY: the caller's promise.
+        let to = unsafe { Out::new(at, "at", 0) };
+        give(session, to, |session| memory::alloc(session, purpose, len))
     })
 }
 
 /// Frees the object that perdura_alloc gave at `at`.
 #[unsafe(no_mangle)]
-pub extern "C" fn perdura_free(session: perdura_session, at: perdura_offset) -> i32 {
+pub extern "C" fn perdura_free(session: perdura_session, at: perdura_offset) -> c_int {
     call(|| sessions::run(session.id, |session| memory::free(session, at, None)))
 }
 
@@ -224,14 +228,11 @@ pub unsafe extern "C" fn perdura_usable_size(
     session: perdura_session,
     at: perdura_offset,
     bytes: *mut u64,
-) -> i32 {
+) -> c_int {
     call(|| {
-        sessions::run(session.id, |session| {
-            // SAFETY: the caller's promise.
-            let to = unsafe { Out::new(bytes, "bytes", 0) }?;
-            to.put(memory::usable(session, at)?);
-            Ok(())
-        })
+        // SAFETY: the caller's promise.
+        let to = unsafe { Out::new(bytes, "bytes", 0) };
+        give(session, to, |session| memory::usable(session, at))
     })
 }
 
@@ -246,16 +247,14 @@ pub unsafe extern "C" fn perdura_root_get(
     name: *const c_char,
     at: *mut perdura_offset,
     kind: *mut u32,
-) -> i32 {
+) -> c_int {
     call(|| {
+        // SAFETY: the caller's promise.
+        let (at, to_kind, name) = unsafe {
+            (Out::new(at, "at", 0), Out::optional(kind, "kind", 0), pointers::text(name, "name"))
+        };
         sessions::run(session.id, |session| {
-            // SAFETY: the caller's promise.
-            let (at, name) = unsafe { (Out::new(at, "at", 0)?, pointers::text(name, "name")?) };
-            let to_kind = match kind.is_null() {
-                true => None,
-                // SAFETY: the caller's promise.
-                false => Some(unsafe { Out::new(kind, "kind", 0) }?),
-            };
+            let (at, to_kind, name) = (at?, to_kind?, name?);
             if let Some(root) = memory::root(session, name)? {
                 at.put(root.at);
                 to_kind.iter().for_each(|to| to.put(root.kind));
@@ -277,7 +276,7 @@ pub unsafe extern "C" fn perdura_root_set(
     name: *const c_char,
     at: perdura_offset,
     kind: u32,
-) -> i32 {
+) -> c_int {
     call(|| {
         sessions::run(session.id, |session| {
             // SAFETY: the caller's promise.
