@@ -129,18 +129,6 @@
 // Something else: see the message.
 #define PERDURA_ERR_OTHER 27
 
-// The pool for what fits in none of the others.
-#define ARCHAPT_GENERAL PERDURA_GENERAL
-
-// The paper's key_pool.
-#define ARCHAPT_KEY PERDURA_KEY
-
-// The paper's field_value_pool.
-#define ARCHAPT_FIELD_VALUE PERDURA_VALUE
-
-// The paper's log_pool.
-#define ARCHAPT_LOG PERDURA_LOG
-
 // A transaction that only reads: beside other readers.
 #define PERDURA_READ 0
 
@@ -180,6 +168,18 @@
 // The first kind of root that is a program's own; lower ones are the library's collections.
 #define PERDURA_FIRST_KIND 1000
 
+// The pool for what fits in none of the others.
+#define ARCHAPT_GENERAL PERDURA_GENERAL
+
+// The paper's key_pool.
+#define ARCHAPT_KEY PERDURA_KEY
+
+// The paper's field_value_pool.
+#define ARCHAPT_FIELD_VALUE PERDURA_VALUE
+
+// The paper's log_pool.
+#define ARCHAPT_LOG PERDURA_LOG
+
 // How a pool is created or opened. Fill it with `perdura_options_init` first, then set what is
 // to be different: programs compiled against this header then run with later libraries, whose
 // structure may be longer.
@@ -203,27 +203,11 @@ typedef struct perdura_options {
     uint32_t must_outlive;
 } perdura_options;
 
-// A commit's place in the order of commits of its pool.
-typedef uint64_t perdura_ticket;
-
-// A place in a pool, in bytes from its start: good in every process that opens the pool. Zero
-// is no place. Offsets are what a program stores in a pool to refer to other objects of it;
-// there are no pointers into a pool.
-typedef uint64_t perdura_offset;
-
-// One thread's transactions on a pool, one after the other.
-typedef struct perdura_session {
-    // Which; zero is none.
-    uint64_t id;
-} perdura_session;
-
 // An open pool. Copies are the same pool; any thread may use it.
 typedef struct perdura_pool {
     // Which; zero is none.
     uint64_t id;
 } perdura_pool;
-
-typedef void (*Handler)(void);
 
 // What an open pool is. Texts end with a zero byte.
 typedef struct perdura_info {
@@ -257,88 +241,51 @@ typedef struct perdura_info {
     uint64_t discarded;
 } perdura_info;
 
+// One thread's transactions on a pool, one after the other.
+typedef struct perdura_session {
+    // Which; zero is none.
+    uint64_t id;
+} perdura_session;
+
+// A commit's place in the order of commits of its pool.
+typedef uint64_t perdura_ticket;
+
+// A place in a pool, in bytes from its start: good in every process that opens the pool. Zero
+// is no place. Offsets are what a program stores in a pool to refer to other objects of it;
+// there are no pointers into a pool.
+typedef uint64_t perdura_offset;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
-
-// Opens the process's pool, or makes it if the file is not there. `options` may be NULL; unless
-// they name an engine, it is `archapt-redo` if this library has that, else `redo`. The paper's
-// pools are parts of this one: see Archapt_Malloc.
-//
-// Pointers:
-// `path` is a text; `options` is as perdura_options_init left it but for its fields.
-int32_t Archapt_Init(const char *path, const struct perdura_options *options);
-
-// Closes this thread's session (a transaction that is open is rolled back) and the pool. Other
-// threads that have used it must have ended. Not in the paper.
-int32_t Archapt_Exit(void);
-
-// Begins a transaction of this thread, which may write. The last one must have been ended, or
-// committed logically: a thread may commit many logically, and end the last one only.
-int32_t Archapt_Tx_Start(void);
-
-// The logical commit: the transaction is visible to others and ordered, and its writes are over;
-// it may not be durable yet. If `ticket` is not NULL, it gets what perdura_wait and
-// perdura_is_durable take with Archapt_Session().
-//
-// Pointers:
-// `ticket` is NULL or points to one.
-int32_t Archapt_Tx_LCommit(perdura_ticket *ticket);
-
-// Ends the transaction: commits it logically, unless Archapt_Tx_LCommit has, and returns when it
-// is durable (the paper's physical commit), and all that were committed before it.
-int32_t Archapt_Tx_End(void);
-
-// Rolls the transaction back, in place of its commit. Not in the paper.
-int32_t Archapt_Tx_Abort(void);
-
-// Allocates `size` bytes in the transaction, from the pool of a type: `ARCHAPT_KEY`,
-// `ARCHAPT_FIELD_VALUE`, `ARCHAPT_LOG` or `ARCHAPT_GENERAL`. Returns 0 if that fails:
-// perdura_last_code and perdura_last_error say why.
-perdura_offset Archapt_Malloc(int32_t type, size_t size);
-
-// Frees what Archapt_Malloc gave, in the transaction. The paper's takes a type and a size, which
-// do not say what to free: this takes the type and the offset. The type must be that of the
-// allocation, which is checked for objects of up to 3136 bytes.
-int32_t Archapt_Free(int32_t type, perdura_offset at);
-
-// This thread's session on the process's pool, for perdura_read, perdura_write and the others;
-// its id is 0 if there is none. It is closed when the thread ends. Not in the paper.
-struct perdura_session Archapt_Session(void);
-
-// The process's pool, for perdura_pool_info and perdura_pool_checkpoint; its id is 0 if there is
-// none. Not in the paper.
-struct perdura_pool Archapt_Pool(void);
 
 // The library's version, such as "0.1.0".
 const char *perdura_version(void);
 
 // A short text for a code. It is never freed.
-const char *perdura_error_text(int32_t code);
+const char *perdura_error_text(int code);
 
 // What went wrong in this thread's last call that failed, and what to do about it. The text is
 // good until the thread's next call that fails; empty if none has.
 const char *perdura_last_error(void);
 
 // The code of this thread's last call that failed; PERDURA_OK if none has.
-int32_t perdura_last_code(void);
-
-extern int pthread_atfork(Handler prepare, Handler parent, Handler child);
+int perdura_last_code(void);
 
 // Fills the options with the defaults. `size` is their sizeof.
 //
 // Pointers:
 // `options` points to `size` bytes.
-int32_t perdura_options_init(struct perdura_options *options, size_t size);
+int perdura_options_init(struct perdura_options *options, size_t size);
 
 // Makes a new pool in a file that is not there yet. `options` may be NULL.
 //
 // Pointers:
 // `path` is a text; `options` is as perdura_options_init left it but for its fields; `pool`
 // points to one.
-int32_t perdura_pool_create(const char *path,
-                            const struct perdura_options *options,
-                            struct perdura_pool *pool);
+int perdura_pool_create(const char *path,
+                        const struct perdura_options *options,
+                        struct perdura_pool *pool);
 
 // Opens a pool, and recovers it first if it was not closed. One process at a time may have a
 // pool open, once. A pool that was closed opens with any engine; after a crash the recovery of
@@ -346,88 +293,85 @@ int32_t perdura_pool_create(const char *path,
 //
 // Pointers:
 // As perdura_pool_create.
-int32_t perdura_pool_open(const char *path,
-                          const struct perdura_options *options,
-                          struct perdura_pool *pool);
+int perdura_pool_open(const char *path,
+                      const struct perdura_options *options,
+                      struct perdura_pool *pool);
 
 // Opens the pool if the file is there, makes it if not. `options` may be NULL.
 //
 // Pointers:
 // As perdura_pool_create.
-int32_t perdura_pool_open_or_create(const char *path,
-                                    const struct perdura_options *options,
-                                    struct perdura_pool *pool);
+int perdura_pool_open_or_create(const char *path,
+                                const struct perdura_options *options,
+                                struct perdura_pool *pool);
 
 // Closes a pool, all of whose sessions are closed, and tells whether its medium did its part. A
 // pool that is never closed is recovered when it is opened again: no commit is lost.
-int32_t perdura_pool_close(struct perdura_pool pool);
+int perdura_pool_close(struct perdura_pool pool);
 
 // Makes everything committed durable in place and empties the log, so that what was freed can
 // be used again and the next opening has nothing to recover.
-int32_t perdura_pool_checkpoint(struct perdura_pool pool);
+int perdura_pool_checkpoint(struct perdura_pool pool);
 
 // Tells what the pool is. `size` is the sizeof of `info`.
 //
 // Pointers:
 // `info` points to `size` bytes.
-int32_t perdura_pool_info(struct perdura_pool pool, struct perdura_info *info, size_t size);
+int perdura_pool_info(struct perdura_pool pool, struct perdura_info *info, size_t size);
 
 // Opens a session: one for each thread that uses the pool.
 //
 // Pointers:
 // `session` points to one.
-int32_t perdura_session_open(struct perdura_pool pool, struct perdura_session *session);
+int perdura_session_open(struct perdura_pool pool, struct perdura_session *session);
 
 // Closes a session; a transaction that is open is rolled back. Any thread may close it, for
 // instance when the one that used it has died.
-int32_t perdura_session_close(struct perdura_session session);
+int perdura_session_close(struct perdura_session session);
 
 // Begins a transaction: `PERDURA_READ` or `PERDURA_WRITE`. Waits for whoever must finish first.
 // The thread that begins it must end it, and has no other one open on the pool meanwhile.
 //
 // A call that fails inside a transaction leaves it to be rolled back: what follows in it fails
 // too, perdura_commit included, until perdura_commit, perdura_submit or perdura_abort ends it.
-int32_t perdura_begin(struct perdura_session session, int32_t mode);
+int perdura_begin(struct perdura_session session, int mode);
 
 // Commits, and returns when that is durable: what PERDURA_OK acknowledges outlives what
 // perdura_pool_info says. After an error nothing has happened, except for PERDURA_ERR_IO: the
 // transaction may or may not be there when the pool is opened again.
-int32_t perdura_commit(struct perdura_session session);
+int perdura_commit(struct perdura_session session);
 
 // Commits logically: others see it, and what commits later is durable later. The ticket, if
 // `ticket` is not NULL, is for the durable commit.
 //
 // Pointers:
 // `ticket` is NULL or points to one.
-int32_t perdura_submit(struct perdura_session session, perdura_ticket *ticket);
+int perdura_submit(struct perdura_session session, perdura_ticket *ticket);
 
 // Rolls the transaction back: nothing has happened.
-int32_t perdura_abort(struct perdura_session session);
+int perdura_abort(struct perdura_session session);
 
 // Returns when the commit with this ticket, and every one before it on the pool, is durable. Any
 // session of the pool may wait, between its transactions.
-int32_t perdura_wait(struct perdura_session session, perdura_ticket ticket);
+int perdura_wait(struct perdura_session session, perdura_ticket ticket);
 
 // Sets `durable` to 1 if the commit with this ticket is known to be durable, else to 0.
 //
 // Pointers:
 // `durable` points to an int.
-int32_t perdura_is_durable(struct perdura_session session, perdura_ticket ticket, int32_t *durable);
+int perdura_is_durable(struct perdura_session session, perdura_ticket ticket, int *durable);
 
 // Copies `len` bytes at `at` to `to`. A transaction sees its own writes.
 //
 // Pointers:
 // `to` points to `len` bytes that nobody else uses meanwhile.
-int32_t perdura_read(struct perdura_session session, perdura_offset at, void *to, size_t len);
+int perdura_read(struct perdura_session session, perdura_offset at, void *to, size_t len);
 
 // Copies `len` bytes from `from` to `at`. They must lie in one object that perdura_alloc gave.
 //
 // Pointers:
 // `from` points to `len` bytes that do not change meanwhile.
-int32_t perdura_write(struct perdura_session session,
-                      perdura_offset at,
-                      const void *from,
-                      size_t len);
+int perdura_write(struct perdura_session session, perdura_offset at, const void *from, size_t len);
 
 // As perdura_write, for an object that this very transaction has allocated: it may then bypass
 // the log, which is faster for large ones. `at` is a multiple of 8, and the bytes up to the next
@@ -435,19 +379,19 @@ int32_t perdura_write(struct perdura_session session,
 //
 // Pointers:
 // As perdura_write.
-int32_t perdura_write_fresh(struct perdura_session session,
-                            perdura_offset at,
-                            const void *from,
-                            size_t len);
+int perdura_write_fresh(struct perdura_session session,
+                        perdura_offset at,
+                        const void *from,
+                        size_t len);
 
 // Reads the word at `at`, a multiple of 8.
 //
 // Pointers:
 // `value` points to a word.
-int32_t perdura_read_u64(struct perdura_session session, perdura_offset at, uint64_t *value);
+int perdura_read_u64(struct perdura_session session, perdura_offset at, uint64_t *value);
 
 // Writes the word at `at`, a multiple of 8, in an object that perdura_alloc gave.
-int32_t perdura_write_u64(struct perdura_session session, perdura_offset at, uint64_t value);
+int perdura_write_u64(struct perdura_session session, perdura_offset at, uint64_t value);
 
 // Allocates at least `len` bytes for a purpose (`PERDURA_GENERAL`, `PERDURA_KEY`,
 // `PERDURA_VALUE`, `PERDURA_LOG`): objects of one purpose share pages, so that what is written
@@ -457,29 +401,26 @@ int32_t perdura_write_u64(struct perdura_session session, perdura_offset at, uin
 //
 // Pointers:
 // `at` points to an offset.
-int32_t perdura_alloc(struct perdura_session session,
-                      int32_t purpose,
-                      uint64_t len,
-                      perdura_offset *at);
+int perdura_alloc(struct perdura_session session, int purpose, uint64_t len, perdura_offset *at);
 
 // Frees the object that perdura_alloc gave at `at`.
-int32_t perdura_free(struct perdura_session session, perdura_offset at);
+int perdura_free(struct perdura_session session, perdura_offset at);
 
 // Tells how many bytes the object at `at` has: what was asked for, rounded up.
 //
 // Pointers:
 // `bytes` points to a word.
-int32_t perdura_usable_size(struct perdura_session session, perdura_offset at, uint64_t *bytes);
+int perdura_usable_size(struct perdura_session session, perdura_offset at, uint64_t *bytes);
 
 // Looks the named root up. `at` is 0 if there is none. `kind`, which may be NULL, is what
 // perdura_root_set was given.
 //
 // Pointers:
 // `name` is a text, `at` points to an offset, `kind` is NULL or points to a number.
-int32_t perdura_root_get(struct perdura_session session,
-                         const char *name,
-                         perdura_offset *at,
-                         uint32_t *kind);
+int perdura_root_get(struct perdura_session session,
+                     const char *name,
+                     perdura_offset *at,
+                     uint32_t *kind);
 
 // Sets the named root, with which the next run finds its data; removes it if `at` is 0. What it
 // referred to before stays allocated. `kind` says what is there: a number of the program's own,
@@ -487,10 +428,59 @@ int32_t perdura_root_get(struct perdura_session session,
 //
 // Pointers:
 // `name` is a text.
-int32_t perdura_root_set(struct perdura_session session,
-                         const char *name,
-                         perdura_offset at,
-                         uint32_t kind);
+int perdura_root_set(struct perdura_session session,
+                     const char *name,
+                     perdura_offset at,
+                     uint32_t kind);
+
+// Opens the process's pool, or makes it if the file is not there. `options` may be NULL; unless
+// they name an engine, it is `archapt-redo` if this library has that, else `redo`. The paper's
+// pools are parts of this one: see Archapt_Malloc.
+//
+// Pointers:
+// `path` is a text; `options` is as perdura_options_init left it but for its fields.
+int Archapt_Init(const char *path, const struct perdura_options *options);
+
+// Closes this thread's session (a transaction that is open is rolled back) and the pool. Other
+// threads that have used it must have ended. Not in the paper.
+int Archapt_Exit(void);
+
+// Begins a transaction of this thread, which may write. The last one must have been ended, or
+// committed logically: a thread may commit many logically, and end the last one only.
+int Archapt_Tx_Start(void);
+
+// The logical commit: the transaction is visible to others and ordered, and its writes are over;
+// it may not be durable yet. If `ticket` is not NULL, it gets what perdura_wait and
+// perdura_is_durable take with Archapt_Session().
+//
+// Pointers:
+// `ticket` is NULL or points to one.
+int Archapt_Tx_LCommit(perdura_ticket *ticket);
+
+// Ends the transaction: commits it logically, unless Archapt_Tx_LCommit has, and returns when it
+// is durable (the paper's physical commit), and all that were committed before it.
+int Archapt_Tx_End(void);
+
+// Rolls the transaction back, in place of its commit. Not in the paper.
+int Archapt_Tx_Abort(void);
+
+// Allocates `size` bytes in the transaction, from the pool of a type: `ARCHAPT_KEY`,
+// `ARCHAPT_FIELD_VALUE`, `ARCHAPT_LOG` or `ARCHAPT_GENERAL`. Returns 0 if that fails:
+// perdura_last_code and perdura_last_error say why.
+perdura_offset Archapt_Malloc(int type, size_t size);
+
+// Frees what Archapt_Malloc gave, in the transaction. The paper's takes a type and a size, which
+// do not say what to free: this takes the type and the offset. The type must be that of the
+// allocation, which is checked for objects of up to 3136 bytes.
+int Archapt_Free(int type, perdura_offset at);
+
+// This thread's session on the process's pool, for perdura_read, perdura_write and the others;
+// its id is 0 if there is none. It is closed when the thread ends. Not in the paper.
+struct perdura_session Archapt_Session(void);
+
+// The process's pool, for perdura_pool_info and perdura_pool_checkpoint; its id is 0 if there is
+// none. Not in the paper.
+struct perdura_pool Archapt_Pool(void);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -6,9 +6,9 @@
 //! sessions are numbers, looked up in a table that knows which are open. No panic leaves a call.
 //!
 //! Reading order: [`codes`] and [`types`] (what the header shows), `fail` (errors of a call),
-//! `table` (numbers), `pools`, `sessions`, `memory` and `guard` (what is
-//! done in transactions, and what may not be), `archapt` (the paper's
-//! names); `ffi` has the functions themselves, and all `unsafe` code.
+//! `table` (numbers), `pools`, `sessions`, `memory` and `guard` (what is done in transactions, and
+//! what may not be), `archapt` (the paper's names); [`ffi`] has the functions themselves, and all
+//! `unsafe` code.
 //!
 //! The header, `include/perdura.h`, is generated from this crate: see `tests/header.rs`.
 

@@ -53,6 +53,21 @@ fn example(name: &str) -> PathBuf {
 }
 
 #[test]
+fn the_program_in_the_docs_works() {
+    let docs = include_str!("../../../docs/c-api.md");
+    let told = docs.split("```c\n").nth(1).and_then(|rest| rest.split("```").next());
+    let source = include_str!("../examples/c/counter.c");
+    assert_eq!(told, source.split_once("*/\n").map(|(_, program)| program));
+    for link in LINKS {
+        let program = Program::new(&example("counter.c"), link);
+        for run in 1..=3 {
+            assert_eq!(program.run(&[]), format!("run {run}\n"));
+        }
+        program.check_pool();
+    }
+}
+
+#[test]
 fn accounts_survive() {
     for link in LINKS {
         for engine in ["redo", "undo"] {

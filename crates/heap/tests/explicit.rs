@@ -1,7 +1,7 @@
 //! Transactions begun and ended by calls of their own, and which allocation an offset lies in.
 
 use perdura::{
-    EngineKind, Error, Extent, Handle, Mode, Options, Pool, Purpose, Root, Tx, TxExt, check,
+    EngineKind, Error, Extent, Handle, Mode, Options, Pool, Purpose, Root, TxExt, check,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

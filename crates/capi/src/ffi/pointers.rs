@@ -124,10 +124,12 @@ pub(super) unsafe fn wanted(options: *const perdura_options) -> Result<Wanted> {
     check(options, "options")?;
     // SAFETY: as promised.
     let options = unsafe { known_part(options) }?;
-    // SAFETY: as promised.
-    let named = |pointer: *const c_char, name| match pointer.is_null() {
-        true => Ok(None),
-        false => unsafe { text(pointer, name) }.map(|text| Some(text.to_owned())),
+    let named = |pointer: *const c_char, name| {
+        if pointer.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: as promised.
+        unsafe { text(pointer, name) }.map(|text| Some(text.to_owned()))
     };
     Ok(Wanted {
         size: options.size,
