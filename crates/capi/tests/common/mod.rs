@@ -1,6 +1,7 @@
 //! C programs: compiled with the system's compiler, and linked with the library that cargo has
 //! built for this very test.
 
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -43,7 +44,7 @@ pub(crate) fn compile(source: &Path, program: &Path, link: Link) {
     command.arg("-I").arg(crate_folder.join("include")).arg("-o").arg(program).arg(source);
     match link {
         Link::Shared => {
-            let library = library("libperdura_c.so");
+            let library = library(&format!("{DLL_PREFIX}perdura_c{DLL_SUFFIX}"));
             let folder = library.parent().expect("a library is in a folder");
             command.arg("-L").arg(folder).arg("-lperdura_c");
             command.arg(format!("-Wl,-rpath,{}", folder.display()));
