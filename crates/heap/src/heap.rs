@@ -3,11 +3,13 @@
 //! Everything here is statically dispatched; [`Pool`](crate::Pool) wraps it for programs that
 //! choose the engine when they run.
 
+mod explicit;
+
 use crate::alloc::{Local, Space};
 use crate::error::OpenError;
 use crate::roots;
 use crate::superblock::{State, Superblock};
-use crate::tx::{Purpose, Root, Tx, TxMark};
+use crate::tx::{Extent, Purpose, Root, Tx, TxMark};
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mark, Mode, Recovery,
     RedoEngine, Result, SWalEngine, Session, Ticket, UndoEngine, Volatile,
@@ -348,7 +350,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     }
 
     #[inline]
-    fn commit(&mut self) -> Result<Ticket> {
+    pub(crate) fn commit(&mut self) -> Result<Ticket> {
         match self.session.commit() {
             Ok(ticket) => {
                 let reclaimable = || self.engine.reclaimable();
@@ -490,6 +492,10 @@ impl<S: Session> Tx for HeapTx<'_, S> {
 
     fn usable(&mut self, at: u64) -> Result<u64> {
         Ok(crate::alloc::local::allocation(&mut *self.session, &self.shared.space, at)?.bytes())
+    }
+
+    fn extent(&mut self, at: u64) -> Result<Option<Extent>> {
+        crate::alloc::extent::extent(&mut *self.session, self.shared.space.layout(), at)
     }
 
     fn point(&mut self) -> TxMark {

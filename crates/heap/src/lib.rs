@@ -48,6 +48,6 @@ pub use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mark, Mode, Recovery,
     RedoEngine, Result, SWalEngine, Session, Ticket, Tuning, UndoEngine, Volatile,
 };
-pub use perdura_memory::{Domain, Memory, Survives};
+pub use perdura_memory::{Domain, MapError, Memory, Survives};
 pub use pool::{EngineKind, Handle, Options, Pool, Visitor};
-pub use tx::{Ptr, Purpose, Root, Tx, TxExt, TxMark};
+pub use tx::{Extent, Ptr, Purpose, Root, Tx, TxExt, TxMark};

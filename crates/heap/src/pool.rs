@@ -1,5 +1,7 @@
 //! Pools: heaps in files, with the engine chosen when the program runs.
 
+mod explicit;
+
 use crate::error::OpenError;
 use crate::heap::{Format, Heap, HeapSession, Opening};
 use crate::info::Info;
@@ -218,7 +220,8 @@ impl Options {
     }
 
     fn create_with<E: Engine<Mapped>>(&self, path: &Path) -> Result<Heap<Mapped, E>, OpenError> {
-        let limit = self.size.unwrap_or(DEFAULT_SIZE).next_multiple_of(PAGE);
+        let size = self.size.unwrap_or(DEFAULT_SIZE);
+        let limit = size.checked_next_multiple_of(PAGE).unwrap_or(size);
         let log = self.log.unwrap_or(Superblock::default_log(limit));
         let largest = 1 << 46;
         if !(SMALLEST..=largest).contains(&limit) || log > limit / 2 {
@@ -325,7 +328,7 @@ impl Pool {
     /// `Sessions` when there are too many.
     pub fn session(&self) -> Result<Handle> {
         let session: Box<dyn AnySession> = each!(&*self.inner, heap => Box::new(heap.session()?));
-        Ok(Handle { session, _pool: self.clone() })
+        Ok(Handle { session, open: None, _pool: self.clone() })
     }
 
     /// Runs `visitor` on the heap with its engine known.
@@ -400,6 +403,7 @@ impl Pool {
 /// One thread's transactions on a pool, whatever its engine.
 pub struct Handle {
     session: Box<dyn AnySession>,
+    open: Option<explicit::Open>,
     // After the session: the pool is closed last.
     _pool: Pool,
 }
@@ -409,6 +413,10 @@ type Body<'a> = dyn FnMut(&mut dyn Tx) -> Result<()> + 'a;
 
 trait AnySession: Send {
     fn run(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket>;
+    fn begin(&mut self, mode: Mode);
+    fn within(&mut self, body: &mut Body<'_>) -> Result<()>;
+    fn commit(&mut self) -> Result<Ticket>;
+    fn abort(&mut self);
     fn is_durable(&self, ticket: Ticket) -> bool;
     fn wait(&mut self, ticket: Ticket) -> Result<()>;
     fn counters(&self) -> Counters;
@@ -417,6 +425,22 @@ trait AnySession: Send {
 impl<M: Memory + 'static, E: Engine<M>> AnySession for HeapSession<M, E> {
     fn run(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket> {
         HeapSession::run(self, mode, |tx| body(tx)).map(|((), ticket)| ticket)
+    }
+
+    fn begin(&mut self, mode: Mode) {
+        HeapSession::begin(self, mode);
+    }
+
+    fn within(&mut self, body: &mut Body<'_>) -> Result<()> {
+        HeapSession::within(self, |tx| body(tx))
+    }
+
+    fn commit(&mut self) -> Result<Ticket> {
+        HeapSession::commit(self)
+    }
+
+    fn abort(&mut self) {
+        HeapSession::abort(self);
     }
 
     fn is_durable(&self, ticket: Ticket) -> bool {
@@ -480,6 +504,7 @@ impl Handle {
         mode: Mode,
         mut body: impl FnMut(&mut dyn Tx) -> Result<R>,
     ) -> Result<(R, Ticket)> {
+        self.check_closed()?;
         let mut result = None;
         let ticket = self.session.run(mode, &mut |tx| {
             result = Some(body(tx)?);

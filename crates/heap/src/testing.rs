@@ -1,7 +1,7 @@
 //! A heap in plain memory, for tests: every access must hit a live block, frees are checked,
 //! and marks and undo work as on the real one.
 
-use crate::tx::{Purpose, Root, Tx, TxMark};
+use crate::tx::{Extent, Purpose, Root, Tx, TxMark};
 use perdura_engine::{Access, Error, Mark, Mode, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -270,6 +270,13 @@ impl Tx for TestHeap {
             Some((len, State::Live)) => Ok(*len),
             _ => Err(Error::corrupt("no block is allocated there", at)),
         }
+    }
+
+    fn extent(&mut self, at: u64) -> Result<Option<Extent>> {
+        Ok(self.blocks.range(..=at).next_back().and_then(|(&start, &(bytes, state))| {
+            let extent = Extent { at: start, bytes, purpose: None };
+            (state == State::Live && extent.contains(at, 1)).then_some(extent)
+        }))
     }
 
     fn undo_to(&mut self, mark: TxMark) {

@@ -54,6 +54,14 @@ pub trait Tx: Access {
     /// `Corrupt` if nothing is allocated there.
     fn usable(&mut self, at: u64) -> Result<u64>;
 
+    /// The allocation that the byte at `at` belongs to, if it belongs to one. What is freed by
+    /// this transaction is allocated no more. For whoever must check offsets that it did not
+    /// make: it takes longer the further `at` is from the start of an object of many pages.
+    ///
+    /// # Errors
+    /// `Corrupt` where the pool's page table is damaged.
+    fn extent(&mut self, at: u64) -> Result<Option<Extent>>;
+
     /// Undoes everything since `mark`, allocations and frees included.
     fn undo_to(&mut self, mark: TxMark);
 
@@ -72,6 +80,29 @@ pub trait Tx: Access {
     /// # Errors
     /// `Invalid` for an empty name or one of more than 255 bytes; as `allocate` otherwise.
     fn set_root(&mut self, name: &str, root: Root) -> Result<()>;
+}
+
+/// An allocation: see [`Tx::extent`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Where it begins: what [`Tx::allocate`] returned.
+    pub at: u64,
+    /// Usable bytes.
+    pub bytes: u64,
+    /// What it is for. Objects of whole pages do not record it.
+    pub purpose: Option<Purpose>,
+}
+
+impl Extent {
+    /// The offset after its last byte.
+    pub const fn end(&self) -> u64 {
+        self.at + self.bytes
+    }
+
+    /// Whether the `len` bytes at `at` lie in it.
+    pub fn contains(&self, at: u64, len: u64) -> bool {
+        at >= self.at && at.checked_add(len).is_some_and(|end| end <= self.end())
+    }
 }
 
 /// A point inside a transaction: see [`Tx::point`].

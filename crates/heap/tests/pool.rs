@@ -117,6 +117,16 @@ fn pools_grow_on_demand() {
 }
 
 #[test]
+fn a_size_beyond_all_sizes_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("huge.pool");
+    for options in [Options::new().size(u64::MAX), options().log(u64::MAX)] {
+        assert!(matches!(options.create(&path), Err(OpenError::Limit(_))));
+        assert!(!path.exists());
+    }
+}
+
+#[test]
 fn what_is_no_pool_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| -> PathBuf { folder.path().join(name) };

@@ -6,8 +6,9 @@
 //! and kept in ordinary memory.
 //!
 //! Reading order: [`layout`], [`space`] (what is free, shared), [`local`] (one session's part),
-//! [`walk`] (checking).
+//! [`walk`] and [`extent`] (checking).
 
+pub mod extent;
 pub mod layout;
 pub mod local;
 pub mod space;

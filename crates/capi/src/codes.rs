@@ -1,0 +1,100 @@
+//! What functions return, as numbers that stay as they are from version to version.
+
+use std::ffi::CStr;
+
+/// It worked.
+pub const PERDURA_OK: i32 = 0;
+/// An argument that cannot be: an unknown mode or purpose, a misaligned pointer, a text that is
+/// not UTF-8, sizes that no pool can have.
+pub const PERDURA_ERR_INVALID: i32 = 1;
+/// A pointer that must not be null is.
+pub const PERDURA_ERR_NULL: i32 = 2;
+/// The pool or session is closed, or was never open.
+pub const PERDURA_ERR_HANDLE: i32 = 3;
+/// The session is in use by another thread, or its transaction was begun by another one.
+pub const PERDURA_ERR_THREAD: i32 = 4;
+/// A transaction is open, and must be ended first.
+pub const PERDURA_ERR_TX_OPEN: i32 = 5;
+/// No transaction is open, and one must be begun first.
+pub const PERDURA_ERR_NO_TX: i32 = 6;
+/// A write in a transaction that only reads.
+pub const PERDURA_ERR_READ_ONLY: i32 = 7;
+/// The offset, or the bytes from there on, are not what this call may touch.
+pub const PERDURA_ERR_OFFSET: i32 = 8;
+/// Something in the transaction has failed before: it was, or can only be, rolled back.
+pub const PERDURA_ERR_ROLLED_BACK: i32 = 9;
+/// No room is left: in the pool, on the disk, or in the address space.
+pub const PERDURA_ERR_FULL: i32 = 10;
+/// The transaction is too large for the pool's log.
+pub const PERDURA_ERR_TOO_LARGE: i32 = 11;
+/// No further session, or pool, can be opened.
+pub const PERDURA_ERR_TOO_MANY: i32 = 12;
+/// The pool cannot be closed: sessions of it are open.
+pub const PERDURA_ERR_BUSY: i32 = 13;
+/// The pool is open elsewhere: in another process, or in this one.
+pub const PERDURA_ERR_IN_USE: i32 = 14;
+/// There is no such file.
+pub const PERDURA_ERR_NOT_FOUND: i32 = 15;
+/// There is a file already.
+pub const PERDURA_ERR_EXISTS: i32 = 16;
+/// The operating system denies access.
+pub const PERDURA_ERR_PERMISSION: i32 = 17;
+/// The file is no pool.
+pub const PERDURA_ERR_NOT_A_POOL: i32 = 18;
+/// The pool's format is of another version.
+pub const PERDURA_ERR_VERSION: i32 = 19;
+/// The pool is damaged.
+pub const PERDURA_ERR_CORRUPT: i32 = 20;
+/// The engine, or the persistence domain, is unknown or not to be had here.
+pub const PERDURA_ERR_UNSUPPORTED: i32 = 21;
+/// Transactions would outlive less than the pool asks for.
+pub const PERDURA_ERR_WEAKER: i32 = 22;
+/// The pool was left by an engine without crash consistency: what it holds is undefined.
+pub const PERDURA_ERR_NOT_CONSISTENT: i32 = 23;
+/// The medium, or the operating system, failed.
+pub const PERDURA_ERR_IO: i32 = 24;
+/// The pool was opened before this process was forked: only the parent may use it.
+pub const PERDURA_ERR_FORKED: i32 = 25;
+/// The library has failed inside (a bug of ours). A session that this happened in can only be
+/// closed.
+pub const PERDURA_ERR_PANIC: i32 = 26;
+/// Something else: see the message.
+pub const PERDURA_ERR_OTHER: i32 = 27;
+
+/// Short texts, in the order of the codes.
+const TEXTS: [&CStr; 28] = [
+    c"no error",
+    c"an argument that cannot be",
+    c"a null pointer",
+    c"closed, or never open",
+    c"in use by another thread",
+    c"a transaction is open",
+    c"no transaction is open",
+    c"a write in a transaction that only reads",
+    c"an offset outside of what may be touched",
+    c"the transaction is rolled back",
+    c"no room is left",
+    c"the transaction is too large for the log",
+    c"no further session or pool can be opened",
+    c"sessions of the pool are open",
+    c"the pool is in use elsewhere",
+    c"no such file",
+    c"there is a file already",
+    c"permission denied",
+    c"not a pool",
+    c"a pool of another format version",
+    c"the pool is damaged",
+    c"unknown or unsupported engine or persistence domain",
+    c"transactions would outlive less than the pool asks for",
+    c"the pool was left without crash consistency",
+    c"the medium or the operating system failed",
+    c"opened before this process was forked",
+    c"the library failed inside",
+    c"another failure",
+];
+
+/// The text of a code.
+pub(crate) fn text(code: i32) -> &'static CStr {
+    let known = usize::try_from(code).ok().and_then(|code| TEXTS.get(code));
+    known.copied().unwrap_or(c"no code of this library")
+}

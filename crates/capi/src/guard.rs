@@ -1,0 +1,129 @@
+//! What a transaction may write: what is allocated, and is not the library's own.
+//!
+//! The heap takes any offset in the pool, since its callers have them from the heap. C may have
+//! them from anywhere: a stray one must not reach the log, the page table, another object's
+//! bytes through the end of its own, or a named root's entry.
+
+use crate::codes::*;
+use crate::fail::{Fail, Result};
+use perdura::{Extent, Tx, roots};
+
+/// The entries of named roots, as of some count of changes to them.
+#[derive(Default)]
+pub(crate) struct Entries {
+    changes: u64,
+    at: Vec<u64>,
+}
+
+/// What is known about allocations in the transaction that is open.
+#[derive(Default)]
+pub(crate) struct Guard {
+    /// The last one that was found to be the program's own.
+    last: Option<Extent>,
+    /// Allocated by the transaction, oldest first.
+    fresh: Vec<Extent>,
+}
+
+/// `[at, at + len)` must lie in a pool of `pool` bytes.
+#[inline]
+pub(crate) fn check_inside(pool: u64, at: u64, len: u64) -> Result<()> {
+    if at.checked_add(len).is_some_and(|end| end <= pool) {
+        return Ok(());
+    }
+    Err(offset(format!(
+        "{len} bytes at offset {at:#x} are not in the pool, which has {pool}: pass an offset \
+         that perdura_alloc or perdura_root_get gave"
+    )))
+}
+
+/// A word's offset.
+#[inline]
+pub(crate) fn check_word(at: u64) -> Result<()> {
+    if at.is_multiple_of(8) {
+        return Ok(());
+    }
+    Err(offset(format!("the offset {at:#x} is not that of a word: pass a multiple of 8")))
+}
+
+impl Guard {
+    /// The transaction has allocated at `at`.
+    pub(crate) fn allocated(&mut self, tx: &mut dyn Tx, at: u64) -> perdura::Result<()> {
+        self.fresh.extend(tx.extent(at)?);
+        self.last = self.fresh.last().copied();
+        Ok(())
+    }
+
+    /// The transaction has freed what begins at `at`.
+    pub(crate) fn freed(&mut self, at: u64) {
+        self.last = None;
+        self.fresh.retain(|extent| extent.at != at);
+    }
+
+    /// A root has changed: an entry may have come or gone.
+    pub(crate) fn root_changed(&mut self) {
+        self.last = None;
+    }
+
+    /// `[at, at + len)` must lie in one allocation of the program's own.
+    #[inline]
+    pub(crate) fn check(
+        &mut self,
+        tx: &mut dyn Tx,
+        entries: &mut Entries,
+        changes: u64,
+        at: u64,
+        len: u64,
+    ) -> Result<()> {
+        if self.last.is_some_and(|last| last.contains(at, len)) {
+            return Ok(());
+        }
+        let extent = own(tx, entries, changes, at)?;
+        if !extent.contains(at, len) {
+            let Extent { at: start, bytes, .. } = extent;
+            return Err(offset(format!(
+                "{len} bytes at offset {at:#x} run over the end of the object at {start:#x}, \
+                 which has {bytes}: allocate a larger one"
+            )));
+        }
+        self.last = Some(extent);
+        Ok(())
+    }
+
+    /// `[at, at + len)` must lie in what this transaction has allocated.
+    pub(crate) fn check_fresh(&self, at: u64, len: u64) -> Result<()> {
+        // What was allocated last is filled first.
+        if self.fresh.iter().rev().any(|extent| extent.contains(at, len)) {
+            return Ok(());
+        }
+        Err(offset(format!(
+            "{len} bytes at offset {at:#x} are not in an object that this transaction has \
+             allocated: use perdura_write for them"
+        )))
+    }
+}
+
+/// The program's own allocation that holds `at`.
+pub(crate) fn own(tx: &mut dyn Tx, entries: &mut Entries, changes: u64, at: u64) -> Result<Extent> {
+    let Some(extent) = tx.extent(at)? else {
+        return Err(offset(format!(
+            "nothing is allocated at offset {at:#x}: it was freed, or never came from \
+             perdura_alloc"
+        )));
+    };
+    if entries.changes != changes {
+        entries.at = roots::all(tx)?.into_iter().map(|named| named.entry).collect();
+        entries.at.sort_unstable();
+        entries.changes = changes;
+    }
+    if entries.at.binary_search(&extent.at).is_ok() {
+        return Err(offset(format!(
+            "the offset {at:#x} is in a named root's entry, which is the library's: pass an \
+             offset that perdura_alloc or perdura_root_get gave"
+        )));
+    }
+    Ok(extent)
+}
+
+fn offset(message: String) -> Fail {
+    Fail::new(PERDURA_ERR_OFFSET, message)
+}

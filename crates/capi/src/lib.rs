@@ -1,0 +1,31 @@
+//! The C API: pools, sessions and transactions by numbers and offsets.
+//!
+//! What always holds: nothing that C passes makes this panic, hang on a call of its own thread,
+//! or harm a pool; what is wrong comes back as a code, with a message that says what to do. C
+//! gets no pointer into a pool: offsets go out, and bytes are copied in and out. Pools and
+//! sessions are numbers, looked up in a table that knows which are open. No panic leaves a call.
+//!
+//! Reading order: [`codes`] and [`types`] (what the header shows), `fail` (errors of a call),
+//! `table` (numbers), `pools`, `sessions`, `memory` and `guard` (what is done in transactions, and
+//! what may not be), `archapt` (the paper's names); [`ffi`] has the functions themselves, and all
+//! `unsafe` code.
+//!
+//! The header, `include/perdura.h`, is generated from this crate: see `tests/header.rs`.
+
+// In the order of the header.
+pub mod codes;
+pub mod types;
+
+pub mod ffi;
+
+mod archapt;
+mod fail;
+mod guard;
+mod memory;
+mod pools;
+mod sessions;
+mod table;
+
+pub use codes::*;
+pub use ffi::{archapt::*, errors::*, pool::*, transaction::*};
+pub use types::*;

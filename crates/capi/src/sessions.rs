@@ -1,0 +1,229 @@
+//! Open sessions, their transactions, and which thread may do what.
+//!
+//! What always holds: a session is in one call at a time; a transaction is used by the thread
+//! that began it; a thread has at most one transaction open on a pool, so that it never waits
+//! for itself. A call that fails inside a transaction leaves it to be rolled back only.
+
+use crate::codes::*;
+use crate::fail::{Fail, Result};
+use crate::guard::{self, Entries, Guard};
+use crate::pools::{self, Shared};
+use crate::table::{Slot, Table};
+use perdura::{Handle, Mode, Ticket, Tx};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Sessions that can be open in a process at once.
+const MOST: usize = 1024;
+static SLOTS: [Slot<Session>; MOST] = [const { Slot::new() }; MOST];
+static SESSIONS: Table<Session> = Table { kind: 2, what: "session", slots: &SLOTS };
+
+/// A session.
+pub(crate) struct Session {
+    handle: Handle,
+    pub(crate) pool: Arc<Shared>,
+    pool_id: u64,
+    open: Option<Open>,
+    entries: Entries,
+    /// The thread whose transaction is open; zero for none.
+    owner: Arc<AtomicU64>,
+}
+
+/// The transaction that is open.
+struct Open {
+    guard: Guard,
+    /// What has failed in it.
+    failed: Option<String>,
+    /// It may have changed the named roots.
+    roots: bool,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.owner.store(0, Ordering::Release);
+        self.pool.sessions.fetch_sub(1, Ordering::Release);
+    }
+}
+
+static THREADS: AtomicU64 = AtomicU64::new(1);
+
+thread_local! {
+    /// This thread's number.
+    static ME: u64 = THREADS.fetch_add(1, Ordering::Relaxed);
+    /// Pools on which this thread has a transaction open, each with its session's owner.
+    static MINE: RefCell<Vec<(u64, Arc<AtomicU64>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// This thread's number; a number of no thread while it ends.
+fn me() -> u64 {
+    ME.try_with(|&me| me).unwrap_or(u64::MAX)
+}
+
+/// This thread must have no transaction open on the pool.
+pub(crate) fn check_none_open(pool: u64, why: &str) -> Result<()> {
+    let open = MINE.try_with(|mine| {
+        let mut mine = mine.borrow_mut();
+        // A session may have been closed by another thread.
+        mine.retain(|(_, owner)| owner.load(Ordering::Acquire) == me());
+        mine.iter().any(|&(id, _)| id == pool)
+    });
+    if open.unwrap_or(false) {
+        let text = format!(
+            "this thread has a transaction open on the pool, and {why}: commit or abort it first"
+        );
+        return Err(Fail::new(PERDURA_ERR_TX_OPEN, text));
+    }
+    Ok(())
+}
+
+/// A session on the pool.
+pub(crate) fn open(pool_id: u64) -> Result<u64> {
+    let pool = pools::get(pool_id)?;
+    let handle = pool.pool.session()?;
+    pool.sessions.fetch_add(1, Ordering::Relaxed);
+    let (entries, owner) = (Entries::default(), Arc::default());
+    SESSIONS.insert(Session { handle, pool, pool_id, open: None, entries, owner })
+}
+
+/// Ends a session; a transaction that is open is rolled back.
+pub(crate) fn close(id: u64) -> Result<()> {
+    drop(SESSIONS.get_broken(id)?.take());
+    Ok(())
+}
+
+/// Runs `body` on the session, for this thread alone.
+pub(crate) fn run<R>(id: u64, body: impl FnOnce(&mut Session) -> Result<R>) -> Result<R> {
+    let mut held = SESSIONS.get(id)?;
+    let session = &mut *held;
+    if session.open.is_some() && session.owner.load(Ordering::Relaxed) != me() {
+        let why = "the session's transaction was begun by another thread, which must end it";
+        return Err(Fail::new(PERDURA_ERR_THREAD, why));
+    }
+    let result = body(session);
+    if let (Err(fail), Some(open)) = (&result, &mut session.open) {
+        open.failed.get_or_insert_with(|| fail.message.clone());
+    }
+    result
+}
+
+impl Session {
+    /// Begins a transaction.
+    pub(crate) fn begin(&mut self, mode: Mode) -> Result<()> {
+        check_none_open(self.pool_id, "another would wait for it")?;
+        self.handle.begin(mode)?;
+        self.owner.store(me(), Ordering::Release);
+        let _ = MINE.try_with(|mine| mine.borrow_mut().push((self.pool_id, self.owner.clone())));
+        self.open = Some(Open { guard: Guard::default(), failed: None, roots: false });
+        Ok(())
+    }
+
+    /// Commits it logically.
+    pub(crate) fn submit(&mut self) -> Result<Ticket> {
+        let open = self.end()?;
+        if let Some(failed) = open.failed {
+            self.handle.abort();
+            return Err(already_failed(&failed, "it is rolled back; begin again"));
+        }
+        let ticket = self.handle.commit();
+        if open.roots {
+            self.pool.root_changes.fetch_add(1, Ordering::Release);
+        }
+        Ok(self.pool.gave(ticket?))
+    }
+
+    /// Rolls it back.
+    pub(crate) fn abort(&mut self) -> Result<()> {
+        self.end()?;
+        self.handle.abort();
+        Ok(())
+    }
+
+    /// Returns when the commit with this ticket is durable.
+    pub(crate) fn wait(&mut self, ticket: u64) -> Result<()> {
+        let ticket = self.pool.ticket(ticket)?;
+        if self.open.is_some() {
+            let why = "a transaction is open, for which others wait: end it before waiting";
+            return Err(Fail::new(PERDURA_ERR_TX_OPEN, why));
+        }
+        Ok(self.handle.wait(ticket)?)
+    }
+
+    /// Whether the commit with this ticket is durable.
+    pub(crate) fn is_durable(&self, ticket: u64) -> Result<bool> {
+        Ok(self.handle.is_durable(self.pool.ticket(ticket)?))
+    }
+
+    /// Whether a transaction is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// `[at, at + len)` must lie in the pool.
+    #[inline]
+    pub(crate) fn check_inside(&self, at: u64, len: u64) -> Result<()> {
+        guard::check_inside(perdura::Memory::len(self.pool.pool.memory()), at, len)
+    }
+
+    /// Runs `body` in the open transaction.
+    #[inline]
+    pub(crate) fn within<R>(
+        &mut self,
+        body: impl FnOnce(&mut dyn Tx, &mut Guard, &mut Entries, u64) -> Result<R>,
+    ) -> Result<R> {
+        let open = self.open.as_mut().ok_or_else(none_open)?;
+        if let Some(failed) = &open.failed {
+            return Err(already_failed(failed, "abort it and begin again"));
+        }
+        let changes = self.pool.root_changes.load(Ordering::Acquire);
+        let (guard, entries) = (&mut open.guard, &mut self.entries);
+        // The heap need not know why a body fails: the reason is kept here.
+        let mut result = None;
+        let outcome = self.handle.within(|tx| {
+            result = Some(body(tx, guard, entries, changes));
+            Ok(())
+        });
+        outcome?;
+        result.unwrap_or_else(|| Err(none_open()))
+    }
+
+    /// As [`within`](Self::within), for what may change the named roots.
+    pub(crate) fn change_roots(
+        &mut self,
+        body: impl FnOnce(&mut dyn Tx, &mut Entries, u64) -> Result<()>,
+    ) -> Result<()> {
+        let result = self.within(|tx, guard, entries, changes| {
+            guard.root_changed();
+            body(tx, entries, changes)
+        });
+        // Now for this transaction, and for those that begin before it commits; again when it has.
+        self.pool.root_changes.fetch_add(1, Ordering::Release);
+        if let Some(open) = &mut self.open {
+            open.roots = true;
+        }
+        result
+    }
+
+    fn end(&mut self) -> Result<Open> {
+        let open = self.open.take().ok_or_else(none_open)?;
+        self.owner.store(0, Ordering::Release);
+        let _ = MINE.try_with(|mine| {
+            mine.borrow_mut().retain(|(_, owner)| !Arc::ptr_eq(owner, &self.owner));
+        });
+        Ok(open)
+    }
+}
+
+/// Whether a session is open, and its transaction.
+pub(crate) fn state(id: u64) -> Result<bool> {
+    run(id, |session| Ok(session.is_open()))
+}
+
+fn none_open() -> Fail {
+    Fail::new(PERDURA_ERR_NO_TX, "no transaction is open in the session: begin one first")
+}
+
+fn already_failed(why: &str, advice: &str) -> Fail {
+    let text = format!("an earlier call in the transaction failed ({why}): {advice}");
+    Fail::new(PERDURA_ERR_ROLLED_BACK, text)
+}

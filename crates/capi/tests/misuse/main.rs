@@ -1,0 +1,14 @@
+//! Wrong calls: each gives the code that it should, with a message that says what to do, and
+//! leaves the pool whole.
+
+mod archapt;
+mod arguments;
+mod handles;
+mod limits;
+mod offsets;
+mod order;
+mod pool;
+mod random;
+
+/// Bytes of a test's pool.
+const SIZE: u64 = 8 << 20;

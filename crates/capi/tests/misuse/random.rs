@@ -1,0 +1,105 @@
+//! Calls at random, with arguments that are good, nearly good, or neither.
+
+use crate::SIZE;
+use crate::pool::{Fixture, session_of};
+use perdura_c::*;
+
+/// A small generator: seeds are printed when a run fails.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        // Splitmix64.
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+
+    /// A known offset, one beside it, or any.
+    fn offset(&mut self, known: &[u64]) -> u64 {
+        let at = if known.is_empty() { 0 } else { self.pick(known) };
+        match self.below(10) {
+            0 => self.next(),
+            1 => self.below(SIZE),
+            2 => at.wrapping_add(self.below(8192)),
+            3 => at.wrapping_sub(self.below(100)),
+            _ => at,
+        }
+    }
+}
+
+fn step(random: &mut Random, c: &Fixture, session: perdura_session, known: &mut Vec<u64>) -> i32 {
+    let at = random.offset(known);
+    let len = random.pick(&[0, 1, 8, 24, 100, 3000, 5000]);
+    let mut bytes = [random.next() as u8; 5000];
+    let name = random.pick(&[c"a", c"b", c"", c"longer name"]).as_ptr();
+    let (mut to, mut kind) = (0, 0);
+    let pointer = bytes.as_mut_ptr().cast();
+    // SAFETY: as many bytes as any `len`, texts, and places for results.
+    unsafe {
+        match random.below(20) {
+            0..5 => perdura_begin(session, random.pick(&[0, 1, 1, 1, 2])),
+            5 => perdura_abort(session),
+            6..8 => perdura_commit(session),
+            8 => perdura_submit(session, &mut to),
+            9 => perdura_wait(session, random.pick(&[0, 1, 5, u64::MAX])),
+            10 => perdura_read(session, at, pointer, len),
+            11 => perdura_write(session, at, pointer, len),
+            12 => perdura_write_fresh(session, at, pointer, len),
+            13 => perdura_write_u64(session, at, random.next()),
+            14 => perdura_read_u64(session, at, &mut to),
+            15 => perdura_usable_size(session, at, &mut to),
+            16 => perdura_free(session, at),
+            17 => perdura_root_get(session, name, &mut to, &mut kind),
+            18 => {
+                let at = random.pick(&[at, 0]);
+                perdura_root_set(session, name, at, random.pick(&[1000, 1001, 1]))
+            }
+            _ => {
+                let len = random.pick(&[1, 24, 64, 100, 3000, 20_000]);
+                let code = perdura_alloc(session, random.pick(&[0, 1, 2, 3, 4]), len, &mut to);
+                known.extend((code == PERDURA_OK).then_some(to));
+                let _ = perdura_pool_checkpoint(c.pool);
+                code
+            }
+        }
+    }
+}
+
+#[test]
+fn random_calls_harm_nothing() {
+    for (seed, engine) in [c"redo", c"undo", c"s-wal", c"volatile"].into_iter().enumerate() {
+        println!("seed {seed}, {engine:?}");
+        let mut random = Random(seed as u64);
+        let c = Fixture::with_engine(SIZE, Some(engine));
+        let other = session_of(c.pool);
+        let (mut known, mut counts) = (Vec::new(), [0; 28]);
+        for _ in 0..20_000 {
+            let session = random.pick(&[c.session, c.session, c.session, other]);
+            let code = step(&mut random, &c, session, &mut known);
+            assert_ne!(code, PERDURA_ERR_PANIC);
+            assert_ne!(code, PERDURA_ERR_CORRUPT, "nothing can have damaged the pool");
+            counts[code as usize] += 1;
+        }
+        assert!(counts[PERDURA_OK as usize] > 1000, "most calls came to nothing: {counts:?}");
+        // So that what is allocated and has lost its root does not count as leaked.
+        for session in [c.session, other] {
+            let _ = perdura_abort(session);
+        }
+        c.begin(PERDURA_WRITE);
+        let at = c.alloc(8);
+        assert_eq!(c.set_root(c"kept", at, 1000), PERDURA_OK);
+        c.commit();
+        assert_eq!(perdura_session_close(other), PERDURA_OK);
+        c.close();
+    }
+}

@@ -1,0 +1,33 @@
+//! The parts of a transaction one by one, for callers that cannot give it as a closure. Who
+//! calls these knows whether one is running: [`Handle`](crate::Handle) does.
+
+use super::{HeapSession, HeapTx, Running};
+use perdura_engine::{Engine, Mode, Result, Session};
+use perdura_memory::Memory;
+
+impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
+    /// Begins a transaction; none is running.
+    pub(crate) fn begin(&mut self, mode: Mode) {
+        self.session.begin(mode);
+    }
+
+    /// Runs `body` inside the running transaction, which is over if `body` panics.
+    pub(crate) fn within<R>(
+        &mut self,
+        body: impl FnOnce(&mut HeapTx<'_, E::Session>) -> Result<R>,
+    ) -> Result<R> {
+        let mut running = Running { session: self, finished: false };
+        let result = {
+            let HeapSession { session, local, shared, engine } = &mut *running.session;
+            let reclaimable = || engine.reclaimable();
+            body(&mut HeapTx { session, local, shared, reclaimable: &reclaimable })
+        };
+        running.finished = true;
+        result
+    }
+
+    /// Rolls the running transaction back.
+    pub(crate) fn abort(&mut self) {
+        drop(Running { session: self, finished: false });
+    }
+}

@@ -1,0 +1,116 @@
+//! Transactions that are begun and ended by calls of their own, for callers that cannot give
+//! them as a closure: another language, an interpreter, a protocol.
+//!
+//! What always holds: a handle has at most one transaction open. One in which something failed
+//! can only be rolled back, whether its owner looked at the failure or not.
+
+use super::Handle;
+use crate::tx::Tx;
+use perdura_engine::{Error, Mode, Result, Ticket};
+
+/// The transaction that is open.
+pub(super) struct Open {
+    mode: Mode,
+    /// Something in it has failed.
+    failed: bool,
+}
+
+impl Handle {
+    /// Begins a transaction; waits for whoever must finish first. It must be ended by
+    /// [`commit`](Self::commit) or [`abort`](Self::abort), and is rolled back when the handle is
+    /// dropped before. While it is open, others wait: a thread that begins another one on the
+    /// same pool may wait for itself.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let pool = perdura::Options::new().size(8 << 20).create(folder.path().join("a.pool"))?;
+    /// use perdura::{Mode, Purpose, Root, Tx, TxExt};
+    ///
+    /// let mut handle = pool.session()?;
+    /// handle.begin(Mode::Write)?;
+    /// let at = handle.within(|tx| tx.new_bytes(Purpose::General, b"kept"))?;
+    /// handle.within(|tx| tx.set_root("bytes", Root { at, kind: 1000 }))?;
+    /// let ticket = handle.commit()?; // Visible to others,
+    /// handle.wait(ticket)?; // and durable.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` when one is open already.
+    pub fn begin(&mut self, mode: Mode) -> Result<()> {
+        self.check_closed()?;
+        self.session.begin(mode);
+        self.open = Some(Open { mode, failed: false });
+        Ok(())
+    }
+
+    /// What the open transaction may do; `None` when none is open.
+    pub fn open(&self) -> Option<Mode> {
+        self.open.as_ref().map(|open| open.mode)
+    }
+
+    /// Runs `body` inside the open transaction. If `body` fails, the transaction stays open, but
+    /// can only be rolled back; if it panics, it is.
+    ///
+    /// # Errors
+    /// What `body` returned; `Invalid` when no transaction is open, `Aborted` when an earlier
+    /// call in it has failed.
+    pub fn within<R>(&mut self, body: impl FnOnce(&mut dyn Tx) -> Result<R>) -> Result<R> {
+        let open = self.open.take().ok_or(NONE_OPEN)?;
+        if open.failed {
+            self.open = Some(open);
+            return Err(failed());
+        }
+        let (mut body, mut value) = (Some(body), None);
+        // A panic leaves no transaction open: the session has rolled it back.
+        let result = self.session.within(&mut |tx| {
+            value = body.take().map(|body| body(tx)).transpose()?;
+            Ok(())
+        });
+        self.open = Some(Open { failed: result.is_err(), ..open });
+        result.map(|()| value.expect("a body that has not failed has returned"))
+    }
+
+    /// Commits the open transaction logically, with a ticket for the durable commit.
+    ///
+    /// # Errors
+    /// `Invalid` when none is open, `Aborted` when a call in it has failed, or why the commit
+    /// failed; it is rolled back then.
+    pub fn commit(&mut self) -> Result<Ticket> {
+        let open = self.open.take().ok_or(NONE_OPEN)?;
+        if open.failed {
+            self.session.abort();
+            return Err(failed());
+        }
+        self.session.commit()
+    }
+
+    /// Rolls the open transaction back, if there is one.
+    pub fn abort(&mut self) {
+        if self.open.take().is_some() {
+            self.session.abort();
+        }
+    }
+
+    /// Closures run between such transactions, not inside them.
+    pub(super) fn check_closed(&self) -> Result<()> {
+        match self.open {
+            None => Ok(()),
+            Some(_) => Err(Error::Invalid(
+                "a transaction is open on this handle; commit it or roll it back first",
+            )),
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.abort();
+    }
+}
+
+const NONE_OPEN: Error = Error::Invalid("no transaction is open on this handle; begin one first");
+
+fn failed() -> Error {
+    Error::Aborted("an earlier call in it failed; roll it back and begin again".to_owned())
+}
