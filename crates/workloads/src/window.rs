@@ -45,7 +45,7 @@ where
 pub struct Windowed<S> {
     inner: S,
     window: usize,
-    /// Of the unanswered transactions, the oldest first. A session's tickets never go back.
+    /// Of the unanswered transactions, the oldest first; never going back.
     tickets: VecDeque<Ticket>,
     answers: Answers,
 }
@@ -74,7 +74,9 @@ impl<S: Submit> Windowed<S> {
 
     #[inline(never)]
     fn keep(&mut self, ticket: Ticket) -> Result<()> {
-        self.tickets.push_back(ticket);
+        // A reader may depend on less than the transaction before it did: answered in order.
+        let before = self.tickets.back().copied().unwrap_or_default();
+        self.tickets.push_back(ticket.max(before));
         self.answers.submitted();
         if self.tickets.len() >= self.window
             && let Some(&oldest) = self.tickets.front()
