@@ -5,7 +5,6 @@ use crate::Records;
 use crate::tpcc::rows::{
     Account, Carrier, CustomerInfo, Delivered, Key, Level, Line, NextId, Order, Payment, Ytd,
 };
-use crate::tpcc::scale::MOST_LINES;
 use crate::tpcc::tables::Tables;
 use crate::tpcc::{Cents, Scale};
 use perdura::{Result, Tx};
@@ -281,7 +280,8 @@ impl<R: Records> Surveyor<'_, R> {
         if let Some(order) = self.tables.find::<Order>(&row)? {
             facts.row = Some((order, self.tables.get::<Carrier>(&row)?.carrier));
         }
-        for number in 1..=MOST_LINES {
+        let said = facts.row.as_ref().map_or(0, |(order, _)| order.lines.into());
+        for number in 1..=self.survey.scale.lines.1.max(said) {
             let row = Key::line(w, d, id, number);
             let Some(line) = self.tables.find::<Line>(&row)? else { continue };
             let date = self.tables.get::<Delivered>(&row)?.date;

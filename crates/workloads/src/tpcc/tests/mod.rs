@@ -1,3 +1,5 @@
+mod sizes;
+
 use super::input::{self, NewOrder, Wanted, Who};
 use super::rows::{
     Account, Carrier, CustomerInfo, Delivered, Group, Key, Level, Line, NextId, Order, Payment,
@@ -28,9 +30,13 @@ struct Shop {
 
 impl Shop {
     fn loaded() -> Self {
+        Shop::loaded_with(SCALE)
+    }
+
+    fn loaded_with(scale: Scale) -> Self {
         let mut heap = TestHeap::new();
         let records = InCollections.create(&mut heap).expect("an empty heap");
-        let loader = Loader::new(SCALE, SEED);
+        let loader = Loader::new(scale, SEED);
         for batch in loader.batches() {
             loader.load(&mut heap, &records, &batch).expect("it is loaded");
         }
