@@ -27,6 +27,11 @@ type Rows = HashMap<Bytes<4>, u64, false>;
 type Scores = HashMap<Bytes<6>, u64, false>;
 type Ranks = OrderedMap<Bytes<7>, ()>;
 
+/// Told of a hash's name, a field and its value.
+pub type EachField<'a> = dyn FnMut(&[u8], &[u8], &[u8]) + 'a;
+/// Told of a sorted set's name, a score and a member.
+pub type EachMember<'a> = dyn FnMut(&[u8], f64, &[u8]) + 'a;
+
 /// [`Records`] in the heap's own collections: a handle to them.
 #[derive(Clone, Copy, Debug)]
 pub struct Collections {
@@ -77,8 +82,8 @@ impl Collections {
     pub fn for_each(
         &self,
         tx: &mut dyn Tx,
-        field: &mut dyn FnMut(&[u8], &[u8], &[u8]),
-        member: &mut dyn FnMut(&[u8], f64, &[u8]),
+        field: &mut EachField<'_>,
+        member: &mut EachMember<'_>,
     ) -> Result<()> {
         let mut rows = Vec::new();
         self.rows.for_each(tx, &mut |key, at| {

@@ -183,7 +183,7 @@ impl Desk {
             customer_warehouse,
             customer_district,
             who: self.who(random),
-            amount: random.between(1_00, 5000_00) as Cents,
+            amount: random.between(100, 500_000) as Cents,
             date,
         }
     }

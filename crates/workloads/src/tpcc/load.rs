@@ -201,7 +201,7 @@ impl Loader {
     }
 
     fn line(&self, random: &mut Random, warehouse: u32, delivered: bool) -> Line {
-        let amount = if delivered { 0 } else { random.between(1, 9999_99) as Cents };
+        let amount = if delivered { 0 } else { random.between(1, 999_999) as Cents };
         Line {
             item: uniform(random, 1, self.scale.items),
             supply: warehouse,
@@ -233,7 +233,7 @@ fn load_item<R: Records>(tables: &mut Tables<'_, R>, random: &mut Random, item: 
     let row = Item {
         image: uniform(random, 1, 10_000),
         name: text(random, 14),
-        price: uniform(random, 1_00, 100_00),
+        price: uniform(random, 100, 10_000),
         data: data(random),
     };
     tables.insert(&Key::item(item), &[row.field()])
@@ -262,7 +262,7 @@ fn info(random: &mut Random) -> Info {
         city: text(random, 10),
         state: text(random, 2),
         zip: zip(random),
-        tax: uniform(random, 0, 20_00) as u16,
+        tax: uniform(random, 0, 2_000) as u16,
     }
 }
 
@@ -279,8 +279,8 @@ fn customer_info(random: &mut Random, last: LastName) -> CustomerInfo {
         phone: digits(random),
         since: FIRST_DATE,
         credit: if random.below(10) == 0 { *b"BC" } else { *b"GC" },
-        credit_limit: 50_000_00,
-        discount: uniform(random, 0, 50_00) as u16,
+        credit_limit: 5_000_000,
+        discount: uniform(random, 0, 5_000) as u16,
     }
 }
 

@@ -29,7 +29,7 @@ mod tally;
 mod tests;
 
 pub use check::{Condition, Violation, check_consistency, check_loaded};
-pub use collections::{Collections, InCollections};
+pub use collections::{Collections, EachField, EachMember, InCollections};
 pub(crate) use collections::{KIND, check_blocks};
 pub use input::{Desk, Input};
 pub use load::{Batch, Loader};

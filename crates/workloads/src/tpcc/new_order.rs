@@ -128,10 +128,10 @@ mod tests {
 
     #[test]
     fn totals_are_rounded_cents() {
-        assert_eq!(total(100_00, 0, 0), 100_00);
-        assert_eq!(total(100_00, 50_00, 20_00 + 20_00), 70_00);
-        assert_eq!(total(3, 50_00, 0), 2);
+        assert_eq!(total(10_000, 0, 0), 10_000);
+        assert_eq!(total(10_000, 5_000, 2_000 + 2_000), 7_000);
+        assert_eq!(total(3, 5_000, 0), 2);
         // The largest order: 15 lines of 10 items of 100.00.
-        assert_eq!(total(15_000_00, 0, 40_00), 21_000_00);
+        assert_eq!(total(1_500_000, 0, 4_000), 2_100_000);
     }
 }

@@ -13,9 +13,18 @@ use perdura::Result;
 pub(super) struct Status {
     pub(super) last: [u8; 16],
     pub(super) balance: Cents,
-    /// The newest order, if there is one: its number, its carrier, and its lines with when they
-    /// were delivered.
-    pub(super) order: Option<(u32, u8, Vec<(Line, u64)>)>,
+    /// The newest order, if there is one.
+    pub(super) order: Option<Newest>,
+}
+
+/// A customer's newest order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Newest {
+    pub(super) id: u32,
+    /// 0: nobody yet.
+    pub(super) carrier: u8,
+    /// The lines, with when they were delivered.
+    pub(super) lines: Vec<(Line, u64)>,
 }
 
 pub(super) fn run<R: Records>(tables: &mut Tables<'_, R>, input: &OrderStatus) -> Result<Status> {
@@ -36,7 +45,7 @@ fn read_order<R: Records>(
     warehouse: u32,
     district: u32,
     id: u32,
-) -> Result<(u32, u8, Vec<(Line, u64)>)> {
+) -> Result<Newest> {
     let row = Key::order(warehouse, district, id);
     let (order, carrier): (Order, Carrier) = (tables.get(&row)?, tables.get(&row)?);
     let mut lines = Vec::with_capacity(order.lines.into());
@@ -44,5 +53,5 @@ fn read_order<R: Records>(
         let line = Key::line(warehouse, district, id, number);
         lines.push((tables.get(&line)?, tables.get::<Delivered>(&line)?.date));
     }
-    Ok((id, carrier.carrier, lines))
+    Ok(Newest { id, carrier: carrier.carrier, lines })
 }

@@ -99,7 +99,7 @@ mod tests {
             customer_warehouse: 3,
             customer_district: 2,
             who: Who::Number(1),
-            amount: 12_05,
+            amount: 1_205,
             date: 1,
         };
         let noted = noted(&CustomerData { data }, 1, &input).data;

@@ -8,7 +8,7 @@ pub type Cents = i64;
 /// The most lines of an order.
 pub(super) const MOST_LINES: u32 = 15;
 /// What each customer has paid before the first transaction.
-pub(super) const FIRST_PAYMENT: Cents = 10_00;
+pub(super) const FIRST_PAYMENT: Cents = 1_000;
 
 /// How many rows of each kind there are at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
