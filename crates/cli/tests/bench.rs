@@ -138,6 +138,22 @@ fn toggles_and_churn() {
 }
 
 #[test]
+fn tpc_c() {
+    let small = ["tpcc", "--scale", "small", "--ops", "300", "--repeat", "1", "--seed", "5"];
+    let report = json(&[&small[..], &["--engine", "redo", "--threads", "2"]].concat());
+    assert_report(&report, &["redo"]);
+    assert_eq!(report["parameters"]["warehouses"], 2, "one for each thread");
+    let counts = report["engines"][0]["runs"][0]["counts"].as_array().expect("counts");
+    let names: Vec<_> = counts.iter().filter_map(|count| count["name"].as_str()).collect();
+    let kinds = ["new-order", "payment", "order-status", "delivery", "stock-level", "rolled back"];
+    assert_eq!(names, kinds);
+    assert_eq!(counts.iter().filter_map(|count| count["count"].as_u64()).sum::<u64>(), 300);
+    let printed = succeed(&[&["bench"], &small[..], &["--engine", "undo"]].concat());
+    assert!(printed.contains("no tpmC") && printed.contains("stock-level"), "{printed}");
+    assert!(fail(&["bench", "tpcc", "--warehouses", "0"]).contains("1 to 10,000 warehouses"));
+}
+
+#[test]
 fn limits() {
     let report = json(&["limit", "--ops", "1k", "--repeat", "1"]);
     assert!(report["primitives"].as_array().is_some_and(|primitives| primitives.len() > 10));

@@ -83,6 +83,11 @@ fn every_machine_workload_and_mechanism() {
         let report = json(&["--machine", "tiny", "--workload", workload, "--cores", "2"]);
         assert_eq!(report["engines"].as_array().map(Vec::len), Some(4), "{workload}");
     }
+    let tpcc = ["sim", "--workload", "tpcc", "--machine", "tiny", "--ops", "60", "--json"];
+    let report: Value = serde_json::from_str(&succeed(&tpcc)).expect("JSON");
+    assert_eq!(report["entries"], 1, "warehouses");
+    let counts = report["engines"][3]["counts"].as_object().expect("counts");
+    assert_eq!(counts.values().filter_map(Value::as_u64).sum::<u64>(), 60);
     for machine in ["tiny", "dual-page"] {
         let report = json(&["--machine", machine, "--mechanism", "undo-log", "--epoch-us", "5"]);
         let figures = &report["engines"][0]["machine"]["mechanism_figures"];

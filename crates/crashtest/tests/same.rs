@@ -23,13 +23,18 @@ fn numbers(report: &Report) -> [u64; 9] {
 #[test]
 fn the_same_case_comes_to_the_same() {
     for (runner, seed) in runners().zip(0..) {
+        let mut seen = 0;
         for cores in [1, 3] {
             let case = Case { cores, seed, points: Points::Random(15), ..Case::default() };
             let [first, second] = [(), ()]
                 .map(|()| runner.explore(&case, Budget::default(), &Watcher::default()).unwrap());
             assert_eq!(numbers(&first), numbers(&second), "{cores} cores");
-            assert!(first.images > 0 && first.seen > 0);
+            assert!(first.images > 0);
+            println!("{} {} {cores}: {} seen", runner.engine(), runner.subject(), first.seen);
+            seen += first.seen;
         }
+        // A single case may well come to no image twice.
+        assert!(seen > 0, "{} {}", runner.engine(), runner.subject());
     }
 }
 

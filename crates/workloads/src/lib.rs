@@ -7,7 +7,8 @@
 //!
 //! Reading order: [`session`], [`run`], [`window`], then the smallest workload ([`sps`]) and the largest
 //! ([`ycsb`]). [`toggle`] runs three data structures of the papers' microbenchmarks ([`hash`],
-//! [`rbtree`], [`bptree`]), [`churn`] the allocator. [`random`], [`zipf`] and [`payload`] make the inputs: everything random follows
+//! [`rbtree`], [`bptree`]), [`churn`] the allocator; [`tpcc`] has nine tables on [`records`].
+//! [`random`], [`zipf`] and [`payload`] make the inputs: everything random follows
 //! from one seed.
 
 pub mod bptree;
@@ -27,6 +28,7 @@ pub mod run;
 pub mod session;
 pub mod sps;
 pub mod toggle;
+pub mod tpcc;
 pub mod window;
 pub mod ycsb;
 mod zeroed;
@@ -35,6 +37,8 @@ pub mod zipf;
 pub use latency::{Latencies, Recorder};
 pub use records::Records;
 pub use roots::check_root;
-pub use run::{Failure, Measured, Outcome, Plan, Progress, Share, Workload, load, measure, work};
+pub use run::{
+    Failure, Measured, Outcome, Plan, Progress, Share, Workload, counted_since, load, measure, work,
+};
 pub use session::{Session, Store, Submit};
 pub use window::{Windowed, Windows};

@@ -175,6 +175,11 @@ pub trait Workload: Sync {
     /// # Errors
     /// `Wrong` where they differ.
     fn check<S: Session>(&self, session: &mut S) -> Outcome;
+
+    /// What the threads have counted so far, by name: more than the kinds of operations tell.
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 /// What a run measured.
@@ -188,6 +193,8 @@ pub struct Measured {
     pub latencies: Vec<Latencies>,
     /// What the engine did.
     pub counters: Counters,
+    /// What the workload counted meanwhile: see [`Workload::counts`].
+    pub counts: Vec<(&'static str, u64)>,
 }
 
 impl Measured {
@@ -229,7 +236,19 @@ pub fn measure<W: Workload, S: Store<Session: Submit>>(
     if plan.warm_up > 0 {
         phase(workload, store, plan, plan.warm_up, 1 << 32, progress)?;
     }
-    phase(workload, store, plan, plan.operations, 0, progress)
+    let before = workload.counts();
+    let mut measured = phase(workload, store, plan, plan.operations, 0, progress)?;
+    measured.counts = counted_since(workload, &before);
+    Ok(measured)
+}
+
+/// What a workload has counted since it had counted `before`.
+pub fn counted_since<W: Workload>(
+    workload: &W,
+    before: &[(&'static str, u64)],
+) -> Vec<(&'static str, u64)> {
+    let now = workload.counts().into_iter();
+    now.zip(before).map(|((name, count), (_, before))| (name, count - before)).collect()
 }
 
 /// Does one thread's share of the operations, and waits until all of it is durable.
@@ -336,5 +355,5 @@ fn sum<W: Workload>(threads: Vec<ThreadResult>) -> Measured {
     let elapsed = start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start);
     let histograms = threads.into_iter().map(|thread| thread.histograms);
     let latencies = latency::summarise(W::KINDS, histograms);
-    Measured { operations, elapsed, latencies, counters }
+    Measured { operations, elapsed, latencies, counters, counts: Vec::new() }
 }

@@ -13,6 +13,7 @@ use perdura_workloads::rbtree::RbTree;
 use perdura_workloads::records::Plain;
 use perdura_workloads::sps::Sps;
 use perdura_workloads::toggle::{KeySet, Toggles};
+use perdura_workloads::tpcc::{InCollections, Scale, Tpcc};
 use perdura_workloads::ycsb::{
     Distribution, Letter, Options, Order, Shape, Table, Ycsb, YcsbOn, YcsbOver,
 };
@@ -185,6 +186,56 @@ fn ycsb_in_other_ways() {
             options.distribution = Distribution::Uniform;
         })
     });
+}
+
+/// Two warehouses of a few items and customers.
+fn tpcc() -> Tpcc<InCollections> {
+    let scale = Scale { customers: 30, items: 100, new_orders: 9, ..Scale::small(2) };
+    Tpcc::new(InCollections, scale, SEED).expect("valid parameters")
+}
+
+#[test]
+fn tpc_c() {
+    for threads in [1, 3] {
+        run_and_account(&plan(threads, 600), tpcc);
+    }
+}
+
+#[test]
+fn tpc_c_counts_what_it_did() {
+    let (heap, workload, progress) = (heap::<RedoEngine<Ram>>(), tpcc(), Progress::default());
+    perdura_workloads::load(&workload, &heap, &progress).expect("it loads");
+    let mut session = Store::session(&heap).expect("a session");
+    workload.check_loaded(&mut session).expect("as it was loaded");
+    workload.check(&mut session).expect("nothing has been done");
+    let plan = plan(2, 2_000);
+    let measured = perdura_workloads::measure(&workload, &heap, &plan, &progress);
+    let measured = measured.expect("it runs");
+    let counts: std::collections::BTreeMap<_, _> = measured.counts.into_iter().collect();
+    assert_eq!(counts.values().sum::<u64>(), plan.operations, "without the warm-up: {counts:?}");
+    assert_eq!(counts["rolled back"], measured.counters.aborts_user);
+    assert!(counts["rolled back"] > 0 && counts["new-order"] > 800, "{counts:?}");
+    workload.check(&mut session).expect("what was done");
+    assert!(workload.check_loaded(&mut session).is_err(), "orders have come and gone");
+    // Another order than was counted.
+    let again = tpcc();
+    assert!(matches!(again.check(&mut session), Err(Failure::Wrong(_))));
+}
+
+#[test]
+fn tpc_c_refuses_what_it_cannot_run_on() {
+    let small = Scale::small(1);
+    for scale in [
+        Scale { warehouses: 0, ..small },
+        Scale { districts: 11, ..small },
+        Scale { new_orders: 61, ..small },
+        Scale { items: 14, ..small },
+        Scale { lines: (0, 3), ..small },
+        Scale { lines: (5, 16), ..small },
+    ] {
+        let refused = Tpcc::new(InCollections, scale, SEED).map(drop);
+        assert!(matches!(refused, Err(Failure::Parameters(_))), "{scale:?}");
+    }
 }
 
 #[test]

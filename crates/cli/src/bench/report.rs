@@ -58,6 +58,17 @@ pub(crate) struct RunRecord {
     pub(crate) operations: u64,
     pub(crate) latencies: Vec<Latencies>,
     pub(crate) counters: Counters,
+    /// What the workload counted of its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) counts: Vec<Count>,
+}
+
+/// What a workload counted, all threads together.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Count {
+    pub(crate) name: &'static str,
+    pub(crate) count: u64,
+    pub(crate) per_second: f64,
 }
 
 impl EngineReport {
@@ -103,6 +114,10 @@ impl Report {
             };
             parts.push(format!("latency of the run nearest to the median, {which}:"));
             parts.push(self.latencies().to_string());
+        }
+        if self.engines.iter().any(|engine| !engine.typical().counts.is_empty()) {
+            parts.push("transactions in that run, all threads together:".to_owned());
+            parts.push(self.counts().to_string());
         }
         parts.push("per operation in that run:".to_owned());
         parts.push(self.counters().to_string());
@@ -161,6 +176,20 @@ impl Report {
             })
         });
         table(header, rows)
+    }
+
+    fn counts(&self) -> comfy_table::Table {
+        let rows = self.engines.iter().flat_map(|engine| {
+            engine.typical().counts.iter().map(|counted| {
+                [
+                    engine.engine.to_string(),
+                    counted.name.to_owned(),
+                    show_count(counted.count),
+                    show_count(counted.per_second as u64),
+                ]
+            })
+        });
+        table(["engine", "kind", "count", "a second"], rows)
     }
 
     fn counters(&self) -> comfy_table::Table {

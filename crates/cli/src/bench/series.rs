@@ -2,7 +2,7 @@
 
 use super::engine::{self, PoolPlan, Run};
 use super::options::{Common, Setting, Threads, require};
-use super::report::{EngineReport, Report, RunRecord};
+use super::report::{Count, EngineReport, Report, RunRecord};
 use super::site::Site;
 use super::spread::Spread;
 use super::stage::Stage;
@@ -13,6 +13,7 @@ use perdura::{Domain, EngineKind};
 use perdura_memory::{MapOptions, Mapped};
 use perdura_workloads::{Plan, Workload, limit};
 use serde_json::Value;
+use std::time::Duration;
 
 /// Bytes over which the baseline's lines are spread: a log's order of magnitude.
 pub(crate) const BASELINE_BYTES: u64 = 16 << 20;
@@ -116,7 +117,15 @@ fn record(run: Run, plan: &Plan, line_and_fence_ns: f64) -> RunRecord {
         operations: measured.operations,
         latencies: measured.latencies,
         counters: measured.counters,
+        counts: counts(&measured.counts, measured.elapsed),
     }
+}
+
+/// What the workload counted, with rates.
+fn counts(counts: &[(&'static str, u64)], elapsed: Duration) -> Vec<Count> {
+    let seconds = elapsed.as_secs_f64().max(1e-9);
+    let counts = counts.iter();
+    counts.map(|&(name, count)| Count { name, count, per_second: count as f64 / seconds }).collect()
 }
 
 /// What one flushed line and a fence cost where the pools lie.

@@ -3,12 +3,14 @@
 mod churn;
 mod maps;
 mod sps;
+mod tpcc;
 mod wide;
 mod ycsb_a;
 
 pub use churn::Churn;
 pub use maps::{Hash, Ordered};
 pub use sps::Sps;
+pub use tpcc::Tpcc;
 pub use wide::Wide;
 pub use ycsb_a::YcsbA;
 
@@ -16,7 +18,8 @@ use crate::runner::{On, Runner};
 use crate::{ArchaptRedo, ArchaptUndo, Family, Redo, SWal, Undo};
 
 /// The names of the structures.
-pub const SUBJECTS: [&str; 6] = ["sps", "hash-map", "ordered-map", "churn", "ycsb-a", "wide"];
+pub const SUBJECTS: [&str; 7] =
+    ["sps", "hash-map", "ordered-map", "churn", "ycsb-a", "wide", "tpcc"];
 /// The names of the replacement policies, one of each kind.
 pub const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
 /// The names of the engines.
@@ -42,6 +45,7 @@ fn on<F: Family>(subject: &str) -> Option<Box<dyn Runner>> {
         "churn" => Box::new(On::<F, _>::new(Churn)),
         "ycsb-a" => Box::new(On::<F, _>::new(YcsbA::default())),
         "wide" => Box::new(On::<F, _>::new(Wide)),
+        "tpcc" => Box::new(On::<F, _>::new(Tpcc::default())),
         _ => return None,
     })
 }

@@ -6,6 +6,7 @@ mod map;
 mod overwrite;
 mod sps;
 mod toggle;
+pub(crate) mod tpcc;
 mod versus;
 mod ycsb;
 
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Rbtree(toggle::Arguments),
     /// The same in a B+ tree with nodes of 4 KiB
     Bptree(toggle::Arguments),
+    /// TPC-C, in process: five transactions on the nine tables of a wholesaler
+    Tpcc(tpcc::Arguments),
     /// Blocks of random sizes allocated, resized and freed
     Churn(churn::Arguments),
     /// What durability costs here: one flushed line and a fence, and the smallest transactions
@@ -46,6 +49,7 @@ pub(super) fn run(command: Command) -> Outcome {
         Command::Hash(arguments) => toggle::run::<Hash>(&arguments),
         Command::Rbtree(arguments) => toggle::run::<RbTree>(&arguments),
         Command::Bptree(arguments) => toggle::run::<BpTree>(&arguments),
+        Command::Tpcc(arguments) => tpcc::run(&arguments),
         Command::Churn(arguments) => churn::run(&arguments),
         Command::Limit(arguments) => limit::run(&arguments),
         Command::Versus(arguments) => versus::run(&arguments),

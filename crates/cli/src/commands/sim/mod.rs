@@ -5,6 +5,7 @@ mod show;
 
 use crate::bench::keyspace::Served;
 use crate::bench::options::{EngineChoice, LARGEST_WINDOW, Over};
+use crate::commands::bench::tpcc::BYTES_PER_TX;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::quantity;
@@ -16,6 +17,7 @@ use perdura_workloads::churn::{self, Churn};
 use perdura_workloads::map::{OnHashMap, OnOrderedMap};
 use perdura_workloads::sps::Sps;
 use perdura_workloads::toggle::{KeySet, Toggles};
+use perdura_workloads::tpcc::{InCollections, Scale, Tpcc};
 use perdura_workloads::ycsb::{Letter, Options, Shape, Ycsb, YcsbOver};
 use perdura_workloads::{Progress, Workload};
 use run::{Plan, Run};
@@ -31,7 +33,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     engine: Vec<EngineChoice>,
 
-    /// Workload: sps, hash, rbtree, bptree, churn, hash-map, ordered-map, or ycsb-a to ycsb-f
+    /// Workload: sps, hash, rbtree, bptree, churn, hash-map, ordered-map, tpcc (of the small
+    /// scale, without keying and think times), or ycsb-a to ycsb-f
     #[arg(long, value_name = "NAME", default_value = "sps")]
     workload: String,
 
@@ -39,7 +42,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = Over::Table)]
     over: Over,
 
-    /// Entries, keys, records or slots [default: 65,536; churn 10,000; YCSB 10,000]
+    /// Entries, keys, records, slots or warehouses [default: 65,536; churn 10,000; YCSB 10,000;
+    /// TPC-C as many as cores]
     #[arg(long, value_name = "NUMBER", value_parser = quantity::count)]
     entries: Option<u64>,
 
@@ -181,6 +185,7 @@ impl Arguments {
     fn entries(&self) -> u64 {
         let usual = match self.workload.as_str() {
             name if self.is_ycsb() || name == "churn" => 10_000,
+            "tpcc" => self.cores as u64,
             _ => 65_536,
         };
         self.entries.unwrap_or(usual)
@@ -236,13 +241,14 @@ impl Arguments {
             "ordered-map" => {
                 on(plan, &OnOrderedMap::new(entries, 1)?, entries.saturating_mul(64), progress)
             }
+            "tpcc" => tpcc(plan, entries, progress),
             name => {
                 let letter: Letter = name
                     .strip_prefix("ycsb-")
                     .and_then(|letter| letter.parse().ok())
                     .ok_or_else(|| {
                         Failure::new(format!(
-                            "unknown workload '{name}': it is one of sps, hash, rbtree, bptree, churn, hash-map, ordered-map, ycsb-a to ycsb-f"
+                            "unknown workload '{name}': it is one of sps, hash, rbtree, bptree, churn, hash-map, ordered-map, tpcc, ycsb-a to ycsb-f"
                         ))
                     })?;
                 let total = plan.operations.saturating_add(plan.warm_up);
@@ -269,6 +275,14 @@ fn toggles<K: KeySet>(
 ) -> Outcome<Run> {
     let workload = Toggles::<K>::new(entries, per_tx)?;
     on(plan, &workload, entries.saturating_mul(K::BYTES_PER_ENTRY), progress)
+}
+
+fn tpcc(plan: &Plan, warehouses: u64, progress: &Progress) -> Outcome<Run> {
+    let scale = Scale::small(u32::try_from(warehouses).unwrap_or(u32::MAX));
+    scale.validate()?;
+    let transactions = plan.operations.saturating_add(plan.warm_up);
+    let bytes = scale.bytes().saturating_add(transactions.saturating_mul(BYTES_PER_TX));
+    on(plan, &Tpcc::new(InCollections, scale, plan.seed)?, bytes, progress)
 }
 
 fn on<W: Workload>(plan: &Plan, workload: &W, bytes: u64, progress: &Progress) -> Outcome<Run> {

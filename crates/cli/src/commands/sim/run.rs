@@ -63,6 +63,8 @@ pub(super) struct Run {
     pub(super) statistics: Statistics,
     /// What the engine did meanwhile.
     pub(super) counters: Counters,
+    /// What the workload counted meanwhile.
+    pub(super) counts: Vec<(&'static str, u64)>,
     /// How long the simulator took for it.
     pub(super) seconds: f64,
 }
@@ -136,15 +138,16 @@ fn on<E: Engine<Machine>, W: Workload>(
     work(plan, workload, &heap, plan.warm_up, 1 << 32, progress)?;
     // What the warm-up left in the log is not the measured transactions' to write back.
     heap.checkpoint()?;
-    let before = heap.counters();
+    let (before, counted) = (heap.counters(), workload.counts());
     machine.start_measuring();
     let start = std::time::Instant::now();
     work(plan, workload, &heap, plan.operations, 0, progress)?;
     let seconds = start.elapsed().as_secs_f64();
     let statistics = machine.statistics();
     let counters = heap.counters() - before;
+    let counts = perdura_workloads::counted_since(workload, &counted);
     workload.check(&mut heap.session()?)?;
-    Ok(Run { operations: plan.operations, statistics, counters, seconds })
+    Ok(Run { operations: plan.operations, statistics, counters, counts, seconds })
 }
 
 /// Runs `operations` transactions, a share of them on each core.

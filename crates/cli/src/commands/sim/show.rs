@@ -8,6 +8,7 @@ use crate::quantity::{plural, show_count, show_ns};
 use perdura::EngineKind;
 use perdura_machine::{MachineConfig, presets};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The machines that there are.
 pub(super) fn machines() -> Outcome {
@@ -112,6 +113,9 @@ pub(super) fn report(
         "nJ/tx",
     ];
     output::print(output::table(header, rows))?;
+    if !baseline.counts.is_empty() {
+        output::print(counts(runs))?;
+    }
     let accesses: u64 = runs.iter().map(|(_, run)| run.statistics.accesses).sum();
     let seconds: f64 = runs.iter().map(|(_, run)| run.seconds).sum();
     output::print(format!(
@@ -119,6 +123,18 @@ pub(super) fn report(
         show_count(accesses),
         accesses as f64 / seconds / 1e6,
     ))
+}
+
+/// What the workload counted, by the machine's clock.
+fn counts(runs: &[(EngineKind, Run)]) -> comfy_table::Table {
+    let rows = runs.iter().flat_map(|(engine, run)| {
+        let seconds = run.statistics.time_ns / 1e9;
+        run.counts.iter().map(move |(name, count)| {
+            let rate = show_count((*count as f64 / seconds) as u64);
+            [engine.to_string(), (*name).to_owned(), show_count(*count), rate]
+        })
+    });
+    output::table(["engine", "kind", "count", "a second"], rows)
 }
 
 fn as_json(
@@ -143,6 +159,7 @@ fn as_json(
                 "share_of_time_in_fences": figures.fence_share,
                 "l1_miss_ratio": figures.miss,
                 "engine_counters": run.counters,
+                "counts": run.counts.iter().copied().collect::<BTreeMap<_, _>>(),
                 "machine": run.statistics,
             })
         })

@@ -1,0 +1,100 @@
+//! What the threads did, all together.
+
+use super::Cents;
+use super::check::{Survey, Totals};
+use crate::{Failure, Outcome};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What a transaction did, now that it is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Done {
+    NewOrder {
+        lines: u64,
+    },
+    /// A New-Order that was to be rolled back.
+    RolledBack,
+    Payment {
+        amount: Cents,
+    },
+    OrderStatus,
+    Delivery {
+        orders: u64,
+    },
+    StockLevel,
+}
+
+/// Sums of that.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    new_orders: AtomicU64,
+    lines: AtomicU64,
+    rolled_back: AtomicU64,
+    payments: AtomicU64,
+    paid: AtomicU64,
+    order_statuses: AtomicU64,
+    deliveries: AtomicU64,
+    delivered: AtomicU64,
+    stock_levels: AtomicU64,
+}
+
+impl Tally {
+    pub(super) fn note(&self, done: Done) {
+        let add = |sum: &AtomicU64, more: u64| {
+            sum.fetch_add(more, Relaxed);
+        };
+        match done {
+            Done::NewOrder { lines } => {
+                add(&self.new_orders, 1);
+                add(&self.lines, lines);
+            }
+            Done::RolledBack => add(&self.rolled_back, 1),
+            Done::Payment { amount } => {
+                add(&self.payments, 1);
+                add(&self.paid, amount as u64);
+            }
+            Done::OrderStatus => add(&self.order_statuses, 1),
+            Done::Delivery { orders } => {
+                add(&self.deliveries, 1);
+                add(&self.delivered, orders);
+            }
+            Done::StockLevel => add(&self.stock_levels, 1),
+        }
+    }
+
+    /// Committed transactions of each kind.
+    pub(super) fn committed(&self) -> [u64; 5] {
+        let kinds = [
+            &self.new_orders,
+            &self.payments,
+            &self.order_statuses,
+            &self.deliveries,
+            &self.stock_levels,
+        ];
+        kinds.map(|kind| kind.load(Relaxed))
+    }
+
+    /// New-Orders that were rolled back.
+    pub(super) fn rolled_back(&self) -> u64 {
+        self.rolled_back.load(Relaxed)
+    }
+
+    /// Compares what there is more than at first with what the threads did.
+    pub(super) fn compare(&self, survey: &Survey) -> Outcome {
+        let Totals { orders, lines, payments, paid, delivered } = survey.totals();
+        for (what, found, expected) in [
+            ("orders", orders, &self.new_orders),
+            ("lines of orders", lines, &self.lines),
+            ("payments", payments, &self.payments),
+            ("cents paid", paid, &self.paid),
+            ("deliveries", delivered, &self.delivered),
+        ] {
+            let expected = expected.load(Relaxed);
+            if found != i128::from(expected) {
+                return Err(Failure::Wrong(format!(
+                    "{found} {what} have come since the load, and {expected} were committed"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
