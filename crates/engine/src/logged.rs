@@ -8,10 +8,10 @@ use crate::archapt::Tuning;
 use crate::area::{self, Checkpoint, Geometry, Segments};
 use crate::engine::Recovery;
 use crate::lock::{Apart, SharedLock};
+use crate::overlay::Overlay;
 use crate::record::Found;
 use crate::session::Buffered;
 use crate::writer::Writer;
-use crate::writes::WriteSet;
 use crate::{Counters, Engine, Error, Result, Ticket};
 use perdura_memory::{DirtyLines, Memory};
 use std::ops::Range;
@@ -46,7 +46,7 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// Committed words that are not in the memory yet. Called by sessions that are in a
     /// transaction.
     #[inline(always)]
-    fn overlay<M: Memory>(_engine: &Logged<M, Self>) -> Option<&WriteSet> {
+    fn overlay<M: Memory>(_engine: &Logged<M, Self>) -> Option<Overlay<'_>> {
         None
     }
 

@@ -3,7 +3,7 @@
 use crate::lock::SharedLock;
 use crate::logged::{Logged, Protocol};
 use crate::writer::Writer;
-use crate::writes::WriteSet;
+use crate::writes::LineWrite;
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Ticket};
 use perdura_memory::{LINE, Memory, line_of, lines_in};
 use std::sync::Arc;
@@ -91,21 +91,21 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
     /// and not in the memory yet: memory that an earlier transaction of the group allocated and
     /// gave back, for example. What is stored in place would be hidden by it, and overwritten.
     fn any_written(&self, at: u64, len: u64) -> bool {
-        any_words(&self.writer.writes, at, len)
-            || P::overlay(&self.engine).is_some_and(|overlay| any_words(overlay, at, len))
+        any_words(|line| self.writer.writes.line(line), at, len)
+            || P::overlay(&self.engine)
+                .is_some_and(|overlay| any_words(|line| overlay.line(line), at, len))
     }
 }
 
-/// Whether the set has a word of `[at, at + len)`, both multiples of 8.
-fn any_words(set: &WriteSet, at: u64, len: u64) -> bool {
+/// Whether `written` has a word of `[at, at + len)`, both multiples of 8.
+fn any_words<'a>(written: impl Fn(u64) -> Option<&'a LineWrite>, at: u64, len: u64) -> bool {
     let end = at + len;
-    !set.is_empty()
-        && (0..lines_in(at, len)).any(|index| {
-            let line = line_of(at) + index * LINE;
-            let words = (at.max(line) - line) / 8..(end.min(line + LINE) - line) / 8;
-            let written = set.line(line).map_or(0, |entry| u64::from(entry.mask));
-            words.into_iter().any(|word| written & 1 << word != 0)
-        })
+    (0..lines_in(at, len)).any(|index| {
+        let line = line_of(at) + index * LINE;
+        let words = (at.max(line) - line) / 8..(end.min(line + LINE) - line) / 8;
+        let written = written(line).map_or(0, |entry| u64::from(entry.mask));
+        words.into_iter().any(|word| written & 1 << word != 0)
+    })
 }
 
 impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
@@ -143,12 +143,12 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
             && self.mode.is_some()
             && let Some(overlay) = P::overlay(&self.engine)
         {
-            self.overlaid |= lay_over(overlay, at, to);
+            self.overlaid |= lay_over(|line| overlay.line(line), at, to);
         }
         if self.writer.writes.is_empty() {
             return Ok(());
         }
-        lay_over(&self.writer.writes, at, to);
+        lay_over(|line| self.writer.writes.line(line), at, to);
         Ok(())
     }
 
@@ -184,13 +184,13 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
     }
 }
 
-/// Puts the words of `set` that lie in `[at, at + to.len())` over what `to` holds. Whether there
-/// were any.
-fn lay_over(set: &WriteSet, at: u64, to: &mut [u8]) -> bool {
+/// Puts the words that `written` has of the lines of `[at, at + to.len())` over what `to` holds.
+/// Whether there were any.
+fn lay_over<'a>(written: impl Fn(u64) -> Option<&'a LineWrite>, at: u64, to: &mut [u8]) -> bool {
     let end = at + to.len() as u64;
     let mut any = false;
     for index in 0..lines_in(at, to.len() as u64) {
-        let Some(entry) = set.line(line_of(at) + index * LINE) else { continue };
+        let Some(entry) = written(line_of(at) + index * LINE) else { continue };
         for word in (0..8).filter(|word| entry.mask & 1 << word != 0) {
             let start = entry.line + word as u64 * 8;
             let bytes = entry.words[word].to_ne_bytes();

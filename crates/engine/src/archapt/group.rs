@@ -3,6 +3,7 @@
 use super::history::History;
 use super::{Archapt, Base, Tuning, lines};
 use crate::logged::Logged;
+use crate::overlay::{LineFilter, Overlay};
 use crate::record;
 use crate::writer::Writer;
 use crate::{Counters, Error, Result, Ticket};
@@ -19,6 +20,9 @@ const ANSWER_WITHIN_NS: u64 = 1_000_000;
 pub(super) const TICKET_BITS: u32 = 20;
 /// Transactions after which the clock is looked at.
 const LOOK_EVERY: u64 = 16;
+/// The share of the log that a generation of records fills: two of them, and some segments for
+/// whatever comes meanwhile.
+const GENERATION: (usize, usize) = (3, 8);
 /// What the simulator is told that joining a group costs, for each line; and noting one.
 const CYCLES_TO_JOIN: u32 = 10;
 const CYCLES_TO_NOTE: u32 = 20;
@@ -27,7 +31,13 @@ const CYCLES_TO_NOTE: u32 = 20;
 pub struct Group {
     /// The words of the open group, and the log of all of them.
     pub(super) writer: Writer,
+    /// The lines of the open group.
+    filter: LineFilter,
     history: History,
+    /// The last group of the old generation.
+    old_up_to: u64,
+    /// Full segments at the last turn: those of the old generation.
+    old_segments: usize,
     /// Transactions in the open group.
     transactions: u64,
     /// When it was first looked at whether the group is due; 0 if it was not.
@@ -39,10 +49,14 @@ pub struct Group {
 }
 
 impl Group {
-    pub(super) fn new(queue_lines: u64) -> Self {
+    /// For a memory of `len` bytes, of which `queue_lines` lines may wait.
+    pub(super) fn new(len: u64, queue_lines: u64) -> Self {
         Group {
             writer: Writer::default(),
-            history: History::new(queue_lines as usize),
+            filter: LineFilter::default(),
+            history: History::new(len, queue_lines as usize),
+            old_up_to: 0,
+            old_segments: 0,
             transactions: 0,
             looked: 0,
             group_bytes: GROUP_BYTES,
@@ -77,15 +91,32 @@ impl Group {
             self.close(engine)?;
         }
         engine.memory.work(CYCLES_TO_JOIN * writer.writes.entries().len() as u32);
-        self.writer.writes.absorb(&writer.writes);
-        self.writer.fresh.append(&mut writer.fresh);
-        self.transactions += 1;
+        self.take(writer);
         let ticket = self.ticket(engine);
         writer.counters.commits += 1;
         if self.transactions.is_multiple_of(LOOK_EVERY) {
             self.answer_if_due(engine)?;
         }
         Ok(ticket)
+    }
+
+    /// Takes over what the transaction wants to store.
+    #[inline]
+    fn take(&mut self, writer: &mut Writer) {
+        self.filter.add(&writer.writes);
+        if self.transactions == 0 {
+            std::mem::swap(&mut self.writer.writes, &mut writer.writes);
+        } else {
+            self.writer.writes.absorb(&writer.writes);
+        }
+        self.writer.fresh.append(&mut writer.fresh);
+        self.transactions += 1;
+    }
+
+    /// The open group's words.
+    #[inline(always)]
+    pub(super) fn overlay(&self) -> Option<Overlay<'_>> {
+        Overlay::of(&self.writer.writes, &self.filter)
     }
 
     /// The ticket of the transaction that joined last.
@@ -111,9 +142,7 @@ impl Group {
         writer: &mut Writer,
     ) -> Result<Ticket> {
         self.close(engine)?;
-        self.writer.writes.absorb(&writer.writes);
-        self.writer.fresh.append(&mut writer.fresh);
-        self.transactions = 1;
+        self.take(writer);
         let ticket = self.ticket(engine);
         let closed = self.close(engine);
         if closed.is_err() {
@@ -137,15 +166,15 @@ impl Group {
         let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
         B::log(engine, &mut self.writer, &self.history, ticket)?;
         self.broken = true;
-        self.store_in_place::<M, B>(engine, ticket);
+        self.store_in_place::<M, B>(engine);
         engine.committed.0.store(ticket, Ordering::Release);
         self.broken = false;
         self.forget();
-        self.recycle_log(engine)
+        self.recycle(engine)
     }
 
     /// Stores the group's words; their lines wait from now on.
-    fn store_in_place<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>, ticket: u64) {
+    fn store_in_place<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) {
         let Group { writer, history, .. } = self;
         if !engine.memory.domain().needs_write_back() {
             writer.apply(engine, |_, _| {});
@@ -153,7 +182,7 @@ impl Group {
         }
         engine.memory.work(CYCLES_TO_NOTE * writer.writes.entries().len() as u32);
         writer.apply(engine, |entry, counters| {
-            let again = history.note(entry.line, entry.mask, ticket);
+            let again = history.note(entry.line, entry.mask);
             counters.write_backs_saved += u64::from(again);
         });
         if !B::LOG_IS_ENOUGH {
@@ -161,17 +190,15 @@ impl Group {
             for range in &writer.fresh {
                 writer.counters.dirty_bytes += range.end - range.start;
                 for (line, mask) in lines(range) {
-                    history.note(line, mask, ticket);
+                    history.note(line, mask);
                 }
             }
-        }
-        while let Some(line) = history.overflow() {
-            write_back(engine, writer, line);
         }
     }
 
     fn forget(&mut self) {
         self.writer.forget();
+        self.filter.clear();
         self.transactions = 0;
         self.looked = 0;
     }
@@ -241,53 +268,79 @@ impl Group {
 
     fn write_back_all<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
         self.usable(engine)?;
-        let ticket = engine.committed.0.load(Ordering::Relaxed);
-        self.cut_log(engine, ticket)?;
-        engine.durable.0.fetch_max(ticket, Ordering::AcqRel);
+        let last = engine.committed.0.load(Ordering::Relaxed);
+        self.broken = true;
+        self.settle(engine)?;
+        self.write_back_old(engine, usize::MAX);
+        self.history.turn();
+        self.write_back_old(engine, usize::MAX);
+        self.cut_log(engine, last)?;
+        self.old_up_to = last;
+        self.old_segments = 0;
+        self.broken = false;
+        engine.durable.0.fetch_max(last, Ordering::AcqRel);
         self.looked = 0;
         Ok(())
     }
 
-    /// Writes back the lines that only the records up to `ticket` protect, and lets these go.
-    fn cut_log<M: Memory, B: Base>(
-        &mut self,
-        engine: &Logged<M, Archapt<B>>,
-        ticket: u64,
-    ) -> Result<()> {
+    /// Where nothing becomes durable by itself: what is written back from here on must not be so
+    /// before the records that hold it.
+    fn settle<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
         if !engine.memory.domain().evicts() {
-            // What is written back now must not be durable before its records are.
             self.writer.fence(engine)?;
         }
-        self.broken = true;
-        let mut lines = std::iter::from_fn(|| self.history.leave_up_to(ticket)).collect::<Vec<_>>();
-        if !engine.memory.domain().evicts() {
-            // Adjacent lines share a page, and a page is written once.
-            lines.sort_unstable();
-        }
-        for line in lines {
-            write_back(engine, &mut self.writer, line);
-        }
-        self.writer.fence(engine)?;
-        engine.move_checkpoint(ticket, &mut self.writer.counters)?;
-        self.broken = false;
         Ok(())
     }
 
-    /// Lets old records go, little by little, before the log is full.
-    fn recycle_log<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
-        if !std::mem::take(&mut self.writer.filled) {
+    /// Writes back up to `most` lines of the old generation.
+    fn write_back_old<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>, most: usize) {
+        let Group { writer, history, .. } = self;
+        for line in std::iter::from_fn(|| history.leave()).take(most) {
+            engine.memory.write_back(line, LINE);
+            writer.counters.write_backs_data += 1;
+        }
+    }
+
+    /// Lets the records up to `group` go: the lines that they alone protect have been written
+    /// back.
+    fn cut_log<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+        group: u64,
+    ) -> Result<()> {
+        self.writer.fence(engine)?;
+        // Before the first turn there is no old generation.
+        let group = group.max(engine.checkpointed.load(Ordering::Relaxed));
+        engine.move_checkpoint(group, &mut self.writer.counters)
+    }
+
+    /// Writes old lines back little by little while the young generation fills its part of the
+    /// log, and turns when it has.
+    fn recycle<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
+        let overdue = self.history.is_full();
+        if !std::mem::take(&mut self.writer.filled) && !overdue {
             return Ok(());
         }
-        let due = (engine.geometry.segments as usize / 2).max(1);
-        let full = engine.segments.full();
-        if full < due {
-            return Ok(());
-        }
+        let segments = (engine.geometry.segments as usize * GENERATION.0 / GENERATION.1).max(1);
         if !B::LOG_IS_ENOUGH {
-            return self.write_back_all(engine);
+            // Records go only when everything is in place.
+            let due = overdue || engine.segments.full() >= 2 * segments;
+            return if due { self.write_back_all(engine) } else { Ok(()) };
         }
-        let oldest = engine.segments.highest_of_oldest(full + 1 - due);
-        self.cut_log(engine, oldest)
+        let young = engine.segments.full().saturating_sub(self.old_segments);
+        let left = segments.saturating_sub(young);
+        let most = if overdue { usize::MAX } else { self.history.old_lines().div_ceil(left + 1) };
+        self.broken = true;
+        self.settle(engine)?;
+        self.write_back_old(engine, most);
+        if overdue || left == 0 {
+            self.cut_log(engine, self.old_up_to)?;
+            self.history.turn();
+            self.old_up_to = engine.committed.0.load(Ordering::Relaxed);
+            self.old_segments = engine.segments.full();
+        }
+        self.broken = false;
+        Ok(())
     }
 
     /// Sees to it that the open group's record finds its segments.
@@ -303,18 +356,9 @@ impl Group {
     }
 
     fn usable<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
-        if self.broken {
-            return Err(broken());
-        }
-        Ok(engine.memory.check_fence()?)
+        engine.memory.check_fence()?;
+        if self.broken { Err(broken()) } else { Ok(()) }
     }
-}
-
-/// Writes back a line that leaves the queue.
-#[track_caller]
-fn write_back<M: Memory, B: Base>(engine: &Logged<M, Archapt<B>>, writer: &mut Writer, line: u64) {
-    engine.memory.write_back(line, LINE);
-    writer.counters.write_backs_data += 1;
 }
 
 #[cold]

@@ -1,149 +1,150 @@
-//! History management (Archapt III-B): which lines wait for their write-back, the one that was
-//! written longest ago first.
+//! History management (Archapt III-B): which lines wait for their write-back, and which of them
+//! have waited longest.
 //!
-//! An LRU queue on a circular buffer, and *ObjHT*, a hash table from lines to what is known of
-//! them. A line that is written again moves to the front by being entered once more; its older
-//! place in the queue is stale and passed over. Only the writer works on it, with what a whole
-//! group of transactions has written: the local buffers and the bulk update of section IV.
+//! The paper's LRU queue, in two generations instead of one place for each line: a line that is
+//! stored to joins the young generation; at a [turn](History::turn) the young generation becomes
+//! the old one, of which every line has to leave before the next turn. An old line that is
+//! written again moves to the young ones, without a write-back, if the new words cover all that
+//! it waits with: a later log record has them all. So a line leaves between one and two
+//! generations after its last whole write, lines leave in the order of their addresses, and a
+//! note costs a byte and a bit where a queue and its hash table cost two cache misses.
 //!
-//! What always holds: a line is in the table exactly when it has been stored to in place and not
-//! been written back since, and then it has exactly one live place in the queue; live places are
-//! in the order of their tickets.
+//! Only the writer works on it, with what a whole group of transactions has written: the local
+//! buffers and the bulk update of the paper's section IV.
+//!
+//! What always holds: a line's mask is not 0 exactly when it has been stored to in place and not
+//! been written back since, and then it is in exactly one generation; every word that an old line
+//! waits with is in a record of the old generation or of the young one, every word of a young
+//! line in a record of the young one.
 
 use perdura_memory::LINE;
-use std::collections::VecDeque;
-use std::collections::hash_map::{Entry, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
-
-/// What is known of a line that waits.
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    /// The words stored since `ticket`, that one included.
-    mask: u8,
-    /// The first transaction whose words may be durable in the log alone.
-    ticket: u64,
-}
-
-/// A place in the queue; stale unless the table has the line with this ticket.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    line: u64,
-    ticket: u64,
-}
 
 /// The lines that wait.
 pub struct History {
-    queue: VecDeque<Place>,
-    table: HashMap<u64, Waiting, BuildHasherDefault<LineHasher>>,
+    /// Of each line of the memory, the words stored since it began to wait.
+    masks: Vec<u8>,
+    old: Lines,
+    young: Lines,
     /// Lines that may wait.
     capacity: usize,
 }
 
 impl History {
-    /// A queue of at most `capacity` lines. Memory: up to 80 bytes for each of them.
-    pub(crate) fn new(capacity: usize) -> Self {
-        History { queue: VecDeque::new(), table: HashMap::default(), capacity: capacity.max(1) }
+    /// A history of at most `capacity` lines of a memory of `len` bytes. Memory: a byte and two
+    /// bits for each line of the memory, resident where lines were stored to.
+    pub(crate) fn new(len: u64, capacity: usize) -> Self {
+        let lines = (len / LINE) as usize;
+        History {
+            masks: vec![0; lines],
+            old: Lines::new(lines),
+            young: Lines::new(lines),
+            capacity: capacity.max(1),
+        }
     }
 
-    /// Changes how many lines may wait; [`overflow`](Self::overflow) then gives those that must
-    /// leave.
+    /// Changes how many lines may wait.
     pub(crate) fn resize(&mut self, capacity: usize) {
         self.capacity = capacity.max(1);
     }
 
-    /// Lines that wait.
-    #[cfg(test)]
-    fn len(&self) -> usize {
-        self.table.len()
+    /// Whether more lines wait than may.
+    pub(crate) fn is_full(&self) -> bool {
+        self.old.count + self.young.count > self.capacity
+    }
+
+    /// Lines of the old generation that have not left.
+    pub(crate) fn old_lines(&self) -> usize {
+        self.old.count
     }
 
     /// The words of a line that were stored since it began to wait.
+    #[inline]
     pub(crate) fn stored(&self, line: u64) -> u8 {
-        self.table.get(&line).map_or(0, |waiting| waiting.mask)
+        self.masks.get((line / LINE) as usize).copied().unwrap_or(0)
     }
 
-    /// Notes that the transaction with this ticket has stored the words in `mask`. Whether the
-    /// line was waiting already: one write-back will serve both.
+    /// Notes that the words in `mask` have been stored. Whether the line was waiting already:
+    /// one write-back will serve both.
     ///
-    /// Where the new words cover all that the line waited with, the log from `ticket` on has
-    /// them all: the line moves to the front, and what it waited with is forgotten.
-    pub(crate) fn note(&mut self, line: u64, mask: u8, ticket: u64) -> bool {
-        let again = match self.table.entry(line) {
-            Entry::Occupied(mut entry) => {
-                let waiting = entry.get_mut();
-                if waiting.ticket == ticket || waiting.mask & !mask != 0 {
-                    waiting.mask |= mask;
-                    return true;
-                }
-                *waiting = Waiting { mask, ticket };
-                true
-            }
-            Entry::Vacant(entry) => {
-                entry.insert(Waiting { mask, ticket });
-                false
-            }
-        };
-        self.queue.push_back(Place { line, ticket });
-        if self.queue.len() > 2 * self.table.len().max(1024) {
-            self.drop_stale();
+    /// # Panics
+    /// For a line beyond the memory.
+    #[inline]
+    pub(crate) fn note(&mut self, line: u64, mask: u8) -> bool {
+        let index = (line / LINE) as usize;
+        let before = self.masks[index];
+        self.masks[index] = before | mask;
+        if before == 0 {
+            self.young.add(index);
+            return false;
         }
-        again
-    }
-
-    /// Takes the line that has waited longest, if it waits since `ticket` or an earlier one.
-    pub(crate) fn leave_up_to(&mut self, ticket: u64) -> Option<u64> {
-        while self.queue.front()?.ticket <= ticket {
-            let place = self.queue.pop_front()?;
-            if self.take(place) {
-                return Some(place.line);
-            }
+        if before & !mask == 0 && self.old.remove(index) {
+            self.masks[index] = mask;
+            self.young.add(index);
         }
-        None
+        true
     }
 
-    /// Takes the line that has waited longest, if there are more than may wait.
-    pub(crate) fn overflow(&mut self) -> Option<u64> {
-        (self.table.len() > self.capacity).then(|| self.leave_up_to(u64::MAX)).flatten()
+    /// Takes a line of the old generation, the next one in the order of addresses.
+    pub(crate) fn leave(&mut self) -> Option<u64> {
+        let index = self.old.take_next()?;
+        self.masks[index] = 0;
+        Some(index as u64 * LINE)
     }
 
-    /// Removes the line of a place from the table, if the place is live.
-    fn take(&mut self, place: Place) -> bool {
-        match self.table.entry(place.line) {
-            Entry::Occupied(entry) if entry.get().ticket == place.ticket => {
-                entry.remove();
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn drop_stale(&mut self) {
-        let table = &self.table;
-        self.queue.retain(|place| {
-            table.get(&place.line).is_some_and(|waiting| waiting.ticket == place.ticket)
-        });
+    /// The young generation becomes the old one.
+    ///
+    /// # Panics
+    /// If the old generation has not left.
+    pub(crate) fn turn(&mut self) {
+        assert_eq!(self.old.count, 0, "the old generation has left");
+        std::mem::swap(&mut self.old, &mut self.young);
+        self.old.next = 0;
     }
 }
 
-/// Lines are multiples of 64 and otherwise arbitrary: a multiplication spreads them.
-#[derive(Default)]
-struct LineHasher(u64);
+/// A set of lines, as bits.
+struct Lines {
+    bits: Vec<u64>,
+    count: usize,
+    /// Words of `bits` before this one are empty, unless lines were added since the last turn.
+    next: usize,
+}
 
-impl Hasher for LineHasher {
-    fn finish(&self) -> u64 {
-        self.0
+impl Lines {
+    fn new(lines: usize) -> Self {
+        Lines { bits: vec![0; lines.div_ceil(64)], count: 0, next: 0 }
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(self.0 ^ u64::from(byte));
+    /// Adds a line that is not there.
+    #[inline]
+    fn add(&mut self, index: usize) {
+        self.bits[index / 64] |= 1 << (index % 64);
+        self.count += 1;
+    }
+
+    /// Takes a line out. Whether it was there.
+    #[inline]
+    fn remove(&mut self, index: usize) -> bool {
+        let (word, bit) = (&mut self.bits[index / 64], 1 << (index % 64));
+        let there = *word & bit != 0;
+        *word &= !bit;
+        self.count -= usize::from(there);
+        there
+    }
+
+    /// Takes out the first line from `next` on; lines are not added meanwhile.
+    fn take_next(&mut self) -> Option<usize> {
+        if self.count == 0 {
+            return None;
         }
-    }
-
-    fn write_u64(&mut self, line: u64) {
-        let spread = (line / LINE).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        // The table takes its bucket from the low bits and a tag from the high ones.
-        self.0 = spread ^ spread >> 32;
+        while self.bits[self.next] == 0 {
+            self.next += 1;
+        }
+        let word = &mut self.bits[self.next];
+        let index = self.next * 64 + word.trailing_zeros() as usize;
+        *word &= *word - 1;
+        self.count -= 1;
+        Some(index)
     }
 }
 
@@ -151,69 +152,86 @@ impl Hasher for LineHasher {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::HashMap;
 
-    #[test]
-    fn lines_leave_in_the_order_of_their_last_whole_write() {
-        let mut history = History::new(8);
-        assert!(!history.note(64, 1, 1));
-        assert!(!history.note(128, 1, 2));
-        assert!(history.note(64, 3, 3), "all it waited with is covered: to the front");
-        assert_eq!(history.leave_up_to(2), Some(128));
-        assert_eq!(history.leave_up_to(2), None);
-        assert_eq!(history.leave_up_to(3), Some(64));
-        assert_eq!(history.len(), 0);
+    fn all(history: &mut History) -> Vec<u64> {
+        std::iter::from_fn(|| history.leave()).collect()
     }
 
     #[test]
-    fn a_line_stays_where_it_is_while_an_older_word_waits() {
-        let mut history = History::new(8);
-        history.note(64, 1, 1);
-        history.note(64, 2, 5);
+    fn lines_leave_a_generation_after_their_last_whole_write() {
+        let mut history = History::new(1024, 8);
+        assert!(!history.note(128, 1));
+        assert!(!history.note(64, 1));
+        history.turn();
+        assert!(history.note(64, 3), "all it waited with is covered: young again");
+        assert_eq!(all(&mut history), [128]);
+        history.turn();
+        assert_eq!(all(&mut history), [64]);
+        assert_eq!(history.stored(64), 0);
+    }
+
+    #[test]
+    fn a_line_stays_old_while_an_old_word_waits() {
+        let mut history = History::new(1024, 8);
+        history.note(64, 1);
+        history.turn();
+        history.note(64, 2);
         assert_eq!(history.stored(64), 3);
-        assert_eq!(history.leave_up_to(1), Some(64), "word 0 is in the record of 1 alone");
-        assert_eq!(history.leave_up_to(u64::MAX), None);
+        assert_eq!(all(&mut history), [64], "word 0 is in an old record alone");
+        history.turn();
+        assert_eq!(all(&mut history), []);
     }
 
     #[test]
-    fn more_than_may_wait_leave() {
-        let mut history = History::new(2);
-        (1..=4).for_each(|ticket| {
-            history.note(ticket * 64, 1, ticket);
+    fn more_than_may_wait_are_noticed() {
+        let mut history = History::new(1024, 2);
+        (1..=2).for_each(|line| {
+            history.note(line * 64, 1);
         });
-        assert_eq!((history.overflow(), history.overflow()), (Some(64), Some(128)));
-        assert_eq!(history.overflow(), None);
+        assert!(!history.is_full());
+        history.note(192, 1);
+        assert!(history.is_full() && history.old_lines() == 0);
     }
 
     proptest! {
-        /// Against a list of (line, word, last ticket): the ticket at which a line leaves is
-        /// never later than the oldest of its words' last writes, and every line leaves once.
+        /// Against each word's last write: what leaves by a turn's end is every word whose last
+        /// write was before the turn before it.
         #[test]
         fn nothing_is_kept_beyond_its_log(
-            steps in proptest::collection::vec((0u64..12, 1u8..=255, any::<bool>()), 1..200)
+            steps in proptest::collection::vec((0u64..12, 1u8..=255, 0u8..6), 1..300)
         ) {
-            let mut history = History::new(1000);
-            let mut words: HashMap<(u64, u32), u64> = HashMap::new();
-            let mut dropped = 0;
-            for (index, &(line, mask, expire)) in steps.iter().enumerate() {
-                let ticket = index as u64 + 1;
-                history.note(line * 64, mask, ticket);
+            let mut history = History::new(12 * 64, 1000);
+            let mut words: HashMap<(u64, u32), usize> = HashMap::new();
+            let mut generation = 0;
+            for &(line, mask, then) in &steps {
+                let again = words.keys().any(|word| word.0 == line);
+                prop_assert_eq!(history.note(line * 64, mask), again);
                 (0..8).filter(|word| mask & 1 << word != 0).for_each(|word| {
-                    words.insert((line, word), ticket);
+                    words.insert((line, word), generation);
                 });
-                if expire {
-                    dropped = ticket / 2;
-                    while let Some(line) = history.leave_up_to(dropped) {
+                if then <= 2 {
+                    let left: Vec<u64> = match then {
+                        0 => all(&mut history),
+                        _ => history.leave().into_iter().collect(),
+                    };
+                    for line in left {
                         prop_assert!(words.keys().any(|word| word.0 == line / 64));
                         words.retain(|word, _| word.0 != line / 64);
                     }
                 }
-                for (&(line, _), &last) in &words {
-                    prop_assert!(last > dropped, "line {line} waits without a log");
-                    prop_assert!(history.stored(line * 64) != 0);
+                if then == 0 {
+                    history.turn();
+                    generation += 1;
+                    for (word, &last) in &words {
+                        prop_assert!(last + 1 >= generation, "{word:?} waits without a log");
+                    }
                 }
-                let lines: std::collections::HashSet<u64> =
-                    words.keys().map(|word| word.0).collect();
-                prop_assert_eq!(history.len(), lines.len());
+                for line in 0..12 {
+                    let mask = (0..8).filter(|&word| words.contains_key(&(line, word)));
+                    let mask = mask.fold(0, |mask, word| mask | 1 << word);
+                    prop_assert_eq!(history.stored(line * 64), mask);
+                }
             }
         }
     }

@@ -28,9 +28,9 @@ pub use base::{ArchaptRedo, ArchaptUndo, Base};
 use crate::engine::Recovery;
 use crate::guarded::Guarded;
 use crate::logged::{Logged, Protocol, last_ticket};
+use crate::overlay::Overlay;
 use crate::record::Found;
 use crate::writer::Writer;
-use crate::writes::WriteSet;
 use crate::{Counters, Result, Ticket};
 use group::Group;
 use perdura_memory::{Domain, LINE, Memory, line_of};
@@ -68,7 +68,7 @@ impl<B: Base> Protocol for Archapt<B> {
     type State = Guarded<Group>;
 
     fn state<M: Memory>(memory: &M) -> Self::State {
-        Guarded::new(Group::new(memory.last_level_cache() / LINE))
+        Guarded::new(Group::new(memory.limit(), memory.last_level_cache() / LINE))
     }
 
     #[inline]
@@ -77,10 +77,9 @@ impl<B: Base> Protocol for Archapt<B> {
     }
 
     #[inline]
-    fn overlay<M: Memory>(engine: &Logged<M, Self>) -> Option<&WriteSet> {
+    fn overlay<M: Memory>(engine: &Logged<M, Self>) -> Option<Overlay<'_>> {
         // SAFETY: sessions ask between beginning and ending a transaction, which holds the lock.
-        let group = unsafe { engine.state.get() };
-        (!group.writer.writes.is_empty()).then_some(&group.writer.writes)
+        unsafe { engine.state.get() }.overlay()
     }
 
     #[inline]
