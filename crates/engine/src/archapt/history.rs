@@ -126,10 +126,12 @@ impl Lines {
     #[inline]
     fn remove(&mut self, index: usize) -> bool {
         let (word, bit) = (&mut self.bits[index / 64], 1 << (index % 64));
-        let there = *word & bit != 0;
-        *word &= !bit;
-        self.count -= usize::from(there);
-        there
+        if *word & bit == 0 {
+            return false;
+        }
+        *word ^= bit;
+        self.count -= 1;
+        true
     }
 
     /// Takes out the first line from `next` on; lines are not added meanwhile.
