@@ -10,6 +10,7 @@
 
 pub mod access;
 mod alone;
+pub mod archapt;
 pub mod area;
 pub mod counters;
 pub mod engine;

@@ -1,0 +1,286 @@
+//! Checksums in pages of a memory, changed so that a power cut at any moment leaves them usable.
+//!
+//! Blocks of a page are numbered 0 to 48 as they lie in it; a set of them is a bitmap, bit 0 for
+//! block 0. The protocol, for as many pages at once as one likes:
+//!
+//! 1. [`announce`] each: the header says which blocks the sums are of now, and which they will be
+//!    of. The caller fences once.
+//! 2. [`settle`] each: the sums of the rows and columns concerned are stored and written back. The
+//!    caller fences once.
+//!
+//! What the caller sees to:
+//! - A block that begins to take part is protected by a log, whole, until the second fence. From
+//!   then on it need be neither logged nor written back.
+//! - A block that is to take part no longer is durable as it is before step 1 begins (or logged).
+//!   It may change after the second fence.
+//! - A block that takes part and is changed is protected by a log, whole, from before the change
+//!   until the second fence of an `announce` with it in `changed`.
+//! - Step 1 of the next change of a page comes after the second fence of this one.
+//! - When a page is put to another use, [`discard`] it, and fence.
+//!
+//! So at every moment each lane of each sum is of one of the two sets that the header names, or it
+//! is a sum of nothing: those are never written (an announcement that covers nothing needs no step
+//! 2 at all), and when one becomes a sum of something for the first time, the blocks that it is of
+//! are all logged. Recovery applies the log, then calls [`verify`] with what it has applied.
+
+use super::correct::{Correction, Known, Outcome, correct};
+use super::header::Header;
+use super::matrix::{Coverage, Matrix, Shape, Sums};
+use super::sum::{Along, Summer};
+use super::{Block, LANES, Layout};
+use perdura_memory::{LINE, Memory};
+
+/// Every block of a page.
+pub const ALL: u64 = (1 << 49) - 1;
+/// Rows, and columns.
+const SIDE: usize = 7;
+
+/// A change that the header of a page tells of, or will.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "sums are to be settled after the fence"]
+pub struct Announced {
+    page: u64,
+    before: u64,
+    now: u64,
+    changed: u64,
+    header: bool,
+}
+
+/// Which blocks of a page are covered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Covered {
+    /// Blocks that the sums were of before their last change; some lanes may be so still.
+    pub before: u64,
+    /// Blocks that the sums are of after it.
+    pub now: u64,
+}
+
+/// What recovery knows of the blocks of a page, besides what is in it. See [`Known`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Blocks that are known to be lost.
+    pub erased: u64,
+    /// Blocks that a log has restored, whole.
+    pub logged: u64,
+}
+
+/// What is covered in the page at offset `page`. `None` where there is no valid header: nothing.
+///
+/// # Panics
+/// If the page is out of bounds, here and everywhere below.
+pub fn covered<M: Memory>(memory: &M, salt: u64, page: u64) -> Option<Covered> {
+    let header = Header::read(memory, salt, page)?;
+    Some(Covered { before: header.before, now: header.now })
+}
+
+/// Step 1: says that the blocks in `now`, and no others, will be covered, and that those in
+/// `changed` have new contents. Where the coverage stays as it is, nothing is written, and this
+/// page needs no fence before step 2.
+///
+/// # Panics
+/// If a bitmap has a bit beyond block 48.
+pub fn announce<M: Memory>(memory: &M, salt: u64, page: u64, now: u64, changed: u64) -> Announced {
+    assert_eq!((now | changed) & !ALL, 0, "a page has 49 blocks");
+    let current = Header::read(memory, salt, page);
+    let before = current.map_or(0, |header| header.now);
+    let header = now != before;
+    if header {
+        Header::announce(memory, salt, page, current, now);
+    }
+    Announced { page, before, now, changed: changed & before & now, header }
+}
+
+/// Step 2: stores the sums of what is in memory now, and writes them back. Reads every covered
+/// block of the rows and columns that are written.
+pub fn settle<M: Memory>(memory: &M, announced: &Announced) {
+    let summer = Summer::best();
+    let (columns, rows) = (announced.columns(), announced.rows());
+    let mut consistency = [[0; LANES]; SIDE];
+    let mut correlation = [[0; LANES]; SIDE];
+    for column in 0..SIDE {
+        let here = column_of(announced.now, column);
+        let down = if columns >> column & 1 != 0 { here } else { 0 };
+        let across = here & rows;
+        let mut blocks = [[0; LANES]; SIDE];
+        for row in bits(down | across) {
+            blocks[row] = load(memory, block_at(announced.page, SIDE * column + row));
+        }
+        let bits = (down, across);
+        summer.add_column(column, &blocks, bits, &mut consistency[column], &mut correlation);
+    }
+    announced.store(memory, &consistency, &correlation);
+}
+
+/// Step 2, by difference: reads the blocks that begin or cease to take part, and the sums
+/// themselves. `old` has what the blocks in `changed` held when they were last summed, and those
+/// that cease to take part if that is not what they hold now. Leads to the same sums as
+/// [`settle`], if the sums in memory are right.
+///
+/// # Panics
+/// If `old` lacks a changed block.
+pub fn settle_by_difference<M: Memory>(memory: &M, announced: &Announced, old: &[(usize, Block)]) {
+    let summer = Summer::best();
+    let Announced { page, before, now, changed, .. } = *announced;
+    let mut sums = announced.load(memory);
+    let old_of = |cell: usize| old.iter().find(|(of, _)| *of == cell).map(|(_, block)| *block);
+    let current = |cell: usize| load(memory, block_at(page, cell));
+    for cell in bits(now & !before) {
+        sums.change(summer, cell, &current(cell), u64::wrapping_add);
+    }
+    for cell in bits(before & !now) {
+        let block = old_of(cell).unwrap_or_else(|| current(cell));
+        sums.change(summer, cell, &block, u64::wrapping_sub);
+    }
+    for cell in bits(changed) {
+        let old = old_of(cell).expect("the old contents of a changed block");
+        sums.replace(summer, cell, &old, &current(cell));
+    }
+    announced.store(memory, &sums.consistency, &sums.correlation);
+}
+
+/// Makes a page one that covers nothing, whatever its coverage was, and writes that back.
+pub fn discard<M: Memory>(memory: &M, salt: u64, page: u64) {
+    Header::discard(memory, salt, page);
+}
+
+/// Finds lost blocks among those covered now. Reads only. `None` where there is no valid header,
+/// so that nothing is covered.
+pub fn verify<M: Memory>(memory: &M, salt: u64, page: u64, marks: Marks) -> Option<Outcome> {
+    let Covered { before, now } = covered(memory, salt, page)?;
+    let mut matrix = Matrix::new(Shape::PAGE);
+    for cell in bits(before | now) {
+        matrix.blocks_mut()[cell] = load(memory, block_at(page, cell));
+    }
+    let sums = Sums {
+        consistency: (0..SIDE).map(|c| load(memory, page + Layout::PAGE.consistency(c))).collect(),
+        correlation: (0..SIDE).map(|r| load(memory, page + Layout::PAGE.correlation(r))).collect(),
+    };
+    let sides = [&Coverage::of_page(before), &Coverage::of_page(now)];
+    let known = Known {
+        erased: Coverage::of_page(marks.erased & ALL),
+        logged: Coverage::of_page(marks.logged & ALL),
+    };
+    Some(correct(Summer::best(), &matrix, sides, &sums, &known))
+}
+
+/// Stores what [`verify`] found and writes it back; the caller fences.
+pub fn repair<M: Memory>(memory: &M, page: u64, corrections: &[Correction]) {
+    for Correction { cell, block } in corrections {
+        store(memory, block_at(page, *cell), block);
+    }
+}
+
+impl Announced {
+    /// The page's offset.
+    pub fn page(&self) -> u64 {
+        self.page
+    }
+
+    /// Lines written back for this change: of the header, and of checksums.
+    pub fn lines(&self) -> (u64, u64) {
+        let sums = self.columns().count_ones() + self.rows().count_ones();
+        (u64::from(self.header), u64::from(sums))
+    }
+
+    fn touched(&self) -> u64 {
+        (self.before ^ self.now) | self.changed
+    }
+
+    /// The columns whose sums are written: those that change, and are not of nothing.
+    fn columns(&self) -> u64 {
+        columns_of(self.touched()) & columns_of(self.now)
+    }
+
+    /// The rows whose sums are written.
+    fn rows(&self) -> u64 {
+        rows_of(self.touched()) & rows_of(self.now)
+    }
+
+    /// The sums as they are, zero where they are of nothing.
+    fn load<M: Memory>(&self, memory: &M) -> PageSums {
+        let mut sums =
+            PageSums { consistency: [[0; LANES]; SIDE], correlation: [[0; LANES]; SIDE] };
+        for column in bits(self.columns() & columns_of(self.before)) {
+            sums.consistency[column] = load(memory, self.page + Layout::PAGE.consistency(column));
+        }
+        for row in bits(self.rows() & rows_of(self.before)) {
+            sums.correlation[row] = load(memory, self.page + Layout::PAGE.correlation(row));
+        }
+        sums
+    }
+
+    fn store<M: Memory>(&self, memory: &M, consistency: &[Block], correlation: &[Block]) {
+        for column in bits(self.columns()) {
+            store(memory, self.page + Layout::PAGE.consistency(column), &consistency[column]);
+        }
+        for row in bits(self.rows()) {
+            store(memory, self.page + Layout::PAGE.correlation(row), &correlation[row]);
+        }
+    }
+}
+
+/// The sums of a page; those that are not written are left out, and may be anything.
+struct PageSums {
+    consistency: [Block; SIDE],
+    correlation: [Block; SIDE],
+}
+
+impl PageSums {
+    fn change(&mut self, summer: Summer, cell: usize, block: &Block, with: fn(u64, u64) -> u64) {
+        let at = Shape::PAGE.place(cell);
+        let (row, column) = at;
+        for (sum, along) in [
+            (&mut self.consistency[column], Along::Column),
+            (&mut self.correlation[row], Along::Row),
+        ] {
+            let term = summer.term(along, at, block);
+            sum.iter_mut().zip(term).for_each(|(sum, term)| *sum = with(*sum, term));
+        }
+    }
+
+    fn replace(&mut self, summer: Summer, cell: usize, old: &Block, new: &Block) {
+        let at = Shape::PAGE.place(cell);
+        summer.replace(Along::Row, at, &mut self.correlation[at.0], old, new);
+        summer.replace(Along::Column, at, &mut self.consistency[at.1], old, new);
+    }
+}
+
+const fn block_at(page: u64, cell: usize) -> u64 {
+    page + cell as u64 * LINE
+}
+
+const fn column_of(cells: u64, column: usize) -> u64 {
+    cells >> (SIDE * column) & 0x7F
+}
+
+/// The columns that have any of these cells, as a bitmap.
+fn columns_of(cells: u64) -> u64 {
+    (0..SIDE).filter(|column| column_of(cells, *column) != 0).fold(0, |all, c| all | 1 << c)
+}
+
+/// The rows that have any of these cells, as a bitmap.
+fn rows_of(cells: u64) -> u64 {
+    (0..SIDE).fold(0, |rows, column| rows | column_of(cells, column))
+}
+
+/// The numbers of the bits that are set, ascending.
+fn bits(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let next = (set != 0).then(|| set.trailing_zeros() as usize);
+        set &= set.wrapping_sub(1);
+        next
+    })
+}
+
+#[inline]
+fn load<M: Memory>(memory: &M, at: u64) -> Block {
+    let mut block = [0; LANES];
+    memory.copy_out(at, bytemuck::cast_slice_mut(&mut block));
+    block
+}
+
+#[inline]
+fn store<M: Memory>(memory: &M, at: u64, block: &Block) {
+    memory.copy_in(at, bytemuck::cast_slice(block));
+    memory.write_back(at, LINE);
+}
