@@ -5,7 +5,7 @@
 //! sums themselves are taken to be durable, as one of two states. Each lane is solved apart: a
 //! block that differs from what is durable in one word only leaves seven lanes alone.
 
-use super::lane::{Found, Solver, Verdict};
+use super::lane::{Found, MOST_TRIES, Solver, Verdict};
 use super::matrix::{Coverage, Matrix, Sums};
 use super::sum::Summer;
 use super::{Block, LANES};
@@ -74,8 +74,9 @@ pub fn correct(
     let mut restored: BTreeMap<usize, Block> = BTreeMap::new();
     let mut candidates = BTreeSet::new();
     let mut unsolved = false;
+    let mut tries = MOST_TRIES;
     for lane in doubtful_lanes(summer, matrix, sides[1], sums) {
-        match Solver::new(found(lane, matrix, sides, sums, known)).solve() {
+        match Solver::new(found(lane, matrix, sides, sums, known), &mut tries).solve() {
             Verdict::Solved(words) => {
                 for (cell, word) in words {
                     restored.entry(cell).or_insert(matrix.blocks()[cell])[lane] = word;

@@ -19,8 +19,8 @@ use super::trees::{Step, choices, spanning};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-/// Hypotheses that are tried for a lane before it is given up.
-const MOST_TRIES: usize = 1 << 20;
+/// Hypotheses that are tried for all lanes of a matrix before it is given up.
+pub(super) const MOST_TRIES: usize = 1 << 20;
 
 /// What is found of a page, one lane of it.
 pub(super) struct Found<'a> {
@@ -78,16 +78,17 @@ pub(super) struct Solver<'a> {
     vertices: Vec<VertexInfo>,
     /// Whether no sum is taken to be void.
     strict: bool,
-    tries: usize,
+    /// Hypotheses that may still be tried.
+    tries: &'a mut usize,
 }
 
 /// Cells and their words, as one answer.
 type Solution = Vec<(usize, u64)>;
 
 impl<'a> Solver<'a> {
-    pub(super) fn new(found: Found<'a>) -> Self {
+    pub(super) fn new(found: Found<'a>, tries: &'a mut usize) -> Self {
         let shape = found.sides[1].shape();
-        let mut solver = Solver { shape, found, vertices: Vec::new(), strict: true, tries: 0 };
+        let mut solver = Solver { shape, found, vertices: Vec::new(), strict: true, tries };
         let settled = solver.is_settled();
         solver.vertices =
             (0..shape.columns() + shape.rows()).map(|v| solver.inspect(v, settled)).collect();
@@ -133,7 +134,7 @@ impl<'a> Solver<'a> {
         }
         self.strict = false;
         let (bad, suspects) = (self.bad(), self.suspects());
-        if self.try_to_solve() {
+        if self.vertices.iter().any(|vertex| vertex.logged) && self.try_to_solve() {
             return self.verdict(&words);
         }
         Verdict::Unsolved(self.blame(&bad, suspects))
@@ -185,7 +186,7 @@ impl<'a> Solver<'a> {
                 solutions.insert(solution);
             }
         });
-        self.take(solutions)
+        !solutions.is_empty() && self.take(solutions)
     }
 
     /// An order in which these cells can be solved, if there is one.
@@ -271,10 +272,10 @@ impl<'a> Solver<'a> {
         steps: &[Step<Vertex>],
         solutions: &mut BTreeSet<Solution>,
     ) -> ControlFlow<()> {
-        self.tries += 1;
-        if self.tries > MOST_TRIES {
+        if *self.tries == 0 {
             return ControlFlow::Break(());
         }
+        *self.tries -= 1;
         let root = steps.last().expect("a tree has an edge").next;
         if steps.iter().all(|step| self.is_suspect(self.meet(*step))) {
             self.descend(steps, &mut Vec::new(), &mut |solver, solution| {

@@ -21,7 +21,9 @@
 //! So at every moment each lane of each sum is of one of the two sets that the header names, or it
 //! is a sum of nothing: those are never written (an announcement that covers nothing needs no step
 //! 2 at all), and when one becomes a sum of something for the first time, the blocks that it is of
-//! are all logged. Recovery applies the log, then calls [`verify`] with what it has applied.
+//! are all logged. Recovery applies the log, then calls [`verify`] with what it has applied, then
+//! [`repair`]s; and before it gives up the log it either [`renew`]s the sums of the pages that it
+//! had blocks of, or writes back what they cover and [`discard`]s it.
 
 use super::correct::{Correction, Known, Outcome, correct};
 use super::header::Header;
@@ -97,7 +99,7 @@ pub fn settle<M: Memory>(memory: &M, announced: &Announced) {
     let (columns, rows) = (announced.columns(), announced.rows());
     let mut consistency = [[0; LANES]; SIDE];
     let mut correlation = [[0; LANES]; SIDE];
-    for column in 0..SIDE {
+    for (column, consistency) in consistency.iter_mut().enumerate() {
         let here = column_of(announced.now, column);
         let down = if columns >> column & 1 != 0 { here } else { 0 };
         let across = here & rows;
@@ -105,8 +107,7 @@ pub fn settle<M: Memory>(memory: &M, announced: &Announced) {
         for row in bits(down | across) {
             blocks[row] = load(memory, block_at(announced.page, SIDE * column + row));
         }
-        let bits = (down, across);
-        summer.add_column(column, &blocks, bits, &mut consistency[column], &mut correlation);
+        summer.add_column(column, &blocks, (down, across), consistency, &mut correlation);
     }
     announced.store(memory, &consistency, &correlation);
 }
@@ -136,6 +137,13 @@ pub fn settle_by_difference<M: Memory>(memory: &M, announced: &Announced, old: &
         sums.replace(summer, cell, &old, &current(cell));
     }
     announced.store(memory, &sums.consistency, &sums.correlation);
+}
+
+/// After a recovery, before the log is given up: what [`settle`] is to be called with, so that
+/// every sum is of what is covered now. `None` where nothing is.
+pub fn renew<M: Memory>(memory: &M, salt: u64, page: u64) -> Option<Announced> {
+    let Covered { now, .. } = covered(memory, salt, page)?;
+    Some(Announced { page, before: now, now, changed: now, header: false })
 }
 
 /// Makes a page one that covers nothing, whatever its coverage was, and writes that back.
