@@ -75,16 +75,21 @@ pub fn correct(
     let mut candidates = BTreeSet::new();
     let mut unsolved = false;
     let mut tries = MOST_TRIES;
+    let mut known = known.clone();
     for lane in doubtful_lanes(summer, matrix, sides[1], sums) {
-        match Solver::new(found(lane, matrix, sides, sums, known), &mut tries).solve() {
+        match Solver::new(found(lane, matrix, sides, sums, &known), &mut tries).solve() {
             Verdict::Solved(words) => {
                 for (cell, word) in words {
                     restored.entry(cell).or_insert(matrix.blocks()[cell])[lane] = word;
+                    // What one lane has lost, the others may have lost too.
+                    known.erased.insert(cell);
                 }
             }
             Verdict::Unsolved(cells) => {
                 unsolved = true;
                 candidates.extend(cells);
+                // All or nothing: no long search for what will not be corrected.
+                tries = 0;
             }
         }
     }

@@ -28,7 +28,7 @@
 use super::correct::{Correction, Known, Outcome, correct};
 use super::header::Header;
 use super::matrix::{Coverage, Matrix, Shape, Sums};
-use super::sum::{Along, Summer};
+use super::sum::Summer;
 use super::{Block, LANES, Layout};
 use perdura_memory::{LINE, Memory};
 
@@ -97,46 +97,39 @@ pub fn announce<M: Memory>(memory: &M, salt: u64, page: u64, now: u64, changed: 
 pub fn settle<M: Memory>(memory: &M, announced: &Announced) {
     let summer = Summer::best();
     let (columns, rows) = (announced.columns(), announced.rows());
-    let mut consistency = [[0; LANES]; SIDE];
-    let mut correlation = [[0; LANES]; SIDE];
-    for (column, consistency) in consistency.iter_mut().enumerate() {
+    let mut sums = PageSums::default();
+    for column in 0..SIDE {
         let here = column_of(announced.now, column);
         let down = if columns >> column & 1 != 0 { here } else { 0 };
-        let across = here & rows;
-        let mut blocks = [[0; LANES]; SIDE];
-        for row in bits(down | across) {
-            blocks[row] = load(memory, block_at(announced.page, SIDE * column + row));
-        }
-        summer.add_column(column, &blocks, (down, across), consistency, &mut correlation);
+        let of = |row| load(memory, block_at(announced.page, SIDE * column + row));
+        sums.add_column(summer, column, (down, here & rows), of);
     }
-    announced.store(memory, &consistency, &correlation);
+    announced.store(memory, &sums);
 }
 
 /// Step 2, by difference: reads the blocks that begin or cease to take part, and the sums
-/// themselves. `old` has what the blocks in `changed` held when they were last summed, and those
-/// that cease to take part if that is not what they hold now. Leads to the same sums as
+/// themselves. `old` has, in ascending order, what the blocks in `changed` held when they were last
+/// summed, and those that cease to take part if that is not what they hold now. Leads to the same sums as
 /// [`settle`], if the sums in memory are right.
 ///
 /// # Panics
 /// If `old` lacks a changed block.
 pub fn settle_by_difference<M: Memory>(memory: &M, announced: &Announced, old: &[(usize, Block)]) {
-    let summer = Summer::best();
     let Announced { page, before, now, changed, .. } = *announced;
-    let mut sums = announced.load(memory);
-    let old_of = |cell: usize| old.iter().find(|(of, _)| *of == cell).map(|(_, block)| *block);
+    let old_of = |cell: usize| {
+        let found = old.binary_search_by_key(&cell, |(of, _)| *of);
+        found.ok().map(|index| old[index].1)
+    };
     let current = |cell: usize| load(memory, block_at(page, cell));
-    for cell in bits(now & !before) {
-        sums.change(summer, cell, &current(cell), u64::wrapping_add);
+    let mut sums = announced.load(memory);
+    sums.add((now & !before) | changed, current);
+    if (before & !now) | changed != 0 {
+        let mut less = PageSums::default();
+        less.add(before & !now, |cell| old_of(cell).unwrap_or_else(|| current(cell)));
+        less.add(changed, |cell| old_of(cell).expect("the old contents of a changed block"));
+        sums.subtract(&less);
     }
-    for cell in bits(before & !now) {
-        let block = old_of(cell).unwrap_or_else(|| current(cell));
-        sums.change(summer, cell, &block, u64::wrapping_sub);
-    }
-    for cell in bits(changed) {
-        let old = old_of(cell).expect("the old contents of a changed block");
-        sums.replace(summer, cell, &old, &current(cell));
-    }
-    announced.store(memory, &sums.consistency, &sums.correlation);
+    announced.store(memory, &sums);
 }
 
 /// After a recovery, before the log is given up: what [`settle`] is to be called with, so that
@@ -206,8 +199,7 @@ impl Announced {
 
     /// The sums as they are, zero where they are of nothing.
     fn load<M: Memory>(&self, memory: &M) -> PageSums {
-        let mut sums =
-            PageSums { consistency: [[0; LANES]; SIDE], correlation: [[0; LANES]; SIDE] };
+        let mut sums = PageSums::default();
         for column in bits(self.columns() & columns_of(self.before)) {
             sums.consistency[column] = load(memory, self.page + Layout::PAGE.consistency(column));
         }
@@ -217,39 +209,57 @@ impl Announced {
         sums
     }
 
-    fn store<M: Memory>(&self, memory: &M, consistency: &[Block], correlation: &[Block]) {
+    fn store<M: Memory>(&self, memory: &M, sums: &PageSums) {
         for column in bits(self.columns()) {
-            store(memory, self.page + Layout::PAGE.consistency(column), &consistency[column]);
+            let at = self.page + Layout::PAGE.consistency(column);
+            store(memory, at, &sums.consistency[column]);
         }
         for row in bits(self.rows()) {
-            store(memory, self.page + Layout::PAGE.correlation(row), &correlation[row]);
+            store(memory, self.page + Layout::PAGE.correlation(row), &sums.correlation[row]);
         }
     }
 }
 
 /// The sums of a page; those that are not written are left out, and may be anything.
+#[derive(Default)]
 struct PageSums {
     consistency: [Block; SIDE],
     correlation: [Block; SIDE],
 }
 
 impl PageSums {
-    fn change(&mut self, summer: Summer, cell: usize, block: &Block, with: fn(u64, u64) -> u64) {
-        let at = Shape::PAGE.place(cell);
-        let (row, column) = at;
-        for (sum, along) in [
-            (&mut self.consistency[column], Along::Column),
-            (&mut self.correlation[row], Along::Row),
-        ] {
-            let term = summer.term(along, at, block);
-            sum.iter_mut().zip(term).for_each(|(sum, term)| *sum = with(*sum, term));
+    /// Adds cells to both of their sums.
+    fn add(&mut self, cells: u64, contents: impl Fn(usize) -> Block) {
+        let summer = Summer::best();
+        for column in bits(columns_of(cells)) {
+            let rows = column_of(cells, column);
+            self.add_column(summer, column, (rows, rows), |row| contents(SIDE * column + row));
         }
     }
 
-    fn replace(&mut self, summer: Summer, cell: usize, old: &Block, new: &Block) {
-        let at = Shape::PAGE.place(cell);
-        summer.replace(Along::Row, at, &mut self.correlation[at.0], old, new);
-        summer.replace(Along::Column, at, &mut self.consistency[at.1], old, new);
+    /// Adds rows of a column to the column's sum, and rows to theirs.
+    #[inline]
+    fn add_column(
+        &mut self,
+        summer: Summer,
+        column: usize,
+        (down, across): (u64, u64),
+        contents: impl Fn(usize) -> Block,
+    ) {
+        let mut blocks = [[0; LANES]; SIDE];
+        for row in bits(down | across) {
+            blocks[row] = contents(row);
+        }
+        let consistency = &mut self.consistency[column];
+        summer.add_column(column, &blocks, (down, across), consistency, &mut self.correlation);
+    }
+
+    fn subtract(&mut self, less: &Self) {
+        let sums = self.consistency.iter_mut().chain(&mut self.correlation);
+        let less = less.consistency.iter().chain(&less.correlation);
+        for (sum, less) in sums.flatten().zip(less.flatten()) {
+            *sum = sum.wrapping_sub(*less);
+        }
     }
 }
 
