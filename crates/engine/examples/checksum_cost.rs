@@ -3,7 +3,7 @@
 //!
 //! ```console
 //! $ cargo run --release -p perdura-engine --example checksum_cost -- \
-//!       [OBJECTS] [BATCH] [DIRECTORY] [SEED]
+//!       [OBJECTS] [BATCH] [DIRECTORY] [SEED] [BYTES...]
 //! ```
 //! Objects of one size lie in pages as the heap's slots do, and are accessed in random order. Of
 //! each object one word in every line is stored to, so that all of it is dirty. What is timed:
@@ -41,12 +41,13 @@ fn main() {
     let mut arguments = std::env::args().skip(3);
     let directory = arguments.next().unwrap_or_else(|| "/dev/shm".to_owned());
     let seed = arguments.next().map_or(1, |text| text.parse().expect("a number"));
+    let sizes: Vec<u64> = arguments.map(|text| text.parse().expect("a size in bytes")).collect();
     println!("{objects} objects, batches of {batch}, {}, seed {seed}.", Summer::best().name());
     println!("Nanoseconds for an object, lines written back for it, and time beside that of the");
     println!("first column of the same block (less than 100 %: cheaper).\n");
     println!("| bytes | when | write back | create | create, packed | update |");
     println!("|---:|---|---:|---:|---:|---:|");
-    for size in SIZES {
+    for &size in if sizes.is_empty() { &SIZES[..] } else { &sizes } {
         let path = format!("{directory}/perdura-checksum-cost-{}", std::process::id());
         let bench = Bench::new(&path, objects, size, batch as usize, seed);
         // Mapped, so that nothing is left behind whatever happens.

@@ -95,15 +95,10 @@ pub fn announce<M: Memory>(memory: &M, salt: u64, page: u64, now: u64, changed: 
 /// Step 2: stores the sums of what is in memory now, and writes them back. Reads every covered
 /// block of the rows and columns that are written.
 pub fn settle<M: Memory>(memory: &M, announced: &Announced) {
-    let summer = Summer::best();
-    let (columns, rows) = (announced.columns(), announced.rows());
+    let Announced { page, now, .. } = *announced;
+    let (down, across) = (now & of_columns(announced.columns()), now & of_rows(announced.rows()));
     let mut sums = PageSums::default();
-    for column in 0..SIDE {
-        let here = column_of(announced.now, column);
-        let down = if columns >> column & 1 != 0 { here } else { 0 };
-        let of = |row| load(memory, block_at(announced.page, SIDE * column + row));
-        sums.add_column(summer, column, (down, here & rows), of);
-    }
+    sums.add((down, across), |cell, to| load_into(memory, block_at(page, cell), to));
     announced.store(memory, &sums);
 }
 
@@ -120,13 +115,18 @@ pub fn settle_by_difference<M: Memory>(memory: &M, announced: &Announced, old: &
         let found = old.binary_search_by_key(&cell, |(of, _)| *of);
         found.ok().map(|index| old[index].1)
     };
-    let current = |cell: usize| load(memory, block_at(page, cell));
+    let current = |cell: usize, to: &mut Block| load_into(memory, block_at(page, cell), to);
     let mut sums = announced.load(memory);
-    sums.add((now & !before) | changed, current);
+    sums.add_both((now & !before) | changed, current);
     if (before & !now) | changed != 0 {
         let mut less = PageSums::default();
-        less.add(before & !now, |cell| old_of(cell).unwrap_or_else(|| current(cell)));
-        less.add(changed, |cell| old_of(cell).expect("the old contents of a changed block"));
+        less.add_both(before & !now, |cell, to| match old_of(cell) {
+            Some(old) => *to = old,
+            None => current(cell, to),
+        });
+        less.add_both(changed, |cell, to| {
+            *to = old_of(cell).expect("the old contents of a changed block");
+        });
         sums.subtract(&less);
     }
     announced.store(memory, &sums);
@@ -201,14 +201,17 @@ impl Announced {
     fn load<M: Memory>(&self, memory: &M) -> PageSums {
         let mut sums = PageSums::default();
         for column in bits(self.columns() & columns_of(self.before)) {
-            sums.consistency[column] = load(memory, self.page + Layout::PAGE.consistency(column));
+            let at = self.page + Layout::PAGE.consistency(column);
+            load_into(memory, at, &mut sums.consistency[column]);
         }
         for row in bits(self.rows() & rows_of(self.before)) {
-            sums.correlation[row] = load(memory, self.page + Layout::PAGE.correlation(row));
+            let at = self.page + Layout::PAGE.correlation(row);
+            load_into(memory, at, &mut sums.correlation[row]);
         }
         sums
     }
 
+    /// Through the caches. Past them, creating took as long, and updating by a half longer.
     fn store<M: Memory>(&self, memory: &M, sums: &PageSums) {
         for column in bits(self.columns()) {
             let at = self.page + Layout::PAGE.consistency(column);
@@ -229,29 +232,24 @@ struct PageSums {
 
 impl PageSums {
     /// Adds cells to both of their sums.
-    fn add(&mut self, cells: u64, contents: impl Fn(usize) -> Block) {
-        let summer = Summer::best();
-        for column in bits(columns_of(cells)) {
-            let rows = column_of(cells, column);
-            self.add_column(summer, column, (rows, rows), |row| contents(SIDE * column + row));
-        }
+    fn add_both(&mut self, cells: u64, fill: impl Fn(usize, &mut Block)) {
+        self.add((cells, cells), fill);
     }
 
-    /// Adds rows of a column to the column's sum, and rows to theirs.
-    #[inline]
-    fn add_column(
-        &mut self,
-        summer: Summer,
-        column: usize,
-        (down, across): (u64, u64),
-        contents: impl Fn(usize) -> Block,
-    ) {
-        let mut blocks = [[0; LANES]; SIDE];
-        for row in bits(down | across) {
-            blocks[row] = contents(row);
+    /// Adds the cells in `down` to their column's sums, and those in `across` to their row's. All
+    /// blocks are filled in before the first is used: what is stored word by word and read at
+    /// once, as a vector, has to wait for its stores.
+    fn add(&mut self, (down, across): (u64, u64), fill: impl Fn(usize, &mut Block)) {
+        let summer = Summer::best();
+        let mut blocks = [[0; LANES]; SIDE * SIDE];
+        bits(down | across).for_each(|cell| fill(cell, &mut blocks[cell]));
+        for (column, blocks) in blocks.chunks(SIDE).enumerate() {
+            let rows = (column_of(down, column), column_of(across, column));
+            if rows != (0, 0) {
+                let consistency = &mut self.consistency[column];
+                summer.add_column(column, blocks, rows, consistency, &mut self.correlation);
+            }
         }
-        let consistency = &mut self.consistency[column];
-        summer.add_column(column, &blocks, (down, across), consistency, &mut self.correlation);
     }
 
     fn subtract(&mut self, less: &Self) {
@@ -281,6 +279,16 @@ fn rows_of(cells: u64) -> u64 {
     (0..SIDE).fold(0, |rows, column| rows | column_of(cells, column))
 }
 
+/// All cells of these columns.
+fn of_columns(columns: u64) -> u64 {
+    bits(columns).fold(0, |cells, column| cells | 0x7F << (SIDE * column))
+}
+
+/// All cells of these rows.
+fn of_rows(rows: u64) -> u64 {
+    (0..SIDE).fold(0, |cells, column| cells | rows << (SIDE * column))
+}
+
 /// The numbers of the bits that are set, ascending.
 fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -293,8 +301,13 @@ fn bits(mut set: u64) -> impl Iterator<Item = usize> {
 #[inline]
 fn load<M: Memory>(memory: &M, at: u64) -> Block {
     let mut block = [0; LANES];
-    memory.copy_out(at, bytemuck::cast_slice_mut(&mut block));
+    load_into(memory, at, &mut block);
     block
+}
+
+#[inline]
+fn load_into<M: Memory>(memory: &M, at: u64, to: &mut Block) {
+    memory.copy_out(at, bytemuck::cast_slice_mut(to));
 }
 
 #[inline]
