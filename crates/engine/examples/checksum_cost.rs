@@ -24,10 +24,12 @@
 use perdura_engine::archapt::checksum::page::{
     Announced, Marks, announce, covered, discard, settle_by_difference, verify,
 };
-use perdura_engine::archapt::checksum::{Block, Outcome, Summer};
+use perdura_engine::archapt::checksum::{Block, Coverage, Matrix, Outcome, Shape, Summer, Sums};
 use perdura_memory::random::SplitMix64;
 use perdura_memory::{Domain, LINE, MapOptions, Mapped, Memory, PAGE, WORD};
 use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::time::Instant;
 
 const SIZES: [u64; 5] = [128, 256, 512, 1024, 2048];
 const SALT: u64 = 0x636f_7374;
@@ -42,6 +44,9 @@ fn main() {
     let directory = arguments.next().unwrap_or_else(|| "/dev/shm".to_owned());
     let seed = arguments.next().map_or(1, |text| text.parse().expect("a number"));
     let sizes: Vec<u64> = arguments.map(|text| text.parse().expect("a size in bytes")).collect();
+    for summer in Summer::all() {
+        println!("{}: {:.1} ns to sum a block that is at hand", summer.name(), sum_time(summer));
+    }
     println!("{objects} objects, batches of {batch}, {}, seed {seed}.", Summer::best().name());
     println!("Nanoseconds for an object, lines written back for it, and time beside that of the");
     println!("first column of the same block (less than 100 %: cheaper).\n");
@@ -54,6 +59,21 @@ fn main() {
         std::fs::remove_file(&path).expect("the file that was made");
         bench.run();
     }
+}
+
+/// Nanoseconds for a block's part in both of its sums: of a whole page, from the nearest cache.
+fn sum_time(summer: Summer) -> f64 {
+    const TURNS: u32 = 2000;
+    let (matrix, all) = (Matrix::new(Shape::PAGE), Coverage::all(Shape::PAGE));
+    let mut best = f64::MAX;
+    for _ in 0..20 {
+        let start = Instant::now();
+        for _ in 0..TURNS {
+            black_box(Sums::build(summer, black_box(&matrix), &all));
+        }
+        best = best.min(start.elapsed().as_nanos() as f64 / f64::from(TURNS) / BLOCKS as f64);
+    }
+    best
 }
 
 /// Objects of one size.
