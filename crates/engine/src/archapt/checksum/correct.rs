@@ -5,8 +5,9 @@
 //! sums themselves are taken to be durable, as one of two states. Each lane is solved apart: a
 //! block that differs from what is durable in one word only leaves seven lanes alone.
 
-use super::lane::{Found, MOST_TRIES, Solver, Verdict};
+use super::lane::Found;
 use super::matrix::{Coverage, Matrix, Sums};
+use super::search::{MOST_TRIES, Solver, Verdict};
 use super::sum::Summer;
 use super::{Block, LANES};
 use std::collections::{BTreeMap, BTreeSet};

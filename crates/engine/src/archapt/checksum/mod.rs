@@ -15,7 +15,7 @@
 //!
 //! Reading order: [`mix`] (what is summed), [`sum`] (who sums, with which instructions),
 //! `vector` (those instructions), [`matrix`] and [`layout`] (shapes and places), [`correct`]
-//! with `lane` and `trees` (which blocks are lost), `header` and [`page`] (the protocol).
+//! with `lane`, `search` and `trees` (which blocks are lost), `header` and [`page`] (the protocol).
 //! docs/archapt-checksums.md has the reasons and the figures.
 
 pub mod correct;
@@ -25,6 +25,7 @@ pub mod layout;
 pub mod matrix;
 pub mod mix;
 pub mod page;
+mod search;
 pub mod sum;
 mod trees;
 mod vector;
