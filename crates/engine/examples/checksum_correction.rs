@@ -3,7 +3,7 @@
 //! columns) and what elimination alone would do.
 //!
 //! ```console
-//! $ cargo run --release -p perdura-engine --example checksum_correction -- [PATTERNS] [SEED]
+//! $ cargo run --release -p perdura-engine --example checksum_correction -- [PATTERNS] [SEED] [FEWEST]
 //! ```
 
 use perdura_engine::archapt::checksum::{
@@ -31,6 +31,7 @@ fn main() {
     let mut numbers = std::env::args().skip(1).map(|text| text.parse().expect("a number"));
     let patterns = numbers.next().unwrap_or(20_000);
     let seed = numbers.next().unwrap_or(1);
+    let fewest = numbers.next().unwrap_or(1) as usize;
     println!(
         "Up to {EXHAUSTIVE} blocks every pattern, then {patterns} random ones. Seed {seed}.\n"
     );
@@ -39,7 +40,7 @@ fn main() {
     );
     println!("|---:|---:|---:|---:|---:|---:|---:|");
     let mut random = SplitMix64::new(seed);
-    for lost in 1..=10 {
+    for lost in fewest..=10 {
         let mut count = Count::default();
         if lost <= EXHAUSTIVE {
             every(lost, &mut |cells| count.try_out(cells, &mut random));

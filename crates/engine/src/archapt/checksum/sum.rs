@@ -81,6 +81,7 @@ impl Summer {
 
     /// All that this processor has, the portable one first.
     pub fn all() -> Vec<Self> {
+        #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
         let mut all = vec![Summer(Kind::Portable(Portable))];
         #[cfg(target_arch = "x86_64")]
         {
