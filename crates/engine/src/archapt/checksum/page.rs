@@ -23,7 +23,31 @@
 //! 2 at all), and when one becomes a sum of something for the first time, the blocks that it is of
 //! are all logged. Recovery applies the log, then calls [`verify`] with what it has applied, then
 //! [`repair`]s; and before it gives up the log it either [`renew`]s the sums of the pages that it
-//! had blocks of, or writes back what they cover and [`discard`]s it.
+//! had blocks of, or writes back what they cover and [`discard`]s them.
+//!
+//! ```
+//! use perdura_engine::archapt::checksum::Outcome;
+//! use perdura_engine::archapt::checksum::page::{Marks, announce, repair, settle, verify};
+//! use perdura_memory::{Memory, PAGE, Ram};
+//!
+//! let (memory, salt) = (Ram::new(PAGE), 7);
+//! (0..49).for_each(|block| memory.store(block * 64, 1000 + block));
+//!
+//! // All of a page, which a log protects meanwhile.
+//! let announced = announce(&memory, salt, 0, (1 << 49) - 1, 0);
+//! memory.fence();
+//! settle(&memory, &announced);
+//! memory.fence();
+//!
+//! // Block 20 was never written back, and the power is cut.
+//! memory.store(20 * 64, 0);
+//! match verify(&memory, salt, 0, Marks::default()) {
+//!     Some(Outcome::Corrected(lost)) => repair(&memory, 0, &lost),
+//!     other => panic!("{other:?}"),
+//! }
+//! memory.fence();
+//! assert_eq!(memory.load(20 * 64), 1020);
+//! ```
 
 use super::correct::{Correction, Known, Outcome, correct};
 use super::header::Header;
