@@ -102,19 +102,22 @@ impl<'a> Lane<'a> {
 
     /// The words that make a vertex add up if only this cell of it is lost: one for each side that
     /// its sum may be of.
-    pub(super) fn words_for(&self, vertex: Vertex, cell: usize) -> Vec<u64> {
+    pub(super) fn words_for(
+        &self,
+        vertex: Vertex,
+        cell: usize,
+    ) -> impl Iterator<Item = u64> + use<> {
         let (row, column) = self.shape.place(cell);
         let VertexInfo { sides, residues, .. } = self.vertices[vertex];
         let term = self.term(vertex, cell, self.found.words[cell]);
-        let mut words: Vec<u64> = (0..2)
-            .filter(|side| sides[*side] && self.found.sides[*side].contains(row, column))
-            .map(|side| {
-                let term = term.wrapping_add(residues[side]);
-                self.along(vertex).word(row, column, self.found.lane, term)
-            })
-            .collect();
-        words.dedup();
-        words
+        let word = |side: usize| {
+            let term = term.wrapping_add(residues[side]);
+            (sides[side] && self.found.sides[side].contains(row, column))
+                .then(|| self.along(vertex).word(row, column, self.found.lane, term))
+        };
+        let (before, now) = (word(0), word(1));
+        let also = before.filter(|_| before != now);
+        now.into_iter().chain(also)
     }
 
     /// Puts a word into a cell. Returns the one that was there.

@@ -150,7 +150,7 @@ impl<'a> Solver<'a> {
     fn eliminate_at(&mut self, vertex: Vertex) -> bool {
         let mut suspects = self.lane.cells(vertex).filter(|cell| self.lane.is_suspect(*cell));
         let (Some(cell), None) = (suspects.next(), suspects.next()) else { return false };
-        let mut words = self.lane.words_for(vertex, cell);
+        let mut words: Vec<u64> = self.lane.words_for(vertex, cell).collect();
         if words.len() > 1 {
             // What the row cannot tell, the column may.
             let [column, row] = self.lane.ends(cell);
