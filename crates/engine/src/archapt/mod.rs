@@ -17,9 +17,11 @@
 //! is overwritten only when every line that it protects has been written back, or is protected
 //! whole by a later one. docs/archapt.md says where this is the paper's way and where not.
 //!
-//! Reading order: [`group`], [`history`], [`base`] (what differs between undo and redo).
+//! Reading order: [`group`], [`history`], [`base`] (what differs between undo and redo);
+//! [`checksum`] stands by itself (III-C, docs/archapt-checksums.md), and no engine uses it yet.
 
 pub mod base;
+pub mod checksum;
 mod group;
 mod history;
 

@@ -1,0 +1,253 @@
+//! Correction of one lane.
+//!
+//! What is lost is searched for in three steps, the later where the earlier do not do:
+//! 1. The blocks known to be lost, and only they, are solved for.
+//! 2. Elimination: a row that does not add up, all of whose columns but one do, has lost the block
+//!    in that column. And the other way round.
+//! 3. Hypotheses, small ones first: that a tree of blocks (see [`trees`](super::trees)) is lost
+//!    and nothing else in its rows and columns. It is solved from its leaves; the sum that is left
+//!    over accepts a wrong one with probability 2^-64. Where two fit, neither is taken.
+//!
+//! A logged block may have been stored to after it was summed. First all sums are taken at their
+//! word all the same; if that leads to no answer in which everything adds up, those with logged
+//! blocks that do not add up count for nothing.
+
+use super::lane::{Found, Lane, State, Vertex, has};
+use super::trees::{Step, choices, spanning};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+/// Hypotheses that are tried for all lanes of a matrix before it is given up.
+pub(super) const MOST_TRIES: usize = 1 << 20;
+
+/// What is to be done about it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// These cells should hold these words; none, if all is well.
+    Solved(Vec<(usize, u64)>),
+    /// Some of these cells are lost, and nobody can tell what was there.
+    Unsolved(Vec<usize>),
+}
+
+/// The search in one lane.
+pub(super) struct Solver<'a> {
+    lane: Lane<'a>,
+    /// Hypotheses that may still be tried.
+    tries: &'a mut usize,
+}
+
+/// Cells and their words, as one answer.
+type Solution = Vec<(usize, u64)>;
+
+impl<'a> Solver<'a> {
+    pub(super) fn new(found: Found<'a>, tries: &'a mut usize) -> Self {
+        Solver { lane: Lane::new(found), tries }
+    }
+
+    pub(super) fn solve(mut self) -> Verdict {
+        let words = self.lane.found.words.clone();
+        if self.try_to_solve() {
+            return self.verdict(&words);
+        }
+        self.lane.strict = false;
+        let (bad, suspects) = (self.lane.bad(), self.lane.suspects());
+        if self.lane.vertices.iter().any(|vertex| vertex.logged) && self.try_to_solve() {
+            return self.verdict(&words);
+        }
+        Verdict::Unsolved(self.blame(&bad, suspects))
+    }
+
+    fn verdict(&self, before: &[u64]) -> Verdict {
+        let words = self.lane.found.words.iter().copied().enumerate();
+        Verdict::Solved(words.filter(|(cell, word)| before[*cell] != *word).collect())
+    }
+
+    /// Whether it came to an end in which all is well; if not, all is as it was.
+    fn try_to_solve(&mut self) -> bool {
+        let before = self.lane.found.words.clone();
+        let solved =
+            self.is_solved() || ((self.solve_erased() || self.search()) && self.is_solved());
+        if !solved {
+            for (cell, word) in before.into_iter().enumerate() {
+                self.lane.set(cell, word);
+            }
+        }
+        solved
+    }
+
+    fn is_solved(&self) -> bool {
+        self.lane.bad().is_empty() && self.lane.suspects().is_empty()
+    }
+
+    /// What to tell of a lane that was not solved: the cells that may be lost, as it was found.
+    fn blame(&self, bad: &[Vertex], mut suspects: Vec<usize>) -> Vec<usize> {
+        for &vertex in bad {
+            let of_vertex = |cell: &usize| self.lane.cells(vertex).any(|other| other == *cell);
+            if !suspects.iter().any(of_vertex) {
+                suspects
+                    .extend(self.lane.cells(vertex).filter(|cell| self.lane.may_be_lost(*cell)));
+            }
+        }
+        suspects.sort_unstable();
+        suspects.dedup();
+        suspects
+    }
+
+    /// Step 1. Whether it did.
+    fn solve_erased(&mut self) -> bool {
+        let suspects = self.lane.suspects().into_iter();
+        let cells: Vec<usize> =
+            suspects.filter(|cell| has(self.lane.found.erased, *cell)).collect();
+        let Some(steps) = self.peel(&cells).filter(|steps| !steps.is_empty()) else { return false };
+        let mut solutions = BTreeSet::new();
+        self.descend(&steps, &mut Vec::new(), &mut |solver, solution| {
+            if solver.is_solved() {
+                solutions.insert(solution);
+            }
+        });
+        !solutions.is_empty() && self.take(solutions)
+    }
+
+    /// An order in which these cells can be solved, if there is one.
+    fn peel(&self, cells: &[usize]) -> Option<Vec<Step<Vertex>>> {
+        let mut rest = cells.to_vec();
+        let mut steps = Vec::new();
+        while !rest.is_empty() {
+            let alone = |vertex: &Vertex| {
+                let here =
+                    rest.iter().filter(|cell| self.lane.ends(**cell).contains(vertex)).count();
+                here == 1 && self.lane.state(*vertex) == State::Bad
+            };
+            let leaf = (0..self.lane.vertices.len()).find(alone)?;
+            let at = rest.iter().position(|cell| self.lane.ends(*cell).contains(&leaf))?;
+            let [column, row] = self.lane.ends(rest.swap_remove(at));
+            steps.push(Step { leaf, next: if leaf == column { row } else { column } });
+        }
+        Some(steps)
+    }
+
+    /// Steps 2 and 3 in turn, until all is well or nothing changes. Whether all is well.
+    fn search(&mut self) -> bool {
+        let mut edges = 1;
+        loop {
+            self.eliminate();
+            let bad = self.lane.bad().len();
+            if bad == 0 {
+                return true;
+            }
+            if edges >= bad || !self.try_trees(edges) {
+                return false;
+            }
+            edges += 1;
+        }
+    }
+
+    fn eliminate(&mut self) {
+        while self.lane.bad().into_iter().any(|vertex| self.eliminate_at(vertex)) {}
+    }
+
+    /// Whether there was only one cell that this vertex can have lost, and one word for it.
+    fn eliminate_at(&mut self, vertex: Vertex) -> bool {
+        let mut suspects = self.lane.cells(vertex).filter(|cell| self.lane.is_suspect(*cell));
+        let (Some(cell), None) = (suspects.next(), suspects.next()) else { return false };
+        let mut words: Vec<u64> = self.lane.words_for(vertex, cell).collect();
+        if words.len() > 1 {
+            // What the row cannot tell, the column may.
+            let [column, row] = self.lane.ends(cell);
+            let other = if vertex == column { row } else { column };
+            words.retain(|word| {
+                let old = self.lane.set(cell, *word);
+                let good = self.lane.state(other) == State::Good;
+                self.lane.set(cell, old);
+                good
+            });
+        }
+        let &[word] = words.as_slice() else { return false };
+        self.lane.set(cell, word);
+        true
+    }
+
+    /// Tries all trees of this many blocks. False if two of those that fit share a row or column,
+    /// or if they are too many to try.
+    fn try_trees(&mut self, edges: usize) -> bool {
+        let bad = self.lane.bad();
+        let (columns, rows): (Vec<Vertex>, Vec<Vertex>) =
+            bad.into_iter().partition(|vertex| *vertex < self.lane.shape.columns());
+        let mut solutions = BTreeSet::new();
+        for some_rows in 1..=edges {
+            let end = choices(&rows, some_rows, &mut |rows| {
+                choices(&columns, edges + 1 - some_rows, &mut |columns| {
+                    spanning(rows, columns, &mut |steps| self.try_tree(steps, &mut solutions))
+                })
+            });
+            if end.is_break() {
+                return false;
+            }
+        }
+        self.take(solutions)
+    }
+
+    fn try_tree(
+        &mut self,
+        steps: &[Step<Vertex>],
+        solutions: &mut BTreeSet<Solution>,
+    ) -> ControlFlow<()> {
+        if *self.tries == 0 {
+            return ControlFlow::Break(());
+        }
+        *self.tries -= 1;
+        let root = steps.last().expect("a tree has an edge").next;
+        if steps.iter().all(|step| self.lane.is_suspect(self.lane.meet(*step))) {
+            self.descend(steps, &mut Vec::new(), &mut |solver, solution| {
+                if solver.lane.state(root) == State::Good {
+                    solutions.insert(solution);
+                }
+            });
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Solves for one cell after the other, from either side of each leaf, and shows every end.
+    /// Leaves everything as it was.
+    fn descend(
+        &mut self,
+        steps: &[Step<Vertex>],
+        done: &mut Solution,
+        end: &mut impl FnMut(&Self, Solution),
+    ) {
+        let Some((step, rest)) = steps.split_first() else {
+            let mut solution = done.clone();
+            solution.sort_unstable();
+            return end(self, solution);
+        };
+        let cell = self.lane.meet(*step);
+        for word in self.lane.words_for(step.leaf, cell) {
+            let old = self.lane.set(cell, word);
+            done.push((cell, word));
+            self.descend(rest, done, end);
+            done.pop();
+            self.lane.set(cell, old);
+        }
+    }
+
+    /// Makes solutions true, unless there are two for the same row or column. Whether it did.
+    fn take(&mut self, solutions: BTreeSet<Solution>) -> bool {
+        let mut taken = BTreeSet::new();
+        for solution in &solutions {
+            let ends: BTreeSet<Vertex> =
+                solution.iter().flat_map(|(cell, _)| self.lane.ends(*cell)).collect();
+            if !taken.is_disjoint(&ends) {
+                return false;
+            }
+            taken.extend(ends);
+        }
+        for (cell, word) in solutions.into_iter().flatten() {
+            self.lane.set(cell, word);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+#[path = "search_tests.rs"]
+mod tests;
