@@ -67,6 +67,10 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
     #[inline]
     pub(crate) fn apply_and_write_back(&mut self) {
         let counted = self.engine.memory.domain().needs_write_back();
+        if counted {
+            let stored = self.writes.entries().iter().filter(|entry| entry.mask != 0);
+            stored.for_each(|entry| self.counters.dirtied(entry.mask.count_ones()));
+        }
         self.apply(|engine, line, counters| {
             engine.memory.write_back(line, LINE);
             counters.write_backs_data += u64::from(counted);

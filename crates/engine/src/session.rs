@@ -92,6 +92,7 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
             self.counters.dirty_bytes += len;
             if counted {
                 self.counters.write_backs_data += lines_in(range.start, len);
+                self.counters.dirtied_fresh(range.start, len);
             }
             self.engine.memory.write_back(range.start, len);
         }

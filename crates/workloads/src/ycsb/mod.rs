@@ -9,6 +9,7 @@ mod acknowledged;
 mod keys;
 mod mix;
 mod operation;
+mod reuse;
 mod table;
 
 pub use keys::{Chooser, Name, Order, identity_of};

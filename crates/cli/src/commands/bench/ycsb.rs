@@ -3,6 +3,7 @@
 use crate::bench::options::Setting;
 use crate::bench::series::{self, Case};
 use crate::failure::Outcome;
+use crate::named;
 use crate::quantity::{self, show_count};
 use perdura_workloads::ycsb::{Distribution, Letter, Options, Order, Shape, Ycsb};
 use serde_json::json;
@@ -59,10 +60,6 @@ impl Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let options = arguments.options(arguments.ops);
-    let record_bytes = options.shape.record_bytes() as u64;
-    // The key and its entries besides the record; inserts at most double the table.
-    let inserts = (arguments.ops as f64 * arguments.workload.mix().insert) as u64;
-    let records = arguments.records + 2 * inserts;
     let case = Case {
         title: format!(
             "YCSB {}: {} operations on {} records of {} x {} bytes, {} keys{}",
@@ -89,7 +86,12 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             "ops_per_tx": arguments.ops_per_tx,
         }),
         operations: arguments.ops,
-        data_bytes: records.saturating_mul(record_bytes + 256),
+        data_bytes: named::ycsb_bytes(
+            arguments.workload,
+            arguments.records,
+            arguments.ops,
+            options.shape,
+        ),
         make: &|operations| Ycsb::new(arguments.options(operations)),
     };
     series::run_and_show(&case, &arguments.setting)

@@ -1,12 +1,13 @@
 //! `perdura sim`: a workload on a simulated machine, timed by its clock.
 
-mod run;
 mod show;
 
 use crate::bench::options::EngineChoice;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
+use crate::named;
 use crate::quantity;
+use crate::simulate::{self, MechanismChoice, Plan, Run};
 use perdura::EngineKind;
 use perdura_machine::cache::Policy;
 use perdura_machine::{MachineConfig, presets};
@@ -15,9 +16,8 @@ use perdura_workloads::churn::{self, Churn};
 use perdura_workloads::map::{OnHashMap, OnOrderedMap};
 use perdura_workloads::sps::Sps;
 use perdura_workloads::toggle::{KeySet, Toggles};
-use perdura_workloads::ycsb::{Letter, Options, Shape, Ycsb};
+use perdura_workloads::ycsb::Shape;
 use perdura_workloads::{Progress, Workload};
-use run::{Plan, Run};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
     /// A mechanism in the memory controller: plain, or undo-log (by epochs; programs need no
     /// write-backs)
     #[arg(long, value_name = "NAME", default_value = "plain")]
-    mechanism: run::MechanismChoice,
+    mechanism: MechanismChoice,
 
     /// Length of the mechanism's epochs, microseconds
     #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
@@ -128,7 +128,7 @@ impl Arguments {
         if self.epoch_us == 0 {
             return Err(Failure::new("--epoch-us must be 1 or more"));
         }
-        if self.mechanism != run::MechanismChoice::Plain && machine.domain != Domain::Transient {
+        if self.mechanism != MechanismChoice::Plain && machine.domain != Domain::Transient {
             return Err(Failure::new(format!(
                 "the caches of {} are persistent: --mechanism has nothing to do there",
                 machine.name
@@ -182,6 +182,7 @@ impl Arguments {
             seed: self.seed,
             mechanism: self.mechanism,
             epoch_us: self.epoch_us,
+            unflushed: false,
         }
     }
 
@@ -211,22 +212,15 @@ impl Arguments {
                 on(plan, &OnOrderedMap::new(entries, 1)?, entries.saturating_mul(64), progress)
             }
             name => {
-                let letter: Letter = name
-                    .strip_prefix("ycsb-")
-                    .and_then(|letter| letter.parse().ok())
-                    .ok_or_else(|| {
-                        Failure::new(format!(
-                            "unknown workload '{name}': it is one of sps, hash, rbtree, bptree, churn, hash-map, ordered-map, ycsb-a to ycsb-f"
-                        ))
-                    })?;
+                let letter = named::letter(name).ok_or_else(|| {
+                    Failure::new(format!(
+                        "unknown workload '{name}': it is one of sps, hash, rbtree, bptree, churn, hash-map, ordered-map, {}", named::DATABASES
+                    ))
+                })?;
                 let total = plan.operations.saturating_add(plan.warm_up);
-                let options = Options {
-                    operations_per_transaction: per_tx as u64,
-                    ..Options::new(letter, entries, total)
-                };
                 let records = entries.saturating_add(total);
                 let bytes = records.saturating_mul(2 * Shape::default().record_bytes() as u64);
-                on(plan, &Ycsb::new(options)?, bytes, progress)
+                on(plan, &named::ycsb(letter, entries, total, per_tx as u64)?, bytes, progress)
             }
         }
     }
@@ -243,5 +237,5 @@ fn toggles<K: KeySet>(
 }
 
 fn on<W: Workload>(plan: &Plan, workload: &W, bytes: u64, progress: &Progress) -> Outcome<Run> {
-    run::run(plan, workload, bytes, progress)
+    simulate::run(plan, workload, bytes, progress)
 }

@@ -1,14 +1,14 @@
-//! One engine's run: load, warm up, measure by the machine's clock, check.
+//! One engine's run on a simulated machine: load, warm up, measure by the machine's clock, check.
 
+use crate::engines::{OnEngine, on_engine};
 use crate::failure::{Failure, Outcome};
 use crate::quantity::show_bytes;
-use perdura::{
-    Counters, Engine, EngineKind, Format, Heap, RedoEngine, SWalEngine, UndoEngine, Volatile,
-};
+use perdura::{Counters, Engine, EngineKind, Format, Heap};
 use perdura_machine::mechanism::HardwareUndoLog;
 use perdura_machine::{
     Keep, Machine, MachineConfig, Mechanism, Options, Plain, Ps, Schedule, Statistics,
 };
+use perdura_memory::{Memory, Unflushed};
 use perdura_workloads::random::Random;
 use perdura_workloads::{Progress, Recorder, Share, Workload};
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// `--mechanism`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MechanismChoice {
+pub(crate) enum MechanismChoice {
     Plain,
     UndoLog,
 }
@@ -44,25 +44,27 @@ impl MechanismChoice {
 }
 
 /// What to run.
-pub(super) struct Plan {
-    pub(super) machine: MachineConfig,
-    pub(super) engine: EngineKind,
-    pub(super) cores: usize,
-    pub(super) operations: u64,
-    pub(super) warm_up: u64,
-    pub(super) seed: u64,
-    pub(super) mechanism: MechanismChoice,
-    pub(super) epoch_us: u64,
+pub(crate) struct Plan {
+    pub(crate) machine: MachineConfig,
+    pub(crate) engine: EngineKind,
+    pub(crate) cores: usize,
+    pub(crate) operations: u64,
+    pub(crate) warm_up: u64,
+    pub(crate) seed: u64,
+    pub(crate) mechanism: MechanismChoice,
+    pub(crate) epoch_us: u64,
+    /// Without write-backs, streams and fences: only to see what they cost.
+    pub(crate) unflushed: bool,
 }
 
 /// What was measured.
-pub(super) struct Run {
-    pub(super) operations: u64,
-    pub(super) statistics: Statistics,
+pub(crate) struct Run {
+    pub(crate) operations: u64,
+    pub(crate) statistics: Statistics,
     /// What the engine did meanwhile.
-    pub(super) counters: Counters,
+    pub(crate) counters: Counters,
     /// How long the simulator took for it.
-    pub(super) seconds: f64,
+    pub(crate) seconds: f64,
 }
 
 /// Bytes that a simulated machine may have.
@@ -75,26 +77,25 @@ fn log(cores: usize) -> Option<u64> {
 }
 
 /// Runs `workload`, whose data takes about `bytes`.
-pub(super) fn run<W: Workload>(
+pub(crate) fn run<W: Workload>(
     plan: &Plan,
     workload: &W,
     bytes: u64,
     progress: &Progress,
 ) -> Outcome<Run> {
-    match plan.engine {
-        EngineKind::Volatile => on::<Volatile<Machine>, W>(plan, workload, bytes, progress),
-        EngineKind::Undo => on::<UndoEngine<Machine>, W>(plan, workload, bytes, progress),
-        EngineKind::Redo => on::<RedoEngine<Machine>, W>(plan, workload, bytes, progress),
-        EngineKind::SWal => on::<SWalEngine<Machine>, W>(plan, workload, bytes, progress),
+    let format = format(plan, bytes)?;
+    let machine = Arc::new(Machine::new(plan.machine.clone(), &[0; 64], options(plan, &format)));
+    let setting = Setting { plan, workload, machine: &machine, format, progress };
+    if plan.unflushed {
+        let memory = Arc::new(Unflushed::new(machine.clone()));
+        on_engine(plan.engine, Phases { setting, memory })
+    } else {
+        on_engine(plan.engine, Phases { setting, memory: machine.clone() })
     }
 }
 
-fn on<E: Engine<Machine>, W: Workload>(
-    plan: &Plan,
-    workload: &W,
-    bytes: u64,
-    progress: &Progress,
-) -> Outcome<Run> {
+/// How large the heap may become.
+fn format(plan: &Plan, bytes: u64) -> Outcome<Format> {
     let log = log(plan.cores);
     let limit =
         bytes.saturating_mul(2).saturating_add(64 << 20).saturating_add(2 * log.unwrap_or(0));
@@ -105,11 +106,14 @@ fn on<E: Engine<Machine>, W: Workload>(
             show_bytes(LARGEST)
         )));
     }
-    let limit = limit.next_multiple_of(1 << 20);
+    Ok(Format { limit: limit.next_multiple_of(1 << 20), log, id: 1, requires: None })
+}
+
+fn options(plan: &Plan, format: &Format) -> Options {
     let plain = plan.mechanism == MechanismChoice::Plain;
-    let options = Options {
+    Options {
         cores: Some(plan.cores),
-        limit,
+        limit: format.limit,
         seed: plan.seed,
         schedule: Schedule::Clock,
         // A mechanism needs to know what the home device holds.
@@ -117,33 +121,55 @@ fn on<E: Engine<Machine>, W: Workload>(
         mechanism: plan.mechanism.make(),
         epoch: (!plain).then(|| Ps::from_ns(plan.epoch_us as f64 * 1000.0)),
         omit: None,
-    };
-    let machine = Arc::new(Machine::new(plan.machine.clone(), &[0; 64], options));
-    let format = Format { limit, log, id: 1, requires: None };
-    let heap = Heap::<Machine, E>::create(machine.clone(), format)
-        .map_err(|error| Failure::new(error.to_string()))?;
-    progress.restart();
-    workload.load(&mut heap.session()?, progress)?;
-    progress.restart();
-    work(plan, workload, &heap, plan.warm_up, 1 << 32, progress)?;
-    // What the warm-up left in the log is not the measured transactions' to write back.
-    heap.checkpoint()?;
-    let before = heap.counters();
-    machine.start_measuring();
-    let start = std::time::Instant::now();
-    work(plan, workload, &heap, plan.operations, 0, progress)?;
-    let seconds = start.elapsed().as_secs_f64();
-    let statistics = machine.statistics();
-    let counters = heap.counters() - before;
-    workload.check(&mut heap.session()?)?;
-    Ok(Run { operations: plan.operations, statistics, counters, seconds })
+    }
+}
+
+/// All that does not depend on the engine.
+struct Setting<'a, W> {
+    plan: &'a Plan,
+    workload: &'a W,
+    machine: &'a Machine,
+    format: Format,
+    progress: &'a Progress,
+}
+
+/// A heap on `memory`: the machine, or the machine unflushed.
+struct Phases<'a, W, M> {
+    setting: Setting<'a, W>,
+    memory: Arc<M>,
+}
+
+impl<W: Workload, M: Memory + 'static> OnEngine<M> for Phases<'_, W, M> {
+    type Output = Outcome<Run>;
+
+    fn run<E: Engine<M>>(self) -> Self::Output {
+        let Setting { plan, workload, machine, format, progress } = self.setting;
+        let heap = Heap::<M, E>::create(self.memory, format)
+            .map_err(|error| Failure::new(error.to_string()))?;
+        progress.restart();
+        workload.load(&mut heap.session()?, progress)?;
+        progress.restart();
+        work(plan, workload, machine, &heap, plan.warm_up, 1 << 32, progress)?;
+        // What the warm-up left in the log is not the measured transactions' to write back.
+        heap.checkpoint()?;
+        let before = heap.counters();
+        machine.start_measuring();
+        let start = std::time::Instant::now();
+        work(plan, workload, machine, &heap, plan.operations, 0, progress)?;
+        let seconds = start.elapsed().as_secs_f64();
+        let statistics = machine.statistics();
+        let counters = heap.counters() - before;
+        workload.check(&mut heap.session()?)?;
+        Ok(Run { operations: plan.operations, statistics, counters, seconds })
+    }
 }
 
 /// Runs `operations` transactions, a share of them on each core.
-fn work<E: Engine<Machine>, W: Workload>(
+fn work<M: Memory + 'static, E: Engine<M>, W: Workload>(
     plan: &Plan,
     workload: &W,
-    heap: &Heap<Machine, E>,
+    machine: &Machine,
+    heap: &Heap<M, E>,
     operations: u64,
     first_stream: u64,
     progress: &Progress,
@@ -166,7 +192,7 @@ fn work<E: Engine<Machine>, W: Workload>(
             }
         }) as Box<dyn FnOnce() + '_>
     };
-    heap.memory().run((0..plan.cores).map(program).collect());
+    machine.run((0..plan.cores).map(program).collect());
     match failure.into_inner() {
         Some(error) => Err(error.into()),
         None => Ok(()),
