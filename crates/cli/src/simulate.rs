@@ -50,6 +50,10 @@ pub(crate) struct Plan {
     pub(crate) cores: usize,
     pub(crate) operations: u64,
     pub(crate) warm_up: u64,
+    /// Transactions between the checkpoint that ends the warm-up and the measured ones. A
+    /// checkpoint takes lines out of the caches where write-backs drop them: those it takes come
+    /// back meanwhile.
+    pub(crate) settle: u64,
     pub(crate) seed: u64,
     pub(crate) mechanism: MechanismChoice,
     pub(crate) epoch_us: u64,
@@ -152,6 +156,7 @@ impl<W: Workload, M: Memory + 'static> OnEngine<M> for Phases<'_, W, M> {
         work(plan, workload, machine, &heap, plan.warm_up, 1 << 32, progress)?;
         // What the warm-up left in the log is not the measured transactions' to write back.
         heap.checkpoint()?;
+        work(plan, workload, machine, &heap, plan.settle, 2 << 32, progress)?;
         let before = heap.counters();
         machine.start_measuring();
         let start = std::time::Instant::now();
@@ -174,6 +179,9 @@ fn work<M: Memory + 'static, E: Engine<M>, W: Workload>(
     first_stream: u64,
     progress: &Progress,
 ) -> Outcome {
+    if operations == 0 {
+        return Ok(());
+    }
     let failure = RefCell::new(None);
     let program = |core: usize| {
         let failure = &failure;

@@ -82,6 +82,17 @@ mod tests {
     }
 
     #[test]
+    fn the_one_in_the_documentation_is_read() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reproduce.md");
+        let text = std::fs::read_to_string(path).expect("the documentation");
+        let example = text.split("```toml").nth(1).and_then(|rest| rest.split("```").next());
+        Experiment::parse("documented", example.expect("an example")).expect("an experiment");
+        for (name, _) in EXPERIMENTS {
+            assert!(text.contains(&format!("`{name}`")), "{name} is not in docs/reproduce.md");
+        }
+    }
+
+    #[test]
     fn what_they_name_is_there_or_awaited() {
         for experiment in all().expect("experiments") {
             let run = &experiment.run;

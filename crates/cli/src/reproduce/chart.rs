@@ -188,6 +188,7 @@ fn beside(comparisons: &[Comparison]) -> Vec<Panel> {
             panels.push(Panel {
                 title: "The paper's values beside ours".to_owned(),
                 y,
+                x: "what the paper says".to_owned(),
                 series: vec!["paper".to_owned()],
                 paper: true,
                 ..Panel::default()

@@ -62,6 +62,8 @@ pub(crate) struct Part {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Plan {
     pub(crate) kind: Kind,
+    /// Only to show that it works.
+    pub(crate) quick: bool,
     pub(crate) parts: Vec<Part>,
     pub(crate) workloads: Vec<String>,
     #[serde(serialize_with = "names")]
@@ -82,11 +84,11 @@ impl Part {
         self.operations_of.get(workload).copied().unwrap_or(self.operations)
     }
 
-    /// Operations before the measured ones: the simulated caches are filled by as many as are
-    /// measured, native ones by a tenth as in `perdura bench`.
+    /// Operations before the measured ones: the simulated caches are filled by twice as many as
+    /// are measured, native ones by a tenth as in `perdura bench`.
     pub(crate) fn warm_up_of(&self, workload: &str) -> u64 {
         let operations = self.operations_of(workload);
-        if self.place == Place::Simulated { operations } else { operations / 10 }
+        if self.place == Place::Simulated { 2 * operations } else { operations / 10 }
     }
 }
 
@@ -118,7 +120,8 @@ impl Plan {
         let parts = parts(experiment, changes)?;
         let seed = changes.seed.unwrap_or(run.seed);
         let (kind, rival) = (experiment.kind, run.rival);
-        Ok(Plan { kind, parts, workloads, engines, base, bases, seed, rival })
+        let quick = changes.quick;
+        Ok(Plan { kind, quick, parts, workloads, engines, base, bases, seed, rival })
     }
 }
 

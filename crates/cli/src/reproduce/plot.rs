@@ -11,7 +11,8 @@ const WIDTH: u32 = 1100;
 const PANEL: u32 = 400;
 /// Room above the bars for title and legend, left of them for the axis, below for the groups.
 const TOP: u32 = 70;
-const LEFT: u32 = 76;
+const LEFT: u32 = 80;
+const MARGIN: u32 = 16;
 const RIGHT: u32 = 24;
 const BELOW: u32 = 84;
 const FONT: &str = "sans-serif";
@@ -64,9 +65,10 @@ fn draw(area: &Area<'_>, panel: &Panel) -> Drawn {
     let (low, high) = range(panel);
     let mut chart = ChartBuilder::on(area)
         .margin_top(TOP)
+        .margin_left(MARGIN)
         .margin_right(RIGHT)
         .x_label_area_size(BELOW)
-        .y_label_area_size(LEFT)
+        .y_label_area_size(LEFT - MARGIN)
         .build_cartesian_2d(0.0..panel.groups.len().max(1) as f64, low..high)?;
     chart
         .configure_mesh()
@@ -80,7 +82,7 @@ fn draw(area: &Area<'_>, panel: &Panel) -> Drawn {
         .bold_line_style(RGBColor(215, 215, 215))
         .light_line_style(TRANSPARENT)
         .draw()?;
-    panel.bars.iter().try_for_each(|bar| draw_bar(&mut chart, panel, bar))?;
+    panel.bars.iter().try_for_each(|bar| draw_bar(area, &mut chart, panel, bar))?;
     let nought = [(0.0, 0.0), (panel.groups.len() as f64, 0.0)];
     chart.draw_series([PathElement::new(nought, BLACK)])?;
     groups(area, &chart, panel, low)
@@ -126,7 +128,7 @@ fn legend(area: &Area<'_>, panel: &Panel) -> Drawn {
     Ok(())
 }
 
-fn draw_bar(chart: &mut Chart<'_, '_>, panel: &Panel, bar: &Bar) -> Drawn {
+fn draw_bar(area: &Area<'_>, chart: &mut Chart<'_, '_>, panel: &Panel, bar: &Bar) -> Drawn {
     let wide = 0.8 / panel.series.len() as f64;
     let left = bar.group as f64 + 0.1 + bar.series as f64 * wide;
     let (right, middle) = (left + wide * 0.92, left + wide * 0.46);
@@ -138,12 +140,11 @@ fn draw_bar(chart: &mut Chart<'_, '_>, panel: &Panel, bar: &Bar) -> Drawn {
         chart.draw_series([PathElement::new(whisker, BLACK)])?;
     }
     let Some(label) = &bar.label else { return Ok(()) };
-    let side = if value < 0.0 { VPos::Top } else { VPos::Bottom };
     let pixels = f64::from(WIDTH - LEFT - RIGHT) / panel.groups.len() as f64 * wide;
     let size = (pixels / (label.len() as f64 * WIDE)).clamp(8.0, 13.0);
-    let style = TextStyle::from((FONT, size).into_font()).pos(Pos::new(HPos::Center, side));
-    chart.draw_series([Text::new(label.clone(), (middle, value), style)])?;
-    Ok(())
+    let (base, at) = (area.get_base_pixel(), chart.backend_coord(&(middle, value)));
+    let above = if value < 0.0 { -4 } else { size as i32 + 3 };
+    write(area, label, (at.0 - base.0, at.1 - base.1 - above), size as u32, HPos::Center)
 }
 
 /// The groups' names, broken into lines that fit, and the axis's name below them.
@@ -155,15 +156,16 @@ fn groups(area: &Area<'_>, chart: &Chart<'_, '_>, panel: &Panel, low: f64) -> Dr
     let longest = panel.groups.iter().map(word).max().unwrap_or(1);
     let size = (pixels * 0.94 / (longest as f64 * WIDE)).clamp(8.0, 13.0);
     let fits = (pixels * 0.96 / (size * WIDE)) as usize;
+    let (mut bottom, step) = (0, (size + 2.0) as i32);
     for (group, name) in panel.groups.iter().enumerate() {
         let (x, y) = chart.backend_coord(&(group as f64 + 0.5, low));
         for (line, text) in lines(name, fits).iter().enumerate() {
-            let at = (x - base.0, y - base.1 + 6 + (line as f64 * (size + 2.0)) as i32);
+            let at = (x - base.0, y - base.1 + 6 + line as i32 * step);
             write(area, text, at, size as u32, HPos::Center)?;
+            bottom = bottom.max(at.1 + step);
         }
     }
-    let at = (((WIDTH + LEFT - RIGHT) / 2) as i32, (PANEL - 22) as i32);
-    write(area, &panel.x, at, 14, HPos::Center)
+    write(area, &panel.x, (((WIDTH + LEFT - RIGHT) / 2) as i32, bottom + 4), 14, HPos::Center)
 }
 
 /// Breaks `name` between words into lines of at most `fits` characters, where words allow.

@@ -71,6 +71,7 @@ pub(crate) fn text(report: &Report) -> String {
             experiment.name, paper.title, paper.figure, paper.what
         ),
         places(report),
+        caution(report.plan.quick).to_owned(),
         format!("method: {}", method(plan.kind)),
         measured(plan.kind, figures),
     ];
@@ -88,7 +89,12 @@ pub(crate) fn text(report: &Report) -> String {
         Kind::Reuse => "the same seed draws the same operations".to_owned(),
         _ => "every run's data was checked, and is right".to_owned(),
     });
+    parts.retain(|part| !part.is_empty());
     parts.join("\n\n")
+}
+
+fn caution(quick: bool) -> &'static str {
+    if quick { "quick: too small and too short for the figures to mean anything" } else { "" }
 }
 
 fn places(report: &Report) -> String {

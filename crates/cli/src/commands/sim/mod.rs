@@ -179,6 +179,7 @@ impl Arguments {
             cores: self.cores,
             operations: self.ops,
             warm_up: self.warm_up(),
+            settle: 0,
             seed: self.seed,
             mechanism: self.mechanism,
             epoch_us: self.epoch_us,
