@@ -64,7 +64,7 @@ mod tests {
     fn uses_are_counted_and_never_wrap() {
         let mut uses = Uses::of(3);
         (0..300).for_each(|_| uses.note(0));
-        [1, 4, 4].map(|object| uses.note(object));
+        [1, 4, 4].into_iter().for_each(|object| uses.note(object));
         assert_eq!(uses.reuse(), Reuse { never: 2, once: 1, twice: 1, more: 1 });
         assert_eq!(uses.reuse().objects(), 5);
     }
