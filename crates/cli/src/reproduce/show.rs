@@ -147,11 +147,11 @@ fn measured(kind: Kind, figures: &[Figure]) -> String {
 
 fn shown(cell: &Cell, quantity: Quantity, figures: &[Figure]) -> String {
     let fits = |figure: &&Figure| figure.quantity == quantity && figure.cell == *cell;
-    match figures.iter().find(fits) {
-        None => String::new(),
-        Some(Figure { spread, .. }) if spread.least == spread.most => quantity.show(spread.median),
-        Some(Figure { spread, .. }) => spread.show(|value| quantity.show(value)),
-    }
+    let Some(Figure { spread, .. }) = figures.iter().find(fits) else { return String::new() };
+    let [median, least, most] =
+        [spread.median, spread.least, spread.most].map(|v| quantity.show(v));
+    // A spread that is not to be seen only makes the table wide.
+    if least == most { median } else { format!("{median} ({least} to {most})") }
 }
 
 fn compared(comparisons: &[Comparison]) -> String {
