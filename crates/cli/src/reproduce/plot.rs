@@ -88,15 +88,23 @@ fn draw(area: &Area<'_>, panel: &Panel) -> Drawn {
     groups(area, &chart, panel, low)
 }
 
+/// How far whiskers may reach beyond the longest bar, as a share of it: a run that something
+/// else on the machine held up must not make all bars too short to be seen.
+const REACH: f64 = 0.6;
+
 /// From nought or below to nought or above, with room for what is written at the bars' ends.
 fn range(panel: &Panel) -> (f64, f64) {
-    let (mut low, mut high) = (0f64, 0f64);
+    let (mut low, mut high, mut longest) = (0f64, 0f64, 0f64);
     for Bar { spread, .. } in &panel.bars {
+        longest = longest.max(spread.median.abs());
         low = low.min(spread.least);
         high = high.max(spread.most);
     }
+    let medians = || panel.bars.iter().map(|bar| bar.spread.median);
+    low = low.max(medians().fold(0.0, f64::min) - longest * REACH);
+    high = high.min(medians().fold(0.0, f64::max) + longest * REACH);
     let room = ((high - low) * 0.12).max(1e-9);
-    (if low < 0.0 { low - room } else { 0.0 }, if high > 0.0 { high + room } else { 0.0 })
+    (if low < 0.0 { low - room } else { 0.0 }, if high > 0.0 { high + room } else { room })
 }
 
 fn tick(value: f64) -> String {
@@ -136,7 +144,9 @@ fn draw_bar(area: &Area<'_>, chart: &mut Chart<'_, '_>, panel: &Panel, bar: &Bar
     let style = colour(panel, bar.series).filled();
     chart.draw_series([Rectangle::new([(left, 0.0), (right, value)], style)])?;
     if bar.spread.most > bar.spread.least {
-        let whisker = [(middle, bar.spread.least), (middle, bar.spread.most)];
+        let (low, high) = range(panel);
+        let end = |value: f64| (middle, value.clamp(low, high));
+        let whisker = [end(bar.spread.least), end(bar.spread.most)];
         chart.draw_series([PathElement::new(whisker, BLACK)])?;
     }
     let Some(label) = &bar.label else { return Ok(()) };
@@ -210,6 +220,14 @@ mod tests {
         }
         assert!(text.trim_end().ends_with("</svg>"));
         assert!(!text.contains("NaN"));
+    }
+
+    #[test]
+    fn an_outlier_does_not_set_the_scale() {
+        let mut panel = Panel { bars: vec![bar(0, 0, 10.0)], ..Panel::default() };
+        panel.bars[0].spread.most = 4_000.0;
+        let (low, high) = range(&panel);
+        assert!(low == 0.0 && (16.0..20.0).contains(&high), "{low} {high}");
     }
 
     #[test]
