@@ -1,16 +1,21 @@
 //! The command `perdura`: serve a pool, look after one, and measure.
 //!
 //! Reading order: [`commands`] (the command line, one file a command), [`mod@bench`] (what the
-//! benchmarks share). Failures are one line on the standard error, with what to do; the exit
+//! benchmarks share), [`simulate`] (the same on a simulated machine), [`mod@reproduce`] (the papers'
+//! figures, out of both). Failures are one line on the standard error, with what to do; the exit
 //! status is 1, or 2 for a command line that makes no sense.
 
 mod bench;
 mod commands;
+mod engines;
 mod failure;
 mod interrupt;
 mod machine;
+mod named;
 mod output;
 mod quantity;
+mod reproduce;
+mod simulate;
 
 use clap::Parser;
 use failure::Failure;

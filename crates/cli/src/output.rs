@@ -23,6 +23,11 @@ pub(crate) fn table<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> Table {
+    table_of(header.map(str::to_owned).into(), rows.into_iter().map(Vec::from))
+}
+
+/// The same where the columns are only known when it runs.
+pub(crate) fn table_of(header: Vec<String>, rows: impl IntoIterator<Item = Vec<String>>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_header(header);
     table.add_rows(rows);

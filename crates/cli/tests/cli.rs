@@ -27,6 +27,7 @@ fn every_command_explains_itself() {
         &["bench", "versus", "--help"],
         &["bench", "map", "--help"],
         &["bench", "overwrite", "--help"],
+        &["reproduce", "--help"],
     ] {
         assert!(succeed(arguments).contains("Usage: perdura"), "{arguments:?}");
     }

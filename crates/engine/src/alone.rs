@@ -74,6 +74,9 @@ impl Writer {
         let counted = engine.memory.domain().needs_write_back();
         self.apply(engine, |entry, counters| {
             engine.memory.write_back(entry.line, LINE);
+            if counted {
+                counters.dirtied(entry.mask.count_ones());
+            }
             counters.write_backs_data += u64::from(counted);
         });
     }

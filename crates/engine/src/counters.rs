@@ -1,5 +1,6 @@
 //! What an engine did: plain integers, one set a session, added up when asked for.
 
+use perdura_memory::{LINE, WORD, line_of};
 use serde::Serialize;
 use std::ops::{AddAssign, Sub};
 
@@ -37,6 +38,10 @@ pub struct Counters {
     pub log_bytes: u64,
     /// Checkpoints taken.
     pub checkpoints: u64,
+    /// Data lines written back at commit, by how many of their eight words had been stored to
+    /// since they were clean: the first count is of one word. Where lines are written back later
+    /// than at commit (redo), nobody knows it, and only large fresh memory is counted.
+    pub dirtied: [u64; 8],
 }
 
 impl AddAssign for Counters {
@@ -56,6 +61,9 @@ impl AddAssign for Counters {
         self.dirty_bytes += other.dirty_bytes;
         self.log_bytes += other.log_bytes;
         self.checkpoints += other.checkpoints;
+        for (sum, count) in self.dirtied.iter_mut().zip(other.dirtied) {
+            *sum += count;
+        }
     }
 }
 
@@ -80,6 +88,7 @@ impl Sub for Counters {
             dirty_bytes: self.dirty_bytes - earlier.dirty_bytes,
             log_bytes: self.log_bytes - earlier.log_bytes,
             checkpoints: self.checkpoints - earlier.checkpoints,
+            dirtied: std::array::from_fn(|words| self.dirtied[words] - earlier.dirtied[words]),
         }
     }
 }
@@ -97,5 +106,35 @@ impl Counters {
     /// line served several transactions.
     pub fn dirty_bytes_per_line(&self) -> f64 {
         self.dirty_bytes as f64 / self.write_backs_data.max(1) as f64
+    }
+
+    /// Notes that a line is written back of which `words` words (1 to 8) were stored to.
+    #[inline]
+    pub(crate) fn dirtied(&mut self, words: u32) {
+        self.dirtied[(words as usize).clamp(1, 8) - 1] += 1;
+    }
+
+    /// Notes that the lines of `len` fresh bytes from `at` on are written back.
+    pub(crate) fn dirtied_fresh(&mut self, at: u64, len: u64) {
+        for line in (line_of(at)..at + len).step_by(LINE as usize) {
+            let bytes = (at + len).min(line + LINE) - at.max(line);
+            self.dirtied(bytes.div_ceil(WORD) as u32);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_told_apart_by_their_words() {
+        let mut counters = Counters::default();
+        counters.dirtied_fresh(56, 8 + 64 + 16);
+        counters.dirtied(8);
+        assert_eq!(counters.dirtied, [1, 1, 0, 0, 0, 0, 0, 2]);
+        let mut twice = counters;
+        twice += counters;
+        assert_eq!((twice - counters).dirtied, counters.dirtied);
     }
 }

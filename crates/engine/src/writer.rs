@@ -79,6 +79,7 @@ impl Writer {
             self.counters.dirty_bytes += len;
             if counted {
                 self.counters.write_backs_data += lines_in(range.start, len);
+                self.counters.dirtied_fresh(range.start, len);
             }
             engine.memory.write_back(range.start, len);
         }

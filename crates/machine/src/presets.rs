@@ -11,6 +11,7 @@ macro_rules! presets {
 /// Names and texts, by name.
 const PRESETS: &[(&str, &str)] = presets![
     "archapt",
+    "archapt-dram",
     "cxl",
     "ddr4",
     "ddr5",

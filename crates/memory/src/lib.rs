@@ -19,6 +19,7 @@ pub mod memory;
 pub mod ram;
 pub mod random;
 pub mod reference;
+pub mod unflushed;
 
 pub use domain::{Domain, Survives};
 pub use image::Image;
@@ -27,3 +28,4 @@ pub use mapped::{Backing, MapError, MapOptions, Mapped};
 pub use memory::Memory;
 pub use ram::Ram;
 pub use reference::Reference;
+pub use unflushed::Unflushed;

@@ -192,6 +192,15 @@ pub fn summarise(
     occurred.map(|(kind, histogram)| latencies(kind, histogram)).collect()
 }
 
+/// The same of all kinds together; `None` if nothing was timed.
+pub fn overall(threads: &[Vec<Histogram<u64>>]) -> Option<Latencies> {
+    let mut total = histogram();
+    for part in threads.iter().flatten() {
+        total.add(part).expect("histograms of the same bounds add up");
+    }
+    (!total.is_empty()).then(|| latencies("all", &total))
+}
+
 fn latencies(kind: &'static str, histogram: &Histogram<u64>) -> Latencies {
     Latencies {
         kind,
@@ -215,7 +224,11 @@ mod tests {
         }
         let (done, histograms) = recorder.finish();
         assert_eq!(done, operations);
-        summarise(&["it"], [histograms]).first().map_or(0, |latencies| latencies.samples)
+        let together = overall(std::slice::from_ref(&histograms)).map_or(0, |all| all.samples);
+        let sampled = summarise(&["it"], [histograms]);
+        let sampled = sampled.first().map_or(0, |latencies| latencies.samples);
+        assert_eq!(together, sampled);
+        sampled
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub mod payload;
 pub mod random;
 pub mod rbtree;
 pub mod records;
+pub mod reuse;
 mod roots;
 pub mod run;
 pub mod session;

@@ -191,6 +191,8 @@ pub struct Measured {
     pub elapsed: Duration,
     /// Latencies of the kinds that occurred.
     pub latencies: Vec<Latencies>,
+    /// Latencies of all kinds together, if any was timed.
+    pub overall: Option<Latencies>,
     /// What the engine did.
     pub counters: Counters,
     /// What the workload counted meanwhile: see [`Workload::counts`].
@@ -353,7 +355,8 @@ fn sum<W: Workload>(threads: Vec<ThreadResult>) -> Measured {
     let start = threads.iter().map(|thread| thread.start).min();
     let end = threads.iter().map(|thread| thread.end).max();
     let elapsed = start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start);
-    let histograms = threads.into_iter().map(|thread| thread.histograms);
+    let histograms: Vec<_> = threads.into_iter().map(|thread| thread.histograms).collect();
+    let overall = latency::overall(&histograms);
     let latencies = latency::summarise(W::KINDS, histograms);
-    Measured { operations, elapsed, latencies, counters, counts: Vec::new() }
+    Measured { operations, elapsed, latencies, overall, counters, counts: Vec::new() }
 }

@@ -73,7 +73,8 @@ impl<'a> Ours<'a> {
         };
         let data = entries.saturating_mul(width.max(64) + 64);
         let pool = PoolPlan { limit: data * 4 + (256 << 20), domain: self.domain };
-        let run = engine::run(self.engine, site, pool, &workload?, &plan, self.progress)?;
+        let label = self.engine.name();
+        let run = engine::run(label, self.engine, site, pool, &workload?, &plan, self.progress)?;
         interrupt::check(self.progress)?;
         let seconds = run.measured.elapsed.as_secs_f64();
         Ok(Figure { operations: run.measured.operations, seconds })

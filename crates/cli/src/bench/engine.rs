@@ -2,10 +2,12 @@
 
 use super::site::Site;
 use super::watch;
+use crate::engines::{OnEngine, on_engine};
 use crate::failure::{Failure, Outcome};
-use perdura::{Domain, Engine, EngineKind, Heap, Options, Visitor};
-use perdura_memory::Mapped;
+use perdura::{Domain, Engine, EngineKind, Format, Heap, Memory, Options, Visitor};
+use perdura_memory::{MapOptions, Mapped, PAGE, Unflushed};
 use perdura_workloads::{Measured, Plan, Progress, Workload};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// How to make a pool for a run.
@@ -26,8 +28,10 @@ pub(crate) struct Run {
     pub(crate) memory: String,
 }
 
-/// Runs `workload` on a fresh pool at `site`: loads, warms up, measures, checks, closes.
+/// Runs `workload` on a fresh pool at `site`: loads, warms up, measures, checks, closes. A
+/// progress bar says `label`.
 pub(crate) fn run<W: Workload>(
+    label: &str,
     engine: EngineKind,
     site: &Site,
     pool: PoolPlan,
@@ -39,36 +43,80 @@ pub(crate) fn run<W: Workload>(
     let options = Options::new().engine(engine).domain(pool.domain).size(pool.limit);
     let pool = options.create(&path).map_err(|error| Failure::at(&path, error))?;
     let memory = pool.memory().describe();
-    let (measured, load_seconds) = pool.visit(Phases { engine, workload, plan, progress })?;
+    let phases = Phases { label, workload, plan, progress };
+    let (measured, load_seconds) = pool.visit(phases)?;
     pool.close()?;
+    Ok(Run { measured, load_seconds, memory })
+}
+
+/// The same without write-backs, streams and fences, to see what they cost: the pool is of no
+/// use afterwards.
+pub(crate) fn run_unflushed<W: Workload>(
+    label: &str,
+    engine: EngineKind,
+    site: &Site,
+    pool: PoolPlan,
+    workload: &W,
+    plan: &Plan,
+    progress: &Progress,
+) -> Outcome<Run> {
+    let path = site.fresh_pool()?;
+    let map = MapOptions { domain: pool.domain, limit: pool.limit };
+    let mapped = Mapped::create(&path, PAGE, map).map_err(|error| Failure::at(&path, error))?;
+    let memory = format!("{}; nothing written back or fenced", mapped.describe());
+    let unflushed = Arc::new(Unflushed::new(Arc::new(mapped)));
+    let phases = Phases { label, workload, plan, progress };
+    let code = Unfenced { phases, memory: unflushed, limit: pool.limit };
+    let (measured, load_seconds) = on_engine(engine, code)?;
     Ok(Run { measured, load_seconds, memory })
 }
 
 /// What is compiled for each engine: a benchmark must not pay for dynamic dispatch.
 struct Phases<'a, W> {
-    engine: EngineKind,
+    label: &'a str,
     workload: &'a W,
     plan: &'a Plan,
     progress: &'a Progress,
+}
+
+impl<W: Workload> Phases<'_, W> {
+    fn on<M: Memory + 'static, E: Engine<M>>(self, heap: &Heap<M, E>) -> Outcome<(Measured, f64)> {
+        let Phases { label, workload, plan, progress } = self;
+        let start = Instant::now();
+        watch::with_bar(&format!("{label}: loading"), workload.load_size(), progress, || {
+            perdura_workloads::load(workload, heap, progress)
+        })?;
+        let load_seconds = start.elapsed().as_secs_f64();
+        let operations = plan.operations + plan.warm_up;
+        let measured = watch::with_bar(&format!("{label}: running"), operations, progress, || {
+            perdura_workloads::measure(workload, heap, plan, progress)
+        })?;
+        workload.check(&mut heap.session()?)?;
+        Ok((measured, load_seconds))
+    }
 }
 
 impl<W: Workload> Visitor for Phases<'_, W> {
     type Output = Outcome<(Measured, f64)>;
 
     fn visit<E: Engine<Mapped>>(self, heap: &Heap<Mapped, E>) -> Self::Output {
-        let Phases { engine, workload, plan, progress } = self;
-        let start = Instant::now();
-        let label = format!("{engine}: loading");
-        watch::with_bar(&label, workload.load_size(), progress, || {
-            perdura_workloads::load(workload, heap, progress)
-        })?;
-        let load_seconds = start.elapsed().as_secs_f64();
-        let label = format!("{engine}: running");
-        let operations = plan.operations + plan.warm_up;
-        let measured = watch::with_bar(&label, operations, progress, || {
-            perdura_workloads::measure(workload, heap, plan, progress)
-        })?;
-        workload.check(&mut heap.session()?)?;
-        Ok((measured, load_seconds))
+        self.on(heap)
+    }
+}
+
+/// On a memory of which nothing is asked.
+struct Unfenced<'a, W> {
+    phases: Phases<'a, W>,
+    memory: Arc<Unflushed<Mapped>>,
+    limit: u64,
+}
+
+impl<W: Workload> OnEngine<Unflushed<Mapped>> for Unfenced<'_, W> {
+    type Output = Outcome<(Measured, f64)>;
+
+    fn run<E: Engine<Unflushed<Mapped>>>(self) -> Self::Output {
+        let format = Format { limit: self.limit, log: None, id: 1, requires: None };
+        let heap = Heap::<_, E>::create(self.memory, format);
+        self.phases.on(&heap.map_err(|error| Failure::new(error.to_string()))?)
     }
 }

@@ -78,7 +78,7 @@ pub(crate) fn run<W: Workload>(
         for (engine, records) in &mut runs {
             interrupt::check(progress)?;
             let workload = (case.make)(plan.operations + plan.warm_up)?;
-            let run = engine::run(*engine, site, pool, &workload, &plan, progress)?;
+            let run = engine::run(engine.name(), *engine, site, pool, &workload, &plan, progress)?;
             interrupt::check(progress)?;
             memory.clone_from(&run.memory);
             records.push(record(run, &plan, line));

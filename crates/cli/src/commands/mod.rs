@@ -3,6 +3,7 @@
 mod bench;
 mod crash;
 mod pool;
+mod reproduce;
 mod serve;
 mod sim;
 
@@ -31,6 +32,8 @@ enum Command {
     Crash(crash::Arguments),
     /// Run a workload on a simulated machine, timed by its clock
     Sim(sim::Arguments),
+    /// Run a table or figure of a paper again, and put ours beside the paper's
+    Reproduce(reproduce::Arguments),
 }
 
 /// Does what was asked.
@@ -41,5 +44,6 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         Command::Bench(command) => bench::run(command),
         Command::Crash(arguments) => crash::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
+        Command::Reproduce(arguments) => reproduce::run(&arguments),
     }
 }

@@ -12,6 +12,7 @@ mod keys;
 mod mix;
 mod operation;
 mod own;
+mod reuse;
 mod shape;
 mod table;
 

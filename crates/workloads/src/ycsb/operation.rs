@@ -16,9 +16,9 @@ pub(super) struct Operation {
     pub(super) kind: Kind,
     pub(super) record: u64,
     identity: u64,
-    name: Name,
+    pub(super) name: Name,
     field: usize,
-    scan: usize,
+    pub(super) scan: usize,
     payload: Vec<u8>,
 }
 

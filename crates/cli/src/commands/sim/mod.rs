@@ -1,6 +1,5 @@
 //! `perdura sim`: a workload on a simulated machine, timed by its clock.
 
-mod run;
 mod show;
 
 use crate::bench::keyspace::Served;
@@ -8,7 +7,9 @@ use crate::bench::options::{EngineChoice, LARGEST_WINDOW, Over};
 use crate::commands::bench::tpcc::BYTES_PER_TX;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
+use crate::named;
 use crate::quantity;
+use crate::simulate::{self, MechanismChoice, Plan, Run};
 use perdura::EngineKind;
 use perdura_machine::cache::Policy;
 use perdura_machine::{MachineConfig, presets};
@@ -18,9 +19,8 @@ use perdura_workloads::map::{OnHashMap, OnOrderedMap};
 use perdura_workloads::sps::Sps;
 use perdura_workloads::toggle::{KeySet, Toggles};
 use perdura_workloads::tpcc::{InCollections, Scale, Tpcc};
-use perdura_workloads::ycsb::{Letter, Options, Shape, Ycsb, YcsbOver};
+use perdura_workloads::ycsb::{Options, Shape, YcsbOver};
 use perdura_workloads::{Progress, Workload};
-use run::{Plan, Run};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -77,7 +77,7 @@ pub(crate) struct Arguments {
     /// A mechanism in the memory controller: plain, or undo-log (by epochs; programs need no
     /// write-backs)
     #[arg(long, value_name = "NAME", default_value = "plain")]
-    mechanism: run::MechanismChoice,
+    mechanism: MechanismChoice,
 
     /// Length of the mechanism's epochs, microseconds
     #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
@@ -148,7 +148,7 @@ impl Arguments {
         if self.epoch_us == 0 {
             return Err(Failure::new("--epoch-us must be 1 or more"));
         }
-        if self.mechanism != run::MechanismChoice::Plain && machine.domain != Domain::Transient {
+        if self.mechanism != MechanismChoice::Plain && machine.domain != Domain::Transient {
             return Err(Failure::new(format!(
                 "the caches of {} are persistent: --mechanism has nothing to do there",
                 machine.name
@@ -209,10 +209,12 @@ impl Arguments {
             cores: self.cores,
             operations: self.ops,
             warm_up: self.warm_up(),
+            settle: 0,
             seed: self.seed,
             mechanism: self.mechanism,
             epoch_us: self.epoch_us,
             window: self.window as usize,
+            unflushed: false,
         }
     }
 
@@ -243,24 +245,26 @@ impl Arguments {
             }
             "tpcc" => tpcc(plan, entries, progress),
             name => {
-                let letter: Letter = name
-                    .strip_prefix("ycsb-")
-                    .and_then(|letter| letter.parse().ok())
-                    .ok_or_else(|| {
-                        Failure::new(format!(
-                            "unknown workload '{name}': it is one of sps, hash, rbtree, bptree, churn, hash-map, ordered-map, tpcc, ycsb-a to ycsb-f"
-                        ))
-                    })?;
+                let letter = named::letter(name).ok_or_else(|| {
+                    Failure::new(format!(
+                        "unknown workload '{name}': it is one of sps, hash, rbtree, bptree, churn, hash-map, ordered-map, {}", named::DATABASES
+                    ))
+                })?;
                 let total = plan.operations.saturating_add(plan.warm_up);
-                let options = Options {
-                    operations_per_transaction: per_tx as u64,
-                    ..Options::new(letter, entries, total)
-                };
                 let records = entries.saturating_add(total);
                 let bytes = records.saturating_mul(2 * Shape::default().record_bytes() as u64);
                 match self.over {
-                    Over::Table => on(plan, &Ycsb::new(options)?, bytes, progress),
-                    Over::Store => on(plan, &YcsbOver::<Served>::new(options)?, bytes, progress),
+                    Over::Table => {
+                        let workload = named::ycsb(letter, entries, total, per_tx as u64)?;
+                        on(plan, &workload, bytes, progress)
+                    }
+                    Over::Store => {
+                        let options = Options {
+                            operations_per_transaction: per_tx as u64,
+                            ..Options::new(letter, entries, total)
+                        };
+                        on(plan, &YcsbOver::<Served>::new(options)?, bytes, progress)
+                    }
                 }
             }
         }
@@ -286,5 +290,5 @@ fn tpcc(plan: &Plan, warehouses: u64, progress: &Progress) -> Outcome<Run> {
 }
 
 fn on<W: Workload>(plan: &Plan, workload: &W, bytes: u64, progress: &Progress) -> Outcome<Run> {
-    run::run(plan, workload, bytes, progress)
+    simulate::run(plan, workload, bytes, progress)
 }

@@ -1,10 +1,10 @@
 //! What `perdura sim` prints.
 
 use super::Arguments;
-use super::run::Run;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::quantity::{plural, show_count, show_ns};
+use crate::simulate::Run;
 use perdura::EngineKind;
 use perdura_machine::{MachineConfig, presets};
 use serde_json::{Value, json};

@@ -1,0 +1,112 @@
+//! The experiments that come with the program: the files of `experiments/`, built in.
+
+use super::experiment::Experiment;
+use crate::failure::{Failure, Outcome};
+use std::io::Read;
+
+macro_rules! experiments {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../../experiments/", $name, ".toml")))),*]
+    };
+}
+
+/// Names and texts, by name.
+const EXPERIMENTS: &[(&str, &str)] = experiments![
+    "archapt-fig1",
+    "archapt-fig10",
+    "archapt-fig2",
+    "archapt-fig3",
+    "archapt-fig7",
+    "archapt-fig8",
+    "archapt-fig9",
+    "archapt-table1",
+];
+
+/// Files larger than this are no experiments.
+const LARGEST_FILE: u64 = 1 << 20;
+
+/// All that are built in.
+pub(crate) fn all() -> Outcome<Vec<Experiment>> {
+    EXPERIMENTS.iter().map(|(name, text)| Experiment::parse(name, text)).collect()
+}
+
+/// An experiment that is built in, or the one that a file describes: whatever has a `/` in it or
+/// ends in `.toml` is taken as a path.
+pub(crate) fn load(name_or_path: &str) -> Outcome<Experiment> {
+    if let Some((name, text)) = EXPERIMENTS.iter().find(|(name, _)| *name == name_or_path) {
+        return Experiment::parse(name, text);
+    }
+    if !name_or_path.contains('/') && !name_or_path.ends_with(".toml") {
+        let known = EXPERIMENTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        return Err(Failure::new(format!(
+            "there is no experiment '{name_or_path}': the experiments are {known}; a path to a TOML file works too"
+        )));
+    }
+    let text = read(name_or_path)
+        .map_err(|error| Failure::new(format!("experiment '{name_or_path}': {error}")))?;
+    Experiment::parse(name_or_path, &text)
+}
+
+fn read(path: &str) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(LARGEST_FILE).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::named;
+    use perdura::EngineKind;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// Engines and workloads that experiments may name before they are there.
+    const AWAITED: [&str; 3] = ["archapt-undo", "archapt-redo", "tpcc"];
+
+    #[test]
+    fn names_are_those_of_the_files_and_in_order() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+        let files: BTreeSet<String> = std::fs::read_dir(&folder)
+            .expect("the folder")
+            .map(|entry| entry.expect("an entry").path())
+            .map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned())
+            .collect();
+        let names: Vec<&str> = EXPERIMENTS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, files.iter().map(String::as_str).collect::<Vec<_>>());
+        for name in names {
+            let path = folder.join(format!("{name}.toml"));
+            let loaded = load(path.to_str().expect("a path")).expect("an experiment");
+            assert_eq!(loaded.name, name);
+        }
+    }
+
+    #[test]
+    fn the_one_in_the_documentation_is_read() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reproduce.md");
+        let text = std::fs::read_to_string(path).expect("the documentation");
+        let example = text.split("```toml").nth(1).and_then(|rest| rest.split("```").next());
+        Experiment::parse("documented", example.expect("an example")).expect("an experiment");
+        for (name, _) in EXPERIMENTS {
+            assert!(text.contains(&format!("`{name}`")), "{name} is not in docs/reproduce.md");
+        }
+    }
+
+    #[test]
+    fn what_they_name_is_there_or_awaited() {
+        for experiment in all().expect("experiments") {
+            let run = &experiment.run;
+            for engine in &run.engines {
+                let known = engine.parse::<EngineKind>().is_ok();
+                assert!(known || AWAITED.contains(&engine.as_str()), "{engine}");
+            }
+            for workload in &run.workloads {
+                let known = named::letter(workload).is_some();
+                assert!(known || AWAITED.contains(&workload.as_str()), "{workload}");
+            }
+            assert!(experiment.minutes > 0 && !experiment.paper.title.is_empty());
+            let quick = &experiment.quick;
+            assert!(quick.records.is_some() && quick.operations.is_some(), "{}", experiment.name);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What a plot shows: panels of grouped bars, made from figures and comparisons.
+//!
+//! Workloads differ in their length by far more than engines do in their speed; so times and rates
+//! are shown relative to the base engine's.
+
+use super::compare::Comparison;
+use super::experiment::Kind;
+use super::findings::Figure;
+use super::plan::{Place, Plan};
+use super::quantity::Quantity::{self, *};
+use crate::bench::spread::Spread;
+
+/// Grouped bars on common axes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Panel {
+    pub(crate) title: String,
+    /// The axis of the values, with its unit.
+    pub(crate) y: String,
+    /// The axis of the groups.
+    pub(crate) x: String,
+    pub(crate) groups: Vec<String>,
+    pub(crate) series: Vec<String>,
+    pub(crate) bars: Vec<Bar>,
+    /// The first series is the paper's.
+    pub(crate) paper: bool,
+}
+
+/// One bar.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Bar {
+    pub(crate) group: usize,
+    pub(crate) series: usize,
+    pub(crate) spread: Spread,
+    /// What is written at its end.
+    pub(crate) label: Option<String>,
+}
+
+impl Panel {
+    fn put(&mut self, group: &str, series: &str, spread: Spread, label: Option<String>) {
+        let group = place_of(&mut self.groups, group);
+        let series = place_of(&mut self.series, series);
+        self.bars.push(Bar { group, series, spread, label });
+    }
+}
+
+fn place_of(names: &mut Vec<String>, name: &str) -> usize {
+    names.iter().position(|known| known == name).unwrap_or_else(|| {
+        names.push(name.to_owned());
+        names.len() - 1
+    })
+}
+
+/// The panels of an experiment: what was measured in each place, then the paper beside it.
+pub(crate) fn panels(plan: &Plan, figures: &[Figure], comparisons: &[Comparison]) -> Vec<Panel> {
+    let mut panels = Vec::new();
+    for part in &plan.parts {
+        let here: Vec<&Figure> =
+            figures.iter().filter(|figure| figure.cell.place == part.place).collect();
+        let several = part.threads.len() > 1;
+        let machine = part.machine.as_ref().map(|machine| machine.name.as_str());
+        let place = match (part.place, machine) {
+            (Place::Simulated, Some(machine)) => format!("simulated machine {machine}"),
+            (Place::Drawn, _) => "operations drawn, no engine".to_owned(),
+            _ => "native".to_owned(),
+        };
+        panels.extend(measured(plan, &here, several, &place));
+    }
+    panels.extend(beside(comparisons));
+    panels.retain(|panel| !panel.bars.is_empty());
+    panels
+}
+
+fn measured(plan: &Plan, figures: &[&Figure], threads: bool, place: &str) -> Vec<Panel> {
+    let base = plan.base.as_deref().unwrap_or_default();
+    let by_engine = |title: &str, y: String, quantity, relative| {
+        let title = format!("{title} ({place})");
+        engines(figures, quantity, Panel { title, y, ..Panel::default() }, threads, relative)
+    };
+    let shares = |title: &str, y: &str, quantities: &[Quantity]| {
+        let panel =
+            Panel { title: format!("{title} ({place})"), y: y.to_owned(), ..Panel::default() };
+        categories(figures, quantities, panel)
+    };
+    match plan.kind {
+        Kind::Throughput => {
+            let y = format!("operations/s, % of {base}");
+            vec![by_engine("Throughput", y, PerSecond, Some(base))]
+        }
+        Kind::Latency => {
+            let y = format!("99th percentile, % of {base}");
+            vec![by_engine("Latency", y, P99, Some(base))]
+        }
+        Kind::Breakdown => {
+            let added = format!("time added to {base}, %");
+            let share = "persistence operations, % of what is added".to_owned();
+            vec![
+                by_engine("What logging adds", added, Added, None),
+                by_engine("How much of it is persistence", share, PersistenceShare, None),
+            ]
+        }
+        Kind::Flushes => {
+            vec![by_engine("Write-backs", "lines per transaction".to_owned(), Flushes, None)]
+        }
+        Kind::Dirtiness => {
+            let eighths: Vec<Quantity> = (1..=8).map(Eighths).collect();
+            let average = "average, % of the line's bytes".to_owned();
+            vec![
+                by_engine("Dirtiness of data lines written back", average, Dirtiness, None),
+                shares("Its distribution, dirty eighths of a line", "lines, %", &eighths),
+            ]
+        }
+        Kind::Reuse => {
+            let uses = [Unused, UsedOnce, UsedTwice, UsedMore];
+            vec![shares("Operations on each object", "objects, %", &uses)]
+        }
+    }
+}
+
+/// A group for each workload, a series for each engine.
+fn engines(
+    figures: &[&Figure],
+    quantity: Quantity,
+    mut panel: Panel,
+    threads: bool,
+    relative_to: Option<&str>,
+) -> Panel {
+    panel.x = if threads { "workload, threads" } else { "workload" }.to_owned();
+    for figure in figures.iter().filter(|figure| figure.quantity == quantity) {
+        let scale = match relative_to {
+            None => 1.0,
+            Some(base) => match baseline(figures, figure, base) {
+                Some(median) => 100.0 / median,
+                None => continue,
+            },
+        };
+        let cell = &figure.cell;
+        let suffix = if threads { format!(" x{}", cell.threads) } else { String::new() };
+        let group = format!("{}{suffix}", cell.workload.to_uppercase());
+        let Spread { median, least, most } = figure.spread;
+        let spread = Spread { median: median * scale, least: least * scale, most: most * scale };
+        panel.put(&group, cell.engine.unwrap_or_default(), spread, None);
+    }
+    panel
+}
+
+fn baseline(figures: &[&Figure], of: &Figure, base: &str) -> Option<f64> {
+    let fits = |figure: &&&Figure| {
+        figure.quantity == of.quantity
+            && figure.cell.engine == Some(base)
+            && figure.cell.workload == of.cell.workload
+            && figure.cell.threads == of.cell.threads
+    };
+    figures.iter().find(fits).map(|figure| figure.spread.median).filter(|median| *median > 0.0)
+}
+
+/// A group for each workload (and engine), a series for each of `quantities`.
+fn categories(figures: &[&Figure], quantities: &[Quantity], mut panel: Panel) -> Panel {
+    let several = figures.iter().any(|figure| figure.cell.engine != figures[0].cell.engine);
+    panel.x = if several { "workload, engine" } else { "workload" }.to_owned();
+    for figure in figures.iter().filter(|figure| quantities.contains(&figure.quantity)) {
+        let cell = &figure.cell;
+        let engine = if several { cell.engine.unwrap_or_default() } else { "" };
+        let group = format!("{} {engine}", cell.workload.to_uppercase());
+        let series = match figure.quantity {
+            Unused => "no operation".to_owned(),
+            UsedOnce => "one".to_owned(),
+            UsedTwice => "two".to_owned(),
+            UsedMore => "more".to_owned(),
+            other => other.to_string(),
+        };
+        panel.put(group.trim(), &series, figure.spread, None);
+    }
+    panel
+}
+
+/// The paper's values and ours, side by side.
+fn beside(comparisons: &[Comparison]) -> Vec<Panel> {
+    let mut panels: Vec<Panel> = Vec::new();
+    let unit = |quantity: Quantity| match quantity.unit() {
+        "%" => "percent".to_owned(),
+        other => other.to_owned(),
+    };
+    let any =
+        |says: &str| comparisons.iter().any(|other| other.says == says && other.ours.is_some());
+    for comparison in comparisons.iter().filter(|comparison| any(&comparison.says)) {
+        let y = unit(comparison.quantity);
+        let at = panels.iter().position(|panel| panel.y == y).unwrap_or_else(|| {
+            panels.push(Panel {
+                title: "The paper's values beside ours".to_owned(),
+                y,
+                x: "what the paper says".to_owned(),
+                series: vec!["paper".to_owned()],
+                paper: true,
+                ..Panel::default()
+            });
+            panels.len() - 1
+        });
+        let (panel, quantity) = (&mut panels[at], comparison.quantity);
+        let exactly = |value: f64| Spread { median: value, least: value, most: value };
+        if !panel.groups.contains(&comparison.says) {
+            let label = Some(quantity.show(comparison.paper));
+            panel.put(&comparison.says, "paper", exactly(comparison.paper), label);
+        }
+        if let Some(ours) = comparison.ours {
+            let series = format!("ours, {}", comparison.place);
+            panel.put(&comparison.says, &series, exactly(ours), Some(quantity.show(ours)));
+        }
+    }
+    panels
+}

@@ -1,0 +1,244 @@
+//! What follows from the runs: figures, each for a place, workload, number of threads and engine.
+//!
+//! A figure that compares two runs is made from those of the same repetition, and its median
+//! taken afterwards: noise that both meet cancels.
+
+use super::experiment::Kind;
+use super::grid::{Cell, Sample};
+use super::quantity::Quantity::{self, *};
+use crate::bench::spread::Spread;
+use perdura::Counters;
+use perdura_workloads::reuse::Reuse;
+use serde::Serialize;
+
+/// Below this share of the base engine's time, what an engine adds is too little to break down.
+const LEAST_ADDED: f64 = 0.03;
+
+/// One figure.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Figure {
+    #[serde(flatten)]
+    pub(crate) cell: Cell,
+    pub(crate) quantity: Quantity,
+    #[serde(flatten)]
+    pub(crate) spread: Spread,
+}
+
+/// All figures that `samples` give; `base_of` says what an engine is compared with.
+pub(crate) fn figures<'b>(
+    kind: Kind,
+    base_of: impl Fn(&str) -> Option<&'b str>,
+    samples: &[Sample],
+) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for cell in cells(samples) {
+        let base = cell.engine.and_then(&base_of);
+        let rounds = rounds(&cell, base, samples);
+        for quantity in Quantity::of(kind) {
+            let values: Vec<f64> =
+                rounds.iter().filter_map(|round| value(quantity, round)).collect();
+            if values.len() == rounds.len() && !values.is_empty() {
+                let spread = Spread::of(values);
+                figures.push(Figure { cell: cell.clone(), quantity, spread });
+            }
+        }
+    }
+    figures
+}
+
+/// The cells in the order in which they were first run.
+fn cells(samples: &[Sample]) -> Vec<Cell> {
+    let mut cells: Vec<Cell> = Vec::new();
+    for sample in samples {
+        if !cells.contains(&sample.cell) {
+            cells.push(sample.cell.clone());
+        }
+    }
+    cells
+}
+
+/// A run, and those of the same repetition that it is compared with.
+struct Round<'a> {
+    own: &'a Sample,
+    unflushed: Option<&'a Sample>,
+    /// None for the base's own run.
+    base: Option<&'a Sample>,
+}
+
+fn rounds<'a>(cell: &Cell, base: Option<&str>, samples: &'a [Sample]) -> Vec<Round<'a>> {
+    let base_cell = Cell { engine: None, ..cell.clone() };
+    let is_base = |sample: &Sample| {
+        base.is_some()
+            && sample.cell.engine == base
+            && cell.engine != base
+            && Cell { engine: None, ..sample.cell.clone() } == base_cell
+    };
+    let own = samples.iter().filter(|sample| sample.cell == *cell && !sample.unflushed);
+    let beside = |own: &Sample, fits: &dyn Fn(&Sample) -> bool| {
+        samples.iter().find(|sample| sample.repetition == own.repetition && fits(sample))
+    };
+    own.map(|own| Round {
+        own,
+        unflushed: beside(own, &|sample| sample.cell == *cell && sample.unflushed),
+        base: beside(own, &is_base),
+    })
+    .collect()
+}
+
+fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
+    let Round { own, unflushed, base } = *round;
+    let per_commit =
+        |count: u64| (own.counters.commits > 0).then(|| count as f64 / own.counters.commits as f64);
+    let counters = &own.counters;
+    match quantity {
+        PerSecond => Some(own.per_second),
+        ThroughputChange => Some(change(base?.per_second, own.per_second)?),
+        P99 => own.p99_ns.map(|ns| ns as f64),
+        P99Change => change(base?.p99_ns? as f64, own.p99_ns? as f64),
+        Added => change(base?.ns_per_operation, own.ns_per_operation),
+        PersistenceShare => persistence_share(base?, unflushed?, own),
+        LogFlushes => per_commit(counters.write_backs_log),
+        DataFlushes => per_commit(counters.write_backs_data),
+        ChecksumFlushes => per_commit(counters.write_backs_checksum),
+        OtherFlushes => per_commit(counters.write_backs_metadata),
+        Flushes => per_commit(counters.write_backs()),
+        FlushChange => flush_change(base?, own, |sample| sample.counters.write_backs()),
+        FlushChangeWithoutLog => flush_change(base?, own, |sample| {
+            sample.counters.write_backs() - sample.counters.write_backs_log
+        }),
+        Dirtiness => dirtiness(own),
+        DirtinessChange => change(dirtiness(base?)?, dirtiness(own)?),
+        Eighths(words) => eighths(own, words),
+        _ => reuse(quantity, own.reuse.as_ref()?),
+    }
+}
+
+/// From `from` to `to`, percent.
+fn change(from: f64, to: f64) -> Option<f64> {
+    (from > 0.0).then(|| (to / from - 1.0) * 100.0)
+}
+
+/// Of the time that an engine adds to the base's, what goes without persistence operations.
+fn persistence_share(base: &Sample, unflushed: &Sample, own: &Sample) -> Option<f64> {
+    let added = own.ns_per_operation - base.ns_per_operation;
+    let saved = own.ns_per_operation - unflushed.ns_per_operation;
+    (added > base.ns_per_operation * LEAST_ADDED).then(|| saved / added * 100.0)
+}
+
+/// Runs of the same seed write about as often; what differs of that must not count.
+fn flush_change(base: &Sample, own: &Sample, count: impl Fn(&Sample) -> u64) -> Option<f64> {
+    let each = |sample: &Sample| count(sample) as f64 / sample.counters.commits.max(1) as f64;
+    change(each(base), each(own))
+}
+
+/// Dirty bytes of the 64 in a data line written back, percent.
+fn dirtiness(sample: &Sample) -> Option<f64> {
+    let counters = &sample.counters;
+    (counters.write_backs_data > 0).then(|| counters.dirty_bytes_per_line() / 64.0 * 100.0)
+}
+
+/// The share of lines with so many dirty words, where the engine knows it of all lines.
+fn eighths(sample: &Sample, words: u8) -> Option<f64> {
+    let Counters { dirtied, write_backs_data, .. } = &sample.counters;
+    let known: u64 = dirtied.iter().sum();
+    (known > 0 && known == *write_backs_data)
+        .then(|| dirtied[usize::from(words) - 1] as f64 / known as f64 * 100.0)
+}
+
+fn reuse(quantity: Quantity, reuse: &Reuse) -> Option<f64> {
+    let Reuse { never, once, twice, more } = *reuse;
+    let (count, of) = match quantity {
+        Unused => (never, reuse.objects()),
+        UsedOnce => (once, reuse.objects()),
+        UsedTwice => (twice, reuse.objects()),
+        UsedMore => (more, reuse.objects()),
+        OnceOrTwice => (once + twice, reuse.objects()),
+        OnceOrTwiceOfUsed => (once + twice, reuse.objects() - never),
+        TwiceOrMore => (twice + more, reuse.objects()),
+        _ => return None,
+    };
+    Some(count as f64 / of.max(1) as f64 * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::Place;
+    use super::*;
+
+    fn sample(engine: &'static str, repetition: u32, ns: f64, unflushed: bool) -> Sample {
+        let cell = Cell {
+            place: Place::Native,
+            workload: "ycsb-a".to_owned(),
+            threads: 1,
+            engine: Some(engine),
+        };
+        let counters = Counters {
+            commits: 10,
+            write_backs_log: 30,
+            write_backs_data: if engine == "undo" { 20 } else { 10 },
+            dirty_bytes: 320,
+            dirtied: [5, 0, 0, 0, 0, 0, 0, 5],
+            ..Counters::default()
+        };
+        Sample {
+            cell,
+            repetition,
+            seed: 1,
+            unflushed,
+            operations: 20,
+            per_second: 1e9 / ns,
+            ns_per_operation: ns,
+            p50_ns: None,
+            p99_ns: Some(ns as u64 * 2),
+            timed: 20,
+            counters,
+            reuse: None,
+            memory: String::new(),
+        }
+    }
+
+    fn found(kind: Kind, base: &str, samples: &[Sample], quantity: Quantity) -> Vec<f64> {
+        let figures = figures(kind, |_| Some(base), samples);
+        let wanted = figures.iter().filter(|figure| figure.quantity == quantity);
+        wanted.map(|figure| figure.spread.median.round()).collect()
+    }
+
+    #[test]
+    fn changes_are_against_the_base_of_the_same_repetition() {
+        // The second repetition meets a slower machine.
+        let samples =
+            [("undo", 0, 200.0), ("redo", 0, 100.0), ("undo", 1, 600.0), ("redo", 1, 300.0)]
+                .map(|(engine, repetition, ns)| sample(engine, repetition, ns, false));
+        assert_eq!(found(Kind::Throughput, "undo", &samples, ThroughputChange), [100.0]);
+        assert_eq!(found(Kind::Latency, "undo", &samples, P99Change), [-50.0]);
+        assert_eq!(found(Kind::Throughput, "undo", &samples, PerSecond).len(), 2);
+    }
+
+    #[test]
+    fn a_breakdown_is_of_what_is_added() {
+        let samples = [
+            sample("volatile", 0, 100.0, false),
+            sample("undo", 0, 300.0, false),
+            sample("undo", 0, 150.0, true),
+        ];
+        assert_eq!(found(Kind::Breakdown, "volatile", &samples, PersistenceShare), [75.0]);
+        assert_eq!(found(Kind::Breakdown, "volatile", &samples, Added), [200.0]);
+        let little = [sample("volatile", 0, 100.0, false), sample("undo", 0, 101.0, false)];
+        assert!(found(Kind::Breakdown, "volatile", &little, PersistenceShare).is_empty());
+    }
+
+    #[test]
+    fn flushes_are_counted_with_and_without_the_log() {
+        let samples = [sample("undo", 0, 1.0, false), sample("redo", 0, 1.0, false)];
+        assert_eq!(found(Kind::Flushes, "undo", &samples, Flushes), [5.0, 4.0]);
+        assert_eq!(found(Kind::Flushes, "undo", &samples, FlushChange), [-20.0]);
+        assert_eq!(found(Kind::Flushes, "undo", &samples, FlushChangeWithoutLog), [-50.0]);
+    }
+
+    #[test]
+    fn a_distribution_is_shown_only_where_it_is_of_all_lines() {
+        let samples = [sample("undo", 0, 1.0, false), sample("redo", 0, 1.0, false)];
+        assert_eq!(found(Kind::Dirtiness, "undo", &samples, Dirtiness), [25.0, 50.0]);
+        assert_eq!(found(Kind::Dirtiness, "undo", &samples, Eighths(8)), [50.0]);
+    }
+}

@@ -1,0 +1,80 @@
+//! The papers' tables and figures, run again: `perdura reproduce`.
+//!
+//! An experiment is a file of experiments/: what the paper says, and what to run. The runs are
+//! those of `perdura bench` and `perdura sim`. Figures follow from them by the experiment's kind,
+//! and are put beside the paper's, as tables, as JSON and as a picture.
+//!
+//! Reading order: [`experiment`] (the file), [`quantity`] (what is measured), [`plan`] (what is
+//! run of it), [`grid`] (running it), [`findings`] (figures), [`compare`] (ours and the paper's),
+//! [`chart`] and [`plot`] (the picture), [`show`] (the text).
+
+pub(crate) mod catalogue;
+mod chart;
+mod compare;
+pub(crate) mod experiment;
+mod findings;
+mod grid;
+pub(crate) mod plan;
+mod plot;
+mod quantity;
+mod rival;
+pub(crate) mod show;
+
+use crate::bench::stage::Stage;
+use crate::failure::{Failure, Outcome};
+use crate::interrupt;
+use crate::machine::Machine;
+use compare::Comparison;
+use experiment::Experiment;
+use findings::Figure;
+use grid::Sample;
+use plan::Plan;
+use rival::Outdone;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// Everything that came of an experiment.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    pub(crate) experiment: Experiment,
+    pub(crate) machine: Machine,
+    /// Where native pools lay.
+    pub(crate) site: String,
+    pub(crate) plan: Plan,
+    pub(crate) figures: Vec<Figure>,
+    pub(crate) comparisons: Vec<Comparison>,
+    pub(crate) rival: Option<Outdone>,
+    /// Every run.
+    pub(crate) samples: Vec<Sample>,
+}
+
+/// Runs `plan`.
+pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<Report> {
+    let samples = grid::run(&plan, stage)?;
+    let rival = rival::run(&plan, stage);
+    // Ctrl-C ends our children too: that they failed is no news then.
+    interrupt::check(&stage.progress)?;
+    let rival = rival?;
+    let figures = findings::figures(plan.kind, |engine| plan.base_of(engine), &samples);
+    let comparisons = compare::compare(&experiment, &plan, &figures);
+    let machine = Machine::here();
+    let site = stage.site.describe();
+    Ok(Report { experiment, machine, site, plan, figures, comparisons, rival, samples })
+}
+
+/// Writes the report as JSON and as a picture into `folder`, which is made if need be.
+pub(crate) fn write(report: &Report, folder: &Path) -> Outcome<[PathBuf; 2]> {
+    std::fs::create_dir_all(folder).map_err(|error| Failure::at(folder, error))?;
+    let json = serde_json::to_string_pretty(report);
+    let json = json.map_err(|error| Failure::new(error.to_string()))?;
+    let paper = &report.experiment.paper;
+    let title = format!("{}, {}", paper.title, paper.figure);
+    let panels = chart::panels(&report.plan, &report.figures, &report.comparisons);
+    let picture = plot::svg(&title, &panels)?;
+    let write = |ending: &str, text: String| -> Outcome<PathBuf> {
+        let path = folder.join(format!("{}.{ending}", report.experiment.name));
+        std::fs::write(&path, text + "\n").map_err(|error| Failure::at(&path, error))?;
+        Ok(path)
+    };
+    Ok([write("json", json)?, write("svg", picture)?])
+}

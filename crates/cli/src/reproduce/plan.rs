@@ -1,0 +1,245 @@
+//! What is run of an experiment: its file, made smaller or changed by the command line.
+
+use super::experiment::{Experiment, Kind, RivalName};
+use crate::failure::{Failure, Outcome};
+use crate::named;
+use perdura::EngineKind;
+use perdura_machine::{MachineConfig, presets};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What the command line changes; what is absent stays as it is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) quick: bool,
+    /// Only native runs, only simulated ones, or both if neither.
+    pub(crate) native: bool,
+    pub(crate) simulated: bool,
+    pub(crate) operations: Option<u64>,
+    pub(crate) records: Option<u64>,
+    pub(crate) repetitions: Option<u32>,
+    pub(crate) seed: Option<u64>,
+    pub(crate) threads: Vec<u32>,
+    pub(crate) engines: Vec<String>,
+    pub(crate) workloads: Vec<String>,
+}
+
+/// Where something is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Place {
+    /// On this machine, on fresh pools in memory with real write-backs.
+    Native,
+    /// On the simulated machine, by its clock.
+    Simulated,
+    /// Nowhere: operations are only drawn.
+    Drawn,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Place::Native => "native",
+            Place::Simulated => "simulated",
+            Place::Drawn => "drawn",
+        })
+    }
+}
+
+/// What is run in one place.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Part {
+    pub(crate) place: Place,
+    pub(crate) machine: Option<MachineConfig>,
+    pub(crate) threads: Vec<u32>,
+    pub(crate) records: u64,
+    pub(crate) operations: u64,
+    pub(crate) operations_of: BTreeMap<String, u64>,
+    pub(crate) repetitions: u32,
+    pub(crate) window: u32,
+}
+
+/// All that is run.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Plan {
+    pub(crate) kind: Kind,
+    /// Only to show that it works.
+    pub(crate) quick: bool,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) workloads: Vec<String>,
+    #[serde(serialize_with = "names")]
+    pub(crate) engines: Vec<EngineKind>,
+    pub(crate) base: Option<String>,
+    pub(crate) bases: BTreeMap<String, String>,
+    pub(crate) seed: u64,
+    pub(crate) rival: Option<RivalName>,
+}
+
+fn names<S: serde::Serializer>(engines: &[EngineKind], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(engines.iter().map(|engine| engine.name()))
+}
+
+impl Part {
+    /// Operations of this workload.
+    pub(crate) fn operations_of(&self, workload: &str) -> u64 {
+        self.operations_of.get(workload).copied().unwrap_or(self.operations)
+    }
+
+    /// Operations before the measured ones: the simulated caches are filled by twice as many as
+    /// are measured, native ones by a tenth as in `perdura bench`.
+    pub(crate) fn warm_up_of(&self, workload: &str) -> u64 {
+        let operations = self.operations_of(workload);
+        if self.place == Place::Simulated { 2 * operations } else { operations / 10 }
+    }
+}
+
+impl Plan {
+    /// What `changes` leave of `experiment`.
+    pub(crate) fn of(experiment: &Experiment, changes: &Changes) -> Outcome<Self> {
+        let run = &experiment.run;
+        let asked = |asked: &[String], usual: &[String]| {
+            if asked.is_empty() { usual.to_vec() } else { asked.to_vec() }
+        };
+        let base = run.base.clone();
+        let mut names = asked(&changes.engines, &run.engines);
+        if experiment.kind == Kind::Reuse {
+            names.clear();
+        }
+        let bases = run.bases.clone();
+        // What is compared with something needs it beside.
+        let needed = names.iter().filter_map(|name| bases.get(name)).chain(&base).cloned();
+        for needed in needed.collect::<Vec<_>>() {
+            if !names.contains(&needed) {
+                names.insert(0, needed);
+            }
+        }
+        let workloads = asked(&changes.workloads, &run.workloads);
+        for workload in &workloads {
+            known_workload(experiment, workload)?;
+        }
+        let engines = names.iter().map(|name| engine(experiment, name)).collect::<Outcome<_>>()?;
+        let parts = parts(experiment, changes)?;
+        let seed = changes.seed.unwrap_or(run.seed);
+        let (kind, rival) = (experiment.kind, run.rival);
+        let quick = changes.quick;
+        Ok(Plan { kind, quick, parts, workloads, engines, base, bases, seed, rival })
+    }
+}
+
+impl Plan {
+    /// What this engine is compared with.
+    pub(crate) fn base_of(&self, engine: &str) -> Option<&str> {
+        self.bases.get(engine).or(self.base.as_ref()).map(String::as_str)
+    }
+}
+
+/// The experiment's engines that this program does not have.
+pub(crate) fn missing_engines(experiment: &Experiment) -> Vec<&str> {
+    let engines = experiment.run.engines.iter().map(String::as_str);
+    engines.filter(|name| name.parse::<EngineKind>().is_err()).collect()
+}
+
+fn engine(experiment: &Experiment, name: &str) -> Outcome<EngineKind> {
+    name.parse().map_err(|error| {
+        let known = experiment.run.engines.iter().filter(|name| name.parse::<EngineKind>().is_ok());
+        let known = known.map(String::as_str).collect::<Vec<_>>().join(",");
+        Failure::new(format!(
+            "experiment '{}': {error}; to run it with those that are there: --engine {known}",
+            experiment.name
+        ))
+    })
+}
+
+fn known_workload(experiment: &Experiment, name: &str) -> Outcome {
+    if named::letter(name).is_some() {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "experiment '{}': unknown workload '{name}': it is one of {}",
+        experiment.name,
+        named::DATABASES
+    )))
+}
+
+fn parts(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<Part>> {
+    let run = &experiment.run;
+    let usual = Part {
+        place: if experiment.kind == Kind::Reuse { Place::Drawn } else { Place::Native },
+        machine: None,
+        threads: run.threads.clone(),
+        records: run.records,
+        operations: run.operations,
+        operations_of: run.operations_of.clone(),
+        repetitions: run.repetitions,
+        window: run.window,
+    };
+    let mut parts = Vec::new();
+    let both = changes.native == changes.simulated;
+    if usual.place == Place::Drawn || (run.native && (both || changes.native)) {
+        parts.push(usual);
+    }
+    if let Some(simulated) = run.simulated.as_ref().filter(|_| both || changes.simulated) {
+        let machine = presets::load(&simulated.machine);
+        parts.push(Part {
+            place: Place::Simulated,
+            machine: Some(machine.map_err(|error| Failure::new(error.to_string()))?),
+            threads: simulated.cores.clone(),
+            records: simulated.records,
+            operations: simulated.operations,
+            operations_of: simulated.operations_of.clone(),
+            repetitions: simulated.repetitions,
+            window: run.window,
+        });
+    }
+    if parts.is_empty() {
+        let where_ = if changes.native { "natively" } else { "on a simulated machine" };
+        return Err(Failure::new(format!(
+            "experiment '{}' has nothing to run {where_}",
+            experiment.name
+        )));
+    }
+    parts.iter_mut().for_each(|part| change(part, experiment, changes));
+    parts.iter().try_for_each(|part| check(part, experiment))?;
+    Ok(parts)
+}
+
+/// Applies `--quick`, then what was asked for in numbers.
+fn change(part: &mut Part, experiment: &Experiment, changes: &Changes) {
+    let quick = if changes.quick { experiment.quick.clone() } else { Default::default() };
+    if let Some(records) = changes.records.or(quick.records) {
+        part.records = records;
+    }
+    if let Some(operations) = changes.operations.or(quick.operations) {
+        part.operations = operations;
+        // What is long stays no longer than the rest.
+        part.operations_of.values_mut().for_each(|own| *own = operations.min(*own));
+    }
+    if let Some(repetitions) = changes.repetitions.or(quick.repetitions) {
+        part.repetitions = repetitions;
+    }
+    if !changes.threads.is_empty() {
+        part.threads.clone_from(&changes.threads);
+    } else if let Some(threads) = quick.threads {
+        part.threads = threads;
+    }
+}
+
+fn check(part: &Part, experiment: &Experiment) -> Outcome {
+    let most = if part.place == Place::Simulated { 64 } else { 256 };
+    let fits = part.threads.iter().all(|threads| (1..=most).contains(threads));
+    let something = part.records > 0
+        && part.operations > 0
+        && part.repetitions > 0
+        && part.operations_of.values().all(|operations| *operations > 0);
+    match (fits, something) {
+        (true, true) => Ok(()),
+        (false, _) => Err(Failure::new(format!(
+            "experiment '{}': {} runs have 1 to {most} threads",
+            experiment.name, part.place
+        ))),
+        (_, false) => Err(Failure::new(format!(
+            "experiment '{}': there is nothing to measure with 0 records, operations or repetitions",
+            experiment.name
+        ))),
+    }
+}

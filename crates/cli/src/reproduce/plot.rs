@@ -1,0 +1,243 @@
+//! Panels of bars as an SVG: no fonts are needed to make it, only to look at it.
+
+use super::chart::{Bar, Panel};
+use crate::failure::{Failure, Outcome};
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+const WIDTH: u32 = 1100;
+const PANEL: u32 = 400;
+/// Room above the bars for title and legend, left of them for the axis, below for the groups.
+const TOP: u32 = 70;
+const LEFT: u32 = 80;
+const MARGIN: u32 = 16;
+const RIGHT: u32 = 24;
+const BELOW: u32 = 84;
+const FONT: &str = "sans-serif";
+/// About what a character takes of its font's size, in width.
+const WIDE: f64 = 0.56;
+
+/// Told apart also by those who do not see all colours (Okabe and Ito).
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(213, 94, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(204, 121, 167),
+    RGBColor(150, 140, 20),
+    RGBColor(90, 70, 160),
+];
+const PAPER: RGBColor = RGBColor(110, 110, 110);
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// The SVG, panels below each other.
+pub(crate) fn svg(title: &str, panels: &[Panel]) -> Outcome<String> {
+    let mut text = String::new();
+    let height = 44 + PANEL * panels.len().max(1) as u32;
+    let drawn = (|| {
+        let root = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
+        root.fill(&WHITE)?;
+        write(&root, title, (WIDTH as i32 / 2, 16), 19, HPos::Center)?;
+        let (_, below) = root.split_vertically(44);
+        let areas = below.split_evenly((panels.len().max(1), 1));
+        areas.iter().zip(panels).try_for_each(|(area, panel)| draw(area, panel))?;
+        root.present()
+    })();
+    drawn.map_err(|error| Failure::new(format!("the plot cannot be drawn: {error}")))?;
+    Ok(text)
+}
+
+type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+
+fn write(area: &Area<'_>, text: &str, at: (i32, i32), size: u32, side: HPos) -> Drawn {
+    let style = TextStyle::from((FONT, size).into_font()).pos(Pos::new(side, VPos::Top));
+    area.draw(&Text::new(text.to_owned(), at, style))
+}
+
+fn draw(area: &Area<'_>, panel: &Panel) -> Drawn {
+    write(area, &panel.title, (LEFT as i32, 8), 16, HPos::Left)?;
+    legend(area, panel)?;
+    let (low, high) = range(panel);
+    let mut chart = ChartBuilder::on(area)
+        .margin_top(TOP)
+        .margin_left(MARGIN)
+        .margin_right(RIGHT)
+        .x_label_area_size(BELOW)
+        .y_label_area_size(LEFT - MARGIN)
+        .build_cartesian_2d(0.0..panel.groups.len().max(1) as f64, low..high)?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .disable_x_axis()
+        .y_desc(panel.y.as_str())
+        .y_labels(8)
+        .y_label_formatter(&|value| tick(*value))
+        .label_style((FONT, 13))
+        .axis_desc_style((FONT, 14))
+        .bold_line_style(RGBColor(215, 215, 215))
+        .light_line_style(TRANSPARENT)
+        .draw()?;
+    panel.bars.iter().try_for_each(|bar| draw_bar(area, &mut chart, panel, bar))?;
+    let nought = [(0.0, 0.0), (panel.groups.len() as f64, 0.0)];
+    chart.draw_series([PathElement::new(nought, BLACK)])?;
+    groups(area, &chart, panel, low)
+}
+
+/// How far whiskers may reach beyond the longest bar, as a share of it: a run that something
+/// else on the machine held up must not make all bars too short to be seen.
+const REACH: f64 = 0.6;
+
+/// From nought or below to nought or above, with room for what is written at the bars' ends.
+fn range(panel: &Panel) -> (f64, f64) {
+    let (mut low, mut high, mut longest) = (0f64, 0f64, 0f64);
+    for Bar { spread, .. } in &panel.bars {
+        longest = longest.max(spread.median.abs());
+        low = low.min(spread.least);
+        high = high.max(spread.most);
+    }
+    let medians = || panel.bars.iter().map(|bar| bar.spread.median);
+    low = low.max(medians().fold(0.0, f64::min) - longest * REACH);
+    high = high.min(medians().fold(0.0, f64::max) + longest * REACH);
+    let room = ((high - low) * 0.12).max(1e-9);
+    (if low < 0.0 { low - room } else { 0.0 }, if high > 0.0 { high + room } else { room })
+}
+
+fn tick(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        large if large >= 10.0 => format!("{value:.0}"),
+        middle if middle >= 1.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+fn colour(panel: &Panel, series: usize) -> RGBColor {
+    match (panel.paper, series) {
+        (true, 0) => PAPER,
+        (true, series) => COLOURS[(series - 1) % COLOURS.len()],
+        (false, series) => COLOURS[series % COLOURS.len()],
+    }
+}
+
+/// Squares with names, in a row under the title.
+fn legend(area: &Area<'_>, panel: &Panel) -> Drawn {
+    let mut x = LEFT as i32;
+    for (series, name) in panel.series.iter().enumerate() {
+        let square = [(x, 38), (x + 12, 50)];
+        area.draw(&Rectangle::new(square, colour(panel, series).filled()))?;
+        write(area, name, (x + 18, 36), 14, HPos::Left)?;
+        x += 18 + (name.len() as f64 * 14.0 * WIDE) as i32 + 24;
+    }
+    Ok(())
+}
+
+fn draw_bar(area: &Area<'_>, chart: &mut Chart<'_, '_>, panel: &Panel, bar: &Bar) -> Drawn {
+    let wide = 0.8 / panel.series.len() as f64;
+    let left = bar.group as f64 + 0.1 + bar.series as f64 * wide;
+    let (right, middle) = (left + wide * 0.92, left + wide * 0.46);
+    let value = bar.spread.median;
+    let style = colour(panel, bar.series).filled();
+    chart.draw_series([Rectangle::new([(left, 0.0), (right, value)], style)])?;
+    if bar.spread.most > bar.spread.least {
+        let (low, high) = range(panel);
+        let end = |value: f64| (middle, value.clamp(low, high));
+        let whisker = [end(bar.spread.least), end(bar.spread.most)];
+        chart.draw_series([PathElement::new(whisker, BLACK)])?;
+    }
+    let Some(label) = &bar.label else { return Ok(()) };
+    let pixels = f64::from(WIDTH - LEFT - RIGHT) / panel.groups.len() as f64 * wide;
+    let size = (pixels / (label.len() as f64 * WIDE)).clamp(8.0, 13.0);
+    let (base, at) = (area.get_base_pixel(), chart.backend_coord(&(middle, value)));
+    let above = if value < 0.0 { -4 } else { size as i32 + 3 };
+    write(area, label, (at.0 - base.0, at.1 - base.1 - above), size as u32, HPos::Center)
+}
+
+/// The groups' names, broken into lines that fit, and the axis's name below them.
+fn groups(area: &Area<'_>, chart: &Chart<'_, '_>, panel: &Panel, low: f64) -> Drawn {
+    let base = area.get_base_pixel();
+    let pixels = f64::from(WIDTH - LEFT - RIGHT) / panel.groups.len().max(1) as f64;
+    // Long names of many groups are written smaller, so that no line is wider than its group.
+    let word = |name: &String| name.split(' ').map(str::len).max().unwrap_or(1);
+    let longest = panel.groups.iter().map(word).max().unwrap_or(1);
+    let size = (pixels * 0.94 / (longest as f64 * WIDE)).clamp(8.0, 13.0);
+    let fits = (pixels * 0.96 / (size * WIDE)) as usize;
+    let (mut bottom, step) = (0, (size + 2.0) as i32);
+    for (group, name) in panel.groups.iter().enumerate() {
+        let (x, y) = chart.backend_coord(&(group as f64 + 0.5, low));
+        for (line, text) in lines(name, fits).iter().enumerate() {
+            let at = (x - base.0, y - base.1 + 6 + line as i32 * step);
+            write(area, text, at, size as u32, HPos::Center)?;
+            bottom = bottom.max(at.1 + step);
+        }
+    }
+    write(area, &panel.x, (((WIDTH + LEFT - RIGHT) / 2) as i32, bottom + 4), 14, HPos::Center)
+}
+
+/// Breaks `name` between words into lines of at most `fits` characters, where words allow.
+fn lines(name: &str, fits: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in name.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= fits => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::spread::Spread;
+
+    fn bar(group: usize, series: usize, value: f64) -> Bar {
+        let spread = Spread { median: value, least: value * 0.9, most: value * 1.1 };
+        Bar { group, series, spread, label: Some(format!("{value:+.1} %")) }
+    }
+
+    #[test]
+    fn everything_is_named_in_the_picture() {
+        let panel = Panel {
+            title: "Above & below".to_owned(),
+            y: "percent".to_owned(),
+            x: "workload".to_owned(),
+            groups: vec!["first one".to_owned(), "second".to_owned()],
+            series: vec!["paper".to_owned(), "ours".to_owned()],
+            bars: vec![bar(0, 0, 22.0), bar(0, 1, -7.0), bar(1, 1, 0.0)],
+            paper: true,
+        };
+        let text = svg("A title", &[panel.clone(), panel]).expect("a picture");
+        for part in ["A title", "Above &amp; below", "percent", "second", "ours", "+22.0 %"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.trim_end().ends_with("</svg>"));
+        assert!(!text.contains("NaN"));
+    }
+
+    #[test]
+    fn an_outlier_does_not_set_the_scale() {
+        let mut panel = Panel { bars: vec![bar(0, 0, 10.0)], ..Panel::default() };
+        panel.bars[0].spread.most = 4_000.0;
+        let (low, high) = range(&panel);
+        assert!(low == 0.0 && (16.0..20.0).contains(&high), "{low} {high}");
+    }
+
+    #[test]
+    fn nothing_is_no_fault() {
+        assert!(svg("empty", &[]).expect("a picture").contains("<svg"));
+    }
+
+    #[test]
+    fn names_are_broken_between_words() {
+        assert_eq!(lines("mean gain over undo", 10), ["mean gain", "over undo"]);
+        assert_eq!(lines("word", 2), ["word"]);
+    }
+}

@@ -1,0 +1,194 @@
+//! What an experiment measures, by name: what the paper's values and ours are told apart by.
+
+use super::experiment::Kind;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A figure's meaning. Changes are against the experiment's base engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) enum Quantity {
+    /// Operations in a second, all threads together.
+    PerSecond,
+    /// Change of those.
+    ThroughputChange,
+    /// The latency that 99 operations in 100 are below.
+    P99,
+    /// Change of that.
+    P99Change,
+    /// Time that an engine adds to an operation of the base engine.
+    Added,
+    /// Share of it that goes when nothing is written back or fenced.
+    PersistenceShare,
+    /// Lines written back for each transaction that writes: of the log,
+    LogFlushes,
+    /// of data,
+    DataFlushes,
+    /// of checksums,
+    ChecksumFlushes,
+    /// of the engine's own bookkeeping,
+    OtherFlushes,
+    /// all of them.
+    Flushes,
+    /// Change of all of them.
+    FlushChange,
+    /// The same without the log's.
+    FlushChangeWithoutLog,
+    /// Dirty bytes in a data line written back, of its 64.
+    Dirtiness,
+    /// Change of that.
+    DirtinessChange,
+    /// Share of data lines written back with so many eighths dirty.
+    Eighths(u8),
+    /// Share of objects without an operation.
+    Unused,
+    /// With one.
+    UsedOnce,
+    /// With two.
+    UsedTwice,
+    /// With more.
+    UsedMore,
+    /// One or two, of all objects.
+    OnceOrTwice,
+    /// One or two, of the objects that are used at all.
+    OnceOrTwiceOfUsed,
+    /// Two or more, of all objects.
+    TwiceOrMore,
+}
+
+use Quantity::*;
+
+/// All of them, with their names, units and the kind of experiment that finds them.
+const ALL: [(Quantity, &str, &str, Kind); 30] = [
+    (PerSecond, "per-second", "/s", Kind::Throughput),
+    (ThroughputChange, "throughput-change", "%", Kind::Throughput),
+    (P99, "p99", "ns", Kind::Latency),
+    (P99Change, "p99-change", "%", Kind::Latency),
+    (Added, "added", "%", Kind::Breakdown),
+    (PersistenceShare, "persistence-share", "%", Kind::Breakdown),
+    (LogFlushes, "log-flushes", "/tx", Kind::Flushes),
+    (DataFlushes, "data-flushes", "/tx", Kind::Flushes),
+    (ChecksumFlushes, "checksum-flushes", "/tx", Kind::Flushes),
+    (OtherFlushes, "other-flushes", "/tx", Kind::Flushes),
+    (Flushes, "flushes", "/tx", Kind::Flushes),
+    (FlushChange, "flush-change", "%", Kind::Flushes),
+    (FlushChangeWithoutLog, "flush-change-without-log", "%", Kind::Flushes),
+    (Dirtiness, "dirtiness", "%", Kind::Dirtiness),
+    (DirtinessChange, "dirtiness-change", "%", Kind::Dirtiness),
+    (Eighths(1), "1/8", "%", Kind::Dirtiness),
+    (Eighths(2), "2/8", "%", Kind::Dirtiness),
+    (Eighths(3), "3/8", "%", Kind::Dirtiness),
+    (Eighths(4), "4/8", "%", Kind::Dirtiness),
+    (Eighths(5), "5/8", "%", Kind::Dirtiness),
+    (Eighths(6), "6/8", "%", Kind::Dirtiness),
+    (Eighths(7), "7/8", "%", Kind::Dirtiness),
+    (Eighths(8), "8/8", "%", Kind::Dirtiness),
+    (Unused, "unused", "%", Kind::Reuse),
+    (UsedOnce, "used-once", "%", Kind::Reuse),
+    (UsedTwice, "used-twice", "%", Kind::Reuse),
+    (UsedMore, "used-more", "%", Kind::Reuse),
+    (OnceOrTwice, "once-or-twice", "%", Kind::Reuse),
+    (OnceOrTwiceOfUsed, "once-or-twice-of-used", "%", Kind::Reuse),
+    (TwiceOrMore, "twice-or-more", "%", Kind::Reuse),
+];
+
+impl Quantity {
+    fn row(self) -> &'static (Quantity, &'static str, &'static str, Kind) {
+        ALL.iter().find(|row| row.0 == self).expect("every quantity has a row")
+    }
+
+    /// Its unit.
+    pub(crate) fn unit(self) -> &'static str {
+        self.row().2
+    }
+
+    /// What finds it.
+    pub(crate) fn kind(self) -> Kind {
+        self.row().3
+    }
+
+    /// Those that this kind of experiment finds, in the order of its table.
+    pub(crate) fn of(kind: Kind) -> impl Iterator<Item = Quantity> {
+        ALL.iter().filter(move |row| row.3 == kind).map(|row| row.0)
+    }
+
+    /// Whether it compares with something, so that its sign is worth showing.
+    fn is_change(self) -> bool {
+        matches!(
+            self,
+            ThroughputChange
+                | P99Change
+                | Added
+                | FlushChange
+                | FlushChangeWithoutLog
+                | DirtinessChange
+        )
+    }
+
+    /// A value of it, for people.
+    pub(crate) fn show(self, value: f64) -> String {
+        let nought = if value.abs() < 0.05 { 0.0 } else { value };
+        match self {
+            PerSecond => crate::quantity::show_count(value as u64),
+            P99 => crate::quantity::show_ns(value),
+            _ if self.is_change() => format!("{nought:+.1} %"),
+            _ if self.unit() == "%" => format!("{nought:.1} %"),
+            _ => format!("{value:.2}"),
+        }
+    }
+
+    /// A difference of two values of it, for people.
+    pub(crate) fn show_difference(self, difference: f64) -> String {
+        match self.unit() {
+            "%" => format!("{difference:+.1} points"),
+            "ns" => format!("{difference:+.0} ns"),
+            _ => format!("{difference:+.2}"),
+        }
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.row().1)
+    }
+}
+
+impl From<Quantity> for String {
+    fn from(quantity: Quantity) -> Self {
+        quantity.to_string()
+    }
+}
+
+impl TryFrom<String> for Quantity {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let found = ALL.iter().find(|row| row.1 == name);
+        found.map(|row| row.0).ok_or_else(|| {
+            let known = ALL.iter().map(|row| row.1).collect::<Vec<_>>().join(", ");
+            format!("unknown quantity '{name}': it is one of {known}")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for (quantity, name, ..) in ALL {
+            assert_eq!(Quantity::try_from(name.to_owned()), Ok(quantity));
+            assert_eq!(quantity.to_string(), name);
+        }
+        assert!(Quantity::try_from("speed".to_owned()).is_err_and(|error| error.contains("p99")));
+    }
+
+    #[test]
+    fn values_read_well() {
+        assert_eq!(ThroughputChange.show(22.04), "+22.0 %");
+        assert_eq!(ThroughputChange.show(-0.01), "+0.0 %");
+        assert_eq!(Dirtiness.show(55.0), "55.0 %");
+        assert_eq!(P99Change.show_difference(-3.0), "-3.0 points");
+    }
+}

@@ -1,0 +1,216 @@
+//! What `perdura reproduce` prints and writes: tables, sentences, JSON.
+
+use super::Report;
+use super::compare::Comparison;
+use super::experiment::{Experiment, Kind};
+use super::findings::Figure;
+use super::grid::Cell;
+use super::plan;
+use super::quantity::Quantity;
+use super::rival::Outdone;
+use crate::bench::servers::Race;
+use crate::failure::Outcome;
+use crate::output::{print, table, table_of};
+use crate::quantity::{plural, show_count};
+
+/// The experiments that there are.
+pub(crate) fn list(experiments: &[Experiment]) -> Outcome {
+    let rows = experiments.iter().map(|experiment| {
+        let missing = plan::missing_engines(experiment);
+        let awaits = if missing.is_empty() {
+            String::new()
+        } else {
+            format!("; not all engines are here: {}", missing.join(", "))
+        };
+        [
+            experiment.name.clone(),
+            experiment.paper.title.clone(),
+            experiment.paper.figure.clone(),
+            format!("{}{awaits}", experiment.paper.what),
+            format!("{} min", experiment.minutes),
+        ]
+    });
+    print(table(["experiment", "paper", "there", "what it shows", "takes about"], rows))
+}
+
+/// How figures of this kind are found.
+fn method(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Throughput => {
+            "operations in a second; changes are between runs of the same repetition and seed"
+        }
+        Kind::Latency => "every operation is timed, which costs each 40 to 50 ns in both engines",
+        Kind::Breakdown => {
+            "each engine runs as it is, and once more on the same memory with write-backs and fences \
+             left out and log records stored in the caches: what that saves, of what the engine adds \
+             to volatile, are its persistence operations; where it adds less than 3 %, nothing is said"
+        }
+        Kind::Flushes => {
+            "lines that the engine wrote back, or stored past the caches, for each transaction that \
+             writes; an engine that writes back later is charged for what it wrote back meanwhile"
+        }
+        Kind::Dirtiness => {
+            "bytes stored, in whole words, for each data line written back; log lines are full and not \
+             counted; more than 100 % where a line served several transactions before its write-back; \
+             the distribution is known of engines that write lines back at commit"
+        }
+        Kind::Reuse => {
+            "operations are drawn as the workload draws them, and not carried out; a scan is an \
+             operation on each record that it covers; the load is not counted"
+        }
+    }
+}
+
+/// The whole report.
+pub(crate) fn text(report: &Report) -> String {
+    let Report { experiment, plan, figures, comparisons, machine, .. } = report;
+    let paper = &experiment.paper;
+    let mut parts = vec![
+        format!(
+            "{}: {}, {}\n{}\n{machine}",
+            experiment.name, paper.title, paper.figure, paper.what
+        ),
+        places(report),
+        caution(report.plan.quick).to_owned(),
+        format!("method: {}", method(plan.kind)),
+        measured(plan.kind, figures),
+    ];
+    parts.extend(report.rival.as_ref().map(beside));
+    if comparisons.is_empty() {
+        parts.push("the paper gives no numbers for this, only a picture".to_owned());
+    } else {
+        parts.push(compared(comparisons));
+        parts.push(verdict(comparisons));
+    }
+    let notes =
+        paper.notes.iter().map(|note| note.split_whitespace().collect::<Vec<_>>().join(" "));
+    parts.extend(notes.map(|note| format!("note: {note}")));
+    parts.push(match plan.kind {
+        Kind::Reuse => "the same seed draws the same operations".to_owned(),
+        _ => "every run's data was checked, and is right".to_owned(),
+    });
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n\n")
+}
+
+fn caution(quick: bool) -> &'static str {
+    if quick { "quick: too small and too short for the figures to mean anything" } else { "" }
+}
+
+fn places(report: &Report) -> String {
+    let lines = report.plan.parts.iter().map(|part| {
+        let own = part
+            .operations_of
+            .iter()
+            .map(|(workload, operations)| format!(", {workload} {}", show_count(*operations)));
+        let sample = report.samples.iter().find(|sample| sample.cell.place == part.place);
+        let memory = sample.map_or("", |sample| sample.memory.as_str());
+        format!(
+            "{}: {} on {} ({} operations{}), seed {}{}{memory}",
+            part.place,
+            plural(u64::from(part.repetitions), "repetition"),
+            plural(part.records, "record"),
+            show_count(part.operations),
+            own.collect::<String>(),
+            report.plan.seed,
+            if memory.is_empty() { "" } else { "; " },
+        )
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A row for each cell, a column for each quantity that was found.
+fn measured(kind: Kind, figures: &[Figure]) -> String {
+    let found = |quantity: &Quantity| figures.iter().any(|figure| figure.quantity == *quantity);
+    let quantities: Vec<Quantity> = Quantity::of(kind).filter(found).collect();
+    let mut cells: Vec<&Cell> = Vec::new();
+    for figure in figures {
+        if !cells.contains(&&figure.cell) {
+            cells.push(&figure.cell);
+        }
+    }
+    let mut header: Vec<String> =
+        ["workload", "where", "threads", "engine"].map(str::to_owned).into();
+    header.extend(quantities.iter().map(Quantity::to_string));
+    let rows = cells.into_iter().map(|cell| {
+        let mut row = vec![
+            cell.workload.clone(),
+            cell.place.to_string(),
+            cell.threads.to_string(),
+            cell.engine.unwrap_or("-").to_owned(),
+        ];
+        row.extend(quantities.iter().map(|quantity| shown(cell, *quantity, figures)));
+        row
+    });
+    table_of(header, rows).to_string()
+}
+
+fn shown(cell: &Cell, quantity: Quantity, figures: &[Figure]) -> String {
+    let fits = |figure: &&Figure| figure.quantity == quantity && figure.cell == *cell;
+    let Some(Figure { spread, .. }) = figures.iter().find(fits) else { return String::new() };
+    let [median, least, most] =
+        [spread.median, spread.least, spread.most].map(|v| quantity.show(v));
+    // A spread that is not to be seen only makes the table wide.
+    if least == most { median } else { format!("{median} ({least} to {most})") }
+}
+
+fn compared(comparisons: &[Comparison]) -> String {
+    let rows = comparisons.iter().map(|comparison| {
+        let quantity = comparison.quantity;
+        let ours = comparison.ours.map(|ours| quantity.show(ours));
+        let difference =
+            comparison.ours.map(|ours| quantity.show_difference(ours - comparison.paper));
+        [
+            comparison.says.clone(),
+            comparison.place.to_string(),
+            comparison.show_paper(),
+            ours.unwrap_or_else(|| "not run".to_owned()),
+            difference.unwrap_or_default(),
+        ]
+    });
+    table(["what the paper says", "where", "paper", "ours", "difference"], rows).to_string()
+}
+
+fn verdict(comparisons: &[Comparison]) -> String {
+    let complaints: Vec<String> = comparisons.iter().filter_map(Comparison::complaint).collect();
+    let matching =
+        comparisons.iter().filter(|comparison| comparison.matches() == Some(true)).count();
+    let left_out = comparisons.iter().filter(|comparison| comparison.ours.is_none()).count();
+    let mut lines = vec![format!(
+        "{matching} of {} values match (within a fifth of the paper's, or 2 points), {left_out} not run",
+        comparisons.len()
+    )];
+    lines.extend(complaints.iter().map(|complaint| format!("does not match: {complaint}")));
+    lines.join("\n")
+}
+
+fn beside(rival: &Outdone) -> String {
+    match rival {
+        Outdone::NotInstalled(why) => {
+            format!("Redis with its append-only file: not installed ({why})")
+        }
+        Outdone::Ran(race) => format!(
+            "Redis with its append-only file, synced before every answer, beside perdura serve, by \
+             redis-benchmark (not YCSB):\n\n{}",
+            race_table(race)
+        ),
+    }
+}
+
+fn race_table(race: &Race) -> String {
+    let header = ["request", "clients", "server", "requests/s", "p99", "against Redis"];
+    let rows = race.loads.iter().flat_map(|load| {
+        let first = load.servers[0].per_second.median;
+        race.servers.iter().zip(&load.servers).map(move |(name, figures)| {
+            [
+                load.load.request.name().to_owned(),
+                load.load.clients.to_string(),
+                name.clone(),
+                figures.per_second.show(|rate| show_count(rate as u64)),
+                format!("{:.2} ms", figures.p99_ms.median),
+                format!("{:+.1} %", (figures.per_second.median / first - 1.0) * 100.0),
+            ]
+        })
+    });
+    table(header, rows).to_string()
+}

@@ -1,0 +1,212 @@
+//! One engine's run on a simulated machine: load, warm up, measure by the machine's clock, check.
+
+use crate::engines::{OnEngine, on_engine};
+use crate::failure::{Failure, Outcome};
+use crate::quantity::show_bytes;
+use perdura::{Counters, Engine, EngineKind, Format, Heap};
+use perdura_machine::mechanism::HardwareUndoLog;
+use perdura_machine::{
+    Keep, Machine, MachineConfig, Mechanism, Options, Plain, Ps, Schedule, Statistics,
+};
+use perdura_memory::{Memory, Unflushed};
+use perdura_workloads::random::Random;
+use perdura_workloads::{Progress, Recorder, Share, Store, Windows, Workload};
+use std::cell::RefCell;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// `--mechanism`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MechanismChoice {
+    Plain,
+    UndoLog,
+}
+
+impl FromStr for MechanismChoice {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "plain" => Ok(MechanismChoice::Plain),
+            "undo-log" => Ok(MechanismChoice::UndoLog),
+            other => Err(format!("unknown mechanism '{other}': it is plain or undo-log")),
+        }
+    }
+}
+
+impl MechanismChoice {
+    fn make(self) -> Box<dyn Mechanism> {
+        match self {
+            MechanismChoice::Plain => Box::new(Plain),
+            MechanismChoice::UndoLog => Box::new(HardwareUndoLog::new()),
+        }
+    }
+}
+
+/// What to run.
+pub(crate) struct Plan {
+    pub(crate) machine: MachineConfig,
+    pub(crate) engine: EngineKind,
+    pub(crate) cores: usize,
+    pub(crate) operations: u64,
+    pub(crate) warm_up: u64,
+    /// Transactions between the checkpoint that ends the warm-up and the measured ones. A
+    /// checkpoint takes lines out of the caches where write-backs drop them: those it takes come
+    /// back meanwhile.
+    pub(crate) settle: u64,
+    pub(crate) seed: u64,
+    pub(crate) mechanism: MechanismChoice,
+    pub(crate) epoch_us: u64,
+    /// Transactions that each core keeps unanswered.
+    pub(crate) window: usize,
+    /// Without write-backs, streams and fences: only to see what they cost.
+    pub(crate) unflushed: bool,
+}
+
+/// What was measured.
+pub(crate) struct Run {
+    pub(crate) operations: u64,
+    pub(crate) statistics: Statistics,
+    /// What the engine did meanwhile.
+    pub(crate) counters: Counters,
+    /// What the workload counted meanwhile.
+    pub(crate) counts: Vec<(&'static str, u64)>,
+    /// How long the simulator took for it.
+    pub(crate) seconds: f64,
+}
+
+/// Bytes that a simulated machine may have.
+const LARGEST: u64 = 64 << 30;
+
+/// The log, where the usual one is too small for a session on each core: four segments of a
+/// mebibyte each. A pool has room for a log of half its size.
+fn log(cores: usize) -> Option<u64> {
+    (cores > 16).then(|| (cores as u64 * 4 + 1) << 20)
+}
+
+/// Runs `workload`, whose data takes about `bytes`.
+pub(crate) fn run<W: Workload>(
+    plan: &Plan,
+    workload: &W,
+    bytes: u64,
+    progress: &Progress,
+) -> Outcome<Run> {
+    let format = format(plan, bytes)?;
+    let machine = Arc::new(Machine::new(plan.machine.clone(), &[0; 64], options(plan, &format)));
+    let setting = Setting { plan, workload, machine: &machine, format, progress };
+    if plan.unflushed {
+        let memory = Arc::new(Unflushed::new(machine.clone()));
+        on_engine(plan.engine, Phases { setting, memory })
+    } else {
+        on_engine(plan.engine, Phases { setting, memory: machine.clone() })
+    }
+}
+
+/// How large the heap may become.
+fn format(plan: &Plan, bytes: u64) -> Outcome<Format> {
+    let log = log(plan.cores);
+    let limit =
+        bytes.saturating_mul(2).saturating_add(64 << 20).saturating_add(2 * log.unwrap_or(0));
+    if limit > LARGEST {
+        return Err(Failure::new(format!(
+            "the simulated machine needs up to {} of this one's memory, and may have {}: choose fewer entries",
+            show_bytes(limit),
+            show_bytes(LARGEST)
+        )));
+    }
+    Ok(Format { limit: limit.next_multiple_of(1 << 20), log, id: 1, requires: None })
+}
+
+fn options(plan: &Plan, format: &Format) -> Options {
+    let plain = plan.mechanism == MechanismChoice::Plain;
+    Options {
+        cores: Some(plan.cores),
+        limit: format.limit,
+        seed: plan.seed,
+        schedule: Schedule::Clock,
+        // A mechanism needs to know what the home device holds.
+        keep: if plain { Keep::Visible } else { Keep::Durable },
+        mechanism: plan.mechanism.make(),
+        epoch: (!plain).then(|| Ps::from_ns(plan.epoch_us as f64 * 1000.0)),
+        omit: None,
+    }
+}
+
+/// All that does not depend on the engine.
+struct Setting<'a, W> {
+    plan: &'a Plan,
+    workload: &'a W,
+    machine: &'a Machine,
+    format: Format,
+    progress: &'a Progress,
+}
+
+/// A heap on `memory`: the machine, or the machine unflushed.
+struct Phases<'a, W, M> {
+    setting: Setting<'a, W>,
+    memory: Arc<M>,
+}
+
+impl<W: Workload, M: Memory + 'static> OnEngine<M> for Phases<'_, W, M> {
+    type Output = Outcome<Run>;
+
+    fn run<E: Engine<M>>(self) -> Self::Output {
+        let Setting { plan, workload, machine, format, progress } = self.setting;
+        let heap = Heap::<M, E>::create(self.memory, format)
+            .map_err(|error| Failure::new(error.to_string()))?;
+        progress.restart();
+        workload.load(&mut heap.session()?, progress)?;
+        progress.restart();
+        work(plan, workload, machine, &heap, plan.warm_up, 1 << 32, progress)?;
+        // What the warm-up left in the log is not the measured transactions' to write back.
+        heap.checkpoint()?;
+        work(plan, workload, machine, &heap, plan.settle, 2 << 32, progress)?;
+        let (before, counted) = (heap.counters(), workload.counts());
+        machine.start_measuring();
+        let start = std::time::Instant::now();
+        work(plan, workload, machine, &heap, plan.operations, 0, progress)?;
+        let seconds = start.elapsed().as_secs_f64();
+        let statistics = machine.statistics();
+        let counters = heap.counters() - before;
+        let counts = perdura_workloads::counted_since(workload, &counted);
+        workload.check(&mut heap.session()?)?;
+        Ok(Run { operations: plan.operations, statistics, counters, counts, seconds })
+    }
+}
+
+/// Runs `operations` transactions, a share of them on each core.
+fn work<M: Memory + 'static, E: Engine<M>, W: Workload>(
+    plan: &Plan,
+    workload: &W,
+    machine: &Machine,
+    heap: &Heap<M, E>,
+    operations: u64,
+    first_stream: u64,
+    progress: &Progress,
+) -> Outcome {
+    if operations == 0 {
+        return Ok(());
+    }
+    let (failure, windows) = (RefCell::new(None), Windows::new(heap, plan.window));
+    let program = |core: usize| {
+        let (failure, windows) = (&failure, &windows);
+        Box::new(move || {
+            let random = Random::new(plan.seed, first_stream + core as u64);
+            let mut share = Share { thread: core, threads: plan.cores, operations, random };
+            let part = share.part_of(operations);
+            share.operations = part.end - part.start;
+            let mut recorder = Recorder::new(W::KINDS.len(), 0, plan.seed, progress);
+            let worked = windows.session().map_err(perdura_workloads::Failure::from).and_then(
+                |mut session| perdura_workloads::work(workload, &mut session, share, &mut recorder),
+            );
+            if let Err(error) = worked {
+                failure.borrow_mut().get_or_insert(error);
+            }
+        }) as Box<dyn FnOnce() + '_>
+    };
+    machine.run((0..plan.cores).map(program).collect());
+    match failure.into_inner() {
+        Some(error) => Err(error.into()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,124 @@
+//! A memory of which nothing is asked: what persistence operations cost is what is saved here.
+//!
+//! Engines on it do all that they do on the memory inside, since its domain is the same; but
+//! write-backs and fences do nothing, and what goes past the caches is stored in them. So nothing
+//! on it is durable: it is for measuring only.
+
+use crate::{Domain, Memory, Survives};
+use std::io;
+use std::sync::Arc;
+
+/// The memory inside without its write-backs, streams and fences.
+pub struct Unflushed<M>(Arc<M>);
+
+impl<M: Memory> Unflushed<M> {
+    /// `memory`, unflushed.
+    pub fn new(memory: Arc<M>) -> Self {
+        Unflushed(memory)
+    }
+}
+
+// SAFETY: every access is the inner memory's, under the same conditions; there is no durable
+// image to keep promises about, and `survives` says so.
+unsafe impl<M: Memory> Memory for Unflushed<M> {
+    fn domain(&self) -> Domain {
+        self.0.domain()
+    }
+
+    fn survives(&self) -> Survives {
+        Survives::Nothing
+    }
+
+    #[inline(always)]
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn limit(&self) -> u64 {
+        self.0.limit()
+    }
+
+    fn grow(&self, len: u64) -> io::Result<()> {
+        self.0.grow(len)
+    }
+
+    #[inline(always)]
+    unsafe fn load_unchecked(&self, at: u64) -> u64 {
+        // SAFETY: as the caller's word has it.
+        unsafe { self.0.load_unchecked(at) }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn store_unchecked(&self, at: u64, value: u64) {
+        // SAFETY: as the caller's word has it.
+        unsafe { self.0.store_unchecked(at, value) }
+    }
+
+    #[inline]
+    unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
+        // SAFETY: as the caller's word has it.
+        unsafe { self.0.copy_out_unchecked(at, to) }
+    }
+
+    #[inline]
+    #[track_caller]
+    unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
+        // SAFETY: as the caller's word has it.
+        unsafe { self.0.copy_in_unchecked(at, from) }
+    }
+
+    #[inline]
+    #[track_caller]
+    unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
+        // SAFETY: words are bytes, eight each.
+        let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr().cast(), from.len() * 8) };
+        // SAFETY: in bounds by the caller's word.
+        unsafe { self.0.copy_in_unchecked(at, bytes) }
+    }
+
+    #[inline]
+    #[track_caller]
+    fn compare_exchange(&self, at: u64, old: u64, new: u64) -> Result<u64, u64> {
+        self.0.compare_exchange(at, old, new)
+    }
+
+    #[inline(always)]
+    fn write_back(&self, _at: u64, _len: u64) {}
+
+    #[inline(always)]
+    fn fence(&self) {}
+
+    #[track_caller]
+    fn pause(&self, turn: u32) {
+        self.0.pause(turn);
+    }
+
+    #[track_caller]
+    fn work(&self, cycles: u32) {
+        self.0.work(cycles);
+    }
+
+    fn now(&self) -> u64 {
+        self.0.now()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reference;
+
+    #[test]
+    fn what_is_stored_is_seen_and_nothing_is_asked_for() {
+        let inner = Arc::new(Reference::new(4096, Domain::Transient));
+        let memory = Unflushed::new(inner.clone());
+        memory.stream(64, &[7; 8]);
+        memory.store(0, 9);
+        memory.write_back(0, 128);
+        memory.fence();
+        assert_eq!((memory.load(0), memory.load(72), inner.load(72)), (9, 7, 7));
+        assert_eq!((memory.domain(), memory.survives()), (Domain::Transient, Survives::Nothing));
+        assert!(memory.try_load(4096).is_none());
+    }
+}
