@@ -29,6 +29,10 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// Whether its pools are whole after a crash.
     const CRASH_CONSISTENT: bool = true;
 
+    /// Whether commits may wait for somebody to ask for them, so that [`tend`](Engine::tend) has
+    /// something to do.
+    const TENDED: bool = false;
+
     /// What it keeps per thread.
     type Session: Session + 'static;
 

@@ -219,6 +219,7 @@ impl<M: Memory, P: Protocol> Logged<M, P> {
 
 impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
     const NAME: &'static str = P::NAME;
+    const TENDED: bool = P::GROUPS;
     type Session = Buffered<M, P>;
 
     fn format(memory: &M, area: Range<u64>) {

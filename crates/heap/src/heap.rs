@@ -12,7 +12,7 @@ use crate::superblock::{State, Superblock};
 use crate::tx::{Extent, Purpose, Root, Tx, TxMark};
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mark, Mode, Recovery,
-    RedoEngine, Result, SWalEngine, Session, Ticket, UndoEngine, Volatile,
+    RedoEngine, Result, SWalEngine, Session, Ticket, Tuning, UndoEngine, Volatile,
 };
 use perdura_memory::{Memory, Survives};
 use std::ops::Range;
@@ -146,6 +146,24 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// The memory that it is on.
     pub fn memory(&self) -> &Arc<M> {
         &self.memory
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Arc<E> {
+        &self.engine
+    }
+
+    /// Changes what can be changed of the engine while it runs.
+    pub fn tune(&self, tuning: &Tuning) {
+        self.engine.tune(tuning);
+    }
+
+    /// Makes durable what has waited longer than it should: see [`Engine::tend`].
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    pub fn tend(&self) -> Result<()> {
+        self.engine.tend()
     }
 
     /// What recovery did when it was opened.

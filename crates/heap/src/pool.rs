@@ -1,6 +1,7 @@
 //! Pools: heaps in files, with the engine chosen when the program runs.
 
 mod explicit;
+mod tender;
 
 use crate::error::OpenError;
 use crate::heap::{Format, Heap, HeapSession, Opening};
@@ -9,7 +10,7 @@ use crate::superblock::{SMALLEST, State, Superblock};
 use crate::tx::Tx;
 use perdura_engine::{
     ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Mode, Recovery, RedoEngine, Result,
-    SWalEngine, Ticket, UndoEngine, Volatile,
+    SWalEngine, Ticket, Tuning, UndoEngine, Volatile,
 };
 use perdura_memory::{Domain, MapOptions, Mapped, Memory, PAGE, Survives};
 use std::fmt;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+use tender::Tender;
 
 /// The engines, by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -93,6 +95,7 @@ pub struct Options {
     log: Option<u64>,
     requires: Option<Survives>,
     opening: Opening,
+    tuning: Tuning,
 }
 
 /// Bytes up to which a pool grows unless told otherwise.
@@ -156,6 +159,13 @@ impl Options {
         self
     }
 
+    /// What can be set of engines that let commits wait: see [`Tuning`].
+    #[must_use]
+    pub fn tuning(mut self, tuning: Tuning) -> Self {
+        self.tuning = tuning;
+        self
+    }
+
     /// Creates a pool. After an error there is no new file.
     ///
     /// # Errors
@@ -170,7 +180,7 @@ impl Options {
             EngineKind::ArchaptUndo => self.create_with(path).map(Inner::ArchaptUndo),
             EngineKind::ArchaptRedo => self.create_with(path).map(Inner::ArchaptRedo),
         }
-        .map(|inner| Pool::new(path, inner))
+        .map(|inner| Pool::new(path, inner, &self.tuning))
     }
 
     /// Opens a pool, recovering it if it was not closed.
@@ -195,7 +205,7 @@ impl Options {
             EngineKind::ArchaptUndo => self.open_with(path, &superblock).map(Inner::ArchaptUndo),
             EngineKind::ArchaptRedo => self.open_with(path, &superblock).map(Inner::ArchaptRedo),
         }
-        .map(|inner| Pool::new(path, inner))
+        .map(|inner| Pool::new(path, inner, &self.tuning))
     }
 
     /// Opens the pool if the file is there, creates it if not.
@@ -309,17 +319,27 @@ pub trait Visitor {
     fn visit<E: Engine<Mapped>>(self, heap: &Heap<Mapped, E>) -> Self::Output;
 }
 
+/// A heap, and who looks after it: dropped first.
+struct Tended {
+    _tender: Option<Tender>,
+    inner: Inner,
+}
+
 /// An open pool. Clones are the same pool; it is closed when the last of them, and of their
 /// handles, is dropped.
 #[derive(Clone)]
 pub struct Pool {
-    inner: Arc<Inner>,
+    inner: Arc<Tended>,
     path: Arc<PathBuf>,
 }
 
 impl Pool {
-    fn new(path: &Path, inner: Inner) -> Self {
-        Pool { inner: Arc::new(inner), path: Arc::new(path.to_owned()) }
+    fn new(path: &Path, inner: Inner, tuning: &Tuning) -> Self {
+        let tender = each!(&inner, heap => {
+            heap.tune(tuning);
+            Tender::of(heap.engine())
+        });
+        Pool { inner: Arc::new(Tended { _tender: tender, inner }), path: Arc::new(path.to_owned()) }
     }
 
     /// A handle for one thread.
@@ -327,13 +347,14 @@ impl Pool {
     /// # Errors
     /// `Sessions` when there are too many.
     pub fn session(&self) -> Result<Handle> {
-        let session: Box<dyn AnySession> = each!(&*self.inner, heap => Box::new(heap.session()?));
+        let session: Box<dyn AnySession> =
+            each!(&self.inner.inner, heap => Box::new(heap.session()?));
         Ok(Handle { session, open: None, _pool: self.clone() })
     }
 
     /// Runs `visitor` on the heap with its engine known.
     pub fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
-        each!(&*self.inner, heap => visitor.visit(heap))
+        each!(&self.inner.inner, heap => visitor.visit(heap))
     }
 
     /// Where it is.
@@ -343,7 +364,7 @@ impl Pool {
 
     /// Its engine.
     pub fn engine(&self) -> EngineKind {
-        match &*self.inner {
+        match &self.inner.inner {
             Inner::Volatile(_) => EngineKind::Volatile,
             Inner::Undo(_) => EngineKind::Undo,
             Inner::Redo(_) => EngineKind::Redo,
@@ -355,22 +376,22 @@ impl Pool {
 
     /// The memory that it is on.
     pub fn memory(&self) -> &Mapped {
-        each!(&*self.inner, heap => heap.memory())
+        each!(&self.inner.inner, heap => heap.memory())
     }
 
     /// What recovery did when it was opened.
     pub fn recovery(&self) -> &Recovery {
-        each!(&*self.inner, heap => heap.recovery())
+        each!(&self.inner.inner, heap => heap.recovery())
     }
 
     /// The counters of all sessions that have ended.
     pub fn counters(&self) -> Counters {
-        each!(&*self.inner, heap => heap.counters())
+        each!(&self.inner.inner, heap => heap.counters())
     }
 
     /// Everything that can be told about it.
     pub fn info(&self) -> Info {
-        each!(&*self.inner, heap => Info::new(
+        each!(&self.inner.inner, heap => Info::new(
             &self.path,
             heap.memory(),
             &heap.superblock(),
@@ -383,7 +404,7 @@ impl Pool {
     /// # Errors
     /// `Io` when the medium failed.
     pub fn checkpoint(&self) -> Result<()> {
-        each!(&*self.inner, heap => heap.checkpoint())
+        each!(&self.inner.inner, heap => heap.checkpoint())
     }
 
     /// Closes the pool and tells whether that worked, which dropping cannot. While clones or
@@ -394,7 +415,10 @@ impl Pool {
     pub fn close(self) -> Result<()> {
         self.checkpoint()?;
         match Arc::try_unwrap(self.inner) {
-            Ok(inner) => each!(inner, heap => heap.close()),
+            Ok(Tended { _tender: tender, inner }) => {
+                drop(tender);
+                each!(inner, heap => heap.close())
+            }
             Err(_) => Ok(()),
         }
     }

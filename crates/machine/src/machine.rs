@@ -60,6 +60,7 @@ pub struct Machine {
     pub(crate) domain: Domain,
     pub(crate) limit: u64,
     pub(crate) len: AtomicU64,
+    pub(crate) last_level_cache: u64,
     cores: usize,
 }
 
@@ -81,6 +82,7 @@ impl Machine {
         let (domain, len) = (config.domain, words.len() as u64 * WORD);
         let limit = limit.max(len).next_multiple_of(LINE);
         let lines = limit / LINE;
+        let last_level_cache = config.caches.last().map_or(0, |level| level.bytes);
         let reserved = mechanism.reserves(lines);
         let has_home = keep != Keep::Visible && domain == Domain::Transient;
         assert!(
@@ -112,7 +114,8 @@ impl Machine {
             seed,
             pieces: Vec::new(),
         };
-        Machine { state: Mutex::new(state), domain, limit, len: AtomicU64::new(len), cores }
+        let len = AtomicU64::new(len);
+        Machine { state: Mutex::new(state), domain, limit, len, last_level_cache, cores }
     }
 
     /// How many cores it has.

@@ -34,6 +34,10 @@ unsafe impl Memory for Machine {
         self.limit
     }
 
+    fn last_level_cache(&self) -> u64 {
+        self.last_level_cache
+    }
+
     /// Durable when it returns, as a file's length is; no event.
     fn grow(&self, len: u64) -> io::Result<()> {
         if len > self.limit {

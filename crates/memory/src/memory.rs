@@ -3,6 +3,9 @@
 use crate::{Domain, LINE, Survives, WORD};
 use std::io;
 
+/// Bytes of the last-level cache where nothing tells them.
+pub(crate) const LAST_LEVEL_CACHE: u64 = 32 << 20;
+
 /// A range of memory with a visible and a durable image, addressed by byte offsets from its
 /// start.
 ///
@@ -128,7 +131,7 @@ pub unsafe trait Memory: Send + Sync {
 
     /// Bytes of the last-level cache in front of this memory, or a guess.
     fn last_level_cache(&self) -> u64 {
-        32 << 20
+        LAST_LEVEL_CACHE
     }
 
     /// This memory's clock, in nanoseconds from an arbitrary start.

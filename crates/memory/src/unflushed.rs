@@ -38,6 +38,10 @@ unsafe impl<M: Memory> Memory for Unflushed<M> {
         self.0.limit()
     }
 
+    fn last_level_cache(&self) -> u64 {
+        self.0.last_level_cache()
+    }
+
     fn grow(&self, len: u64) -> io::Result<()> {
         self.0.grow(len)
     }

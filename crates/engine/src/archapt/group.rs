@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 /// transactions.
 const GROUP_BYTES: u64 = 64 << 10;
 /// Nanoseconds after which a group is made durable though nobody waits, unless told otherwise.
-const ANSWER_WITHIN_NS: u64 = 1_000_000;
+const ANSWER_WITHIN_NS: u64 = 10_000_000;
 /// Bits of a ticket that number the transactions of a group.
 pub(super) const TICKET_BITS: u32 = 20;
 /// Transactions after which the clock is looked at.
@@ -333,6 +333,8 @@ impl Group {
         self.broken = true;
         self.settle(engine)?;
         self.write_back_old(engine, most);
+        // A fence covers what its own thread has asked for, and the next one may be another's.
+        self.writer.fence(engine)?;
         if overdue || left == 0 {
             self.cut_log(engine, self.old_up_to)?;
             self.history.turn();

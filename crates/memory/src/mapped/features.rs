@@ -13,20 +13,43 @@ pub struct Features {
     pub rtm: bool,
     /// The widest vector instructions.
     pub simd: &'static str,
+    /// Bytes of the last-level cache, if the operating system tells.
+    pub last_level_cache: Option<u64>,
 }
 
 impl Features {
     /// Asks the processor.
     pub fn detect() -> Self {
-        Features { flush: flush::detect(), rtm: rtm(), simd: simd() }
+        let last_level_cache = last_level_cache();
+        Features { flush: flush::detect(), rtm: rtm(), simd: simd(), last_level_cache }
     }
 }
 
 impl fmt::Display for Features {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rtm = if self.rtm { "yes" } else { "no" };
-        write!(f, "flush: {}; hardware transactions: {rtm}; SIMD: {}", self.flush, self.simd)
+        write!(f, "flush: {}; hardware transactions: {rtm}; SIMD: {}", self.flush, self.simd)?;
+        match self.last_level_cache {
+            Some(bytes) => write!(f, "; last-level cache: {} KiB", bytes >> 10),
+            None => Ok(()),
+        }
     }
+}
+
+/// The largest cache of the first processor, as Linux tells it.
+fn last_level_cache() -> Option<u64> {
+    let caches = std::fs::read_dir("/sys/devices/system/cpu/cpu0/cache").ok()?;
+    let size = |cache: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(cache.path().join("size")).ok()?;
+        let (number, unit) = text.trim().split_at_checked(text.trim().len().checked_sub(1)?)?;
+        let unit = match unit {
+            "K" => 1 << 10,
+            "M" => 1 << 20,
+            _ => return None,
+        };
+        number.parse::<u64>().ok()?.checked_mul(unit)
+    };
+    caches.flatten().filter_map(size).max()
 }
 
 /// Structured extended features (leaf 7), zeros where there is no such leaf.

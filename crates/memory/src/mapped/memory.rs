@@ -54,6 +54,10 @@ unsafe impl Memory for Mapped {
         self.limit
     }
 
+    fn last_level_cache(&self) -> u64 {
+        self.features.last_level_cache.unwrap_or(crate::memory::LAST_LEVEL_CACHE)
+    }
+
     fn grow(&self, len: u64) -> io::Result<()> {
         let _one_at_a_time = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.len();

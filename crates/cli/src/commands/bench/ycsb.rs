@@ -4,7 +4,6 @@ use crate::bench::keyspace::Served;
 use crate::bench::options::{Over, Setting};
 use crate::bench::series::{self, Case};
 use crate::failure::Outcome;
-use crate::named;
 use crate::quantity::{self, show_count};
 use perdura_workloads::ycsb::{
     Distribution, Keyed, Letter, Options, Order, Own, Shape, Table, YcsbOn,
@@ -115,12 +114,7 @@ fn run_on<T: Table>(arguments: &Arguments) -> Outcome {
             "ops_per_tx": arguments.ops_per_tx,
         }),
         operations: arguments.ops,
-        data_bytes: named::ycsb_bytes(
-            arguments.workload,
-            arguments.records,
-            arguments.ops,
-            options.shape,
-        ),
+        data_bytes: arguments.data_bytes(&options),
         make: &|operations| YcsbOn::<T>::new(arguments.options(operations)),
     };
     series::run_and_show(&case, &arguments.setting)
