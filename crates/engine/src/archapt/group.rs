@@ -2,7 +2,7 @@
 
 use super::history::History;
 use super::{Archapt, Base, Tuning, lines};
-use crate::logged::Logged;
+use crate::logged::{Logged, last_ticket};
 use crate::record;
 use crate::writer::Writer;
 use crate::{Counters, Error, Result, Ticket};
@@ -30,7 +30,7 @@ pub struct Group {
     history: History,
     /// Transactions in the open group.
     transactions: u64,
-    /// When it was first looked at whether the group is due; 0 if it was not.
+    /// When it was first looked at whether what is not durable yet is due; 0 if it was not.
     looked: u64,
     group_bytes: u64,
     answer_within: u64,
@@ -83,14 +83,24 @@ impl Group {
         let ticket = self.ticket(engine);
         writer.counters.commits += 1;
         if self.transactions.is_multiple_of(LOOK_EVERY) {
-            self.answer_if_due(engine)?;
+            // The transaction is in the group whatever comes of this. A failure shows again at
+            // the next commit, and before anything is acknowledged.
+            let _ = self.answer_if_due(engine);
         }
         Ok(ticket)
     }
 
-    /// The ticket of the transaction that joined last.
+    /// The last ticket that has been given out.
+    pub(super) fn last_ticket<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> Ticket {
+        if self.transactions == 0 {
+            return last_ticket::<Archapt<B>>(engine.committed.0.load(Ordering::Relaxed));
+        }
+        self.ticket(engine)
+    }
+
+    /// The ticket of the transaction that joined the open group last.
     #[inline]
-    pub(super) fn ticket<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> Ticket {
+    fn ticket<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> Ticket {
         let group = engine.committed.0.load(Ordering::Relaxed) + 1;
         Ticket(group << TICKET_BITS | (self.transactions - 1))
     }
@@ -135,18 +145,55 @@ impl Group {
         self.usable(engine)?;
         self.make_room(engine)?;
         let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
-        B::log(engine, &mut self.writer, &self.history, ticket)?;
         self.broken = true;
+        let logged = self
+            .shorten_queue(engine)
+            .and_then(|()| B::log(engine, &mut self.writer, &self.history, ticket));
+        if let Err(error) = logged {
+            // For the lines that have left the queue.
+            self.writer.fence(engine)?;
+            self.broken = false;
+            return Err(error);
+        }
         self.store_in_place::<M, B>(engine, ticket);
         engine.committed.0.store(ticket, Ordering::Release);
         self.broken = false;
         self.forget();
-        self.recycle_log(engine)
+        if engine.durable.0.load(Ordering::Relaxed) >= ticket {
+            self.looked = 0;
+        }
+        // The group is in the log: a failure from here on is the next one's.
+        let _ = self.recycle_log(engine);
+        Ok(())
+    }
+
+    /// Writes back the lines that are more than may wait, those that have waited longest.
+    ///
+    /// Before the group's record, not after it: the fence behind the record covers only what its
+    /// own thread has asked for, and the next fence may be another thread's.
+    fn shorten_queue<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
+        let Group { writer, history, .. } = self;
+        if engine.memory.domain().evicts() {
+            while let Some(line) = history.overflow() {
+                write_back(engine, writer, line);
+            }
+        } else if history.overflows() {
+            // The records of what waits need not be durable yet. One sync for half of the queue.
+            writer.fence(engine)?;
+            while let Some(line) = history.leave_half() {
+                write_back(engine, writer, line);
+            }
+        }
+        Ok(())
     }
 
     /// Stores the group's words; their lines wait from now on.
     fn store_in_place<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>, ticket: u64) {
         let Group { writer, history, .. } = self;
+        if !B::LOG_IS_ENOUGH {
+            writer.counters.dirty_bytes +=
+                writer.fresh.iter().map(|range| range.end - range.start).sum::<u64>();
+        }
         if !engine.memory.domain().needs_write_back() {
             writer.apply(engine, |_, _| {});
             return;
@@ -159,21 +206,16 @@ impl Group {
         if !B::LOG_IS_ENOUGH {
             // Not written back yet; nothing that a rollback leaves refers to it.
             for range in &writer.fresh {
-                writer.counters.dirty_bytes += range.end - range.start;
                 for (line, mask) in lines(range) {
                     history.note(line, mask, ticket);
                 }
             }
-        }
-        while let Some(line) = history.overflow() {
-            write_back(engine, writer, line);
         }
     }
 
     fn forget(&mut self) {
         self.writer.forget();
         self.transactions = 0;
-        self.looked = 0;
     }
 
     /// Hands what was counted to the session that made it happen.
@@ -203,6 +245,7 @@ impl Group {
             let committed = engine.committed.0.load(Ordering::Relaxed);
             self.writer.fence(engine)?;
             engine.durable.0.fetch_max(committed, Ordering::AcqRel);
+            self.looked = 0;
             return Ok(());
         }
         self.empty_log(engine)

@@ -103,7 +103,17 @@ impl History {
 
     /// Takes the line that has waited longest, if there are more than may wait.
     pub(crate) fn overflow(&mut self) -> Option<u64> {
-        (self.table.len() > self.capacity).then(|| self.leave_up_to(u64::MAX)).flatten()
+        self.overflows().then(|| self.leave_up_to(u64::MAX)).flatten()
+    }
+
+    /// Whether there are more lines than may wait.
+    pub(crate) fn overflows(&self) -> bool {
+        self.table.len() > self.capacity
+    }
+
+    /// Takes the line that has waited longest, if there are more than half of those that may wait.
+    pub(crate) fn leave_half(&mut self) -> Option<u64> {
+        (self.table.len() > self.capacity / 2).then(|| self.leave_up_to(u64::MAX)).flatten()
     }
 
     /// Removes the line of a place from the table, if the place is live.
@@ -182,6 +192,7 @@ mod tests {
         });
         assert_eq!((history.overflow(), history.overflow()), (Some(64), Some(128)));
         assert_eq!(history.overflow(), None);
+        assert_eq!((history.leave_half(), history.leave_half()), (Some(192), None));
     }
 
     proptest! {
