@@ -12,7 +12,7 @@ use crate::superblock::{State, Superblock};
 use crate::tx::{Extent, Purpose, Root, Tx, TxMark};
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mark, Mode, Recovery,
-    RedoEngine, Result, SWalEngine, Session, Ticket, UndoEngine, Volatile,
+    RedoEngine, Result, SWalEngine, Session, Ticket, Tuning, UndoEngine, Volatile,
 };
 use perdura_memory::{Memory, Survives};
 use std::ops::Range;
@@ -178,6 +178,20 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         self.engine.checkpoint()?;
         self.shared.space.reclaim(self.engine.reclaimable());
         Ok(())
+    }
+
+    /// Makes durable what has waited longer than it should. With an engine that lets commits wait
+    /// it should be called now and then; not inside of a transaction.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    pub fn tend(&self) -> Result<()> {
+        self.engine.tend()
+    }
+
+    /// Changes what can be changed of the engine while it runs; not inside of a transaction.
+    pub fn tune(&self, tuning: &Tuning) {
+        self.engine.tune(tuning);
     }
 
     /// Closes the heap cleanly. Sessions must have ended; if one has not, the pool stays

@@ -3,7 +3,7 @@
 use crate::early::Eager;
 use perdura_crashtest::Family;
 use perdura_engine::area::{self, Checkpoint, Geometry};
-use perdura_engine::{Engine, Recovery, Result, Ticket};
+use perdura_engine::{Counters, Engine, Recovery, Result, Ticket, Tuning};
 use perdura_memory::Memory;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -32,6 +32,7 @@ pub(crate) struct Planted<F, const BUG: u8>(PhantomData<fn() -> F>);
 
 impl<F: Family, const BUG: u8> Family for Planted<F, BUG> {
     const NAME: &'static str = F::NAME;
+    const GROUPS: bool = F::GROUPS;
     type On<M: Memory + 'static> = Wrapped<F::On<M>, M, BUG>;
 }
 
@@ -72,6 +73,18 @@ impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Wrapped<E, 
 
     fn reclaimable(&self) -> Ticket {
         if BUG == NO_LIMBO { Ticket(u64::MAX) } else { self.inner.reclaimable() }
+    }
+
+    fn tend(&self) -> Result<()> {
+        self.inner.tend()
+    }
+
+    fn tune(&self, tuning: &Tuning) {
+        self.inner.tune(tuning);
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
     }
 
     fn checkpoint(&self) -> Result<()> {
