@@ -23,6 +23,8 @@ pub(crate) const TOO_EARLY: u8 = 4;
 pub(crate) const NO_LIMBO: u8 = 5;
 /// Recovery keeps the salt, so that discarded records can be taken up by later ones.
 pub(crate) const SAME_SALT: u8 = 6;
+/// Every ticket is durable at once, says the session.
+pub(crate) const ANSWERS_FIRST: u8 = 7;
 
 /// The log segment of the second session that commits.
 const FORGOTTEN: u32 = 1;
@@ -56,8 +58,8 @@ impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Wrapped<E, 
 
     fn recover(memory: &M, area: Range<u64>) -> Result<Recovery> {
         match BUG {
-            TOO_EARLY | NO_LIMBO => E::recover(memory, area),
-            _ if !["redo", "undo"].contains(&E::NAME) => E::recover(memory, area),
+            TOO_EARLY | NO_LIMBO | ANSWERS_FIRST => E::recover(memory, area),
+            _ if E::NAME == "s-wal" => E::recover(memory, area),
             bug => recover(memory, area, E::NAME, bug),
         }
     }
@@ -68,7 +70,7 @@ impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Wrapped<E, 
     }
 
     fn session(self: &Arc<Self>) -> Result<Self::Session> {
-        Ok(Eager::new(self.inner.session()?, self.memory.clone(), BUG == TOO_EARLY))
+        Ok(Eager::new(self.inner.session()?, self.memory.clone(), BUG))
     }
 
     fn reclaimable(&self) -> Ticket {
@@ -92,9 +94,9 @@ impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Wrapped<E, 
     }
 }
 
-/// The recovery of undo and redo, with a bug or without.
+/// The recovery of undo and redo, and of the layer on them, with a bug or without.
 fn recover<M: Memory>(memory: &M, area: Range<u64>, name: &str, bug: u8) -> Result<Recovery> {
-    let redo = name == "redo";
+    let redo = name.ends_with("redo");
     let geometry = Geometry::read(memory, area, name)?;
     let old = geometry.checkpoint(memory)?;
     let mut records = geometry.records(memory, old.salt);
