@@ -56,7 +56,7 @@ fn sps_on_all_engines_and_two_threads() {
         "--seed",
         "5",
     ]);
-    assert_report(&report, &["volatile", "undo", "redo", "s-wal"]);
+    assert_report(&report, &["volatile", "undo", "redo", "s-wal", "archapt-undo", "archapt-redo"]);
     assert_eq!(report["engines"][0]["runs"].as_array().map(Vec::len), Some(2));
 }
 
@@ -127,14 +127,14 @@ fn maps_and_values() {
 #[test]
 fn toggles_and_churn() {
     let small = ["--ops", "500", "--ops-per-tx", "3", "--repeat", "1", "--seed", "5"];
-    let two = ["--engine", "undo", "--engine", "s-wal", "--threads", "2"];
+    let two = ["--engine", "undo", "--engine", "archapt-redo", "--threads", "2"];
     for name in ["hash", "rbtree", "bptree"] {
         let report = json(&[&[name, "--entries", "1k"][..], &small, &two].concat());
-        assert_report(&report, &["undo", "s-wal"]);
+        assert_report(&report, &["undo", "archapt-redo"]);
         assert_eq!(report["parameters"]["bench"], name);
     }
     let report = json(&[&["churn", "--slots", "100"][..], &small, &two].concat());
-    assert_report(&report, &["undo", "s-wal"]);
+    assert_report(&report, &["undo", "archapt-redo"]);
 }
 
 #[test]

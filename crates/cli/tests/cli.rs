@@ -37,7 +37,10 @@ fn every_command_explains_itself() {
 #[test]
 fn a_senseless_command_line_is_explained() {
     for (arguments, hint) in [
-        (&["bench", "sps", "--engine", "undont"][..], "volatile, undo, redo, s-wal"),
+        (
+            &["bench", "sps", "--engine", "undont"][..],
+            "volatile, undo, redo, s-wal, archapt-undo, archapt-redo",
+        ),
         (&["bench", "sps", "--domain", "moon"], "auto"),
         (&["pool", "create", "x", "--size", "many"], "1G"),
         (&["bench", "ycsb", "--workload", "z"], "a, b, c, d, e, f"),

@@ -232,6 +232,30 @@ fn s_wal_on_emulated_persistent_memory() {
 }
 
 #[test]
+fn archapt_redo_on_emulated_persistent_memory() {
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    kill_again_and_again(folder.path(), "archapt-redo");
+}
+
+#[test]
+fn archapt_undo_on_emulated_persistent_memory() {
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    kill_again_and_again(folder.path(), "archapt-undo");
+}
+
+#[test]
+fn archapt_redo_on_a_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    kill_again_and_again(folder.path(), "archapt-redo");
+}
+
+#[test]
+fn archapt_undo_on_a_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    kill_again_and_again(folder.path(), "archapt-undo");
+}
+
+#[test]
 fn redo_on_a_disk() {
     let folder = tempfile::tempdir().unwrap();
     kill_again_and_again(folder.path(), "redo");

@@ -1,5 +1,6 @@
 //! One case: everything that decides what a run does, and so what is replayed.
 
+use crate::{Answers, Family};
 use perdura_machine::cache::Policy;
 use perdura_machine::{Event, MachineConfig, Schedule, presets};
 use perdura_memory::Domain;
@@ -54,6 +55,9 @@ pub struct Case {
     pub start: Start,
     /// Where the power is cut.
     pub points: Points,
+    /// Which transactions are waited for; if not given, three of four, or with an engine that
+    /// makes groups, drawn by the seed.
+    pub answers: Option<Answers>,
     /// What is left out, to test the tester.
     pub omit: Option<Event>,
 }
@@ -79,6 +83,7 @@ impl Case {
             keep: None,
             start: Start::Closed,
             points: Points::Random(100),
+            answers: None,
             omit: None,
             machine,
         }
@@ -91,6 +96,12 @@ impl Case {
         config.cores.count = self.cores;
         config.caches.iter_mut().for_each(|level| level.policy = self.policy);
         config
+    }
+
+    /// Which transactions are waited for on an engine of this family.
+    pub(crate) fn answers<F: Family>(&self) -> Answers {
+        let drawn = || if F::GROUPS { Answers::draw(self.seed) } else { Answers::default() };
+        self.answers.unwrap_or_else(drawn)
     }
 
     /// Whether this operation is carried out.

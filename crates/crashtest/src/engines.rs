@@ -10,17 +10,22 @@ pub trait Family: Sync + 'static {
     /// Its name.
     const NAME: &'static str;
 
+    /// Whether transactions that nobody waits for share a group: its cases draw their
+    /// [`Answers`](crate::Answers).
+    const GROUPS: bool = false;
+
     /// The engine on the memory `M`.
     type On<M: Memory + 'static>: Engine<M>;
 }
 
 macro_rules! families {
-    ($($(#[$doc:meta])* $family:ident, $name:literal, $engine:ident;)*) => {$(
+    ($($(#[$doc:meta])* $family:ident, $name:literal, $engine:ident, $groups:literal;)*) => {$(
         $(#[$doc])*
         pub struct $family;
 
         impl Family for $family {
             const NAME: &'static str = $name;
+            const GROUPS: bool = $groups;
             type On<M: Memory + 'static> = $engine<M>;
         }
     )*};
@@ -28,13 +33,13 @@ macro_rules! families {
 
 families! {
     /// Undo logging.
-    Undo, "undo", UndoEngine;
+    Undo, "undo", UndoEngine, false;
     /// Redo logging.
-    Redo, "redo", RedoEngine;
+    Redo, "redo", RedoEngine, false;
     /// Write-ahead logging with a commit record.
-    SWal, "s-wal", SWalEngine;
+    SWal, "s-wal", SWalEngine, false;
     /// Archapt on undo logging.
-    ArchaptUndo, "archapt-undo", ArchaptUndoEngine;
+    ArchaptUndo, "archapt-undo", ArchaptUndoEngine, true;
     /// Archapt on redo logging.
-    ArchaptRedo, "archapt-redo", ArchaptRedoEngine;
+    ArchaptRedo, "archapt-redo", ArchaptRedoEngine, true;
 }

@@ -68,6 +68,9 @@ pub fn explore<F: Family, S: Subject>(
     budget: Budget,
     watcher: &Watcher,
 ) -> Result<Report, Box<Failure>> {
+    // Drawn here, so that a failure names them.
+    let answers = case.answers.or_else(|| F::GROUPS.then(|| case.answers::<F>()));
+    let case = &Case { answers, ..case.clone() };
     let mut explorer = Explorer {
         subject,
         case,

@@ -59,6 +59,9 @@ impl Failure {
             case.seed,
         );
         command += &format!(" --start {}", crate::case::start_name(case.start));
+        if let Some(answers) = &case.answers {
+            command += &format!(" --answers {answers}");
+        }
         if let Some(keep) = &case.keep {
             let kept: Vec<_> = keep.iter().map(|(core, op)| format!("{core}.{op}")).collect();
             command += &format!(" --keep {}", kept.join(","));

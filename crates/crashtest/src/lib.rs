@@ -52,12 +52,13 @@
 //! # Ok::<(), Box<Failure>>(())
 //! ```
 //!
-//! Reading order: [`subject`], [`case`], `history` (what must be there), `life` (a run on a
+//! Reading order: [`subject`], [`case`], [`answers`], `history` (what must be there), `life` (a run on a
 //! machine), `candidates` (what a cut may leave), `verify` (what must hold), `explore` (a case),
 //! `cut` (one of its cuts); `guilt` (which stores decide), [`mod@shrink`] and [`failure`] for what
 //! is found, [`replay`] to see it again; [`mod@check`] for everything at once; [`mutants`] for who
 //! watches the watchman.
 
+pub mod answers;
 mod bench;
 mod candidates;
 pub mod case;
@@ -80,6 +81,7 @@ pub mod subjects;
 mod trial;
 mod verify;
 
+pub use answers::Answers;
 pub use case::{Case, Points, Start};
 pub use check::{Check, check};
 pub use engines::{ArchaptRedo, ArchaptUndo, Family, Redo, SWal, Undo};

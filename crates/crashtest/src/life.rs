@@ -4,16 +4,13 @@ use crate::engines::{Family, Redo, Undo};
 use crate::history::{History, Transaction};
 use crate::{Case, Start, Subject, Trial};
 use perdura::superblock::{State, Superblock};
-use perdura::{Engine, Error, Format, Heap, HeapSession, Opening, Recovery};
+use perdura::{Engine, Error, Format, Heap, HeapSession, Opening, Recovery, Ticket};
 use perdura_machine::{CallSite, Event, Keep, Kind, Machine, Options, Sites};
 use perdura_memory::Domain;
 use perdura_memory::random::SplitMix64;
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-
-/// Of so many transactions one is not waited for: a later one vouches for it.
-const LAZY: u64 = 4;
 
 /// Called after every event.
 pub(crate) type Watch<'w> = &'w mut dyn FnMut(&Machine, Event) -> ControlFlow<()>;
@@ -157,12 +154,13 @@ impl<S: Subject> Life<'_, S> {
         })])?;
         settled(&machine, "opening").map_err(Stopped::Problem)?;
         let opened = heap.take().expect("it was opened");
-        let programs = self.ops.iter().enumerate().map(|(core, ops)| {
+        opened.tune(&self.case.answers::<F>().tuning);
+        let programs = (0..self.ops.len()).map(|core| {
             let (opened, history, machine, note) = (&opened, &history, &machine, &note);
             Box::new(move || {
                 let worked = opened
                     .session()
-                    .and_then(|session| self.work::<F>(session, core, ops, machine, history));
+                    .and_then(|session| self.work::<F>(opened, session, core, machine, history));
                 if let Err(error) = worked {
                     note("a transaction", &error);
                 }
@@ -209,14 +207,18 @@ impl<S: Subject> Life<'_, S> {
     /// One core's operations.
     fn work<F: Family>(
         &self,
+        heap: &Heap<Machine, F::On<Machine>>,
         mut session: HeapSession<Machine, F::On<Machine>>,
         core: usize,
-        ops: &[S::Op],
         machine: &Machine,
         history: &RefCell<History<S::Op>>,
     ) -> Result<(), Error> {
         let mut random = SplitMix64::new(self.seed ^ 0x6c61_7a79 ^ (core as u64) << 32);
-        for op in ops {
+        let answers = self.case.answers::<F>();
+        for (number, op) in self.ops[core].iter().enumerate() {
+            if number > 0 && answers.tend(number - 1) {
+                heap.tend()?;
+            }
             let index = {
                 let mut history = history.borrow_mut();
                 let begun = machine.events();
@@ -231,9 +233,16 @@ impl<S: Subject> Life<'_, S> {
                 Err(error) => return Err(error),
             };
             history.borrow_mut().transactions[index].ticket = Some(ticket.0);
-            if random.below(LAZY) != 0 {
+            if answers.wait(&mut random) {
                 session.wait(ticket)?;
-                history.borrow_mut().transactions[index].acknowledged = machine.events();
+            }
+            // Whatever the engine says of a ticket counts as an answer.
+            let events = machine.events();
+            for tx in &mut history.borrow_mut().transactions {
+                let durable = |ticket| session.is_durable(Ticket(ticket));
+                if tx.acknowledged == u64::MAX && tx.ticket.is_some_and(durable) {
+                    tx.acknowledged = events;
+                }
             }
         }
         Ok(())

@@ -53,6 +53,7 @@ impl Choice {
             "schedule" if value == "clock" => case.schedule = Schedule::Clock,
             "schedule" => case.schedule = Schedule::Seeded { every: value.parse()? },
             "operations" => case.operations = value.parse()?,
+            "answers" => case.answers = Some(value.parse()?),
             "seed" => case.seed = value.parse()?,
             "start" => {
                 let starts = [Start::Closed, Start::New, Start::Switched];

@@ -4,7 +4,7 @@
 //! A smaller case is taken if it fails at all: what it fails with may change on the way. What
 //! operations are left do the same as before, since what is left out changes no draw.
 
-use crate::{Budget, Case, Failure, Points, Runner, Start, Watcher};
+use crate::{Answers, Budget, Case, Failure, Points, Runner, Start, Watcher};
 use perdura_machine::Schedule;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -189,6 +189,10 @@ impl Shrinker<'_> {
                     break;
                 }
             }
+        }
+        let usual = Some(Answers::default());
+        if self.best.case.answers.is_some() && self.best.case.answers != usual {
+            self.try_case(|case| (case.answers, case.points) = (usual, points));
         }
         let lru = "lru".parse().expect("a policy");
         if self.best.case.policy != lru {

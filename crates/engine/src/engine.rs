@@ -69,7 +69,8 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     fn reclaimable(&self) -> Ticket;
 
     /// Makes durable what has waited longer than it should. Engines that let commits wait need it
-    /// called now and then, by a thread or by a core of a simulated machine.
+    /// called now and then, by a thread or by a core of a simulated machine; outside of its
+    /// transactions, as the next two.
     ///
     /// # Errors
     /// `Io` when the medium failed.
@@ -119,7 +120,8 @@ pub trait Session: Access + Send {
     /// Returns when the commit with this ticket, and every one before it, is durable.
     ///
     /// # Errors
-    /// `Io` when the medium failed: the commit may or may not be there after a restart.
+    /// `Io` when the medium failed: the commit may or may not be there after a restart. `Invalid`
+    /// inside of a transaction that reads, if the engine must store something for it.
     fn wait_durable(&mut self, ticket: Ticket) -> Result<()>;
 
     /// Empties the log as far as possible, so that what was freed can be used again. Callable

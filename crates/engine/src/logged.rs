@@ -12,7 +12,7 @@ use crate::overlay::Overlay;
 use crate::record::Found;
 use crate::session::Buffered;
 use crate::writer::Writer;
-use crate::{Counters, Engine, Error, Result, Ticket};
+use crate::{Counters, Engine, Error, Mode, Result, Ticket};
 use perdura_memory::{DirtyLines, Memory};
 use std::ops::Range;
 use std::sync::Arc;
@@ -64,11 +64,17 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     #[inline]
     fn committed<M: Memory>(_engine: &Logged<M, Self>, _writer: &mut Writer) {}
 
-    /// Returns when the group with this number is durable; the caller holds no lock.
+    /// Returns when the group with this number is durable. The caller holds the lock as `mode`
+    /// says, if at all.
     ///
     /// # Errors
-    /// `Io` when the medium failed.
-    fn wait<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer, _group: u64) -> Result<()> {
+    /// `Io` when the medium failed; `Invalid` where the lock that the caller holds is in the way.
+    fn wait<M: Memory>(
+        engine: &Logged<M, Self>,
+        writer: &mut Writer,
+        _group: u64,
+        _mode: Option<Mode>,
+    ) -> Result<()> {
         // Everything up to the last commit has asked to be durable by now.
         let committed = engine.committed.0.load(Ordering::Acquire);
         writer.fence(engine)?;
@@ -104,6 +110,10 @@ pub trait Protocol: Send + Sync + Sized + 'static {
 
     /// As [`Engine::tune`].
     fn tune<M: Memory>(_engine: &Logged<M, Self>, _tuning: &Tuning) {}
+
+    /// Keeps what was counted for no session in particular, for
+    /// [`shared_counters`](Self::shared_counters).
+    fn count_shared<M: Memory>(_engine: &Logged<M, Self>, _counters: &Counters) {}
 
     /// What was counted for no session in particular.
     fn shared_counters<M: Memory>(_engine: &Logged<M, Self>) -> Counters {
@@ -298,7 +308,10 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
     }
 
     fn checkpoint(&self) -> Result<()> {
-        P::checkpoint(self, false, &mut Counters::default())
+        let mut counters = Counters::default();
+        let result = P::checkpoint(self, false, &mut counters);
+        P::count_shared(self, &counters);
+        result
     }
 }
 

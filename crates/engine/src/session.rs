@@ -262,7 +262,7 @@ impl<M: Memory, P: Protocol> Session for Buffered<M, P> {
         if self.is_durable(ticket) {
             return Ok(());
         }
-        P::wait(&self.engine, &mut self.writer, ticket.0 >> P::GROUP_BITS)
+        P::wait(&self.engine, &mut self.writer, ticket.0 >> P::GROUP_BITS, self.mode)
     }
 
     fn checkpoint(&mut self) -> Result<()> {

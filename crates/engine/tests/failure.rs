@@ -1,7 +1,10 @@
 //! A medium that fails: every commit says so, whatever it was about to need.
 
 use perdura_engine::area::SMALLEST;
-use perdura_engine::{Access, Engine, Error, Mode, RedoEngine, SWalEngine, Session, UndoEngine};
+use perdura_engine::{
+    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Mode, RedoEngine, SWalEngine,
+    Session, UndoEngine,
+};
 use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, Memory, Reference, Survives};
 use std::io;
@@ -105,6 +108,8 @@ fn a_failed_medium_is_not_taken_for_a_large_transaction() {
         says_io::<RedoEngine<Failing>>(lines);
         says_io::<UndoEngine<Failing>>(lines);
         says_io::<SWalEngine<Failing>>(lines);
+        says_io::<ArchaptUndoEngine<Failing>>(lines);
+        says_io::<ArchaptRedoEngine<Failing>>(lines);
     }
 }
 
@@ -142,11 +147,61 @@ fn stays_whole<E: Engine<Failing>>(domain: Domain) {
     assert!(found == 2 || found == 1 && !committed, "{} {domain}: {found}", E::NAME);
 }
 
+/// A fence that panics while a group is being made durable: nobody may take what is left of it
+/// for a whole one, and nobody may hang.
+fn a_group_is_whole<E: Engine<Failing>>(domain: Domain) {
+    let memory = Arc::new(Failing {
+        inner: Reference::new(SMALLEST + 4096, domain),
+        failed: AtomicBool::new(false),
+        panics: AtomicBool::new(false),
+    });
+    E::format(&memory, 0..SMALLEST);
+    let engine = E::start(memory.clone(), 0..SMALLEST).unwrap();
+    let mut session = engine.session().unwrap();
+    let mut write = |value| {
+        session.begin(Mode::Write);
+        session.write_word(SMALLEST, value).unwrap();
+        session.write_word(SMALLEST + 1024, value).unwrap();
+        session.commit()
+    };
+    write(1).unwrap();
+    engine.checkpoint().unwrap();
+    write(2).unwrap();
+    let last = write(3).unwrap();
+    memory.panics.store(true, Ordering::Relaxed);
+    let waiting = std::panic::AssertUnwindSafe(|| _ = session.wait_durable(last));
+    assert!(std::panic::catch_unwind(waiting).is_err());
+    memory.panics.store(false, Ordering::Relaxed);
+    let answered = session.wait_durable(last).is_ok();
+    session.begin(Mode::Write);
+    session.write_word(SMALLEST, 4).unwrap();
+    assert!(session.commit().is_err(), "{} {domain}: what is durable is unknown", E::NAME);
+    drop((session, engine));
+    for cut in [Cut::None, Cut::All] {
+        let left = Reference::from_image(&memory.inner.power_cut(cut), domain);
+        let left =
+            Failing { inner: left, failed: AtomicBool::new(false), panics: AtomicBool::new(false) };
+        E::recover(&left, 0..SMALLEST).unwrap();
+        let found = [left.load(SMALLEST), left.load(SMALLEST + 1024)];
+        assert!(found == [3, 3] || found == [1, 1] && !answered, "{} {domain}: {found:?}", E::NAME);
+    }
+}
+
+#[test]
+fn a_group_cut_short_by_a_panic_is_whole_or_not_there() {
+    for domain in [Domain::Transient, Domain::Persistent, Domain::Process] {
+        a_group_is_whole::<ArchaptUndoEngine<Failing>>(domain);
+        a_group_is_whole::<ArchaptRedoEngine<Failing>>(domain);
+    }
+}
+
 #[test]
 fn a_checkpoint_that_panics_is_the_last_one() {
     for domain in [Domain::Transient, Domain::Persistent] {
         stays_whole::<RedoEngine<Failing>>(domain);
         stays_whole::<UndoEngine<Failing>>(domain);
         stays_whole::<SWalEngine<Failing>>(domain);
+        stays_whole::<ArchaptUndoEngine<Failing>>(domain);
+        stays_whole::<ArchaptRedoEngine<Failing>>(domain);
     }
 }

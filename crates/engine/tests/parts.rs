@@ -2,7 +2,10 @@
 //! there after a power cut, so that records were as long as the room that was made for them.
 
 use perdura_engine::area::SMALLEST;
-use perdura_engine::{Access, Engine, Mode, RedoEngine, SWalEngine, Session, UndoEngine};
+use perdura_engine::{
+    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Mode, RedoEngine, SWalEngine, Session,
+    UndoEngine,
+};
 use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, LINE, Memory, Reference};
 use proptest::collection::vec;
@@ -63,6 +66,8 @@ proptest! {
             outlive_power::<RedoEngine<Reference>>(domain, &transactions);
             outlive_power::<UndoEngine<Reference>>(domain, &transactions);
             outlive_power::<SWalEngine<Reference>>(domain, &transactions);
+            outlive_power::<ArchaptUndoEngine<Reference>>(domain, &transactions);
+            outlive_power::<ArchaptRedoEngine<Reference>>(domain, &transactions);
         }
     }
 }
@@ -84,4 +89,6 @@ fn a_transaction_that_takes_all_back_writes_no_log() {
     run::<RedoEngine<Reference>>();
     run::<UndoEngine<Reference>>();
     run::<SWalEngine<Reference>>();
+    run::<ArchaptUndoEngine<Reference>>();
+    run::<ArchaptRedoEngine<Reference>>();
 }

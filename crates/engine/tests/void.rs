@@ -2,7 +2,9 @@
 //! undo record that is being made void then, whatever is left of the record's first line.
 
 use perdura_engine::area::{Geometry, SMALLEST};
-use perdura_engine::{Access, Engine, Mode, SWalEngine, Session, UndoEngine};
+use perdura_engine::{
+    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Mode, SWalEngine, Session, UndoEngine,
+};
 use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, LINE, Memory, Reference};
 use std::collections::BTreeSet;
@@ -16,8 +18,8 @@ const DOMAINS: [Domain; 3] = [Domain::Transient, Domain::Persistent, Domain::Med
 /// Lines of a transaction: a record of a line, of several, and of several parts.
 const LINES: [u64; 3] = [1, 9, 1000];
 
-/// A memory where each word is 1, and `events` events into the commit that makes them 2 its
-/// power is cut. Also tells how many events the commit is.
+/// A memory where each word is 1, and `events` events into the durable commit that makes them 2
+/// its power is cut. Also tells how many events the commit is.
 fn cut_in_commit<E: Engine<Reference>>(
     domain: Domain,
     lines: u64,
@@ -36,7 +38,8 @@ fn cut_in_commit<E: Engine<Reference>>(
         if value == 2 {
             memory.cut_after(events);
         }
-        session.commit().unwrap();
+        let ticket = session.commit().unwrap();
+        session.wait_durable(ticket).unwrap();
         memory.events() - before
     };
     write(1);
@@ -104,4 +107,10 @@ fn every_cut_of_an_undo_commit_leaves_a_whole_transaction() {
 #[test]
 fn every_cut_of_an_s_wal_commit_leaves_a_whole_transaction() {
     every_cut_leaves_a_whole_transaction::<SWalEngine<Reference>>();
+}
+
+#[test]
+fn every_cut_of_a_group_of_one_leaves_a_whole_transaction() {
+    every_cut_leaves_a_whole_transaction::<ArchaptUndoEngine<Reference>>();
+    every_cut_leaves_a_whole_transaction::<ArchaptRedoEngine<Reference>>();
 }

@@ -153,19 +153,6 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         &self.engine
     }
 
-    /// Changes what can be changed of the engine while it runs.
-    pub fn tune(&self, tuning: &Tuning) {
-        self.engine.tune(tuning);
-    }
-
-    /// Makes durable what has waited longer than it should: see [`Engine::tend`].
-    ///
-    /// # Errors
-    /// `Io` when the medium failed.
-    pub fn tend(&self) -> Result<()> {
-        self.engine.tend()
-    }
-
     /// What recovery did when it was opened.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
@@ -196,6 +183,20 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         self.engine.checkpoint()?;
         self.shared.space.reclaim(self.engine.reclaimable());
         Ok(())
+    }
+
+    /// Makes durable what has waited longer than it should. With an engine that lets commits wait
+    /// it should be called now and then; not inside of a transaction.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    pub fn tend(&self) -> Result<()> {
+        self.engine.tend()
+    }
+
+    /// Changes what can be changed of the engine while it runs; not inside of a transaction.
+    pub fn tune(&self, tuning: &Tuning) {
+        self.engine.tune(tuning);
     }
 
     /// Closes the heap cleanly. Sessions must have ended; if one has not, the pool stays

@@ -4,7 +4,8 @@
 use perdura::collections::model::{self, Body, Rng, Run};
 use perdura::collections::{Bytes, Pair, Total};
 use perdura::{
-    Engine, Format, Heap, Opening, RedoEngine, Result, SWalEngine, UndoEngine, Volatile,
+    ArchaptRedoEngine, ArchaptUndoEngine, Engine, Format, Heap, Opening, RedoEngine, Result,
+    SWalEngine, UndoEngine, Volatile,
 };
 use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, Ram, Reference};
@@ -98,6 +99,8 @@ fn collections_are_right_on_every_engine() {
         in_plain_memory::<UndoEngine<Ram>>(seed);
         in_plain_memory::<RedoEngine<Ram>>(seed);
         in_plain_memory::<SWalEngine<Ram>>(seed);
+        in_plain_memory::<ArchaptUndoEngine<Ram>>(seed);
+        in_plain_memory::<ArchaptRedoEngine<Ram>>(seed);
     }
 }
 
@@ -108,6 +111,8 @@ fn collections_outlive_power_cuts() {
             with_power_cuts::<UndoEngine<Reference>>(domain, seed);
             with_power_cuts::<RedoEngine<Reference>>(domain, seed);
             with_power_cuts::<SWalEngine<Reference>>(domain, seed);
+            with_power_cuts::<ArchaptUndoEngine<Reference>>(domain, seed);
+            with_power_cuts::<ArchaptRedoEngine<Reference>>(domain, seed);
         }
     }
 }

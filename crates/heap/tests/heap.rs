@@ -1,8 +1,8 @@
 //! The heap on plain memory: allocation accounting, rollback, roots, reopening.
 
 use perdura::{
-    Access, Engine, Error, Format, Heap, Memory, Opening, Purpose, RedoEngine, Root, SWalEngine,
-    Tx, TxExt, UndoEngine, Volatile,
+    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Format, Heap, Memory, Opening,
+    Purpose, RedoEngine, Root, SWalEngine, Tx, TxExt, UndoEngine, Volatile,
 };
 use perdura_memory::Ram;
 use std::sync::Arc;
@@ -18,6 +18,8 @@ fn on_every_engine(test: impl Fn(&dyn Fn() -> Box<dyn Subject>)) {
     test(&|| Box::new(create::<UndoEngine<Ram>>()));
     test(&|| Box::new(create::<RedoEngine<Ram>>()));
     test(&|| Box::new(create::<SWalEngine<Ram>>()));
+    test(&|| Box::new(create::<ArchaptUndoEngine<Ram>>()));
+    test(&|| Box::new(create::<ArchaptRedoEngine<Ram>>()));
 }
 
 fn create<E: Engine<Ram>>() -> Heap<Ram, E> {
@@ -160,6 +162,8 @@ fn a_full_pool_says_so_and_loses_nothing() {
 fn transactions_too_large_for_the_log_are_refused_whole() {
     too_large_is_refused_whole(&create::<RedoEngine<Ram>>());
     too_large_is_refused_whole(&create::<SWalEngine<Ram>>());
+    too_large_is_refused_whole(&create::<ArchaptUndoEngine<Ram>>());
+    too_large_is_refused_whole(&create::<ArchaptRedoEngine<Ram>>());
 }
 
 fn too_large_is_refused_whole<E: Engine<Ram>>(heap: &Heap<Ram, E>) {

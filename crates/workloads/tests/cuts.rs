@@ -2,7 +2,8 @@
 //! the structure is whole, and holds what it held before the operation or after it.
 
 use perdura::{
-    Engine, Format, Heap, Opening, RedoEngine, Result, SWalEngine, Tx, UndoEngine, roots,
+    ArchaptRedoEngine, ArchaptUndoEngine, Engine, Format, Heap, Opening, RedoEngine, Result,
+    SWalEngine, Tx, UndoEngine, roots,
 };
 use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, Reference};
@@ -202,6 +203,8 @@ fn outlives_cuts_everywhere(program: &impl Program) {
         outlives_cuts::<UndoEngine<Reference>>(domain, program);
         outlives_cuts::<RedoEngine<Reference>>(domain, program);
         outlives_cuts::<SWalEngine<Reference>>(domain, program);
+        outlives_cuts::<ArchaptUndoEngine<Reference>>(domain, program);
+        outlives_cuts::<ArchaptRedoEngine<Reference>>(domain, program);
     }
 }
 

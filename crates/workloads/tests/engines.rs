@@ -2,7 +2,10 @@
 
 use perdura::alloc::walk::walk;
 use perdura::roots;
-use perdura::{Engine, Format, Heap, RedoEngine, SWalEngine, UndoEngine, Volatile};
+use perdura::{
+    ArchaptRedoEngine, ArchaptUndoEngine, Engine, Format, Heap, RedoEngine, SWalEngine, UndoEngine,
+    Volatile,
+};
 use perdura_memory::{Domain, Memory, Ram, Reference};
 use perdura_workloads::bptree::BpTree;
 use perdura_workloads::churn::Churn;
@@ -88,6 +91,8 @@ fn run_everywhere<W: Workload>(plan: &Plan, make: impl Fn() -> W) {
         ("undo", run_on::<UndoEngine<Ram>>(&make(), plan)),
         ("redo", run_on::<RedoEngine<Ram>>(&make(), plan)),
         ("s-wal", run_on::<SWalEngine<Ram>>(&make(), plan)),
+        ("archapt-undo", run_on::<ArchaptUndoEngine<Ram>>(&make(), plan)),
+        ("archapt-redo", run_on::<ArchaptRedoEngine<Ram>>(&make(), plan)),
     ] {
         let measured = measured.unwrap_or_else(|failure| panic!("{engine}: {failure}"));
         assert_eq!(measured.operations, plan.operations, "{engine}");

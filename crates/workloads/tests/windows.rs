@@ -2,7 +2,10 @@
 //! end where answers do.
 
 use perdura::testing::TestHeap;
-use perdura::{Counters, Engine, Format, Heap, RedoEngine, Result, SWalEngine, Ticket, UndoEngine};
+use perdura::{
+    ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Format, Heap, RedoEngine, Result,
+    SWalEngine, Ticket, UndoEngine,
+};
 use perdura_memory::{Domain, Memory, Ram, Reference};
 use perdura_workloads::map::OnHashMap;
 use perdura_workloads::records::Plain;
@@ -197,6 +200,8 @@ fn every_engine_answers_everything() {
         answers::<UndoEngine<Ram>>(threads, window);
         answers::<RedoEngine<Ram>>(threads, window);
         answers::<SWalEngine<Ram>>(threads, window);
+        answers::<ArchaptUndoEngine<Ram>>(threads, window);
+        answers::<ArchaptRedoEngine<Ram>>(threads, window);
     }
 }
 

@@ -1,12 +1,14 @@
-//! A session that changes the page table in place before its transaction commits.
+//! A session that changes the page table in place before its transaction commits, or answers
+//! before a commit is durable.
 
+use crate::engines::{ANSWERS_FIRST, TOO_EARLY};
 use perdura::superblock::Superblock;
 use perdura_engine::{Access, Counters, Mark, Mode, Result, Session, Ticket};
 use perdura_memory::Memory;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The session `S`; eager or not.
+/// The session `S`; eager in one of these ways, or not.
 pub(crate) struct Eager<S, M: Memory> {
     inner: S,
     memory: Arc<M>,
@@ -14,13 +16,16 @@ pub(crate) struct Eager<S, M: Memory> {
     table: Option<Range<u64>>,
     /// What was changed, with what was there before: the bug's author has thought of rollbacks.
     changed: Vec<(u64, u64)>,
+    /// It answers at once.
+    answers: bool,
 }
 
 impl<S: Session, M: Memory> Eager<S, M> {
-    pub(crate) fn new(inner: S, memory: Arc<M>, eager: bool) -> Self {
+    pub(crate) fn new(inner: S, memory: Arc<M>, bug: u8) -> Self {
         let layout = Superblock::read(&*memory).expect("a pool's header").layout;
-        let table = eager.then_some(layout.table..layout.pages);
-        Eager { inner, memory, table, changed: Vec::new() }
+        let table = (bug == TOO_EARLY).then_some(layout.table..layout.pages);
+        let answers = bug == ANSWERS_FIRST;
+        Eager { inner, memory, table, changed: Vec::new(), answers }
     }
 
     fn take_back(&mut self) {
@@ -92,11 +97,11 @@ impl<S: Session, M: Memory> Session for Eager<S, M> {
     }
 
     fn is_durable(&self, ticket: Ticket) -> bool {
-        self.inner.is_durable(ticket)
+        self.answers || self.inner.is_durable(ticket)
     }
 
     fn wait_durable(&mut self, ticket: Ticket) -> Result<()> {
-        self.inner.wait_durable(ticket)
+        if self.answers { Ok(()) } else { self.inner.wait_durable(ticket) }
     }
 
     fn checkpoint(&mut self) -> Result<()> {

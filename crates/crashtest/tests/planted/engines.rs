@@ -3,7 +3,7 @@
 use crate::early::Eager;
 use perdura_crashtest::Family;
 use perdura_engine::area::{self, Checkpoint, Geometry};
-use perdura_engine::{Engine, Recovery, Result, Ticket};
+use perdura_engine::{Counters, Engine, Recovery, Result, Ticket, Tuning};
 use perdura_memory::Memory;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -23,6 +23,8 @@ pub(crate) const TOO_EARLY: u8 = 4;
 pub(crate) const NO_LIMBO: u8 = 5;
 /// Recovery keeps the salt, so that discarded records can be taken up by later ones.
 pub(crate) const SAME_SALT: u8 = 6;
+/// Every ticket is durable at once, says the session.
+pub(crate) const ANSWERS_FIRST: u8 = 7;
 
 /// The log segment of the second session that commits.
 const FORGOTTEN: u32 = 1;
@@ -32,6 +34,7 @@ pub(crate) struct Planted<F, const BUG: u8>(PhantomData<fn() -> F>);
 
 impl<F: Family, const BUG: u8> Family for Planted<F, BUG> {
     const NAME: &'static str = F::NAME;
+    const GROUPS: bool = F::GROUPS;
     type On<M: Memory + 'static> = Wrapped<F::On<M>, M, BUG>;
 }
 
@@ -55,8 +58,8 @@ impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Wrapped<E, 
 
     fn recover(memory: &M, area: Range<u64>) -> Result<Recovery> {
         match BUG {
-            TOO_EARLY | NO_LIMBO => E::recover(memory, area),
-            _ if !["redo", "undo"].contains(&E::NAME) => E::recover(memory, area),
+            TOO_EARLY | NO_LIMBO | ANSWERS_FIRST => E::recover(memory, area),
+            _ if E::NAME == "s-wal" => E::recover(memory, area),
             bug => recover(memory, area, E::NAME, bug),
         }
     }
@@ -67,11 +70,23 @@ impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Wrapped<E, 
     }
 
     fn session(self: &Arc<Self>) -> Result<Self::Session> {
-        Ok(Eager::new(self.inner.session()?, self.memory.clone(), BUG == TOO_EARLY))
+        Ok(Eager::new(self.inner.session()?, self.memory.clone(), BUG))
     }
 
     fn reclaimable(&self) -> Ticket {
         if BUG == NO_LIMBO { Ticket(u64::MAX) } else { self.inner.reclaimable() }
+    }
+
+    fn tend(&self) -> Result<()> {
+        self.inner.tend()
+    }
+
+    fn tune(&self, tuning: &Tuning) {
+        self.inner.tune(tuning);
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
     }
 
     fn checkpoint(&self) -> Result<()> {
@@ -79,9 +94,9 @@ impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Wrapped<E, 
     }
 }
 
-/// The recovery of undo and redo, with a bug or without.
+/// The recovery of undo and redo, and of the layer on them, with a bug or without.
 fn recover<M: Memory>(memory: &M, area: Range<u64>, name: &str, bug: u8) -> Result<Recovery> {
-    let redo = name == "redo";
+    let redo = name.ends_with("redo");
     let geometry = Geometry::read(memory, area, name)?;
     let old = geometry.checkpoint(memory)?;
     let mut records = geometry.records(memory, old.salt);

@@ -3,11 +3,14 @@
 
 mod early;
 mod engines;
+mod late;
 
 use engines::*;
+use late::OnLate;
 use perdura_crashtest::subjects::{Churn, Hash, Sps, Wide};
 use perdura_crashtest::{
-    Budget, Case, Failure, Family, On, Points, Redo, Runner, SWal, Subject, Undo, Watcher,
+    ArchaptRedo, ArchaptUndo, Budget, Case, Failure, Family, On, Points, Redo, Runner, SWal,
+    Subject, Undo, Watcher,
 };
 use std::sync::atomic::Ordering;
 
@@ -37,7 +40,10 @@ impl Search {
 
     /// The first failure, with the number of cases before it and the images of those.
     fn first<F: Family, S: Subject + Send>(&self, subject: S) -> (u64, u64, Option<Box<Failure>>) {
-        let runner = On::<F, S>::new(subject);
+        self.looks_for(&On::<F, S>::new(subject))
+    }
+
+    fn looks_for(&self, runner: &dyn Runner) -> (u64, u64, Option<Box<Failure>>) {
         let (again_every, depth) = self.again;
         let budget = Budget { again_every, depth, ..Budget::default() };
         let watcher = Watcher::default();
@@ -78,12 +84,17 @@ fn a_record_applied_twice() {
     SEARCH.finds::<Redo, _, TWICE>(Sps { entries: 16 }, &[PREFIX]);
     // An undo log never holds two records that count: applying one twice changes nothing.
     Search { seeds: 4, ..SEARCH }.harmless::<Undo, _, TWICE>(Sps { entries: 16 });
+    SEARCH.finds::<ArchaptRedo, _, TWICE>(Sps { entries: 16 }, &[PREFIX]);
+    // The oldest is the last that recovery undoes: once more changes nothing here either.
+    Search { seeds: 4, ..SEARCH }.harmless::<ArchaptUndo, _, TWICE>(Sps { entries: 16 });
 }
 
 #[test]
 fn recovery_that_cannot_be_cut_short() {
     SEARCH.finds::<Redo, _, FORGETS_FIRST>(Sps::default(), &[PREFIX]);
     SEARCH.finds::<Undo, _, FORGETS_FIRST>(Sps::default(), &[PREFIX]);
+    SEARCH.finds::<ArchaptRedo, _, FORGETS_FIRST>(Sps::default(), &[PREFIX, LOST]);
+    SEARCH.finds::<ArchaptUndo, _, FORGETS_FIRST>(Sps::default(), &[PREFIX]);
 }
 
 #[test]
@@ -102,11 +113,15 @@ fn a_page_table_changed_too_early() {
     SEARCH.finds::<Undo, _, TOO_EARLY>(Churn, &[DAMAGED]);
     SEARCH.finds::<SWal, _, TOO_EARLY>(Churn, &[DAMAGED]);
     SEARCH.finds::<Redo, _, TOO_EARLY>(Hash, &[DAMAGED]);
+    SEARCH.finds::<ArchaptRedo, _, TOO_EARLY>(Churn, &[DAMAGED]);
+    SEARCH.finds::<ArchaptUndo, _, TOO_EARLY>(Churn, &[DAMAGED]);
 }
 
 #[test]
 fn freed_memory_used_at_once() {
     SEARCH.finds::<Redo, _, NO_LIMBO>(Churn, &[PREFIX, DAMAGED]);
+    // Here it does: a rollback goes back to before the memory was freed.
+    SEARCH.finds::<ArchaptUndo, _, NO_LIMBO>(Churn, &[PREFIX, DAMAGED]);
     // An undo log protects nothing that has committed.
     Search { seeds: 4, ..SEARCH }.harmless::<Undo, _, NO_LIMBO>(Churn);
 }
@@ -119,4 +134,26 @@ fn a_salt_kept() {
         .finds::<Redo, _, SAME_SALT>(Wide, &[PREFIX, LOST, "recovery left records that count"]);
     cut_in_two
         .finds::<Undo, _, SAME_SALT>(Wide, &[PREFIX, LOST, "recovery left records that count"]);
+}
+
+#[test]
+fn an_answer_before_it_is_durable() {
+    SEARCH.finds::<ArchaptRedo, _, ANSWERS_FIRST>(Sps::default(), &[LOST]);
+    SEARCH.finds::<ArchaptUndo, _, ANSWERS_FIRST>(Sps::default(), &[LOST]);
+}
+
+/// The words of a group are in place before its record is durable.
+#[test]
+fn a_fence_behind_the_words() {
+    fn finds<F: Family>() {
+        let (seed, images, found) = SEARCH.looks_for(&On::<OnLate<F, true>, _>::new(Hash));
+        let failure = found.unwrap_or_else(|| panic!("not found in {images} images"));
+        println!("{}: seed {seed}, {images} images: {failure}\n", F::NAME);
+        let passed = Search { seeds: seed + 1, ..SEARCH };
+        let (_, _, failure) = passed.looks_for(&On::<OnLate<F, false>, _>::new(Hash));
+        assert!(failure.is_none(), "without a bug: {}", failure.expect("one"));
+    }
+    finds::<Redo>();
+    finds::<ArchaptRedo>();
+    finds::<ArchaptUndo>();
 }

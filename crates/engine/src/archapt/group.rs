@@ -2,7 +2,7 @@
 
 use super::history::History;
 use super::{Archapt, Base, Tuning, lines};
-use crate::logged::Logged;
+use crate::logged::{Logged, last_ticket};
 use crate::overlay::{LineFilter, Overlay};
 use crate::record;
 use crate::writer::Writer;
@@ -40,7 +40,7 @@ pub struct Group {
     old_segments: usize,
     /// Transactions in the open group.
     transactions: u64,
-    /// When it was first looked at whether the group is due; 0 if it was not.
+    /// When it was first looked at whether what is not durable yet is due; 0 if it was not.
     looked: u64,
     group_bytes: u64,
     answer_within: u64,
@@ -95,7 +95,9 @@ impl Group {
         let ticket = self.ticket(engine);
         writer.counters.commits += 1;
         if self.transactions.is_multiple_of(LOOK_EVERY) {
-            self.answer_if_due(engine)?;
+            // The transaction is in the group whatever comes of this. A failure shows again at
+            // the next commit, and before anything is acknowledged.
+            let _ = self.answer_if_due(engine);
         }
         Ok(ticket)
     }
@@ -119,9 +121,17 @@ impl Group {
         Overlay::of(&self.writer.writes, &self.filter)
     }
 
-    /// The ticket of the transaction that joined last.
+    /// The last ticket that has been given out.
+    pub(super) fn last_ticket<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> Ticket {
+        if self.transactions == 0 {
+            return last_ticket::<Archapt<B>>(engine.committed.0.load(Ordering::Relaxed));
+        }
+        self.ticket(engine)
+    }
+
+    /// The ticket of the transaction that joined the open group last.
     #[inline]
-    pub(super) fn ticket<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> Ticket {
+    fn ticket<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> Ticket {
         let group = engine.committed.0.load(Ordering::Relaxed) + 1;
         Ticket(group << TICKET_BITS | (self.transactions - 1))
     }
@@ -164,18 +174,30 @@ impl Group {
         self.usable(engine)?;
         self.make_room(engine)?;
         let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
-        B::log(engine, &mut self.writer, &self.history, ticket)?;
         self.broken = true;
+        if let Err(error) = B::log(engine, &mut self.writer, &self.history, ticket) {
+            self.broken = false;
+            return Err(error);
+        }
         self.store_in_place::<M, B>(engine);
         engine.committed.0.store(ticket, Ordering::Release);
         self.broken = false;
         self.forget();
-        self.recycle(engine)
+        if engine.durable.0.load(Ordering::Relaxed) >= ticket {
+            self.looked = 0;
+        }
+        // The group is in the log: a failure from here on is the next one's.
+        let _ = self.recycle(engine);
+        Ok(())
     }
 
     /// Stores the group's words; their lines wait from now on.
     fn store_in_place<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) {
         let Group { writer, history, .. } = self;
+        if !B::LOG_IS_ENOUGH {
+            writer.counters.dirty_bytes +=
+                writer.fresh.iter().map(|range| range.end - range.start).sum::<u64>();
+        }
         if !engine.memory.domain().needs_write_back() {
             writer.apply(engine, |_, _| {});
             return;
@@ -188,7 +210,6 @@ impl Group {
         if !B::LOG_IS_ENOUGH {
             // Not written back yet; nothing that a rollback leaves refers to it.
             for range in &writer.fresh {
-                writer.counters.dirty_bytes += range.end - range.start;
                 for (line, mask) in lines(range) {
                     history.note(line, mask);
                 }
@@ -200,7 +221,6 @@ impl Group {
         self.writer.forget();
         self.filter.clear();
         self.transactions = 0;
-        self.looked = 0;
     }
 
     /// Hands what was counted to the session that made it happen.
@@ -230,6 +250,7 @@ impl Group {
             let committed = engine.committed.0.load(Ordering::Relaxed);
             self.writer.fence(engine)?;
             engine.durable.0.fetch_max(committed, Ordering::AcqRel);
+            self.looked = 0;
             return Ok(());
         }
         self.empty_log(engine)
@@ -274,6 +295,7 @@ impl Group {
         self.write_back_old(engine, usize::MAX);
         self.history.turn();
         self.write_back_old(engine, usize::MAX);
+        self.writer.fence(engine)?;
         self.cut_log(engine, last)?;
         self.old_up_to = last;
         self.old_segments = 0;
@@ -302,13 +324,12 @@ impl Group {
     }
 
     /// Lets the records up to `group` go: the lines that they alone protect have been written
-    /// back.
+    /// back, and that is fenced.
     fn cut_log<M: Memory, B: Base>(
         &mut self,
         engine: &Logged<M, Archapt<B>>,
         group: u64,
     ) -> Result<()> {
-        self.writer.fence(engine)?;
         // Before the first turn there is no old generation.
         let group = group.max(engine.checkpointed.load(Ordering::Relaxed));
         engine.move_checkpoint(group, &mut self.writer.counters)

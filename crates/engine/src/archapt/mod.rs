@@ -33,7 +33,7 @@ use crate::logged::{Logged, Protocol, last_ticket};
 use crate::overlay::Overlay;
 use crate::record::Found;
 use crate::writer::Writer;
-use crate::{Counters, Result, Ticket};
+use crate::{Counters, Error, Mode, Result, Ticket};
 use group::Group;
 use perdura_memory::{Domain, LINE, Memory, line_of};
 use std::marker::PhantomData;
@@ -93,21 +93,32 @@ impl<B: Base> Protocol for Archapt<B> {
         joined
     }
 
-    fn wait<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer, number: u64) -> Result<()> {
-        engine.lock.exclusively(&*engine.memory, || {
-            // SAFETY: the lock is held as the writer.
+    fn wait<M: Memory>(
+        engine: &Logged<M, Self>,
+        writer: &mut Writer,
+        number: u64,
+        mode: Option<Mode>,
+    ) -> Result<()> {
+        let mut answer = || {
+            // SAFETY: the lock is held as the writer: by the caller, or right here.
             let group = unsafe { engine.state.get_mut() };
             let answered = group.answer::<M, B>(engine, number);
             group.count_for(&mut writer.counters);
             answered
-        })
+        };
+        match mode {
+            Some(Mode::Write) => answer(),
+            // It would wait for itself.
+            Some(Mode::Read) => Err(Error::Invalid("a wait inside of a transaction that reads")),
+            None => engine.lock.exclusively(&*engine.memory, answer),
+        }
     }
 
     #[inline]
     fn seen<M: Memory>(engine: &Logged<M, Self>, overlaid: bool) -> Ticket {
         if overlaid {
             // SAFETY: the caller is in a transaction, which holds the lock.
-            return unsafe { engine.state.get() }.ticket(engine);
+            return unsafe { engine.state.get() }.last_ticket(engine);
         }
         last_ticket::<Self>(engine.committed.0.load(Ordering::Acquire))
     }
@@ -148,6 +159,13 @@ impl<B: Base> Protocol for Archapt<B> {
         engine.lock.exclusively(&*engine.memory, || {
             // SAFETY: the lock is held as the writer.
             unsafe { engine.state.get_mut() }.tune(tuning);
+        });
+    }
+
+    fn count_shared<M: Memory>(engine: &Logged<M, Self>, counters: &Counters) {
+        engine.lock.exclusively(&*engine.memory, || {
+            // SAFETY: the lock is held as the writer.
+            unsafe { engine.state.get_mut() }.writer.counters += *counters;
         });
     }
 

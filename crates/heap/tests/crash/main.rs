@@ -17,7 +17,10 @@ mod stories;
 
 use explore::{Bench, Story};
 use omit::{Omitting, Site, Sites};
-use perdura::{Domain, Engine, HeapTx, Memory, RedoEngine, SWalEngine, UndoEngine, Volatile};
+use perdura::{
+    ArchaptRedoEngine, ArchaptUndoEngine, Domain, Engine, HeapTx, Memory, RedoEngine, SWalEngine,
+    UndoEngine, Volatile,
+};
 use perdura_memory::Reference;
 use perdura_memory::reference::Cut;
 use planted::{NO_LIMBO, Planted, SAME_SALT};
@@ -32,6 +35,8 @@ const DOMAINS: [Domain; 4] =
 type Redo = RedoEngine<Reference>;
 type Undo = UndoEngine<Reference>;
 type SWal = SWalEngine<Reference>;
+type ArchaptUndo = ArchaptUndoEngine<Reference>;
+type ArchaptRedo = ArchaptRedoEngine<Reference>;
 type Session<'a, M, E> = HeapTx<'a, <E as Engine<M>>::Session>;
 
 /// A memory whose events can be counted and cut.
@@ -108,6 +113,16 @@ fn s_wal_survives_every_cut() {
     survives::<SWal>();
 }
 
+#[test]
+fn archapt_undo_survives_every_cut() {
+    survives::<ArchaptUndo>();
+}
+
+#[test]
+fn archapt_redo_survives_every_cut() {
+    survives::<ArchaptRedo>();
+}
+
 /// Without a log: whole when it was closed, refused when it was not.
 #[test]
 fn volatile_survives_when_closed() {
@@ -121,6 +136,8 @@ fn a_pool_cut_while_it_is_made_is_refused_or_empty() {
         holds(&bench, &stories::creating::<_, Redo>(domain));
         holds(&bench, &stories::creating::<_, Undo>(domain));
         holds(&bench, &stories::creating::<_, SWal>(domain));
+        holds(&bench, &stories::creating::<_, ArchaptUndo>(domain));
+        holds(&bench, &stories::creating::<_, ArchaptRedo>(domain));
         holds(&bench, &stories::creating::<_, Volatile<_>>(domain));
     }
 }
@@ -135,6 +152,12 @@ fn changing_the_engine_survives_every_cut() {
             holds(&bench, &stories::switching::<_, Redo, Volatile<_>>(&bench, domain, crashed));
             holds(&bench, &stories::switching::<_, SWal, Redo>(&bench, domain, crashed));
             holds(&bench, &stories::switching::<_, Undo, SWal>(&bench, domain, crashed));
+            holds(&bench, &stories::switching::<_, ArchaptUndo, Redo>(&bench, domain, crashed));
+            holds(
+                &bench,
+                &stories::switching::<_, ArchaptRedo, ArchaptUndo>(&bench, domain, crashed),
+            );
+            holds(&bench, &stories::switching::<_, Undo, ArchaptRedo>(&bench, domain, crashed));
         }
         holds(&bench, &stories::switching::<_, Volatile<_>, Redo>(&bench, domain, None));
         holds(&bench, &stories::switching::<_, Volatile<_>, Undo>(&bench, domain, None));
@@ -178,6 +201,8 @@ fn omission_stories<'a>(bench: &Bench<'_, Omitting>) -> Vec<Story<'a, Omitting>>
     type Redo = RedoEngine<Omitting>;
     type Undo = UndoEngine<Omitting>;
     type SWal = SWalEngine<Omitting>;
+    type ArchaptUndo = ArchaptUndoEngine<Omitting>;
+    type ArchaptRedo = ArchaptRedoEngine<Omitting>;
     type None = Volatile<Omitting>;
     let mut told = vec![stories::running::<_, None>(bench, Domain::Transient, 0)];
     for domain in [Domain::Transient, Domain::Media] {
@@ -185,15 +210,21 @@ fn omission_stories<'a>(bench: &Bench<'_, Omitting>) -> Vec<Story<'a, Omitting>>
             told.push(stories::running::<_, Redo>(bench, domain, seed));
             told.push(stories::running::<_, Undo>(bench, domain, seed));
             told.push(stories::running::<_, SWal>(bench, domain, seed));
+            told.push(stories::running::<_, ArchaptUndo>(bench, domain, seed));
+            told.push(stories::running::<_, ArchaptRedo>(bench, domain, seed));
         }
         told.push(stories::creating::<_, Redo>(domain));
         told.push(stories::creating::<_, Undo>(domain));
         told.push(stories::creating::<_, SWal>(domain));
+        told.push(stories::creating::<_, ArchaptUndo>(domain));
+        told.push(stories::creating::<_, ArchaptRedo>(domain));
         told.push(stories::creating::<_, None>(domain));
         told.push(stories::switching::<_, Undo, Redo>(bench, domain, Option::None));
         told.push(stories::switching::<_, Redo, Undo>(bench, domain, Option::None));
         told.push(stories::switching::<_, SWal, Undo>(bench, domain, Option::None));
         told.push(stories::switching::<_, Redo, SWal>(bench, domain, Option::None));
+        told.push(stories::switching::<_, ArchaptUndo, ArchaptRedo>(bench, domain, Option::None));
+        told.push(stories::switching::<_, ArchaptRedo, ArchaptUndo>(bench, domain, Option::None));
     }
     told
 }

@@ -139,8 +139,8 @@ pub(crate) fn transactions<M: Cuttable, E: Engine<M>>(
         match (random.below(4), submitted) {
             (1, Ok((_, ticket))) if !session.is_durable(ticket) => {}
             (2, Ok(_)) => {
-                // Who reads waits for what it has seen.
-                sessions[0].read(|tx| tx.root("slots")).unwrap();
+                // Who reads waits for what it has seen: all of it, so the last one too.
+                sessions[0].read(|tx| contents(tx)).unwrap();
                 trace.durable(memory);
             }
             (_, Ok((_, ticket))) => {
@@ -199,22 +199,22 @@ fn replace(tx: &mut impl Tx, slot: u64, at: u64) -> Result<()> {
 pub(crate) fn read_state<M: Memory + 'static, E: Engine<M>>(
     session: &mut HeapSession<M, E>,
 ) -> Result<State> {
-    let read = |tx: &mut Session<'_, M, E>| {
-        let Some(root) = tx.root("slots")? else { return Ok(State::new()) };
-        (0..SLOTS)
-            .map(|slot| {
-                let word = tx.read_word(root.at + slot * 16)?;
-                let at = tx.read_word(root.at + slot * 16 + 8)?;
-                let mut bytes = Vec::new();
-                if at != 0 {
-                    bytes.resize(tx.read_word(at)?.min(LONGEST) as usize, 0);
-                    tx.read_bytes(at + 8, &mut bytes)?;
-                }
-                Ok((word, bytes))
-            })
-            .collect()
+    session.run(Mode::Read, |tx| contents(tx)).map(|(state, _)| state)
+}
+
+fn contents(tx: &mut impl Tx) -> Result<State> {
+    let Some(root) = tx.root("slots")? else { return Ok(State::new()) };
+    let mut slot = |slot| {
+        let word = tx.read_word(root.at + slot * 16)?;
+        let at = tx.read_word(root.at + slot * 16 + 8)?;
+        let mut bytes = Vec::new();
+        if at != 0 {
+            bytes.resize(tx.read_word(at)?.min(LONGEST) as usize, 0);
+            tx.read_bytes(at + 8, &mut bytes)?;
+        }
+        Ok((word, bytes))
     };
-    session.run(Mode::Read, read).map(|(state, _)| state)
+    (0..SLOTS).map(&mut slot).collect()
 }
 
 /// The slots in which two states differ, each as word, bytes and the first odd byte.

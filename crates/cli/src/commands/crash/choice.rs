@@ -152,6 +152,7 @@ impl Cases {
                                 start: *start,
                                 schedule: arguments.schedule.0,
                                 operations: arguments.operations,
+                                answers: arguments.answers,
                                 points: arguments.points.0,
                                 keep: (!keep.is_empty()).then(|| keep.clone()),
                                 ..Case::new(machine.clone(), arguments.seed)

@@ -8,7 +8,7 @@ mod show;
 use crate::failure::{Failure, Outcome};
 use crate::quantity;
 use choice::{Cases, PointsChoice};
-use perdura_crashtest::{Budget, Points, Start};
+use perdura_crashtest::{Answers, Budget, Points, Start};
 use perdura_memory::Domain;
 
 #[derive(Debug, clap::Args)]
@@ -45,6 +45,12 @@ pub(crate) struct Arguments {
     /// Operations of each core
     #[arg(long, value_name = "NUMBER", default_value_t = 10)]
     operations: usize,
+
+    /// Which transactions are waited for: 1/8 for one of eight by chance, and, where the engine has
+    /// such settings, more: 1/8,tends=4,lines=2,bytes=256,within=2000; default: 3/4, or drawn by
+    /// the seed for engines that make groups of the others
+    #[arg(long, value_name = "ANSWERS")]
+    answers: Option<Answers>,
 
     /// What a run begins with: closed (a pool with the structure in it), new (nothing), switched
     /// (a pool of the other engine), or all

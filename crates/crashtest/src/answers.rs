@@ -1,0 +1,141 @@
+//! How the programs of a case deal with answers, and how the engine is set: what decides how many
+//! transactions share a group, and how long lines wait.
+
+use perdura::Tuning;
+use perdura_memory::random::SplitMix64;
+use std::fmt;
+use std::str::FromStr;
+
+/// Which transactions are waited for, and the engine's settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answers {
+    /// So many transactions are waited for,
+    pub waits: u64,
+    /// of so many, by chance. A later one vouches for the others.
+    pub of: u64,
+    /// After so many operations of a core, it tends the engine; 0: never.
+    pub tends: u64,
+    /// The engine's settings, where it has any.
+    pub tuning: Tuning,
+}
+
+impl Default for Answers {
+    /// Three of four, and nothing set.
+    fn default() -> Self {
+        Answers { waits: 3, of: 4, tends: 0, tuning: Tuning::default() }
+    }
+}
+
+/// For most cases of an engine that makes groups: transactions are waited for now and then.
+const WAITS: [(u64, u64); 8] = [(3, 4), (1, 2), (1, 8), (1, 8), (1, 32), (1, 32), (0, 1), (0, 1)];
+const TENDS: [u64; 4] = [0, 0, 1, 4];
+const LINES: [Option<u64>; 6] = [None, None, Some(1), Some(2), Some(4), Some(8)];
+const BYTES: [Option<u64>; 6] = [None, None, Some(128), Some(256), Some(512), Some(1024)];
+/// Nanoseconds: at once, about one operation, several, never.
+const WITHIN: [Option<u64>; 5] = [None, Some(0), Some(2_000), Some(20_000), Some(u64::MAX)];
+
+impl Answers {
+    /// Draws them for an engine that makes groups.
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut random = SplitMix64::new(seed ^ 0x616e_7377_6572_7321);
+        let mut below = |len: usize| random.below(len as u64) as usize;
+        let (waits, of) = WAITS[below(WAITS.len())];
+        let tends = TENDS[below(TENDS.len())];
+        let tuning = Tuning {
+            queue_lines: LINES[below(LINES.len())],
+            group_bytes: BYTES[below(BYTES.len())],
+            answer_within_ns: WITHIN[below(WITHIN.len())],
+        };
+        Answers { waits, of, tends, tuning }
+    }
+
+    /// Whether a transaction is waited for.
+    pub(crate) fn wait(&self, random: &mut SplitMix64) -> bool {
+        random.below(self.of) >= self.of - self.waits
+    }
+
+    /// Whether the engine is tended after operation number `index` of a core.
+    pub(crate) fn tend(&self, index: usize) -> bool {
+        self.tends > 0 && (index as u64 + 1).is_multiple_of(self.tends)
+    }
+}
+
+impl fmt::Display for Answers {
+    /// As it is written on a command line: `1/8,tends=4,lines=2,bytes=256,within=2000`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Answers { waits, of, tends, tuning } = self;
+        write!(f, "{waits}/{of}")?;
+        let tends = (*tends > 0).then_some(*tends);
+        let Tuning { queue_lines, group_bytes, answer_within_ns } = *tuning;
+        let all = [tends, queue_lines, group_bytes, answer_within_ns];
+        for (name, value) in NAMES.into_iter().zip(all) {
+            if let Some(value) = value {
+                write!(f, ",{name}={value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+const NAMES: [&str; 4] = ["tends", "lines", "bytes", "within"];
+
+impl FromStr for Answers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse(text).ok_or_else(|| {
+            format!(
+                "'{text}' is not how many transactions are waited for, as '3/4', '1/8' or '0/1', \
+                 with more behind it, as '1/8,tends=4,lines=2,bytes=256,within=2000'"
+            )
+        })
+    }
+}
+
+fn parse(text: &str) -> Option<Answers> {
+    let mut parts = text.split(',');
+    let (waits, of) = parts.next()?.split_once('/')?;
+    let (waits, of) = (waits.parse().ok()?, of.parse().ok()?);
+    let mut answers = Answers { waits, of, ..Answers::default() };
+    for part in parts {
+        let (name, value) = part.split_once('=')?;
+        let value = value.parse().ok()?;
+        let tuning = &mut answers.tuning;
+        match name {
+            "tends" => answers.tends = value,
+            "lines" => tuning.queue_lines = Some(value),
+            "bytes" => tuning.group_bytes = Some(value),
+            "within" => tuning.answer_within_ns = Some(value),
+            _ => return None,
+        }
+    }
+    (of > 0 && waits <= of).then_some(answers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_is_read() {
+        for seed in 0..1000 {
+            let answers = Answers::draw(seed);
+            assert_eq!(answers.to_string().parse(), Ok(answers));
+        }
+        assert_eq!("3/4".parse(), Ok(Answers::default()));
+        for wrong in ["", "3", "5/4", "0/0", "1/2,", "1/2,lines", "1/2,x=1", "1/2,lines=x"] {
+            assert!(wrong.parse::<Answers>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_usual_ones_wait_as_ever() {
+        let (mut mine, mut before) = (SplitMix64::new(5), SplitMix64::new(5));
+        for _ in 0..100 {
+            assert_eq!(Answers::default().wait(&mut mine), before.below(4) != 0);
+        }
+        assert!(
+            (0..100).all(|_| !Answers { waits: 0, of: 1, ..Answers::default() }.wait(&mut mine))
+        );
+    }
+}
