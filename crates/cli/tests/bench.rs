@@ -91,6 +91,9 @@ fn ycsb_over_the_store() {
         assert_report(&report, &["undo"]);
         assert_eq!(report["parameters"]["over"], "store");
     }
+    let plain = ["ycsb", "--over", "plain", "--records", "300", "--ops", "600"];
+    let once = ["--engine", "redo", "--repeat", "1", "--seed", "5"];
+    assert_report(&json(&[&plain[..], &once].concat()), &["redo"]);
     // So many fields are a hash map each.
     let wide = ["ycsb", "--over", "store", "--fields", "50", "--records", "100", "--ops", "200"];
     let printed = succeed(&[&["bench"], &wide[..], &["--repeat", "1", "--seed", "5"]].concat());
@@ -143,6 +146,9 @@ fn tpc_c() {
     let report = json(&[&small[..], &["--engine", "redo", "--threads", "2"]].concat());
     assert_report(&report, &["redo"]);
     assert_eq!(report["parameters"]["warehouses"], 2, "one for each thread");
+    assert_eq!(report["parameters"]["over"], "store");
+    let plain = json(&[&small[..], &["--over", "plain", "--engine", "undo"]].concat());
+    assert_eq!(plain["parameters"]["over"], "plain");
     let counts = report["engines"][0]["runs"][0]["counts"].as_array().expect("counts");
     let names: Vec<_> = counts.iter().filter_map(|count| count["name"].as_str()).collect();
     let kinds = ["new-order", "payment", "order-status", "delivery", "stock-level", "rolled back"];
@@ -151,6 +157,7 @@ fn tpc_c() {
     let printed = succeed(&[&["bench"], &small[..], &["--engine", "undo"]].concat());
     assert!(printed.contains("no tpmC") && printed.contains("stock-level"), "{printed}");
     assert!(fail(&["bench", "tpcc", "--warehouses", "0"]).contains("1 to 10,000 warehouses"));
+    assert!(fail(&["bench", "tpcc", "--over", "table"]).contains("over store or plain"));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{fail, succeed};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const SMALL: [&str; 6] = ["sim", "--ops", "60", "--entries", "200", "--json"];
 
@@ -29,7 +29,24 @@ fn ycsb_over_the_store_is_the_same_each_time() {
     let again = ["--machine", "tiny", "--workload", "ycsb-e", "--over", "store", "--cores", "3"];
     let figures = || json(&again)["engines"][2]["ns_per_transaction"].clone();
     assert_eq!(figures(), figures());
-    assert!(fail(&["sim", "--workload", "sps", "--over", "store"]).contains("ycsb-a to ycsb-f"));
+    let plain = json(&["--machine", "tiny", "--workload", "ycsb-e", "--over", "plain"]);
+    assert_eq!(plain["over"], "plain");
+    let refused = fail(&["sim", "--workload", "sps", "--over", "store"]);
+    assert!(refused.contains("tpcc or ycsb-a to ycsb-f"), "{refused}");
+    let refused = fail(&["sim", "--workload", "tpcc", "--over", "table"]);
+    assert!(refused.contains("over store or plain"), "{refused}");
+}
+
+/// What fits the caches stays there: the baseline's warm-up is not flushed before it is measured.
+#[test]
+fn the_baseline_is_measured_warm() {
+    for machine in ["optane", "loc"] {
+        let report = json(&["--machine", machine, "--workload", "sps", "--entries", "2k"]);
+        let baseline = &report["engines"][0];
+        assert_eq!(baseline["engine"], "volatile");
+        assert_eq!(baseline["nvm_reads_per_transaction"], 0.0, "{machine}");
+        assert_eq!(baseline["machine"]["cores"][0]["load_stall_ps"], 0, "{machine}");
+    }
 }
 
 #[test]
@@ -85,7 +102,10 @@ fn every_machine_workload_and_mechanism() {
     }
     let tpcc = ["sim", "--workload", "tpcc", "--machine", "tiny", "--ops", "60", "--json"];
     let report: Value = serde_json::from_str(&succeed(&tpcc)).expect("JSON");
-    assert_eq!(report["entries"], 1, "warehouses");
+    assert_eq!((&report["entries"], &report["over"]), (&json!(1), &json!("store")), "warehouses");
+    let plain = succeed(&[&tpcc[..], &["--over", "plain", "--engine", "undo"]].concat());
+    let plain: Value = serde_json::from_str(&plain).expect("JSON");
+    assert_eq!(plain["over"], "plain");
     let counts = report["engines"][3]["counts"].as_object().expect("counts");
     assert_eq!(counts.values().filter_map(Value::as_u64).sum::<u64>(), 60);
     for machine in ["tiny", "dual-page"] {

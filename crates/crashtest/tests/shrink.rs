@@ -13,7 +13,7 @@ use std::time::Duration;
 const EFFORT: Effort = Effort { runs: 300, time: Duration::from_secs(600) };
 
 /// The sources that the engines' stores and requests are in.
-const SOURCES: [(&str, &str); 8] = [
+const SOURCES: [(&str, &str); 9] = [
     ("engine/src/alone.rs", include_str!("../../engine/src/alone.rs")),
     ("engine/src/area.rs", include_str!("../../engine/src/area.rs")),
     ("engine/src/logged.rs", include_str!("../../engine/src/logged.rs")),
@@ -21,6 +21,7 @@ const SOURCES: [(&str, &str); 8] = [
     ("engine/src/session.rs", include_str!("../../engine/src/session.rs")),
     ("engine/src/swal.rs", include_str!("../../engine/src/swal.rs")),
     ("engine/src/undo.rs", include_str!("../../engine/src/undo.rs")),
+    ("engine/src/writer.rs", include_str!("../../engine/src/writer.rs")),
     ("heap/src/heap.rs", include_str!("../../heap/src/heap.rs")),
 ];
 

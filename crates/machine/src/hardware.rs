@@ -1,7 +1,7 @@
 //! Caches, controller, data and clocks together: what an access does and when it is over.
 
 use crate::cache::{Access, Hierarchy};
-use crate::controller::Controller;
+use crate::controller::{Controller, Finishes};
 use crate::data::Data;
 use crate::mechanism::{Mechanism, Verdict};
 use crate::processor::{CoreStats, Processor};
@@ -25,6 +25,8 @@ pub struct Hardware {
     limit_lines: u64,
     reserved: u64,
     evicted: Vec<u64>,
+    /// Buffers of lines that have left the last cache, until the controller has them.
+    leaving: Finishes,
     measured_from: Ps,
 }
 
@@ -48,6 +50,7 @@ impl Hardware {
             limit_lines,
             reserved,
             evicted: Vec::new(),
+            leaving: Finishes::default(),
             measured_from: Ps::default(),
             config,
         }
@@ -164,10 +167,15 @@ impl Hardware {
     /// A load of a line: the core waits for it.
     pub(crate) fn load(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
         let begin = self.now() + self.cycles(self.config.cores.cycles_per_access);
-        let done = self.fetch(mechanism, line, Access::Load, begin);
+        let (done, from_memory) = self.fetch(mechanism, line, Access::Load, begin);
         let core = &mut self.cores[self.core];
         core.stats.loads += 1;
+        core.stats.memory_loads += u64::from(from_memory);
+        let before = core.clock;
         core.wait_until(done);
+        if from_memory {
+            core.stats.load_stall_ps += core.clock.since(before);
+        }
     }
 
     /// The core's program has stored so many bytes.
@@ -178,7 +186,7 @@ impl Hardware {
     /// A store to a line.
     pub(crate) fn store(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
         let work = self.cycles(self.config.cores.cycles_per_access);
-        let done = self.fetch(mechanism, line, Access::Store, self.now() + work);
+        let (done, _) = self.fetch(mechanism, line, Access::Store, self.now() + work);
         let issue = work + self.cycle;
         let core = &mut self.cores[self.core];
         core.stats.stores += 1;
@@ -189,37 +197,49 @@ impl Hardware {
     /// A locked read and write of a line: all stores before it are done first.
     pub(crate) fn exchange(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
         let stored = self.cores[self.core].stored();
-        let done = self.fetch(mechanism, line, Access::Store, stored);
+        let (done, _) = self.fetch(mechanism, line, Access::Store, stored);
         let core = &mut self.cores[self.core];
         core.stats.stores += 1;
         core.wait_until(done);
         mechanism.store(self, self.core, line);
     }
 
-    fn fetch(&mut self, mechanism: &mut dyn Mechanism, line: u64, access: Access, begin: Ps) -> Ps {
+    /// A line that is wanted in the nearest cache; when it is there, and whether no cache had it.
+    fn fetch(
+        &mut self,
+        mechanism: &mut dyn Mechanism,
+        line: u64,
+        access: Access,
+        begin: Ps,
+    ) -> (Ps, bool) {
         let outcome = self.hierarchy.access(self.core, line, access);
         let mut done = begin + self.cycles(outcome.cycles);
-        if outcome.level == self.config.caches.len() {
+        let from_memory = outcome.level == self.config.caches.len();
+        if from_memory {
             let from = mechanism.load(self, self.core, line);
             done = self.controller.read(from, done);
             self.note_dram();
         }
         if !self.hierarchy.evicted().is_empty() {
-            // What comes takes the place of what leaves: not before the controller has it.
+            // What comes takes the place of what leaves: not before a buffer has it.
             done = done.max(self.evict(mechanism));
         }
-        done
+        (done, from_memory)
     }
 
-    /// Dirty lines leave the caches; when the controller has them.
+    /// Dirty lines leave the caches; when there was a buffer for each. They are handed over from
+    /// there, so that what the core waits for does not wait for them.
     #[cold]
     fn evict(&mut self, mechanism: &mut dyn Mechanism) -> Ps {
+        let buffers = self.config.memory.controller.eviction_buffers;
         let mut last = Ps::default();
         let mut evicted = std::mem::take(&mut self.evicted);
         evicted.clear();
         evicted.extend_from_slice(self.hierarchy.evicted());
         for &line in &evicted {
-            last = last.max(self.hand_over(mechanism, line, Cause::Eviction).0);
+            last = last.max(self.leaving.place(self.now(), buffers, 0));
+            let (accepted, _) = self.hand_over(mechanism, line, Cause::Eviction);
+            self.leaving.push(accepted);
         }
         self.evicted = evicted;
         last

@@ -16,7 +16,11 @@ pub struct CoreStats {
     pub time_ps: Ps,
     /// Loads: one for each line of an access.
     pub loads: u64,
-    /// Stores, likewise.
+    /// Loads that no cache had the line for.
+    pub memory_loads: u64,
+    /// Time waiting for those, ps.
+    pub load_stall_ps: Ps,
+    /// Stores: one for each line of an access.
     pub stores: u64,
     /// Bytes stored by programs, those stored past the caches included.
     pub stored_bytes: u64,

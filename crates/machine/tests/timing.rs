@@ -67,6 +67,29 @@ fn loads_are_waited_for() {
     assert_eq!(took(&machine, || _ = machine.load(0)), LAST);
 }
 
+/// A line that comes does not wait for the one that leaves for it, unless all buffers are taken.
+#[test]
+fn evicted_lines_leave_behind_the_loads() {
+    const SLOW: u64 = 5_000;
+    for (buffers, third) in [(3, MISS), (2, SLOW - 2 * MISS)] {
+        let mut config = config(0);
+        config.memory.controller.static_write_ns = SLOW as f64;
+        config.memory.controller.eviction_buffers = buffers;
+        let options = Options { cores: Some(2), ..Options::default() };
+        let machine = Machine::new(config, &[0; 16 << 10], options);
+        // The last cache has 16 sets of 4 ways: these four fill one, and each later line of it
+        // pushes one of them out.
+        let line = |number: u64| number * 16 * 64;
+        (0..4).for_each(|number| machine.store(line(number), 1));
+        rested(&machine);
+        let loads = [4, 5, 6].map(|number| took(&machine, || _ = machine.load(line(number))));
+        assert_eq!(loads, [MISS, MISS, third], "{buffers} buffers");
+        let statistics = machine.statistics();
+        assert_eq!((statistics.write_backs.evictions, statistics.cores[0].memory_loads), (3, 3));
+        assert_eq!(statistics.cores[0].load_stall_ps, Ps((2 * MISS + third) * 1000));
+    }
+}
+
 #[test]
 fn stores_are_waited_for_without_a_buffer() {
     let machine = machine(config(0));

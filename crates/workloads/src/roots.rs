@@ -6,7 +6,7 @@ use crate::bptree::BpTree;
 use crate::hash::Hash;
 use crate::rbtree::RbTree;
 use crate::toggle::KeySet;
-use crate::{churn, overwrite, records, sps, tpcc, ycsb};
+use crate::{churn, overwrite, records, sps, ycsb};
 use perdura::collections::Visit;
 use perdura::{Result, Root, Tx};
 
@@ -22,7 +22,6 @@ pub fn check_root(tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<
         ycsb::KIND => ycsb::check_blocks(tx, root.at, visit)?,
         records::KIND => records::check_blocks(tx, root.at, visit)?,
         churn::KIND => churn::check_blocks(tx, root.at, visit)?,
-        tpcc::KIND => tpcc::check_blocks(tx, root.at, visit)?,
         Hash::KIND => Hash::open(root.at).check(tx, visit, &mut |_, _| Ok(()))?,
         RbTree::KIND => RbTree::open(root.at).check(tx, visit, &mut |_, _| Ok(()))?,
         BpTree::KIND => BpTree::open(root.at).check(tx, visit, &mut |_, _| Ok(()))?,

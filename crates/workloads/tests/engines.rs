@@ -16,7 +16,7 @@ use perdura_workloads::rbtree::RbTree;
 use perdura_workloads::records::Plain;
 use perdura_workloads::sps::Sps;
 use perdura_workloads::toggle::{KeySet, Toggles};
-use perdura_workloads::tpcc::{InCollections, Scale, Tpcc};
+use perdura_workloads::tpcc::{Scale, Tpcc};
 use perdura_workloads::ycsb::{
     Distribution, Letter, Options, Order, Shape, Table, Ycsb, YcsbOn, YcsbOver,
 };
@@ -194,9 +194,9 @@ fn ycsb_in_other_ways() {
 }
 
 /// Two warehouses of a few items and customers.
-fn tpcc() -> Tpcc<InCollections> {
+fn tpcc() -> Tpcc<Plain> {
     let scale = Scale { customers: 30, items: 100, new_orders: 9, ..Scale::small(2) };
-    Tpcc::new(InCollections, scale, SEED).expect("valid parameters")
+    Tpcc::new(scale, SEED).expect("valid parameters")
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn tpc_c_refuses_what_it_cannot_run_on() {
         Scale { lines: (0, 3), ..small },
         Scale { lines: (5, 16), ..small },
     ] {
-        let refused = Tpcc::new(InCollections, scale, SEED).map(drop);
+        let refused = Tpcc::<Plain>::new(scale, SEED).map(drop);
         assert!(matches!(refused, Err(Failure::Parameters(_))), "{scale:?}");
     }
 }

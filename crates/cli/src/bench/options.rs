@@ -14,16 +14,30 @@ pub(crate) const LARGEST_WINDOW: i64 = 1 << 20;
 /// Where the records of a keyed workload are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Over {
-    /// The workload's own table: a block for each record, and maps to find it
+    /// YCSB's own table: a block for each record, and maps to find it
     Table,
-    /// The store that the server uses: a hash for each record, and a sorted set of the keys
+    /// The heap's own collections: a hash for each record, and sorted sets as indexes
+    Plain,
+    /// The store that the server uses, with the same hashes and sorted sets
     Store,
+}
+
+impl Over {
+    /// In a heading: the name with an article.
+    pub(crate) fn in_words(self) -> &'static str {
+        match self {
+            Over::Table => "the table",
+            Over::Plain => "plain collections",
+            Over::Store => "the store",
+        }
+    }
 }
 
 impl fmt::Display for Over {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Over::Table => "table",
+            Over::Plain => "plain",
             Over::Store => "store",
         })
     }

@@ -9,8 +9,8 @@ use perdura::testing::TestHeap;
 use perdura::{Error, Result, Root, Tx};
 use perdura_memory::random::SplitMix64;
 use perdura_workloads::random::Random;
-use perdura_workloads::records::EachPair;
-use perdura_workloads::tpcc::{Desk, Home, InCollections, Input, Loader, Scale, check_consistency};
+use perdura_workloads::records::{EachPair, Plain, Rooted};
+use perdura_workloads::tpcc::{Desk, Input, Loader, Scale, check_consistency};
 use perdura_workloads::{Records, check_root};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -132,7 +132,7 @@ impl Subject for Tpcc {
     }
 
     fn prepare(&self, tx: &mut dyn Tx) -> Result<()> {
-        let records = InCollections.create(tx)?;
+        let records = Plain::create(tx)?;
         self.loader.batches().try_for_each(|batch| self.loader.load(tx, &records, &batch))
     }
 
@@ -150,7 +150,7 @@ impl Subject for Tpcc {
     }
 
     fn apply(&self, tx: &mut dyn Tx, input: &Input) -> Result<()> {
-        let records = InCollections.open(tx)?.expect("it was prepared");
+        let records = Plain::find(tx)?.expect("it was prepared");
         input.apply(tx, &records, SCALE)
     }
 
@@ -167,7 +167,7 @@ impl Subject for Tpcc {
     }
 
     fn read(&self, tx: &mut dyn Tx) -> Result<Option<Tables>> {
-        let Some(records) = InCollections.open(tx)? else { return Ok(None) };
+        let Some(records) = Plain::find(tx)? else { return Ok(None) };
         let mut tables = Tables::default();
         let Tables { rows, sets } = &mut tables;
         records.for_each(
@@ -202,7 +202,7 @@ mod tests {
         assert!(subject.read(&mut heap).expect("an empty heap").is_none());
         subject.prepare(&mut heap).expect("it is made");
         assert_eq!(subject.read(&mut heap).expect("tables"), Some(subject.prepared()));
-        let records = InCollections.open(&mut heap).expect("a root").expect("it is made");
+        let records = Plain::find(&mut heap).expect("a root").expect("it is made");
         let ytd = 1_i64.to_le_bytes();
         records.set_fields(&mut heap, b"WAREHOUSE:1", &[(b"ytd", &ytd)]).expect("a row");
         assert!(matches!(subject.read(&mut heap), Err(Error::Corrupt { .. })));

@@ -28,6 +28,9 @@ pub struct ControllerConfig {
     pub read_queue: usize,
     /// Lines that a channel's write queue (write-pending queue) holds.
     pub write_queue: usize,
+    /// Lines that have left the last cache and that the controller does not have yet. What takes
+    /// their place waits only if there are so many.
+    pub eviction_buffers: usize,
     /// Share of the write queue from which on writes go before reads.
     pub drain_from: f64,
     /// Share of the write queue at which reads go first again.
@@ -195,7 +198,12 @@ impl ControllerConfig {
     fn validate(&self) -> Result<(), String> {
         let Self { read_queue, write_queue, drain_from, drain_to, drain_least, .. } = *self;
         sourced(&self.source)?;
-        counts(&[("read_queue", read_queue), ("write_queue", write_queue)], LARGEST_QUEUE)?;
+        let queues = [
+            ("read_queue", read_queue),
+            ("write_queue", write_queue),
+            ("eviction_buffers", self.eviction_buffers),
+        ];
+        counts(&queues, LARGEST_QUEUE)?;
         if drain_least > LARGEST_QUEUE {
             return Err(format!("drain_least is at most {LARGEST_QUEUE}"));
         }

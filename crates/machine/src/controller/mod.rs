@@ -18,6 +18,7 @@ mod queue;
 mod stats;
 mod wear;
 
+pub(crate) use queue::Finishes;
 pub use stats::{CauseStats, ControllerStats, DeviceStats, DramCacheStats, WearStats};
 
 use crate::Ps;

@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 
 /// When the places of a queue become free, ascending.
 #[derive(Default)]
-pub(super) struct Finishes {
+pub(crate) struct Finishes {
     times: VecDeque<Ps>,
 }
 
 impl Finishes {
     /// Forgets those that are over at `now`.
     #[inline]
-    pub(super) fn forget(&mut self, now: Ps) {
+    pub(crate) fn forget(&mut self, now: Ps) {
         while self.times.front().is_some_and(|&time| time <= now) {
             self.times.pop_front();
         }
@@ -20,7 +20,7 @@ impl Finishes {
 
     /// Takes a place of `capacity`, `others` of which are taken for good; from when on.
     #[inline]
-    pub(super) fn place(&mut self, now: Ps, capacity: usize, others: usize) -> Ps {
+    pub(crate) fn place(&mut self, now: Ps, capacity: usize, others: usize) -> Ps {
         self.forget(now);
         if self.times.len() + others < capacity {
             return now;
@@ -30,7 +30,7 @@ impl Finishes {
 
     /// A place is taken until `time`.
     #[inline]
-    pub(super) fn push(&mut self, time: Ps) {
+    pub(crate) fn push(&mut self, time: Ps) {
         let mut at = self.times.len();
         while at > 0 && self.times[at - 1] > time {
             at -= 1;
@@ -42,7 +42,7 @@ impl Finishes {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.times.len()
     }
 }

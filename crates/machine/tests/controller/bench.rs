@@ -29,6 +29,7 @@ pub(crate) fn dram() -> MemoryConfig {
             static_write_ns: STATIC_WRITE as f64,
             read_queue: 8,
             write_queue: 8,
+            eviction_buffers: 8,
             drain_from: 1.0,
             drain_to: 0.0,
             drain_least: 1,

@@ -9,7 +9,7 @@
 pub mod conformance;
 mod plain;
 
-pub use plain::Plain;
+pub use plain::{EachField, EachMember, Plain};
 pub(crate) use plain::{KIND, check_blocks};
 
 use perdura::{Result, Tx};

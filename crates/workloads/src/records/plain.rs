@@ -24,6 +24,11 @@ type Order = OrderedMap<Pair<Total, Name>, ()>;
 const HASH: u64 = 0xC5 << 56 | 1;
 const SORTED: u64 = 0xC5 << 56 | 2;
 
+/// Told of a hash's key, a field and its value.
+pub type EachField<'a> = dyn FnMut(&[u8], &[u8], &[u8]) + 'a;
+/// Told of a sorted set's key, a score and a member.
+pub type EachMember<'a> = dyn FnMut(&[u8], f64, &[u8]) + 'a;
+
 /// A handle to the store.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain {
@@ -86,6 +91,42 @@ impl Value {
 }
 
 impl Plain {
+    /// Calls `field` with every hash's key, and each field and value of it, and `member` with
+    /// every sorted set's key, score and member: keys in no order, members in theirs.
+    ///
+    /// # Errors
+    /// `Corrupt` if the store is damaged.
+    pub fn for_each(
+        self,
+        tx: &mut dyn Tx,
+        field: &mut EachField<'_>,
+        member: &mut EachMember<'_>,
+    ) -> Result<()> {
+        for (key, at) in self.entries(tx)? {
+            match Value::load(tx, at)? {
+                Value::Hash(fields) => fields.for_each(tx, &mut |name, value| {
+                    field(&key, &name, &value);
+                    Ok(())
+                })?,
+                Value::Sorted(_, order) => order.for_each(tx, &mut |(score, name), ()| {
+                    member(&key, score.0, &name);
+                    Ok(())
+                })?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Every key, and where its block is.
+    fn entries(self, tx: &mut dyn Tx) -> Result<Vec<(Vec<u8>, u64)>> {
+        let mut entries = Vec::new();
+        self.keys.for_each(tx, &mut |key, at| {
+            entries.push((key, at));
+            Ok(())
+        })?;
+        Ok(entries)
+    }
+
     fn value(self, tx: &mut dyn Tx, key: &[u8]) -> Result<Option<Value>> {
         match self.keys.get(tx, key)? {
             Some(at) => Value::load(tx, at).map(Some),
@@ -236,12 +277,7 @@ impl Rooted for Plain {
 pub(crate) fn check_blocks(tx: &mut dyn Tx, at: u64, visit: &mut Visit<'_>) -> Result<()> {
     let keys = Keys::new(at);
     keys.check(tx, visit)?;
-    let mut blocks = Vec::new();
-    keys.for_each(tx, &mut |_, at| {
-        blocks.push(at);
-        Ok(())
-    })?;
-    for at in blocks {
+    for (_, at) in (Plain { keys }).entries(tx)? {
         visit(at)?;
         Value::load(tx, at)?.check(tx, visit)?;
     }

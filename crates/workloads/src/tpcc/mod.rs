@@ -12,7 +12,6 @@
 //! (`new_order`, `payment`, `order_status`, `delivery`, `stock_level`), `check`.
 
 mod check;
-mod collections;
 mod delivery;
 mod draw;
 mod input;
@@ -29,60 +28,42 @@ mod tally;
 mod tests;
 
 pub use check::{Condition, Violation, check_consistency, check_loaded};
-pub use collections::{Collections, EachField, EachMember, InCollections};
-pub(crate) use collections::{KIND, check_blocks};
 pub use input::{Desk, Input};
 pub use load::{Batch, Loader};
 pub use scale::{Cents, Scale};
 
+use crate::records::Rooted;
 use crate::{Failure, Outcome, Progress, Recorder, Records, Session, Share, Workload};
 use check::Survey;
 use perdura::{Error, Result, Tx};
+use std::marker::PhantomData;
 use tables::Tables;
 use tally::{Done, Tally};
 
-/// Where the tables are.
-pub trait Home: Sync {
-    /// What they are rows of.
-    type Records: Records;
-
-    /// Makes an empty keyed store, in a heap that has none.
-    ///
-    /// # Errors
-    /// As the transaction.
-    fn create(&self, tx: &mut dyn Tx) -> Result<Self::Records>;
-
-    /// The store that was made in this heap.
-    ///
-    /// # Errors
-    /// As the transaction.
-    fn open(&self, tx: &mut dyn Tx) -> Result<Option<Self::Records>>;
-}
-
-/// The workload.
+/// The workload, on tables in a pool's one store `R`.
 #[derive(Debug)]
-pub struct Tpcc<H> {
-    home: H,
+pub struct Tpcc<R> {
     scale: Scale,
     loader: Loader,
     desk: Desk,
     tally: Tally,
+    of: PhantomData<fn() -> R>,
 }
 
-impl<H: Home> Tpcc<H> {
+impl<R: Rooted> Tpcc<R> {
     /// A workload that has not been loaded. The first rows and the constants of non-uniform
     /// numbers follow from `seed`; the transactions, from the run's.
     ///
     /// # Errors
     /// `Parameters`.
-    pub fn new(home: H, scale: Scale, seed: u64) -> Outcome<Self> {
+    pub fn new(scale: Scale, seed: u64) -> Outcome<Self> {
         scale.validate()?;
         let (loader, desk) = (Loader::new(scale, seed), Desk::new(scale, seed));
-        Ok(Tpcc { home, scale, loader, desk, tally: Tally::default() })
+        Ok(Tpcc { scale, loader, desk, tally: Tally::default(), of: PhantomData })
     }
 
-    fn records<S: Session>(&self, session: &mut S) -> Outcome<H::Records> {
-        let records = session.read(|tx| self.home.open(tx))?;
+    fn records<S: Session>(&self, session: &mut S) -> Outcome<R> {
+        let records = session.read(|tx| R::find(tx))?;
         records.ok_or_else(|| Failure::wrong("TPC-C's tables are gone"))
     }
 
@@ -95,12 +76,7 @@ impl<H: Home> Tpcc<H> {
         verdict(&session.read(|tx| check_loaded(tx, &records, self.scale))?)
     }
 
-    fn transact<S: Session>(
-        &self,
-        session: &mut S,
-        records: &H::Records,
-        input: &Input,
-    ) -> Outcome<Done> {
+    fn transact<S: Session>(&self, session: &mut S, records: &R, input: &Input) -> Outcome<Done> {
         let scale = self.scale;
         let done = if input.only_reads() {
             session.read(|tx| input.run(tx, records, scale))
@@ -203,7 +179,7 @@ fn warehouse_of(share: &mut Share, scale: Scale) -> u32 {
     (thread + threads * share.random.below(own)) as u32 + 1
 }
 
-impl<H: Home> Workload for Tpcc<H> {
+impl<R: Rooted> Workload for Tpcc<R> {
     const KINDS: &'static [&'static str] =
         &["new-order", "payment", "order-status", "delivery", "stock-level"];
 
@@ -213,7 +189,7 @@ impl<H: Home> Workload for Tpcc<H> {
     }
 
     fn load<S: Session>(&self, session: &mut S, progress: &Progress) -> Outcome {
-        let records = session.transaction(|tx| self.home.create(tx))?;
+        let records = session.transaction(|tx| R::create(tx))?;
         for batch in self.loader.batches() {
             session.transaction(|tx| self.loader.load(tx, &records, &batch))?;
             progress.loaded(batch.rows())?;

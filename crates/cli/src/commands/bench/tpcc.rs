@@ -1,10 +1,12 @@
 //! `perdura bench tpcc`: TPC-C, in process.
 
-use crate::bench::options::Setting;
+use crate::bench::keyspace::Served;
+use crate::bench::options::{Over, Setting};
 use crate::bench::series::{self, Case};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::quantity::{self, plural, show_count};
-use perdura_workloads::tpcc::{InCollections, Scale, Tpcc};
+use perdura_workloads::records::{Plain, Rooted};
+use perdura_workloads::tpcc::{Scale, Tpcc};
 use serde_json::json;
 
 #[derive(Debug, clap::Args)]
@@ -12,6 +14,11 @@ pub(crate) struct Arguments {
     /// Warehouses [default: as many as threads, each thread with its own]
     #[arg(long, value_name = "NUMBER")]
     warehouses: Option<u32>,
+
+    /// Where the tables are: store, which is what the server keeps, or plain, the heap's own
+    /// collections
+    #[arg(long, value_enum, default_value_t = Over::Store, hide_possible_values = true)]
+    over: Over,
 
     /// Rows: full, as TPC-C has them, or small, about fiftyfold fewer
     #[arg(long, value_enum, default_value_t = Size::Full)]
@@ -52,7 +59,20 @@ impl Size {
 /// Bytes that a transaction adds, about: an order has ten lines, and comes in 45 of 100.
 pub(crate) const BYTES_PER_TX: u64 = 1536;
 
+/// TPC-C has no table of its own.
+pub(crate) fn no_table() -> Failure {
+    Failure::new("TPC-C runs over store or plain: it has no table of its own")
+}
+
 pub(super) fn run(arguments: &Arguments) -> Outcome {
+    match arguments.over {
+        Over::Table => Err(no_table()),
+        Over::Plain => run_on::<Plain>(arguments),
+        Over::Store => run_on::<Served>(arguments),
+    }
+}
+
+fn run_on<R: Rooted>(arguments: &Arguments) -> Outcome {
     let mut setting = arguments.setting.clone();
     let warehouses = arguments.warehouses.unwrap_or(setting.threads.threads);
     let scale = arguments.scale.scale(warehouses);
@@ -64,17 +84,18 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let size = arguments.scale.name();
     let case = Case {
         title: format!(
-            "TPC-C: {} transactions on {} ({size} scale); without keying and think times, so \
+            "TPC-C over {}: {} transactions on {} ({size} scale); without keying and think times, so \
              these are no tpmC",
+            arguments.over.in_words(),
             show_count(arguments.ops),
             plural(u64::from(warehouses), "warehouse"),
         ),
         parameters: json!({
-            "bench": "tpcc", "warehouses": warehouses, "scale": size, "ops": arguments.ops,
+            "bench": "tpcc", "over": arguments.over.to_string(), "warehouses": warehouses, "scale": size, "ops": arguments.ops,
         }),
         operations: arguments.ops,
         data_bytes: scale.bytes().saturating_add(total.saturating_mul(BYTES_PER_TX)),
-        make: &|_| Tpcc::new(InCollections, scale, seed),
+        make: &|_| Tpcc::<R>::new(scale, seed),
     };
     series::run_and_show(&case, &setting)
 }

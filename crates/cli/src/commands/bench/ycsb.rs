@@ -5,6 +5,7 @@ use crate::bench::options::{Over, Setting};
 use crate::bench::series::{self, Case};
 use crate::failure::Outcome;
 use crate::quantity::{self, show_count};
+use perdura_workloads::records::Plain;
 use perdura_workloads::ycsb::{
     Distribution, Keyed, Letter, Options, Order, Own, Shape, Table, YcsbOn,
 };
@@ -69,7 +70,7 @@ impl Arguments {
         // The key and its entries; the names of fields, and the sorted set.
         let besides = match self.over {
             Over::Table => 256,
-            Over::Store => 512 + 24 * fields as u64,
+            Over::Plain | Over::Store => 512 + 24 * fields as u64,
         };
         let inserts = (self.ops as f64 * self.workload.mix().insert) as u64;
         let records = self.records.saturating_add(2 * inserts);
@@ -80,6 +81,7 @@ impl Arguments {
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     match arguments.over {
         Over::Table => run_on::<Own>(arguments),
+        Over::Plain => run_on::<Keyed<Plain>>(arguments),
         Over::Store => run_on::<Keyed<Served>>(arguments),
     }
 }
@@ -88,9 +90,9 @@ fn run_on<T: Table>(arguments: &Arguments) -> Outcome {
     let options = arguments.options(arguments.ops);
     let case = Case {
         title: format!(
-            "YCSB {} over the {}: {} operations on {} records of {} x {} bytes, {} keys{}",
+            "YCSB {} over {}: {} operations on {} records of {} x {} bytes, {} keys{}",
             arguments.workload,
-            arguments.over,
+            arguments.over.in_words(),
             show_count(arguments.ops),
             show_count(arguments.records),
             arguments.fields,

@@ -4,7 +4,7 @@ mod show;
 
 use crate::bench::keyspace::Served;
 use crate::bench::options::{EngineChoice, LARGEST_WINDOW, Over};
-use crate::commands::bench::tpcc::BYTES_PER_TX;
+use crate::commands::bench::tpcc::{BYTES_PER_TX, no_table};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::named;
@@ -16,10 +16,11 @@ use perdura_machine::{MachineConfig, presets};
 use perdura_memory::Domain;
 use perdura_workloads::churn::{self, Churn};
 use perdura_workloads::map::{OnHashMap, OnOrderedMap};
+use perdura_workloads::records::{Plain, Rooted};
 use perdura_workloads::sps::Sps;
 use perdura_workloads::toggle::{KeySet, Toggles};
-use perdura_workloads::tpcc::{InCollections, Scale, Tpcc};
-use perdura_workloads::ycsb::{Options, Shape, YcsbOver};
+use perdura_workloads::tpcc::{Scale, Tpcc};
+use perdura_workloads::ycsb::{Options, Shape, Ycsb, YcsbOver};
 use perdura_workloads::{Progress, Workload};
 
 #[derive(Debug, clap::Args)]
@@ -38,9 +39,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "sps")]
     workload: String,
 
-    /// Where YCSB's records are
-    #[arg(long, value_enum, default_value_t = Over::Table)]
-    over: Over,
+    /// Where the records of YCSB and TPC-C are [default: YCSB table; TPC-C store]
+    #[arg(long, value_enum)]
+    over: Option<Over>,
 
     /// Entries, keys, records, slots or warehouses [default: 65,536; churn 10,000; YCSB 10,000;
     /// TPC-C as many as cores]
@@ -139,9 +140,9 @@ impl Arguments {
         if !(1..=LARGEST_TX).contains(&self.ops_per_tx()) {
             return Err(Failure::new(format!("--ops-per-tx must be 1 to {LARGEST_TX}")));
         }
-        if self.over == Over::Store && !self.is_ycsb() {
+        if self.over.is_some() && self.over().is_none() {
             return Err(Failure::new(format!(
-                "{} does not run over the store: leave out --over, or choose ycsb-a to ycsb-f",
+                "{} has no records: leave out --over, or choose tpcc or ycsb-a to ycsb-f",
                 self.workload
             )));
         }
@@ -175,7 +176,12 @@ impl Arguments {
 
     /// Where the records are, for the workloads that have them.
     fn over(&self) -> Option<Over> {
-        self.is_ycsb().then_some(self.over)
+        let usual = match self.workload.as_str() {
+            "tpcc" => Over::Store,
+            _ if self.is_ycsb() => Over::Table,
+            _ => return None,
+        };
+        Some(self.over.unwrap_or(usual))
     }
 
     fn warm_up(&self) -> u64 {
@@ -243,7 +249,11 @@ impl Arguments {
             "ordered-map" => {
                 on(plan, &OnOrderedMap::new(entries, 1)?, entries.saturating_mul(64), progress)
             }
-            "tpcc" => tpcc(plan, entries, progress),
+            "tpcc" => match self.over() {
+                Some(Over::Store) => tpcc::<Served>(plan, entries, progress),
+                Some(Over::Plain) => tpcc::<Plain>(plan, entries, progress),
+                _ => Err(no_table()),
+            },
             name => {
                 let letter = named::letter(name).ok_or_else(|| {
                     Failure::new(format!(
@@ -253,18 +263,18 @@ impl Arguments {
                 let total = plan.operations.saturating_add(plan.warm_up);
                 let records = entries.saturating_add(total);
                 let bytes = records.saturating_mul(2 * Shape::default().record_bytes() as u64);
-                match self.over {
-                    Over::Table => {
-                        let workload = named::ycsb(letter, entries, total, per_tx as u64)?;
-                        on(plan, &workload, bytes, progress)
-                    }
-                    Over::Store => {
-                        let options = Options {
-                            operations_per_transaction: per_tx as u64,
-                            ..Options::new(letter, entries, total)
-                        };
+                let options = Options {
+                    operations_per_transaction: per_tx as u64,
+                    ..Options::new(letter, entries, total)
+                };
+                match self.over() {
+                    Some(Over::Store) => {
                         on(plan, &YcsbOver::<Served>::new(options)?, bytes, progress)
                     }
+                    Some(Over::Plain) => {
+                        on(plan, &YcsbOver::<Plain>::new(options)?, bytes, progress)
+                    }
+                    _ => on(plan, &Ycsb::new(options)?, bytes, progress),
                 }
             }
         }
@@ -281,12 +291,12 @@ fn toggles<K: KeySet>(
     on(plan, &workload, entries.saturating_mul(K::BYTES_PER_ENTRY), progress)
 }
 
-fn tpcc(plan: &Plan, warehouses: u64, progress: &Progress) -> Outcome<Run> {
+fn tpcc<R: Rooted>(plan: &Plan, warehouses: u64, progress: &Progress) -> Outcome<Run> {
     let scale = Scale::small(u32::try_from(warehouses).unwrap_or(u32::MAX));
     scale.validate()?;
     let transactions = plan.operations.saturating_add(plan.warm_up);
     let bytes = scale.bytes().saturating_add(transactions.saturating_mul(BYTES_PER_TX));
-    on(plan, &Tpcc::new(InCollections, scale, plan.seed)?, bytes, progress)
+    on(plan, &Tpcc::<R>::new(scale, plan.seed)?, bytes, progress)
 }
 
 fn on<W: Workload>(plan: &Plan, workload: &W, bytes: u64, progress: &Progress) -> Outcome<Run> {

@@ -69,7 +69,7 @@ pub(super) fn report(
     output::print(format!(
         "{}{} on {} ({}), {}{}: {} after {}, {} in each, {} entries; seed {}",
         arguments.workload,
-        arguments.over().map_or_else(String::new, |over| format!(" over the {over}")),
+        arguments.over().map_or_else(String::new, |over| format!(" over {}", over.in_words())),
         machine.name,
         machine.title,
         plural(arguments.cores as u64, "core"),

@@ -7,10 +7,11 @@ use super::rows::{
 };
 use super::tables::Tables;
 use super::{
-    Collections, Condition, Desk, Home, InCollections, Input, Loader, Scale, check_consistency,
-    check_loaded, delivery, new_order, order_status, payment, stock_level, warehouse_of,
+    Condition, Desk, Input, Loader, Scale, check_consistency, check_loaded, delivery, new_order,
+    order_status, payment, stock_level, warehouse_of,
 };
 use crate::random::Random;
+use crate::records::{Plain, Rooted};
 use crate::{Records, Share};
 use perdura::testing::TestHeap;
 use perdura::{Error, Result};
@@ -20,12 +21,12 @@ const SEED: u64 = 20_240_607;
 const SCALE: Scale =
     Scale { warehouses: 2, districts: 2, customers: 12, items: 30, new_orders: 4, lines: (2, 4) };
 
-type Hands<'a> = Tables<'a, Collections>;
+type Hands<'a> = Tables<'a, Plain>;
 
 /// The tables in a heap for tests.
 struct Shop {
     heap: TestHeap,
-    records: Collections,
+    records: Plain,
 }
 
 impl Shop {
@@ -35,7 +36,7 @@ impl Shop {
 
     fn loaded_with(scale: Scale) -> Self {
         let mut heap = TestHeap::new();
-        let records = InCollections.create(&mut heap).expect("an empty heap");
+        let records = Plain::create(&mut heap).expect("an empty heap");
         let loader = Loader::new(scale, SEED);
         for batch in loader.batches() {
             loader.load(&mut heap, &records, &batch).expect("it is loaded");

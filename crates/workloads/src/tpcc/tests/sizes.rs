@@ -3,8 +3,8 @@
 use super::{SEED, Shop};
 use crate::Records;
 use crate::random::Random;
-use crate::records::EachPair;
-use crate::tpcc::{Collections, Desk, Scale};
+use crate::records::{EachPair, Plain};
+use crate::tpcc::{Desk, Scale};
 use perdura::{Result, Tx};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ struct Touched {
 /// Tells which rows are touched.
 #[derive(Clone)]
 struct Watched {
-    records: Collections,
+    records: Plain,
     touched: Arc<Mutex<Touched>>,
 }
 
