@@ -106,13 +106,11 @@ impl Base for ArchaptUndo {
             let logged = writer.append(engine, ticket, |entry, word| entry.words[word]);
             std::mem::swap(&mut writer.writes, &mut old);
             logged?;
+            if engine.memory.domain().evicts() {
+                writer.fence(engine)?;
+            }
         }
         writer.old = old;
-        if engine.memory.domain().evicts() {
-            // Even without a record: lines that have just left the queue were asked for by this
-            // thread, and the next fence may be another one's.
-            writer.fence(engine)?;
-        }
         Ok(())
     }
 

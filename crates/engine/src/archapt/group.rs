@@ -38,6 +38,8 @@ pub struct Group {
     old_up_to: u64,
     /// Full segments at the last turn: those of the old generation.
     old_segments: usize,
+    /// Old lines to be written back with the next group.
+    due_lines: usize,
     /// Transactions in the open group.
     transactions: u64,
     /// When it was first looked at whether what is not durable yet is due; 0 if it was not.
@@ -57,6 +59,7 @@ impl Group {
             history: History::new(len, queue_lines as usize),
             old_up_to: 0,
             old_segments: 0,
+            due_lines: 0,
             transactions: 0,
             looked: 0,
             group_bytes: GROUP_BYTES,
@@ -175,7 +178,10 @@ impl Group {
         self.make_room(engine)?;
         let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
         self.broken = true;
+        self.let_old_lines_leave(engine);
         if let Err(error) = B::log(engine, &mut self.writer, &self.history, ticket) {
+            // For the lines that have left.
+            self.writer.fence(engine)?;
             self.broken = false;
             return Err(error);
         }
@@ -291,26 +297,20 @@ impl Group {
         self.usable(engine)?;
         let last = engine.committed.0.load(Ordering::Relaxed);
         self.broken = true;
-        self.settle(engine)?;
+        if !engine.memory.domain().evicts() {
+            // As in `turn`.
+            self.writer.fence(engine)?;
+        }
         self.write_back_old(engine, usize::MAX);
         self.history.turn();
         self.write_back_old(engine, usize::MAX);
         self.writer.fence(engine)?;
         self.cut_log(engine, last)?;
         self.old_up_to = last;
-        self.old_segments = 0;
+        (self.old_segments, self.due_lines) = (0, 0);
         self.broken = false;
         engine.durable.0.fetch_max(last, Ordering::AcqRel);
         self.looked = 0;
-        Ok(())
-    }
-
-    /// Where nothing becomes durable by itself: what is written back from here on must not be so
-    /// before the records that hold it.
-    fn settle<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
-        if !engine.memory.domain().evicts() {
-            self.writer.fence(engine)?;
-        }
         Ok(())
     }
 
@@ -335,8 +335,15 @@ impl Group {
         engine.move_checkpoint(group, &mut self.writer.counters)
     }
 
-    /// Writes old lines back little by little while the young generation fills its part of the
-    /// log, and turns when it has.
+    /// Writes back as many old lines as are due: before the group's record, whose fence covers what
+    /// the same thread has asked for. The next fence may be another thread's.
+    fn let_old_lines_leave<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) {
+        let due = std::mem::take(&mut self.due_lines);
+        self.write_back_old(engine, due);
+    }
+
+    /// Turns when the young generation has filled its part of the log, and sees to it that the
+    /// old one has left by then, little by little.
     fn recycle<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
         let overdue = self.history.is_full();
         if !std::mem::take(&mut self.writer.filled) && !overdue {
@@ -349,19 +356,33 @@ impl Group {
             return if due { self.write_back_all(engine) } else { Ok(()) };
         }
         let young = engine.segments.full().saturating_sub(self.old_segments);
-        let left = segments.saturating_sub(young);
-        let most = if overdue { usize::MAX } else { self.history.old_lines().div_ceil(left + 1) };
-        self.broken = true;
-        self.settle(engine)?;
-        self.write_back_old(engine, most);
-        // A fence covers what its own thread has asked for, and the next one may be another's.
-        self.writer.fence(engine)?;
-        if overdue || left == 0 {
-            self.cut_log(engine, self.old_up_to)?;
-            self.history.turn();
-            self.old_up_to = engine.committed.0.load(Ordering::Relaxed);
-            self.old_segments = engine.segments.full();
+        let left = if overdue { 0 } else { segments.saturating_sub(young) };
+        let old = self.history.old_lines();
+        if old > 0 && engine.memory.domain().evicts() {
+            self.due_lines = old.div_ceil(left + 1);
+            // With none left, this is looked at again after the next group.
+            self.writer.filled = left == 0;
+            return Ok(());
         }
+        if left > 0 {
+            return Ok(());
+        }
+        self.turn(engine)
+    }
+
+    /// Lets the old generation's records go; the young one becomes the old one.
+    fn turn<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
+        self.broken = true;
+        if !engine.memory.domain().evicts() {
+            // What is written back now must not be durable before the records that hold it.
+            self.writer.fence(engine)?;
+            self.write_back_old(engine, usize::MAX);
+            self.writer.fence(engine)?;
+        }
+        self.cut_log(engine, self.old_up_to)?;
+        self.history.turn();
+        self.old_up_to = engine.committed.0.load(Ordering::Relaxed);
+        self.old_segments = engine.segments.full();
         self.broken = false;
         Ok(())
     }
