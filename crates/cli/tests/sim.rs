@@ -41,7 +41,7 @@ fn ycsb_over_the_store_is_the_same_each_time() {
 #[test]
 fn the_baseline_is_measured_warm() {
     for machine in ["optane", "loc"] {
-        let report = json(&["--machine", machine, "--workload", "sps", "--entries", "2k"]);
+        let report = json(&["--machine", machine, "--workload", "sps"]);
         let baseline = &report["engines"][0];
         assert_eq!(baseline["engine"], "volatile");
         assert_eq!(baseline["nvm_reads_per_transaction"], 0.0, "{machine}");

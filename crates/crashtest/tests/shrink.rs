@@ -80,7 +80,7 @@ fn is_guilty(site: &CallSite, (file, line, asked): (&str, u32, bool)) -> bool {
             !asked && file == "engine/src/area.rs" && stores
         }
         // What a transaction stored in place.
-        _ => !asked && file == "engine/src/session.rs" && stores,
+        _ => !asked && ["engine/src/session.rs", "engine/src/writer.rs"].contains(&file) && stores,
     }
 }
 
