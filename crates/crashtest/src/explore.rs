@@ -2,11 +2,12 @@
 
 use crate::bench::Bench;
 use crate::case::{BYTES, Points};
+use crate::engine::{EngineUnder, Of};
 use crate::engines::Family;
 use crate::failure::Failure;
 use crate::guilt::Guilt;
 use crate::history::States;
-use crate::life::{Life, Lived, Stopped, draw, first_image, numbered, recover_alone};
+use crate::life::{Life, Lived, Stopped, draw, numbered};
 use crate::{Case, Report, Start, Subject};
 use perdura_machine::{CallSite, Event, Machine};
 use perdura_memory::random::SplitMix64;
@@ -75,9 +76,9 @@ pub fn explore<F: Family, S: Subject>(
         watcher,
         report: Report::default(),
         benches: Vec::new(),
-        engine: F::NAME,
+        engine: &Of::<F>::ENGINE,
     };
-    let explored = explorer.case_from_start::<F>();
+    let explored = explorer.case_from_start();
     match explored {
         Ok(()) => Ok(explorer.report),
         Err(problem) => Err(Box::new(explorer.failure(problem))),
@@ -104,7 +105,7 @@ pub(crate) struct Explorer<'a, S: Subject> {
     pub(crate) watcher: &'a Watcher,
     pub(crate) report: Report,
     pub(crate) benches: Vec<Bench>,
-    pub(crate) engine: &'static str,
+    pub(crate) engine: &'a dyn EngineUnder<S>,
 }
 
 /// One life, explored.
@@ -126,7 +127,7 @@ impl<S: Subject> Explorer<'_, S> {
             .collect();
         Failure {
             case: self.case.clone(),
-            engine: self.engine,
+            engine: self.engine.name(),
             subject: self.subject.name().to_owned(),
             cut: problem.cut,
             what: problem.what,
@@ -137,9 +138,9 @@ impl<S: Subject> Explorer<'_, S> {
         }
     }
 
-    fn case_from_start<F: Family>(&mut self) -> Result<(), Problem> {
+    fn case_from_start(&mut self) -> Result<(), Problem> {
         let case = self.case;
-        let image = first_image::<F, S>(self.subject, case, BYTES).map_err(Problem::plain)?;
+        let image = self.engine.first_image(self.subject, case, BYTES).map_err(Problem::plain)?;
         let life = Life {
             subject: self.subject,
             case,
@@ -150,13 +151,13 @@ impl<S: Subject> Explorer<'_, S> {
             limit: BYTES,
         };
         let first = (case.start != Start::New).then(|| self.subject.prepared());
-        self.life::<F>(&life, first, 0, case.points, self.budget.images)
+        self.life(&life, first, 0, case.points, self.budget.images)
     }
 
     /// Lives a life without a cut.
-    fn record<F: Family>(&self, life: &Life<'_, S>) -> Result<Lived<S::Op>, Problem> {
+    fn record(&self, life: &Life<'_, S>) -> Result<Lived<S::Op>, Problem> {
         let mut watch = |_: &Machine, _| ControlFlow::Continue(());
-        let lived = without_panic(|| life.live::<F>(Some(&mut watch), self.case.omit))?;
+        let lived = without_panic(|| self.engine.live(life, &mut watch, self.case.omit))?;
         match lived {
             Ok(lived) => Ok(lived),
             Err(Stopped::Problem(what)) => Err(Problem::plain(what)),
@@ -165,7 +166,7 @@ impl<S: Subject> Explorer<'_, S> {
     }
 
     /// Explores a life that begins in the state `first`.
-    fn life<F: Family>(
+    fn life(
         &mut self,
         life: &Life<'_, S>,
         first: Option<S::Model>,
@@ -173,7 +174,7 @@ impl<S: Subject> Explorer<'_, S> {
         points: Points,
         images: u64,
     ) -> Result<(), Problem> {
-        let Lived { history, machine } = self.record::<F>(life)?;
+        let Lived { history, machine } = self.record(life)?;
         let sites = machine.sites();
         self.report.meet(&sites);
         let met = sites.all().into_iter().map(|(site, (_, count))| (site, count)).collect();
@@ -187,7 +188,7 @@ impl<S: Subject> Explorer<'_, S> {
             self.benches.push(Bench::new(life.limit, self.case));
         }
         let mut problem = None;
-        let (chosen, omit) = (exploration.chosen(), self.case.omit);
+        let (chosen, omit, engine) = (exploration.chosen(), self.case.omit, self.engine);
         let mut watch = |machine: &Machine, event: Event| {
             if !chosen(&event) {
                 return ControlFlow::Continue(());
@@ -195,7 +196,7 @@ impl<S: Subject> Explorer<'_, S> {
             if self.watcher.is_stopped() {
                 return ControlFlow::Break(());
             }
-            match self.point::<F>(&exploration, machine, &event) {
+            match self.point(&exploration, machine, &event) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(found) => {
                     problem = Some(found);
@@ -203,7 +204,7 @@ impl<S: Subject> Explorer<'_, S> {
                 }
             }
         };
-        let lived = without_panic(|| life.live::<F>(Some(&mut watch), omit))?;
+        let lived = without_panic(|| engine.live(life, &mut watch, omit))?;
         match (problem, lived) {
             (Some(problem), _) => Err(problem),
             (None, Ok(lived)) if lived.history.events != history.events => Err(Problem::plain(
@@ -215,14 +216,14 @@ impl<S: Subject> Explorer<'_, S> {
     }
 
     /// Opens the image on a machine, goes on with it, and cuts again, recovery included.
-    pub(crate) fn again<F: Family>(
+    pub(crate) fn again(
         &mut self,
         exploration: &Exploration<'_, '_, S>,
         image: Vec<u64>,
         state: S::Model,
         seed: u64,
     ) -> Result<(), String> {
-        let met = without_panic(|| recover_alone::<F>(self.case, image.clone()));
+        let met = without_panic(|| self.engine.recover_alone(self.case, image.clone()));
         self.report.meet(&met.map_err(|problem| problem.what)??);
         let cores = exploration.life.ops.len();
         let mut random = SplitMix64::new(seed);
@@ -239,7 +240,7 @@ impl<S: Subject> Explorer<'_, S> {
             limit: exploration.life.limit,
         };
         let (points, images) = self.budget.again;
-        self.life::<F>(&life, Some(state), exploration.depth + 1, Points::Random(points), images)
+        self.life(&life, Some(state), exploration.depth + 1, Points::Random(points), images)
             .map_err(|problem| {
                 let mut text = format!("of a pool that was cut and opened again: {}", problem.what);
                 if let Some((event, events, name)) = problem.cut {

@@ -63,6 +63,7 @@ mod candidates;
 pub mod case;
 pub mod check;
 mod cut;
+mod engine;
 mod engines;
 mod explore;
 pub mod failure;

@@ -4,8 +4,7 @@
 use crate::engines::Family;
 use crate::history::States;
 use crate::{Subject, Trial};
-use perdura::check::check_heap;
-use perdura::{Engine, Error, Heap, HeapSession, OpenError, Opening};
+use perdura::{AnyHeap, AnySession, Error, Heap, OpenError, Opening};
 use perdura_memory::random::SplitMix64;
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,21 +56,30 @@ fn check<F: Family, S: Subject>(
     expect: &Expect<'_, S::Model>,
     seed: u64,
 ) -> Result<Found, String> {
-    let heap = match Heap::<Trial, F::On<Trial>>::open(trial.clone(), Opening::default()) {
-        Ok(heap) => heap,
-        Err(OpenError::NotAPool { .. }) if expect.refusal => return Ok(Found::Refused),
-        Err(error) => return Err(format!("the pool cannot be opened: {error}")),
-    };
+    match Heap::<Trial, F::On<Trial>>::open(trial.clone(), Opening::default()) {
+        Ok(heap) => opened(subject, Box::new(heap), expect, seed),
+        Err(OpenError::NotAPool { .. }) if expect.refusal => Ok(Found::Refused),
+        Err(error) => Err(format!("the pool cannot be opened: {error}")),
+    }
+}
+
+/// What must hold of the pool in it.
+fn opened<S: Subject>(
+    subject: &S,
+    heap: Box<dyn AnyHeap>,
+    expect: &Expect<'_, S::Model>,
+    seed: u64,
+) -> Result<Found, String> {
     let mut session = heap.session().map_err(wrong)?;
     let state = session.read(|tx| subject.read(tx)).map_err(wrong)?;
     let known = &expect.states.states;
     let found = expect.allowed.clone().find(|index| known[*index] == state);
     let Some(found) = found else { return Err(unexpected(expect, &state)) };
-    whole(subject, &heap)?;
+    whole(subject, &*heap)?;
     let Some(mut model) = state else { return Ok(Found::State(found)) };
     go_on(subject, &mut session, &mut model, seed)?;
     drop(session);
-    whole(subject, &heap)?;
+    whole(subject, &*heap)?;
     heap.close().map_err(wrong)?;
     Ok(Found::State(found))
 }
@@ -114,8 +122,8 @@ fn differing<M: std::fmt::Debug>(left: &Option<M>, right: &Option<M>) -> (String
 }
 
 /// The heap and the structure are whole, and every block belongs to someone.
-fn whole<E: Engine<Trial>, S: Subject>(subject: &S, heap: &Heap<Trial, E>) -> Result<(), String> {
-    let report = check_heap(heap, &|tx, root, visit| subject.visit(tx, root, visit));
+fn whole<S: Subject>(subject: &S, heap: &dyn AnyHeap) -> Result<(), String> {
+    let report = heap.check(&|tx, root, visit| subject.visit(tx, root, visit));
     match report.problems.first() {
         Some(problem) => Err(format!("the pool is damaged: {problem}")),
         None if report.unreachable.is_none() => Err("a root of an unknown kind".to_owned()),
@@ -124,9 +132,9 @@ fn whole<E: Engine<Trial>, S: Subject>(subject: &S, heap: &Heap<Trial, E>) -> Re
 }
 
 /// More transactions, which must do what the model does.
-fn go_on<E: Engine<Trial>, S: Subject>(
+fn go_on<S: Subject>(
     subject: &S,
-    session: &mut HeapSession<Trial, E>,
+    session: &mut AnySession,
     model: &mut S::Model,
     seed: u64,
 ) -> Result<(), String> {
