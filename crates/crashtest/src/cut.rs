@@ -6,7 +6,7 @@ use crate::candidates::Candidates;
 use crate::case::Points;
 use crate::explore::{Exploration, Explorer, Problem, mix};
 use crate::guilt::{Guilt, guilt, is_named};
-use crate::verify::{Expect, Found};
+use crate::verify::{Expect, Found, verify};
 use perdura_machine::{CallSite, Event, Machine};
 use perdura_memory::Memory;
 use perdura_memory::image::Image;
@@ -122,7 +122,7 @@ impl<S: Subject> Explorer<'_, S> {
                 continue;
             }
             bench.trial.begin(candidates.changes(&states));
-            let found = self.engine.verify(self.subject, &bench.trial, expect, seed);
+            let found = verify(self.engine, self.subject, &bench.trial, expect, seed);
             bench.trial.end();
             let found =
                 found.map_err(|what| Failed { what, states: states.clone(), lived: None })?;
@@ -175,7 +175,7 @@ impl<S: Subject> Explorer<'_, S> {
         }
         let trial = &self.benches[depth].trial;
         trial.begin(candidates.changes(states));
-        let found = self.engine.verify(self.subject, trial, expect, seed);
+        let found = verify(self.engine, self.subject, trial, expect, seed);
         trial.end();
         let what = match found {
             Ok(found) if known.is_none_or(|known| known == found) => return Ok(()),
@@ -204,7 +204,7 @@ impl<S: Subject> Explorer<'_, S> {
         let trial = &self.benches[depth].trial;
         guilt(candidates, failing, image, |states| {
             trial.begin(candidates.changes(states));
-            let found = self.engine.verify(self.subject, trial, expect, seed);
+            let found = verify(self.engine, self.subject, trial, expect, seed);
             trial.end();
             found.is_err()
         })
@@ -224,7 +224,7 @@ impl<S: Subject> Explorer<'_, S> {
         guilt(candidates, failing, image, |states| {
             let trial = &self.benches[depth].trial;
             trial.begin(candidates.changes(states));
-            let found = self.engine.verify(self.subject, trial, expect, seed);
+            let found = verify(self.engine, self.subject, trial, expect, seed);
             trial.end();
             let Ok(Found::State(index)) = found else { return false };
             let Some(state) = expect.states.states[index].clone() else { return false };

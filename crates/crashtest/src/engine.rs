@@ -1,75 +1,77 @@
-//! What exploring a case needs of an engine, behind one face: so the explorer is compiled once for
-//! each structure, and not again for each engine.
+//! What the tester needs of an engine, behind one face: exploring is compiled once for each
+//! structure, and not again for each engine.
 
 use crate::engines::Family;
-use crate::life::{Life, Lived, Stopped, Watch, first_image, recover_alone};
-use crate::verify::{Expect, Found, verify};
-use crate::{Case, Subject, Trial};
-use perdura_machine::{Event, Sites};
+use crate::life::recover_alone;
+use crate::{Case, Trial};
+use perdura::{AnyHeap, Format, Heap, Memory, OpenError, Opening};
+use perdura_machine::{Machine, Sites};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// An engine under the structure `S`; each method does what the function of its name does.
-pub(crate) trait EngineUnder<S: Subject> {
+/// A family of engines.
+pub(crate) trait AnyFamily: Sync {
     /// Its name.
     fn name(&self) -> &'static str;
 
-    fn first_image(&self, subject: &S, case: &Case, bytes: u64) -> Result<Vec<u64>, String>;
-
-    fn live(
+    /// The heap that a machine holds, or a new one.
+    fn on_machine(
         &self,
-        life: &Life<'_, S>,
-        watch: Watch<'_>,
-        omit: Option<Event>,
-    ) -> Result<Lived<S::Op>, Stopped>;
+        machine: &Arc<Machine>,
+        new: Option<Format>,
+    ) -> Result<Box<dyn AnyHeap>, OpenError>;
 
-    fn recover_alone(&self, case: &Case, image: Vec<u64>) -> Result<Sites, String>;
-
-    fn verify(
+    /// The heap that an image holds, or a new one.
+    fn on_trial(
         &self,
-        subject: &S,
         trial: &Arc<Trial>,
-        expect: &Expect<'_, S::Model>,
-        seed: u64,
-    ) -> Result<Found, String>;
+        new: Option<Format>,
+    ) -> Result<Box<dyn AnyHeap>, OpenError>;
+
+    /// See [`recover_alone`].
+    fn recover_alone(&self, case: &Case, image: Vec<u64>) -> Result<Sites, String>;
 }
 
-/// The engine of the family `F`.
+/// The family `F`.
 pub(crate) struct Of<F>(PhantomData<fn() -> F>);
 
 impl<F> Of<F> {
     pub(crate) const ENGINE: Self = Of(PhantomData);
 }
 
-impl<F: Family, S: Subject> EngineUnder<S> for Of<F> {
+impl<F: Family> AnyFamily for Of<F> {
     fn name(&self) -> &'static str {
         F::NAME
     }
 
-    fn first_image(&self, subject: &S, case: &Case, bytes: u64) -> Result<Vec<u64>, String> {
-        first_image::<F, S>(subject, case, bytes)
+    fn on_machine(
+        &self,
+        machine: &Arc<Machine>,
+        new: Option<Format>,
+    ) -> Result<Box<dyn AnyHeap>, OpenError> {
+        heap_on::<F, _>(machine, new)
     }
 
-    fn live(
+    fn on_trial(
         &self,
-        life: &Life<'_, S>,
-        watch: Watch<'_>,
-        omit: Option<Event>,
-    ) -> Result<Lived<S::Op>, Stopped> {
-        life.live::<F>(Some(watch), omit)
+        trial: &Arc<Trial>,
+        new: Option<Format>,
+    ) -> Result<Box<dyn AnyHeap>, OpenError> {
+        heap_on::<F, _>(trial, new)
     }
 
     fn recover_alone(&self, case: &Case, image: Vec<u64>) -> Result<Sites, String> {
         recover_alone::<F>(case, image)
     }
+}
 
-    fn verify(
-        &self,
-        subject: &S,
-        trial: &Arc<Trial>,
-        expect: &Expect<'_, S::Model>,
-        seed: u64,
-    ) -> Result<Found, String> {
-        verify::<F, S>(subject, trial, expect, seed)
-    }
+fn heap_on<F: Family, M: Memory + 'static>(
+    memory: &Arc<M>,
+    new: Option<Format>,
+) -> Result<Box<dyn AnyHeap>, OpenError> {
+    let heap = match new {
+        None => Heap::<M, F::On<M>>::open(memory.clone(), Opening::default()),
+        Some(format) => Heap::create(memory.clone(), format),
+    };
+    Ok(Box::new(heap?))
 }

@@ -2,12 +2,12 @@
 
 use crate::bench::Bench;
 use crate::case::{BYTES, Points};
-use crate::engine::{EngineUnder, Of};
+use crate::engine::{AnyFamily, Of};
 use crate::engines::Family;
 use crate::failure::Failure;
 use crate::guilt::Guilt;
 use crate::history::States;
-use crate::life::{Life, Lived, Stopped, draw, numbered};
+use crate::life::{Life, Lived, Stopped, draw, first_image, numbered};
 use crate::{Case, Report, Start, Subject};
 use perdura_machine::{CallSite, Event, Machine};
 use perdura_memory::random::SplitMix64;
@@ -105,7 +105,7 @@ pub(crate) struct Explorer<'a, S: Subject> {
     pub(crate) watcher: &'a Watcher,
     pub(crate) report: Report,
     pub(crate) benches: Vec<Bench>,
-    pub(crate) engine: &'a dyn EngineUnder<S>,
+    pub(crate) engine: &'a dyn AnyFamily,
 }
 
 /// One life, explored.
@@ -140,7 +140,7 @@ impl<S: Subject> Explorer<'_, S> {
 
     fn case_from_start(&mut self) -> Result<(), Problem> {
         let case = self.case;
-        let image = self.engine.first_image(self.subject, case, BYTES).map_err(Problem::plain)?;
+        let image = first_image(self.engine, self.subject, case, BYTES).map_err(Problem::plain)?;
         let life = Life {
             subject: self.subject,
             case,
@@ -157,7 +157,7 @@ impl<S: Subject> Explorer<'_, S> {
     /// Lives a life without a cut.
     fn record(&self, life: &Life<'_, S>) -> Result<Lived<S::Op>, Problem> {
         let mut watch = |_: &Machine, _| ControlFlow::Continue(());
-        let lived = without_panic(|| self.engine.live(life, &mut watch, self.case.omit))?;
+        let lived = without_panic(|| life.live(self.engine, Some(&mut watch), self.case.omit))?;
         match lived {
             Ok(lived) => Ok(lived),
             Err(Stopped::Problem(what)) => Err(Problem::plain(what)),
@@ -204,7 +204,7 @@ impl<S: Subject> Explorer<'_, S> {
                 }
             }
         };
-        let lived = without_panic(|| engine.live(life, &mut watch, omit))?;
+        let lived = without_panic(|| life.live(engine, Some(&mut watch), omit))?;
         match (problem, lived) {
             (Some(problem), _) => Err(problem),
             (None, Ok(lived)) if lived.history.events != history.events => Err(Problem::plain(

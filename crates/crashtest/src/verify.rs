@@ -1,10 +1,10 @@
 //! What must hold of an image: it recovers, to a committed prefix, with nothing leaked; and the
 //! pool is good for more transactions.
 
-use crate::engines::Family;
+use crate::engine::AnyFamily;
 use crate::history::States;
 use crate::{Subject, Trial};
-use perdura::{AnyHeap, AnySession, Error, Heap, OpenError, Opening};
+use perdura::{AnyHeap, AnySession, Error, OpenError};
 use perdura_memory::random::SplitMix64;
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,13 +34,14 @@ pub(crate) struct Expect<'a, M> {
 }
 
 /// Recovers and checks the image that `trial` holds.
-pub(crate) fn verify<F: Family, S: Subject>(
+pub(crate) fn verify<S: Subject>(
+    engine: &dyn AnyFamily,
     subject: &S,
     trial: &Arc<Trial>,
     expect: &Expect<'_, S::Model>,
     seed: u64,
 ) -> Result<Found, String> {
-    let checked = catch_unwind(AssertUnwindSafe(|| check::<F, S>(subject, trial, expect, seed)));
+    let checked = catch_unwind(AssertUnwindSafe(|| check(engine, subject, trial, expect, seed)));
     checked.unwrap_or_else(|panic| {
         let text = panic
             .downcast_ref::<String>()
@@ -50,26 +51,18 @@ pub(crate) fn verify<F: Family, S: Subject>(
     })
 }
 
-fn check<F: Family, S: Subject>(
+fn check<S: Subject>(
+    engine: &dyn AnyFamily,
     subject: &S,
     trial: &Arc<Trial>,
     expect: &Expect<'_, S::Model>,
     seed: u64,
 ) -> Result<Found, String> {
-    match Heap::<Trial, F::On<Trial>>::open(trial.clone(), Opening::default()) {
-        Ok(heap) => opened(subject, Box::new(heap), expect, seed),
-        Err(OpenError::NotAPool { .. }) if expect.refusal => Ok(Found::Refused),
-        Err(error) => Err(format!("the pool cannot be opened: {error}")),
-    }
-}
-
-/// What must hold of the pool in it.
-fn opened<S: Subject>(
-    subject: &S,
-    heap: Box<dyn AnyHeap>,
-    expect: &Expect<'_, S::Model>,
-    seed: u64,
-) -> Result<Found, String> {
+    let heap = match engine.on_trial(trial, None) {
+        Ok(heap) => heap,
+        Err(OpenError::NotAPool { .. }) if expect.refusal => return Ok(Found::Refused),
+        Err(error) => return Err(format!("the pool cannot be opened: {error}")),
+    };
     let mut session = heap.session().map_err(wrong)?;
     let state = session.read(|tx| subject.read(tx)).map_err(wrong)?;
     let known = &expect.states.states;

@@ -6,7 +6,7 @@
 use super::{Heap, HeapSession};
 use crate::check::{CheckRoot, Report, check_heap};
 use crate::tx::{Extent, Purpose, Root, Tx, TxMark};
-use perdura_engine::{Access, Counters, Engine, Mark, Mode, Result, Ticket};
+use perdura_engine::{Access, Counters, Engine, Mark, Mode, Result, Ticket, Tuning};
 use perdura_memory::Memory;
 
 /// A [`Heap`] on some memory with some engine.
@@ -19,6 +19,18 @@ pub trait AnyHeap: Sync {
 
     /// As [`Heap::counters`].
     fn counters(&self) -> Counters;
+
+    /// See [`Engine::CRASH_CONSISTENT`].
+    fn is_crash_consistent(&self) -> bool;
+
+    /// As [`Engine::tend`].
+    ///
+    /// # Errors
+    /// As [`Engine::tend`].
+    fn tend(&self) -> Result<()>;
+
+    /// As [`Engine::tune`].
+    fn tune(&self, tuning: &Tuning);
 
     /// As [`Heap::checkpoint`].
     ///
@@ -43,6 +55,18 @@ impl<M: Memory + 'static, E: Engine<M>> AnyHeap for Heap<M, E> {
 
     fn counters(&self) -> Counters {
         Heap::counters(self)
+    }
+
+    fn is_crash_consistent(&self) -> bool {
+        E::CRASH_CONSISTENT
+    }
+
+    fn tend(&self) -> Result<()> {
+        self.engine.tend()
+    }
+
+    fn tune(&self, tuning: &Tuning) {
+        self.engine.tune(tuning);
     }
 
     fn checkpoint(&self) -> Result<()> {
