@@ -3,7 +3,7 @@
 use crate::engines::{OnEngine, on_engine};
 use crate::failure::{Failure, Outcome};
 use crate::quantity::show_bytes;
-use perdura::{Counters, Engine, EngineKind, Format, Heap};
+use perdura::{AnyHeap, Counters, Engine, EngineKind, Format, Heap};
 use perdura_machine::mechanism::HardwareUndoLog;
 use perdura_machine::{
     Keep, Machine, MachineConfig, Mechanism, Options, Plain, Ps, Schedule, Statistics,
@@ -93,13 +93,12 @@ pub(crate) fn run<W: Workload>(
 ) -> Outcome<Run> {
     let format = format(plan, bytes)?;
     let machine = Arc::new(Machine::new(plan.machine.clone(), &[0; 64], options(plan, &format)));
-    let setting = Setting { plan, workload, machine: &machine, format, progress };
-    if plan.unflushed {
-        let memory = Arc::new(Unflushed::new(machine.clone()));
-        on_engine(plan.engine, Phases { setting, memory })
+    let heap = if plan.unflushed {
+        on_engine(plan.engine, Make { memory: Arc::new(Unflushed::new(machine.clone())), format })
     } else {
-        on_engine(plan.engine, Phases { setting, memory: machine.clone() })
-    }
+        on_engine(plan.engine, Make { memory: machine.clone(), format })
+    };
+    phases(plan, workload, &machine, &*heap?, progress)
 }
 
 /// How large the heap may become.
@@ -132,58 +131,59 @@ fn options(plan: &Plan, format: &Format) -> Options {
     }
 }
 
-/// All that does not depend on the engine.
-struct Setting<'a, W> {
-    plan: &'a Plan,
-    workload: &'a W,
-    machine: &'a Machine,
-    format: Format,
-    progress: &'a Progress,
-}
-
-/// A heap on `memory`: the machine, or the machine unflushed.
-struct Phases<'a, W, M> {
-    setting: Setting<'a, W>,
+/// Makes a heap on `memory`: the machine, or the machine unflushed. Only this is compiled for each
+/// engine. What a simulated core does takes it the same time however it is called.
+struct Make<M> {
     memory: Arc<M>,
+    format: Format,
 }
 
-impl<W: Workload, M: Memory + 'static> OnEngine<M> for Phases<'_, W, M> {
-    type Output = Outcome<Run>;
+impl<M: Memory + 'static> OnEngine<M> for Make<M> {
+    type Output = Outcome<Box<dyn AnyHeap>>;
 
     fn run<E: Engine<M>>(self) -> Self::Output {
-        let Setting { plan, workload, machine, format, progress } = self.setting;
-        let heap = Heap::<M, E>::create(self.memory, format)
+        let heap = Heap::<M, E>::create(self.memory, self.format)
             .map_err(|error| Failure::new(error.to_string()))?;
-        progress.restart();
-        workload.load(&mut heap.session()?, progress)?;
-        progress.restart();
-        work(plan, workload, machine, &heap, plan.warm_up, 1 << 32, progress)?;
-        // What the warm-up left in the log is not the measured transactions' to write back. Without a
-        // log there is nothing of that kind: a checkpoint would clean all caches, or empty them
-        // where a write-back drops its line, and the baseline would be measured cold.
-        if E::CRASH_CONSISTENT {
-            heap.checkpoint()?;
-        }
-        work(plan, workload, machine, &heap, plan.settle, 2 << 32, progress)?;
-        let (before, counted) = (heap.counters(), workload.counts());
-        machine.start_measuring();
-        let start = std::time::Instant::now();
-        work(plan, workload, machine, &heap, plan.operations, 0, progress)?;
-        let seconds = start.elapsed().as_secs_f64();
-        let statistics = machine.statistics();
-        let counters = heap.counters() - before;
-        let counts = perdura_workloads::counted_since(workload, &counted);
-        workload.check(&mut heap.session()?)?;
-        Ok(Run { operations: plan.operations, statistics, counters, counts, seconds })
+        Ok(Box::new(heap))
     }
 }
 
-/// Runs `operations` transactions, a share of them on each core.
-fn work<M: Memory + 'static, E: Engine<M>, W: Workload>(
+fn phases<W: Workload>(
     plan: &Plan,
     workload: &W,
     machine: &Machine,
-    heap: &Heap<M, E>,
+    heap: &dyn AnyHeap,
+    progress: &Progress,
+) -> Outcome<Run> {
+    progress.restart();
+    workload.load(&mut heap.session()?, progress)?;
+    progress.restart();
+    work(plan, workload, machine, heap, plan.warm_up, 1 << 32, progress)?;
+    // What the warm-up left in the log is not the measured transactions' to write back. Without a
+    // log there is nothing of that kind: a checkpoint would clean all caches, or empty them where
+    // a write-back drops its line, and the baseline would be measured cold.
+    if heap.is_crash_consistent() {
+        heap.checkpoint()?;
+    }
+    work(plan, workload, machine, heap, plan.settle, 2 << 32, progress)?;
+    let (before, counted) = (heap.counters(), workload.counts());
+    machine.start_measuring();
+    let start = std::time::Instant::now();
+    work(plan, workload, machine, heap, plan.operations, 0, progress)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let statistics = machine.statistics();
+    let counters = heap.counters() - before;
+    let counts = perdura_workloads::counted_since(workload, &counted);
+    workload.check(&mut heap.session()?)?;
+    Ok(Run { operations: plan.operations, statistics, counters, counts, seconds })
+}
+
+/// Runs `operations` transactions, a share of them on each core.
+fn work<W: Workload>(
+    plan: &Plan,
+    workload: &W,
+    machine: &Machine,
+    heap: &dyn AnyHeap,
     operations: u64,
     first_stream: u64,
     progress: &Progress,

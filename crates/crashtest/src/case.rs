@@ -1,6 +1,6 @@
 //! One case: everything that decides what a run does, and so what is replayed.
 
-use crate::{Answers, Family};
+use crate::Answers;
 use perdura_machine::cache::Policy;
 use perdura_machine::{Event, MachineConfig, Schedule, presets};
 use perdura_memory::Domain;
@@ -98,9 +98,9 @@ impl Case {
         config
     }
 
-    /// Which transactions are waited for on an engine of this family.
-    pub(crate) fn answers<F: Family>(&self) -> Answers {
-        let drawn = || if F::GROUPS { Answers::draw(self.seed) } else { Answers::default() };
+    /// Which transactions are waited for on an engine that makes groups, or does not.
+    pub(crate) fn answers(&self, groups: bool) -> Answers {
+        let drawn = || if groups { Answers::draw(self.seed) } else { Answers::default() };
         self.answers.unwrap_or_else(drawn)
     }
 

@@ -4,7 +4,6 @@ use crate::Subject;
 use crate::bench::Verified;
 use crate::candidates::Candidates;
 use crate::case::Points;
-use crate::engines::Family;
 use crate::explore::{Exploration, Explorer, Problem, mix};
 use crate::guilt::{Guilt, guilt, is_named};
 use crate::verify::{Expect, Found, verify};
@@ -25,7 +24,7 @@ const UNSOUND: &str = "the tester is at fault: an image that need not be checked
 
 impl<S: Subject> Explorer<'_, S> {
     /// Cuts the power here, and checks some of what that may leave.
-    pub(crate) fn point<F: Family>(
+    pub(crate) fn point(
         &mut self,
         exploration: &Exploration<'_, '_, S>,
         machine: &Machine,
@@ -50,15 +49,15 @@ impl<S: Subject> Explorer<'_, S> {
                 mix(sum ^ line.at, line.states.len() as u64)
             });
             self.report.distinct.insert(mix(here, state));
-            let explored = self.images::<F>(exploration, &expect, &mut candidates, seed);
+            let explored = self.images(exploration, &expect, &mut candidates, seed);
             explored.map_err(|Failed { what, states, lived }| {
                 let guilt = match lived {
-                    None => self.guilt::<F>(depth, &expect, &candidates, &states, seed, image),
+                    None => self.guilt(depth, &expect, &candidates, &states, seed, image),
                     // It takes many lives: for a replay, and where nothing is named so far.
                     Some(life)
                         if matches!(self.case.points, Points::One(_)) && !is_named(&what) =>
                     {
-                        self.guilt_of_life::<F>(
+                        self.guilt_of_life(
                             exploration,
                             &expect,
                             &candidates,
@@ -89,7 +88,7 @@ impl<S: Subject> Explorer<'_, S> {
 
     /// Checks images of one cut. The failing one's states come with what is wrong, if it was one
     /// of this cut's own images.
-    fn images<F: Family>(
+    fn images(
         &mut self,
         exploration: &Exploration<'_, '_, S>,
         expect: &Expect<'_, S::Model>,
@@ -113,17 +112,17 @@ impl<S: Subject> Explorer<'_, S> {
                 && !lives
             {
                 self.report.unread += 1;
-                self.pruned::<F>(depth, expect, candidates, &states, Some(known.found), seed)?;
+                self.pruned(depth, expect, candidates, &states, Some(known.found), seed)?;
                 continue;
             }
             let bench = &mut self.benches[depth];
             if !bench.seen.insert(bench.sum_with(candidates, &states) ^ promised) {
                 self.report.seen += 1;
-                self.pruned::<F>(depth, expect, candidates, &states, None, seed)?;
+                self.pruned(depth, expect, candidates, &states, None, seed)?;
                 continue;
             }
             bench.trial.begin(candidates.changes(&states));
-            let found = verify::<F, S>(self.subject, &bench.trial, expect, seed);
+            let found = verify(self.engine, self.subject, &bench.trial, expect, seed);
             bench.trial.end();
             let found =
                 found.map_err(|what| Failed { what, states: states.clone(), lived: None })?;
@@ -135,8 +134,11 @@ impl<S: Subject> Explorer<'_, S> {
             {
                 let image = self.benches[depth].whole(candidates, &states);
                 let life = mix(seed, looked_at);
-                self.again::<F>(exploration, image, state.clone(), life)
-                    .map_err(|what| Failed { what, states: states.clone(), lived: Some(life) })?;
+                self.again(exploration, image, state.clone(), life).map_err(|what| Failed {
+                    what,
+                    states: states.clone(),
+                    lived: Some(life),
+                })?;
             }
             verified.push(Verified::new(&self.benches[depth], candidates, states, found));
         }
@@ -159,7 +161,7 @@ impl<S: Subject> Explorer<'_, S> {
     }
 
     /// Checks an image that need not be, if pruning itself is under test.
-    fn pruned<F: Family>(
+    fn pruned(
         &self,
         depth: usize,
         expect: &Expect<'_, S::Model>,
@@ -173,7 +175,7 @@ impl<S: Subject> Explorer<'_, S> {
         }
         let trial = &self.benches[depth].trial;
         trial.begin(candidates.changes(states));
-        let found = verify::<F, S>(self.subject, trial, expect, seed);
+        let found = verify(self.engine, self.subject, trial, expect, seed);
         trial.end();
         let what = match found {
             Ok(found) if known.is_none_or(|known| known == found) => return Ok(()),
@@ -190,7 +192,7 @@ impl<S: Subject> Explorer<'_, S> {
     }
 
     /// The stores that decide whether this image fails.
-    fn guilt<F: Family>(
+    fn guilt(
         &self,
         depth: usize,
         expect: &Expect<'_, S::Model>,
@@ -202,14 +204,14 @@ impl<S: Subject> Explorer<'_, S> {
         let trial = &self.benches[depth].trial;
         guilt(candidates, failing, image, |states| {
             trial.begin(candidates.changes(states));
-            let found = verify::<F, S>(self.subject, trial, expect, seed);
+            let found = verify(self.engine, self.subject, trial, expect, seed);
             trial.end();
             found.is_err()
         })
     }
 
     /// The stores that decide whether a life after this image goes wrong.
-    fn guilt_of_life<F: Family>(
+    fn guilt_of_life(
         &mut self,
         exploration: &Exploration<'_, '_, S>,
         expect: &Expect<'_, S::Model>,
@@ -222,13 +224,13 @@ impl<S: Subject> Explorer<'_, S> {
         guilt(candidates, failing, image, |states| {
             let trial = &self.benches[depth].trial;
             trial.begin(candidates.changes(states));
-            let found = verify::<F, S>(self.subject, trial, expect, seed);
+            let found = verify(self.engine, self.subject, trial, expect, seed);
             trial.end();
             let Ok(Found::State(index)) = found else { return false };
             let Some(state) = expect.states.states[index].clone() else { return false };
             self.benches[depth + 1..].iter_mut().for_each(|bench| bench.seen.clear());
             let image = self.benches[depth].whole(candidates, states);
-            self.again::<F>(exploration, image, state, life).is_err()
+            self.again(exploration, image, state, life).is_err()
         })
     }
 }

@@ -2,11 +2,12 @@
 
 use crate::bench::Bench;
 use crate::case::{BYTES, Points};
+use crate::engine::{AnyFamily, Of};
 use crate::engines::Family;
 use crate::failure::Failure;
 use crate::guilt::Guilt;
 use crate::history::States;
-use crate::life::{Life, Lived, Stopped, draw, first_image, numbered, recover_alone};
+use crate::life::{Life, Lived, Stopped, draw, first_image, numbered};
 use crate::{Case, Report, Start, Subject};
 use perdura_machine::{CallSite, Event, Machine};
 use perdura_memory::random::SplitMix64;
@@ -69,7 +70,7 @@ pub fn explore<F: Family, S: Subject>(
     watcher: &Watcher,
 ) -> Result<Report, Box<Failure>> {
     // Drawn here, so that a failure names them.
-    let answers = case.answers.or_else(|| F::GROUPS.then(|| case.answers::<F>()));
+    let answers = case.answers.or_else(|| F::GROUPS.then(|| case.answers(true)));
     let case = &Case { answers, ..case.clone() };
     let mut explorer = Explorer {
         subject,
@@ -78,9 +79,9 @@ pub fn explore<F: Family, S: Subject>(
         watcher,
         report: Report::default(),
         benches: Vec::new(),
-        engine: F::NAME,
+        engine: &Of::<F>::ENGINE,
     };
-    let explored = explorer.case_from_start::<F>();
+    let explored = explorer.case_from_start();
     match explored {
         Ok(()) => Ok(explorer.report),
         Err(problem) => Err(Box::new(explorer.failure(problem))),
@@ -107,7 +108,7 @@ pub(crate) struct Explorer<'a, S: Subject> {
     pub(crate) watcher: &'a Watcher,
     pub(crate) report: Report,
     pub(crate) benches: Vec<Bench>,
-    pub(crate) engine: &'static str,
+    pub(crate) engine: &'a dyn AnyFamily,
 }
 
 /// One life, explored.
@@ -129,7 +130,7 @@ impl<S: Subject> Explorer<'_, S> {
             .collect();
         Failure {
             case: self.case.clone(),
-            engine: self.engine,
+            engine: self.engine.name(),
             subject: self.subject.name().to_owned(),
             cut: problem.cut,
             what: problem.what,
@@ -140,9 +141,9 @@ impl<S: Subject> Explorer<'_, S> {
         }
     }
 
-    fn case_from_start<F: Family>(&mut self) -> Result<(), Problem> {
+    fn case_from_start(&mut self) -> Result<(), Problem> {
         let case = self.case;
-        let image = first_image::<F, S>(self.subject, case, BYTES).map_err(Problem::plain)?;
+        let image = first_image(self.engine, self.subject, case, BYTES).map_err(Problem::plain)?;
         let life = Life {
             subject: self.subject,
             case,
@@ -153,13 +154,13 @@ impl<S: Subject> Explorer<'_, S> {
             limit: BYTES,
         };
         let first = (case.start != Start::New).then(|| self.subject.prepared());
-        self.life::<F>(&life, first, 0, case.points, self.budget.images)
+        self.life(&life, first, 0, case.points, self.budget.images)
     }
 
     /// Lives a life without a cut.
-    fn record<F: Family>(&self, life: &Life<'_, S>) -> Result<Lived<S::Op>, Problem> {
+    fn record(&self, life: &Life<'_, S>) -> Result<Lived<S::Op>, Problem> {
         let mut watch = |_: &Machine, _| ControlFlow::Continue(());
-        let lived = without_panic(|| life.live::<F>(Some(&mut watch), self.case.omit))?;
+        let lived = without_panic(|| life.live(self.engine, Some(&mut watch), self.case.omit))?;
         match lived {
             Ok(lived) => Ok(lived),
             Err(Stopped::Problem(what)) => Err(Problem::plain(what)),
@@ -168,7 +169,7 @@ impl<S: Subject> Explorer<'_, S> {
     }
 
     /// Explores a life that begins in the state `first`.
-    fn life<F: Family>(
+    fn life(
         &mut self,
         life: &Life<'_, S>,
         first: Option<S::Model>,
@@ -176,7 +177,7 @@ impl<S: Subject> Explorer<'_, S> {
         points: Points,
         images: u64,
     ) -> Result<(), Problem> {
-        let Lived { history, machine } = self.record::<F>(life)?;
+        let Lived { history, machine } = self.record(life)?;
         let sites = machine.sites();
         self.report.meet(&sites);
         let met = sites.all().into_iter().map(|(site, (_, count))| (site, count)).collect();
@@ -190,7 +191,7 @@ impl<S: Subject> Explorer<'_, S> {
             self.benches.push(Bench::new(life.limit, self.case));
         }
         let mut problem = None;
-        let (chosen, omit) = (exploration.chosen(), self.case.omit);
+        let (chosen, omit, engine) = (exploration.chosen(), self.case.omit, self.engine);
         let mut watch = |machine: &Machine, event: Event| {
             if !chosen(&event) {
                 return ControlFlow::Continue(());
@@ -198,7 +199,7 @@ impl<S: Subject> Explorer<'_, S> {
             if self.watcher.is_stopped() {
                 return ControlFlow::Break(());
             }
-            match self.point::<F>(&exploration, machine, &event) {
+            match self.point(&exploration, machine, &event) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(found) => {
                     problem = Some(found);
@@ -206,7 +207,7 @@ impl<S: Subject> Explorer<'_, S> {
                 }
             }
         };
-        let lived = without_panic(|| life.live::<F>(Some(&mut watch), omit))?;
+        let lived = without_panic(|| life.live(engine, Some(&mut watch), omit))?;
         match (problem, lived) {
             (Some(problem), _) => Err(problem),
             (None, Ok(lived)) if lived.history.events != history.events => Err(Problem::plain(
@@ -218,14 +219,14 @@ impl<S: Subject> Explorer<'_, S> {
     }
 
     /// Opens the image on a machine, goes on with it, and cuts again, recovery included.
-    pub(crate) fn again<F: Family>(
+    pub(crate) fn again(
         &mut self,
         exploration: &Exploration<'_, '_, S>,
         image: Vec<u64>,
         state: S::Model,
         seed: u64,
     ) -> Result<(), String> {
-        let met = without_panic(|| recover_alone::<F>(self.case, image.clone()));
+        let met = without_panic(|| self.engine.recover_alone(self.case, image.clone()));
         self.report.meet(&met.map_err(|problem| problem.what)??);
         let cores = exploration.life.ops.len();
         let mut random = SplitMix64::new(seed);
@@ -242,7 +243,7 @@ impl<S: Subject> Explorer<'_, S> {
             limit: exploration.life.limit,
         };
         let (points, images) = self.budget.again;
-        self.life::<F>(&life, Some(state), exploration.depth + 1, Points::Random(points), images)
+        self.life(&life, Some(state), exploration.depth + 1, Points::Random(points), images)
             .map_err(|problem| {
                 let mut text = format!("of a pool that was cut and opened again: {}", problem.what);
                 if let Some((event, events, name)) = problem.cut {

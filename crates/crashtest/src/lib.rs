@@ -64,6 +64,7 @@ mod candidates;
 pub mod case;
 pub mod check;
 mod cut;
+mod engine;
 mod engines;
 mod explore;
 pub mod failure;

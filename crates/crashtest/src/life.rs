@@ -1,10 +1,11 @@
 //! A run on a machine: the pool is opened, used by every core, and closed.
 
+use crate::engine::{AnyFamily, Of};
 use crate::engines::{Family, Redo, Undo};
 use crate::history::{History, Transaction};
-use crate::{Case, Start, Subject, Trial};
+use crate::{Answers, Case, Start, Subject, Trial};
 use perdura::superblock::{State, Superblock};
-use perdura::{Engine, Error, Format, Heap, HeapSession, Opening, Recovery, Ticket};
+use perdura::{AnyHeap, AnySession, Engine, Error, Format, Mode, Recovery, Ticket};
 use perdura_machine::{CallSite, Event, Keep, Kind, Machine, Options, Sites};
 use perdura_memory::Domain;
 use perdura_memory::random::SplitMix64;
@@ -48,14 +49,16 @@ pub(crate) enum Stopped {
     Problem(String),
 }
 
-/// A pool of engine `F` with the subject's structure in it, closed.
-pub(crate) fn prepared<F: Family, S: Subject>(
+/// A pool of this engine with the subject's structure in it, closed.
+pub(crate) fn prepared<S: Subject>(
+    engine: &dyn AnyFamily,
     subject: &S,
     domain: Domain,
     bytes: u64,
 ) -> Result<Vec<u64>, String> {
     let trial = Arc::new(Trial::new(64, bytes, domain));
-    let heap = Heap::<Trial, F::On<Trial>>::create(trial.clone(), format(bytes))
+    let heap = engine
+        .on_trial(&trial, Some(format(bytes)))
         .map_err(|error| format!("no pool can be made: {error}"))?;
     let mut session = heap.session().map_err(text)?;
     session.transaction(|tx| subject.prepare(tx)).map_err(text)?;
@@ -65,22 +68,27 @@ pub(crate) fn prepared<F: Family, S: Subject>(
 }
 
 /// The image that a case begins with.
-pub(crate) fn first_image<F: Family, S: Subject>(
+pub(crate) fn first_image<S: Subject>(
+    engine: &dyn AnyFamily,
     subject: &S,
     case: &Case,
     bytes: u64,
 ) -> Result<Vec<u64>, String> {
     match case.start {
         Start::New => Ok(vec![0; 8]),
-        Start::Closed => prepared::<F, S>(subject, case.domain, bytes),
+        Start::Closed => prepared(engine, subject, case.domain, bytes),
         Start::Switched => {
-            let image = prepared::<Undo, S>(subject, case.domain, bytes)?;
+            let image = prepared(&Of::<Undo>::ENGINE, subject, case.domain, bytes)?;
             let trial = Trial::new(image.len() as u64 * 8, bytes, case.domain);
             image.chunks_exact(8).zip((0..).step_by(64)).for_each(|(words, line)| {
                 trial.set_line(line, words.try_into().expect("a line"));
             });
-            let same = Superblock::read(&trial).is_ok_and(|header| header.engine == F::NAME);
-            if same { prepared::<Redo, S>(subject, case.domain, bytes) } else { Ok(image) }
+            let same = Superblock::read(&trial).is_ok_and(|header| header.engine == engine.name());
+            if same {
+                prepared(&Of::<Redo>::ENGINE, subject, case.domain, bytes)
+            } else {
+                Ok(image)
+            }
         }
     }
 }
@@ -108,8 +116,9 @@ pub(crate) fn draw<S: Subject>(subject: &S, case: &Case) -> Vec<Vec<S::Op>> {
 
 impl<S: Subject> Life<'_, S> {
     /// Lives it, on a new machine.
-    pub(crate) fn live<F: Family>(
+    pub(crate) fn live(
         &self,
+        engine: &dyn AnyFamily,
         mut watch: Option<Watch<'_>>,
         omit: Option<Event>,
     ) -> Result<Lived<S::Op>, Stopped> {
@@ -148,19 +157,20 @@ impl<S: Subject> Life<'_, S> {
             *problem.borrow_mut() = Some(format!("{what}: {error}"));
         };
 
-        phase(vec![Box::new(|| match self.open::<F>(&machine, &history) {
+        phase(vec![Box::new(|| match self.open(engine, &machine, &history) {
             Ok(opened) => *heap.borrow_mut() = Some(opened),
             Err(error) => note("opening", &error),
         })])?;
         settled(&machine, "opening").map_err(Stopped::Problem)?;
         let opened = heap.take().expect("it was opened");
-        opened.tune(&self.case.answers::<F>().tuning);
+        let answers = self.case.answers(engine.groups());
+        opened.tune(&answers.tuning);
         let programs = (0..self.ops.len()).map(|core| {
             let (opened, history, machine, note) = (&opened, &history, &machine, &note);
             Box::new(move || {
-                let worked = opened
-                    .session()
-                    .and_then(|session| self.work::<F>(opened, session, core, machine, history));
+                let worked = opened.session().and_then(|session| {
+                    self.work(&**opened, session, answers, core, machine, history)
+                });
                 if let Err(error) = worked {
                     note("a transaction", &error);
                 }
@@ -185,15 +195,17 @@ impl<S: Subject> Life<'_, S> {
         Ok(Lived { history, machine })
     }
 
-    fn open<F: Family>(
+    fn open(
         &self,
+        engine: &dyn AnyFamily,
         machine: &Arc<Machine>,
         history: &RefCell<History<S::Op>>,
-    ) -> Result<Heap<Machine, F::On<Machine>>, String> {
+    ) -> Result<Box<dyn AnyHeap>, String> {
         if self.start != Start::New {
-            return Heap::open(machine.clone(), Opening::default()).map_err(|e| e.to_string());
+            return engine.on_machine(machine, None).map_err(|e| e.to_string());
         }
-        let heap = Heap::create(machine.clone(), format(self.limit)).map_err(|e| e.to_string())?;
+        let new = Some(format(self.limit));
+        let heap = engine.on_machine(machine, new).map_err(|e| e.to_string())?;
         history.borrow_mut().made = machine.events();
         let mut session = heap.session().map_err(text)?;
         let begun = machine.events();
@@ -205,16 +217,16 @@ impl<S: Subject> Life<'_, S> {
     }
 
     /// One core's operations.
-    fn work<F: Family>(
+    fn work(
         &self,
-        heap: &Heap<Machine, F::On<Machine>>,
-        mut session: HeapSession<Machine, F::On<Machine>>,
+        heap: &dyn AnyHeap,
+        mut session: AnySession,
+        answers: Answers,
         core: usize,
         machine: &Machine,
         history: &RefCell<History<S::Op>>,
     ) -> Result<(), Error> {
         let mut random = SplitMix64::new(self.seed ^ 0x6c61_7a79 ^ (core as u64) << 32);
-        let answers = self.case.answers::<F>();
         for (number, op) in self.ops[core].iter().enumerate() {
             if number > 0 && answers.tend(number - 1) {
                 heap.tend()?;
@@ -227,7 +239,7 @@ impl<S: Subject> Life<'_, S> {
                 history.transactions.push(tx);
                 history.transactions.len() - 1
             };
-            let ticket = match session.submit(|tx| self.subject.apply(tx, op)) {
+            let ticket = match session.run(Mode::Write, |tx| self.subject.apply(tx, op)) {
                 Ok(((), ticket)) => ticket,
                 Err(Error::Aborted(_)) => continue,
                 Err(error) => return Err(error),

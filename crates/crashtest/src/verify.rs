@@ -1,11 +1,10 @@
 //! What must hold of an image: it recovers, to a committed prefix, with nothing leaked; and the
 //! pool is good for more transactions.
 
-use crate::engines::Family;
+use crate::engine::AnyFamily;
 use crate::history::States;
 use crate::{Subject, Trial};
-use perdura::check::check_heap;
-use perdura::{Engine, Error, Heap, HeapSession, OpenError, Opening};
+use perdura::{AnyHeap, AnySession, Error, OpenError};
 use perdura_memory::random::SplitMix64;
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,13 +34,14 @@ pub(crate) struct Expect<'a, M> {
 }
 
 /// Recovers and checks the image that `trial` holds.
-pub(crate) fn verify<F: Family, S: Subject>(
+pub(crate) fn verify<S: Subject>(
+    engine: &dyn AnyFamily,
     subject: &S,
     trial: &Arc<Trial>,
     expect: &Expect<'_, S::Model>,
     seed: u64,
 ) -> Result<Found, String> {
-    let checked = catch_unwind(AssertUnwindSafe(|| check::<F, S>(subject, trial, expect, seed)));
+    let checked = catch_unwind(AssertUnwindSafe(|| check(engine, subject, trial, expect, seed)));
     checked.unwrap_or_else(|panic| {
         let text = panic
             .downcast_ref::<String>()
@@ -51,13 +51,14 @@ pub(crate) fn verify<F: Family, S: Subject>(
     })
 }
 
-fn check<F: Family, S: Subject>(
+fn check<S: Subject>(
+    engine: &dyn AnyFamily,
     subject: &S,
     trial: &Arc<Trial>,
     expect: &Expect<'_, S::Model>,
     seed: u64,
 ) -> Result<Found, String> {
-    let heap = match Heap::<Trial, F::On<Trial>>::open(trial.clone(), Opening::default()) {
+    let heap = match engine.on_trial(trial, None) {
         Ok(heap) => heap,
         Err(OpenError::NotAPool { .. }) if expect.refusal => return Ok(Found::Refused),
         Err(error) => return Err(format!("the pool cannot be opened: {error}")),
@@ -67,11 +68,11 @@ fn check<F: Family, S: Subject>(
     let known = &expect.states.states;
     let found = expect.allowed.clone().find(|index| known[*index] == state);
     let Some(found) = found else { return Err(unexpected(expect, &state)) };
-    whole(subject, &heap)?;
+    whole(subject, &*heap)?;
     let Some(mut model) = state else { return Ok(Found::State(found)) };
     go_on(subject, &mut session, &mut model, seed)?;
     drop(session);
-    whole(subject, &heap)?;
+    whole(subject, &*heap)?;
     heap.close().map_err(wrong)?;
     Ok(Found::State(found))
 }
@@ -114,8 +115,8 @@ fn differing<M: std::fmt::Debug>(left: &Option<M>, right: &Option<M>) -> (String
 }
 
 /// The heap and the structure are whole, and every block belongs to someone.
-fn whole<E: Engine<Trial>, S: Subject>(subject: &S, heap: &Heap<Trial, E>) -> Result<(), String> {
-    let report = check_heap(heap, &|tx, root, visit| subject.visit(tx, root, visit));
+fn whole<S: Subject>(subject: &S, heap: &dyn AnyHeap) -> Result<(), String> {
+    let report = heap.check(&|tx, root, visit| subject.visit(tx, root, visit));
     match report.problems.first() {
         Some(problem) => Err(format!("the pool is damaged: {problem}")),
         None if report.unreachable.is_none() => Err("a root of an unknown kind".to_owned()),
@@ -124,9 +125,9 @@ fn whole<E: Engine<Trial>, S: Subject>(subject: &S, heap: &Heap<Trial, E>) -> Re
 }
 
 /// More transactions, which must do what the model does.
-fn go_on<E: Engine<Trial>, S: Subject>(
+fn go_on<S: Subject>(
     subject: &S,
-    session: &mut HeapSession<Trial, E>,
+    session: &mut AnySession,
     model: &mut S::Model,
     seed: u64,
 ) -> Result<(), String> {

@@ -1,9 +1,12 @@
 //! A heap on any memory, with any engine: opening, sessions, transactions, closing.
 //!
-//! Everything here is statically dispatched; [`Pool`](crate::Pool) wraps it for programs that
-//! choose the engine when they run.
+//! Everything here is statically dispatched, but for [`AnyHeap`]; [`Pool`](crate::Pool) wraps it
+//! for programs that choose the engine when they run.
 
+mod erased;
 mod explicit;
+
+pub use erased::{AnyHeap, AnySession, AnyTx};
 
 use crate::alloc::{Local, Space};
 use crate::error::OpenError;

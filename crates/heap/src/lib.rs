@@ -42,7 +42,7 @@ pub mod tx;
 
 pub use bytemuck::{Pod, Zeroable};
 pub use error::OpenError;
-pub use heap::{Format, Heap, HeapSession, HeapTx, Opening};
+pub use heap::{AnyHeap, AnySession, AnyTx, Format, Heap, HeapSession, HeapTx, Opening};
 pub use info::Info;
 pub use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mark, Mode, Recovery,

@@ -4,7 +4,7 @@ mod explicit;
 mod tender;
 
 use crate::error::OpenError;
-use crate::heap::{Format, Heap, HeapSession, Opening};
+use crate::heap::{AnySession, Format, Heap, Opening};
 use crate::info::Info;
 use crate::superblock::{SMALLEST, State, Superblock};
 use crate::tx::Tx;
@@ -12,7 +12,7 @@ use perdura_engine::{
     ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Mode, Recovery, RedoEngine, Result,
     SWalEngine, Ticket, Tuning, UndoEngine, Volatile,
 };
-use perdura_memory::{Domain, MapOptions, Mapped, Memory, PAGE, Survives};
+use perdura_memory::{Domain, MapOptions, Mapped, Memory as _, PAGE, Survives};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -347,8 +347,7 @@ impl Pool {
     /// # Errors
     /// `Sessions` when there are too many.
     pub fn session(&self) -> Result<Handle> {
-        let session: Box<dyn AnySession> =
-            each!(&self.inner.inner, heap => Box::new(heap.session()?));
+        let session = each!(&self.inner.inner, heap => heap.session()?.erased());
         Ok(Handle { session, open: None, _pool: self.clone() })
     }
 
@@ -426,58 +425,10 @@ impl Pool {
 
 /// One thread's transactions on a pool, whatever its engine.
 pub struct Handle {
-    session: Box<dyn AnySession>,
+    session: AnySession,
     open: Option<explicit::Open>,
     // After the session: the pool is closed last.
     _pool: Pool,
-}
-
-/// The body of a transaction whose result is kept elsewhere.
-type Body<'a> = dyn FnMut(&mut dyn Tx) -> Result<()> + 'a;
-
-trait AnySession: Send {
-    fn run(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket>;
-    fn begin(&mut self, mode: Mode);
-    fn within(&mut self, body: &mut Body<'_>) -> Result<()>;
-    fn commit(&mut self) -> Result<Ticket>;
-    fn abort(&mut self);
-    fn is_durable(&self, ticket: Ticket) -> bool;
-    fn wait(&mut self, ticket: Ticket) -> Result<()>;
-    fn counters(&self) -> Counters;
-}
-
-impl<M: Memory + 'static, E: Engine<M>> AnySession for HeapSession<M, E> {
-    fn run(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket> {
-        HeapSession::run(self, mode, |tx| body(tx)).map(|((), ticket)| ticket)
-    }
-
-    fn begin(&mut self, mode: Mode) {
-        HeapSession::begin(self, mode);
-    }
-
-    fn within(&mut self, body: &mut Body<'_>) -> Result<()> {
-        HeapSession::within(self, |tx| body(tx))
-    }
-
-    fn commit(&mut self) -> Result<Ticket> {
-        HeapSession::commit(self)
-    }
-
-    fn abort(&mut self) {
-        HeapSession::abort(self);
-    }
-
-    fn is_durable(&self, ticket: Ticket) -> bool {
-        HeapSession::is_durable(self, ticket)
-    }
-
-    fn wait(&mut self, ticket: Ticket) -> Result<()> {
-        HeapSession::wait(self, ticket)
-    }
-
-    fn counters(&self) -> Counters {
-        *HeapSession::counters(self)
-    }
 }
 
 impl Handle {
@@ -526,15 +477,10 @@ impl Handle {
     fn run<R>(
         &mut self,
         mode: Mode,
-        mut body: impl FnMut(&mut dyn Tx) -> Result<R>,
+        body: impl FnMut(&mut dyn Tx) -> Result<R>,
     ) -> Result<(R, Ticket)> {
         self.check_closed()?;
-        let mut result = None;
-        let ticket = self.session.run(mode, &mut |tx| {
-            result = Some(body(tx)?);
-            Ok(())
-        })?;
-        Ok((result.expect("a committed body has returned"), ticket))
+        self.session.run(mode, body)
     }
 
     /// Whether the commit with this ticket is durable.

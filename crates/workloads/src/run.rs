@@ -284,28 +284,32 @@ fn phase<W: Workload, S: Store>(
     first_stream: u64,
     progress: &Progress,
 ) -> Outcome<Measured> {
-    let ready = Barrier::new(plan.threads);
-    let share_of = |thread: usize| {
+    let part = |thread: usize, ready: &Barrier| {
         let random = Random::new(plan.seed, first_stream + thread as u64);
         let mut share = Share { thread, threads: plan.threads, operations, random };
         let part = share.part_of(operations);
         share.operations = part.end - part.start;
-        share
+        thread_main(workload, store, share, plan, ready, progress)
     };
+    Ok(sum(on_threads(plan.threads, &part)?, W::KINDS))
+}
+
+/// Runs `part` on so many threads. Compiled once: threads take more code than most workloads.
+fn on_threads(
+    count: usize,
+    part: &(dyn Fn(usize, &Barrier) -> Outcome<ThreadResult> + Sync),
+) -> Outcome<Vec<ThreadResult>> {
+    let ready = &Barrier::new(count);
     let results: Vec<_> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..plan.threads)
-            .map(|thread| {
-                let (share, ready) = (share_of(thread), &ready);
-                scope.spawn(move || thread_main(workload, store, share, plan, ready, progress))
-            })
-            .collect();
+        let threads: Vec<_> =
+            (0..count).map(|thread| scope.spawn(move || part(thread, ready))).collect();
         threads.into_iter().map(|thread| thread.join()).collect()
     });
     let mut done = Vec::with_capacity(results.len());
     for result in results {
         done.push(result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
     }
-    Ok(sum::<W>(done))
+    Ok(done)
 }
 
 fn thread_main<W: Workload, S: Store>(
@@ -345,7 +349,7 @@ fn pin(index: usize) -> Outcome {
     sched_setaffinity(None, &one).map_err(failed)
 }
 
-fn sum<W: Workload>(threads: Vec<ThreadResult>) -> Measured {
+fn sum(threads: Vec<ThreadResult>, kinds: &'static [&'static str]) -> Measured {
     let mut counters = Counters::default();
     let mut operations = 0;
     for thread in &threads {
@@ -357,6 +361,6 @@ fn sum<W: Workload>(threads: Vec<ThreadResult>) -> Measured {
     let elapsed = start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start);
     let histograms: Vec<_> = threads.into_iter().map(|thread| thread.histograms).collect();
     let overall = latency::overall(&histograms);
-    let latencies = latency::summarise(W::KINDS, histograms);
+    let latencies = latency::summarise(kinds, histograms);
     Measured { operations, elapsed, latencies, overall, counters, counts: Vec::new() }
 }

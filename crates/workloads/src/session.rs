@@ -1,7 +1,10 @@
 //! Where a workload's transactions run.
 
 use crate::window::Answers;
-use perdura::{Counters, Engine, Heap, HeapSession, HeapTx, Memory, Mode, Result, Ticket, Tx};
+use perdura::{
+    AnyHeap, AnySession, AnyTx, Counters, Engine, Heap, HeapSession, HeapTx, Memory, Mode, Result,
+    Ticket, Tx,
+};
 
 /// A heap that several threads work on.
 pub trait Store: Sync {
@@ -135,5 +138,57 @@ impl<M: Memory + 'static, E: Engine<M>> Submit for HeapSession<M, E> {
     #[inline]
     fn wait(&mut self, ticket: Ticket) -> Result<()> {
         HeapSession::wait(self, ticket)
+    }
+}
+
+impl Store for dyn AnyHeap + '_ {
+    type Session = AnySession;
+
+    fn session(&self) -> Result<Self::Session> {
+        AnyHeap::session(self)
+    }
+}
+
+/// A workload on it is compiled once for all engines and memories.
+impl Session for AnySession {
+    type Tx<'t> = AnyTx<'t>;
+
+    fn transaction<R>(
+        &mut self,
+        mut body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>,
+    ) -> Result<R> {
+        AnySession::transaction(self, |tx| body(&mut AnyTx::new(tx)))
+    }
+
+    fn read<R>(&mut self, mut body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>) -> Result<R> {
+        AnySession::read(self, |tx| body(&mut AnyTx::new(tx)))
+    }
+
+    fn counters(&self) -> Counters {
+        AnySession::counters(self)
+    }
+}
+
+impl Submit for AnySession {
+    fn submit<R>(
+        &mut self,
+        mut body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>,
+    ) -> Result<(R, Ticket)> {
+        AnySession::run(self, Mode::Write, |tx| body(&mut AnyTx::new(tx)))
+    }
+
+    fn submit_read<R>(
+        &mut self,
+        mut body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>,
+    ) -> Result<(R, Ticket)> {
+        AnySession::run(self, Mode::Read, |tx| body(&mut AnyTx::new(tx)))
+    }
+
+    fn is_durable(&self, ticket: Ticket) -> bool {
+        AnySession::is_durable(self, ticket)
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<()> {
+        AnySession::wait(self, ticket)
     }
 }

@@ -18,19 +18,19 @@ use std::rc::Rc;
 use std::time::Instant;
 
 /// A store whose sessions keep up to `window` transactions unanswered.
-pub struct Windows<'s, S> {
+pub struct Windows<'s, S: ?Sized> {
     store: &'s S,
     window: usize,
 }
 
-impl<'s, S> Windows<'s, S> {
+impl<'s, S: ?Sized> Windows<'s, S> {
     /// `store` through a window of so many transactions; 0 is taken for 1.
     pub fn new(store: &'s S, window: usize) -> Self {
         Windows { store, window: window.max(1) }
     }
 }
 
-impl<S: Store> Store for Windows<'_, S>
+impl<S: Store + ?Sized> Store for Windows<'_, S>
 where
     S::Session: Submit,
 {

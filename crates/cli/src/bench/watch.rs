@@ -20,7 +20,13 @@ pub(crate) fn with_bar<R>(
     if !std::io::stderr().is_terminal() {
         return work();
     }
-    let bar = bar(label, total);
+    let (mut work, mut result) = (Some(work), None);
+    watched(bar(label, total), progress, &mut || result = work.take().map(|work| work()));
+    result.expect("the work was done")
+}
+
+/// Compiled once: threads take more code than most of what they watch.
+fn watched(bar: ProgressBar, progress: &Progress, work: &mut dyn FnMut()) {
     let (end, ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
         scope.spawn(move || {
@@ -29,10 +35,10 @@ pub(crate) fn with_bar<R>(
             }
             bar.finish_and_clear();
         });
-        let result = work();
-        drop(end);
-        result
-    })
+        // Dropped also when the work panics.
+        let _end = end;
+        work();
+    });
 }
 
 /// A bar for steps that are too long to look inside; the caller moves it. Not drawn where

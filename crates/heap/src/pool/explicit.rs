@@ -61,14 +61,10 @@ impl Handle {
             self.open = Some(open);
             return Err(failed());
         }
-        let (mut body, mut value) = (Some(body), None);
         // A panic leaves no transaction open: the session has rolled it back.
-        let result = self.session.within(&mut |tx| {
-            value = body.take().map(|body| body(tx)).transpose()?;
-            Ok(())
-        });
+        let result = self.session.within(body);
         self.open = Some(Open { failed: result.is_err(), ..open });
-        result.map(|()| value.expect("a body that has not failed has returned"))
+        result
     }
 
     /// Commits the open transaction logically, with a ticket for the durable commit.

@@ -1,0 +1,84 @@
+//! What the tester needs of an engine, behind one face: exploring is compiled once for each
+//! structure, and not again for each engine.
+
+use crate::engines::Family;
+use crate::life::recover_alone;
+use crate::{Case, Trial};
+use perdura::{AnyHeap, Format, Heap, Memory, OpenError, Opening};
+use perdura_machine::{Machine, Sites};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A family of engines.
+pub(crate) trait AnyFamily: Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// See [`Family::GROUPS`].
+    fn groups(&self) -> bool;
+
+    /// The heap that a machine holds, or a new one.
+    fn on_machine(
+        &self,
+        machine: &Arc<Machine>,
+        new: Option<Format>,
+    ) -> Result<Box<dyn AnyHeap>, OpenError>;
+
+    /// The heap that an image holds, or a new one.
+    fn on_trial(
+        &self,
+        trial: &Arc<Trial>,
+        new: Option<Format>,
+    ) -> Result<Box<dyn AnyHeap>, OpenError>;
+
+    /// See [`recover_alone`].
+    fn recover_alone(&self, case: &Case, image: Vec<u64>) -> Result<Sites, String>;
+}
+
+/// The family `F`.
+pub(crate) struct Of<F>(PhantomData<fn() -> F>);
+
+impl<F> Of<F> {
+    pub(crate) const ENGINE: Self = Of(PhantomData);
+}
+
+impl<F: Family> AnyFamily for Of<F> {
+    fn name(&self) -> &'static str {
+        F::NAME
+    }
+
+    fn groups(&self) -> bool {
+        F::GROUPS
+    }
+
+    fn on_machine(
+        &self,
+        machine: &Arc<Machine>,
+        new: Option<Format>,
+    ) -> Result<Box<dyn AnyHeap>, OpenError> {
+        heap_on::<F, _>(machine, new)
+    }
+
+    fn on_trial(
+        &self,
+        trial: &Arc<Trial>,
+        new: Option<Format>,
+    ) -> Result<Box<dyn AnyHeap>, OpenError> {
+        heap_on::<F, _>(trial, new)
+    }
+
+    fn recover_alone(&self, case: &Case, image: Vec<u64>) -> Result<Sites, String> {
+        recover_alone::<F>(case, image)
+    }
+}
+
+fn heap_on<F: Family, M: Memory + 'static>(
+    memory: &Arc<M>,
+    new: Option<Format>,
+) -> Result<Box<dyn AnyHeap>, OpenError> {
+    let heap = match new {
+        None => Heap::<M, F::On<M>>::open(memory.clone(), Opening::default()),
+        Some(format) => Heap::create(memory.clone(), format),
+    };
+    Ok(Box::new(heap?))
+}

@@ -1,0 +1,299 @@
+//! Heaps, sessions and transactions whose memory and engine are known only when the program runs.
+//! Code on them is compiled once, and not again for each memory and engine; each access costs it
+//! a virtual call or two. For all that is not timed natively: pools of any engine, simulated
+//! machines, tests.
+
+use super::{Heap, HeapSession};
+use crate::check::{CheckRoot, Report, check_heap};
+use crate::tx::{Extent, Purpose, Root, Tx, TxMark};
+use perdura_engine::{Access, Counters, Engine, Mark, Mode, Result, Ticket, Tuning};
+use perdura_memory::Memory;
+
+/// A [`Heap`] on some memory with some engine.
+pub trait AnyHeap: Sync {
+    /// As [`Heap::session`].
+    ///
+    /// # Errors
+    /// As [`Heap::session`].
+    fn session(&self) -> Result<AnySession>;
+
+    /// As [`Heap::counters`].
+    fn counters(&self) -> Counters;
+
+    /// See [`Engine::CRASH_CONSISTENT`].
+    fn is_crash_consistent(&self) -> bool;
+
+    /// As [`Engine::tend`].
+    ///
+    /// # Errors
+    /// As [`Engine::tend`].
+    fn tend(&self) -> Result<()>;
+
+    /// As [`Engine::tune`].
+    fn tune(&self, tuning: &Tuning);
+
+    /// As [`Heap::checkpoint`].
+    ///
+    /// # Errors
+    /// As [`Heap::checkpoint`].
+    fn checkpoint(&self) -> Result<()>;
+
+    /// As [`Heap::close`].
+    ///
+    /// # Errors
+    /// As [`Heap::close`].
+    fn close(self: Box<Self>) -> Result<()>;
+
+    /// As [`check_heap`].
+    fn check(&self, other: &CheckRoot<'_>) -> Report;
+}
+
+impl<M: Memory + 'static, E: Engine<M>> AnyHeap for Heap<M, E> {
+    fn session(&self) -> Result<AnySession> {
+        Heap::session(self).map(HeapSession::erased)
+    }
+
+    fn counters(&self) -> Counters {
+        Heap::counters(self)
+    }
+
+    fn is_crash_consistent(&self) -> bool {
+        E::CRASH_CONSISTENT
+    }
+
+    fn tend(&self) -> Result<()> {
+        self.engine.tend()
+    }
+
+    fn tune(&self, tuning: &Tuning) {
+        self.engine.tune(tuning);
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        Heap::checkpoint(self)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Heap::close(*self)
+    }
+
+    fn check(&self, other: &CheckRoot<'_>) -> Report {
+        check_heap(self, other)
+    }
+}
+
+impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
+    /// The session with its memory and engine forgotten.
+    pub fn erased(self) -> AnySession {
+        AnySession(Box::new(self))
+    }
+}
+
+/// The body of a transaction whose result is kept elsewhere.
+type Body<'a> = dyn FnMut(&mut dyn Tx) -> Result<()> + 'a;
+
+/// What a session does, without types of its own.
+trait Erased: Send {
+    fn run(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket>;
+    fn begin(&mut self, mode: Mode);
+    fn within(&mut self, body: &mut Body<'_>) -> Result<()>;
+    fn commit(&mut self) -> Result<Ticket>;
+    fn abort(&mut self);
+    fn is_durable(&self, ticket: Ticket) -> bool;
+    fn wait(&mut self, ticket: Ticket) -> Result<()>;
+    fn counters(&self) -> Counters;
+}
+
+impl<M: Memory + 'static, E: Engine<M>> Erased for HeapSession<M, E> {
+    fn run(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket> {
+        HeapSession::run(self, mode, |tx| body(tx)).map(|((), ticket)| ticket)
+    }
+
+    fn begin(&mut self, mode: Mode) {
+        HeapSession::begin(self, mode);
+    }
+
+    fn within(&mut self, body: &mut Body<'_>) -> Result<()> {
+        HeapSession::within(self, |tx| body(tx))
+    }
+
+    fn commit(&mut self) -> Result<Ticket> {
+        HeapSession::commit(self)
+    }
+
+    fn abort(&mut self) {
+        HeapSession::abort(self);
+    }
+
+    fn is_durable(&self, ticket: Ticket) -> bool {
+        HeapSession::is_durable(self, ticket)
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<()> {
+        HeapSession::wait(self, ticket)
+    }
+
+    fn counters(&self) -> Counters {
+        *HeapSession::counters(self)
+    }
+}
+
+/// One thread's transactions on a heap, on some memory with some engine.
+pub struct AnySession(Box<dyn Erased>);
+
+impl AnySession {
+    /// As [`HeapSession::transaction`].
+    ///
+    /// # Errors
+    /// As [`HeapSession::transaction`].
+    pub fn transaction<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
+        let (result, ticket) = self.run(Mode::Write, body)?;
+        self.wait(ticket)?;
+        Ok(result)
+    }
+
+    /// As [`HeapSession::read`].
+    ///
+    /// # Errors
+    /// As [`HeapSession::read`].
+    pub fn read<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
+        let (result, ticket) = self.run(Mode::Read, body)?;
+        self.wait(ticket)?;
+        Ok(result)
+    }
+
+    /// As [`HeapSession::run`].
+    ///
+    /// # Errors
+    /// As [`HeapSession::run`].
+    pub fn run<R>(
+        &mut self,
+        mode: Mode,
+        mut body: impl FnMut(&mut dyn Tx) -> Result<R>,
+    ) -> Result<(R, Ticket)> {
+        let mut result = None;
+        let ticket = self.0.run(mode, &mut |tx| {
+            result = Some(body(tx)?);
+            Ok(())
+        })?;
+        Ok((result.expect("a committed body has returned"), ticket))
+    }
+
+    pub(crate) fn begin(&mut self, mode: Mode) {
+        self.0.begin(mode);
+    }
+
+    pub(crate) fn within<R>(&mut self, body: impl FnOnce(&mut dyn Tx) -> Result<R>) -> Result<R> {
+        let (mut body, mut value) = (Some(body), None);
+        let result = self.0.within(&mut |tx| {
+            value = body.take().map(|body| body(tx)).transpose()?;
+            Ok(())
+        });
+        result.map(|()| value.expect("a body that has not failed has returned"))
+    }
+
+    pub(crate) fn commit(&mut self) -> Result<Ticket> {
+        self.0.commit()
+    }
+
+    pub(crate) fn abort(&mut self) {
+        self.0.abort();
+    }
+
+    /// As [`HeapSession::is_durable`].
+    pub fn is_durable(&self, ticket: Ticket) -> bool {
+        self.0.is_durable(ticket)
+    }
+
+    /// As [`HeapSession::wait`].
+    ///
+    /// # Errors
+    /// As [`HeapSession::wait`].
+    pub fn wait(&mut self, ticket: Ticket) -> Result<()> {
+        self.0.wait(ticket)
+    }
+
+    /// As [`HeapSession::counters`].
+    pub fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+}
+
+/// A transaction on some memory with some engine, as a type that has a size: for code that is
+/// generic over transactions, and is to be compiled for this one only.
+pub struct AnyTx<'t>(&'t mut (dyn Tx + 't));
+
+impl<'t> AnyTx<'t> {
+    /// `tx`, whatever it is.
+    pub fn new(tx: &'t mut (dyn Tx + 't)) -> Self {
+        AnyTx(tx)
+    }
+}
+
+impl Access for AnyTx<'_> {
+    fn read_word(&mut self, at: u64) -> Result<u64> {
+        self.0.read_word(at)
+    }
+
+    fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
+        self.0.write_word(at, value)
+    }
+
+    fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
+        self.0.read_bytes(at, to)
+    }
+
+    fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        self.0.write_bytes(at, from)
+    }
+
+    fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        self.0.write_fresh(at, from)
+    }
+
+    fn mode(&self) -> Mode {
+        self.0.mode()
+    }
+
+    fn mark(&mut self) -> Mark {
+        self.0.mark()
+    }
+
+    fn rollback_to(&mut self, mark: Mark) {
+        self.0.rollback_to(mark);
+    }
+}
+
+impl Tx for AnyTx<'_> {
+    fn allocate(&mut self, purpose: Purpose, len: u64) -> Result<u64> {
+        self.0.allocate(purpose, len)
+    }
+
+    fn free(&mut self, at: u64) -> Result<()> {
+        self.0.free(at)
+    }
+
+    fn usable(&mut self, at: u64) -> Result<u64> {
+        self.0.usable(at)
+    }
+
+    fn extent(&mut self, at: u64) -> Result<Option<Extent>> {
+        self.0.extent(at)
+    }
+
+    fn undo_to(&mut self, mark: TxMark) {
+        self.0.undo_to(mark);
+    }
+
+    fn point(&mut self) -> TxMark {
+        self.0.point()
+    }
+
+    fn root(&mut self, name: &str) -> Result<Option<Root>> {
+        self.0.root(name)
+    }
+
+    fn set_root(&mut self, name: &str, root: Root) -> Result<()> {
+        self.0.set_root(name, root)
+    }
+}
