@@ -6,7 +6,7 @@
 //! the old one, of which every line has to leave before the next turn. An old line that is
 //! written again moves to the young ones, without a write-back, if the new words cover all that
 //! it waits with: a later log record has them all. So a line leaves between one and two
-//! generations after its last whole write, lines leave in the order of their addresses, and a
+//! generations after its last whole write, many lines leave in the order of their addresses, and a
 //! note costs a byte and a bit where a queue and its hash table cost two cache misses.
 //!
 //! Only the writer works on it, with what a whole group of transactions has written: the local
@@ -84,7 +84,8 @@ impl History {
         true
     }
 
-    /// Takes a line of the old generation, the next one in the order of addresses.
+    /// Takes a line of the old generation: where there are many, the next one in the order of
+    /// addresses.
     pub(crate) fn leave(&mut self) -> Option<u64> {
         let index = self.old.take_next()?;
         self.masks[index] = 0;
@@ -102,17 +103,25 @@ impl History {
     }
 }
 
-/// A set of lines, as bits.
+/// Lines that a set lists besides having their bits.
+const LISTED: usize = 1024;
+
+/// A set of lines, as bits; while there are few, also as a list, so that taking them all out does
+/// not cost a look at the whole memory.
 struct Lines {
     bits: Vec<u64>,
     count: usize,
+    /// All lines, if there were never more than `LISTED`; some may have been removed since.
+    list: Vec<usize>,
+    listed: bool,
     /// Words of `bits` before this one are empty, unless lines were added since the last turn.
     next: usize,
 }
 
 impl Lines {
     fn new(lines: usize) -> Self {
-        Lines { bits: vec![0; lines.div_ceil(64)], count: 0, next: 0 }
+        let bits = vec![0; lines.div_ceil(64)];
+        Lines { bits, count: 0, list: Vec::new(), listed: true, next: 0 }
     }
 
     /// Adds a line that is not there.
@@ -120,6 +129,10 @@ impl Lines {
     fn add(&mut self, index: usize) {
         self.bits[index / 64] |= 1 << (index % 64);
         self.count += 1;
+        if self.listed {
+            self.listed = self.list.len() < LISTED;
+            self.list.push(index);
+        }
     }
 
     /// Takes a line out. Whether it was there.
@@ -131,22 +144,38 @@ impl Lines {
         }
         *word ^= bit;
         self.count -= 1;
+        if self.count == 0 {
+            self.list.clear();
+            self.listed = true;
+        }
         true
     }
 
-    /// Takes out the first line from `next` on; lines are not added meanwhile.
+    /// Takes out a line, from the list or the first one from `next` on; lines are not added
+    /// meanwhile.
     fn take_next(&mut self) -> Option<usize> {
         if self.count == 0 {
             return None;
         }
+        let index = if self.listed { self.take_listed() } else { self.first() };
+        self.remove(index);
+        Some(index)
+    }
+
+    fn take_listed(&mut self) -> usize {
+        loop {
+            let index = self.list.pop().expect("a set that is listed and not empty");
+            if self.bits[index / 64] & 1 << (index % 64) != 0 {
+                return index;
+            }
+        }
+    }
+
+    fn first(&mut self) -> usize {
         while self.bits[self.next] == 0 {
             self.next += 1;
         }
-        let word = &mut self.bits[self.next];
-        let index = self.next * 64 + word.trailing_zeros() as usize;
-        *word &= *word - 1;
-        self.count -= 1;
-        Some(index)
+        self.next * 64 + self.bits[self.next].trailing_zeros() as usize
     }
 }
 
@@ -158,6 +187,21 @@ mod tests {
 
     fn all(history: &mut History) -> Vec<u64> {
         std::iter::from_fn(|| history.leave()).collect()
+    }
+
+    #[test]
+    fn many_lines_leave_in_the_order_of_addresses() {
+        let lines = 4 * LISTED as u64;
+        let mut history = History::new(lines * LINE, usize::MAX);
+        for step in 0..lines {
+            history.note(step * 5 % lines * LINE, 1);
+        }
+        history.turn();
+        let expected: Vec<u64> = (0..lines).map(|line| line * LINE).collect();
+        assert_eq!(all(&mut history), expected);
+        history.note(0, 1);
+        history.turn();
+        assert_eq!(all(&mut history), [0], "few again");
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //! a layer on undo and on redo logging that takes write-backs of data out of transactions.
 //!
 //! A commit has the paper's two moments. At the *logical* commit the transaction's words join a
-//! [`Group`]: they are visible to every later transaction, and durable nowhere. At the *physical*
+//! `Group`: they are visible to every later transaction, and durable nowhere. At the *physical*
 //! commit a group becomes durable as a whole, as one transaction of the engine below. Then its
-//! lines wait for their write-back in the [`History`](history::History), the paper's LRU queue:
+//! lines wait for their write-back in the `History`, the paper's LRU queue:
 //! - *redo*: the log has the new words, so that a group is durable with its record. A line that
 //!   is written again while it waits needs no write-back for what the later record covers; a line
 //!   is written back when it leaves the queue, or when its oldest record is about to be
@@ -17,7 +17,7 @@
 //! is overwritten only when every line that it protects has been written back, or is protected
 //! whole by a later one. docs/archapt.md says where this is the paper's way and where not.
 //!
-//! Reading order: [`group`], [`history`], [`base`] (what differs between undo and redo);
+//! Reading order: `group`, `history`, [`base`] (what differs between undo and redo);
 //! [`checksum`] stands by itself (III-C, docs/archapt-checksums.md), and no engine uses it yet.
 
 pub mod base;

@@ -14,7 +14,7 @@
 //!   page may be found in them.
 //!
 //! Reading order: [`mix`] (what is summed), [`sum`] (who sums, with which instructions),
-//! `vector` (those instructions), [`matrix`] and [`layout`] (shapes and places), [`correct`]
+//! `vector` (those instructions), [`matrix`] and [`layout`] (shapes and places), [`mod@correct`]
 //! with `lane`, `search` and `trees` (which blocks are lost), `header` and [`page`] (the protocol).
 //! docs/archapt-checksums.md has the reasons and the figures.
 
