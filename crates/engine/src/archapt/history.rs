@@ -139,6 +139,7 @@ impl Lines {
     #[inline]
     fn remove(&mut self, index: usize) -> bool {
         let (word, bit) = (&mut self.bits[index / 64], 1 << (index % 64));
+        // A branch: `count -= usize::from(there)` lost the subtraction in optimised builds (rustc 1.95).
         if *word & bit == 0 {
             return false;
         }
