@@ -107,6 +107,8 @@ impl Machine {
             left_out: Vec::new(),
             sites: Sites::default(),
             quiet: 0,
+            waited: 0,
+            alive: 0,
             busy: 0,
             epoch,
             epoch_ends: epoch.unwrap_or(Ps(u64::MAX)),

@@ -11,9 +11,9 @@ use std::io;
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 
-/// Turns of waiting in a row, with nothing stored or computed by anybody meanwhile, that mean
+/// Rounds of waiting in a row, with nothing stored or computed by anybody meanwhile, that mean
 /// waiting for ever.
-const STUCK: u64 = 2_000_000;
+const STUCK: u64 = 500_000;
 
 // SAFETY: every access goes through a lock and checks its bounds (words by indexing); the
 // contract is what the caches and the controller do, which is tested against the model.
@@ -133,8 +133,13 @@ unsafe impl Memory for Machine {
         state.hardware.pause();
         let inside = state.inside;
         if inside {
-            state.quiet += 1;
-            state.busy &= !(1 << state.running);
+            let core = 1 << state.running;
+            state.busy &= !core;
+            state.waited |= core;
+            if state.waited & state.alive == state.alive {
+                state.waited = 0;
+                state.quiet += 1;
+            }
             let stuck = state.quiet >= STUCK && state.busy == 0;
             assert!(!stuck, "every core waits for another one");
         }

@@ -50,7 +50,8 @@ impl<'m> Inside<'m> {
             panic!("programs run on this machine already");
         }
         state.watched = watched;
-        state.busy = u64::MAX.checked_shr(64 - programs as u32).unwrap_or(0);
+        state.alive = u64::MAX.checked_shr(64 - programs as u32).unwrap_or(0);
+        (state.busy, state.waited) = (state.alive, 0);
         Inside(machine)
     }
 }
@@ -78,7 +79,10 @@ pub(crate) fn run<'a>(
         loop {
             match resume(&mut cores[core]) {
                 CoroutineResult::Return(()) => {
-                    machine.state().busy &= !(1 << core);
+                    let mut state = machine.state();
+                    state.busy &= !(1 << core);
+                    state.alive &= !(1 << core);
+                    drop(state);
                     continue 'turns;
                 }
                 CoroutineResult::Yield(Turn::Show) => {

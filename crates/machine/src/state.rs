@@ -26,8 +26,12 @@ pub(crate) struct State {
     pub(crate) omit: Option<Event>,
     pub(crate) left_out: Vec<u64>,
     pub(crate) sites: Sites,
-    /// Turns of waiting since the last event.
+    /// Rounds of waiting since the last event: in each, every core that runs has waited. One whose
+    /// clock is far ahead gets no turn for long, and finds then that its wait is over.
     pub(crate) quiet: u64,
+    /// Cores that have waited in this round, and cores whose programs have not ended, as masks.
+    pub(crate) waited: u64,
+    pub(crate) alive: u64,
     /// Cores that have done something since they last waited, as a mask.
     pub(crate) busy: u64,
     pub(crate) epoch: Option<Ps>,

@@ -172,6 +172,27 @@ fn waiting_for_ever_is_noticed() {
     })]);
 }
 
+/// A core that has waited once and whose clock is far ahead comes to its turn late: until then all
+/// others wait for it, and that is not for ever.
+#[test]
+fn a_core_far_ahead_is_waited_for() {
+    let machine = machine(Domain::Transient, Options { cores: Some(2), ..Options::default() });
+    let done = std::cell::Cell::new(false);
+    machine.run(vec![
+        Box::new(|| {
+            machine.store(0, 1);
+            machine.work(400_000_000);
+            machine.pause(0);
+            done.set(true);
+        }),
+        Box::new(|| {
+            while !done.get() {
+                machine.pause(0);
+            }
+        }),
+    ]);
+}
+
 #[test]
 fn a_program_that_panics_ends_the_run() {
     let machine = machine(Domain::Transient, Options { cores: Some(2), ..Options::default() });
