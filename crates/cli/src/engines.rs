@@ -2,7 +2,7 @@
 
 use perdura::{
     ArchaptRedoEngine, ArchaptUndoEngine, Engine, EngineKind, Memory, RedoEngine, SWalEngine,
-    UndoEngine, Volatile,
+    SkippingRedoEngine, SkippingUndoEngine, UndoEngine, Volatile,
 };
 
 /// What wants an engine, known when it is compiled.
@@ -26,5 +26,7 @@ pub(crate) fn on_engine<M: Memory + 'static, C: OnEngine<M>>(
         EngineKind::SWal => code.run::<SWalEngine<M>>(),
         EngineKind::ArchaptUndo => code.run::<ArchaptUndoEngine<M>>(),
         EngineKind::ArchaptRedo => code.run::<ArchaptRedoEngine<M>>(),
+        EngineKind::ArchaptUndoSum => code.run::<SkippingUndoEngine<M>>(),
+        EngineKind::ArchaptRedoSum => code.run::<SkippingRedoEngine<M>>(),
     }
 }

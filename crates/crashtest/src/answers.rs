@@ -1,7 +1,7 @@
 //! How the programs of a case deal with answers, and how the engine is set: what decides how many
 //! transactions share a group, and how long lines wait.
 
-use perdura::Tuning;
+use perdura::{Skip, Tuning};
 use perdura_memory::random::SplitMix64;
 use std::fmt;
 use std::str::FromStr;
@@ -34,6 +34,9 @@ const BYTES: [Option<u64>; 6] = [None, None, Some(128), Some(256), Some(512), So
 /// Nanoseconds: at once, about one operation, several, never.
 const WITHIN: [Option<u64>; 5] = [None, Some(0), Some(2_000), Some(20_000), Some(u64::MAX)];
 
+/// Few lines leave together here.
+const SKIP: [Option<Skip>; 4] = [None, Some(Skip::Always), Some(Skip::Always), Some(Skip::Always)];
+
 impl Answers {
     /// Draws them for an engine that makes groups.
     pub(crate) fn draw(seed: u64) -> Self {
@@ -45,6 +48,7 @@ impl Answers {
             queue_lines: LINES[below(LINES.len())],
             group_bytes: BYTES[below(BYTES.len())],
             answer_within_ns: WITHIN[below(WITHIN.len())],
+            skip: SKIP[below(SKIP.len())],
         };
         Answers { waits, of, tends, tuning }
     }
@@ -66,14 +70,17 @@ impl fmt::Display for Answers {
         let Answers { waits, of, tends, tuning } = self;
         write!(f, "{waits}/{of}")?;
         let tends = (*tends > 0).then_some(*tends);
-        let Tuning { queue_lines, group_bytes, answer_within_ns } = *tuning;
+        let Tuning { queue_lines, group_bytes, answer_within_ns, skip } = *tuning;
         let all = [tends, queue_lines, group_bytes, answer_within_ns];
         for (name, value) in NAMES.into_iter().zip(all) {
             if let Some(value) = value {
                 write!(f, ",{name}={value}")?;
             }
         }
-        Ok(())
+        match skip {
+            Some(skip) => write!(f, ",skip={skip}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -99,8 +106,12 @@ fn parse(text: &str) -> Option<Answers> {
     let mut answers = Answers { waits, of, ..Answers::default() };
     for part in parts {
         let (name, value) = part.split_once('=')?;
-        let value = value.parse().ok()?;
         let tuning = &mut answers.tuning;
+        if name == "skip" {
+            tuning.skip = Some(value.parse().ok()?);
+            continue;
+        }
+        let value = value.parse().ok()?;
         match name {
             "tends" => answers.tends = value,
             "lines" => tuning.queue_lines = Some(value),

@@ -127,8 +127,8 @@ impl<S: Subject> Explorer<'_, S> {
             let found =
                 found.map_err(|what| Failed { what, states: states.clone(), lived: None })?;
             images += 1;
-            self.count(depth);
-            if let Found::State(index) = found
+            self.count(depth, found);
+            if let Found::State { index, .. } = found
                 && lives
                 && let Some(state) = &expect.states.states[index]
             {
@@ -185,8 +185,13 @@ impl<S: Subject> Explorer<'_, S> {
         Err(Failed { what, states: states.to_vec(), lived: None })
     }
 
-    fn count(&mut self, depth: usize) {
+    fn count(&mut self, depth: usize, found: Found) {
         self.report.images += 1;
+        match found {
+            Found::Lost => self.report.lost += 1,
+            Found::State { corrected: 1.., .. } => self.report.corrected += 1,
+            Found::State { .. } | Found::Refused => {}
+        }
         self.report.again += u64::from(depth > 0);
         self.watcher.images.fetch_add(1, Ordering::Relaxed);
     }
@@ -226,7 +231,7 @@ impl<S: Subject> Explorer<'_, S> {
             trial.begin(candidates.changes(states));
             let found = verify(self.engine, self.subject, trial, expect, seed);
             trial.end();
-            let Ok(Found::State(index)) = found else { return false };
+            let Ok(Found::State { index, .. }) = found else { return false };
             let Some(state) = expect.states.states[index].clone() else { return false };
             self.benches[depth + 1..].iter_mut().for_each(|bench| bench.seen.clear());
             let image = self.benches[depth].whole(candidates, states);

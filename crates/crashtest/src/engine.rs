@@ -17,6 +17,9 @@ pub(crate) trait AnyFamily: Sync {
     /// See [`Family::GROUPS`].
     fn groups(&self) -> bool;
 
+    /// See [`Family::SKIPS`].
+    fn skips(&self) -> bool;
+
     /// The heap that a machine holds, or a new one.
     fn on_machine(
         &self,
@@ -49,6 +52,10 @@ impl<F: Family> AnyFamily for Of<F> {
 
     fn groups(&self) -> bool {
         F::GROUPS
+    }
+
+    fn skips(&self) -> bool {
+        F::SKIPS
     }
 
     fn on_machine(

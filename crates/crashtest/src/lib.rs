@@ -71,6 +71,7 @@ pub mod failure;
 mod guilt;
 mod history;
 mod life;
+mod losses;
 pub mod mutants;
 pub mod prelude;
 pub mod replay;
@@ -85,9 +86,12 @@ mod verify;
 pub use answers::Answers;
 pub use case::{Case, Points, Start};
 pub use check::{Check, check};
-pub use engines::{ArchaptRedo, ArchaptUndo, Family, Redo, SWal, Undo};
+pub use engines::{
+    ArchaptRedo, ArchaptRedoSum, ArchaptUndo, ArchaptUndoSum, Family, Redo, SWal, Undo,
+};
 pub use explore::{Budget, Watcher, explore};
 pub use failure::Failure;
+pub use losses::{Losses, losses, skips};
 pub use report::Report;
 pub use runner::{On, Runner};
 pub use shrink::{Effort, Shrunk, Size, shrink};

@@ -23,6 +23,11 @@ pub struct Report {
     pub images: u64,
     /// Of these, images of a recovered pool that was cut again, recovery included.
     pub again: u64,
+    /// Of these, images of which lines that had been left to the caches were lost, and restored
+    /// from checksums.
+    pub corrected: u64,
+    /// Of these, images of which such lines were lost, and the pool was refused for it.
+    pub lost: u64,
     /// Images that were the same as one checked before.
     pub seen: u64,
     /// Images that differ from one checked before only in what recovery and checks never read.
@@ -52,6 +57,8 @@ impl Report {
     pub fn add(&mut self, other: &Report) {
         self.images += other.images;
         self.again += other.again;
+        self.corrected += other.corrected;
+        self.lost += other.lost;
         self.seen += other.seen;
         self.unread += other.unread;
         self.points += other.points;
@@ -94,6 +101,11 @@ impl fmt::Display for Report {
             "{images} images checked, {again} of them of pools that were cut again; {seen} were \
              the same as others, {unread} differ only in what is not read; {points} cuts of \
              {events} events in {lives} runs"
-        )
+        )?;
+        if self.corrected + self.lost > 0 {
+            let Report { corrected, lost, .. } = self;
+            write!(f, "; {corrected} had lost lines restored, {lost} were refused for lost lines")?;
+        }
+        Ok(())
     }
 }

@@ -19,8 +19,15 @@ const BEFORE: usize = 30;
 /// What an image held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// The state after so many commits.
-    State(usize),
+    /// The state after `index` commits.
+    State {
+        /// How many.
+        index: usize,
+        /// Lines that had been left to the caches, were lost, and restored.
+        corrected: u64,
+    },
+    /// What had been left to the caches is lost, and the pool says so.
+    Lost,
     /// A pool that is refused, as it may be.
     Refused,
 }
@@ -61,20 +68,22 @@ fn check<S: Subject>(
     let heap = match engine.on_trial(trial, None) {
         Ok(heap) => heap,
         Err(OpenError::NotAPool { .. }) if expect.refusal => return Ok(Found::Refused),
+        Err(OpenError::Contents(Error::Lost { .. })) if engine.skips() => return Ok(Found::Lost),
         Err(error) => return Err(format!("the pool cannot be opened: {error}")),
     };
+    let corrected = heap.recovery().corrected;
     let mut session = heap.session().map_err(wrong)?;
     let state = session.read(|tx| subject.read(tx)).map_err(wrong)?;
     let known = &expect.states.states;
     let found = expect.allowed.clone().find(|index| known[*index] == state);
-    let Some(found) = found else { return Err(unexpected(expect, &state)) };
+    let Some(index) = found else { return Err(unexpected(expect, &state)) };
     whole(subject, &*heap)?;
-    let Some(mut model) = state else { return Ok(Found::State(found)) };
+    let Some(mut model) = state else { return Ok(Found::State { index, corrected }) };
     go_on(subject, &mut session, &mut model, seed)?;
     drop(session);
     whole(subject, &*heap)?;
     heap.close().map_err(wrong)?;
-    Ok(Found::State(found))
+    Ok(Found::State { index, corrected })
 }
 
 fn wrong(error: Error) -> String {

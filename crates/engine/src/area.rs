@@ -5,6 +5,7 @@
 //!         line 1,2 checkpoint slots, written in turn: sequence, ticket, salt, check
 //!         line 3   commit record, of engines that have one: ticket, parts, check
 //! page 1 ...       segments
+//! the end          checksums, of engines that have any (archapt::cover)
 //! ```
 //!
 //! A session takes a segment, fills it with records and takes the next; which segment is whose
@@ -16,7 +17,7 @@
 
 use crate::record::{self, Found};
 use crate::{Error, Result};
-use perdura_memory::{LINE, Memory, PAGE};
+use perdura_memory::{LINE, Memory, PAGE, line_of};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -36,6 +37,8 @@ pub struct Geometry {
     pub segment_bytes: u64,
     /// Number of segments.
     pub segments: u32,
+    /// Offset of the checksums, behind the segments, and their bytes: 0 where there are none.
+    pub checksums: (u64, u64),
 }
 
 /// What a checkpoint slot says.
@@ -56,17 +59,20 @@ impl Geometry {
         start..start + self.segment_bytes
     }
 
-    /// Writes an empty log for `engine` into `area`, durably.
+    /// Writes an empty log for `engine` into `area`, durably; its last `checksums` bytes, or as
+    /// many whole lines as the smallest log leaves, are for checksums.
     ///
     /// # Panics
     /// When the area is smaller than [`SMALLEST`] or reaches beyond the memory.
-    pub fn format<M: Memory>(memory: &M, area: Range<u64>, engine: &str) {
+    pub fn format<M: Memory>(memory: &M, area: Range<u64>, engine: &str, checksums: u64) {
         let len = area.end - area.start;
         assert!(len >= SMALLEST, "a log area of {len} bytes is too small");
+        let checksums = line_of(checksums.min(len - SMALLEST));
+        let len = len - checksums;
         let wanted = ((len - PAGE) / 64).max(PAGE);
         let segment_bytes = (1 << wanted.ilog2()).min(LARGEST_SEGMENT);
         let segments = ((len - PAGE) / segment_bytes).min(u64::from(u16::MAX));
-        let mut header = [MAGIC, engine_tag(engine), segment_bytes, segments, 0, 0, 0, 0];
+        let mut header = [MAGIC, engine_tag(engine), segment_bytes, segments, checksums, 0, 0, 0];
         header[7] = check(&header[..7]);
         // Records of an earlier life of this area must not pass for ours.
         let salt = new_salt(memory, memory.load(slot_at(area.start, 0) + 16));
@@ -98,18 +104,20 @@ impl Geometry {
         if header[1] != engine_tag(engine) {
             return bad("log of another engine than the pool's header says");
         }
-        let (segment_bytes, segments) = (header[2], header[3]);
-        let fits = segment_bytes.is_multiple_of(LINE)
+        let (segment_bytes, segments, checksums) = (header[2], header[3], header[4]);
+        let room = area.end - start - PAGE;
+        let fits = checksums <= room
+            && checksums.is_multiple_of(LINE)
+            && segment_bytes.is_multiple_of(LINE)
             && segment_bytes >= PAGE
             && segments > 0
             && segments <= u64::from(u16::MAX)
-            && segments
-                .checked_mul(segment_bytes)
-                .is_some_and(|bytes| bytes <= area.end - start - PAGE);
+            && segments.checked_mul(segment_bytes).is_some_and(|bytes| bytes <= room - checksums);
         if !fits {
             return bad("log header with impossible segments");
         }
-        Ok(Geometry { start, segment_bytes, segments: segments as u32 })
+        let checksums = (area.end - checksums, checksums);
+        Ok(Geometry { start, segment_bytes, segments: segments as u32, checksums })
     }
 
     /// The checkpoint that counts.
@@ -309,7 +317,7 @@ mod tests {
     fn header_and_checkpoint_survive_and_damage_is_seen() {
         let ram = Ram::new(1 << 20);
         let area = 8192..1 << 20;
-        Geometry::format(&ram, area.clone(), "redo");
+        Geometry::format(&ram, area.clone(), "redo", 0);
         let geometry = Geometry::read(&ram, area.clone(), "redo").unwrap();
         assert_eq!(geometry.segment_bytes, 8192);
         let first = geometry.checkpoint(&ram).unwrap();
@@ -331,10 +339,10 @@ mod tests {
     #[test]
     fn formatting_again_voids_old_records() {
         let ram = Ram::new(1 << 20);
-        Geometry::format(&ram, 0..1 << 20, "redo");
+        Geometry::format(&ram, 0..1 << 20, "redo", 0);
         let geometry = Geometry::read(&ram, 0..1 << 20, "redo").unwrap();
         let first = geometry.checkpoint(&ram).unwrap();
-        Geometry::format(&ram, 0..1 << 20, "redo");
+        Geometry::format(&ram, 0..1 << 20, "redo", 0);
         assert_ne!(first.salt, geometry.checkpoint(&ram).unwrap().salt);
     }
 }

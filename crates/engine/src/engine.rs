@@ -19,6 +19,10 @@ pub struct Recovery {
     pub rolled_back: u64,
     /// Log records that were there but belong to no acknowledged transaction.
     pub discarded: u64,
+    /// Lines that had been left to the caches, with checksums to vouch for them.
+    pub covered: u64,
+    /// Of these, the ones that were lost, and restored.
+    pub corrected: u64,
 }
 
 /// One way to make transactions atomic, isolated and durable.
@@ -36,6 +40,12 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// What it keeps per thread.
     type Session: Session + 'static;
 
+    /// Bytes that it would have in `area` beside the log, for a pool of up to `limit` bytes.
+    fn beside_log(limit: u64) -> u64 {
+        let _ = limit;
+        0
+    }
+
     /// Writes an empty log into `area`, and makes it durable.
     fn format(memory: &M, area: Range<u64>);
 
@@ -49,7 +59,8 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// again.
     ///
     /// # Errors
-    /// `Corrupt` where the log holds what no crash can leave; nothing was written then.
+    /// `Corrupt` where the log holds what no crash can leave; nothing was written then. `Lost` where
+    /// write-backs were skipped, and checksums cannot restore what that lost.
     fn recover(memory: &M, area: Range<u64>) -> Result<Recovery>;
 
     /// Starts on a memory whose log in `area` is empty or recovered.

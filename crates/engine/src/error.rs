@@ -14,6 +14,16 @@ pub enum Error {
         /// Where, in bytes from the pool's start.
         at: u64,
     },
+    /// Lines whose write-back had been skipped were lost, and cannot be restored.
+    #[error(
+        "some of {lines} lines that had been left to the caches were lost in the crash (the first is at offset {at:#x}), and their checksums cannot restore them; go back to a backup, and use an engine that skips no write-back where this must not happen"
+    )]
+    Lost {
+        /// Lines of which some are lost.
+        lines: u64,
+        /// The first of them, in bytes from the pool's start.
+        at: u64,
+    },
     /// No room is left for an allocation.
     #[error(
         "the pool is full: {requested} bytes were asked for; free something, or reopen it with a larger limit"

@@ -30,7 +30,9 @@ pub mod writer;
 pub mod writes;
 
 pub use access::{Access, Mark, Mode};
-pub use archapt::{ArchaptRedoEngine, ArchaptUndoEngine, Tuning};
+pub use archapt::{
+    ArchaptRedoEngine, ArchaptUndoEngine, Skip, SkippingRedoEngine, SkippingUndoEngine, Tuning,
+};
 pub use counters::Counters;
 pub use engine::{Engine, Recovery, Session, Ticket};
 pub use error::{Error, Result};

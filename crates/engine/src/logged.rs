@@ -40,8 +40,20 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// What the engine keeps besides.
     type State: Send + Sync;
 
-    /// Its state when it starts.
-    fn state<M: Memory>(memory: &M) -> Self::State;
+    /// Its state when it starts on an empty log with this salt.
+    fn state<M: Memory>(memory: &M, geometry: &Geometry, salt: u64) -> Self::State;
+
+    /// Bytes behind the log for the checksums of a pool of up to `limit` bytes.
+    fn checksum_bytes(_limit: u64) -> u64 {
+        0
+    }
+
+    /// Whether checksums vouch for what `[at, at + len)` holds, so that nothing may be stored there
+    /// but through the log. The caller is in a transaction that writes.
+    #[inline]
+    fn is_protected<M: Memory>(_engine: &Logged<M, Self>, _at: u64, _len: u64) -> bool {
+        false
+    }
 
     /// Committed words that are not in the memory yet. Called by sessions that are in a
     /// transaction.
@@ -130,6 +142,15 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         counters: &mut Counters,
     ) -> Result<()>;
 
+    /// As [`checkpoint`](Self::checkpoint), and afterwards nothing but the pool's lines themselves
+    /// is needed.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    fn settle<M: Memory>(engine: &Logged<M, Self>, counters: &mut Counters) -> Result<()> {
+        Self::checkpoint(engine, false, counters)
+    }
+
     /// Of the records in a log, the transactions that recovery takes, oldest first, and how many
     /// it discards.
     ///
@@ -149,6 +170,16 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// # Errors
     /// `Corrupt` before anything is stored.
     fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery>;
+
+    /// Once the log is in place: restores what was lost of lines that no log protects. How many
+    /// there are of these, and how many were lost. The caller fences.
+    ///
+    /// # Errors
+    /// `Lost` where something cannot be restored, `Corrupt` for what no crash can leave; nothing
+    /// is stored then.
+    fn mend<M: Memory>(_memory: &M, _geometry: &Geometry, _salt: u64) -> Result<(u64, u64)> {
+        Ok((0, 0))
+    }
 }
 
 /// Ends the exclusive right to checkpoint, whatever happens.
@@ -233,7 +264,7 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
     type Session = Buffered<M, P>;
 
     fn format(memory: &M, area: Range<u64>) {
-        Geometry::format(memory, area, P::NAME);
+        Geometry::format(memory, area, P::NAME, P::checksum_bytes(memory.limit()));
     }
 
     fn inspect(memory: &M, area: Range<u64>) -> Result<Recovery> {
@@ -244,7 +275,12 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
             replayed: if P::NO_GAPS { found } else { 0 },
             rolled_back: if P::NO_GAPS { 0 } else { found },
             discarded,
+            ..Recovery::default()
         })
+    }
+
+    fn beside_log(limit: u64) -> u64 {
+        P::checksum_bytes(limit)
     }
 
     fn recover(memory: &M, area: Range<u64>) -> Result<Recovery> {
@@ -254,6 +290,11 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
         let recovery = P::apply(memory, &whole)?;
         memory.fence();
         memory.check_fence()?;
+        let (covered, corrected) = P::mend(memory, &geometry, checkpoint.salt)?;
+        if covered > 0 {
+            memory.fence();
+            memory.check_fence()?;
+        }
         geometry.set_checkpoint(
             memory,
             Checkpoint {
@@ -263,7 +304,7 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
             },
         );
         memory.check_fence()?;
-        Ok(Recovery { discarded, ..recovery })
+        Ok(Recovery { discarded, covered, corrected, ..recovery })
     }
 
     fn start(memory: Arc<M>, area: Range<u64>) -> Result<Arc<Self>> {
@@ -273,7 +314,6 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
         Ok(Arc::new(Logged {
             lock: SharedLock::new(sessions),
             segments: Segments::new(&geometry),
-            geometry,
             dirty: DirtyLines::new(memory.limit()),
             committed: Apart(AtomicU64::new(ticket)),
             durable: Apart(AtomicU64::new(ticket)),
@@ -282,7 +322,8 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
             salt,
             checkpointing: AtomicBool::new(false),
             checkpoint_failed: AtomicBool::new(false),
-            state: P::state(&*memory),
+            state: P::state(&*memory, &geometry, salt),
+            geometry,
             memory,
         }))
     }
@@ -309,7 +350,7 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
 
     fn checkpoint(&self) -> Result<()> {
         let mut counters = Counters::default();
-        let result = P::checkpoint(self, false, &mut counters);
+        let result = P::settle(self, &mut counters);
         P::count_shared(self, &counters);
         result
     }

@@ -17,6 +17,7 @@
 //! transactions. What holds always: no word is durable in place before the record that holds it
 //! is durable.
 
+use crate::area::Geometry;
 use crate::engine::Recovery;
 use crate::logged::{Logged, Protocol, store_words};
 use crate::record::Found;
@@ -45,7 +46,7 @@ impl Protocol for Redo {
 
     type State = ();
 
-    fn state<M: Memory>(_memory: &M) {}
+    fn state<M: Memory>(_memory: &M, _geometry: &Geometry, _salt: u64) {}
 
     #[inline]
     fn logs_fresh(domain: Domain, len: u64) -> bool {

@@ -163,7 +163,10 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
         if !at.is_multiple_of(8) {
             return Err(self.bad_write(at));
         }
-        if P::logs_fresh(self.engine.memory.domain(), len) || self.any_written(at, len) {
+        if P::logs_fresh(self.engine.memory.domain(), len)
+            || self.any_written(at, len)
+            || P::is_protected(&self.engine, at, len)
+        {
             return self.put_checked(at, from);
         }
         self.engine.memory.copy_in(at, from);

@@ -43,7 +43,7 @@ impl Protocol for SWal {
 
     type State = ();
 
-    fn state<M: Memory>(_memory: &M) {}
+    fn state<M: Memory>(_memory: &M, _geometry: &Geometry, _salt: u64) {}
 
     #[inline]
     fn logs_fresh(_domain: Domain, len: u64) -> bool {

@@ -10,6 +10,7 @@
 //! acknowledged.
 
 use crate::alone;
+use crate::area::Geometry;
 use crate::engine::Recovery;
 use crate::logged::{Logged, Protocol, store_words};
 use crate::record::Found;
@@ -32,7 +33,7 @@ impl Protocol for Undo {
 
     type State = ();
 
-    fn state<M: Memory>(_memory: &M) {}
+    fn state<M: Memory>(_memory: &M, _geometry: &Geometry, _salt: u64) {}
 
     #[inline]
     fn logs_fresh(_domain: Domain, _len: u64) -> bool {

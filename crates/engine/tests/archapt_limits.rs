@@ -37,7 +37,7 @@ fn words(memory: &Reference) -> Vec<u64> {
 }
 
 const NEVER: Tuning =
-    Tuning { queue_lines: None, group_bytes: None, answer_within_ns: Some(u64::MAX) };
+    Tuning { queue_lines: None, group_bytes: None, answer_within_ns: Some(u64::MAX), skip: None };
 
 /// Settings from the narrowest to the widest; what none of them means is a panic or a hang.
 fn settings() -> impl Iterator<Item = Tuning> {
@@ -50,6 +50,7 @@ fn settings() -> impl Iterator<Item = Tuning> {
                 queue_lines,
                 group_bytes,
                 answer_within_ns,
+                skip: None,
             })
         })
     })

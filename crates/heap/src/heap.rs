@@ -15,7 +15,8 @@ use crate::superblock::{State, Superblock};
 use crate::tx::{Extent, Purpose, Root, Tx, TxMark};
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mark, Mode, Recovery,
-    RedoEngine, Result, SWalEngine, Session, Ticket, Tuning, UndoEngine, Volatile,
+    RedoEngine, Result, SWalEngine, Session, SkippingRedoEngine, SkippingUndoEngine, Ticket,
+    Tuning, UndoEngine, Volatile,
 };
 use perdura_memory::{Memory, Survives};
 use std::ops::Range;
@@ -78,7 +79,8 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     pub fn create(memory: Arc<M>, format: Format) -> Result<Self, OpenError> {
         let log = format.log.unwrap_or(Superblock::default_log(format.limit));
         let requires = format.requires.unwrap_or(memory.survives());
-        let mut superblock = Superblock::new(format.limit, log, format.id, E::NAME, requires);
+        let area = log + E::beside_log(format.limit);
+        let mut superblock = Superblock::new(format.limit, area, format.id, E::NAME, requires);
         memory
             .grow(superblock.smallest_len())
             .map_err(|error| OpenError::Contents(error.into()))?;
@@ -242,7 +244,8 @@ impl<M: Memory, E: Engine<M>> Drop for Heap<M, E> {
 }
 
 /// The names of the engines, for messages.
-pub const ENGINES: &str = "volatile, undo, redo, s-wal, archapt-undo, archapt-redo";
+pub const ENGINES: &str =
+    "volatile, undo, redo, s-wal, archapt-undo, archapt-redo, archapt-undo-sum, archapt-redo-sum";
 
 /// Runs the recovery of the engine that wrote the pool: `E`'s own if that is its name, so that an
 /// engine around another one may recover in its own way.
@@ -263,6 +266,8 @@ fn recover<M: Memory + 'static, E: Engine<M>>(
         "s-wal" => Ok(SWalEngine::recover(memory, log)?),
         "archapt-undo" => Ok(ArchaptUndoEngine::recover(memory, log)?),
         "archapt-redo" => Ok(ArchaptRedoEngine::recover(memory, log)?),
+        "archapt-undo-sum" => Ok(SkippingUndoEngine::recover(memory, log)?),
+        "archapt-redo-sum" => Ok(SkippingRedoEngine::recover(memory, log)?),
         "volatile" if force => Ok(Volatile::recover(memory, log)?),
         "volatile" => Err(OpenError::NotConsistent { engine: superblock.engine.clone() }),
         other => Err(OpenError::UnknownEngine { name: other.to_owned(), known: ENGINES }),
@@ -285,6 +290,8 @@ pub fn inspect<M: Memory + 'static>(
         "s-wal" => Ok(SWalEngine::inspect(memory, log)?),
         "archapt-undo" => Ok(ArchaptUndoEngine::inspect(memory, log)?),
         "archapt-redo" => Ok(ArchaptRedoEngine::inspect(memory, log)?),
+        "archapt-undo-sum" => Ok(SkippingUndoEngine::inspect(memory, log)?),
+        "archapt-redo-sum" => Ok(SkippingRedoEngine::inspect(memory, log)?),
         "volatile" => Ok(Recovery::default()),
         other => Err(OpenError::UnknownEngine { name: other.to_owned(), known: ENGINES }),
     }

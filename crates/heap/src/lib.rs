@@ -46,7 +46,8 @@ pub use heap::{AnyHeap, AnySession, AnyTx, Format, Heap, HeapSession, HeapTx, Op
 pub use info::Info;
 pub use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mark, Mode, Recovery,
-    RedoEngine, Result, SWalEngine, Session, Ticket, Tuning, UndoEngine, Volatile,
+    RedoEngine, Result, SWalEngine, Session, Skip, SkippingRedoEngine, SkippingUndoEngine, Ticket,
+    Tuning, UndoEngine, Volatile,
 };
 pub use perdura_memory::{Domain, MapError, Memory, Survives};
 pub use pool::{EngineKind, Handle, Options, Pool, Visitor};

@@ -10,7 +10,7 @@ use crate::superblock::{SMALLEST, State, Superblock};
 use crate::tx::Tx;
 use perdura_engine::{
     ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Mode, Recovery, RedoEngine, Result,
-    SWalEngine, Ticket, Tuning, UndoEngine, Volatile,
+    SWalEngine, SkippingRedoEngine, SkippingUndoEngine, Ticket, Tuning, UndoEngine, Volatile,
 };
 use perdura_memory::{Domain, MapOptions, Mapped, Memory as _, PAGE, Survives};
 use std::fmt;
@@ -36,17 +36,23 @@ pub enum EngineKind {
     ArchaptUndo,
     /// Groups of transactions on redo logging, written back late.
     ArchaptRedo,
+    /// As `ArchaptUndo`, with write-backs skipped that checksums make up for. Less certain.
+    ArchaptUndoSum,
+    /// As `ArchaptRedo`, with write-backs skipped that checksums make up for. Less certain.
+    ArchaptRedoSum,
 }
 
 impl EngineKind {
     /// All of them.
-    pub const ALL: [EngineKind; 6] = [
+    pub const ALL: [EngineKind; 8] = [
         EngineKind::Volatile,
         EngineKind::Undo,
         EngineKind::Redo,
         EngineKind::SWal,
         EngineKind::ArchaptUndo,
         EngineKind::ArchaptRedo,
+        EngineKind::ArchaptUndoSum,
+        EngineKind::ArchaptRedoSum,
     ];
 
     /// The name.
@@ -58,6 +64,8 @@ impl EngineKind {
             EngineKind::SWal => "s-wal",
             EngineKind::ArchaptUndo => "archapt-undo",
             EngineKind::ArchaptRedo => "archapt-redo",
+            EngineKind::ArchaptUndoSum => "archapt-undo-sum",
+            EngineKind::ArchaptRedoSum => "archapt-redo-sum",
         }
     }
 }
@@ -179,6 +187,8 @@ impl Options {
             EngineKind::SWal => self.create_with(path).map(Inner::SWal),
             EngineKind::ArchaptUndo => self.create_with(path).map(Inner::ArchaptUndo),
             EngineKind::ArchaptRedo => self.create_with(path).map(Inner::ArchaptRedo),
+            EngineKind::ArchaptUndoSum => self.create_with(path).map(Inner::ArchaptUndoSum),
+            EngineKind::ArchaptRedoSum => self.create_with(path).map(Inner::ArchaptRedoSum),
         }
         .map(|inner| Pool::new(path, inner, &self.tuning))
     }
@@ -204,6 +214,12 @@ impl Options {
             EngineKind::SWal => self.open_with(path, &superblock).map(Inner::SWal),
             EngineKind::ArchaptUndo => self.open_with(path, &superblock).map(Inner::ArchaptUndo),
             EngineKind::ArchaptRedo => self.open_with(path, &superblock).map(Inner::ArchaptRedo),
+            EngineKind::ArchaptUndoSum => {
+                self.open_with(path, &superblock).map(Inner::ArchaptUndoSum)
+            }
+            EngineKind::ArchaptRedoSum => {
+                self.open_with(path, &superblock).map(Inner::ArchaptRedoSum)
+            }
         }
         .map(|inner| Pool::new(path, inner, &self.tuning))
     }
@@ -242,7 +258,8 @@ impl Options {
         }
         let id = new_id();
         // What the header will say tells how much the file must hold at first.
-        let plan = Superblock::new(limit, log, id, E::NAME, Survives::Nothing);
+        let area = log + E::beside_log(limit);
+        let plan = Superblock::new(limit, area, id, E::NAME, Survives::Nothing);
         let limit = limit.max(plan.smallest_len() + 64 * PAGE);
         let map = MapOptions { domain: self.domain, limit };
         let mapped = Mapped::create(path, plan.smallest_len(), map)?;
@@ -295,6 +312,8 @@ enum Inner {
     SWal(Heap<Mapped, SWalEngine<Mapped>>),
     ArchaptUndo(Heap<Mapped, ArchaptUndoEngine<Mapped>>),
     ArchaptRedo(Heap<Mapped, ArchaptRedoEngine<Mapped>>),
+    ArchaptUndoSum(Heap<Mapped, SkippingUndoEngine<Mapped>>),
+    ArchaptRedoSum(Heap<Mapped, SkippingRedoEngine<Mapped>>),
 }
 
 macro_rules! each {
@@ -306,6 +325,8 @@ macro_rules! each {
             Inner::SWal($heap) => $body,
             Inner::ArchaptUndo($heap) => $body,
             Inner::ArchaptRedo($heap) => $body,
+            Inner::ArchaptUndoSum($heap) => $body,
+            Inner::ArchaptRedoSum($heap) => $body,
         }
     };
 }
@@ -370,6 +391,8 @@ impl Pool {
             Inner::SWal(_) => EngineKind::SWal,
             Inner::ArchaptUndo(_) => EngineKind::ArchaptUndo,
             Inner::ArchaptRedo(_) => EngineKind::ArchaptRedo,
+            Inner::ArchaptUndoSum(_) => EngineKind::ArchaptUndoSum,
+            Inner::ArchaptRedoSum(_) => EngineKind::ArchaptRedoSum,
         }
     }
 

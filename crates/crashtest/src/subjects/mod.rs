@@ -15,7 +15,7 @@ pub use wide::Wide;
 pub use ycsb_a::YcsbA;
 
 use crate::runner::{On, Runner};
-use crate::{ArchaptRedo, ArchaptUndo, Family, Redo, SWal, Undo};
+use crate::{ArchaptRedo, ArchaptRedoSum, ArchaptUndo, ArchaptUndoSum, Family, Redo, SWal, Undo};
 
 /// The names of the structures.
 pub const SUBJECTS: [&str; 7] =
@@ -23,7 +23,15 @@ pub const SUBJECTS: [&str; 7] =
 /// The names of the replacement policies, one of each kind.
 pub const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
 /// The names of the engines.
-pub const ENGINES: [&str; 5] = ["undo", "redo", "s-wal", "archapt-undo", "archapt-redo"];
+pub const ENGINES: [&str; 7] = [
+    "undo",
+    "redo",
+    "s-wal",
+    "archapt-undo",
+    "archapt-redo",
+    "archapt-undo-sum",
+    "archapt-redo-sum",
+];
 
 /// A structure on an engine, by their names.
 pub fn find(engine: &str, subject: &str) -> Option<Box<dyn Runner>> {
@@ -33,6 +41,8 @@ pub fn find(engine: &str, subject: &str) -> Option<Box<dyn Runner>> {
         "s-wal" => on::<SWal>(subject),
         "archapt-undo" => on::<ArchaptUndo>(subject),
         "archapt-redo" => on::<ArchaptRedo>(subject),
+        "archapt-undo-sum" => on::<ArchaptUndoSum>(subject),
+        "archapt-redo-sum" => on::<ArchaptRedoSum>(subject),
         _ => None,
     }
 }

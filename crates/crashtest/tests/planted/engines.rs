@@ -131,5 +131,5 @@ fn recover<M: Memory>(memory: &M, area: Range<u64>, name: &str, bug: u8) -> Resu
         geometry.set_checkpoint(memory, checkpoint);
     }
     let (replayed, rolled_back) = if redo { (found, 0) } else { (0, found) };
-    Ok(Recovery { replayed, rolled_back, discarded })
+    Ok(Recovery { replayed, rolled_back, discarded, ..Recovery::default() })
 }

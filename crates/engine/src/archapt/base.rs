@@ -8,6 +8,7 @@ use crate::undo::Undo;
 use crate::writer::Writer;
 use crate::{Result, writes::WriteSet};
 use perdura_memory::{Domain, Memory};
+use std::marker::PhantomData;
 
 use super::history::History;
 
@@ -15,6 +16,12 @@ use super::history::History;
 pub trait Base: Send + Sync + Sized + 'static {
     /// The engine's name.
     const NAME: &'static str;
+
+    /// Its name when it skips write-backs.
+    const SKIPPING: &'static str;
+
+    /// Whether write-backs are skipped.
+    const SKIPS: bool = false;
 
     /// As [`Protocol::NO_GAPS`].
     const NO_GAPS: bool;
@@ -53,6 +60,7 @@ const FRESH_LOGGED: u64 = 256;
 
 impl Base for ArchaptRedo {
     const NAME: &'static str = "archapt-redo";
+    const SKIPPING: &'static str = "archapt-redo-sum";
     const NO_GAPS: bool = true;
     const LOG_IS_ENOUGH: bool = true;
 
@@ -85,6 +93,7 @@ pub struct ArchaptUndo;
 
 impl Base for ArchaptUndo {
     const NAME: &'static str = "archapt-undo";
+    const SKIPPING: &'static str = "archapt-undo-sum";
     const NO_GAPS: bool = false;
     const LOG_IS_ENOUGH: bool = false;
 
@@ -116,6 +125,37 @@ impl Base for ArchaptUndo {
 
     fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
         Undo::apply(memory, whole)
+    }
+}
+
+/// `B`, with lines that left the history's queue not written back but covered by checksums: see
+/// [`cover`](super::cover).
+pub struct Skipping<B>(PhantomData<B>);
+
+impl<B: Base> Base for Skipping<B> {
+    const NAME: &'static str = B::SKIPPING;
+    const SKIPPING: &'static str = B::SKIPPING;
+    const SKIPS: bool = true;
+    const NO_GAPS: bool = B::NO_GAPS;
+    const LOG_IS_ENOUGH: bool = B::LOG_IS_ENOUGH;
+
+    #[inline]
+    fn logs_fresh(domain: Domain, len: u64) -> bool {
+        B::logs_fresh(domain, len)
+    }
+
+    #[inline]
+    fn log<M: Memory, P: Protocol>(
+        engine: &Logged<M, P>,
+        writer: &mut Writer,
+        history: &History,
+        ticket: u64,
+    ) -> Result<()> {
+        B::log(engine, writer, history, ticket)
+    }
+
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+        B::apply(memory, whole)
     }
 }
 

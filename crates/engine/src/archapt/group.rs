@@ -1,5 +1,6 @@
 //! A group: transactions between their logical commit and their physical one.
 
+use super::cover::{Cover, Matrices};
 use super::history::History;
 use super::{Archapt, Base, Tuning, lines};
 use crate::logged::{Logged, last_ticket};
@@ -33,7 +34,7 @@ pub struct Group {
     pub(super) writer: Writer,
     /// The lines of the open group.
     filter: LineFilter,
-    history: History,
+    pub(super) history: History,
     /// The last group of the old generation.
     old_up_to: u64,
     /// Full segments at the last turn: those of the old generation.
@@ -47,12 +48,14 @@ pub struct Group {
     group_bytes: u64,
     answer_within: u64,
     /// Something panicked halfway: what is durable is unknown until recovery.
-    broken: bool,
+    pub(super) broken: bool,
+    /// The lines that need no write-back.
+    pub(super) cover: Cover,
 }
 
 impl Group {
     /// For a memory of `len` bytes, of which `queue_lines` lines may wait.
-    pub(super) fn new(len: u64, queue_lines: u64) -> Self {
+    pub(super) fn new(len: u64, queue_lines: u64, matrices: Matrices) -> Self {
         Group {
             writer: Writer::default(),
             filter: LineFilter::default(),
@@ -65,6 +68,7 @@ impl Group {
             group_bytes: GROUP_BYTES,
             answer_within: ANSWER_WITHIN_NS,
             broken: false,
+            cover: Cover::new(matrices),
         }
     }
 
@@ -74,6 +78,7 @@ impl Group {
         }
         self.group_bytes = tuning.group_bytes.unwrap_or(self.group_bytes);
         self.answer_within = tuning.answer_within_ns.unwrap_or(self.answer_within);
+        self.cover.skip = tuning.skip.unwrap_or(self.cover.skip);
     }
 
     /// Logical commit: the transaction in `writer` joins the group.
@@ -85,7 +90,7 @@ impl Group {
     ) -> Result<Ticket> {
         self.usable(engine)?;
         let bytes = writer.record_bytes();
-        let most = self.group_bytes.min(engine.geometry.segment_bytes);
+        let most = self.most_bytes(engine);
         if bytes > most {
             return self.commit_large(engine, writer);
         }
@@ -103,6 +108,12 @@ impl Group {
             let _ = self.answer_if_due(engine);
         }
         Ok(ticket)
+    }
+
+    /// Bytes of log that a group may fill.
+    #[inline]
+    pub(super) fn most_bytes<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> u64 {
+        self.group_bytes.min(engine.geometry.segment_bytes)
     }
 
     /// Takes over what the transaction wants to store.
@@ -175,6 +186,9 @@ impl Group {
             return Ok(());
         }
         self.usable(engine)?;
+        if B::SKIPS {
+            self.uncover(engine)?;
+        }
         self.make_room(engine)?;
         let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
         self.broken = true;
@@ -198,7 +212,7 @@ impl Group {
     }
 
     /// Stores the group's words; their lines wait from now on.
-    fn store_in_place<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) {
+    pub(super) fn store_in_place<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) {
         let Group { writer, history, .. } = self;
         if !B::LOG_IS_ENOUGH {
             writer.counters.dirty_bytes +=
@@ -223,7 +237,7 @@ impl Group {
         }
     }
 
-    fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.writer.forget();
         self.filter.clear();
         self.transactions = 0;
@@ -293,7 +307,10 @@ impl Group {
         self.write_back_all(engine)
     }
 
-    fn write_back_all<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
+    pub(super) fn write_back_all<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+    ) -> Result<()> {
         self.usable(engine)?;
         let last = engine.committed.0.load(Ordering::Relaxed);
         self.broken = true;
@@ -316,10 +333,9 @@ impl Group {
 
     /// Writes back up to `most` lines of the old generation.
     fn write_back_old<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>, most: usize) {
-        let Group { writer, history, .. } = self;
+        let Group { writer, history, cover, .. } = self;
         for line in std::iter::from_fn(|| history.leave()).take(most) {
-            engine.memory.write_back(line, LINE);
-            writer.counters.write_backs_data += 1;
+            write_back(engine, &mut writer.counters, cover, line);
         }
     }
 
@@ -345,7 +361,15 @@ impl Group {
     /// Turns when the young generation has filled its part of the log, and sees to it that the
     /// old one has left by then, little by little.
     fn recycle<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
-        let overdue = self.history.is_full();
+        if B::SKIPS && self.history.has_passed() && engine.memory.domain().evicts() {
+            self.let_old_lines_be_covered(engine)?;
+            if B::LOG_IS_ENOUGH {
+                self.turn(engine)?;
+            } else {
+                self.history.turn();
+            }
+        }
+        let overdue = !B::SKIPS && self.history.is_full();
         if !std::mem::take(&mut self.writer.filled) && !overdue {
             return Ok(());
         }
@@ -388,20 +412,43 @@ impl Group {
     }
 
     /// Sees to it that the open group's record finds its segments.
-    fn make_room<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
-        let segment = engine.geometry.segment_bytes;
-        // A record of several parts leaves up to twenty words of each segment unused.
-        let needed = self.writer.record_bytes().div_ceil(segment - 160) as usize + 1;
-        if engine.segments.free() < needed {
+    pub(super) fn make_room<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+    ) -> Result<()> {
+        if !self.has_room(engine) {
             self.writer.leave_segment(engine);
             self.write_back_all(engine)?;
         }
         Ok(())
     }
 
-    fn usable<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
+    /// Whether the writer's record finds its segments.
+    pub(super) fn has_room<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> bool {
+        let segment = engine.geometry.segment_bytes;
+        // A record of several parts leaves up to twenty words of each segment unused.
+        let needed = self.writer.record_bytes().div_ceil(segment - 160) as usize + 1;
+        engine.segments.free() >= needed
+    }
+
+    pub(super) fn usable<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
         engine.memory.check_fence()?;
         if self.broken { Err(broken()) } else { Ok(()) }
+    }
+}
+
+/// Asks for a line that has waited to become durable.
+pub(super) fn write_back<M: Memory, B: Base>(
+    engine: &Logged<M, Archapt<B>>,
+    counters: &mut Counters,
+    cover: &Cover,
+    line: u64,
+) {
+    engine.memory.write_back(line, LINE);
+    if B::SKIPS && cover.matrices.has(line) {
+        counters.write_backs_checksum += 1;
+    } else {
+        counters.write_backs_data += 1;
     }
 }
 

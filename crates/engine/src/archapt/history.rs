@@ -52,6 +52,12 @@ impl History {
         self.old.count + self.young.count > self.capacity
     }
 
+    /// Whether the young generation alone has as many lines as may wait: who has not been written
+    /// to for that long is taken to have left the caches.
+    pub(crate) fn has_passed(&self) -> bool {
+        self.young.count >= self.capacity
+    }
+
     /// Lines of the old generation that have not left.
     pub(crate) fn old_lines(&self) -> usize {
         self.old.count

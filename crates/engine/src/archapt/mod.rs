@@ -17,16 +17,23 @@
 //! is overwritten only when every line that it protects has been written back, or is protected
 //! whole by a later one. docs/archapt.md says where this is the paper's way and where not.
 //!
-//! Reading order: `group`, `history`, [`base`] (what differs between undo and redo);
-//! [`checksum`] stands by itself (III-C, docs/archapt-checksums.md), and no engine uses it yet.
+//! Two more engines skip write-backs, and have checksums vouch for what was left to the caches
+//! (III-C): less certain, and for measuring what that gains.
+//!
+//! Reading order: `group`, `history`, [`base`] (what differs between undo and redo); then, for
+//! skipping, [`cover`] and `skip`; [`checksum`] stands by itself (docs/archapt-checksums.md).
 
 pub mod base;
 pub mod checksum;
+pub mod cover;
 mod group;
 mod history;
+mod skip;
 
-pub use base::{ArchaptRedo, ArchaptUndo, Base};
+pub use base::{ArchaptRedo, ArchaptUndo, Base, Skipping};
+pub use cover::Skip;
 
+use crate::area::Geometry;
 use crate::engine::Recovery;
 use crate::guarded::Guarded;
 use crate::logged::{Logged, Protocol, last_ticket};
@@ -34,6 +41,7 @@ use crate::overlay::Overlay;
 use crate::record::Found;
 use crate::writer::Writer;
 use crate::{Counters, Error, Mode, Result, Ticket};
+use cover::Matrices;
 use group::Group;
 use perdura_memory::{Domain, LINE, Memory, line_of};
 use std::marker::PhantomData;
@@ -48,6 +56,11 @@ pub type ArchaptUndoEngine<M> = Logged<M, Archapt<ArchaptUndo>>;
 /// Archapt on redo logging, on the memory `M`.
 pub type ArchaptRedoEngine<M> = Logged<M, Archapt<ArchaptRedo>>;
 
+/// Archapt on undo logging that skips write-backs, on the memory `M`.
+pub type SkippingUndoEngine<M> = Logged<M, Archapt<Skipping<ArchaptUndo>>>;
+/// Archapt on redo logging that skips write-backs, on the memory `M`.
+pub type SkippingRedoEngine<M> = Logged<M, Archapt<Skipping<ArchaptRedo>>>;
+
 /// What can be set while an engine runs; `None` leaves the engine's own choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
@@ -58,6 +71,8 @@ pub struct Tuning {
     pub group_bytes: Option<u64>,
     /// Nanoseconds after which a group is made durable though nobody waits.
     pub answer_within_ns: Option<u64>,
+    /// When write-backs are skipped, of engines that can.
+    pub skip: Option<Skip>,
 }
 
 impl<B: Base> Protocol for Archapt<B> {
@@ -69,8 +84,19 @@ impl<B: Base> Protocol for Archapt<B> {
 
     type State = Guarded<Group>;
 
-    fn state<M: Memory>(memory: &M) -> Self::State {
-        Guarded::new(Group::new(memory.limit(), memory.last_level_cache() / LINE))
+    fn state<M: Memory>(memory: &M, geometry: &Geometry, salt: u64) -> Self::State {
+        let matrices = Matrices::of(geometry, salt);
+        Guarded::new(Group::new(memory.limit(), memory.last_level_cache() / LINE, matrices))
+    }
+
+    fn checksum_bytes(limit: u64) -> u64 {
+        if B::SKIPS { Matrices::bytes(limit) } else { 0 }
+    }
+
+    #[inline]
+    fn is_protected<M: Memory>(engine: &Logged<M, Self>, at: u64, len: u64) -> bool {
+        // SAFETY: the caller is in a transaction that writes, which holds the lock.
+        B::SKIPS && unsafe { engine.state.get() }.covers(&*engine.memory, at, len)
     }
 
     #[inline]
@@ -176,8 +202,28 @@ impl<B: Base> Protocol for Archapt<B> {
         })
     }
 
+    fn settle<M: Memory>(engine: &Logged<M, Self>, counters: &mut Counters) -> Result<()> {
+        Self::checkpoint(engine, false, counters)?;
+        if !B::SKIPS {
+            return Ok(());
+        }
+        engine.lock.exclusively(&*engine.memory, || {
+            // SAFETY: the lock is held as the writer.
+            unsafe { engine.state.get_mut() }.write_back_covered(engine)
+        })
+    }
+
     fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
         B::apply(memory, whole)
+    }
+
+    fn mend<M: Memory>(memory: &M, geometry: &Geometry, salt: u64) -> Result<(u64, u64)> {
+        if !B::SKIPS {
+            return Ok((0, 0));
+        }
+        let found = cover::examine(memory, Matrices::of(geometry, salt))?;
+        found.mend(memory)?;
+        Ok((found.covered.len() as u64, found.corrected.len() as u64))
     }
 }
 

@@ -6,7 +6,7 @@
 use super::{Heap, HeapSession};
 use crate::check::{CheckRoot, Report, check_heap};
 use crate::tx::{Extent, Purpose, Root, Tx, TxMark};
-use perdura_engine::{Access, Counters, Engine, Mark, Mode, Result, Ticket, Tuning};
+use perdura_engine::{Access, Counters, Engine, Mark, Mode, Recovery, Result, Ticket, Tuning};
 use perdura_memory::Memory;
 
 /// A [`Heap`] on some memory with some engine.
@@ -19,6 +19,9 @@ pub trait AnyHeap: Sync {
 
     /// As [`Heap::counters`].
     fn counters(&self) -> Counters;
+
+    /// As [`Heap::recovery`].
+    fn recovery(&self) -> &Recovery;
 
     /// See [`Engine::CRASH_CONSISTENT`].
     fn is_crash_consistent(&self) -> bool;
@@ -55,6 +58,10 @@ impl<M: Memory + 'static, E: Engine<M>> AnyHeap for Heap<M, E> {
 
     fn counters(&self) -> Counters {
         Heap::counters(self)
+    }
+
+    fn recovery(&self) -> &Recovery {
+        Heap::recovery(self)
     }
 
     fn is_crash_consistent(&self) -> bool {

@@ -1,0 +1,96 @@
+//! Power cuts while a simulated machine runs, between two transactions: what they would take.
+
+use crate::failure::{Failure, Outcome};
+use perdura::{Counters, Result};
+use perdura_crashtest::{Losses, losses};
+use perdura_machine::Machine;
+use perdura_memory::random::SplitMix64;
+use perdura_workloads::Session;
+use perdura_workloads::window::Answers;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+/// Cuts the power after some of the transactions of a run, and lets it go on as if nothing had
+/// been.
+pub(crate) struct Cutter<'m> {
+    machine: &'m Machine,
+    state: RefCell<State>,
+}
+
+struct State {
+    transactions: u64,
+    /// After which transactions the power is still to be cut.
+    cuts: BTreeSet<u64>,
+    found: std::result::Result<Losses, String>,
+}
+
+impl<'m> Cutter<'m> {
+    /// For `cuts` power cuts at random among `transactions` transactions.
+    pub(crate) fn new(machine: &'m Machine, cuts: u64, transactions: u64, seed: u64) -> Self {
+        let mut random = SplitMix64::new(seed ^ 0x6375_7473);
+        let mut after = BTreeSet::new();
+        while (after.len() as u64) < cuts.min(transactions) {
+            after.insert(1 + random.below(transactions));
+        }
+        let state = State { transactions: 0, cuts: after, found: Ok(Losses::default()) };
+        Cutter { machine, state: RefCell::new(state) }
+    }
+
+    /// A session after each of whose transactions the power may be cut.
+    pub(crate) fn session<S>(&self, inner: S) -> Cutting<'_, S> {
+        Cutting { inner, cutter: self }
+    }
+
+    /// What the power cuts took.
+    pub(crate) fn losses(self) -> Outcome<Losses> {
+        self.state.into_inner().found.map_err(Failure::new)
+    }
+
+    fn after_transaction(&self) {
+        let mut state = self.state.borrow_mut();
+        state.transactions += 1;
+        let number = state.transactions;
+        if state.cuts.remove(&number)
+            && let Ok(sum) = state.found
+        {
+            let cut = losses(&self.machine.power_cut(), &self.machine.visible());
+            state.found = cut.map(|cut| sum + cut).map_err(|what| {
+                format!("a power cut after transaction {number} of the measured ones: {what}")
+            });
+        }
+    }
+}
+
+/// A session whose transactions are counted by a [`Cutter`].
+pub(crate) struct Cutting<'c, S> {
+    inner: S,
+    cutter: &'c Cutter<'c>,
+}
+
+impl<S: Session> Session for Cutting<'_, S> {
+    type Tx<'t> = S::Tx<'t>;
+
+    fn transaction<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>) -> Result<R> {
+        let result = self.inner.transaction(body);
+        self.cutter.after_transaction();
+        result
+    }
+
+    fn read<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>) -> Result<R> {
+        let result = self.inner.read(body);
+        self.cutter.after_transaction();
+        result
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.inner.finish()
+    }
+
+    fn answers(&self) -> Option<Answers> {
+        self.inner.answers()
+    }
+}

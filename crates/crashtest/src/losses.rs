@@ -1,0 +1,118 @@
+//! What power cuts take from engines that skip write-backs: Archapt's Table IV.
+
+use perdura::superblock::Superblock;
+use perdura::{Engine, Error, Memory, SkippingRedoEngine, SkippingUndoEngine};
+use perdura_engine::archapt::cover::{Matrices, examine};
+use perdura_engine::area::Geometry;
+use perdura_memory::{LINE, Ram, WORD};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::ops::Add;
+
+/// What was found after some power cuts. Lines are counted for each cut anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Losses {
+    /// Power cuts.
+    pub cuts: u64,
+    /// Lines that had been left to the caches, and that checksums vouched for.
+    pub covered: u64,
+    /// Lines that do not hold what they would if all of the caches had outlived the cut, once
+    /// the log has been gone through.
+    pub inconsistent: u64,
+    /// Of these, the ones that checksums have found.
+    pub detected: u64,
+    /// Of these, the ones that checksums could not restore.
+    pub uncorrected: u64,
+    /// Cuts after which the pool was refused, since some lines could not be restored.
+    pub refused: u64,
+}
+
+impl Add for Losses {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Losses {
+            cuts: self.cuts + other.cuts,
+            covered: self.covered + other.covered,
+            inconsistent: self.inconsistent + other.inconsistent,
+            detected: self.detected + other.detected,
+            uncorrected: self.uncorrected + other.uncorrected,
+            refused: self.refused + other.refused,
+        }
+    }
+}
+
+/// Whether an engine of this name skips write-backs.
+pub fn skips(engine: &str) -> bool {
+    [SkippingUndoEngine::<Ram>::NAME, SkippingRedoEngine::<Ram>::NAME].contains(&engine)
+}
+
+/// Recovers what a power cut left (`durable`), and what it would have left had nothing been in the
+/// caches (`visible`), and compares them. The cut was between two transactions of a single core.
+///
+/// # Errors
+/// Says what is wrong if one of the images is no pool of an engine that skips write-backs, or if
+/// recovery restored a line to what it never was.
+pub fn losses(durable: &[u64], visible: &[u64]) -> Result<Losses, String> {
+    let truth = ram(visible);
+    let header = Superblock::read(&truth).map_err(|error| error.to_string())?;
+    match header.engine.as_str() {
+        name if name == SkippingUndoEngine::<Ram>::NAME => {
+            compare::<SkippingUndoEngine<Ram>>(&ram(durable), &truth, &header)
+        }
+        name if name == SkippingRedoEngine::<Ram>::NAME => {
+            compare::<SkippingRedoEngine<Ram>>(&ram(durable), &truth, &header)
+        }
+        other => Err(format!("the engine {other} skips no write-backs")),
+    }
+}
+
+fn ram(words: &[u64]) -> Ram {
+    let ram = Ram::new(words.len() as u64 * WORD);
+    ram.copy_in(0, bytemuck::cast_slice(words));
+    ram
+}
+
+fn compare<E: Engine<Ram>>(
+    durable: &Ram,
+    truth: &Ram,
+    header: &Superblock,
+) -> Result<Losses, String> {
+    let text = |error: Error| error.to_string();
+    let recovery = E::recover(truth, header.log.clone()).map_err(text)?;
+    if recovery.corrected > 0 {
+        return Err("checksums are wrong where nothing was lost".to_owned());
+    }
+    let recovered = E::recover(durable, header.log.clone());
+    let wrong: Vec<u64> = (0..truth.len())
+        .step_by(LINE as usize)
+        .filter(|line| !header.log.contains(line) && differ(durable, truth, *line))
+        .collect();
+    let mut losses = Losses { cuts: 1, covered: recovery.covered, ..Losses::default() };
+    match recovered {
+        Ok(mended) => {
+            losses.inconsistent = mended.corrected + wrong.len() as u64;
+            losses.detected = mended.corrected;
+        }
+        Err(Error::Lost { .. }) => {
+            // The log has been gone through, and nothing restored.
+            let geometry = Geometry::read(durable, header.log.clone(), E::NAME).map_err(text)?;
+            let salt = geometry.checkpoint(durable).map_err(text)?.salt;
+            let found = examine(durable, Matrices::of(&geometry, salt)).map_err(text)?;
+            let hopeless: BTreeSet<u64> = found.hopeless.into_iter().collect();
+            let corrected: BTreeSet<u64> =
+                found.corrected.into_iter().map(|(line, _)| line).collect();
+            let count = |of: &BTreeSet<u64>| wrong.iter().filter(|line| of.contains(line)).count();
+            losses.inconsistent = wrong.len() as u64;
+            losses.uncorrected = count(&hopeless) as u64;
+            losses.detected = losses.uncorrected + count(&corrected) as u64;
+            losses.refused = 1;
+        }
+        Err(error) => return Err(text(error)),
+    }
+    Ok(losses)
+}
+
+fn differ(one: &Ram, other: &Ram, line: u64) -> bool {
+    (line..line + LINE).step_by(WORD as usize).any(|at| one.load(at) != other.load(at))
+}

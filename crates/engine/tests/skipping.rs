@@ -1,0 +1,160 @@
+//! Write-backs that are skipped: what checksums find and restore after a power cut.
+
+use perdura_engine::archapt::cover::{Examination, Matrices, examine};
+use perdura_engine::area::Geometry;
+use perdura_engine::{
+    Engine, Error, Mode, Session, Skip, SkippingRedoEngine, SkippingUndoEngine, Ticket, Tuning,
+};
+use perdura_memory::image::Cut;
+use perdura_memory::random::SplitMix64;
+use perdura_memory::{Domain, LINE, Memory, PAGE, Reference};
+use std::sync::Arc;
+
+const LEN: u64 = 1 << 20;
+const LOG: std::ops::Range<u64> = 4096..4096 + 40 * 4096;
+const DATA: u64 = 256 << 10;
+/// Lines that are stored to.
+const LINES: u64 = 24;
+
+/// Where the lines are.
+type Place = fn(u64) -> u64;
+
+/// Each in a row and a column of its own, in two regions.
+fn apart(number: u64) -> u64 {
+    DATA + 250 * 1024 + number * 65 * LINE
+}
+
+/// At the crossings of a few rows and columns.
+fn close(number: u64) -> u64 {
+    DATA + number % 4 * PAGE + number / 4 * LINE
+}
+
+/// A memory and an engine on it, of which every line that leaves the queue is covered.
+fn started<E: Engine<Reference>>(queue_lines: u64) -> (Arc<Reference>, Arc<E>) {
+    let memory = Arc::new(Reference::new(LEN, Domain::Transient));
+    E::format(&memory, LOG);
+    let engine = E::start(memory.clone(), LOG).unwrap();
+    engine.tune(&Tuning {
+        queue_lines: Some(queue_lines),
+        group_bytes: Some(300),
+        answer_within_ns: Some(u64::MAX),
+        skip: Some(Skip::Always),
+        ..Tuning::default()
+    });
+    (memory, engine)
+}
+
+/// What checksums say of a memory whose log is in place.
+fn examined<E: Engine<Reference>>(memory: &Reference) -> Examination {
+    let geometry = Geometry::read(memory, LOG, E::NAME).unwrap();
+    let salt = geometry.checkpoint(memory).unwrap().salt;
+    examine(memory, Matrices::of(&geometry, salt)).unwrap()
+}
+
+/// A transaction that stores a few words of a few lines.
+fn store<S: Session>(
+    session: &mut S,
+    place: Place,
+    random: &mut SplitMix64,
+    values: &mut [[u64; 8]],
+) -> Ticket {
+    session.begin(Mode::Write);
+    for _ in 0..1 + random.below(3) {
+        let number = random.below(LINES);
+        for _ in 0..1 + random.below(8) {
+            let (word, value) = (random.below(8), random.next());
+            session.write_word(place(number) + word * 8, value).unwrap();
+            values[number as usize][word as usize] = value;
+        }
+    }
+    session.commit().unwrap()
+}
+
+fn contents<M: Memory>(memory: &M, place: Place) -> Vec<[u64; 8]> {
+    let words = |number| std::array::from_fn(|word| memory.load(place(number) + word as u64 * 8));
+    (0..LINES).map(words).collect()
+}
+
+/// While nothing is lost, every sum is of what is there.
+fn sums_are_right<E: Engine<Reference>>(place: Place) {
+    for queue in [1, 2, 5, 12] {
+        let (memory, engine) = started::<E>(queue);
+        let mut session = engine.session().unwrap();
+        let mut random = SplitMix64::new(queue);
+        let mut values = vec![[0; 8]; LINES as usize];
+        let mut covered = 0;
+        for turn in 0..3000 {
+            let ticket = store(&mut session, place, &mut random, &mut values);
+            if turn % 50 == 0 {
+                session.wait_durable(ticket).unwrap();
+                let found = examined::<E>(&memory);
+                assert!(found.corrected.is_empty() && found.hopeless.is_empty(), "{found:?}");
+                covered += found.covered.len();
+                assert_eq!(contents(&*memory, place), values, "{}", E::NAME);
+            }
+        }
+        assert!(covered > 100, "{} covers lines: {covered}", E::NAME);
+        drop(session);
+        engine.checkpoint().unwrap();
+        assert!(examined::<E>(&memory).covered.is_empty(), "a checkpoint leaves nothing to chance");
+        assert_eq!(contents(&memory.after_power_cut(Cut::None), place), values);
+    }
+}
+
+#[test]
+fn sums_follow_what_is_stored() {
+    for place in [apart, close] {
+        sums_are_right::<SkippingUndoEngine<Reference>>(place);
+        sums_are_right::<SkippingRedoEngine<Reference>>(place);
+    }
+}
+
+/// Power cuts: what had been waited for is there, or the pool says that it lost something. How
+/// many lines were restored, and how many cuts were refused and survived.
+fn lost_lines_are_found<E: Engine<Reference>>(place: Place, lives: u64) -> [u64; 3] {
+    let mut random = SplitMix64::new(3);
+    let (mut corrected, mut refused, mut whole) = (0, 0, 0);
+    for life in 0..lives {
+        let (memory, engine) = started::<E>(1 + life % 9);
+        let mut session = engine.session().unwrap();
+        let mut values = vec![[0; 8]; LINES as usize];
+        let mut ticket = Ticket::default();
+        for _ in 0..20 + random.below(60) {
+            ticket = store(&mut session, place, &mut random, &mut values);
+        }
+        session.wait_durable(ticket).unwrap();
+        for cut in [Cut::None, Cut::All, Cut::Seed(random.next()), Cut::Seed(random.next())] {
+            let after = memory.after_power_cut(cut);
+            match E::recover(&after, LOG) {
+                Ok(recovery) => {
+                    assert_eq!(
+                        contents(&after, place),
+                        values,
+                        "{} in life {life}, {cut:?}",
+                        E::NAME
+                    );
+                    corrected += recovery.corrected;
+                    whole += 1;
+                    let again = after.after_power_cut(Cut::None);
+                    assert_eq!(contents(&again, place), values, "recovery makes it durable");
+                    assert!(examined::<E>(&again).covered.is_empty());
+                }
+                Err(Error::Lost { .. }) => refused += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    [corrected, refused, whole]
+}
+
+#[test]
+fn what_a_power_cut_takes_is_restored_or_told() {
+    fn run<E: Engine<Reference>>() {
+        let [corrected, refused, whole] = lost_lines_are_found::<E>(apart, 20);
+        assert!(corrected > 100 && whole == 80 && refused == 0, "{}: {corrected}", E::NAME);
+        let [corrected, refused, _] = lost_lines_are_found::<E>(close, 20);
+        assert!(corrected > 20 && refused > 5, "{}: {corrected}, {refused}", E::NAME);
+    }
+    run::<SkippingUndoEngine<Reference>>();
+    run::<SkippingRedoEngine<Reference>>();
+}
