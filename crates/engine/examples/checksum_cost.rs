@@ -40,7 +40,7 @@ fn main() {
         let memory = Mapped::create(&path, demand.bytes(), options).expect("a file for objects");
         // Mapped, so that nothing is left behind whatever happens.
         std::fs::remove_file(&path).expect("the file that was made");
-        let bench = Bench::new(&memory, demand, &|| true).expect("objects");
+        let bench = Bench::new(&memory, demand, &|_| true).expect("objects");
         for when in When::ALL {
             let costs = bench.measure(when).expect("checksums that add up");
             println!("{}", row(size, when, &costs));

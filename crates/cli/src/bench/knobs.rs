@@ -3,6 +3,7 @@
 
 use crate::quantity::{self, NEVER, show_bytes, show_time};
 use perdura::Tuning;
+use perdura_engine::area;
 use perdura_memory::LINE;
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
@@ -30,8 +31,8 @@ pub(crate) struct Knobs {
     pub(crate) queue: Option<u64>,
 
     /// Bytes of the pool's log [default: an eighth of the pool, at most 64M]
-    #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
-    #[serde(default, deserialize_with = "bytes", rename(serialize = "log_bytes"))]
+    #[arg(long, value_name = "BYTES", value_parser = log_bytes)]
+    #[serde(default, deserialize_with = "log", rename(serialize = "log_bytes"))]
     pub(crate) log: Option<u64>,
 }
 
@@ -41,6 +42,19 @@ fn time<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>
 
 fn bytes<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     quantity::deserialize(deserializer, quantity::bytes).map(Some)
+}
+
+fn log<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    quantity::deserialize(deserializer, log_bytes).map(Some)
+}
+
+/// A smaller one would be made larger without a word.
+fn log_bytes(text: &str) -> Result<u64, String> {
+    let bytes = quantity::bytes(text)?;
+    if bytes < area::SMALLEST {
+        return Err(format!("a log has {} or more", show_bytes(area::SMALLEST)));
+    }
+    Ok(bytes)
 }
 
 fn nanoseconds<S: Serializer>(time: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -110,9 +124,12 @@ mod tests {
 
     #[test]
     fn bad_ones_say_what_is_wrong() {
-        for (text, hint) in
-            [("answer_within = '10'", "10ms"), ("group = 'big'", "no size"), ("grop = '1'", "grop")]
-        {
+        for (text, hint) in [
+            ("answer_within = '10'", "10ms"),
+            ("log = '1K'", "or more"),
+            ("group = 'big'", "no size"),
+            ("grop = '1'", "grop"),
+        ] {
             let error = toml::from_str::<Knobs>(text).expect_err("an error").to_string();
             assert!(error.contains(hint), "{error}");
         }

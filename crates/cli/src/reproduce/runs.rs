@@ -27,7 +27,7 @@ const BATCH: usize = 64;
 /// Makes the run.
 pub(super) fn run(job: &Job<'_>, label: &str, plan: &Plan, stage: &Stage) -> Outcome<Sample> {
     match (job.work, job.engine) {
-        (Work::Objects(size), _) => objects(job, size, plan, stage),
+        (Work::Objects(size), _) => objects(job, size, label, plan, stage),
         (Work::Database(database), None) => drawn(job, database, label, plan, stage),
         (Work::Database(database), Some(engine)) => {
             let total = job.operations().saturating_add(job.warm_up());
@@ -157,7 +157,7 @@ fn tpcc_reuse(job: &Job<'_>, plan: &Plan, stage: &Stage) -> Outcome<Reuse> {
     Ok(workload.reuse(session, job.operations(), seed, &stage.progress)?)
 }
 
-fn objects(job: &Job<'_>, size: u64, plan: &Plan, stage: &Stage) -> Outcome<Sample> {
+fn objects(job: &Job<'_>, size: u64, label: &str, plan: &Plan, stage: &Stage) -> Outcome<Sample> {
     let objects = job.part.extent.records;
     let demand = Demand { size, objects, batch: BATCH, seed: job.seed(plan) };
     demand.validate().map_err(|error| Failure::new(error.to_string()))?;
@@ -167,9 +167,15 @@ fn objects(job: &Job<'_>, size: u64, plan: &Plan, stage: &Stage) -> Outcome<Samp
     let memory = Mapped::create(&path, demand.bytes(), options);
     let memory = memory.map_err(|error| Failure::at(&path, error))?;
     std::fs::remove_file(&path)?;
-    let go_on = || !stage.progress.is_stopped();
     let when = job.setting.when.unwrap_or(When::JustStored);
-    let costs = Bench::new(&memory, demand, &go_on).and_then(|bench| bench.measure(when));
+    let begun = |objects: usize| {
+        stage.progress.advance(objects as u64);
+        !stage.progress.is_stopped()
+    };
+    stage.progress.restart();
+    let costs = watch::with_bar(label, objects * when.rounds(), &stage.progress, || {
+        Bench::new(&memory, demand, &begun)?.measure(when)
+    });
     let costs = costs.map_err(|failure| match failure {
         cost::Failure::Stopped => Failure::Interrupted,
         other => Failure::new(other.to_string()),

@@ -90,6 +90,14 @@ impl When {
     /// Both.
     pub const ALL: [When; 2] = [When::JustStored, When::LongAfter];
 
+    /// How often work on each object begins.
+    pub const fn rounds(self) -> u64 {
+        match self {
+            When::JustStored => 4,
+            When::LongAfter => 3,
+        }
+    }
+
     /// In words.
     pub const fn name(self) -> &'static str {
         match self {
@@ -127,13 +135,16 @@ impl Demand {
     }
 }
 
+/// Told that work on so many objects begins; false ends everything.
+pub type Watch<'a> = dyn Fn(usize) -> bool + 'a;
+
 /// Objects of one size in a memory of the caller's.
 pub struct Bench<'a, M> {
     memory: &'a M,
     demand: Demand,
     /// All objects, in the order in which they are accessed.
     order: Vec<u64>,
-    go_on: &'a dyn Fn() -> bool,
+    watch: &'a Watch<'a>,
 }
 
 /// Time and lines, as they add up.
@@ -160,27 +171,27 @@ impl Sum {
 }
 
 impl<'a, M: Memory> Bench<'a, M> {
-    /// Fills `memory`, which must have [`Demand::bytes`], with objects. Everything ends early
-    /// once `go_on` is false.
+    /// Fills `memory`, which must have [`Demand::bytes`], with objects.
     ///
     /// # Errors
-    /// `Demand`.
-    pub fn new(
-        memory: &'a M,
-        demand: Demand,
-        go_on: &'a dyn Fn() -> bool,
-    ) -> Result<Self, Failure> {
+    /// `Demand`, `Stopped`.
+    pub fn new(memory: &'a M, demand: Demand, watch: &'a Watch<'a>) -> Result<Self, Failure> {
         demand.validate()?;
         if memory.len() < demand.bytes() {
             return Err(Failure::Demand("the memory is too small for so many objects"));
         }
         let mut random = SplitMix64::new(demand.seed);
-        for at in (0..demand.bytes()).step_by(WORD as usize) {
-            memory.store(at, random.next());
+        for page in (0..demand.bytes()).step_by(PAGE as usize) {
+            if !watch(0) {
+                return Err(Failure::Stopped);
+            }
+            for at in (page..page + PAGE).step_by(WORD as usize) {
+                memory.store(at, random.next());
+            }
         }
         let mut order: Vec<u64> = (0..demand.objects).collect();
         random.shuffle(&mut order);
-        Ok(Bench { memory, demand, order, go_on })
+        Ok(Bench { memory, demand, order, watch })
     }
 
     /// Measures, and checks the checksums that were made. None are left.
@@ -227,7 +238,7 @@ impl<'a, M: Memory> Bench<'a, M> {
         }
         let mut sum = Sum::default();
         for objects in order.chunks(self.demand.batch) {
-            self.watch()?;
+            self.begin(objects)?;
             if when == When::JustStored {
                 objects.iter().for_each(|object| self.modify(*object));
             }
@@ -238,8 +249,8 @@ impl<'a, M: Memory> Bench<'a, M> {
         Ok(sum.cost())
     }
 
-    fn watch(&self) -> Result<(), Failure> {
-        if (self.go_on)() { Ok(()) } else { Err(Failure::Stopped) }
+    fn begin(&self, objects: &[u64]) -> Result<(), Failure> {
+        if (self.watch)(objects.len()) { Ok(()) } else { Err(Failure::Stopped) }
     }
 
     fn page(&self, object: u64) -> u64 {
@@ -297,7 +308,7 @@ impl<'a, M: Memory> Bench<'a, M> {
         let mut sum = Sum::default();
         let mut old: Vec<Vec<(usize, Block)>> = vec![Vec::new(); self.demand.batch];
         for objects in self.order.chunks(self.demand.batch) {
-            self.watch()?;
+            self.begin(objects)?;
             for (object, old) in objects.iter().zip(&mut old) {
                 self.remember(*object, old);
                 self.modify(*object);
@@ -362,20 +373,20 @@ mod tests {
     use super::*;
     use perdura_memory::Ram;
 
-    fn measure(size: u64, go_on: &dyn Fn() -> bool) -> Result<Costs, Failure> {
+    fn measure(size: u64, watch: &Watch<'_>) -> Result<Costs, Failure> {
         let demand = Demand { size, objects: 200, batch: 64, seed: 1 };
         let memory = Ram::new(demand.bytes());
-        Bench::new(&memory, demand, go_on)?.measure(When::JustStored)
+        Bench::new(&memory, demand, watch)?.measure(When::JustStored)
     }
 
     #[test]
     fn lines_are_those_of_the_protocol() {
-        let costs = measure(2048, &|| true).expect("figures");
+        let costs = measure(2048, &|_| true).expect("figures");
         assert_eq!(costs.flush.lines, 32.0);
         // Five of seven rows, all columns, and a header; which an update does not need.
         assert_eq!((costs.create.lines, costs.packed.lines), (13.0, 13.0));
         assert_eq!(costs.update.map(|cost| cost.lines), Some(12.0));
-        let small = measure(128, &|| true).expect("figures");
+        let small = measure(128, &|_| true).expect("figures");
         assert!(small.packed.lines < 1.5 && small.packed.lines < small.create.lines, "{small:?}");
     }
 
@@ -385,6 +396,7 @@ mod tests {
             let demand = Demand { size, objects: 1, batch: 1, seed: 1 };
             assert!(matches!(demand.validate(), Err(Failure::Demand(_))), "{size}");
         }
-        assert!(matches!(measure(128, &|| false), Err(Failure::Stopped)));
+        assert!(matches!(measure(128, &|_| false), Err(Failure::Stopped)));
+        assert!(matches!(measure(128, &|objects| objects == 0), Err(Failure::Stopped)));
     }
 }
