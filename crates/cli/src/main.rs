@@ -16,6 +16,7 @@ mod output;
 mod quantity;
 mod reproduce;
 mod simulate;
+mod tpcc;
 
 use clap::Parser;
 use failure::Failure;

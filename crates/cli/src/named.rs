@@ -2,10 +2,65 @@
 
 use crate::bench::keyspace::Served;
 use crate::failure::Outcome;
+use crate::tpcc;
+use perdura_workloads::Workload;
 use perdura_workloads::ycsb::{Letter, Options, Shape, Ycsb, YcsbOver};
+use serde::Serialize;
 
 /// The names, for messages.
-pub(crate) const DATABASES: &str = "ycsb-a to ycsb-f";
+pub(crate) const DATABASES: &str = "tpcc, or ycsb-a to ycsb-f";
+
+/// A database workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Database {
+    Ycsb(Letter),
+    Tpcc,
+}
+
+/// How much data databases have: YCSB records, TPC-C tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Extent {
+    pub(crate) records: u64,
+    pub(crate) tpcc: tpcc::Size,
+}
+
+/// What wants a workload, known when it is compiled.
+pub(crate) trait OnWorkload {
+    /// What it returns.
+    type Output;
+
+    /// Runs with `workload`, whose data takes about so many bytes.
+    fn run<W: Workload>(self, workload: &W, bytes: u64) -> Outcome<Self::Output>;
+}
+
+impl Database {
+    /// The one of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        if name == "tpcc" { Some(Database::Tpcc) } else { letter(name).map(Database::Ycsb) }
+    }
+
+    /// Runs `code` with it over the store that the server uses; `operations` will come, warm-up
+    /// included. What is loaded follows from `seed`.
+    pub(crate) fn over_store<C: OnWorkload>(
+        self,
+        extent: Extent,
+        operations: u64,
+        seed: u64,
+        code: C,
+    ) -> Outcome<C::Output> {
+        match self {
+            Database::Ycsb(letter) => {
+                let options = Options::new(letter, extent.records, operations);
+                let bytes = ycsb_bytes(letter, extent.records, operations, options.shape);
+                code.run(&YcsbOver::<Served>::new(options)?, bytes)
+            }
+            Database::Tpcc => {
+                let workload = extent.tpcc.make::<Served>(seed)?;
+                code.run(&workload, extent.tpcc.bytes(operations))
+            }
+        }
+    }
+}
 
 /// The letter in `ycsb-a` to `ycsb-f`.
 pub(crate) fn letter(name: &str) -> Option<Letter> {
@@ -19,18 +74,9 @@ pub(crate) fn ycsb(letter: Letter, records: u64, operations: u64, per_tx: u64) -
     Ok(Ycsb::new(options)?)
 }
 
-/// The same, over the store that the server uses.
-pub(crate) fn served_ycsb(
-    letter: Letter,
-    records: u64,
-    operations: u64,
-) -> Outcome<YcsbOver<Served>> {
-    Ok(YcsbOver::new(Options::new(letter, records, operations))?)
-}
-
-/// Bytes that such a table takes at most: the key and its entries besides the record; inserts at
+/// Bytes that YCSB's records take at most in a store: the key and its entries besides the record; inserts at
 /// most double the table.
-pub(crate) fn ycsb_bytes(letter: Letter, records: u64, operations: u64, shape: Shape) -> u64 {
+fn ycsb_bytes(letter: Letter, records: u64, operations: u64, shape: Shape) -> u64 {
     let inserts = (operations as f64 * letter.mix().insert) as u64;
     let records = records.saturating_add(2 * inserts);
     records.saturating_mul(shape.record_bytes() as u64 + 1024)

@@ -1,6 +1,8 @@
-//! Numbers on the command line and in tables: `1G` of bytes, `10M` operations.
+//! Numbers on the command line, in experiments and in tables: `1G` of bytes, `10M` operations, `10ms`.
 
-/// Parses a number of bytes: `4096`, `512K`, `1G`, `1.5GiB`; units are powers of 1024.
+use serde::{Deserialize, Deserializer, de};
+
+/// Parses a number of bytes: `4096`, `512K`, `1G`, `1.5 GiB`; units are powers of 1024.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let (digits, unit) = split(text);
     let unit = unit.strip_suffix("ib").or(unit.strip_suffix('b')).unwrap_or(&unit).to_owned();
@@ -19,10 +21,53 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
     scale(text, digits, 1000u64.pow(power))
 }
 
+/// A time without end.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// Parses a time, in nanoseconds: `500ns`, `20us`, `10 ms`, `1s`, or `never`.
+pub(crate) fn time(text: &str) -> Result<u64, String> {
+    if text == "never" {
+        return Ok(NEVER);
+    }
+    let (digits, unit) = split(text);
+    let unit = TIMES.iter().find(|(name, _)| *name == unit).ok_or_else(|| {
+        format!("'{text}' is no time: write a number with ns, us, ms or s, such as 10ms, or never")
+    })?;
+    scale(text, digits, unit.1)
+}
+
+/// Units of time, in nanoseconds, the largest first.
+const TIMES: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+
+/// A time as it was asked for: `10 ms`.
+pub(crate) fn show_time(ns: u64) -> String {
+    let fits = |unit: &&(&str, u64)| ns >= unit.1 && ns.is_multiple_of(unit.1);
+    let (name, unit) = TIMES.iter().find(fits).unwrap_or(&("ns", 1));
+    format!("{} {name}", show_count(ns / unit))
+}
+
+/// Reads what is a whole number or a text in a file, as `parse` does on the command line.
+pub(crate) fn deserialize<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<T, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a whole number, or a text")]
+    enum Given {
+        Number(u64),
+        Text(String),
+    }
+    let text = match Given::deserialize(deserializer)? {
+        Given::Number(number) => number.to_string(),
+        Given::Text(text) => text,
+    };
+    parse(&text).map_err(de::Error::custom)
+}
+
 fn split(text: &str) -> (&str, String) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_');
     let (digits, unit) = text.split_at(end.unwrap_or(text.len()));
-    (digits, unit.to_ascii_lowercase())
+    (digits, unit.trim_start().to_ascii_lowercase())
 }
 
 fn power_of(unit: &str) -> Option<u32> {
@@ -93,6 +138,7 @@ mod tests {
         assert_eq!(bytes("1G"), Ok(1 << 30));
         assert_eq!(bytes("512k"), Ok(512 << 10));
         assert_eq!(bytes("1.5GiB"), Ok(3 << 29));
+        assert_eq!(bytes("1.5 GiB"), Ok(3 << 29));
         assert_eq!(bytes("4096"), Ok(4096));
         assert_eq!(bytes("64KB"), Ok(64 << 10));
         for wrong in ["", "G", "1X", "-1", "1e9", "99999999999T", "1..5G"] {
@@ -106,6 +152,19 @@ mod tests {
         assert_eq!(count("1_000"), Ok(1_000));
         assert_eq!(count("2.5k"), Ok(2_500));
         assert!(count("1MB").is_err());
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(time("10ms"), Ok(10_000_000));
+        assert_eq!(time("1.5 s"), Ok(1_500_000_000));
+        assert_eq!(time("never"), Ok(NEVER));
+        for (ns, shown) in [(0, "0 ns"), (1_500, "1,500 ns"), (10_000_000, "10 ms")] {
+            assert_eq!(show_time(ns), shown);
+        }
+        for wrong in ["10", "ms", "1 h", "-1s", ""] {
+            assert!(time(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One engine's run on a simulated machine: load, warm up, measure by the machine's clock, check.
 
+use crate::bench::knobs::Knobs;
 use crate::engines::{OnEngine, on_engine};
 use crate::failure::{Failure, Outcome};
 use crate::quantity::show_bytes;
@@ -59,6 +60,8 @@ pub(crate) struct Plan {
     pub(crate) epoch_us: u64,
     /// Transactions that each core keeps unanswered.
     pub(crate) window: usize,
+    /// What is set of the engine and of the log.
+    pub(crate) knobs: Knobs,
     /// Without write-backs, streams and fences: only to see what they cost.
     pub(crate) unflushed: bool,
 }
@@ -98,14 +101,18 @@ pub(crate) fn run<W: Workload>(
     } else {
         on_engine(plan.engine, Make { memory: machine.clone(), format })
     };
-    phases(plan, workload, &machine, &*heap?, progress)
+    let heap = heap?;
+    heap.tune(&plan.knobs.tuning());
+    phases(plan, workload, &machine, &*heap, progress)
 }
 
 /// How large the heap may become.
 fn format(plan: &Plan, bytes: u64) -> Outcome<Format> {
-    let log = log(plan.cores);
-    let limit =
-        bytes.saturating_mul(2).saturating_add(64 << 20).saturating_add(2 * log.unwrap_or(0));
+    let log = plan.knobs.log.or(log(plan.cores));
+    let limit = bytes
+        .saturating_mul(2)
+        .saturating_add(64 << 20)
+        .saturating_add(log.unwrap_or(0).saturating_mul(2));
     if limit > LARGEST {
         return Err(Failure::new(format!(
             "the simulated machine needs up to {} of this one's memory, and may have {}: choose fewer entries",

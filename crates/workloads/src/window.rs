@@ -17,6 +17,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
+/// Tickets that a window has room for at first: one that nobody waits in may be without end.
+const MOST_AT_FIRST: usize = 1 << 16;
+
 /// A store whose sessions keep up to `window` transactions unanswered.
 pub struct Windows<'s, S: ?Sized> {
     store: &'s S,
@@ -54,7 +57,8 @@ impl<S: Submit> Windowed<S> {
     /// `inner` with up to `window` transactions unanswered; 0 is taken for 1.
     pub fn new(inner: S, window: usize) -> Self {
         let window = window.max(1);
-        let tickets = VecDeque::with_capacity(if window == 1 { 0 } else { window });
+        let tickets =
+            VecDeque::with_capacity(if window == 1 { 0 } else { window.min(MOST_AT_FIRST) });
         Windowed { inner, window, tickets, answers: Answers::default() }
     }
 

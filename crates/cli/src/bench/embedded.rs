@@ -1,6 +1,8 @@
 //! Libraries against each other: libpmemobj and our engines on the same work, taking turns.
 
 use super::engine::{self, PoolPlan};
+use super::knobs::Knobs;
+use super::options::plenty;
 use super::series;
 use super::site::Site;
 use super::spread::Spread;
@@ -72,7 +74,11 @@ impl<'a> Ours<'a> {
             window: 1,
         };
         let data = entries.saturating_mul(width.max(64) + 64);
-        let pool = PoolPlan { limit: data * 4 + (256 << 20), domain: self.domain };
+        let pool = PoolPlan {
+            limit: plenty(data, &Knobs::default()),
+            domain: self.domain,
+            knobs: Knobs::default(),
+        };
         let label = self.engine.name();
         let run = engine::run(label, self.engine, site, pool, &workload?, &plan, self.progress)?;
         interrupt::check(self.progress)?;

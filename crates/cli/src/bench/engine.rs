@@ -1,5 +1,6 @@
 //! One run of a workload on a fresh pool with one engine.
 
+use super::knobs::Knobs;
 use super::site::Site;
 use super::watch;
 use crate::engines::{OnEngine, on_engine};
@@ -17,6 +18,8 @@ pub(crate) struct PoolPlan {
     pub(crate) limit: u64,
     /// The domain asked for.
     pub(crate) domain: Option<Domain>,
+    /// What is set of the engine and of the log.
+    pub(crate) knobs: Knobs,
 }
 
 /// One run, checked.
@@ -40,7 +43,11 @@ pub(crate) fn run<W: Workload>(
     progress: &Progress,
 ) -> Outcome<Run> {
     let path = site.fresh_pool()?;
-    let options = Options::new().engine(engine).domain(pool.domain).size(pool.limit);
+    let mut options = Options::new().engine(engine).domain(pool.domain).size(pool.limit);
+    options = options.tuning(pool.knobs.tuning());
+    if let Some(log) = pool.knobs.log {
+        options = options.log(log);
+    }
     let pool = options.create(&path).map_err(|error| Failure::at(&path, error))?;
     let memory = pool.memory().describe();
     let phases = Phases { label, workload, plan, progress };
@@ -66,7 +73,7 @@ pub(crate) fn run_unflushed<W: Workload>(
     let memory = format!("{}; nothing written back or fenced", mapped.describe());
     let unflushed = Arc::new(Unflushed::new(Arc::new(mapped)));
     let phases = Phases { label, workload, plan, progress };
-    let code = Unfenced { phases, memory: unflushed, limit: pool.limit };
+    let code = Unfenced { phases, memory: unflushed, pool };
     let (measured, load_seconds) = on_engine(engine, code)?;
     Ok(Run { measured, load_seconds, memory })
 }
@@ -109,15 +116,18 @@ impl<W: Workload> Visitor for Phases<'_, W> {
 struct Unfenced<'a, W> {
     phases: Phases<'a, W>,
     memory: Arc<Unflushed<Mapped>>,
-    limit: u64,
+    pool: PoolPlan,
 }
 
 impl<W: Workload> OnEngine<Unflushed<Mapped>> for Unfenced<'_, W> {
     type Output = Outcome<(Measured, f64)>;
 
     fn run<E: Engine<Unflushed<Mapped>>>(self) -> Self::Output {
-        let format = Format { limit: self.limit, log: None, id: 1, requires: None };
+        let PoolPlan { limit, knobs, .. } = self.pool;
+        let format = Format { limit, log: knobs.log, id: 1, requires: None };
         let heap = Heap::<_, E>::create(self.memory, format);
-        self.phases.on(&heap.map_err(|error| Failure::new(error.to_string()))?)
+        let heap = heap.map_err(|error| Failure::new(error.to_string()))?;
+        heap.tune(&knobs.tuning());
+        self.phases.on(&heap)
     }
 }

@@ -4,11 +4,12 @@
 //! Engines are interleaved: each repetition runs all of them, one after the other, each on a
 //! pool of its own, and measures the baseline first. Figures are medians over repetitions.
 //!
-//! Reading order: [`options`], [`stage`], [`site`], [`engine`], [`series`], [`report`].
+//! Reading order: [`options`], [`window`], [`knobs`], [`stage`], [`site`], [`engine`], [`series`], [`report`].
 
 pub(crate) mod embedded;
 pub(crate) mod engine;
 pub(crate) mod keyspace;
+pub(crate) mod knobs;
 pub(crate) mod options;
 pub(crate) mod report;
 pub(crate) mod series;
@@ -17,3 +18,4 @@ pub(crate) mod site;
 pub(crate) mod spread;
 pub(crate) mod stage;
 pub(crate) mod watch;
+pub(crate) mod window;

@@ -1,5 +1,7 @@
 //! Options that every benchmark has.
 
+use super::knobs::Knobs;
+use super::window::Window;
 use crate::failure::{Failure, Outcome};
 use crate::quantity;
 use perdura::{Domain, EngineKind};
@@ -7,9 +9,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::SystemTime;
-
-/// The most transactions that a thread may leave unanswered.
-pub(crate) const LARGEST_WINDOW: i64 = 1 << 20;
 
 /// Where the records of a keyed workload are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -140,9 +139,10 @@ pub(crate) struct Threads {
     pub(crate) pin: bool,
 
     /// Transactions that a thread leaves unanswered at most: it begins the next one when the one
-    /// before has committed, and waits until the oldest is durable when there are so many
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=LARGEST_WINDOW))]
-    pub(crate) window: u32,
+    /// before has committed, and waits until the oldest is durable when there are so many; with
+    /// `all`, nobody waits before the end
+    #[arg(long, value_name = "NUMBER", default_value_t = Window::CLOSED_LOOP)]
+    pub(crate) window: Window,
 
     /// Operations before the measured ones [default: a tenth of them]
     #[arg(long, value_name = "NUMBER", value_parser = quantity::count)]
@@ -154,6 +154,9 @@ pub(crate) struct Threads {
 pub(crate) struct Setting {
     #[command(flatten)]
     pub(crate) threads: Threads,
+
+    #[command(flatten)]
+    pub(crate) knobs: Knobs,
 
     #[command(flatten)]
     pub(crate) place: Place,
@@ -185,10 +188,15 @@ impl Common {
     }
 
     /// Bytes for a pool that is to hold `data` bytes: what was asked for, or plenty.
-    pub(crate) fn pool_bytes(&self, data: u64) -> u64 {
-        let plenty = || data.saturating_mul(4).saturating_add(256 << 20).next_multiple_of(1 << 20);
-        self.size.unwrap_or_else(plenty)
+    pub(crate) fn pool_bytes(&self, data: u64, knobs: &Knobs) -> u64 {
+        self.size.unwrap_or_else(|| plenty(data, knobs))
     }
+}
+
+/// Bytes for a pool with room for `data` bytes and whatever comes besides.
+pub(crate) fn plenty(data: u64, knobs: &Knobs) -> u64 {
+    let bytes = data.saturating_mul(4).saturating_add(256 << 20).saturating_add(knobs.room());
+    bytes.checked_next_multiple_of(1 << 20).unwrap_or(bytes)
 }
 
 /// Fails with `what` unless `holds`.

@@ -1,6 +1,8 @@
 //! What a series found, as tables and as JSON.
 
+use super::knobs::Knobs;
 use super::spread::Spread;
+use super::window::Window;
 use crate::failure::Outcome;
 use crate::machine::Machine;
 use crate::output::{print, print_json, table};
@@ -27,7 +29,9 @@ pub(crate) struct Report {
     /// Each thread on a processor of its own.
     pub(crate) pinned: bool,
     /// Transactions that a thread leaves unanswered at most.
-    pub(crate) window: u32,
+    pub(crate) window: Window,
+    /// What was set of the engines and of the log.
+    pub(crate) tuning: Knobs,
     pub(crate) warm_up: u64,
     pub(crate) line_and_fence_ns: Spread,
     pub(crate) engines: Vec<EngineReport>,
@@ -107,7 +111,7 @@ impl Report {
         if self.engines.iter().any(|engine| !engine.typical().latencies.is_empty()) {
             let which = match self.arrivals_per_second {
                 Some(rate) => format!("from when each was due, {} a second", show_count(rate)),
-                None if self.window > 1 => {
+                None if self.window != Window::CLOSED_LOOP => {
                     format!("up to the answer, one operation in {} timed", self.sample_every)
                 }
                 None => format!("one operation in {} timed", self.sample_every),
@@ -134,8 +138,8 @@ impl Report {
         if let Some(rate) = self.arrivals_per_second {
             threads += &format!("; open loop: {} operations begun a second", show_count(rate));
         }
-        if self.window > 1 {
-            threads += &format!(", up to {} transactions unanswered in each", self.window);
+        for remark in [self.window.remark(), self.tuning.remark()].into_iter().flatten() {
+            threads += &format!(", {remark}");
         }
         let repeat = plural(u64::from(*repeat), "repetition");
         let warm_up = show_count(*warm_up);

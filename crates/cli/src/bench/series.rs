@@ -1,11 +1,13 @@
 //! Runs engines in turn, again and again, and adds the figures up.
 
 use super::engine::{self, PoolPlan, Run};
+use super::knobs::Knobs;
 use super::options::{Common, Setting, Threads, require};
 use super::report::{Count, EngineReport, Report, RunRecord};
 use super::site::Site;
 use super::spread::Spread;
 use super::stage::Stage;
+use super::window::Window;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::machine::Machine;
@@ -37,8 +39,8 @@ pub(crate) struct Case<'a, W> {
 
 /// Measures `case` as the user set it, and shows the report.
 pub(crate) fn run_and_show<W: Workload>(case: &Case<'_, W>, setting: &Setting) -> Outcome {
-    let Setting { threads, place, common } = setting;
-    run(case, common, threads, &Stage::at(place)?)?.show(common.json)
+    let Setting { threads, knobs, place, common } = setting;
+    run(case, common, threads, knobs, &Stage::at(place)?)?.show(common.json)
 }
 
 /// Measures `case` on every engine asked for.
@@ -46,16 +48,18 @@ pub(crate) fn run<W: Workload>(
     case: &Case<'_, W>,
     common: &Common,
     threads: &Threads,
+    knobs: &Knobs,
     stage: &Stage,
 ) -> Outcome<Report> {
     let Stage { site, progress } = stage;
     require(threads.rate != Some(0), "--rate needs at least one operation a second")?;
     require(
-        threads.window == 1 || threads.rate.is_none(),
+        threads.window == Window::CLOSED_LOOP || threads.rate.is_none(),
         "--rate begins operations when they are due, whatever is unanswered: leave out --window",
     )?;
     require(case.operations > 0, "there is nothing to measure in 0 operations; give --ops more")?;
-    let pool = PoolPlan { limit: common.pool_bytes(case.data_bytes), domain: common.domain.0 };
+    let limit = common.pool_bytes(case.data_bytes, knobs);
+    let pool = PoolPlan { limit, domain: common.domain.0, knobs: *knobs };
     let seed = common.seed();
     let warm_up = threads.warm_up.unwrap_or(case.operations / 10);
     let mut baseline = Vec::new();
@@ -73,7 +77,7 @@ pub(crate) fn run<W: Workload>(
             sample_every: threads.sample,
             per_second: threads.rate.map(|rate| rate as f64),
             pinned: threads.pin,
-            window: threads.window as usize,
+            window: threads.window.transactions(),
         };
         for (engine, records) in &mut runs {
             interrupt::check(progress)?;
@@ -97,6 +101,7 @@ pub(crate) fn run<W: Workload>(
         arrivals_per_second: threads.rate,
         pinned: threads.pin,
         window: threads.window,
+        tuning: *knobs,
         warm_up,
         line_and_fence_ns: Spread::of(baseline),
         engines: runs.into_iter().map(|(engine, runs)| EngineReport::new(engine, runs)).collect(),

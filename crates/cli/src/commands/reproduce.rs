@@ -39,13 +39,21 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     workload: Vec<String>,
 
+    /// Only these of the experiment's settings
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    setting: Vec<String>,
+
     /// Measured operations of each run
     #[arg(long, value_name = "NUMBER", value_parser = quantity::count)]
     ops: Option<u64>,
 
-    /// Records loaded
+    /// Records loaded, of YCSB; objects, where no engine runs
     #[arg(long, value_name = "NUMBER", value_parser = quantity::count)]
     records: Option<u64>,
+
+    /// Warehouses, of TPC-C
+    #[arg(long, value_name = "NUMBER")]
+    warehouses: Option<u32>,
 
     /// Repetitions; engines take turns, and figures are medians
     #[arg(long, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..))]
@@ -98,11 +106,13 @@ impl Arguments {
             simulated: self.simulated,
             operations: self.ops,
             records: self.records,
+            warehouses: self.warehouses,
             repetitions: self.repeat,
             seed: self.seed,
             threads: self.threads.clone(),
             engines: self.engine.clone(),
             workloads: self.workload.clone(),
+            settings: self.setting.clone(),
         }
     }
 }

@@ -8,6 +8,7 @@ use super::experiment::Kind;
 use super::findings::Figure;
 use super::plan::{Place, Plan};
 use super::quantity::Quantity::{self, *};
+use super::quantity::Step;
 use crate::bench::spread::Spread;
 
 /// Grouped bars on common axes.
@@ -53,9 +54,12 @@ fn place_of(names: &mut Vec<String>, name: &str) -> usize {
 /// The panels of an experiment: what was measured in each place, then the paper beside it.
 pub(crate) fn panels(plan: &Plan, figures: &[Figure], comparisons: &[Comparison]) -> Vec<Panel> {
     let mut panels = Vec::new();
-    for part in &plan.parts {
-        let here: Vec<&Figure> =
-            figures.iter().filter(|figure| figure.cell.place == part.place).collect();
+    let runs = plan.parts.iter();
+    for (part, setting) in runs.flat_map(|part| plan.settings.iter().map(move |own| (part, own))) {
+        let fits = |figure: &&Figure| {
+            figure.cell.place == part.place && figure.cell.setting == setting.name
+        };
+        let here: Vec<&Figure> = figures.iter().filter(fits).collect();
         let several = part.threads.len() > 1;
         let machine = part.machine.as_ref().map(|machine| machine.name.as_str());
         let place = match (part.place, machine) {
@@ -63,7 +67,8 @@ pub(crate) fn panels(plan: &Plan, figures: &[Figure], comparisons: &[Comparison]
             (Place::Drawn, _) => "operations drawn, no engine".to_owned(),
             _ => "native".to_owned(),
         };
-        panels.extend(measured(plan, &here, several, &place));
+        let setting = setting.name.as_ref().map_or(String::new(), |name| format!(", {name}"));
+        panels.extend(measured(plan, &here, several, &format!("{place}{setting}")));
     }
     panels.extend(beside(comparisons));
     panels.retain(|panel| !panel.bars.is_empty());
@@ -112,6 +117,10 @@ fn measured(plan: &Plan, figures: &[&Figure], threads: bool, place: &str) -> Vec
         Kind::Reuse => {
             let uses = [Unused, UsedOnce, UsedTwice, UsedMore];
             vec![shares("Operations on each object", "objects, %", &uses)]
+        }
+        Kind::Checksums => {
+            let times = [Step::Flush, Step::Create, Step::Packed, Step::Update].map(ObjectTime);
+            vec![shares("An object", "ns", &times)]
         }
     }
 }
@@ -166,6 +175,10 @@ fn categories(figures: &[&Figure], quantities: &[Quantity], mut panel: Panel) ->
             UsedOnce => "one".to_owned(),
             UsedTwice => "two".to_owned(),
             UsedMore => "more".to_owned(),
+            ObjectTime(Step::Flush) => "written back".to_owned(),
+            ObjectTime(Step::Create) => "checksums created".to_owned(),
+            ObjectTime(Step::Packed) => "created, packed".to_owned(),
+            ObjectTime(Step::Update) => "updated".to_owned(),
             other => other.to_string(),
         };
         panel.put(group.trim(), &series, figure.spread, None);
@@ -202,7 +215,7 @@ fn beside(comparisons: &[Comparison]) -> Vec<Panel> {
             panel.put(&comparison.says, "paper", exactly(comparison.paper), label);
         }
         if let Some(ours) = comparison.ours {
-            let series = format!("ours, {}", comparison.place);
+            let series = format!("ours, {}", comparison.show_place());
             panel.put(&comparison.says, &series, exactly(ours), Some(quantity.show(ours)));
         }
     }

@@ -17,32 +17,37 @@ pub(crate) struct Comparison {
     pub(crate) says: String,
     pub(crate) quantity: Quantity,
     pub(crate) place: Place,
+    /// None where there is only one.
+    pub(crate) setting: Option<String>,
     pub(crate) paper: f64,
     pub(crate) approximate: bool,
     /// None where nothing was run that it is about.
     pub(crate) ours: Option<f64>,
 }
 
-/// Compares every value of the paper in every place that was run in.
+/// Compares every value of the paper in every place and setting that was run in.
 pub(crate) fn compare(experiment: &Experiment, plan: &Plan, figures: &[Figure]) -> Vec<Comparison> {
     let places = plan.parts.iter().map(|part| part.place);
-    let each = places.flat_map(|place| {
+    let places = places.flat_map(|place| plan.settings.iter().map(move |own| (place, &own.name)));
+    let each = places.flat_map(|(place, setting)| {
         experiment.paper.values.iter().map(move |value| Comparison {
             says: value.says.clone(),
             quantity: value.quantity,
             place,
+            setting: setting.clone(),
             paper: value.value,
             approximate: value.approximate,
-            ours: ours(value, place, figures),
+            ours: ours(value, place, setting.as_deref(), figures),
         })
     });
     each.collect()
 }
 
-fn ours(value: &Value, place: Place, figures: &[Figure]) -> Option<f64> {
+fn ours(value: &Value, place: Place, setting: Option<&str>, figures: &[Figure]) -> Option<f64> {
     let fits = |figure: &&Figure| {
         figure.quantity == value.quantity
             && figure.cell.place == place
+            && figure.cell.setting.as_deref() == setting
             && value.engine.as_deref().is_none_or(|engine| figure.cell.engine == Some(engine))
             && value.workload.as_deref().is_none_or(|name| figure.cell.workload == name)
     };
@@ -79,7 +84,18 @@ impl Comparison {
             return None;
         }
         let ours = self.quantity.show(self.ours?);
-        Some(format!("{} ({}): paper {}, ours {ours}", self.says, self.place, self.show_paper()))
+        Some(format!(
+            "{} ({}): paper {}, ours {ours}",
+            self.says,
+            self.show_place(),
+            self.show_paper()
+        ))
+    }
+
+    /// Where ours is from, and in which setting.
+    pub(crate) fn show_place(&self) -> String {
+        let setting = self.setting.as_ref().map_or(String::new(), |name| format!(", {name}"));
+        format!("{}{setting}", self.place)
     }
 }
 
@@ -92,6 +108,7 @@ mod tests {
             says: "mean gain".to_owned(),
             quantity: Quantity::ThroughputChange,
             place: Place::Native,
+            setting: None,
             paper,
             approximate: false,
             ours,
@@ -105,5 +122,7 @@ mod tests {
         assert_eq!(comparison(22.0, None).complaint(), None);
         let said = comparison(22.0, Some(-3.0)).complaint();
         assert_eq!(said.as_deref(), Some("mean gain (native): paper +22.0 %, ours -3.0 %"));
+        let late = Comparison { setting: Some("late".to_owned()), ..comparison(22.0, Some(-3.0)) };
+        assert!(late.complaint().is_some_and(|said| said.contains("(native, late)")));
     }
 }

@@ -5,9 +5,10 @@
 //! be named that this program does not have: then it cannot be run, but it can be read.
 
 use super::quantity::Quantity;
-use crate::bench::options::LARGEST_WINDOW;
+use crate::bench::knobs::Knobs;
+use crate::bench::window::Window;
 use crate::failure::{Failure, Outcome};
-use perdura_machine::presets;
+use crate::tpcc;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -27,8 +28,8 @@ pub(crate) struct Experiment {
     pub(crate) quick: Scale,
 }
 
-/// What is measured, and how figures follow from it. Two more have their place here: `checksums`
-/// (the microbenchmark of Archapt's Fig. 6) and `crash` (its Table IV).
+/// What is measured, and how figures follow from it. One more has its place here: `crash`
+/// (Archapt's Table IV).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
@@ -44,6 +45,8 @@ pub(crate) enum Kind {
     Dirtiness,
     /// How often objects are used.
     Reuse,
+    /// What writing objects back takes, and making checksums of them instead.
+    Checksums,
 }
 
 /// What the paper says.
@@ -116,7 +119,11 @@ pub(crate) struct Run {
     #[serde(default = "one")]
     pub(crate) threads: Vec<u32>,
     pub(crate) records: u64,
-    /// Measured operations, all threads together.
+    /// How large TPC-C's tables are; nothing else has records of another kind.
+    #[serde(default)]
+    pub(crate) tpcc: tpcc::Size,
+    /// Measured operations, all threads together; there are none on bare objects.
+    #[serde(default)]
     pub(crate) operations: u64,
     /// The same for workloads whose operations are long.
     #[serde(default)]
@@ -124,10 +131,26 @@ pub(crate) struct Run {
     pub(crate) repetitions: u32,
     /// Transactions that each thread keeps unanswered; 1: it waits for each.
     #[serde(default = "closed_loop")]
-    pub(crate) window: u32,
+    pub(crate) window: Window,
+    /// What is set of engines and of the log.
+    #[serde(default)]
+    pub(crate) tuning: Knobs,
+    /// Everything is run in each of these, one after the other, where there are any.
+    #[serde(default, rename = "setting")]
+    pub(crate) settings: Vec<Setting>,
     pub(crate) seed: u64,
     /// A rival that is run beside, if it is installed.
     pub(crate) rival: Option<RivalName>,
+}
+
+/// What is set otherwise; what is absent is as in the rest of the experiment.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Setting {
+    /// A few words, for tables and the picture.
+    pub(crate) name: String,
+    pub(crate) window: Option<Window>,
+    pub(crate) tuning: Option<Knobs>,
 }
 
 /// Rivals that an experiment can name.
@@ -147,6 +170,8 @@ pub(crate) struct Simulated {
     #[serde(default = "one")]
     pub(crate) cores: Vec<u32>,
     pub(crate) records: u64,
+    #[serde(default)]
+    pub(crate) tpcc: tpcc::Size,
     pub(crate) operations: u64,
     #[serde(default)]
     pub(crate) operations_of: BTreeMap<String, u64>,
@@ -158,13 +183,14 @@ pub(crate) struct Simulated {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Scale {
     pub(crate) records: Option<u64>,
+    pub(crate) tpcc: Option<tpcc::Size>,
     pub(crate) operations: Option<u64>,
     pub(crate) repetitions: Option<u32>,
     pub(crate) threads: Option<Vec<u32>>,
 }
 
-fn closed_loop() -> u32 {
-    1
+fn closed_loop() -> Window {
+    Window::CLOSED_LOOP
 }
 
 fn one() -> Vec<u32> {
@@ -180,84 +206,6 @@ impl Experiment {
         valid.map_err(|what| Failure::new(format!("experiment '{name}': {what}")))?;
         Ok(experiment)
     }
-
-    fn validate(&self) -> Result<(), String> {
-        let Run { native, simulated, workloads, engines, base, threads, .. } = &self.run;
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if self.name.is_empty() || !self.name.chars().all(plain) {
-            return Err("its name must be of letters, digits, '-', '_' and '.'".to_owned());
-        }
-        if workloads.is_empty() {
-            return Err("it needs a workload".to_owned());
-        }
-        if self.kind == Kind::Reuse {
-            if *native || simulated.is_some() || !engines.is_empty() {
-                return Err("reuse runs no engine, neither native nor simulated".to_owned());
-            }
-        } else if (!native && simulated.is_none()) || engines.is_empty() {
-            return Err("it needs engines, and native or simulated runs".to_owned());
-        }
-        if self.kind == Kind::Latency && simulated.is_some() {
-            return Err("latencies are measured in native runs only".to_owned());
-        }
-        let needs_base = !matches!(self.kind, Kind::Reuse | Kind::Dirtiness);
-        match base {
-            Some(base) if !engines.contains(base) => {
-                return Err(format!("its base '{base}' is none of its engines"));
-            }
-            None if needs_base => return Err("it needs a base engine".to_owned()),
-            _ => {}
-        }
-        let named = |engine: &&String| !engines.contains(engine);
-        let bases = self.run.bases.iter().flat_map(|(engine, base)| [engine, base]);
-        if let Some(engine) = bases.into_iter().find(named) {
-            return Err(format!("'{engine}' in bases is none of its engines"));
-        }
-        if self.run.records == 0 || self.run.operations == 0 || self.run.repetitions == 0 {
-            return Err("records, operations and repetitions must be 1 or more".to_owned());
-        }
-        if !(1..=LARGEST_WINDOW).contains(&i64::from(self.run.window)) {
-            return Err(format!("window must be 1 to {LARGEST_WINDOW}"));
-        }
-        threads_valid(threads)?;
-        threads_valid(self.quick.threads.as_deref().unwrap_or(&[1]))?;
-        simulated.as_ref().map_or(Ok(()), Simulated::validate)?;
-        self.paper.values.iter().try_for_each(|value| self.validate_value(value))
-    }
-
-    fn validate_value(&self, value: &Value) -> Result<(), String> {
-        let Value { says, quantity, engine, workload, over, .. } = value;
-        if quantity.kind() != self.kind {
-            return Err(format!("'{says}': this kind of experiment does not find {quantity}"));
-        }
-        if workload.is_some() == over.is_some() {
-            return Err(format!("'{says}' needs a workload, or over: mean, least or most"));
-        }
-        match engine {
-            Some(engine) if !self.run.engines.contains(engine) => {
-                Err(format!("'{says}': '{engine}' is none of its engines"))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Simulated {
-    fn validate(&self) -> Result<(), String> {
-        presets::load(&self.machine).map_err(|error| error.to_string())?;
-        if self.records == 0 || self.operations == 0 || self.repetitions == 0 {
-            return Err("records, operations and repetitions must be 1 or more".to_owned());
-        }
-        match self.cores.iter().all(|cores| (1..=64).contains(cores)) && !self.cores.is_empty() {
-            true => Ok(()),
-            false => Err("a simulated machine has 1 to 64 cores".to_owned()),
-        }
-    }
-}
-
-fn threads_valid(threads: &[u32]) -> Result<(), String> {
-    let fit = !threads.is_empty() && threads.iter().all(|threads| (1..=256).contains(threads));
-    if fit { Ok(()) } else { Err("threads must be from 1 to 256".to_owned()) }
 }
 
 #[cfg(test)]
@@ -321,6 +269,11 @@ mod tests {
             ("name = \"x\"", "name = \"../x\"", "letters, digits"),
             ("seed = 1", "seed = 1\nbases = { redo = \"none\" }", "none of its engines"),
             ("native = true", "", "native or simulated"),
+            ("seed = 1", "seed = 1\nwindow = 0", "or all"),
+            ("seed = 1", "seed = 1\ntuning = { log = \"much\" }", "no size"),
+            ("seed = 1", "seed = 1\ntpcc = { warehouses = 0, rows = \"full\" }", "warehouse"),
+            ("seed = 1", "seed = 1\n[[run.setting]]\nname = \"\"", "a name of its own"),
+            ("kind = \"throughput\"", "kind = \"checksums\"", "checksums"),
             ("records = 10", "records = 0", "1 or more"),
             ("seed = 1", "seed = 1\nthreads = []", "1 to 256"),
             ("workloads = [\"ycsb-a\"]", "workloads = []", "a workload"),

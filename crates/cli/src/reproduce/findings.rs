@@ -6,8 +6,10 @@
 use super::experiment::Kind;
 use super::grid::{Cell, Sample};
 use super::quantity::Quantity::{self, *};
+use super::quantity::Step;
 use crate::bench::spread::Spread;
 use perdura::Counters;
+use perdura_engine::archapt::checksum::cost::{Cost, Costs};
 use perdura_workloads::reuse::Reuse;
 use serde::Serialize;
 
@@ -109,7 +111,22 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
         Dirtiness => dirtiness(own),
         DirtinessChange => change(dirtiness(base?)?, dirtiness(own)?),
         Eighths(words) => eighths(own, words),
+        ObjectTime(step) => Some(cost(own.checksums.as_ref()?, step)?.nanoseconds),
+        ObjectLines(step) => Some(cost(own.checksums.as_ref()?, step)?.lines),
+        ObjectChange(step) => {
+            let costs = own.checksums.as_ref()?;
+            change(costs.flush.nanoseconds, cost(costs, step)?.nanoseconds)
+        }
         _ => reuse(quantity, own.reuse.as_ref()?),
+    }
+}
+
+fn cost(costs: &Costs, step: Step) -> Option<Cost> {
+    match step {
+        Step::Flush => Some(costs.flush),
+        Step::Create => Some(costs.create),
+        Step::Packed => Some(costs.packed),
+        Step::Update => costs.update,
     }
 }
 
@@ -171,6 +188,7 @@ mod tests {
             workload: "ycsb-a".to_owned(),
             threads: 1,
             engine: Some(engine),
+            setting: None,
         };
         let counters = Counters {
             commits: 10,
@@ -193,6 +211,7 @@ mod tests {
             timed: 20,
             counters,
             reuse: None,
+            checksums: None,
             memory: String::new(),
         }
     }

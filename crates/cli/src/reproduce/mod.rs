@@ -4,8 +4,8 @@
 //! those of `perdura bench` and `perdura sim`. Figures follow from them by the experiment's kind,
 //! and are put beside the paper's, as tables, as JSON and as a picture.
 //!
-//! Reading order: [`experiment`] (the file), [`quantity`] (what is measured), [`plan`] (what is
-//! run of it), [`grid`] (running it), [`findings`] (figures), [`compare`] (ours and the paper's),
+//! Reading order: [`experiment`] and [`validate`] (the file), [`quantity`] (what is measured), [`plan`] (what is
+//! run of it), [`grid`] and [`runs`] (running it), [`findings`] (figures), [`compare`] (ours and the paper's),
 //! [`chart`] and [`plot`] (the picture), [`show`] (the text).
 
 pub(crate) mod catalogue;
@@ -18,7 +18,9 @@ pub(crate) mod plan;
 mod plot;
 mod quantity;
 mod rival;
+mod runs;
 pub(crate) mod show;
+mod validate;
 
 use crate::bench::stage::Stage;
 use crate::failure::{Failure, Outcome};

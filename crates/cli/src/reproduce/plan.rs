@@ -1,9 +1,13 @@
 //! What is run of an experiment: its file, made smaller or changed by the command line.
 
-use super::experiment::{Experiment, Kind, RivalName};
+use super::experiment::{Experiment, Kind, RivalName, Run};
+use crate::bench::knobs::Knobs;
+use crate::bench::window::Window;
 use crate::failure::{Failure, Outcome};
-use crate::named;
+use crate::named::{self, Database, Extent};
+use crate::{quantity, tpcc};
 use perdura::EngineKind;
+use perdura_engine::archapt::checksum::cost::{Demand, When};
 use perdura_machine::{MachineConfig, presets};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -17,11 +21,14 @@ pub(crate) struct Changes {
     pub(crate) simulated: bool,
     pub(crate) operations: Option<u64>,
     pub(crate) records: Option<u64>,
+    pub(crate) warehouses: Option<u32>,
     pub(crate) repetitions: Option<u32>,
     pub(crate) seed: Option<u64>,
     pub(crate) threads: Vec<u32>,
     pub(crate) engines: Vec<String>,
     pub(crate) workloads: Vec<String>,
+    /// Only these, by name.
+    pub(crate) settings: Vec<String>,
 }
 
 /// Where something is run.
@@ -52,11 +59,31 @@ pub(crate) struct Part {
     pub(crate) place: Place,
     pub(crate) machine: Option<MachineConfig>,
     pub(crate) threads: Vec<u32>,
-    pub(crate) records: u64,
+    #[serde(flatten)]
+    pub(crate) extent: Extent,
     pub(crate) operations: u64,
     pub(crate) operations_of: BTreeMap<String, u64>,
     pub(crate) repetitions: u32,
-    pub(crate) window: u32,
+}
+
+/// What is set for a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Setting {
+    /// None where there is only one.
+    pub(crate) name: Option<String>,
+    pub(crate) window: Window,
+    pub(crate) tuning: Knobs,
+    /// When bare objects are worked on.
+    #[serde(skip)]
+    pub(crate) when: Option<When>,
+}
+
+/// What a workload's name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    Database(Database),
+    /// Objects of so many bytes.
+    Objects(u64),
 }
 
 /// All that is run.
@@ -71,6 +98,7 @@ pub(crate) struct Plan {
     pub(crate) engines: Vec<EngineKind>,
     pub(crate) base: Option<String>,
     pub(crate) bases: BTreeMap<String, String>,
+    pub(crate) settings: Vec<Setting>,
     pub(crate) seed: u64,
     pub(crate) rival: Option<RivalName>,
 }
@@ -102,7 +130,7 @@ impl Plan {
         };
         let base = run.base.clone();
         let mut names = asked(&changes.engines, &run.engines);
-        if experiment.kind == Kind::Reuse {
+        if matches!(experiment.kind, Kind::Reuse | Kind::Checksums) {
             names.clear();
         }
         let bases = run.bases.clone();
@@ -115,14 +143,17 @@ impl Plan {
         }
         let workloads = asked(&changes.workloads, &run.workloads);
         for workload in &workloads {
-            known_workload(experiment, workload)?;
+            Work::named(experiment.kind, workload).map_err(|error| {
+                Failure::new(format!("experiment '{}': {error}", experiment.name))
+            })?;
         }
         let engines = names.iter().map(|name| engine(experiment, name)).collect::<Outcome<_>>()?;
         let parts = parts(experiment, changes)?;
+        let settings = settings(experiment, changes)?;
         let seed = changes.seed.unwrap_or(run.seed);
         let (kind, rival) = (experiment.kind, run.rival);
         let quick = changes.quick;
-        Ok(Plan { kind, quick, parts, workloads, engines, base, bases, seed, rival })
+        Ok(Plan { kind, quick, parts, workloads, engines, base, bases, settings, seed, rival })
     }
 }
 
@@ -150,15 +181,56 @@ fn engine(experiment: &Experiment, name: &str) -> Outcome<EngineKind> {
     })
 }
 
-fn known_workload(experiment: &Experiment, name: &str) -> Outcome {
-    if named::letter(name).is_some() {
-        return Ok(());
+impl Work {
+    /// What `name` stands for in this experiment.
+    pub(crate) fn named(kind: Kind, name: &str) -> Result<Self, String> {
+        if kind == Kind::Checksums {
+            let size = quantity::bytes(name)?;
+            let demand = Demand { size, objects: 1, batch: 1, seed: 0 };
+            return match demand.validate() {
+                Ok(()) => Ok(Work::Objects(size)),
+                Err(error) => Err(format!("'{name}': {error}")),
+            };
+        }
+        Database::named(name)
+            .map(Work::Database)
+            .ok_or_else(|| format!("unknown workload '{name}': it is {}", named::DATABASES))
     }
-    Err(Failure::new(format!(
-        "experiment '{}': unknown workload '{name}': it is one of {}",
-        experiment.name,
-        named::DATABASES
-    )))
+}
+
+/// What everything is run in: the settings that were asked for, or just one without a name.
+fn settings(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<Setting>> {
+    let Run { window, tuning, ref settings, .. } = experiment.run;
+    let plain = Setting { name: None, window, tuning, when: None };
+    let named = settings.iter().map(|own| Setting {
+        name: Some(own.name.clone()),
+        window: own.window.unwrap_or(window),
+        tuning: own.tuning.unwrap_or(tuning),
+        when: None,
+    });
+    let moments = When::ALL.map(|when| Setting {
+        name: Some(when.name().to_owned()),
+        when: Some(when),
+        ..plain.clone()
+    });
+    let mut all: Vec<Setting> = match experiment.kind {
+        Kind::Checksums => moments.into(),
+        _ if settings.is_empty() => vec![plain],
+        _ => named.collect(),
+    };
+    let names: Vec<String> = all.iter().filter_map(|setting| setting.name.clone()).collect();
+    if let Some(asked) = changes.settings.iter().find(|asked| !names.contains(asked)) {
+        let known = match names.len() {
+            0 => "it has none: leave out --setting".to_owned(),
+            _ => format!("it has {}", names.join(", ")),
+        };
+        let name = &experiment.name;
+        return Err(Failure::new(format!("experiment '{name}': no setting '{asked}': {known}")));
+    }
+    if !changes.settings.is_empty() {
+        all.retain(|own| own.name.as_ref().is_some_and(|name| changes.settings.contains(name)));
+    }
+    Ok(all)
 }
 
 fn parts(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<Part>> {
@@ -167,11 +239,10 @@ fn parts(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<Part>> {
         place: if experiment.kind == Kind::Reuse { Place::Drawn } else { Place::Native },
         machine: None,
         threads: run.threads.clone(),
-        records: run.records,
+        extent: Extent { records: run.records, tpcc: run.tpcc },
         operations: run.operations,
         operations_of: run.operations_of.clone(),
         repetitions: run.repetitions,
-        window: run.window,
     };
     let mut parts = Vec::new();
     let both = changes.native == changes.simulated;
@@ -184,11 +255,10 @@ fn parts(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<Part>> {
             place: Place::Simulated,
             machine: Some(machine.map_err(|error| Failure::new(error.to_string()))?),
             threads: simulated.cores.clone(),
-            records: simulated.records,
+            extent: Extent { records: simulated.records, tpcc: simulated.tpcc },
             operations: simulated.operations,
             operations_of: simulated.operations_of.clone(),
             repetitions: simulated.repetitions,
-            window: run.window,
         });
     }
     if parts.is_empty() {
@@ -207,7 +277,11 @@ fn parts(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<Part>> {
 fn change(part: &mut Part, experiment: &Experiment, changes: &Changes) {
     let quick = if changes.quick { experiment.quick.clone() } else { Default::default() };
     if let Some(records) = changes.records.or(quick.records) {
-        part.records = records;
+        part.extent.records = records;
+    }
+    part.extent.tpcc = quick.tpcc.unwrap_or(part.extent.tpcc);
+    if let Some(warehouses) = changes.warehouses {
+        part.extent.tpcc = tpcc::Size { warehouses, ..part.extent.tpcc };
     }
     if let Some(operations) = changes.operations.or(quick.operations) {
         part.operations = operations;
@@ -227,8 +301,9 @@ fn change(part: &mut Part, experiment: &Experiment, changes: &Changes) {
 fn check(part: &Part, experiment: &Experiment) -> Outcome {
     let most = if part.place == Place::Simulated { 64 } else { 256 };
     let fits = part.threads.iter().all(|threads| (1..=most).contains(threads));
-    let something = part.records > 0
-        && part.operations > 0
+    part.extent.tpcc.validate()?;
+    let something = part.extent.records > 0
+        && (part.operations > 0 || experiment.kind == Kind::Checksums)
         && part.repetitions > 0
         && part.operations_of.values().all(|operations| *operations > 0);
     match (fits, something) {

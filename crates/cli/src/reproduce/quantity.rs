@@ -54,12 +54,32 @@ pub(crate) enum Quantity {
     OnceOrTwiceOfUsed,
     /// Two or more, of all objects.
     TwiceOrMore,
+    /// Time for an object.
+    ObjectTime(Step),
+    /// That beside the time for writing it back.
+    ObjectChange(Step),
+    /// Lines written back for an object.
+    ObjectLines(Step),
+}
+
+/// What is done with an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// All of it is written back.
+    Flush,
+    /// Checksums of it are created, as objects come,
+    Create,
+    /// or of all objects of a page at once.
+    Packed,
+    /// They are updated.
+    Update,
 }
 
 use Quantity::*;
+use Step::*;
 
 /// All of them, with their names, units and the kind of experiment that finds them.
-const ALL: [(Quantity, &str, &str, Kind); 30] = [
+const ALL: [(Quantity, &str, &str, Kind); 41] = [
     (PerSecond, "per-second", "/s", Kind::Throughput),
     (ThroughputChange, "throughput-change", "%", Kind::Throughput),
     (P99, "p99", "ns", Kind::Latency),
@@ -90,6 +110,17 @@ const ALL: [(Quantity, &str, &str, Kind); 30] = [
     (OnceOrTwice, "once-or-twice", "%", Kind::Reuse),
     (OnceOrTwiceOfUsed, "once-or-twice-of-used", "%", Kind::Reuse),
     (TwiceOrMore, "twice-or-more", "%", Kind::Reuse),
+    (ObjectTime(Flush), "flush-time", "ns", Kind::Checksums),
+    (ObjectTime(Create), "create-time", "ns", Kind::Checksums),
+    (ObjectTime(Packed), "packed-time", "ns", Kind::Checksums),
+    (ObjectTime(Update), "update-time", "ns", Kind::Checksums),
+    (ObjectChange(Create), "create-change", "%", Kind::Checksums),
+    (ObjectChange(Packed), "packed-change", "%", Kind::Checksums),
+    (ObjectChange(Update), "update-change", "%", Kind::Checksums),
+    (ObjectLines(Flush), "flush-lines", "/object", Kind::Checksums),
+    (ObjectLines(Create), "create-lines", "/object", Kind::Checksums),
+    (ObjectLines(Packed), "packed-lines", "/object", Kind::Checksums),
+    (ObjectLines(Update), "update-lines", "/object", Kind::Checksums),
 ];
 
 impl Quantity {
@@ -122,6 +153,7 @@ impl Quantity {
                 | FlushChange
                 | FlushChangeWithoutLog
                 | DirtinessChange
+                | ObjectChange(_)
         )
     }
 
@@ -130,7 +162,7 @@ impl Quantity {
         let nought = if value.abs() < 0.05 { 0.0 } else { value };
         match self {
             PerSecond => crate::quantity::show_count(value as u64),
-            P99 => crate::quantity::show_ns(value),
+            P99 | ObjectTime(_) => crate::quantity::show_ns(value),
             _ if self.is_change() => format!("{nought:+.1} %"),
             _ if self.unit() == "%" => format!("{nought:.1} %"),
             _ => format!("{value:.2}"),

@@ -35,7 +35,7 @@ pub(crate) fn run(plan: &Plan, stage: &Stage) -> Outcome<Option<Outdone>> {
         clients: part.threads.clone(),
         pipelines: vec![1],
         requests: part.operations,
-        keys: part.records.min(KEYS),
+        keys: part.extent.records.min(KEYS),
         bytes: BYTES,
         repeat: part.repetitions,
     };

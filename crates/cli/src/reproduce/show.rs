@@ -5,13 +5,15 @@ use super::compare::Comparison;
 use super::experiment::{Experiment, Kind};
 use super::findings::Figure;
 use super::grid::Cell;
-use super::plan;
+use super::plan::{self, Part, Plan, Setting};
 use super::quantity::Quantity;
 use super::rival::Outdone;
 use crate::bench::servers::Race;
 use crate::failure::Outcome;
+use crate::named::Database;
 use crate::output::{print, table, table_of};
 use crate::quantity::{plural, show_count};
+use crate::tpcc;
 
 /// The experiments that there are.
 pub(crate) fn list(experiments: &[Experiment]) -> Outcome {
@@ -56,7 +58,13 @@ fn method(kind: Kind) -> &'static str {
         }
         Kind::Reuse => {
             "operations are drawn as the workload draws them, and not carried out; a scan is an \
-             operation on each record that it covers; the load is not counted"
+             operation on each record that it covers; the load is not counted; of TPC-C, transactions \
+             on rows, which are carried out without logging"
+        }
+        Kind::Checksums => {
+            "objects of one size, every line of each stored to, then written back with a fence, or \
+             covered by checksums in batches (packed: all objects of a page at once); time and lines \
+             for an object, without its stores, of the median batch; changes are against writing back"
         }
     }
 }
@@ -87,6 +95,7 @@ pub(crate) fn text(report: &Report) -> String {
     parts.extend(notes.map(|note| format!("note: {note}")));
     parts.push(match plan.kind {
         Kind::Reuse => "the same seed draws the same operations".to_owned(),
+        Kind::Checksums => "the checksums of a thousand pages were checked, and add up".to_owned(),
         _ => "every run's data was checked, and is right".to_owned(),
     });
     parts.retain(|part| !part.is_empty());
@@ -103,20 +112,50 @@ fn places(report: &Report) -> String {
             .operations_of
             .iter()
             .map(|(workload, operations)| format!(", {workload} {}", show_count(*operations)));
+        let operations = plural(part.operations, "operation");
+        let operations = match report.plan.kind {
+            Kind::Checksums => String::new(),
+            _ => format!(" ({operations}{})", own.collect::<String>()),
+        };
         let sample = report.samples.iter().find(|sample| sample.cell.place == part.place);
         let memory = sample.map_or("", |sample| sample.memory.as_str());
         format!(
-            "{}: {} on {} ({} operations{}), seed {}{}{memory}",
+            "{}: {} on {}{operations}, seed {}{}{memory}",
             part.place,
             plural(u64::from(part.repetitions), "repetition"),
-            plural(part.records, "record"),
-            show_count(part.operations),
-            own.collect::<String>(),
+            data(&report.plan, part),
             report.plan.seed,
             if memory.is_empty() { "" } else { "; " },
         )
     });
-    lines.collect::<Vec<_>>().join("\n")
+    lines.chain(report.plan.settings.iter().filter_map(settings)).collect::<Vec<_>>().join("\n")
+}
+
+/// What the workloads run on.
+fn data(plan: &Plan, part: &Part) -> String {
+    let records = part.extent.records;
+    if plan.kind == Kind::Checksums {
+        return plural(records, "object");
+    }
+    let is_tpcc = |name: &String| Database::named(name) == Some(Database::Tpcc);
+    let tpcc::Size { warehouses, rows } = part.extent.tpcc;
+    let tables = format!("{} of {} size", plural(warehouses.into(), "warehouse"), rows.name());
+    let mut all = Vec::new();
+    if !plan.workloads.iter().all(is_tpcc) {
+        all.push(plural(records, "record"));
+    }
+    if plan.workloads.iter().any(is_tpcc) {
+        all.push(tables);
+    }
+    all.join(" and ")
+}
+
+/// What is set, if anything.
+fn settings(setting: &Setting) -> Option<String> {
+    let remarks = [setting.window.remark(), setting.tuning.remark()];
+    let remarks: Vec<String> = remarks.into_iter().flatten().collect();
+    let name = setting.name.as_deref().unwrap_or("set");
+    (!remarks.is_empty()).then(|| format!("{name}: {}", remarks.join(", ")))
 }
 
 /// A row for each cell, a column for each quantity that was found.
@@ -129,16 +168,16 @@ fn measured(kind: Kind, figures: &[Figure]) -> String {
             cells.push(&figure.cell);
         }
     }
-    let mut header: Vec<String> =
-        ["workload", "where", "threads", "engine"].map(str::to_owned).into();
+    let engines = cells.iter().any(|cell| cell.engine.is_some());
+    let settings = cells.iter().any(|cell| cell.setting.is_some());
+    let mut header: Vec<String> = ["workload", "where", "threads"].map(str::to_owned).into();
+    header.extend(engines.then(|| "engine".to_owned()));
+    header.extend(settings.then(|| "setting".to_owned()));
     header.extend(quantities.iter().map(Quantity::to_string));
     let rows = cells.into_iter().map(|cell| {
-        let mut row = vec![
-            cell.workload.clone(),
-            cell.place.to_string(),
-            cell.threads.to_string(),
-            cell.engine.unwrap_or("-").to_owned(),
-        ];
+        let mut row = vec![cell.workload.clone(), cell.place.to_string(), cell.threads.to_string()];
+        row.extend(engines.then(|| cell.engine.unwrap_or("-").to_owned()));
+        row.extend(settings.then(|| cell.setting.clone().unwrap_or_default()));
         row.extend(quantities.iter().map(|quantity| shown(cell, *quantity, figures)));
         row
     });
@@ -162,7 +201,7 @@ fn compared(comparisons: &[Comparison]) -> String {
             comparison.ours.map(|ours| quantity.show_difference(ours - comparison.paper));
         [
             comparison.says.clone(),
-            comparison.place.to_string(),
+            comparison.show_place(),
             comparison.show_paper(),
             ours.unwrap_or_else(|| "not run".to_owned()),
             difference.unwrap_or_default(),

@@ -9,7 +9,7 @@
 //! transactions, so after a power cut too. What the threads did is compared besides.
 //!
 //! Reading order: [`Scale`], `rows`, `tables`, `load`, `input`, then the transactions
-//! (`new_order`, `payment`, `order_status`, `delivery`, `stock_level`), `check`.
+//! (`new_order`, `payment`, `order_status`, `delivery`, `stock_level`), `check`; `reuse` apart.
 
 mod check;
 mod delivery;
@@ -19,6 +19,7 @@ mod load;
 mod new_order;
 mod order_status;
 mod payment;
+mod reuse;
 mod rows;
 mod scale;
 mod stock_level;
@@ -76,7 +77,12 @@ impl<R: Rooted> Tpcc<R> {
         verdict(&session.read(|tx| check_loaded(tx, &records, self.scale))?)
     }
 
-    fn transact<S: Session>(&self, session: &mut S, records: &R, input: &Input) -> Outcome<Done> {
+    fn transact<S: Session, T: Records>(
+        &self,
+        session: &mut S,
+        records: &T,
+        input: &Input,
+    ) -> Outcome<Done> {
         let scale = self.scale;
         let done = if input.only_reads() {
             session.read(|tx| input.run(tx, records, scale))

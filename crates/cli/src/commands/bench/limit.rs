@@ -1,11 +1,13 @@
 //! `perdura bench limit`: what the hardware charges, and the engines' smallest transactions as
 //! multiples of one flushed line and a fence.
 
+use crate::bench::knobs::Knobs;
 use crate::bench::options::{Common, Folder, Threads};
 use crate::bench::report::{EngineReport, Report};
 use crate::bench::series::{self, Case};
 use crate::bench::spread::Spread;
 use crate::bench::stage::Stage;
+use crate::bench::window::Window;
 use crate::failure::Outcome;
 use crate::machine::Machine;
 use crate::output::{print, print_json, table};
@@ -79,7 +81,14 @@ fn primitives(common: &Common, stage: &Stage) -> Outcome<(String, Vec<Timing>)> 
 }
 
 fn threads() -> Threads {
-    Threads { threads: 1, sample: 0, rate: None, pin: false, window: 1, warm_up: None }
+    Threads {
+        threads: 1,
+        sample: 0,
+        rate: None,
+        pin: false,
+        window: Window::CLOSED_LOOP,
+        warm_up: None,
+    }
 }
 
 fn one_word(operations: u64, common: &Common, stage: &Stage) -> Outcome<Smallest> {
@@ -90,7 +99,7 @@ fn one_word(operations: u64, common: &Common, stage: &Stage) -> Outcome<Smallest
         data_bytes: WORDS * 16,
         make: &|_| Overwrite::new(WORDS, 8, false),
     };
-    let report = series::run(&case, common, &threads(), stage)?;
+    let report = series::run(&case, common, &threads(), &Knobs::default(), stage)?;
     Ok(smallest("write one word", report))
 }
 
@@ -103,7 +112,7 @@ fn one_swap(operations: u64, common: &Common, stage: &Stage) -> Outcome<Smallest
         data_bytes: WORDS * 8,
         make: &|_| Ok(sps.clone()),
     };
-    let report = series::run(&case, common, &threads(), stage)?;
+    let report = series::run(&case, common, &threads(), &Knobs::default(), stage)?;
     Ok(smallest("swap two words (SPS)", report))
 }
 

@@ -6,7 +6,7 @@ mod map;
 mod overwrite;
 mod sps;
 mod toggle;
-pub(crate) mod tpcc;
+mod tpcc;
 mod versus;
 mod ycsb;
 

@@ -3,10 +3,10 @@
 use crate::bench::keyspace::Served;
 use crate::bench::options::{Over, Setting};
 use crate::bench::series::{self, Case};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::quantity::{self, plural, show_count};
+use crate::tpcc::{Rows, Size, no_table};
 use perdura_workloads::records::{Plain, Rooted};
-use perdura_workloads::tpcc::{Scale, Tpcc};
 use serde_json::json;
 
 #[derive(Debug, clap::Args)]
@@ -21,8 +21,8 @@ pub(crate) struct Arguments {
     over: Over,
 
     /// Rows: full, as TPC-C has them, or small, about fiftyfold fewer
-    #[arg(long, value_enum, default_value_t = Size::Full)]
-    scale: Size,
+    #[arg(long, value_enum, default_value_t = Rows::Full)]
+    scale: Rows,
 
     /// Transactions
     #[arg(long, value_name = "NUMBER", default_value = "100k", value_parser = quantity::count)]
@@ -30,38 +30,6 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     setting: Setting,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Size {
-    /// 3,000 customers a district and 100,000 items
-    Full,
-    /// 60 customers a district and 1,000 items
-    Small,
-}
-
-impl Size {
-    fn scale(self, warehouses: u32) -> Scale {
-        match self {
-            Size::Full => Scale::full(warehouses),
-            Size::Small => Scale::small(warehouses),
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Size::Full => "full",
-            Size::Small => "small",
-        }
-    }
-}
-
-/// Bytes that a transaction adds, about: an order has ten lines, and comes in 45 of 100.
-pub(crate) const BYTES_PER_TX: u64 = 1536;
-
-/// TPC-C has no table of its own.
-pub(crate) fn no_table() -> Failure {
-    Failure::new("TPC-C runs over store or plain: it has no table of its own")
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
@@ -75,27 +43,27 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 fn run_on<R: Rooted>(arguments: &Arguments) -> Outcome {
     let mut setting = arguments.setting.clone();
     let warehouses = arguments.warehouses.unwrap_or(setting.threads.threads);
-    let scale = arguments.scale.scale(warehouses);
-    scale.validate()?;
+    let size = Size { warehouses, rows: arguments.scale };
+    size.validate()?;
     // The first rows follow from the seed that is printed, too.
     let seed = setting.common.seed();
     setting.common.seed = Some(seed);
     let total = arguments.ops.saturating_add(setting.threads.warm_up.unwrap_or(arguments.ops / 10));
-    let size = arguments.scale.name();
+    let rows = arguments.scale.name();
     let case = Case {
         title: format!(
-            "TPC-C over {}: {} transactions on {} ({size} scale); without keying and think times, so \
+            "TPC-C over {}: {} transactions on {} ({rows} scale); without keying and think times, so \
              these are no tpmC",
             arguments.over.in_words(),
             show_count(arguments.ops),
             plural(u64::from(warehouses), "warehouse"),
         ),
         parameters: json!({
-            "bench": "tpcc", "over": arguments.over.to_string(), "warehouses": warehouses, "scale": size, "ops": arguments.ops,
+            "bench": "tpcc", "over": arguments.over.to_string(), "warehouses": warehouses, "scale": rows, "ops": arguments.ops,
         }),
         operations: arguments.ops,
-        data_bytes: scale.bytes().saturating_add(total.saturating_mul(BYTES_PER_TX)),
-        make: &|_| Tpcc::<R>::new(scale, seed),
+        data_bytes: size.bytes(total),
+        make: &|_| size.make::<R>(seed),
     };
     series::run_and_show(&case, &setting)
 }

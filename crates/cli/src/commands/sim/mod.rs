@@ -3,13 +3,15 @@
 mod show;
 
 use crate::bench::keyspace::Served;
-use crate::bench::options::{EngineChoice, LARGEST_WINDOW, Over};
-use crate::commands::bench::tpcc::{BYTES_PER_TX, no_table};
+use crate::bench::knobs::Knobs;
+use crate::bench::options::{EngineChoice, Over};
+use crate::bench::window::Window;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::named;
 use crate::quantity;
 use crate::simulate::{self, MechanismChoice, Plan, Run};
+use crate::tpcc::{Rows, Size, no_table};
 use perdura::EngineKind;
 use perdura_machine::cache::Policy;
 use perdura_machine::{MachineConfig, presets};
@@ -19,7 +21,6 @@ use perdura_workloads::map::{OnHashMap, OnOrderedMap};
 use perdura_workloads::records::{Plain, Rooted};
 use perdura_workloads::sps::Sps;
 use perdura_workloads::toggle::{KeySet, Toggles};
-use perdura_workloads::tpcc::{Scale, Tpcc};
 use perdura_workloads::ycsb::{Options, Shape, Ycsb, YcsbOver};
 use perdura_workloads::{Progress, Workload};
 
@@ -71,9 +72,13 @@ pub(crate) struct Arguments {
     cores: usize,
 
     /// Transactions that a core leaves unanswered at most: it begins the next one when the one
-    /// before has committed, and waits until the oldest is durable when there are so many
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=LARGEST_WINDOW))]
-    window: u32,
+    /// before has committed, and waits until the oldest is durable when there are so many; with
+    /// `all`, nobody waits before the end
+    #[arg(long, value_name = "NUMBER", default_value_t = Window::CLOSED_LOOP)]
+    window: Window,
+
+    #[command(flatten)]
+    knobs: Knobs,
 
     /// A mechanism in the memory controller: plain, or undo-log (by epochs; programs need no
     /// write-backs)
@@ -219,7 +224,8 @@ impl Arguments {
             seed: self.seed,
             mechanism: self.mechanism,
             epoch_us: self.epoch_us,
-            window: self.window as usize,
+            window: self.window.transactions(),
+            knobs: self.knobs,
             unflushed: false,
         }
     }
@@ -292,11 +298,11 @@ fn toggles<K: KeySet>(
 }
 
 fn tpcc<R: Rooted>(plan: &Plan, warehouses: u64, progress: &Progress) -> Outcome<Run> {
-    let scale = Scale::small(u32::try_from(warehouses).unwrap_or(u32::MAX));
-    scale.validate()?;
-    let transactions = plan.operations.saturating_add(plan.warm_up);
-    let bytes = scale.bytes().saturating_add(transactions.saturating_mul(BYTES_PER_TX));
-    on(plan, &Tpcc::<R>::new(scale, plan.seed)?, bytes, progress)
+    let warehouses = u32::try_from(warehouses).unwrap_or(u32::MAX);
+    let size = Size { warehouses, rows: Rows::Small };
+    size.validate()?;
+    let bytes = size.bytes(plan.operations.saturating_add(plan.warm_up));
+    on(plan, &size.make::<R>(plan.seed)?, bytes, progress)
 }
 
 fn on<W: Workload>(plan: &Plan, workload: &W, bytes: u64, progress: &Progress) -> Outcome<Run> {

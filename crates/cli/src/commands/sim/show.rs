@@ -73,10 +73,11 @@ pub(super) fn report(
         machine.name,
         machine.title,
         plural(arguments.cores as u64, "core"),
-        match arguments.window {
-            1 => String::new(),
-            window => format!(", up to {window} transactions unanswered in each"),
-        },
+        [arguments.window.remark(), arguments.knobs.remark()]
+            .into_iter()
+            .flatten()
+            .map(|remark| format!(", {remark}"))
+            .collect::<String>(),
         plural(arguments.ops, "transaction"),
         show_count(arguments.warm_up()),
         plural(arguments.ops_per_tx() as u64, "operation"),
@@ -170,6 +171,7 @@ fn as_json(
         "cores": arguments.cores,
         "over": arguments.over().map(|over| over.to_string()),
         "window": arguments.window,
+        "tuning": arguments.knobs,
         "entries": arguments.entries(),
         "operations_per_transaction": arguments.ops_per_tx(),
         "warm_up": arguments.warm_up(),

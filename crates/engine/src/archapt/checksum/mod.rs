@@ -15,10 +15,12 @@
 //!
 //! Reading order: [`mix`] (what is summed), [`sum`] (who sums, with which instructions),
 //! `vector` (those instructions), [`matrix`] and [`layout`] (shapes and places), [`mod@correct`]
-//! with `lane`, `search` and `trees` (which blocks are lost), `header` and [`page`] (the protocol).
+//! with `lane`, `search` and `trees` (which blocks are lost), `header` and [`page`] (the protocol),
+//! [`cost`] (what all of it costs).
 //! docs/archapt-checksums.md has the reasons and the figures.
 
 pub mod correct;
+pub mod cost;
 mod header;
 mod lane;
 pub mod layout;

@@ -7,15 +7,17 @@ use super::rows::{
 };
 use super::tables::Tables;
 use super::{
-    Condition, Desk, Input, Loader, Scale, check_consistency, check_loaded, delivery, new_order,
-    order_status, payment, stock_level, warehouse_of,
+    Condition, Desk, Input, Loader, Scale, Tpcc, check_consistency, check_loaded, delivery,
+    new_order, order_status, payment, stock_level, warehouse_of,
 };
 use crate::random::Random;
 use crate::records::{Plain, Rooted};
-use crate::{Records, Share};
+use crate::{Progress, Records, Share};
 use perdura::testing::TestHeap;
-use perdura::{Error, Result};
+use perdura::{Error, Format, Heap, Result, Volatile};
+use perdura_memory::{Memory, Ram};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const SEED: u64 = 20_240_607;
 const SCALE: Scale =
@@ -373,4 +375,21 @@ fn threads_share_warehouses() {
     };
     assert_eq!(served(3, 2), [[1], [2], [1]]);
     assert_eq!(served(2, 5), [vec![1, 3, 5], vec![2, 4]]);
+}
+
+#[test]
+fn rows_are_used_once_by_a_transaction() {
+    let reuse = |operations| {
+        let workload = Tpcc::<Plain>::new(SCALE, SEED).expect("a workload");
+        let memory = Arc::new(Ram::new(64 << 20));
+        let format = Format { limit: memory.limit(), log: None, id: 1, requires: None };
+        let heap = Heap::<_, Volatile<_>>::create(memory, format).expect("an empty heap");
+        let mut session = heap.session().expect("a session");
+        workload.reuse(&mut session, operations, 3, &Progress::default()).expect("figures")
+    };
+    let none = reuse(0);
+    assert_eq!(none.never, none.objects());
+    let some = reuse(200);
+    assert_eq!(some, reuse(200));
+    assert!(some.objects() > none.objects() && some.once > 0 && some.more > 0, "{some:?}");
 }

@@ -1,0 +1,184 @@
+//! One run: of a database on an engine, natively or simulated; of operations that are only drawn; of
+//! bare objects.
+
+use super::experiment::Kind;
+use super::grid::{Job, Sample};
+use super::plan::{Place, Plan, Work};
+use crate::bench::engine::{self, PoolPlan};
+use crate::bench::options::plenty;
+use crate::bench::stage::Stage;
+use crate::bench::watch;
+use crate::failure::{Failure, Outcome};
+use crate::named::{self, Database, OnWorkload};
+use crate::simulate::{self, MechanismChoice};
+use perdura::{EngineKind, Format, Heap, Volatile};
+use perdura_engine::archapt::checksum::cost::{self, Bench, Demand, When};
+use perdura_memory::{Domain, MapOptions, Mapped, Ram};
+use perdura_workloads::Workload;
+use perdura_workloads::records::Plain;
+use perdura_workloads::reuse::Reuse;
+use std::sync::Arc;
+
+/// One operation in this many is timed; all of them where latencies are what is asked for.
+const SAMPLE_EVERY: u32 = 64;
+/// Objects that get their checksums together.
+const BATCH: usize = 64;
+
+/// Makes the run.
+pub(super) fn run(job: &Job<'_>, label: &str, plan: &Plan, stage: &Stage) -> Outcome<Sample> {
+    match (job.work, job.engine) {
+        (Work::Objects(size), _) => objects(job, size, label, plan, stage),
+        (Work::Database(database), None) => drawn(job, database, label, plan, stage),
+        (Work::Database(database), Some(engine)) => {
+            let total = job.operations().saturating_add(job.warm_up());
+            let on = On { job, label, engine, plan, stage };
+            database.over_store(job.part.extent, total, job.seed(plan), on)
+        }
+    }
+}
+
+/// A job on an engine.
+struct On<'a> {
+    job: &'a Job<'a>,
+    label: &'a str,
+    engine: EngineKind,
+    plan: &'a Plan,
+    stage: &'a Stage,
+}
+
+impl OnWorkload for On<'_> {
+    type Output = Sample;
+
+    fn run<W: Workload>(self, workload: &W, bytes: u64) -> Outcome<Sample> {
+        match self.job.part.place {
+            Place::Simulated => self.simulated(workload, bytes),
+            _ => self.natively(workload, bytes),
+        }
+    }
+}
+
+impl On<'_> {
+    fn natively<W: Workload>(&self, workload: &W, bytes: u64) -> Outcome<Sample> {
+        let On { job, plan, stage, .. } = *self;
+        let work = perdura_workloads::Plan {
+            threads: job.threads as usize,
+            operations: job.operations(),
+            warm_up: job.warm_up(),
+            seed: job.seed(plan),
+            sample_every: if plan.kind == Kind::Latency { 1 } else { SAMPLE_EVERY },
+            per_second: None,
+            pinned: false,
+            window: job.setting.window.transactions(),
+        };
+        let knobs = job.setting.tuning;
+        let pool = PoolPlan { limit: plenty(bytes, &knobs), domain: None, knobs };
+        let run = if job.unflushed { engine::run_unflushed } else { engine::run };
+        let run =
+            run(self.label, self.engine, &stage.site, pool, workload, &work, &stage.progress)?;
+        let measured = run.measured;
+        let overall = measured.overall.as_ref();
+        Ok(Sample {
+            operations: measured.operations,
+            per_second: measured.per_second(),
+            ns_per_operation: measured.ns_per_operation() * f64::from(job.threads),
+            p50_ns: overall.map(|all| all.p50_ns),
+            p99_ns: overall.map(|all| all.p99_ns),
+            timed: overall.map_or(0, |all| all.samples),
+            counters: measured.counters,
+            memory: run.memory,
+            ..job.sample(plan)
+        })
+    }
+
+    fn simulated<W: Workload>(&self, workload: &W, bytes: u64) -> Outcome<Sample> {
+        let On { job, plan, stage, .. } = *self;
+        let machine = job.part.machine.clone();
+        let mut machine = machine.ok_or_else(|| Failure::new("no machine to simulate"))?;
+        machine.cores.count = job.threads as usize;
+        let memory = format!("simulated: {}", machine.title);
+        let work = simulate::Plan {
+            machine,
+            engine: self.engine,
+            cores: job.threads as usize,
+            operations: job.operations(),
+            warm_up: job.warm_up() / 2,
+            settle: job.warm_up() / 2,
+            seed: job.seed(plan),
+            mechanism: MechanismChoice::Plain,
+            epoch_us: 1,
+            window: job.setting.window.transactions(),
+            knobs: job.setting.tuning,
+            unflushed: job.unflushed,
+        };
+        let total = work.operations + work.warm_up;
+        let run = watch::with_bar(self.label, total, &stage.progress, || {
+            simulate::run(&work, workload, bytes.saturating_mul(2), &stage.progress)
+        })?;
+        let seconds = run.statistics.time_ns / 1e9;
+        let operations = run.operations as f64;
+        Ok(Sample {
+            per_second: operations / seconds,
+            ns_per_operation: run.statistics.time_ns * f64::from(job.threads) / operations,
+            counters: run.counters,
+            memory,
+            ..job.sample(plan)
+        })
+    }
+}
+
+fn drawn(
+    job: &Job<'_>,
+    database: Database,
+    label: &str,
+    plan: &Plan,
+    stage: &Stage,
+) -> Outcome<Sample> {
+    let reuse = watch::with_bar(label, job.operations(), &stage.progress, || match database {
+        Database::Ycsb(letter) => {
+            let workload = named::ycsb(letter, job.part.extent.records, job.operations(), 1)?;
+            Ok(workload.reuse(job.seed(plan), &stage.progress)?)
+        }
+        Database::Tpcc => tpcc_reuse(job, plan, stage),
+    })?;
+    Ok(Sample { reuse: Some(reuse), ..job.sample(plan) })
+}
+
+/// What a transaction of TPC-C uses depends on those before it: they are carried out, on an engine
+/// that promises nothing.
+fn tpcc_reuse(job: &Job<'_>, plan: &Plan, stage: &Stage) -> Outcome<Reuse> {
+    let size = job.part.extent.tpcc;
+    let limit = size.bytes(job.operations()).saturating_mul(2).saturating_add(64 << 20);
+    let memory = Arc::new(Ram::new(limit));
+    let format = Format { limit, log: None, id: 1, requires: None };
+    let heap = Heap::<_, Volatile<_>>::create(memory, format);
+    let heap = heap.map_err(|error| Failure::new(error.to_string()))?;
+    let (seed, session) = (job.seed(plan), &mut heap.session()?.erased());
+    let workload = size.make::<Plain>(seed)?;
+    Ok(workload.reuse(session, job.operations(), seed, &stage.progress)?)
+}
+
+fn objects(job: &Job<'_>, size: u64, label: &str, plan: &Plan, stage: &Stage) -> Outcome<Sample> {
+    let objects = job.part.extent.records;
+    let demand = Demand { size, objects, batch: BATCH, seed: job.seed(plan) };
+    demand.validate().map_err(|error| Failure::new(error.to_string()))?;
+    let path = stage.site.folder().join("objects");
+    // The domain that has something to write back, whatever the file lies on.
+    let options = MapOptions { domain: Some(Domain::Transient), limit: demand.bytes() };
+    let memory = Mapped::create(&path, demand.bytes(), options);
+    let memory = memory.map_err(|error| Failure::at(&path, error))?;
+    std::fs::remove_file(&path)?;
+    let when = job.setting.when.unwrap_or(When::JustStored);
+    let begun = |objects: usize| {
+        stage.progress.advance(objects as u64);
+        !stage.progress.is_stopped()
+    };
+    stage.progress.restart();
+    let costs = watch::with_bar(label, objects * when.rounds(), &stage.progress, || {
+        Bench::new(&memory, demand, &begun)?.measure(when)
+    });
+    let costs = costs.map_err(|failure| match failure {
+        cost::Failure::Stopped => Failure::Interrupted,
+        other => Failure::new(other.to_string()),
+    })?;
+    Ok(Sample { checksums: Some(costs), memory: memory.describe(), ..job.sample(plan) })
+}
