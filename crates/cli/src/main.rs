@@ -7,6 +7,7 @@
 
 mod bench;
 mod commands;
+mod cutter;
 mod engines;
 mod failure;
 mod interrupt;

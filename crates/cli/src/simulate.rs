@@ -1,10 +1,12 @@
 //! One engine's run on a simulated machine: load, warm up, measure by the machine's clock, check.
 
 use crate::bench::knobs::Knobs;
+use crate::cutter::Cutter;
 use crate::engines::{OnEngine, on_engine};
 use crate::failure::{Failure, Outcome};
 use crate::quantity::show_bytes;
 use perdura::{AnyHeap, Counters, Engine, EngineKind, Format, Heap};
+use perdura_crashtest::Losses;
 use perdura_machine::mechanism::HardwareUndoLog;
 use perdura_machine::{
     Keep, Machine, MachineConfig, Mechanism, Options, Plain, Ps, Schedule, Statistics,
@@ -62,6 +64,8 @@ pub(crate) struct Plan {
     pub(crate) window: usize,
     /// What is set of the engine and of the log.
     pub(crate) knobs: Knobs,
+    /// Power cuts among the measured transactions, of a single core.
+    pub(crate) cuts: u64,
     /// Without write-backs, streams and fences: only to see what they cost.
     pub(crate) unflushed: bool,
 }
@@ -74,6 +78,8 @@ pub(crate) struct Run {
     pub(crate) counters: Counters,
     /// What the workload counted meanwhile.
     pub(crate) counts: Vec<(&'static str, u64)>,
+    /// What power cuts meanwhile would have taken.
+    pub(crate) losses: Losses,
     /// How long the simulator took for it.
     pub(crate) seconds: f64,
 }
@@ -131,7 +137,7 @@ fn options(plan: &Plan, format: &Format) -> Options {
         seed: plan.seed,
         schedule: Schedule::Clock,
         // A mechanism needs to know what the home device holds.
-        keep: if plain { Keep::Visible } else { Keep::Durable },
+        keep: if plain && plan.cuts == 0 { Keep::Visible } else { Keep::Durable },
         mechanism: plan.mechanism.make(),
         epoch: (!plain).then(|| Ps::from_ns(plan.epoch_us as f64 * 1000.0)),
         omit: None,
@@ -165,34 +171,46 @@ fn phases<W: Workload>(
     progress.restart();
     workload.load(&mut heap.session()?, progress)?;
     progress.restart();
-    work(plan, workload, machine, heap, plan.warm_up, 1 << 32, progress)?;
+    let uncut = Cutter::new(machine, 0, 0, plan.seed);
+    let phase = |operations, first_stream| Phase { operations, first_stream, cutter: &uncut };
+    work(plan, workload, machine, heap, &phase(plan.warm_up, 1 << 32), progress)?;
     // What the warm-up left in the log is not the measured transactions' to write back. Without a
     // log there is nothing of that kind: a checkpoint would clean all caches, or empty them where
     // a write-back drops its line, and the baseline would be measured cold.
     if heap.is_crash_consistent() {
         heap.checkpoint()?;
     }
-    work(plan, workload, machine, heap, plan.settle, 2 << 32, progress)?;
+    work(plan, workload, machine, heap, &phase(plan.settle, 2 << 32), progress)?;
     let (before, counted) = (heap.counters(), workload.counts());
     machine.start_measuring();
     let start = std::time::Instant::now();
-    work(plan, workload, machine, heap, plan.operations, 0, progress)?;
+    let cutter = Cutter::new(machine, plan.cuts, plan.operations, plan.seed);
+    let measured = Phase { operations: plan.operations, first_stream: 0, cutter: &cutter };
+    work(plan, workload, machine, heap, &measured, progress)?;
     let seconds = start.elapsed().as_secs_f64();
     let statistics = machine.statistics();
     let counters = heap.counters() - before;
     let counts = perdura_workloads::counted_since(workload, &counted);
     workload.check(&mut heap.session()?)?;
-    Ok(Run { operations: plan.operations, statistics, counters, counts, seconds })
+    let losses = cutter.losses()?;
+    Ok(Run { operations: plan.operations, statistics, counters, counts, losses, seconds })
 }
 
-/// Runs `operations` transactions, a share of them on each core.
+/// Some of a run's transactions.
+struct Phase<'c> {
+    operations: u64,
+    /// Of their random numbers, the first core's.
+    first_stream: u64,
+    cutter: &'c Cutter<'c>,
+}
+
+/// Runs a phase's transactions, a share of them on each core.
 fn work<W: Workload>(
     plan: &Plan,
     workload: &W,
     machine: &Machine,
     heap: &dyn AnyHeap,
-    operations: u64,
-    first_stream: u64,
+    &Phase { operations, first_stream, cutter }: &Phase<'_>,
     progress: &Progress,
 ) -> Outcome {
     if operations == 0 {
@@ -207,9 +225,11 @@ fn work<W: Workload>(
             let part = share.part_of(operations);
             share.operations = part.end - part.start;
             let mut recorder = Recorder::new(W::KINDS.len(), 0, plan.seed, progress);
-            let worked = windows.session().map_err(perdura_workloads::Failure::from).and_then(
-                |mut session| perdura_workloads::work(workload, &mut session, share, &mut recorder),
-            );
+            let session = windows.session().map_err(perdura_workloads::Failure::from);
+            let worked = session.and_then(|session| {
+                let mut session = cutter.session(session);
+                perdura_workloads::work(workload, &mut session, share, &mut recorder)
+            });
             if let Err(error) = worked {
                 failure.borrow_mut().get_or_insert(error);
             }

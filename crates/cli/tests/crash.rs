@@ -42,7 +42,7 @@ fn every_engine_survives() {
     let report = counts(json(&["--workload", "sps", "--policy", "lru,random", "--cores", "1,3"]));
     assert_eq!(report["failures"], 0);
     let engines: Vec<_> = report["runs"].as_array().expect("runs").iter().collect();
-    assert_eq!(engines.len(), 5, "undo, redo, s-wal, archapt-undo, archapt-redo");
+    assert_eq!(engines.len(), 7, "all but volatile");
     for run in engines {
         assert!(run["counts"]["images"].as_u64() > Some(0), "{run}");
     }
@@ -116,7 +116,7 @@ fn what_cannot_be_is_named() {
         |more: &[&str]| fail(&[&["crash", "--operations", "4", "--images", "0"], more].concat());
     assert!(
         small(&["--engine", "x"])
-            .contains("one of undo, redo, s-wal, archapt-undo, archapt-redo, all")
+            .contains("one of undo, redo, s-wal, archapt-undo, archapt-redo, archapt-undo-sum, archapt-redo-sum, all")
     );
     assert!(small(&["--engine", "volatile"]).contains("nothing to test"));
     assert!(small(&["--workload", "x"]).contains("sps, hash-map"));

@@ -91,7 +91,7 @@ pub use engines::{
 };
 pub use explore::{Budget, Watcher, explore};
 pub use failure::Failure;
-pub use losses::{Losses, losses, skips};
+pub use losses::{Losses, losses};
 pub use report::Report;
 pub use runner::{On, Runner};
 pub use shrink::{Effort, Shrunk, Size, shrink};

@@ -42,11 +42,6 @@ impl Add for Losses {
     }
 }
 
-/// Whether an engine of this name skips write-backs.
-pub fn skips(engine: &str) -> bool {
-    [SkippingUndoEngine::<Ram>::NAME, SkippingRedoEngine::<Ram>::NAME].contains(&engine)
-}
-
 /// Recovers what a power cut left (`durable`), and what it would have left had nothing been in the
 /// caches (`visible`), and compares them. The cut was between two transactions of a single core.
 ///

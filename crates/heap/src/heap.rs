@@ -16,7 +16,7 @@ use crate::tx::{Extent, Purpose, Root, Tx, TxMark};
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mark, Mode, Recovery,
     RedoEngine, Result, SWalEngine, Session, SkippingRedoEngine, SkippingUndoEngine, Ticket,
-    Tuning, UndoEngine, Volatile,
+    Tuning, UndoEngine, Volatile, area,
 };
 use perdura_memory::{Memory, Survives};
 use std::ops::Range;
@@ -79,7 +79,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     pub fn create(memory: Arc<M>, format: Format) -> Result<Self, OpenError> {
         let log = format.log.unwrap_or(Superblock::default_log(format.limit));
         let requires = format.requires.unwrap_or(memory.survives());
-        let area = log + E::beside_log(format.limit);
+        let area = log_area::<M, E>(log, format.limit);
         let mut superblock = Superblock::new(format.limit, area, format.id, E::NAME, requires);
         memory
             .grow(superblock.smallest_len())
@@ -295,6 +295,11 @@ pub fn inspect<M: Memory + 'static>(
         "volatile" => Ok(Recovery::default()),
         other => Err(OpenError::UnknownEngine { name: other.to_owned(), known: ENGINES }),
     }
+}
+
+/// Bytes of the log area of a new pool of up to `limit` bytes whose log is to have `log`.
+pub(crate) fn log_area<M: Memory, E: Engine<M>>(log: u64, limit: u64) -> u64 {
+    log.max(area::SMALLEST) + E::beside_log(limit)
 }
 
 /// Bytes in limbo, as a share of the pool's limit, from which on a checkpoint frees them.

@@ -4,7 +4,7 @@ mod explicit;
 mod tender;
 
 use crate::error::OpenError;
-use crate::heap::{AnySession, Format, Heap, Opening};
+use crate::heap::{AnySession, Format, Heap, Opening, log_area};
 use crate::info::Info;
 use crate::superblock::{SMALLEST, State, Superblock};
 use crate::tx::Tx;
@@ -67,6 +67,11 @@ impl EngineKind {
             EngineKind::ArchaptUndoSum => "archapt-undo-sum",
             EngineKind::ArchaptRedoSum => "archapt-redo-sum",
         }
+    }
+
+    /// Whether it skips write-backs, so that a power cut can take what cannot be restored.
+    pub const fn skips(self) -> bool {
+        matches!(self, EngineKind::ArchaptUndoSum | EngineKind::ArchaptRedoSum)
     }
 }
 
@@ -258,7 +263,7 @@ impl Options {
         }
         let id = new_id();
         // What the header will say tells how much the file must hold at first.
-        let area = log + E::beside_log(limit);
+        let area = log_area::<Mapped, E>(log, limit);
         let plan = Superblock::new(limit, area, id, E::NAME, Survives::Nothing);
         let limit = limit.max(plan.smallest_len() + 64 * PAGE);
         let map = MapOptions { domain: self.domain, limit };

@@ -2,7 +2,7 @@
 //! Options of `perdura bench` and `perdura sim`, and the table `tuning` of an experiment.
 
 use crate::quantity::{self, NEVER, show_bytes, show_time};
-use perdura::Tuning;
+use perdura::{Skip, Tuning};
 use perdura_engine::area;
 use perdura_memory::LINE;
 use serde::{Deserialize, Serialize, Serializer};
@@ -30,6 +30,12 @@ pub(crate) struct Knobs {
     #[serde(default, deserialize_with = "bytes", rename(serialize = "queue_bytes"))]
     pub(crate) queue: Option<u64>,
 
+    /// Engines archapt-*-sum: when write-backs are skipped: never, always, or where-fewer, where the
+    /// checksums take fewer lines [default: where-fewer]
+    #[arg(long, value_name = "WHEN")]
+    #[serde(default, deserialize_with = "skip", serialize_with = "name")]
+    pub(crate) skip: Option<Skip>,
+
     /// Bytes of the pool's log [default: an eighth of the pool, at most 64M]
     #[arg(long, value_name = "BYTES", value_parser = log_bytes)]
     #[serde(default, deserialize_with = "log", rename(serialize = "log_bytes"))]
@@ -42,6 +48,14 @@ fn time<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>
 
 fn bytes<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     quantity::deserialize(deserializer, quantity::bytes).map(Some)
+}
+
+fn skip<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Skip>, D::Error> {
+    quantity::deserialize(deserializer, str::parse).map(Some)
+}
+
+fn name<S: Serializer>(skip: &Option<Skip>, serializer: S) -> Result<S::Ok, S::Error> {
+    skip.map(|skip| skip.to_string()).serialize(serializer)
 }
 
 fn log<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
@@ -71,6 +85,7 @@ impl Knobs {
             queue_lines: self.queue.map(|bytes| bytes / LINE),
             group_bytes: self.group,
             answer_within_ns: self.answer_within,
+            skip: self.skip,
         }
     }
 
@@ -88,7 +103,7 @@ impl Knobs {
 
 impl fmt::Display for Knobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Knobs { answer_within, group, queue, log } = *self;
+        let Knobs { answer_within, group, queue, skip, log } = *self;
         let parts = [
             answer_within.map(|ns| match ns {
                 NEVER => "no bound of time for answers".to_owned(),
@@ -96,6 +111,11 @@ impl fmt::Display for Knobs {
             }),
             group.map(|bytes| format!("groups of up to {}", show_bytes(bytes))),
             queue.map(|bytes| format!("a queue of {}", show_bytes(bytes))),
+            skip.map(|skip| match skip {
+                Skip::Never => "no write-back skipped".to_owned(),
+                Skip::WhereFewer => "write-backs skipped where that saves lines".to_owned(),
+                Skip::Always => "write-backs skipped always".to_owned(),
+            }),
             log.map(|bytes| format!("a log of {}", show_bytes(bytes))),
         ];
         f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))

@@ -76,7 +76,7 @@ impl FromStr for DomainChoice {
 /// Where and how often to measure.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
-    /// Engine to measure: volatile, undo, redo, s-wal, archapt-undo, archapt-redo, or all; may be repeated
+    /// Engine to measure: volatile, undo, redo, s-wal, archapt-undo, archapt-redo, archapt-undo-sum, archapt-redo-sum, or all; may be repeated
     #[arg(long = "engine", value_name = "ENGINE", default_value = "all")]
     pub(crate) engines: Vec<EngineChoice>,
 

@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
     size: Option<u64>,
 
-    /// Engine: volatile, undo, redo, s-wal, archapt-undo or archapt-redo [default: the pool's own, redo for a new one]
+    /// Engine: volatile, undo, redo, s-wal, archapt-undo, archapt-redo, archapt-undo-sum or archapt-redo-sum [default: the pool's own, redo for a new one]
     #[arg(long, value_name = "ENGINE")]
     engine: Option<EngineKind>,
 

@@ -108,6 +108,7 @@ impl On<'_> {
             epoch_us: 1,
             window: job.setting.window.transactions(),
             knobs: job.setting.tuning,
+            cuts: 0,
             unflushed: job.unflushed,
         };
         let total = work.operations + work.warm_up;

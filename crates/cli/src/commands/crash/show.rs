@@ -93,6 +93,13 @@ pub(super) fn report(arguments: &Arguments, cases: &Cases, explored: &Explored) 
         "failures",
     ];
     output::print(output::table(header, lines.chain(total)))?;
+    if all.corrected + all.lost > 0 {
+        output::print(format!(
+            "of what had been left to the caches: {} images with lost lines restored, {} refused since they could not be",
+            show_count(all.corrected),
+            show_count(all.lost),
+        ))?;
+    }
     output::print(format!(
         "{} call sites, {} of them cut at; {:.1} s, {} images a minute; machine {}, seeds {} to {}",
         all.coverage.len(),
@@ -129,6 +136,8 @@ fn counts(report: &Report) -> Value {
     json!({
         "images": report.images,
         "of_pools_cut_again": report.again,
+        "with_lost_lines_restored": report.corrected,
+        "refused_for_lost_lines": report.lost,
         "same_as_one_before": report.seen,
         "differ_only_in_what_is_not_read": report.unread,
         "cuts": report.points,

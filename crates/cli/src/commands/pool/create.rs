@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = quantity::bytes)]
     size: u64,
 
-    /// Engine: volatile, undo, redo, s-wal, archapt-undo or archapt-redo
+    /// Engine: volatile, undo, redo, s-wal, archapt-undo, archapt-redo, archapt-undo-sum or archapt-redo-sum
     #[arg(long, value_name = "ENGINE", default_value_t = EngineKind::Redo)]
     engine: EngineKind,
 

@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "optane")]
     machine: String,
 
-    /// Engines: volatile, undo, redo, s-wal, archapt-undo, archapt-redo, or all; several with commas. `volatile` always runs
+    /// Engines: volatile, undo, redo, s-wal, archapt-undo, archapt-redo, archapt-undo-sum, archapt-redo-sum, or all; several with commas. `volatile` always runs
     /// too: the others are relative to it
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     engine: Vec<EngineChoice>,
@@ -88,6 +88,11 @@ pub(crate) struct Arguments {
     /// Length of the mechanism's epochs, microseconds
     #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
     epoch_us: u64,
+
+    /// Power cuts at random among the measured transactions, of one core, to see what they would take of
+    /// what engines left to the caches; the run goes on after each
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    cuts: u64,
 
     /// The root of everything random
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -151,6 +156,9 @@ impl Arguments {
                 self.workload
             )));
         }
+        if self.cuts > 0 {
+            self.check_cuts()?;
+        }
         if self.epoch_us == 0 {
             return Err(Failure::new("--epoch-us must be 1 or more"));
         }
@@ -161,6 +169,20 @@ impl Arguments {
             )));
         }
         Ok(machine)
+    }
+
+    fn check_cuts(&self) -> Outcome {
+        let skips = |choice: &EngineChoice| match choice {
+            EngineChoice::All => false,
+            EngineChoice::One(kind) => kind.skips(),
+        };
+        if self.cores == 1 && self.engine.iter().all(skips) {
+            return Ok(());
+        }
+        Err(Failure::new(
+            "--cuts is for engines that skip write-backs, archapt-undo-sum and archapt-redo-sum, \
+             on one core; `perdura crash` cuts the power of all engines",
+        ))
     }
 
     /// The baseline first, then what was asked for, each once.
@@ -226,6 +248,7 @@ impl Arguments {
             epoch_us: self.epoch_us,
             window: self.window.transactions(),
             knobs: self.knobs,
+            cuts: if engine.skips() { self.cuts } else { 0 },
             unflushed: false,
         }
     }

@@ -6,6 +6,7 @@ use crate::output;
 use crate::quantity::{plural, show_count, show_ns};
 use crate::simulate::Run;
 use perdura::EngineKind;
+use perdura_crashtest::Losses;
 use perdura_machine::{MachineConfig, presets};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -114,6 +115,9 @@ pub(super) fn report(
         "nJ/tx",
     ];
     output::print(output::table(header, rows))?;
+    if arguments.cuts > 0 {
+        output::print(losses(runs))?;
+    }
     if !baseline.counts.is_empty() {
         output::print(counts(runs))?;
     }
@@ -124,6 +128,26 @@ pub(super) fn report(
         show_count(accesses),
         accesses as f64 / seconds / 1e6,
     ))
+}
+
+/// What power cuts would have taken: lines, over all cuts.
+fn losses(runs: &[(EngineKind, Run)]) -> comfy_table::Table {
+    let rows = runs.iter().filter(|(engine, _)| engine.skips()).map(|(engine, run)| {
+        let Losses { cuts, covered, inconsistent, detected, uncorrected, refused } = run.losses;
+        let counts = [cuts, covered, inconsistent, detected, uncorrected, refused].map(show_count);
+        let [cuts, covered, inconsistent, detected, uncorrected, refused] = counts;
+        [engine.to_string(), cuts, covered, inconsistent, detected, uncorrected, refused]
+    });
+    let header = [
+        "engine",
+        "power cuts",
+        "lines left to the caches",
+        "inconsistent",
+        "detected",
+        "not corrected",
+        "cuts refused",
+    ];
+    output::table(header, rows)
 }
 
 /// What the workload counted, by the machine's clock.
@@ -160,6 +184,7 @@ fn as_json(
                 "share_of_time_in_fences": figures.fence_share,
                 "l1_miss_ratio": figures.miss,
                 "engine_counters": run.counters,
+                "power_cuts": run.losses,
                 "counts": run.counts.iter().copied().collect::<BTreeMap<_, _>>(),
                 "machine": run.statistics,
             })
