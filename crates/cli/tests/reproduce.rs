@@ -102,7 +102,8 @@ fn a_breakdown_runs_engines_unflushed() {
 
 #[test]
 fn flushes_by_what_is_flushed() {
-    let report = report("archapt-fig9", &["--engine", "undo,s-wal", "--workload", "ycsb-a"]);
+    let more = ["--engine", "undo,s-wal", "--workload", "ycsb-a", "--setting", "window 64"];
+    let report = report("archapt-fig9", &more);
     let of = |quantity| medians(&report, quantity).into_iter().map(|found| found.1).sum::<f64>();
     let parts = ["log-flushes", "data-flushes", "checksum-flushes", "other-flushes"];
     let sum: f64 = parts.into_iter().map(of).sum();
