@@ -117,6 +117,26 @@ fn a_window_is_told() {
 }
 
 #[test]
+fn knobs_are_told_and_work() {
+    let sps = ["sps", "--entries", "2k", "--ops", "3k", "--engine", "archapt-undo", "--seed", "5"];
+    let late = ["--answer-within", "never", "--group", "1M", "--queue", "1M", "--log", "32M"];
+    let all = [&sps[..], &late, &["--window", "all", "--repeat", "1"]].concat();
+    let report = json(&all);
+    assert_report(&report, &["archapt-undo"]);
+    assert_eq!(
+        (&report["window"], &report["tuning"]["answer_within_ns"]),
+        (&"all".into(), &"never".into())
+    );
+    assert_eq!(report["tuning"]["log_bytes"], 32 << 20);
+    let fences = report["engines"][0]["runs"][0]["counters"]["fences"].as_f64().expect("a number");
+    assert!(fences < 30.0, "nobody waits, and groups are large: {fences} fences");
+    let printed = succeed(&[&["bench"], &all[..]].concat());
+    assert!(printed.contains("a log of 32 MiB") && printed.contains("until the end"), "{printed}");
+    let too_large = [&["bench"], &sps[..], &["--log", "100T"]].concat();
+    assert!(fail(&too_large).contains("at most half"));
+}
+
+#[test]
 fn maps_and_values() {
     let small = ["--ops", "2k", "--engine", "undo", "--repeat", "1", "--seed", "5"];
     for kind in ["hash", "ordered"] {

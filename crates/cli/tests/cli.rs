@@ -45,6 +45,9 @@ fn a_senseless_command_line_is_explained() {
         (&["pool", "create", "x", "--size", "many"], "1G"),
         (&["bench", "ycsb", "--workload", "z"], "a, b, c, d, e, f"),
         (&["bench", "sps", "--repeat", "0"], "repeat"),
+        (&["bench", "sps", "--answer-within", "10"], "10ms"),
+        (&["bench", "sps", "--log", "1K"], "or more"),
+        (&["sim", "--window", "0"], "or all"),
     ] {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

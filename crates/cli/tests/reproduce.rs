@@ -40,7 +40,8 @@ fn assert_picture(path: &Path, report: &Value) {
         .filter_map(|node| node.text().map(|words| words.trim().to_owned()))
         .collect();
     assert!(words.iter().any(|words| words.contains(figure)), "{words:?}");
-    assert!(words.iter().any(|words| words.starts_with("YCSB-")), "{words:?}");
+    let workload = report["plan"]["workloads"][0].as_str().expect("a workload").to_uppercase();
+    assert!(words.iter().any(|words| words.contains(&workload)), "{words:?}");
     let comparisons = report["comparisons"].as_array().expect("comparisons");
     let compared = comparisons.iter().any(|comparison| comparison["ours"].is_f64());
     assert_eq!(words.iter().any(|words| words == "paper"), compared, "{words:?}");
@@ -101,12 +102,68 @@ fn a_breakdown_runs_engines_unflushed() {
 
 #[test]
 fn flushes_by_what_is_flushed() {
-    let report = report("archapt-fig9", &["--engine", "undo,s-wal", "--workload", "ycsb-a"]);
+    let more = ["--engine", "undo,s-wal", "--workload", "ycsb-a", "--setting", "window 64"];
+    let report = report("archapt-fig9", &more);
     let of = |quantity| medians(&report, quantity).into_iter().map(|found| found.1).sum::<f64>();
     let parts = ["log-flushes", "data-flushes", "checksum-flushes", "other-flushes"];
     let sum: f64 = parts.into_iter().map(of).sum();
     assert!(sum > 0.0 && (sum - of("flushes")).abs() < 1e-9);
     assert_eq!(medians(&report, "flush-change-without-log").len(), 1);
+}
+
+#[test]
+fn settings_stand_beside_each_other() {
+    let more = ["--engine", "undo,archapt-undo", "--workload", "ycsb-a"];
+    let both = report("archapt-fig9", &more);
+    assert_eq!(both["samples"].as_array().map(Vec::len), Some(4));
+    assert_eq!(both["plan"]["settings"][1]["tuning"]["log_bytes"], 512 << 20);
+    let changes = medians(&both, "flush-change");
+    let settings: Vec<&str> = both["comparisons"]
+        .as_array()
+        .expect("comparisons")
+        .iter()
+        .map(|comparison| comparison["setting"].as_str().expect("a name"))
+        .collect();
+    assert_eq!((changes.len(), settings), (2, vec!["window 64", "window 64", "late", "late"]));
+    let late = report("archapt-fig9", &[&more[..], &["--setting", "late"]].concat());
+    assert_eq!(medians(&late, "flush-change").len(), 1);
+    let wrong = ["reproduce", "archapt-fig9", "--setting", "early"];
+    assert!(fail(&wrong).contains("it has window 64, late"));
+    assert!(fail(&["reproduce", "archapt-fig1", "--setting", "late"]).contains("it has none"));
+}
+
+#[test]
+fn tpcc_is_a_workload_of_every_kind() {
+    for (name, more) in [
+        ("archapt-fig1", &["--warehouses", "2", "--threads", "2"][..]),
+        ("archapt-fig2", &["--native"]),
+        ("archapt-fig3", &[]),
+        ("archapt-table1", &["--engine", "undo"]),
+    ] {
+        let report = report(name, &[&["--workload", "tpcc"], more].concat());
+        let figures = report["figures"].as_array().expect("figures");
+        assert!(figures.iter().any(|figure| figure["workload"] == "tpcc"), "{name}: {figures:?}");
+    }
+    let wrong = ["reproduce", "archapt-fig1", "--warehouses", "0"];
+    assert!(fail(&wrong).contains("warehouse"));
+}
+
+#[test]
+fn checksums_of_objects() {
+    let report = report("archapt-fig6", &["--workload", "128 B,2048 B", "--records", "500"]);
+    // In two settings; updates in one.
+    assert_eq!(medians(&report, "create-time").len(), 4);
+    assert_eq!(medians(&report, "update-change").len(), 2);
+    let lines = medians(&report, "flush-lines");
+    assert!(
+        lines.iter().all(|(name, lines)| *lines == if name.contains("128") { 2.0 } else { 32.0 })
+    );
+    for (workload, hint) in
+        [("100 B", "multiple of 64"), ("4 KiB", "multiple of 64"), ("ycsb-a", "no size")]
+    {
+        let wrong = ["reproduce", "archapt-fig6", "--quick", "--workload", workload];
+        assert!(fail(&wrong).contains(hint), "{workload}");
+    }
 }
 
 #[test]

@@ -100,6 +100,15 @@ fn a_window_is_as_wide_as_it_was_asked_to_be() {
 }
 
 #[test]
+fn a_window_without_end_waits_at_the_end() {
+    let (script, mut session) = windowed(usize::MAX);
+    (0..100).for_each(|_| session.transaction(|_| Ok(())).expect("a transaction"));
+    assert_eq!((script.waits.get(), session.unanswered()), (0, 100));
+    session.finish().expect("an end");
+    assert_eq!((script.waits.get(), session.unanswered()), (1, 0));
+}
+
+#[test]
 fn what_became_durable_meanwhile_is_not_waited_for() {
     let (script, mut session) = windowed(4);
     for _ in 0..20 {

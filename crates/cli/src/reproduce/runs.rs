@@ -148,7 +148,7 @@ fn drawn(
 /// that promises nothing.
 fn tpcc_reuse(job: &Job<'_>, plan: &Plan, stage: &Stage) -> Outcome<Reuse> {
     let size = job.part.extent.tpcc;
-    let limit = size.bytes(job.operations()).saturating_mul(2).saturating_add(64 << 20);
+    let limit = size.bytes(job.operations()).saturating_mul(4).saturating_add(64 << 20);
     let memory = Arc::new(Ram::new(limit));
     let format = Format { limit, log: None, id: 1, requires: None };
     let heap = Heap::<_, Volatile<_>>::create(memory, format);
