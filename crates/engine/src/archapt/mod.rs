@@ -17,13 +17,15 @@
 //! is overwritten only when every line that it protects has been written back, or is protected
 //! whole by a later one. docs/archapt.md says where this is the paper's way and where not.
 //!
-//! Reading order: `group`, `history`, [`base`] (what differs between undo and redo);
+//! Reading order: `group`, `direct`, `history`, `pace`, [`base`] (what differs between undo and redo);
 //! [`checksum`] stands by itself (III-C, docs/archapt-checksums.md), and no engine uses it yet.
 
 pub mod base;
 pub mod checksum;
+mod direct;
 mod group;
 mod history;
+mod pace;
 
 pub use base::{ArchaptRedo, ArchaptUndo, Base};
 
@@ -88,9 +90,14 @@ impl<B: Base> Protocol for Archapt<B> {
     fn commit<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer) -> Result<Ticket> {
         // SAFETY: the caller has the lock as the writer, and nothing below reaches in again.
         let group = unsafe { engine.state.get_mut() };
-        let joined = group.join::<M, B>(engine, writer);
-        group.count_for(&mut writer.counters);
-        joined
+        group.counting_for(writer, |group, writer| group.join::<M, B>(engine, writer))
+    }
+
+    #[inline]
+    fn commit_awaited<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer) -> Result<Ticket> {
+        // SAFETY: the caller has the lock as the writer, and nothing below reaches in again.
+        let group = unsafe { engine.state.get_mut() };
+        group.counting_for(writer, |group, writer| group.commit_awaited::<M, B>(engine, writer))
     }
 
     fn wait<M: Memory>(
@@ -102,9 +109,7 @@ impl<B: Base> Protocol for Archapt<B> {
         let mut answer = || {
             // SAFETY: the lock is held as the writer: by the caller, or right here.
             let group = unsafe { engine.state.get_mut() };
-            let answered = group.answer::<M, B>(engine, number);
-            group.count_for(&mut writer.counters);
-            answered
+            group.counting_for(writer, |group, _| group.answer::<M, B>(engine, number))
         };
         match mode {
             Some(Mode::Write) => answer(),
@@ -132,7 +137,7 @@ impl<B: Base> Protocol for Archapt<B> {
             // SAFETY: the lock is held as the writer: by the caller, or right here.
             let group = unsafe { engine.state.get_mut() };
             let emptied = group.empty_log::<M, B>(engine);
-            group.count_for(counters);
+            *counters += std::mem::take(&mut *group.writer.counters);
             emptied
         };
         if exclusive { checkpoint() } else { engine.lock.exclusively(&*engine.memory, checkpoint) }
@@ -165,14 +170,14 @@ impl<B: Base> Protocol for Archapt<B> {
     fn count_shared<M: Memory>(engine: &Logged<M, Self>, counters: &Counters) {
         engine.lock.exclusively(&*engine.memory, || {
             // SAFETY: the lock is held as the writer.
-            unsafe { engine.state.get_mut() }.writer.counters += *counters;
+            *unsafe { engine.state.get_mut() }.writer.counters += *counters;
         });
     }
 
     fn shared_counters<M: Memory>(engine: &Logged<M, Self>) -> Counters {
         engine.lock.exclusively(&*engine.memory, || {
             // SAFETY: the lock is held as the writer.
-            unsafe { engine.state.get() }.writer.counters
+            *unsafe { engine.state.get() }.writer.counters
         })
     }
 
