@@ -115,7 +115,9 @@ impl Group {
         }
         self.filter.add(&writer.writes);
         self.writer.writes.absorb(&writer.writes);
-        self.writer.fresh.append(&mut writer.fresh);
+        if !writer.fresh.is_empty() {
+            self.writer.fresh.append(&mut writer.fresh);
+        }
         self.transactions += 1;
     }
 
