@@ -131,9 +131,9 @@ impl Geometry {
     /// Durably replaces the checkpoint; the one before it stays whole meanwhile.
     #[track_caller]
     pub fn set_checkpoint<M: Memory>(&self, memory: &M, checkpoint: Checkpoint) {
-        let mut line = [0; 8];
-        line[..4].copy_from_slice(&slot_words(checkpoint));
-        memory.stream(slot_at(self.start, checkpoint.sequence % 2), &line);
+        let at = slot_at(self.start, checkpoint.sequence % 2);
+        store_slot(memory, at, slot_words(checkpoint));
+        memory.write_back(at, 32);
         memory.fence();
     }
 
