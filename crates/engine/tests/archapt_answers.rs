@@ -1,7 +1,6 @@
 //! Answers: what a commit costs whose maker waits at once, and what a commit never has to do for
 //! others.
 
-use perdura_engine::area::SMALLEST;
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Mode, RedoEngine, Session, Ticket,
     Tuning, UndoEngine,
