@@ -120,12 +120,24 @@ impl Session {
 
     /// Commits it logically.
     pub(crate) fn submit(&mut self) -> Result<Ticket> {
+        self.commit_by(Handle::commit)
+    }
+
+    /// Commits it, and returns when that is durable.
+    pub(crate) fn commit(&mut self) -> Result<()> {
+        self.commit_by(Handle::commit_awaited).map(drop)
+    }
+
+    fn commit_by(
+        &mut self,
+        commit: impl FnOnce(&mut Handle) -> perdura::Result<Ticket>,
+    ) -> Result<Ticket> {
         let open = self.end()?;
         if let Some(failed) = open.failed {
             self.handle.abort();
             return Err(already_failed(&failed, "it is rolled back; begin again"));
         }
-        let ticket = self.handle.commit();
+        let ticket = commit(&mut self.handle);
         if open.roots {
             self.pool.root_changes.fetch_add(1, Ordering::Release);
         }

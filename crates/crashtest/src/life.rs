@@ -5,7 +5,7 @@ use crate::engines::{Family, Redo, Undo};
 use crate::history::{History, Transaction};
 use crate::{Answers, Case, Start, Subject, Trial};
 use perdura::superblock::{State, Superblock};
-use perdura::{AnyHeap, AnySession, Engine, Error, Format, Mode, Recovery, Ticket};
+use perdura::{AnyHeap, AnySession, Engine, Error, Format, Mode, Recovery, Ticket, Tx};
 use perdura_machine::{CallSite, Event, Keep, Kind, Machine, Options, Sites};
 use perdura_memory::Domain;
 use perdura_memory::random::SplitMix64;
@@ -239,13 +239,21 @@ impl<S: Subject> Life<'_, S> {
                 history.transactions.push(tx);
                 history.transactions.len() - 1
             };
-            let ticket = match session.run(Mode::Write, |tx| self.subject.apply(tx, op)) {
+            // Who waits does so in the commit itself, or in a call of its own.
+            let (waits, at_once) = (answers.wait(&mut random), random.below(2) == 0);
+            let body = |tx: &mut dyn Tx| self.subject.apply(tx, op);
+            let ended = if waits && at_once {
+                session.run_awaited(Mode::Write, body)
+            } else {
+                session.run(Mode::Write, body)
+            };
+            let ticket = match ended {
                 Ok(((), ticket)) => ticket,
                 Err(Error::Aborted(_)) => continue,
                 Err(error) => return Err(error),
             };
             history.borrow_mut().transactions[index].ticket = Some(ticket.0);
-            if answers.wait(&mut random) {
+            if waits {
                 session.wait(ticket)?;
             }
             // Whatever the engine says of a ticket counts as an answer.

@@ -21,6 +21,7 @@ use perdura_memory::{LINE, Memory, PAGE, line_of};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PERDLOG1");
@@ -246,6 +247,9 @@ pub fn transactions(records: Vec<Found>, checkpoint: u64, no_gaps: bool) -> (Vec
 /// The segments of an area in use: who may write where.
 pub struct Segments {
     state: Mutex<State>,
+    /// How many are full, to be looked at without a locked instruction, which would wait for
+    /// write-backs.
+    full: AtomicUsize,
 }
 
 struct State {
@@ -258,7 +262,10 @@ impl Segments {
     /// All of an area's segments, free.
     pub fn new(geometry: &Geometry) -> Self {
         let free = (0..geometry.segments).rev().collect();
-        Segments { state: Mutex::new(State { free, full: VecDeque::new() }) }
+        Segments {
+            state: Mutex::new(State { free, full: VecDeque::new() }),
+            full: AtomicUsize::new(0),
+        }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -277,11 +284,16 @@ impl Segments {
 
     /// Hands over a segment that holds records up to `highest`.
     pub fn filled(&self, segment: u32, highest: u64) {
-        self.state().full.push_back((segment, highest));
+        let mut state = self.state();
+        state.full.push_back((segment, highest));
+        self.full.store(state.full.len(), Ordering::Release);
     }
 
     /// Frees the full segments whose records are dead.
     pub fn release(&self, checkpoint: u64) {
+        if self.full() == 0 {
+            return;
+        }
         let mut state = self.state();
         let State { free, full } = &mut *state;
         full.retain(|&(segment, highest)| {
@@ -290,6 +302,7 @@ impl Segments {
             }
             highest > checkpoint
         });
+        self.full.store(full.len(), Ordering::Release);
     }
 
     /// How many segments are free.
@@ -304,7 +317,7 @@ impl Segments {
 
     /// How many segments are full and waiting for a checkpoint.
     pub fn full(&self) -> usize {
-        self.state().full.len()
+        self.full.load(Ordering::Acquire)
     }
 }
 

@@ -38,9 +38,9 @@ pub struct Counters {
     pub log_bytes: u64,
     /// Checkpoints taken.
     pub checkpoints: u64,
-    /// Data lines written back at commit, by how many of their eight words had been stored to
-    /// since they were clean: the first count is of one word. Where lines are written back later
-    /// than at commit (redo), nobody knows it, and only large fresh memory is counted.
+    /// Data lines written back, by how many of their eight words had been stored to since they
+    /// were clean: the first count is of one word. Under plain redo, which keeps of a line only
+    /// that it is dirty, large fresh memory alone is counted.
     pub dirtied: [u64; 8],
 }
 

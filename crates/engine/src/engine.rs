@@ -122,6 +122,16 @@ pub trait Session: Access + Send {
     /// The transaction is rolled back if it does not fit in the log or the medium has failed.
     fn commit(&mut self) -> Result<Ticket>;
 
+    /// As [`commit`](Session::commit), by one who waits for the ticket at once: an engine may do
+    /// both in one go. What goes wrong after the logical commit is told by the wait.
+    ///
+    /// # Errors
+    /// As [`commit`](Session::commit).
+    #[inline]
+    fn commit_awaited(&mut self) -> Result<Ticket> {
+        self.commit()
+    }
+
     /// Ends the transaction without a trace.
     fn abort(&mut self);
 

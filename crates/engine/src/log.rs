@@ -61,6 +61,14 @@ impl Writer {
         }
     }
 
+    /// Begins the current segment anew: all its records are dead, and durably so.
+    #[inline]
+    pub(crate) fn rewind<M: Memory, P: Protocol>(&mut self, engine: &Logged<M, P>) {
+        if let Some(segment) = self.segment {
+            self.tail = engine.geometry.segment(segment);
+        }
+    }
+
     /// A transaction of several records, each in a segment of its own.
     #[cold]
     fn append_large<M: Memory, P: Protocol>(

@@ -72,6 +72,15 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// `TooLarge`, `Io`; nothing has been stored in place then.
     fn commit<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer) -> Result<Ticket>;
 
+    /// As [`commit`](Self::commit), by one who waits for the ticket at once.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    #[inline]
+    fn commit_awaited<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer) -> Result<Ticket> {
+        Self::commit(engine, writer)
+    }
+
     /// What may be done after a commit when the lock has been given back.
     #[inline]
     fn committed<M: Memory>(_engine: &Logged<M, Self>, _writer: &mut Writer) {}
@@ -241,9 +250,12 @@ impl<M: Memory, P: Protocol> Logged<M, P> {
         result
     }
 
-    /// Durably moves the checkpoint to `ticket` and frees the segments behind it.
+    /// Durably moves the checkpoint to `ticket` and frees the segments behind it; nobody else
+    /// does so meanwhile.
     pub(crate) fn move_checkpoint(&self, ticket: u64, counters: &mut Counters) -> Result<()> {
-        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
+        // No locked instruction: it would wait for write-backs.
+        let sequence = self.sequence.load(Ordering::Relaxed) + 1;
+        self.sequence.store(sequence, Ordering::Relaxed);
         let checkpoint = Checkpoint { sequence, ticket, salt: self.salt };
         self.geometry.set_checkpoint(&*self.memory, checkpoint);
         counters.fences += 1;

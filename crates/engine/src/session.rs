@@ -54,6 +54,25 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
         }
     }
 
+    /// Ends the transaction with `commit`, if it has anything to store.
+    #[inline]
+    fn commit_by(
+        &mut self,
+        commit: impl FnOnce(&Logged<M, P>, &mut Writer) -> Result<Ticket>,
+    ) -> Result<Ticket> {
+        if self.writer.writes.is_empty() && self.writer.fresh.is_empty() {
+            // What it saw may still be on its way to durability.
+            let seen = P::seen(&self.engine, self.overlaid);
+            self.writer.counters.read_only += 1;
+            self.finish();
+            return Ok(seen);
+        }
+        let result = commit(&self.engine, &mut self.writer);
+        self.finish();
+        P::committed(&self.engine, &mut self.writer);
+        result
+    }
+
     #[cold]
     fn bad_write(&self, at: u64) -> Error {
         match self.mode {
@@ -237,17 +256,12 @@ impl<M: Memory, P: Protocol> Session for Buffered<M, P> {
 
     #[inline]
     fn commit(&mut self) -> Result<Ticket> {
-        if self.writer.writes.is_empty() && self.writer.fresh.is_empty() {
-            // What it saw may still be on its way to durability.
-            let seen = P::seen(&self.engine, self.overlaid);
-            self.writer.counters.read_only += 1;
-            self.finish();
-            return Ok(seen);
-        }
-        let result = P::commit(&self.engine, &mut self.writer);
-        self.finish();
-        P::committed(&self.engine, &mut self.writer);
-        result
+        self.commit_by(P::commit)
+    }
+
+    #[inline]
+    fn commit_awaited(&mut self) -> Result<Ticket> {
+        self.commit_by(P::commit_awaited)
     }
 
     fn abort(&mut self) {

@@ -14,7 +14,9 @@ pub struct Writer {
     pub(crate) writes: WriteSet,
     /// Fresh memory stored in place already, to be flushed at commit.
     pub(crate) fresh: Vec<Range<u64>>,
-    pub(crate) counters: Counters,
+    /// In a box, for who writes down for a session counts for it, and changing a pointer does
+    /// not wait for stores behind a fence as copying would.
+    pub(crate) counters: Box<Counters>,
     /// The segment being filled, and the free part of it.
     pub(crate) segment: Option<u32>,
     pub(crate) tail: Range<u64>,

@@ -196,8 +196,16 @@ impl WriteSet {
             self.words += (entry.mask & !old).count_ones() as usize;
             self.stored += usize::from(old == 0);
             mine.mask = old | entry.mask;
-            for word in (0..8).filter(|word| entry.mask & 1 << word != 0) {
+            if entry.mask == ALL {
+                mine.words = entry.words;
+                continue;
+            }
+            // Bit by bit: mostly there is one, and which one cannot be predicted.
+            let mut mask = entry.mask;
+            while mask != 0 {
+                let word = mask.trailing_zeros() as usize;
                 mine.words[word] = entry.words[word];
+                mask &= mask - 1;
             }
         }
     }

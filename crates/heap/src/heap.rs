@@ -324,9 +324,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         &mut self,
         body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
     ) -> Result<R> {
-        let (result, ticket) = self.submit(body)?;
-        self.session.wait_durable(ticket)?;
-        Ok(result)
+        self.run_awaited(Mode::Write, body).map(|(result, _)| result)
     }
 
     /// Runs `body` as a transaction that only reads.
@@ -338,9 +336,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         &mut self,
         body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
     ) -> Result<R> {
-        let (result, ticket) = self.run(Mode::Read, body)?;
-        self.session.wait_durable(ticket)?;
-        Ok(result)
+        self.run_awaited(Mode::Read, body).map(|(result, _)| result)
     }
 
     /// As [`transaction`](Self::transaction), but returns at the logical commit, with a ticket
@@ -364,7 +360,33 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     pub fn run<R>(
         &mut self,
         mode: Mode,
+        body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
+    ) -> Result<(R, Ticket)> {
+        self.run_and(mode, body, E::Session::commit)
+    }
+
+    /// As [`run`](Self::run), but returns when it is durable: for less than a wait afterwards,
+    /// with engines whose commits can wait for others.
+    ///
+    /// # Errors
+    /// As [`transaction`](Self::transaction).
+    #[inline]
+    pub fn run_awaited<R>(
+        &mut self,
+        mode: Mode,
+        body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
+    ) -> Result<(R, Ticket)> {
+        let (result, ticket) = self.run_and(mode, body, E::Session::commit_awaited)?;
+        self.session.wait_durable(ticket)?;
+        Ok((result, ticket))
+    }
+
+    #[inline]
+    fn run_and<R>(
+        &mut self,
+        mode: Mode,
         mut body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
+        commit: impl FnOnce(&mut E::Session) -> Result<Ticket>,
     ) -> Result<(R, Ticket)> {
         self.session.begin(mode);
         let mut running = Running { session: self, finished: false };
@@ -376,7 +398,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         match result {
             Ok(value) => {
                 running.finished = true;
-                let ticket = running.session.commit()?;
+                let ticket = running.session.commit_by(commit)?;
                 Ok((value, ticket))
             }
             Err(error) => Err(error),
@@ -384,8 +406,11 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     }
 
     #[inline]
-    pub(crate) fn commit(&mut self) -> Result<Ticket> {
-        match self.session.commit() {
+    pub(crate) fn commit_by(
+        &mut self,
+        commit: impl FnOnce(&mut E::Session) -> Result<Ticket>,
+    ) -> Result<Ticket> {
+        match commit(&mut self.session) {
             Ok(ticket) => {
                 let reclaimable = || self.engine.reclaimable();
                 let waiting = self.local.committed(&self.shared.space, ticket, reclaimable);

@@ -466,9 +466,8 @@ impl Handle {
     /// # Errors
     /// What `body` returned, or why the commit failed.
     pub fn transaction<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
-        let (result, ticket) = self.submit(body)?;
-        self.wait(ticket)?;
-        Ok(result)
+        self.check_closed()?;
+        self.session.transaction(body)
     }
 
     /// Runs `body` as a transaction that only reads, beside other readers.
@@ -476,9 +475,8 @@ impl Handle {
     /// # Errors
     /// As [`transaction`](Self::transaction).
     pub fn read<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
-        let (result, ticket) = self.submit_read(body)?;
-        self.wait(ticket)?;
-        Ok(result)
+        self.check_closed()?;
+        self.session.read(body)
     }
 
     /// As [`transaction`](Self::transaction), but returns at the logical commit, with a ticket

@@ -40,12 +40,7 @@ pub extern "C" fn perdura_begin(session: perdura_session, mode: c_int) -> c_int 
 /// transaction may or may not be there when the pool is opened again.
 #[unsafe(no_mangle)]
 pub extern "C" fn perdura_commit(session: perdura_session) -> c_int {
-    call(|| {
-        sessions::run(session.id, |session| {
-            let ticket = session.submit()?;
-            session.wait(ticket.0)
-        })
-    })
+    call(|| sessions::run(session.id, |session| session.commit()))
 }
 
 /// Commits logically: others see it, and what commits later is durable later. The ticket, if

@@ -108,18 +108,17 @@ impl Base for ArchaptUndo {
         history: &History,
         ticket: u64,
     ) -> Result<()> {
-        let mut old = std::mem::take(&mut writer.old);
-        first_old_words(&*engine.memory, &writer.writes, history, &mut old);
-        if !old.is_empty() {
-            std::mem::swap(&mut writer.writes, &mut old);
-            let logged = writer.append(engine, ticket, |entry, word| entry.words[word]);
-            std::mem::swap(&mut writer.writes, &mut old);
-            logged?;
-            if engine.memory.domain().evicts() {
-                writer.fence(engine)?;
-            }
+        first_old_words(&*engine.memory, &writer.writes, history, &mut writer.old);
+        if writer.old.is_empty() {
+            return Ok(());
         }
-        writer.old = old;
+        std::mem::swap(&mut writer.writes, &mut writer.old);
+        let logged = writer.append(engine, ticket, |entry, word| entry.words[word]);
+        std::mem::swap(&mut writer.writes, &mut writer.old);
+        logged?;
+        if engine.memory.domain().evicts() {
+            writer.fence(engine)?;
+        }
         Ok(())
     }
 

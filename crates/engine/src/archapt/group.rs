@@ -21,9 +21,6 @@ const ANSWER_WITHIN_NS: u64 = 10_000_000;
 pub(super) const TICKET_BITS: u32 = 20;
 /// Transactions after which the clock is looked at.
 const LOOK_EVERY: u64 = 16;
-/// The share of the log that a generation of records fills: two of them, and some segments for
-/// whatever comes meanwhile.
-const GENERATION: (usize, usize) = (3, 8);
 /// What the simulator is told that joining a group costs, for each line; and noting one.
 const CYCLES_TO_JOIN: u32 = 10;
 const CYCLES_TO_NOTE: u32 = 20;
@@ -36,13 +33,15 @@ pub struct Group {
     filter: LineFilter,
     pub(super) history: History,
     /// The last group of the old generation.
-    old_up_to: u64,
+    pub(super) old_up_to: u64,
     /// Full segments at the last turn: those of the old generation.
-    old_segments: usize,
-    /// Old lines to be written back with the next group.
-    due_lines: usize,
+    pub(super) old_segments: usize,
+    /// Old lines to be written back while the log's current segment fills.
+    pub(super) due_lines: usize,
+    /// The young generation has filled its part of the log: it turns when the old one has left.
+    pub(super) turn_due: bool,
     /// Transactions in the open group.
-    transactions: u64,
+    pub(super) transactions: u64,
     /// When it was first looked at whether what is not durable yet is due; 0 if it was not.
     looked: u64,
     group_bytes: u64,
@@ -63,6 +62,7 @@ impl Group {
             old_up_to: 0,
             old_segments: 0,
             due_lines: 0,
+            turn_due: false,
             transactions: 0,
             looked: 0,
             group_bytes: GROUP_BYTES,
@@ -101,7 +101,7 @@ impl Group {
         engine.memory.work(CYCLES_TO_JOIN * writer.writes.entries().len() as u32);
         self.take(writer);
         let ticket = self.ticket(engine);
-        writer.counters.commits += 1;
+        self.writer.counters.commits += 1;
         if self.transactions.is_multiple_of(LOOK_EVERY) {
             // The transaction is in the group whatever comes of this. A failure shows again at
             // the next commit, and before anything is acknowledged.
@@ -119,13 +119,16 @@ impl Group {
     /// Takes over what the transaction wants to store.
     #[inline]
     fn take(&mut self, writer: &mut Writer) {
-        self.filter.add(&writer.writes);
         if self.transactions == 0 {
-            std::mem::swap(&mut self.writer.writes, &mut writer.writes);
-        } else {
-            self.writer.writes.absorb(&writer.writes);
+            self.filter.clear();
+            self.filter.add(&writer.writes);
+            return self.take_alone(writer);
         }
-        self.writer.fresh.append(&mut writer.fresh);
+        self.filter.add(&writer.writes);
+        self.writer.writes.absorb(&writer.writes);
+        if !writer.fresh.is_empty() {
+            self.writer.fresh.append(&mut writer.fresh);
+        }
         self.transactions += 1;
     }
 
@@ -145,7 +148,7 @@ impl Group {
 
     /// The ticket of the transaction that joined the open group last.
     #[inline]
-    fn ticket<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> Ticket {
+    pub(super) fn ticket<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> Ticket {
         let group = engine.committed.0.load(Ordering::Relaxed) + 1;
         Ticket(group << TICKET_BITS | (self.transactions - 1))
     }
@@ -166,15 +169,7 @@ impl Group {
         writer: &mut Writer,
     ) -> Result<Ticket> {
         self.close(engine)?;
-        self.take(writer);
-        let ticket = self.ticket(engine);
-        let closed = self.close(engine);
-        if closed.is_err() {
-            self.forget();
-        } else {
-            writer.counters.commits += 1;
-        }
-        closed.map(|()| ticket)
+        self.commit_alone(engine, writer)
     }
 
     /// Ends the open group: it is in the log, and in place.
@@ -189,7 +184,7 @@ impl Group {
         if B::SKIPS {
             self.uncover(engine)?;
         }
-        self.make_room(engine)?;
+        self.make_room(engine, self.writer.record_bytes())?;
         let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
         self.broken = true;
         self.let_old_lines_leave(engine);
@@ -239,16 +234,20 @@ impl Group {
 
     pub(super) fn forget(&mut self) {
         self.writer.forget();
-        self.filter.clear();
         self.transactions = 0;
     }
 
-    /// Hands what was counted to the session that made it happen.
+    /// Runs `body`; what is counted meanwhile counts for the session that makes it happen.
     #[inline]
-    pub(super) fn count_for(&mut self, counters: &mut Counters) {
-        if self.writer.counters.fences > 0 {
-            *counters += std::mem::take(&mut self.writer.counters);
-        }
+    pub(super) fn counting_for<R>(
+        &mut self,
+        session: &mut Writer,
+        body: impl FnOnce(&mut Self, &mut Writer) -> R,
+    ) -> R {
+        std::mem::swap(&mut self.writer.counters, &mut session.counters);
+        let result = body(self, session);
+        std::mem::swap(&mut self.writer.counters, &mut session.counters);
+        result
     }
 
     /// Physical commit of everything up to the group `number`, if it has not happened.
@@ -269,8 +268,7 @@ impl Group {
             // On a block device records wait for a sync.
             let committed = engine.committed.0.load(Ordering::Relaxed);
             self.writer.fence(engine)?;
-            engine.durable.0.fetch_max(committed, Ordering::AcqRel);
-            self.looked = 0;
+            self.answered(engine, committed);
             return Ok(());
         }
         self.empty_log(engine)
@@ -323,25 +321,43 @@ impl Group {
         self.write_back_old(engine, usize::MAX);
         self.writer.fence(engine)?;
         self.cut_log(engine, last)?;
+        self.writer.rewind(engine);
         self.old_up_to = last;
-        (self.old_segments, self.due_lines) = (0, 0);
+        (self.old_segments, self.due_lines, self.turn_due) = (0, 0, false);
         self.broken = false;
-        engine.durable.0.fetch_max(last, Ordering::AcqRel);
-        self.looked = 0;
+        self.answered(engine, last);
         Ok(())
     }
 
+    /// Everything up to the group `last` is durable.
+    #[inline]
+    pub(super) fn answered<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+        last: u64,
+    ) {
+        // Only the writer changes it, which needs no locked instruction then.
+        debug_assert!(engine.durable.0.load(Ordering::Relaxed) <= last);
+        engine.durable.0.store(last, Ordering::Release);
+        self.looked = 0;
+    }
+
     /// Writes back up to `most` lines of the old generation.
-    fn write_back_old<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>, most: usize) {
+    pub(super) fn write_back_old<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+        most: usize,
+    ) {
         let Group { writer, history, cover, .. } = self;
-        for line in std::iter::from_fn(|| history.leave()).take(most) {
+        for (line, mask) in std::iter::from_fn(|| history.leave()).take(most) {
             write_back(engine, &mut writer.counters, cover, line);
+            writer.counters.dirtied(mask.count_ones());
         }
     }
 
     /// Lets the records up to `group` go: the lines that they alone protect have been written
     /// back, and that is fenced.
-    fn cut_log<M: Memory, B: Base>(
+    pub(super) fn cut_log<M: Memory, B: Base>(
         &mut self,
         engine: &Logged<M, Archapt<B>>,
         group: u64,
@@ -351,83 +367,33 @@ impl Group {
         engine.move_checkpoint(group, &mut self.writer.counters)
     }
 
-    /// Writes back as many old lines as are due: before the group's record, whose fence covers what
-    /// the same thread has asked for. The next fence may be another thread's.
-    fn let_old_lines_leave<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) {
-        let due = std::mem::take(&mut self.due_lines);
-        self.write_back_old(engine, due);
-    }
-
-    /// Turns when the young generation has filled its part of the log, and sees to it that the
-    /// old one has left by then, little by little.
-    fn recycle<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
-        if B::SKIPS && self.history.has_passed() && engine.memory.domain().evicts() {
-            self.let_old_lines_be_covered(engine)?;
-            if B::LOG_IS_ENOUGH {
-                self.turn(engine)?;
-            } else {
-                self.history.turn();
-            }
-        }
-        let overdue = !B::SKIPS && self.history.is_full();
-        if !std::mem::take(&mut self.writer.filled) && !overdue {
-            return Ok(());
-        }
-        let segments = (engine.geometry.segments as usize * GENERATION.0 / GENERATION.1).max(1);
-        if !B::LOG_IS_ENOUGH {
-            // Records go only when everything is in place.
-            let due = overdue || engine.segments.full() >= 2 * segments;
-            return if due { self.write_back_all(engine) } else { Ok(()) };
-        }
-        let young = engine.segments.full().saturating_sub(self.old_segments);
-        let left = if overdue { 0 } else { segments.saturating_sub(young) };
-        let old = self.history.old_lines();
-        if old > 0 && engine.memory.domain().evicts() {
-            self.due_lines = old.div_ceil(left + 1);
-            // With none left, this is looked at again after the next group.
-            self.writer.filled = left == 0;
-            return Ok(());
-        }
-        if left > 0 {
-            return Ok(());
-        }
-        self.turn(engine)
-    }
-
-    /// Lets the old generation's records go; the young one becomes the old one.
-    fn turn<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
-        self.broken = true;
-        if !engine.memory.domain().evicts() {
-            // What is written back now must not be durable before the records that hold it.
-            self.writer.fence(engine)?;
-            self.write_back_old(engine, usize::MAX);
-            self.writer.fence(engine)?;
-        }
-        self.cut_log(engine, self.old_up_to)?;
-        self.history.turn();
-        self.old_up_to = engine.committed.0.load(Ordering::Relaxed);
-        self.old_segments = engine.segments.full();
-        self.broken = false;
-        Ok(())
-    }
-
-    /// Sees to it that the open group's record finds its segments.
+    /// Sees to it that a record of so many bytes finds its segments.
+    #[inline]
     pub(super) fn make_room<M: Memory, B: Base>(
         &mut self,
         engine: &Logged<M, Archapt<B>>,
+        bytes: u64,
     ) -> Result<()> {
-        if !self.has_room(engine) {
+        if !self.has_room(engine, bytes) {
             self.writer.leave_segment(engine);
             self.write_back_all(engine)?;
         }
         Ok(())
     }
 
-    /// Whether the writer's record finds its segments.
-    pub(super) fn has_room<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> bool {
+    /// Whether a record of so many bytes finds its segments.
+    #[inline]
+    pub(super) fn has_room<M: Memory, B: Base>(
+        &self,
+        engine: &Logged<M, Archapt<B>>,
+        bytes: u64,
+    ) -> bool {
+        if bytes <= self.writer.tail.end - self.writer.tail.start {
+            return true;
+        }
         let segment = engine.geometry.segment_bytes;
         // A record of several parts leaves up to twenty words of each segment unused.
-        let needed = self.writer.record_bytes().div_ceil(segment - 160) as usize + 1;
+        let needed = bytes.div_ceil(segment - 160) as usize + 1;
         engine.segments.free() >= needed
     }
 

@@ -49,7 +49,17 @@ impl History {
 
     /// Whether more lines wait than may.
     pub(crate) fn is_full(&self) -> bool {
-        self.old.count + self.young.count > self.capacity
+        self.excess_with(0) > 0
+    }
+
+    /// Whether no line waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.old.count + self.young.count == 0
+    }
+
+    /// By how many lines more would wait than may, if so many joined them.
+    pub(crate) fn excess_with(&self, joining: usize) -> usize {
+        (self.old.count + self.young.count + joining).saturating_sub(self.capacity)
     }
 
     /// Whether the young generation alone has as many lines as may wait: who has not been written
@@ -90,12 +100,12 @@ impl History {
         true
     }
 
-    /// Takes a line of the old generation: where there are many, the next one in the order of
-    /// addresses.
-    pub(crate) fn leave(&mut self) -> Option<u64> {
+    /// Takes a line of the old generation, and the words that it waits with: where there are many
+    /// lines, the next one in the order of addresses.
+    pub(crate) fn leave(&mut self) -> Option<(u64, u8)> {
         let index = self.old.take_next()?;
-        self.masks[index] = 0;
-        Some(index as u64 * LINE)
+        let mask = std::mem::take(&mut self.masks[index]);
+        Some((index as u64 * LINE, mask))
     }
 
     /// The young generation becomes the old one.
@@ -193,7 +203,7 @@ mod tests {
     use std::collections::HashMap;
 
     fn all(history: &mut History) -> Vec<u64> {
-        std::iter::from_fn(|| history.leave()).collect()
+        std::iter::from_fn(|| history.leave()).map(|(line, _)| line).collect()
     }
 
     #[test]
@@ -266,7 +276,7 @@ mod tests {
                 if then <= 2 {
                     let left: Vec<u64> = match then {
                         0 => all(&mut history),
-                        _ => history.leave().into_iter().collect(),
+                        _ => history.leave().into_iter().map(|(line, _)| line).collect(),
                     };
                     for line in left {
                         prop_assert!(words.keys().any(|word| word.0 == line / 64));

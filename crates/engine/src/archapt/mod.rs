@@ -20,14 +20,17 @@
 //! Two more engines skip write-backs, and have checksums vouch for what was left to the caches
 //! (III-C): less certain, and for measuring what that gains.
 //!
-//! Reading order: `group`, `history`, [`base`] (what differs between undo and redo); then, for
-//! skipping, [`cover`] and `skip`; [`checksum`] stands by itself (docs/archapt-checksums.md).
+//! Reading order: `group`, `direct`, `history`, `pace`, [`base`] (what differs between undo and
+//! redo); then, for skipping, [`cover`] and `skip`; [`checksum`] stands by itself
+//! (docs/archapt-checksums.md).
 
 pub mod base;
 pub mod checksum;
 pub mod cover;
+mod direct;
 mod group;
 mod history;
+mod pace;
 mod skip;
 
 pub use base::{ArchaptRedo, ArchaptUndo, Base, Skipping};
@@ -114,9 +117,14 @@ impl<B: Base> Protocol for Archapt<B> {
     fn commit<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer) -> Result<Ticket> {
         // SAFETY: the caller has the lock as the writer, and nothing below reaches in again.
         let group = unsafe { engine.state.get_mut() };
-        let joined = group.join::<M, B>(engine, writer);
-        group.count_for(&mut writer.counters);
-        joined
+        group.counting_for(writer, |group, writer| group.join::<M, B>(engine, writer))
+    }
+
+    #[inline]
+    fn commit_awaited<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer) -> Result<Ticket> {
+        // SAFETY: the caller has the lock as the writer, and nothing below reaches in again.
+        let group = unsafe { engine.state.get_mut() };
+        group.counting_for(writer, |group, writer| group.commit_awaited::<M, B>(engine, writer))
     }
 
     fn wait<M: Memory>(
@@ -128,9 +136,7 @@ impl<B: Base> Protocol for Archapt<B> {
         let mut answer = || {
             // SAFETY: the lock is held as the writer: by the caller, or right here.
             let group = unsafe { engine.state.get_mut() };
-            let answered = group.answer::<M, B>(engine, number);
-            group.count_for(&mut writer.counters);
-            answered
+            group.counting_for(writer, |group, _| group.answer::<M, B>(engine, number))
         };
         match mode {
             Some(Mode::Write) => answer(),
@@ -158,7 +164,7 @@ impl<B: Base> Protocol for Archapt<B> {
             // SAFETY: the lock is held as the writer: by the caller, or right here.
             let group = unsafe { engine.state.get_mut() };
             let emptied = group.empty_log::<M, B>(engine);
-            group.count_for(counters);
+            *counters += std::mem::take(&mut *group.writer.counters);
             emptied
         };
         if exclusive { checkpoint() } else { engine.lock.exclusively(&*engine.memory, checkpoint) }
@@ -191,14 +197,14 @@ impl<B: Base> Protocol for Archapt<B> {
     fn count_shared<M: Memory>(engine: &Logged<M, Self>, counters: &Counters) {
         engine.lock.exclusively(&*engine.memory, || {
             // SAFETY: the lock is held as the writer.
-            unsafe { engine.state.get_mut() }.writer.counters += *counters;
+            *unsafe { engine.state.get_mut() }.writer.counters += *counters;
         });
     }
 
     fn shared_counters<M: Memory>(engine: &Logged<M, Self>) -> Counters {
         engine.lock.exclusively(&*engine.memory, || {
             // SAFETY: the lock is held as the writer.
-            unsafe { engine.state.get() }.writer.counters
+            *unsafe { engine.state.get() }.writer.counters
         })
     }
 

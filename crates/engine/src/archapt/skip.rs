@@ -39,7 +39,8 @@ impl Group {
     ) -> Result<()> {
         self.usable(engine)?;
         self.broken = true;
-        let mut lines: Vec<u64> = std::iter::from_fn(|| self.history.leave()).collect();
+        let mut lines: Vec<u64> =
+            std::iter::from_fn(|| self.history.leave()).map(|(line, _)| line).collect();
         lines.sort_unstable();
         let (sums, lines): (Vec<u64>, Vec<u64>) =
             lines.into_iter().partition(|line| self.cover.matrices.has(*line));
@@ -70,7 +71,7 @@ impl Group {
         covered: &mut Vec<u64>,
     ) {
         let lines = std::mem::take(covered);
-        if self.has_room(engine) && self.commit_own(engine).is_ok() {
+        if self.has_room(engine, self.writer.record_bytes()) && self.commit_own(engine).is_ok() {
             return;
         }
         self.forget();
@@ -124,11 +125,11 @@ impl Group {
         for region in regions {
             self.cover.give_up(&*engine.memory, &mut self.writer.writes, region);
             if self.writer.record_bytes() >= self.most_bytes(engine) {
-                self.make_room(engine)?;
+                self.make_room(engine, self.writer.record_bytes())?;
                 self.commit_own(engine)?;
             }
         }
-        self.make_room(engine)?;
+        self.make_room(engine, self.writer.record_bytes())?;
         self.commit_own(engine)?;
         self.write_back_all(engine)
     }

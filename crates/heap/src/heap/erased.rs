@@ -102,9 +102,11 @@ type Body<'a> = dyn FnMut(&mut dyn Tx) -> Result<()> + 'a;
 /// What a session does, without types of its own.
 trait Erased: Send {
     fn run(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket>;
+    fn run_awaited(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket>;
     fn begin(&mut self, mode: Mode);
     fn within(&mut self, body: &mut Body<'_>) -> Result<()>;
     fn commit(&mut self) -> Result<Ticket>;
+    fn commit_awaited(&mut self) -> Result<Ticket>;
     fn abort(&mut self);
     fn is_durable(&self, ticket: Ticket) -> bool;
     fn wait(&mut self, ticket: Ticket) -> Result<()>;
@@ -114,6 +116,10 @@ trait Erased: Send {
 impl<M: Memory + 'static, E: Engine<M>> Erased for HeapSession<M, E> {
     fn run(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket> {
         HeapSession::run(self, mode, |tx| body(tx)).map(|((), ticket)| ticket)
+    }
+
+    fn run_awaited(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket> {
+        HeapSession::run_awaited(self, mode, |tx| body(tx)).map(|((), ticket)| ticket)
     }
 
     fn begin(&mut self, mode: Mode) {
@@ -126,6 +132,10 @@ impl<M: Memory + 'static, E: Engine<M>> Erased for HeapSession<M, E> {
 
     fn commit(&mut self) -> Result<Ticket> {
         HeapSession::commit(self)
+    }
+
+    fn commit_awaited(&mut self) -> Result<Ticket> {
+        HeapSession::commit_awaited(self)
     }
 
     fn abort(&mut self) {
@@ -154,9 +164,7 @@ impl AnySession {
     /// # Errors
     /// As [`HeapSession::transaction`].
     pub fn transaction<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
-        let (result, ticket) = self.run(Mode::Write, body)?;
-        self.wait(ticket)?;
-        Ok(result)
+        self.run_awaited(Mode::Write, body).map(|(result, _)| result)
     }
 
     /// As [`HeapSession::read`].
@@ -164,9 +172,7 @@ impl AnySession {
     /// # Errors
     /// As [`HeapSession::read`].
     pub fn read<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
-        let (result, ticket) = self.run(Mode::Read, body)?;
-        self.wait(ticket)?;
-        Ok(result)
+        self.run_awaited(Mode::Read, body).map(|(result, _)| result)
     }
 
     /// As [`HeapSession::run`].
@@ -176,14 +182,21 @@ impl AnySession {
     pub fn run<R>(
         &mut self,
         mode: Mode,
-        mut body: impl FnMut(&mut dyn Tx) -> Result<R>,
+        body: impl FnMut(&mut dyn Tx) -> Result<R>,
     ) -> Result<(R, Ticket)> {
-        let mut result = None;
-        let ticket = self.0.run(mode, &mut |tx| {
-            result = Some(body(tx)?);
-            Ok(())
-        })?;
-        Ok((result.expect("a committed body has returned"), ticket))
+        with_result(body, |body| self.0.run(mode, body))
+    }
+
+    /// As [`HeapSession::run_awaited`].
+    ///
+    /// # Errors
+    /// As [`HeapSession::run_awaited`].
+    pub fn run_awaited<R>(
+        &mut self,
+        mode: Mode,
+        body: impl FnMut(&mut dyn Tx) -> Result<R>,
+    ) -> Result<(R, Ticket)> {
+        with_result(body, |body| self.0.run_awaited(mode, body))
     }
 
     pub(crate) fn begin(&mut self, mode: Mode) {
@@ -201,6 +214,10 @@ impl AnySession {
 
     pub(crate) fn commit(&mut self) -> Result<Ticket> {
         self.0.commit()
+    }
+
+    pub(crate) fn commit_awaited(&mut self) -> Result<Ticket> {
+        self.0.commit_awaited()
     }
 
     pub(crate) fn abort(&mut self) {
@@ -224,6 +241,19 @@ impl AnySession {
     pub fn counters(&self) -> Counters {
         self.0.counters()
     }
+}
+
+/// What `body` returned when `run` has run it, and the commit's ticket.
+fn with_result<R>(
+    mut body: impl FnMut(&mut dyn Tx) -> Result<R>,
+    run: impl FnOnce(&mut Body<'_>) -> Result<Ticket>,
+) -> Result<(R, Ticket)> {
+    let mut result = None;
+    let ticket = run(&mut |tx| {
+        result = Some(body(tx)?);
+        Ok(())
+    })?;
+    Ok((result.expect("a committed body has returned"), ticket))
 }
 
 /// A transaction on some memory with some engine, as a type that has a size: for code that is

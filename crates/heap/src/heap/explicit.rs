@@ -2,7 +2,7 @@
 //! calls these knows whether one is running: [`Handle`](crate::Handle) does.
 
 use super::{HeapSession, HeapTx, Running};
-use perdura_engine::{Engine, Mode, Result, Session};
+use perdura_engine::{Engine, Mode, Result, Session, Ticket};
 use perdura_memory::Memory;
 
 impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
@@ -24,6 +24,18 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         };
         running.finished = true;
         result
+    }
+
+    /// Commits the running transaction logically.
+    pub(crate) fn commit(&mut self) -> Result<Ticket> {
+        self.commit_by(E::Session::commit)
+    }
+
+    /// Commits the running transaction, and returns when that is durable.
+    pub(crate) fn commit_awaited(&mut self) -> Result<Ticket> {
+        let ticket = self.commit_by(E::Session::commit_awaited)?;
+        self.wait(ticket)?;
+        Ok(ticket)
     }
 
     /// Rolls the running transaction back.

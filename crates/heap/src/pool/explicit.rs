@@ -73,12 +73,29 @@ impl Handle {
     /// `Invalid` when none is open, `Aborted` when a call in it has failed, or why the commit
     /// failed; it is rolled back then.
     pub fn commit(&mut self) -> Result<Ticket> {
+        self.end_open()?;
+        self.session.commit()
+    }
+
+    /// As [`commit`](Self::commit), but returns when it is durable.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit); after `Io` the transaction may or may not be there when the
+    /// pool is opened again.
+    pub fn commit_awaited(&mut self) -> Result<Ticket> {
+        self.end_open()?;
+        self.session.commit_awaited()
+    }
+
+    /// Whoever calls this commits the open transaction next; in one that has failed it is rolled
+    /// back instead.
+    fn end_open(&mut self) -> Result<()> {
         let open = self.open.take().ok_or(NONE_OPEN)?;
         if open.failed {
             self.session.abort();
             return Err(failed());
         }
-        self.session.commit()
+        Ok(())
     }
 
     /// Rolls the open transaction back, if there is one.

@@ -3,12 +3,15 @@
 use super::change::lines_of;
 use super::place::{Matrices, SIDE, bitmap_at, consistency_at, correlation_at, line_at, place};
 use crate::archapt::checksum::{
-    Block, Correction, Coverage, Known, Matrix, Outcome, Shape, Summer, Sums, correct,
+    Block, Correction, Coverage, Known, Matrix, Outcome, Shape, Summer, Sums, correct_within,
 };
 use crate::{Error, Result};
 use perdura_memory::{LINE, Memory};
 
 const SHAPE: Shape = Shape::new(SIDE, SIDE);
+/// Hypotheses that are tried for a region before it is given up: enough for forty lost lines without
+/// a row or column in common in each lane, and some milliseconds.
+const TRIES: usize = 1 << 14;
 
 /// What the checksums of a pool say, with its log gone through. See [`examine`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,7 +85,7 @@ fn examine_region<M: Memory>(
         load(memory, correlation_at(checksums, index), &mut sums.correlation[index]);
     }
     let known = Known::nothing(SHAPE);
-    correct(Summer::best(), matrix, [&coverage, &coverage], &sums, &known)
+    correct_within(TRIES, Summer::best(), matrix, [&coverage, &coverage], &sums, &known)
 }
 
 fn load<M: Memory>(memory: &M, line: u64, to: &mut Block) {

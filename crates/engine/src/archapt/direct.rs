@@ -1,0 +1,111 @@
+//! Commits whose maker waits for the answer at once.
+//!
+//! Where nobody else's words wait in the open group there is nothing to share: the transaction
+//! is written down from the session's own write set, with the lock taken once. It joins no group,
+//! and no later read has to look through its words.
+
+use super::group::{Group, TICKET_BITS};
+use super::{Archapt, Base};
+use crate::logged::Logged;
+use crate::writer::Writer;
+use crate::{Result, Ticket};
+use perdura_memory::Memory;
+use std::sync::atomic::Ordering;
+
+impl Group {
+    /// Commits the transaction in `writer`, durably unless its maker's wait has to see to that.
+    #[inline]
+    pub(super) fn commit_awaited<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+        writer: &mut Writer,
+    ) -> Result<Ticket> {
+        if !engine.memory.domain().evicts() {
+            // One sync serves all that have joined when somebody waits.
+            return self.join(engine, writer);
+        }
+        self.usable(engine)?;
+        if self.transactions == 0 && B::LOG_IS_ENOUGH {
+            return self.commit_alone(engine, writer);
+        }
+        let fits = writer.record_bytes() <= engine.geometry.segment_bytes;
+        if !B::SKIPS && self.transactions == 0 && self.history.is_empty() && fits {
+            return self.commit_in_place(engine, writer);
+        }
+        let ticket = self.join(engine, writer)?;
+        // The transaction is committed whatever comes of this: a failure shows in the wait.
+        let _ = self.answer(engine, ticket.0 >> TICKET_BITS);
+        Ok(ticket)
+    }
+
+    /// The transaction in `writer` is a group of its own; if it cannot be logged, only it fails.
+    /// The open group is empty.
+    pub(super) fn commit_alone<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+        writer: &mut Writer,
+    ) -> Result<Ticket> {
+        self.take_alone(writer);
+        let ticket = self.ticket(engine);
+        let closed = self.close(engine);
+        if closed.is_err() {
+            self.forget();
+        } else {
+            self.writer.counters.commits += 1;
+        }
+        closed.map(|()| ticket)
+    }
+
+    /// Takes over what the transaction wants to store, as the first one of its group.
+    #[inline]
+    pub(super) fn take_alone(&mut self, writer: &mut Writer) {
+        std::mem::swap(&mut self.writer.writes, &mut writer.writes);
+        std::mem::swap(&mut self.writer.fresh, &mut writer.fresh);
+        self.transactions += 1;
+    }
+
+    /// As plain undo logging does it: no line waits, and none will. The log is cut behind the
+    /// transaction, so that the next one finds the same place free.
+    fn commit_in_place<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+        writer: &mut Writer,
+    ) -> Result<Ticket> {
+        self.make_room(engine, writer.record_bytes())?;
+        self.take_alone(writer);
+        let (number, ticket) =
+            (engine.committed.0.load(Ordering::Relaxed) + 1, self.ticket(engine));
+        self.broken = true;
+        if let Err(error) = self.log_old_words(engine, number) {
+            // For fresh memory; nothing else has been stored.
+            self.writer.fence(engine)?;
+            self.broken = false;
+            self.forget();
+            return Err(error);
+        }
+        self.writer.fence(engine)?;
+        self.writer.apply_and_write_back(engine);
+        self.writer.fence(engine)?;
+        self.cut_log(engine, number)?;
+        self.writer.rewind(engine);
+        engine.committed.0.store(number, Ordering::Release);
+        self.answered(engine, number);
+        self.old_up_to = number;
+        self.broken = false;
+        self.forget();
+        self.writer.counters.commits += 1;
+        Ok(ticket)
+    }
+
+    /// Asks for the record of the old words, and for fresh memory, to become durable.
+    fn log_old_words<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+        number: u64,
+    ) -> Result<()> {
+        let Group { writer, .. } = self;
+        writer.flush_fresh(engine);
+        writer
+            .append(engine, number, |entry, word| engine.memory.load(entry.line + word as u64 * 8))
+    }
+}
