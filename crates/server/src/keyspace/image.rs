@@ -51,7 +51,9 @@ fn push_length(bytes: &mut Vec<u8>, len: usize) {
 fn split_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     match *bytes {
         [low, ref rest @ ..] if low < 0x80 => Some((low.into(), rest)),
-        [low, high, ref rest @ ..] => Some((usize::from(high) << 7 | usize::from(low & 0x7F), rest)),
+        [low, high, ref rest @ ..] => {
+            Some((usize::from(high) << 7 | usize::from(low & 0x7F), rest))
+        }
         _ => None,
     }
 }

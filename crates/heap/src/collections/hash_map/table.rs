@@ -12,7 +12,7 @@
 //! What always holds: of a bucket's chain, only the last block has free slots, and no overflow
 //! block is empty.
 
-use crate::collections::form::Form;
+use crate::collections::form::{Form, update_word};
 use crate::collections::segments::Segments;
 use crate::{Error, Purpose, Result, Tx};
 
@@ -225,11 +225,11 @@ impl Table {
         Ok(self.slot(next, 0))
     }
 
-    /// Copies an entry's words.
+    /// Copies an entry's words, those that differ.
     pub(super) fn copy<T: Tx + ?Sized>(&self, tx: &mut T, from: u64, to: u64) -> Result<()> {
         for word in (0..self.shape.entry).step_by(8) {
             let value = tx.read_word(from + word)?;
-            tx.write_word(to + word, value)?;
+            update_word(tx, to + word, value)?;
         }
         Ok(())
     }
