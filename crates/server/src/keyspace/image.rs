@@ -74,6 +74,11 @@ fn pair(field: &[u8], value: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// The word at `at`, if it is whole.
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + WORD)?.try_into().ok()?))
+}
+
 impl Image {
     /// An empty one, which is nowhere yet.
     pub(super) fn new() -> Self {
@@ -92,9 +97,8 @@ impl Image {
         let mut bytes = vec![0; len];
         tx.read_bytes(at, &mut bytes)?;
         let image = Image { at, bytes, stored: None };
-        if image.places().map(|place| place.end).last().unwrap_or(WORD) != len
-            || image.places().count() != image.len()
-        {
+        let walk = |(pairs, _), place: Place| (pairs + 1, place.end);
+        if image.places().fold((0, WORD), walk) != (image.len(), len) {
             return Err(Error::corrupt("a small hash", at));
         }
         Ok(image)
@@ -210,18 +214,27 @@ impl Image {
 
     /// Writes the words that differ from what is stored, those that follow one another at once.
     fn write(&self, tx: &mut dyn Tx, stored: &[u8]) -> Result<()> {
-        let mut old = stored.chunks(WORD);
-        let differ: Vec<bool> =
-            self.bytes.chunks(WORD).map(|word| old.next() != Some(word)).collect();
         let mut start = 0;
-        for run in differ.chunk_by(|left, right| left == right) {
-            let end = (start + run.len() * WORD).min(self.bytes.len());
-            if run[0] {
-                tx.write_bytes(self.at + start as u64, &self.bytes[start..end])?;
+        while start < self.bytes.len() {
+            let mut end = start;
+            while end < self.bytes.len() && self.differs(stored, end) {
+                end += WORD;
             }
-            start = end;
+            if end > start {
+                let last = end.min(self.bytes.len());
+                tx.write_bytes(self.at + start as u64, &self.bytes[start..last])?;
+            }
+            start = end.max(start + WORD);
         }
         Ok(())
+    }
+
+    /// Whether the word at `at` is not what is stored.
+    fn differs(&self, stored: &[u8], at: usize) -> bool {
+        match (word(&self.bytes, at), word(stored, at)) {
+            (Some(new), Some(old)) => new != old,
+            _ => self.bytes.get(at..) != stored.get(at..),
+        }
     }
 
     /// Where it came from, to be freed.
