@@ -1,9 +1,12 @@
 //! A heap in plain memory, for tests: every access must hit a live block, frees are checked,
 //! and marks and undo work as on the real one.
 
+mod traced;
+
 use crate::tx::{Extent, Purpose, Root, Tx, TxMark};
 use perdura_engine::{Access, Error, Mark, Mode, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
+pub use traced::{TracedTx, Words, Writes};
 
 /// Block sizes up to here are rounded to these, as the allocator does.
 const CLASSES: [u64; 14] = [32, 64, 128, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 1536, 3136];

@@ -156,7 +156,10 @@ impl<P: Pod> Item for P {
         let mut at = at;
         each_word(&probe, |word| {
             at += 8;
-            tx.write_word(at - 8, word).map(|()| true)
+            if size_of::<P>() <= 8 {
+                return tx.write_word(at - 8, word).map(|()| true);
+            }
+            form::update_word(tx, at - 8, word).map(|()| true)
         })?;
         Ok(())
     }

@@ -143,3 +143,10 @@ impl Tag {
         if tag(found.kind, key, value, found.flags) == word { Ok(found) } else { Err(damaged) }
     }
 }
+
+/// Writes a word if it differs from what is there: what need not be written need not be logged.
+/// Slots that were used before often differ little.
+#[inline]
+pub(super) fn update_word<T: Tx + ?Sized>(tx: &mut T, at: u64, word: u64) -> Result<()> {
+    if tx.read_word(at)? == word { Ok(()) } else { tx.write_word(at, word) }
+}

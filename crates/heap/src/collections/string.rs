@@ -131,10 +131,7 @@ impl<const W: usize> Item for Bytes<W> {
             let blob = Blob::create(tx, purpose, probe.bytes)?;
             words[W - 1] |= pointing(blob);
         }
-        for (index, word) in words.iter().enumerate() {
-            tx.write_word(at + index as u64 * 8, *word)?;
-        }
-        Ok(())
+        update_words(tx, at, &words)
     }
 
     fn replace<T: Tx + ?Sized>(
@@ -168,10 +165,7 @@ const fn pointing(blob: Blob) -> u64 {
 /// Writes those of `words` that differ from what is there.
 fn update_words<T: Tx + ?Sized>(tx: &mut T, at: u64, words: &[u64]) -> Result<()> {
     for (index, word) in words.iter().enumerate() {
-        let at = at + index as u64 * 8;
-        if tx.read_word(at)? != *word {
-            tx.write_word(at, *word)?;
-        }
+        form::update_word(tx, at + index as u64 * 8, *word)?;
     }
     Ok(())
 }

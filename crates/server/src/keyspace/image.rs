@@ -1,9 +1,10 @@
 //! A small hash in one block: field-value pairs one after the other, read and searched as a
 //! whole.
 //!
-//! The first word is `0xC4 << 56 | pairs << 32 | bytes`, the latter with this word. A pair is a
-//! word `value length << 32 | field length`, then the field and the value, each filled up to a
-//! word. A value of about the same length is thus overwritten in place, and nothing else is
+//! The first word is `0xC4 << 56 | pairs << 32 | bytes`, the latter with this word. A pair is the
+//! field's length and the value's, a byte each if below 128, else two (the low seven bits and the
+//! highest, then the rest), the field and the value, filled up to half a word. A value of the
+//! same length is thus overwritten in place; of whatever changes, only the words that differ are
 //! written.
 
 use perdura::{Error, Purpose, Result, Tx};
@@ -11,6 +12,8 @@ use std::ops::Range;
 
 const TAG: u64 = 0xC4;
 const WORD: usize = 8;
+/// What pairs are filled up to.
+const GRAIN: usize = 4;
 /// Bytes that an image may have; a larger hash becomes a hash map.
 pub(super) const LARGEST: usize = 4064;
 
@@ -19,27 +22,67 @@ pub(crate) struct Image {
     /// Where it came from; 0 for a new one.
     at: u64,
     bytes: Vec<u8>,
-    /// Whether the first word changed since.
-    head_dirty: bool,
-    /// What else changed since.
-    dirty: Range<usize>,
+    /// What was there, once something has changed.
+    stored: Option<Vec<u8>>,
 }
 
 /// Where a pair lies.
 struct Place {
     start: usize,
+    field: Range<usize>,
     value: Range<usize>,
     end: usize,
 }
 
-const fn padded(len: usize) -> usize {
-    len.next_multiple_of(WORD)
+/// Bytes of a length.
+const fn length_bytes(len: usize) -> usize {
+    if len < 0x80 { 1 } else { 2 }
+}
+
+fn push_length(bytes: &mut Vec<u8>, len: usize) {
+    if len < 0x80 {
+        bytes.push(len as u8);
+    } else {
+        bytes.extend_from_slice(&[len as u8 | 0x80, (len >> 7) as u8]);
+    }
+}
+
+/// A length, and what follows it.
+fn split_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    match *bytes {
+        [low, ref rest @ ..] if low < 0x80 => Some((low.into(), rest)),
+        [low, high, ref rest @ ..] => {
+            Some((usize::from(high) << 7 | usize::from(low & 0x7F), rest))
+        }
+        _ => None,
+    }
+}
+
+/// Bytes of a pair.
+const fn pair_bytes(field: usize, value: usize) -> usize {
+    (length_bytes(field) + length_bytes(value) + field + value).next_multiple_of(GRAIN)
+}
+
+fn pair(field: &[u8], value: &[u8]) -> Vec<u8> {
+    let len = pair_bytes(field.len(), value.len());
+    let mut bytes = Vec::with_capacity(len);
+    push_length(&mut bytes, field.len());
+    push_length(&mut bytes, value.len());
+    bytes.extend_from_slice(field);
+    bytes.extend_from_slice(value);
+    bytes.resize(len, 0);
+    bytes
+}
+
+/// The word at `at`, if it is whole.
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + WORD)?.try_into().ok()?))
 }
 
 impl Image {
     /// An empty one, which is nowhere yet.
     pub(super) fn new() -> Self {
-        let mut image = Image { at: 0, bytes: vec![0; WORD], head_dirty: true, dirty: 0..0 };
+        let mut image = Image { at: 0, bytes: vec![0; WORD], stored: None };
         image.set_head(0);
         image
     }
@@ -48,77 +91,54 @@ impl Image {
     pub(super) fn load(tx: &mut dyn Tx, at: u64) -> Result<Self> {
         let head = tx.read_word(at)?;
         let len = (head & 0xFFFF_FFFF) as usize;
-        if head >> 56 != TAG || !(WORD..=LARGEST).contains(&len) || !len.is_multiple_of(WORD) {
+        if head >> 56 != TAG || !(WORD..=LARGEST).contains(&len) {
             return Err(Error::corrupt("a small hash's header", at));
         }
         let mut bytes = vec![0; len];
         tx.read_bytes(at, &mut bytes)?;
-        let image = Image { at, bytes, head_dirty: false, dirty: 0..0 };
-        image.check()?;
-        Ok(image)
-    }
-
-    /// Whether the pairs fill the image and are as many as the header says.
-    fn check(&self) -> Result<()> {
-        let (mut at, mut pairs) = (WORD, 0);
-        while at < self.bytes.len() {
-            let place = self.place(at);
-            if place.end > self.bytes.len() {
-                return Err(Error::corrupt("a pair of a small hash", self.at + at as u64));
-            }
-            (at, pairs) = (place.end, pairs + 1);
+        let image = Image { at, bytes, stored: None };
+        let walk = |(pairs, _), place: Place| (pairs + 1, place.end);
+        if image.places().fold((0, WORD), walk) != (image.len(), len) {
+            return Err(Error::corrupt("a small hash", at));
         }
-        if pairs == self.len() { Ok(()) } else { Err(Error::corrupt("a small hash", self.at)) }
-    }
-
-    fn word(&self, at: usize) -> u64 {
-        let mut word = [0; WORD];
-        word.copy_from_slice(&self.bytes[at..at + WORD]);
-        u64::from_le_bytes(word)
+        Ok(image)
     }
 
     fn set_head(&mut self, pairs: usize) {
         let head = TAG << 56 | (pairs as u64) << 32 | self.bytes.len() as u64;
         self.bytes[..WORD].copy_from_slice(&head.to_le_bytes());
-        self.head_dirty = true;
-    }
-
-    fn touch(&mut self, range: Range<usize>) {
-        if self.dirty.is_empty() {
-            self.dirty = range;
-        } else {
-            self.dirty = self.dirty.start.min(range.start)..self.dirty.end.max(range.end);
-        }
     }
 
     /// The number of pairs.
     pub(super) fn len(&self) -> usize {
-        (self.word(0) >> 32 & 0xFF_FFFF) as usize
+        (self.bytes[4] as usize) | (self.bytes[5] as usize) << 8 | (self.bytes[6] as usize) << 16
     }
 
-    /// The pair whose word is at `start`.
-    fn place(&self, start: usize) -> Place {
-        let lengths = self.word(start);
-        let (field, value) = ((lengths & 0xFFFF_FFFF) as usize, (lengths >> 32) as usize);
-        let begin = start + WORD + padded(field);
-        Place { start, value: begin..begin + value, end: begin + padded(value) }
+    /// The pair that begins at `start`; none where the bytes end, or are damaged.
+    fn place(&self, start: usize) -> Option<Place> {
+        let (field, rest) = split_length(self.bytes.get(start..)?)?;
+        let (value, rest) = split_length(rest)?;
+        let from = self.bytes.len() - rest.len();
+        let end = start + (from - start + field + value).next_multiple_of(GRAIN);
+        (end <= self.bytes.len()).then_some(Place {
+            start,
+            field: from..from + field,
+            value: from + field..from + field + value,
+            end,
+        })
     }
 
-    fn field(&self, place: &Place) -> &[u8] {
-        let len = (self.word(place.start) & 0xFFFF_FFFF) as usize;
-        &self.bytes[place.start + WORD..place.start + WORD + len]
+    fn places(&self) -> impl Iterator<Item = Place> {
+        let mut at = WORD;
+        std::iter::from_fn(move || {
+            let place = self.place(at)?;
+            at = place.end;
+            Some(place)
+        })
     }
 
     fn find(&self, field: &[u8]) -> Option<Place> {
-        let mut at = WORD;
-        while at < self.bytes.len() {
-            let place = self.place(at);
-            if self.field(&place) == field {
-                return Some(place);
-            }
-            at = place.end;
-        }
-        None
+        self.places().find(|place| &self.bytes[place.field.clone()] == field)
     }
 
     /// The value of a field.
@@ -128,87 +148,55 @@ impl Image {
 
     /// The pairs, in the order in which they came.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let mut at = WORD;
-        std::iter::from_fn(move || {
-            if at >= self.bytes.len() {
-                return None;
-            }
-            let place = self.place(at);
-            at = place.end;
-            Some((self.field(&place), &self.bytes[place.value]))
-        })
+        self.places().map(|place| (&self.bytes[place.field], &self.bytes[place.value]))
     }
 
     /// Whether it stays small with this pair.
     pub(super) fn has_room(&self, field: &[u8], value: &[u8]) -> bool {
         let old = self.find(field).map_or(0, |place| place.end - place.start);
-        let most = LARGEST + old - self.bytes.len();
         let large = field.len() > LARGEST || value.len() > LARGEST;
-        !large && WORD + padded(field.len()) + padded(value.len()) <= most
+        !large && self.bytes.len() - old + pair_bytes(field.len(), value.len()) <= LARGEST
     }
 
     /// Sets a pair, for which there is room. Whether the field is new.
     pub(super) fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
-        match self.find(field) {
-            Some(place) => {
-                self.replace(&place, value);
-                false
-            }
-            None => {
-                self.push(field, value);
-                true
-            }
-        }
-    }
-
-    fn push(&mut self, field: &[u8], value: &[u8]) {
-        let start = self.bytes.len();
-        let lengths = (value.len() as u64) << 32 | field.len() as u64;
-        self.bytes.extend_from_slice(&lengths.to_le_bytes());
-        for part in [field, value] {
-            self.bytes.extend_from_slice(part);
-            self.bytes.resize(padded(self.bytes.len()), 0);
-        }
-        self.touch(start..self.bytes.len());
-        self.set_head(self.len() + 1);
-    }
-
-    fn replace(&mut self, place: &Place, value: &[u8]) {
-        let room = place.value.start..place.end;
-        let mut stored = value.to_vec();
-        stored.resize(padded(value.len()), 0);
-        let grown = stored.len() != room.len();
-        if place.value.len() != value.len() {
-            let lengths = (value.len() as u64) << 32 | self.word(place.start) & 0xFFFF_FFFF;
-            self.bytes[place.start..place.start + WORD].copy_from_slice(&lengths.to_le_bytes());
-            self.touch(place.start..place.start + WORD);
-        }
-        self.touch(room.start..room.start + value.len());
-        self.bytes.splice(room, stored);
-        if grown {
-            self.touch(place.value.start..self.bytes.len());
-            self.set_head(self.len());
-        }
+        let found = self.find(field);
+        let place = match &found {
+            Some(place) => place.start..place.end,
+            None => self.bytes.len()..self.bytes.len(),
+        };
+        self.replace(place, &pair(field, value), self.len() + usize::from(found.is_none()));
+        found.is_none()
     }
 
     /// Removes a field. Whether it was there.
     pub(super) fn remove(&mut self, field: &[u8]) -> bool {
         let Some(place) = self.find(field) else { return false };
-        let pairs = self.len() - 1;
-        self.bytes.drain(place.start..place.end);
-        self.touch(place.start..self.bytes.len().max(place.start));
-        self.set_head(pairs);
+        self.replace(place.start..place.end, &[], self.len() - 1);
         true
+    }
+
+    /// Puts these bytes in the place of others; there are `pairs` pairs then.
+    fn replace(&mut self, place: Range<usize>, bytes: &[u8], pairs: usize) {
+        if self.at != 0 && self.stored.is_none() {
+            self.stored = Some(self.bytes.clone());
+        }
+        if place.len() == bytes.len() {
+            self.bytes[place].copy_from_slice(bytes);
+        } else {
+            self.bytes.splice(place, bytes.iter().copied());
+        }
+        self.set_head(pairs);
     }
 
     /// Writes back what changed; returns where it is now.
     pub(super) fn save(self, tx: &mut dyn Tx) -> Result<u64> {
-        if self.dirty.is_empty() && !self.head_dirty {
-            return Ok(self.at);
-        }
-        if self.at != 0 && self.fits(tx)? {
-            self.write(tx)?;
-            return Ok(self.at);
+        if self.at != 0 {
+            let Some(stored) = &self.stored else { return Ok(self.at) };
+            if self.fits(tx)? {
+                self.write(tx, stored)?;
+                return Ok(self.at);
+            }
         }
         let at = tx.allocate(Purpose::Value, self.bytes.len() as u64)?;
         tx.write_fresh(at, &self.bytes)?;
@@ -224,17 +212,29 @@ impl Image {
         Ok(self.bytes.len() <= usable && (usable <= 128 || self.bytes.len() * 2 >= usable))
     }
 
-    /// The header and a change far from it are written apart.
-    fn write(&self, tx: &mut dyn Tx) -> Result<()> {
-        if self.head_dirty {
-            tx.write_word(self.at, self.word(0))?;
+    /// Writes the words that differ from what is stored, those that follow one another at once.
+    fn write(&self, tx: &mut dyn Tx, stored: &[u8]) -> Result<()> {
+        let mut start = 0;
+        while start < self.bytes.len() {
+            let mut end = start;
+            while end < self.bytes.len() && self.differs(stored, end) {
+                end += WORD;
+            }
+            if end > start {
+                let last = end.min(self.bytes.len());
+                tx.write_bytes(self.at + start as u64, &self.bytes[start..last])?;
+            }
+            start = end.max(start + WORD);
         }
-        let end = self.dirty.end.min(self.bytes.len());
-        let start = self.dirty.start.min(end);
-        if start == end {
-            return Ok(());
+        Ok(())
+    }
+
+    /// Whether the word at `at` is not what is stored.
+    fn differs(&self, stored: &[u8], at: usize) -> bool {
+        match (word(&self.bytes, at), word(stored, at)) {
+            (Some(new), Some(old)) => new != old,
+            _ => self.bytes.get(at..) != stored.get(at..),
         }
-        tx.write_bytes(self.at + start as u64, &self.bytes[start..end])
     }
 
     /// Where it came from, to be freed.
@@ -250,7 +250,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn small() -> impl Strategy<Value = Vec<u8>> {
-        prop::collection::vec(any::<u8>(), 0..30)
+        let bytes = |len| prop::collection::vec(any::<u8>(), len);
+        prop_oneof![3 => bytes(0..30), 1 => bytes(100..200)]
     }
 
     proptest! {

@@ -15,6 +15,8 @@ pub(crate) mod garbage;
 pub(crate) mod hash;
 mod header;
 mod image;
+#[cfg(test)]
+mod lines_tests;
 pub(crate) mod text;
 pub(crate) mod zset;
 

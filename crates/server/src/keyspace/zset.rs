@@ -1,6 +1,7 @@
-//! Sorted sets: a hash map from members to scores, and a counted ordered map of both.
+//! Sorted sets: a hash map from members to scores, and an ordered map of both.
 //!
-//! The entry leads to a block of two words, the offsets of the two.
+//! The entry leads to a block of two words, the offsets of the two. Only the ordered map counts
+//! its entries: it must, for ranks.
 
 use super::entry::{Entry, Form, Kind};
 use super::{Database, Short};
@@ -8,7 +9,7 @@ use perdura::collections::ordered_map::Cursor;
 use perdura::collections::{HashMap, OrderedMap, Pair, Total};
 use perdura::{Purpose, Result, Tx};
 
-type Scores = HashMap<Short, f64>;
+type Scores = HashMap<Short, f64, false>;
 type Order = OrderedMap<Pair<Total, Short>, (), true>;
 
 /// A sorted set: a handle to it.
@@ -80,7 +81,7 @@ impl SortedSet {
     }
 
     pub(crate) fn len(self, tx: &mut dyn Tx) -> Result<u64> {
-        self.scores.len(tx)
+        self.order.len(tx)
     }
 
     pub(crate) fn score(self, tx: &mut dyn Tx, member: &[u8]) -> Result<Option<f64>> {

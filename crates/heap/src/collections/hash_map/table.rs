@@ -2,8 +2,9 @@
 //!
 //! The header is one line: tag, seed, number of buckets, number of entries (0 if it is not
 //! kept), and the directory of segments, whose elements are the buckets. A bucket is the least
-//! number of lines that hold a word and four entries. Its word is
-//! `0x6B << 56 | overflow / 64 << 16 | occupied slots`; an overflow block looks like a bucket.
+//! number of lines that hold a word and four entries; no entry lies in more lines than it must,
+//! where that costs no slot. Its word is `0x6B << 56 | overflow / 64 << 16 | occupied slots`; an
+//! overflow block looks like a bucket.
 //!
 //! Linear hashing: of `n` buckets, with `2^l <= n < 2^(l + 1)`, an entry is in the bucket that
 //! the low `l + 1` bits of its hash name, or, if there is none yet, the low `l` bits.
@@ -11,7 +12,7 @@
 //! What always holds: of a bucket's chain, only the last block has free slots, and no overflow
 //! block is empty.
 
-use crate::collections::form::Form;
+use crate::collections::form::{Form, update_word};
 use crate::collections::segments::Segments;
 use crate::{Error, Purpose, Result, Tx};
 
@@ -37,6 +38,10 @@ pub(crate) struct Shape {
     pub(super) slots: u64,
     /// Bytes of a block.
     pub(super) block: u64,
+    /// Offset of the first slot.
+    start: u64,
+    /// Bytes from one slot to the next.
+    pitch: u64,
 }
 
 impl Shape {
@@ -45,7 +50,16 @@ impl Shape {
         let words = (key.words + value.words) as u64;
         let words = if words == 0 { 1 } else { words };
         let lines = (1 + LEAST_SLOTS * words).div_ceil(8);
-        Shape { key, value, entry: words * 8, slots: (lines * 8 - 1) / words, block: lines * 64 }
+        let (entry, block, slots) = (words * 8, lines * 64, (lines * 8 - 1) / words);
+        let edge = if entry < 64 { entry } else { 64 };
+        let (start, pitch) = if entry < 64 && slots <= lines {
+            (8, 64)
+        } else if entry.is_power_of_two() && edge + slots * entry <= block {
+            (edge, entry)
+        } else {
+            (8, entry)
+        };
+        Shape { key, value, entry, slots, block, start, pitch }
     }
 }
 
@@ -138,7 +152,7 @@ impl Table {
     /// Where a slot of a block is.
     #[inline]
     pub(super) const fn slot(&self, block: u64, slot: u64) -> u64 {
-        block + 8 + slot * self.shape.entry
+        block + self.shape.start + slot * self.shape.pitch
     }
 
     /// A block's first word.
@@ -205,16 +219,17 @@ impl Table {
             return Ok(self.slot(last, slot));
         }
         let next = tx.allocate(Purpose::General, self.shape.block)?;
-        tx.write_fresh(next, &Meta { used: 1, next: 0 }.word().to_le_bytes())?;
+        // Not as fresh memory, since the entry is not: both are one line, written back once.
+        tx.write_word(next, Meta { used: 1, next: 0 }.word())?;
         tx.write_word(last, Meta { next, ..meta }.word())?;
         Ok(self.slot(next, 0))
     }
 
-    /// Copies an entry's words.
+    /// Copies an entry's words, those that differ.
     pub(super) fn copy<T: Tx + ?Sized>(&self, tx: &mut T, from: u64, to: u64) -> Result<()> {
         for word in (0..self.shape.entry).step_by(8) {
             let value = tx.read_word(from + word)?;
-            tx.write_word(to + word, value)?;
+            update_word(tx, to + word, value)?;
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ impl Tree {
         let slot = self.open_slot(tx, &mut root, 0)?;
         self.clear_key(tx, slot)?;
         tx.write_word(slot + self.key.bytes(), old.at)?;
-        if self.counted {
+        if self.has_counts(root.level) {
             let count = self.weights(tx, &old, 0..old.order.len())?;
             tx.write_word(self.count_at(slot), count)?;
         }
@@ -72,7 +72,7 @@ impl Tree {
         let slot = self.open_slot(tx, &mut parent, above + 1)?;
         self.separate::<T, K>(tx, slot, &left, &full, &right)?;
         tx.write_word(slot + self.key.bytes(), right.at)?;
-        if self.counted {
+        if self.has_counts(parent.level) {
             let moved = self.weights(tx, &right, 0..right.order.len())?;
             tx.write_word(self.count_at(slot), moved)?;
             self.add_weight(tx, &parent, above, moved.wrapping_neg())?;
@@ -128,11 +128,11 @@ impl Tree {
 
     /// Adds to the counts of all subtrees that a path goes through.
     pub(super) fn count<T: Tx + ?Sized>(&self, tx: &mut T, path: &Path, change: u64) -> Result<()> {
-        if !self.counted {
-            return Ok(());
-        }
-        for depth in 0..path.len() - 1 {
+        for depth in 0..path.len() {
             let node = path.node(tx, self, depth)?;
+            if !self.has_counts(node.level) {
+                break;
+            }
             self.add_weight(tx, &node, path.position(depth), change)?;
         }
         Ok(())
@@ -224,7 +224,7 @@ impl Tree {
         } else {
             self.key.release(tx, slot)?;
         }
-        if self.counted {
+        if self.has_counts(parent.level) {
             let moved = tx.read_word(self.count_at(slot))?;
             self.add_weight(tx, parent, position - 1, moved)?;
         }

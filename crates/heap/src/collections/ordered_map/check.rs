@@ -71,7 +71,7 @@ impl Tree {
         }
         let child = self.child(tx, node, position)?;
         let count = self.check_node(tx, &child, seen, visit)?;
-        if self.counted && tx.read_word(self.count_at(slot))? != count {
+        if self.has_counts(node.level) && tx.read_word(self.count_at(slot))? != count {
             return Err(Error::corrupt("a subtree's count", slot));
         }
         Ok(count)

@@ -29,8 +29,8 @@ const COUNTED_FLAG: u64 = 1;
 ///
 /// If it is `COUNTED`, it knows how many entries each subtree has, which gives it
 /// [`rank`](OrderedMap::rank), [`nth`](OrderedMap::nth) and a quick [`len`](OrderedMap::len), and
-/// costs an insertion or removal one line for each level above the leaves. If it is not, `len`
-/// walks the leaves.
+/// costs an insertion or removal one line for each level from the second above the leaves on. If
+/// it is not, `len` walks the leaves.
 pub struct OrderedMap<K, V, const COUNTED: bool = false> {
     at: u64,
     of: PhantomData<fn() -> (K, V)>,

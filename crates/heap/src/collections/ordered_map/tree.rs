@@ -2,8 +2,9 @@
 //!
 //! The header is two words: tag and root node, 0 if there is none. A node is a few lines: a word
 //! `0x7B << 56 | level`, a word with the order of its slots, and the slots. Level 0 are the
-//! leaves, whose slots are keys and values; the others' are a key, a child, and, if the tree is
-//! counted, the number of entries below the child.
+//! leaves, whose slots are keys and values; the others' are a key, a child, and, in a counted
+//! tree from level 2 on, the number of entries below the child. Level 1 keeps no numbers: its
+//! children's orders have them, and an insertion writes a line less.
 //!
 //! The order: the low four bits are the number of slots in use; the next four name the slot
 //! with the least key, and so on. So an insertion writes one slot and this word, and a split
@@ -18,7 +19,13 @@ use crate::{Error, Purpose, Result, Tx};
 
 pub(super) const ROOT: u64 = 8;
 const MARK: u64 = 0x7B;
-const SLOTS: u64 = 16;
+const LINE: u64 = 64;
+/// Bytes of a node's first two words.
+const HEAD: u64 = 16;
+/// Slots that the order has room for.
+const MOST_SLOTS: u64 = 15;
+/// Slots that a leaf has at least: with fewer, splits are too frequent.
+const LEAST_SLOTS: u64 = 8;
 /// No tree is higher.
 pub(super) const MAX_LEVELS: usize = 24;
 /// Node sizes that allocate without waste.
@@ -33,18 +40,25 @@ pub(super) struct Shape {
     pub(super) slots: usize,
     /// Bytes of a node.
     pub(super) node: u64,
+    /// Offset of the first slot.
+    start: u64,
 }
 
 impl Shape {
-    /// The smallest node with at least eight such slots, or the largest node.
-    const fn of(words: usize) -> Self {
+    /// The smallest node with at least so many slots, or the largest node.
+    const fn of(words: usize, least: u64) -> Self {
         let slot = if words == 0 { 8 } else { words as u64 * 8 };
         let mut size = 0;
-        while size + 1 < SIZES.len() && (SIZES[size] - SLOTS) / slot < 8 {
+        while size + 1 < SIZES.len() && (SIZES[size] - HEAD) / slot < least {
             size += 1;
         }
-        let slots = (SIZES[size] - SLOTS) / slot;
-        Shape { slot, slots: if slots > 15 { 15 } else { slots as usize }, node: SIZES[size] }
+        let node = SIZES[size];
+        let room = (node - HEAD) / slot;
+        let slots = if room > MOST_SLOTS { MOST_SLOTS } else { room };
+        // Where it costs no slot, none lies in more lines than it must.
+        let edge = if slot < LINE { slot } else { LINE };
+        let aligned = slot.is_power_of_two() && slot > HEAD && edge + slots * slot <= node;
+        Shape { slot, slots: slots as usize, node, start: if aligned { edge } else { HEAD } }
     }
 }
 
@@ -56,7 +70,10 @@ pub(crate) struct Tree {
     pub(super) value: Form,
     pub(super) counted: bool,
     leaf: Shape,
-    inner: Shape,
+    /// Of level 1.
+    low: Shape,
+    /// Of the levels above it.
+    high: Shape,
 }
 
 /// The order of a node's slots.
@@ -114,14 +131,31 @@ pub(super) struct Node {
 impl Tree {
     /// The tree at `at` with such items.
     pub(super) const fn of(at: u64, key: Form, value: Form, counted: bool) -> Self {
-        let leaf = Shape::of(key.words + value.words);
-        let inner = Shape::of(key.words + 1 + counted as usize);
-        Tree { at, key, value, counted, leaf, inner }
+        // Inner nodes are few, and as wide as can be: each level costs a line by insertion in a
+        // counted tree, and lines to be read in any.
+        Tree {
+            at,
+            key,
+            value,
+            counted,
+            leaf: Shape::of(key.words + value.words, LEAST_SLOTS),
+            low: Shape::of(key.words + 1, MOST_SLOTS),
+            high: Shape::of(key.words + 1 + counted as usize, MOST_SLOTS),
+        }
     }
 
     #[inline]
     pub(super) const fn shape(&self, level: usize) -> Shape {
-        if level == 0 { self.leaf } else { self.inner }
+        match level {
+            0 => self.leaf,
+            1 => self.low,
+            _ => self.high,
+        }
+    }
+
+    /// Whether the slots of a level have the numbers of entries below them.
+    pub(super) const fn has_counts(&self, level: usize) -> bool {
+        self.counted && level >= 2
     }
 
     /// The root node, if there is one.
@@ -164,11 +198,10 @@ impl Tree {
         slots: &[u64],
     ) -> Result<Node> {
         let at = tx.allocate(Purpose::General, self.shape(level).node)?;
-        let words = [MARK << 56 | level as u64, order.0];
-        tx.write_fresh(at, bytemuck::bytes_of(&words))?;
-        if !slots.is_empty() {
-            tx.write_fresh(at + SLOTS, bytemuck::cast_slice(slots))?;
-        }
+        let mut words = vec![0; (self.shape(level).start / 8) as usize];
+        words[..2].copy_from_slice(&[MARK << 56 | level as u64, order.0]);
+        words.extend_from_slice(slots);
+        tx.write_fresh(at, bytemuck::cast_slice(&words))?;
         Ok(Node { at, level, order })
     }
 
@@ -190,7 +223,7 @@ impl Tree {
         if position >= node.order.len() || slot >= shape.slots as u64 {
             return Err(Error::corrupt("a tree node's order", node.at));
         }
-        Ok(node.at + SLOTS + slot * shape.slot)
+        Ok(node.at + shape.start + slot * shape.slot)
     }
 
     pub(super) fn set_order<T: Tx + ?Sized>(
@@ -251,18 +284,21 @@ impl Tree {
         slot + self.key.bytes() + 8
     }
 
-    /// The number of entries that a slot stands for.
+    /// The number of entries that a slot stands for; of a counted tree only.
     pub(super) fn weight<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
         node: &Node,
         position: usize,
     ) -> Result<u64> {
-        if node.level == 0 {
-            return Ok(1);
+        match node.level {
+            0 => Ok(1),
+            1 => Ok(self.child(tx, node, position)?.order.len() as u64),
+            _ => {
+                let slot = self.slot(tx, node, position)?;
+                tx.read_word(self.count_at(slot))
+            }
         }
-        let slot = self.slot(tx, node, position)?;
-        tx.read_word(self.count_at(slot))
     }
 
     /// The number of entries of a range of a node's slots; of a counted tree only.
@@ -279,7 +315,7 @@ impl Tree {
         Ok(sum)
     }
 
-    /// Adds to (or, wrapping, subtracts from) the count in an inner node's slot.
+    /// Adds to (or, wrapping, subtracts from) the count in a slot that [has](Tree::has_counts) one.
     pub(super) fn add_weight<T: Tx + ?Sized>(
         &self,
         tx: &mut T,

@@ -1,0 +1,111 @@
+//! A transaction that notes which words it writes: for counting lines on a real pool.
+
+use crate::tx::{Extent, Purpose, Root, Tx, TxMark};
+use perdura_engine::{Access, Mark, Mode, Result};
+use std::collections::BTreeMap;
+
+/// The words that one transaction wrote in a line, a bit each.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Words {
+    /// Those that go through the log.
+    pub written: u8,
+    /// Those of fresh blocks.
+    pub fresh: u8,
+}
+
+/// What a transaction wrote itself, by the offsets of lines. The allocator's part is not seen.
+#[derive(Clone, Debug, Default)]
+pub struct Writes(pub BTreeMap<u64, Words>);
+
+impl Writes {
+    fn note(&mut self, at: u64, len: u64, fresh: bool) {
+        for word in at / 8..(at + len).div_ceil(8) {
+            let words = self.0.entry(word / 8 * 64).or_default();
+            *(if fresh { &mut words.fresh } else { &mut words.written }) |= 1 << (word % 8);
+        }
+    }
+}
+
+/// A transaction that notes what is written.
+pub struct TracedTx<'a> {
+    tx: &'a mut dyn Tx,
+    writes: &'a mut Writes,
+}
+
+impl<'a> TracedTx<'a> {
+    /// `tx`, of which `writes` is to be told.
+    pub fn new(tx: &'a mut dyn Tx, writes: &'a mut Writes) -> Self {
+        TracedTx { tx, writes }
+    }
+}
+
+impl Access for TracedTx<'_> {
+    fn read_word(&mut self, at: u64) -> Result<u64> {
+        self.tx.read_word(at)
+    }
+
+    fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
+        self.writes.note(at, 8, false);
+        self.tx.write_word(at, value)
+    }
+
+    fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
+        self.tx.read_bytes(at, to)
+    }
+
+    fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        self.writes.note(at, from.len() as u64, false);
+        self.tx.write_bytes(at, from)
+    }
+
+    fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        self.writes.note(at, from.len() as u64, true);
+        self.tx.write_fresh(at, from)
+    }
+
+    fn mode(&self) -> Mode {
+        self.tx.mode()
+    }
+
+    fn mark(&mut self) -> Mark {
+        self.tx.mark()
+    }
+
+    fn rollback_to(&mut self, mark: Mark) {
+        self.tx.rollback_to(mark);
+    }
+}
+
+impl Tx for TracedTx<'_> {
+    fn allocate(&mut self, purpose: Purpose, len: u64) -> Result<u64> {
+        self.tx.allocate(purpose, len)
+    }
+
+    fn free(&mut self, at: u64) -> Result<()> {
+        self.tx.free(at)
+    }
+
+    fn usable(&mut self, at: u64) -> Result<u64> {
+        self.tx.usable(at)
+    }
+
+    fn extent(&mut self, at: u64) -> Result<Option<Extent>> {
+        self.tx.extent(at)
+    }
+
+    fn undo_to(&mut self, mark: TxMark) {
+        self.tx.undo_to(mark);
+    }
+
+    fn point(&mut self) -> TxMark {
+        self.tx.point()
+    }
+
+    fn root(&mut self, name: &str) -> Result<Option<Root>> {
+        self.tx.root(name)
+    }
+
+    fn set_root(&mut self, name: &str, root: Root) -> Result<()> {
+        self.tx.set_root(name, root)
+    }
+}
