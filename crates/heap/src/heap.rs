@@ -190,6 +190,18 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         Ok(())
     }
 
+    /// Empties the log as far as the engine needs it to be empty at times, by a session of its own;
+    /// unlike a [`checkpoint`](Self::checkpoint), it leaves to the caches what an engine leaves there for
+    /// good. What that took.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed, `Sessions` when there are too many.
+    pub fn empty_log(&self) -> Result<Counters> {
+        let mut session = self.engine.session()?;
+        session.checkpoint()?;
+        Ok(*session.counters())
+    }
+
     /// Makes durable what has waited longer than it should. With an engine that lets commits wait
     /// it should be called now and then; not inside of a transaction.
     ///

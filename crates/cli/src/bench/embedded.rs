@@ -78,6 +78,7 @@ impl<'a> Ours<'a> {
             limit: plenty(data, &Knobs::default()),
             domain: self.domain,
             knobs: Knobs::default(),
+            emptied: false,
         };
         let label = self.engine.name();
         let run = engine::run(label, self.engine, site, pool, &workload?, &plan, self.progress)?;

@@ -20,6 +20,9 @@ pub(crate) struct PoolPlan {
     pub(crate) domain: Option<Domain>,
     /// What is set of the engine and of the log.
     pub(crate) knobs: Knobs,
+    /// The log is emptied before and after the measured transactions, and what the latter takes is
+    /// counted with them: so that none is left to somebody else's account.
+    pub(crate) emptied: bool,
 }
 
 /// One run, checked.
@@ -42,7 +45,7 @@ pub(crate) fn run<W: Workload>(
     plan: &Plan,
     progress: &Progress,
 ) -> Outcome<Run> {
-    let path = site.fresh_pool()?;
+    let (path, emptied) = (site.fresh_pool()?, pool.emptied);
     let mut options = Options::new().engine(engine).domain(pool.domain).size(pool.limit);
     options = options.tuning(pool.knobs.tuning());
     if let Some(log) = pool.knobs.log {
@@ -50,7 +53,7 @@ pub(crate) fn run<W: Workload>(
     }
     let pool = options.create(&path).map_err(|error| Failure::at(&path, error))?;
     let memory = pool.memory().describe();
-    let phases = Phases { label, workload, plan, progress };
+    let phases = Phases { label, workload, plan, progress, emptied };
     let (measured, load_seconds) = pool.visit(phases)?;
     pool.close()?;
     Ok(Run { measured, load_seconds, memory })
@@ -67,12 +70,12 @@ pub(crate) fn run_unflushed<W: Workload>(
     plan: &Plan,
     progress: &Progress,
 ) -> Outcome<Run> {
-    let path = site.fresh_pool()?;
+    let (path, emptied) = (site.fresh_pool()?, pool.emptied);
     let map = MapOptions { domain: pool.domain, limit: pool.limit };
     let mapped = Mapped::create(&path, PAGE, map).map_err(|error| Failure::at(&path, error))?;
     let memory = format!("{}; nothing written back or fenced", mapped.describe());
     let unflushed = Arc::new(Unflushed::new(Arc::new(mapped)));
-    let phases = Phases { label, workload, plan, progress };
+    let phases = Phases { label, workload, plan, progress, emptied };
     let code = Unfenced { phases, memory: unflushed, pool };
     let (measured, load_seconds) = on_engine(engine, code)?;
     Ok(Run { measured, load_seconds, memory })
@@ -84,20 +87,28 @@ struct Phases<'a, W> {
     workload: &'a W,
     plan: &'a Plan,
     progress: &'a Progress,
+    emptied: bool,
 }
 
 impl<W: Workload> Phases<'_, W> {
     fn on<M: Memory + 'static, E: Engine<M>>(self, heap: &Heap<M, E>) -> Outcome<(Measured, f64)> {
-        let Phases { label, workload, plan, progress } = self;
+        let Phases { label, workload, plan, progress, emptied } = self;
         let start = Instant::now();
         watch::with_bar(&format!("{label}: loading"), workload.load_size(), progress, || {
             perdura_workloads::load(workload, heap, progress)
         })?;
         let load_seconds = start.elapsed().as_secs_f64();
         let operations = plan.operations + plan.warm_up;
-        let measured = watch::with_bar(&format!("{label}: running"), operations, progress, || {
-            perdura_workloads::measure(workload, heap, plan, progress)
-        })?;
+        if emptied {
+            heap.empty_log()?;
+        }
+        let mut measured =
+            watch::with_bar(&format!("{label}: running"), operations, progress, || {
+                perdura_workloads::measure(workload, heap, plan, progress)
+            })?;
+        if emptied {
+            measured.counters += heap.empty_log()?;
+        }
         // Not timed: compiled once for all engines.
         workload.check(&mut heap.session()?.erased())?;
         Ok((measured, load_seconds))

@@ -59,7 +59,7 @@ pub(crate) fn run<W: Workload>(
     )?;
     require(case.operations > 0, "there is nothing to measure in 0 operations; give --ops more")?;
     let limit = common.pool_bytes(case.data_bytes, knobs);
-    let pool = PoolPlan { limit, domain: common.domain.0, knobs: *knobs };
+    let pool = PoolPlan { limit, domain: common.domain.0, knobs: *knobs, emptied: false };
     let seed = common.seed();
     let warm_up = threads.warm_up.unwrap_or(case.operations / 10);
     let mut baseline = Vec::new();

@@ -71,7 +71,8 @@ impl On<'_> {
             window: job.setting.window.transactions(),
         };
         let knobs = job.setting.tuning;
-        let pool = PoolPlan { limit: plenty(bytes, &knobs), domain: None, knobs };
+        let emptied = plan.kind == Kind::Flushes;
+        let pool = PoolPlan { limit: plenty(bytes, &knobs), domain: None, knobs, emptied };
         let run = if job.unflushed { engine::run_unflushed } else { engine::run };
         let run =
             run(self.label, self.engine, &stage.site, pool, workload, &work, &stage.progress)?;
