@@ -16,8 +16,8 @@ pub struct Losses {
     pub cuts: u64,
     /// Lines that had been left to the caches, and that checksums vouched for.
     pub covered: u64,
-    /// Lines that do not hold what they would if all of the caches had outlived the cut, once
-    /// the log has been gone through.
+    /// Of these, the ones that do not hold what they would if all of the caches had outlived the
+    /// cut, once the log has been gone through.
     pub inconsistent: u64,
     /// Of these, the ones that checksums have found.
     pub detected: u64,
@@ -74,15 +74,18 @@ fn compare<E: Engine<Ram>>(
     header: &Superblock,
 ) -> Result<Losses, String> {
     let text = |error: Error| error.to_string();
+    let geometry = Geometry::read(truth, header.log.clone(), E::NAME).map_err(text)?;
+    let salt = geometry.checkpoint(truth).map_err(text)?.salt;
     let recovery = E::recover(truth, header.log.clone()).map_err(text)?;
     if recovery.corrected > 0 {
         return Err("checksums are wrong where nothing was lost".to_owned());
     }
     let recovered = E::recover(durable, header.log.clone());
-    let wrong: Vec<u64> = (0..truth.len())
-        .step_by(LINE as usize)
-        .filter(|line| !header.log.contains(line) && differ(durable, truth, *line))
-        .collect();
+    // The bitmaps are there still. What is neither covered nor logged is no line's business here:
+    // nobody's memory may hold anything.
+    let covered = examine(truth, Matrices::of(&geometry, salt)).map_err(text)?.covered;
+    let wrong: Vec<u64> =
+        covered.into_iter().filter(|line| differ(durable, truth, *line)).collect();
     let mut losses = Losses { cuts: 1, covered: recovery.covered, ..Losses::default() };
     match recovered {
         Ok(mended) => {
@@ -91,8 +94,6 @@ fn compare<E: Engine<Ram>>(
         }
         Err(Error::Lost { .. }) => {
             // The log has been gone through, and nothing restored.
-            let geometry = Geometry::read(durable, header.log.clone(), E::NAME).map_err(text)?;
-            let salt = geometry.checkpoint(durable).map_err(text)?.salt;
             let found = examine(durable, Matrices::of(&geometry, salt)).map_err(text)?;
             let hopeless: BTreeSet<u64> = found.hopeless.into_iter().collect();
             let corrected: BTreeSet<u64> =
