@@ -9,6 +9,8 @@ use crate::bench::knobs::Knobs;
 use crate::bench::window::Window;
 use crate::failure::{Failure, Outcome};
 use crate::tpcc;
+use perdura_machine::cache::Policy;
+use perdura_machine::{MachineConfig, presets};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -28,8 +30,7 @@ pub(crate) struct Experiment {
     pub(crate) quick: Scale,
 }
 
-/// What is measured, and how figures follow from it. One more has its place here: `crash`
-/// (Archapt's Table IV).
+/// What is measured, and how figures follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
@@ -47,6 +48,8 @@ pub(crate) enum Kind {
     Reuse,
     /// What writing objects back takes, and making checksums of them instead.
     Checksums,
+    /// What power cuts take from engines that skip write-backs.
+    Crash,
 }
 
 /// What the paper says.
@@ -80,6 +83,8 @@ pub(crate) struct Value {
     pub(crate) workload: Option<String>,
     /// or over all of them.
     pub(crate) over: Option<Over>,
+    /// In this setting; in each, if absent.
+    pub(crate) setting: Option<String>,
     /// In the quantity's unit.
     pub(crate) value: f64,
     /// Read off a picture, or otherwise not exact.
@@ -118,6 +123,8 @@ pub(crate) struct Run {
     pub(crate) bases: BTreeMap<String, String>,
     #[serde(default = "one")]
     pub(crate) threads: Vec<u32>,
+    /// YCSB's, or bare objects; neither these nor repetitions are needed where nothing is native.
+    #[serde(default)]
     pub(crate) records: u64,
     /// How large TPC-C's tables are; nothing else has records of another kind.
     #[serde(default)]
@@ -128,6 +135,7 @@ pub(crate) struct Run {
     /// The same for workloads whose operations are long.
     #[serde(default)]
     pub(crate) operations_of: BTreeMap<String, u64>,
+    #[serde(default)]
     pub(crate) repetitions: u32,
     /// Transactions that each thread keeps unanswered; 1: it waits for each.
     #[serde(default = "closed_loop")]
@@ -151,6 +159,8 @@ pub(crate) struct Setting {
     pub(crate) name: String,
     pub(crate) window: Option<Window>,
     pub(crate) tuning: Option<Knobs>,
+    /// How the simulated caches replace lines, at all levels.
+    pub(crate) policy: Option<Policy>,
 }
 
 /// Rivals that an experiment can name.
@@ -167,6 +177,9 @@ pub(crate) enum RivalName {
 pub(crate) struct Simulated {
     /// A preset's name.
     pub(crate) machine: String,
+    /// So many times smaller than the preset's are its caches.
+    #[serde(default = "undivided")]
+    pub(crate) caches_divided_by: u64,
     #[serde(default = "one")]
     pub(crate) cores: Vec<u32>,
     pub(crate) records: u64,
@@ -176,6 +189,9 @@ pub(crate) struct Simulated {
     #[serde(default)]
     pub(crate) operations_of: BTreeMap<String, u64>,
     pub(crate) repetitions: u32,
+    /// Power cuts of each run, where they are what is measured.
+    #[serde(default)]
+    pub(crate) cuts: u64,
 }
 
 /// A smaller run: what is absent stays as it is.
@@ -187,14 +203,38 @@ pub(crate) struct Scale {
     pub(crate) operations: Option<u64>,
     pub(crate) repetitions: Option<u32>,
     pub(crate) threads: Option<Vec<u32>>,
+    pub(crate) cuts: Option<u64>,
+    pub(crate) caches_divided_by: Option<u64>,
 }
 
 fn closed_loop() -> Window {
     Window::CLOSED_LOOP
 }
 
+fn undivided() -> u64 {
+    1
+}
+
 fn one() -> Vec<u32> {
     vec![1]
+}
+
+impl Simulated {
+    /// The machine, with caches so many times smaller than the preset's.
+    pub(super) fn machine(&self, caches_divided_by: u64) -> Result<MachineConfig, String> {
+        let mut machine = presets::load(&self.machine).map_err(|error| error.to_string())?;
+        if caches_divided_by == 1 {
+            return Ok(machine);
+        }
+        let divides = |bytes: u64| caches_divided_by > 0 && bytes.is_multiple_of(caches_divided_by);
+        if !machine.caches.iter().all(|level| divides(level.bytes)) {
+            return Err(format!("the caches cannot be divided by {caches_divided_by}"));
+        }
+        machine.caches.iter_mut().for_each(|level| level.bytes /= caches_divided_by);
+        machine.title += &format!("; caches {caches_divided_by} times smaller");
+        machine.validate().map_err(|error| error.to_string())?;
+        Ok(machine)
+    }
 }
 
 impl Experiment {
