@@ -210,6 +210,28 @@ fn the_text_says_what_does_not_match() {
 }
 
 #[test]
+fn power_cuts_take_what_checksums_find() {
+    let more = ["--workload", "tpcc", "--setting", "LRU,random"];
+    let report = report("archapt-table4", &more);
+    let of = |quantity| medians(&report, quantity);
+    assert_eq!(of("inconsistent").len(), 4);
+    assert!(of("left-to-caches").iter().all(|(_, lines)| *lines > 0.0), "{report}");
+    assert_eq!(of("detected"), of("inconsistent"));
+    assert!(of("uncorrected").iter().all(|(_, lines)| *lines == 0.0));
+    for sample in report["samples"].as_array().expect("samples") {
+        assert_eq!(sample["losses"]["cuts"], report["experiment"]["quick"]["cuts"]);
+    }
+    // A value of one setting is compared in that alone, and there were two.
+    let comparisons = report["comparisons"].as_array().expect("comparisons");
+    let tpcc = comparisons.iter().filter(|comparison| comparison["says"] == "TPC-C");
+    assert_eq!(tpcc.count(), 2);
+    let wrong = |more: &[&str]| fail(&[&["reproduce", "archapt-table4", "--quick"], more].concat());
+    assert!(wrong(&["--engine", "undo"]).contains("archapt-undo-sum"));
+    assert!(wrong(&["--threads", "2"]).contains("1 core"));
+    assert!(wrong(&["--ops", "3"]).contains("5 power cuts need"));
+}
+
+#[test]
 fn an_experiment_of_ones_own_is_a_file() {
     let folder = tempdir().expect("a folder");
     let path = folder.path().join("own.toml");

@@ -278,8 +278,12 @@ mod tests {
     "#;
 
     fn complaint(old: &str, new: &str) -> String {
-        assert!(GOOD.contains(old), "{old}");
-        match Experiment::parse("x", &GOOD.replace(old, new)) {
+        complaint_of(GOOD, old, new)
+    }
+
+    fn complaint_of(text: &str, old: &str, new: &str) -> String {
+        assert!(text.contains(old), "{old}");
+        match Experiment::parse("x", &text.replace(old, new)) {
             Err(Failure::Message(text)) => text,
             other => panic!("{old} -> {new}: {other:?}"),
         }
@@ -327,5 +331,69 @@ mod tests {
             let complaint = complaint(old, new);
             assert!(complaint.contains(hint) && complaint.contains("'x'"), "{complaint}");
         }
+    }
+
+    const CRASH: &str = r#"
+        name = "x"
+        kind = "crash"
+        minutes = 1
+        [paper]
+        title = "T"
+        figure = "F"
+        what = "W"
+        [[paper.value]]
+        says = "none"
+        quantity = "uncorrected"
+        over = "most"
+        setting = "LRU"
+        value = 0
+        [run]
+        workloads = ["ycsb-a"]
+        engines = ["archapt-undo-sum"]
+        seed = 1
+        [[run.setting]]
+        name = "LRU"
+        policy = "lru"
+        [run.simulated]
+        machine = "archapt"
+        records = 10
+        operations = 10
+        repetitions = 1
+        cuts = 2
+        caches_divided_by = 8
+        [quick]
+    "#;
+
+    #[test]
+    fn power_cuts_are_read() {
+        let experiment = Experiment::parse("x", CRASH).expect("an experiment");
+        assert_eq!(experiment.run.settings[0].policy, Some(Policy::Lru));
+        let simulated = experiment.run.simulated.expect("simulated runs");
+        let bytes = |divisor| simulated.machine(divisor).expect("a machine").caches[0].bytes;
+        assert_eq!(bytes(1), 8 * bytes(8));
+    }
+
+    #[test]
+    fn bad_power_cuts_say_what_is_wrong() {
+        for (old, new, hint) in [
+            ("cuts = 2", "", "cuts = 100"),
+            ("[quick]", "[quick]\ncuts = 0", "cuts = 100"),
+            ("cuts = 2", "cuts = 2\ncores = [2]", "1 core"),
+            ("seed = 1", "seed = 1\nnative = true\nrecords = 1", "no native runs"),
+            ("archapt-undo-sum", "archapt-undo", "archapt-redo-sum"),
+            ("policy = \"lru\"", "policy = \"mru\"", "mru"),
+            ("setting = \"LRU\"", "setting = \"FIFO\"", "none of its settings"),
+            ("divided_by = 8", "divided_by = 0", "cannot be divided by 0"),
+            ("divided_by = 8", "divided_by = 7", "cannot be divided by 7"),
+        ] {
+            let complaint = complaint_of(CRASH, old, new);
+            assert!(complaint.contains(hint) && complaint.contains("'x'"), "{complaint}");
+        }
+        let simulated =
+            "[run.simulated]\nmachine = \"tiny\"\nrecords = 1\noperations = 1\nrepetitions = 1";
+        let with_cuts = format!("seed = 1\n{simulated}\ncuts = 1");
+        assert!(complaint("seed = 1", &with_cuts).contains("kind crash only"));
+        let policy = "seed = 1\n[[run.setting]]\nname = \"a\"\npolicy = \"lru\"";
+        assert!(complaint("seed = 1", policy).contains("simulated caches"));
     }
 }

@@ -9,8 +9,8 @@ use crate::named::{self, Database, Extent};
 use crate::{quantity, tpcc};
 use perdura::EngineKind;
 use perdura_engine::archapt::checksum::cost::{Demand, When};
-use perdura_machine::cache::Policy;
 use perdura_machine::MachineConfig;
+use perdura_machine::cache::Policy;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -25,7 +25,8 @@ impl Experiment {
             }
             Kind::Crash if *native || simulated.is_none() || engines.is_empty() => {
                 return Err("power cuts are simulated: it needs engines and [run.simulated], \
-                            and no native runs".to_owned());
+                            and no native runs"
+                    .to_owned());
             }
             Kind::Reuse | Kind::Checksums => {}
             _ if (!native && simulated.is_none()) || engines.is_empty() => {
@@ -134,7 +135,8 @@ impl Experiment {
 
 impl Simulated {
     fn validate(&self, quick: &Scale) -> Result<(), String> {
-        for divisor in [Some(self.caches_divided_by), quick.caches_divided_by].into_iter().flatten() {
+        for divisor in [Some(self.caches_divided_by), quick.caches_divided_by].into_iter().flatten()
+        {
             self.machine(divisor)?;
         }
         tpcc_valid(self.tpcc)?;
