@@ -7,6 +7,7 @@ use crate::failure::{Failure, Outcome};
 use crate::quantity::show_bytes;
 use perdura::{AnyHeap, Counters, Engine, EngineKind, Format, Heap};
 use perdura_crashtest::Losses;
+use perdura_machine::cache::Policy;
 use perdura_machine::mechanism::HardwareUndoLog;
 use perdura_machine::{
     Keep, Machine, MachineConfig, Mechanism, Options, Plain, Ps, Schedule, Statistics,
@@ -43,6 +44,13 @@ impl MechanismChoice {
             MechanismChoice::Plain => Box::new(Plain),
             MechanismChoice::UndoLog => Box::new(HardwareUndoLog::new()),
         }
+    }
+}
+
+/// All of the machine's caches replace lines as `policy` says, if it says anything.
+pub(crate) fn set_policy(machine: &mut MachineConfig, policy: Option<Policy>) {
+    if let Some(policy) = policy {
+        machine.caches.iter_mut().for_each(|level| level.policy = policy);
     }
 }
 

@@ -210,6 +210,29 @@ fn the_text_says_what_does_not_match() {
 }
 
 #[test]
+fn power_cuts_take_what_checksums_find() {
+    // Without inserts: fresh memory that is rolled back differs too, and is nothing to find.
+    let more = ["--workload", "ycsb-a", "--ops", "20K", "--setting", "bimodal"];
+    let report = report("archapt-table4", &more);
+    let of = |quantity| medians(&report, quantity);
+    assert_eq!(of("inconsistent").len(), 2);
+    assert!(of("left-to-caches").iter().all(|(_, lines)| *lines > 0.0), "{report}");
+    assert_eq!(of("detected"), of("inconsistent"));
+    assert!(of("uncorrected").iter().all(|(_, lines)| *lines == 0.0));
+    for sample in report["samples"].as_array().expect("samples") {
+        assert_eq!(sample["losses"]["cuts"], report["experiment"]["quick"]["cuts"]);
+    }
+    // A value of one setting is compared in that alone.
+    let comparisons = report["comparisons"].as_array().expect("comparisons");
+    let own = comparisons.iter().filter(|comparison| comparison["says"] == "YCSB-A");
+    assert_eq!(own.map(|own| own["paper"].as_f64()).collect::<Vec<_>>(), [Some(88.0)]);
+    let wrong = |more: &[&str]| fail(&[&["reproduce", "archapt-table4", "--quick"], more].concat());
+    assert!(wrong(&["--engine", "undo"]).contains("archapt-undo-sum"));
+    assert!(wrong(&["--threads", "2"]).contains("1 core"));
+    assert!(wrong(&["--ops", "3"]).contains("5 power cuts need"));
+}
+
+#[test]
 fn an_experiment_of_ones_own_is_a_file() {
     let folder = tempdir().expect("a folder");
     let path = folder.path().join("own.toml");

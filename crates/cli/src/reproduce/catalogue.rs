@@ -21,6 +21,7 @@ const EXPERIMENTS: &[(&str, &str)] = experiments![
     "archapt-fig8",
     "archapt-fig9",
     "archapt-table1",
+    "archapt-table4",
 ];
 
 /// Files larger than this are no experiments.

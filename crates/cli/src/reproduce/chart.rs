@@ -114,6 +114,10 @@ fn measured(plan: &Plan, figures: &[&Figure], threads: bool, place: &str) -> Vec
                 shares("Its distribution, dirty eighths of a line", "lines, %", &eighths),
             ]
         }
+        Kind::Crash => {
+            let lines = "lines, all power cuts".to_owned();
+            vec![by_engine("Inconsistent lines", lines, Inconsistent, None)]
+        }
         Kind::Reuse => {
             let uses = [Unused, UsedOnce, UsedTwice, UsedMore];
             vec![shares("Operations on each object", "objects, %", &uses)]
@@ -186,7 +190,7 @@ fn categories(figures: &[&Figure], quantities: &[Quantity], mut panel: Panel) ->
     panel
 }
 
-/// The paper's values and ours, side by side.
+/// The paper's values and ours, side by side; those of a setting alone on their own.
 fn beside(comparisons: &[Comparison]) -> Vec<Panel> {
     let mut panels: Vec<Panel> = Vec::new();
     let unit = |quantity: Quantity| match quantity.unit() {
@@ -197,9 +201,13 @@ fn beside(comparisons: &[Comparison]) -> Vec<Panel> {
         |says: &str| comparisons.iter().any(|other| other.says == says && other.ours.is_some());
     for comparison in comparisons.iter().filter(|comparison| any(&comparison.says)) {
         let y = unit(comparison.quantity);
-        let at = panels.iter().position(|panel| panel.y == y).unwrap_or_else(|| {
+        let setting = comparison.setting.as_ref().filter(|_| comparison.of_setting);
+        let setting = setting.map_or(String::new(), |name| format!(", {name}"));
+        let title = format!("The paper's values beside ours{setting}");
+        let same = |panel: &Panel| panel.y == y && panel.title == title;
+        let at = panels.iter().position(same).unwrap_or_else(|| {
             panels.push(Panel {
-                title: "The paper's values beside ours".to_owned(),
+                title,
                 y,
                 x: "what the paper says".to_owned(),
                 series: vec!["paper".to_owned()],

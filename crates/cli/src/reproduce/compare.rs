@@ -19,22 +19,27 @@ pub(crate) struct Comparison {
     pub(crate) place: Place,
     /// None where there is only one.
     pub(crate) setting: Option<String>,
+    /// Whether the paper's value is of this setting alone.
+    #[serde(skip)]
+    pub(crate) of_setting: bool,
     pub(crate) paper: f64,
     pub(crate) approximate: bool,
     /// None where nothing was run that it is about.
     pub(crate) ours: Option<f64>,
 }
 
-/// Compares every value of the paper in every place and setting that was run in.
+/// Compares every value of the paper in every place and setting that was run in, and that it is of.
 pub(crate) fn compare(experiment: &Experiment, plan: &Plan, figures: &[Figure]) -> Vec<Comparison> {
     let places = plan.parts.iter().map(|part| part.place);
     let places = places.flat_map(|place| plan.settings.iter().map(move |own| (place, &own.name)));
     let each = places.flat_map(|(place, setting)| {
-        experiment.paper.values.iter().map(move |value| Comparison {
+        let own = |value: &&Value| value.setting.is_none() || value.setting == *setting;
+        experiment.paper.values.iter().filter(own).map(move |value| Comparison {
             says: value.says.clone(),
             quantity: value.quantity,
             place,
             setting: setting.clone(),
+            of_setting: value.setting.is_some(),
             paper: value.value,
             approximate: value.approximate,
             ours: ours(value, place, setting.as_deref(), figures),
@@ -109,6 +114,7 @@ mod tests {
             quantity: Quantity::ThroughputChange,
             place: Place::Native,
             setting: None,
+            of_setting: false,
             paper,
             approximate: false,
             ours,

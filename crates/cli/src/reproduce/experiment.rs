@@ -9,6 +9,8 @@ use crate::bench::knobs::Knobs;
 use crate::bench::window::Window;
 use crate::failure::{Failure, Outcome};
 use crate::tpcc;
+use perdura_machine::cache::Policy;
+use perdura_machine::{MachineConfig, presets};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -28,8 +30,7 @@ pub(crate) struct Experiment {
     pub(crate) quick: Scale,
 }
 
-/// What is measured, and how figures follow from it. One more has its place here: `crash`
-/// (Archapt's Table IV).
+/// What is measured, and how figures follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
@@ -47,6 +48,8 @@ pub(crate) enum Kind {
     Reuse,
     /// What writing objects back takes, and making checksums of them instead.
     Checksums,
+    /// What power cuts take from engines that skip write-backs.
+    Crash,
 }
 
 /// What the paper says.
@@ -80,6 +83,8 @@ pub(crate) struct Value {
     pub(crate) workload: Option<String>,
     /// or over all of them.
     pub(crate) over: Option<Over>,
+    /// In this setting; in each, if absent.
+    pub(crate) setting: Option<String>,
     /// In the quantity's unit.
     pub(crate) value: f64,
     /// Read off a picture, or otherwise not exact.
@@ -118,6 +123,8 @@ pub(crate) struct Run {
     pub(crate) bases: BTreeMap<String, String>,
     #[serde(default = "one")]
     pub(crate) threads: Vec<u32>,
+    /// YCSB's, or bare objects; neither these nor repetitions are needed where nothing is native.
+    #[serde(default)]
     pub(crate) records: u64,
     /// How large TPC-C's tables are; nothing else has records of another kind.
     #[serde(default)]
@@ -128,6 +135,7 @@ pub(crate) struct Run {
     /// The same for workloads whose operations are long.
     #[serde(default)]
     pub(crate) operations_of: BTreeMap<String, u64>,
+    #[serde(default)]
     pub(crate) repetitions: u32,
     /// Transactions that each thread keeps unanswered; 1: it waits for each.
     #[serde(default = "closed_loop")]
@@ -151,6 +159,8 @@ pub(crate) struct Setting {
     pub(crate) name: String,
     pub(crate) window: Option<Window>,
     pub(crate) tuning: Option<Knobs>,
+    /// How the simulated caches replace lines, at all levels.
+    pub(crate) policy: Option<Policy>,
 }
 
 /// Rivals that an experiment can name.
@@ -167,6 +177,9 @@ pub(crate) enum RivalName {
 pub(crate) struct Simulated {
     /// A preset's name.
     pub(crate) machine: String,
+    /// So many times smaller than the preset's are its caches.
+    #[serde(default = "undivided")]
+    pub(crate) caches_divided_by: u64,
     #[serde(default = "one")]
     pub(crate) cores: Vec<u32>,
     pub(crate) records: u64,
@@ -176,6 +189,9 @@ pub(crate) struct Simulated {
     #[serde(default)]
     pub(crate) operations_of: BTreeMap<String, u64>,
     pub(crate) repetitions: u32,
+    /// Power cuts of each run, where they are what is measured.
+    #[serde(default)]
+    pub(crate) cuts: u64,
 }
 
 /// A smaller run: what is absent stays as it is.
@@ -187,14 +203,38 @@ pub(crate) struct Scale {
     pub(crate) operations: Option<u64>,
     pub(crate) repetitions: Option<u32>,
     pub(crate) threads: Option<Vec<u32>>,
+    pub(crate) cuts: Option<u64>,
+    pub(crate) caches_divided_by: Option<u64>,
 }
 
 fn closed_loop() -> Window {
     Window::CLOSED_LOOP
 }
 
+fn undivided() -> u64 {
+    1
+}
+
 fn one() -> Vec<u32> {
     vec![1]
+}
+
+impl Simulated {
+    /// The machine, with caches so many times smaller than the preset's.
+    pub(super) fn machine(&self, caches_divided_by: u64) -> Result<MachineConfig, String> {
+        let mut machine = presets::load(&self.machine).map_err(|error| error.to_string())?;
+        if caches_divided_by == 1 {
+            return Ok(machine);
+        }
+        let divides = |bytes: u64| caches_divided_by > 0 && bytes.is_multiple_of(caches_divided_by);
+        if !machine.caches.iter().all(|level| divides(level.bytes)) {
+            return Err(format!("the caches cannot be divided by {caches_divided_by}"));
+        }
+        machine.caches.iter_mut().for_each(|level| level.bytes /= caches_divided_by);
+        machine.title += &format!("; caches {caches_divided_by} times smaller");
+        machine.validate().map_err(|error| error.to_string())?;
+        Ok(machine)
+    }
 }
 
 impl Experiment {
@@ -238,8 +278,12 @@ mod tests {
     "#;
 
     fn complaint(old: &str, new: &str) -> String {
-        assert!(GOOD.contains(old), "{old}");
-        match Experiment::parse("x", &GOOD.replace(old, new)) {
+        complaint_of(GOOD, old, new)
+    }
+
+    fn complaint_of(text: &str, old: &str, new: &str) -> String {
+        assert!(text.contains(old), "{old}");
+        match Experiment::parse("x", &text.replace(old, new)) {
             Err(Failure::Message(text)) => text,
             other => panic!("{old} -> {new}: {other:?}"),
         }
@@ -287,5 +331,69 @@ mod tests {
             let complaint = complaint(old, new);
             assert!(complaint.contains(hint) && complaint.contains("'x'"), "{complaint}");
         }
+    }
+
+    const CRASH: &str = r#"
+        name = "x"
+        kind = "crash"
+        minutes = 1
+        [paper]
+        title = "T"
+        figure = "F"
+        what = "W"
+        [[paper.value]]
+        says = "none"
+        quantity = "uncorrected"
+        over = "most"
+        setting = "LRU"
+        value = 0
+        [run]
+        workloads = ["ycsb-a"]
+        engines = ["archapt-undo-sum"]
+        seed = 1
+        [[run.setting]]
+        name = "LRU"
+        policy = "lru"
+        [run.simulated]
+        machine = "archapt"
+        records = 10
+        operations = 10
+        repetitions = 1
+        cuts = 2
+        caches_divided_by = 8
+        [quick]
+    "#;
+
+    #[test]
+    fn power_cuts_are_read() {
+        let experiment = Experiment::parse("x", CRASH).expect("an experiment");
+        assert_eq!(experiment.run.settings[0].policy, Some(Policy::Lru));
+        let simulated = experiment.run.simulated.expect("simulated runs");
+        let bytes = |divisor| simulated.machine(divisor).expect("a machine").caches[0].bytes;
+        assert_eq!(bytes(1), 8 * bytes(8));
+    }
+
+    #[test]
+    fn bad_power_cuts_say_what_is_wrong() {
+        for (old, new, hint) in [
+            ("cuts = 2", "", "cuts = 100"),
+            ("[quick]", "[quick]\ncuts = 0", "cuts = 100"),
+            ("cuts = 2", "cuts = 2\ncores = [2]", "1 core"),
+            ("seed = 1", "seed = 1\nnative = true\nrecords = 1", "no native runs"),
+            ("archapt-undo-sum", "archapt-undo", "archapt-redo-sum"),
+            ("policy = \"lru\"", "policy = \"mru\"", "mru"),
+            ("setting = \"LRU\"", "setting = \"FIFO\"", "none of its settings"),
+            ("divided_by = 8", "divided_by = 0", "cannot be divided by 0"),
+            ("divided_by = 8", "divided_by = 7", "cannot be divided by 7"),
+        ] {
+            let complaint = complaint_of(CRASH, old, new);
+            assert!(complaint.contains(hint) && complaint.contains("'x'"), "{complaint}");
+        }
+        let simulated =
+            "[run.simulated]\nmachine = \"tiny\"\nrecords = 1\noperations = 1\nrepetitions = 1";
+        let with_cuts = format!("seed = 1\n{simulated}\ncuts = 1");
+        assert!(complaint("seed = 1", &with_cuts).contains("kind crash only"));
+        let policy = "seed = 1\n[[run.setting]]\nname = \"a\"\npolicy = \"lru\"";
+        assert!(complaint("seed = 1", policy).contains("simulated caches"));
     }
 }

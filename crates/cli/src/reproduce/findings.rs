@@ -9,6 +9,7 @@ use super::quantity::Quantity::{self, *};
 use super::quantity::Step;
 use crate::bench::spread::Spread;
 use perdura::Counters;
+use perdura_crashtest::Losses;
 use perdura_engine::archapt::checksum::cost::{Cost, Costs};
 use perdura_workloads::reuse::Reuse;
 use serde::Serialize;
@@ -117,8 +118,21 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
             let costs = own.checksums.as_ref()?;
             change(costs.flush.nanoseconds, cost(costs, step)?.nanoseconds)
         }
+        _ if quantity.kind() == Kind::Crash => lost(quantity, own.losses.as_ref()?),
         _ => reuse(quantity, own.reuse.as_ref()?),
     }
+}
+
+fn lost(quantity: Quantity, losses: &Losses) -> Option<f64> {
+    let count = match quantity {
+        LeftToCaches => losses.covered,
+        Inconsistent => losses.inconsistent,
+        Detected => losses.detected,
+        Uncorrected => losses.uncorrected,
+        RefusedCuts => losses.refused,
+        _ => return None,
+    };
+    Some(count as f64)
 }
 
 fn cost(costs: &Costs, step: Step) -> Option<Cost> {
@@ -212,6 +226,7 @@ mod tests {
             counters,
             reuse: None,
             checksums: None,
+            losses: None,
             memory: String::new(),
         }
     }
@@ -252,6 +267,15 @@ mod tests {
         assert_eq!(found(Kind::Flushes, "undo", &samples, Flushes), [5.0, 4.0]);
         assert_eq!(found(Kind::Flushes, "undo", &samples, FlushChange), [-20.0]);
         assert_eq!(found(Kind::Flushes, "undo", &samples, FlushChangeWithoutLog), [-50.0]);
+    }
+
+    #[test]
+    fn losses_are_found_where_the_power_was_cut() {
+        let losses = Losses { cuts: 3, inconsistent: 7, ..Losses::default() };
+        let cut = Sample { losses: Some(losses), ..sample("undo", 0, 1.0, false) };
+        assert_eq!(found(Kind::Crash, "", &[cut.clone()], Inconsistent), [7.0]);
+        assert_eq!(found(Kind::Crash, "", &[cut], Uncorrected), [0.0]);
+        assert!(found(Kind::Crash, "", &[sample("undo", 0, 1.0, false)], Detected).is_empty());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::bench::stage::Stage;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use perdura::{Counters, EngineKind};
+use perdura_crashtest::Losses;
 use perdura_engine::archapt::checksum::cost::Costs;
 use perdura_workloads::reuse::Reuse;
 use serde::Serialize;
@@ -47,6 +48,8 @@ pub(crate) struct Sample {
     pub(crate) counters: Counters,
     pub(crate) reuse: Option<Reuse>,
     pub(crate) checksums: Option<Costs>,
+    /// What power cuts would have taken.
+    pub(crate) losses: Option<Losses>,
     pub(crate) memory: String,
 }
 
@@ -161,6 +164,7 @@ impl Job<'_> {
             counters: Counters::default(),
             reuse: None,
             checksums: None,
+            losses: None,
             memory: String::new(),
         }
     }

@@ -1,6 +1,7 @@
 //! What is run of an experiment: its file, made smaller or changed by the command line.
 
 use super::experiment::{Experiment, Kind, RivalName, Run};
+use super::validate;
 use crate::bench::knobs::Knobs;
 use crate::bench::window::Window;
 use crate::failure::{Failure, Outcome};
@@ -8,7 +9,8 @@ use crate::named::{self, Database, Extent};
 use crate::{quantity, tpcc};
 use perdura::EngineKind;
 use perdura_engine::archapt::checksum::cost::{Demand, When};
-use perdura_machine::{MachineConfig, presets};
+use perdura_machine::MachineConfig;
+use perdura_machine::cache::Policy;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -64,6 +66,8 @@ pub(crate) struct Part {
     pub(crate) operations: u64,
     pub(crate) operations_of: BTreeMap<String, u64>,
     pub(crate) repetitions: u32,
+    /// Power cuts of each run.
+    pub(crate) cuts: u64,
 }
 
 /// What is set for a run.
@@ -73,6 +77,8 @@ pub(crate) struct Setting {
     pub(crate) name: Option<String>,
     pub(crate) window: Window,
     pub(crate) tuning: Knobs,
+    /// How simulated caches replace lines, if not as the machine's.
+    pub(crate) policy: Option<Policy>,
     /// When bare objects are worked on.
     #[serde(skip)]
     pub(crate) when: Option<When>,
@@ -171,14 +177,14 @@ pub(crate) fn missing_engines(experiment: &Experiment) -> Vec<&str> {
 }
 
 fn engine(experiment: &Experiment, name: &str) -> Outcome<EngineKind> {
-    name.parse().map_err(|error| {
+    let refuse = |what| Failure::new(format!("experiment '{}': {what}", experiment.name));
+    let kind: EngineKind = name.parse().map_err(|error| {
         let known = experiment.run.engines.iter().filter(|name| name.parse::<EngineKind>().is_ok());
         let known = known.map(String::as_str).collect::<Vec<_>>().join(",");
-        Failure::new(format!(
-            "experiment '{}': {error}; to run it with those that are there: --engine {known}",
-            experiment.name
-        ))
-    })
+        refuse(format!("{error}; to run it with those that are there: --engine {known}"))
+    })?;
+    validate::engine_fits(experiment.kind, kind).map_err(refuse)?;
+    Ok(kind)
 }
 
 impl Work {
@@ -201,11 +207,12 @@ impl Work {
 /// What everything is run in: the settings that were asked for, or just one without a name.
 fn settings(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<Setting>> {
     let Run { window, tuning, ref settings, .. } = experiment.run;
-    let plain = Setting { name: None, window, tuning, when: None };
+    let plain = Setting { name: None, window, tuning, policy: None, when: None };
     let named = settings.iter().map(|own| Setting {
         name: Some(own.name.clone()),
         window: own.window.unwrap_or(window),
         tuning: own.tuning.unwrap_or(tuning),
+        policy: own.policy,
         when: None,
     });
     let moments = When::ALL.map(|when| Setting {
@@ -243,6 +250,7 @@ fn parts(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<Part>> {
         operations: run.operations,
         operations_of: run.operations_of.clone(),
         repetitions: run.repetitions,
+        cuts: 0,
     };
     let mut parts = Vec::new();
     let both = changes.native == changes.simulated;
@@ -250,15 +258,17 @@ fn parts(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<Part>> {
         parts.push(usual);
     }
     if let Some(simulated) = run.simulated.as_ref().filter(|_| both || changes.simulated) {
-        let machine = presets::load(&simulated.machine);
+        let quick = experiment.quick.caches_divided_by.filter(|_| changes.quick);
+        let machine = simulated.machine(quick.unwrap_or(simulated.caches_divided_by));
         parts.push(Part {
             place: Place::Simulated,
-            machine: Some(machine.map_err(|error| Failure::new(error.to_string()))?),
+            machine: Some(machine.map_err(Failure::new)?),
             threads: simulated.cores.clone(),
             extent: Extent { records: simulated.records, tpcc: simulated.tpcc },
             operations: simulated.operations,
             operations_of: simulated.operations_of.clone(),
             repetitions: simulated.repetitions,
+            cuts: simulated.cuts,
         });
     }
     if parts.is_empty() {
@@ -291,6 +301,7 @@ fn change(part: &mut Part, experiment: &Experiment, changes: &Changes) {
     if let Some(repetitions) = changes.repetitions.or(quick.repetitions) {
         part.repetitions = repetitions;
     }
+    part.cuts = quick.cuts.unwrap_or(part.cuts);
     if !changes.threads.is_empty() {
         part.threads.clone_from(&changes.threads);
     } else if let Some(threads) = quick.threads {
@@ -298,10 +309,23 @@ fn change(part: &mut Part, experiment: &Experiment, changes: &Changes) {
     }
 }
 
+fn check_cuts(part: &Part, experiment: &Experiment) -> Outcome {
+    let operations = part.operations_of.values().fold(part.operations, |all, own| all.min(*own));
+    let fit = validate::cores_fit(experiment.kind, &part.threads).and_then(|()| {
+        let cuts = part.cuts;
+        if cuts <= operations {
+            return Ok(());
+        }
+        Err(format!("{cuts} power cuts need as many operations at least, not {operations}"))
+    });
+    fit.map_err(|what| Failure::new(format!("experiment '{}': {what}", experiment.name)))
+}
+
 fn check(part: &Part, experiment: &Experiment) -> Outcome {
     let most = if part.place == Place::Simulated { 64 } else { 256 };
     let fits = part.threads.iter().all(|threads| (1..=most).contains(threads));
     part.extent.tpcc.validate()?;
+    check_cuts(part, experiment)?;
     let something = part.extent.records > 0
         && (part.operations > 0 || experiment.kind == Kind::Checksums)
         && part.repetitions > 0

@@ -60,6 +60,16 @@ pub(crate) enum Quantity {
     ObjectChange(Step),
     /// Lines written back for an object.
     ObjectLines(Step),
+    /// Over all power cuts: lines that had been left to the caches,
+    LeftToCaches,
+    /// lines that are not what they would be had the caches outlived the cut,
+    Inconsistent,
+    /// those of them that checksums found,
+    Detected,
+    /// and those that they could not restore;
+    Uncorrected,
+    /// cuts after which the pool was refused.
+    RefusedCuts,
 }
 
 /// What is done with an object.
@@ -79,7 +89,7 @@ use Quantity::*;
 use Step::*;
 
 /// All of them, with their names, units and the kind of experiment that finds them.
-const ALL: [(Quantity, &str, &str, Kind); 41] = [
+const ALL: [(Quantity, &str, &str, Kind); 46] = [
     (PerSecond, "per-second", "/s", Kind::Throughput),
     (ThroughputChange, "throughput-change", "%", Kind::Throughput),
     (P99, "p99", "ns", Kind::Latency),
@@ -121,6 +131,11 @@ const ALL: [(Quantity, &str, &str, Kind); 41] = [
     (ObjectLines(Create), "create-lines", "/object", Kind::Checksums),
     (ObjectLines(Packed), "packed-lines", "/object", Kind::Checksums),
     (ObjectLines(Update), "update-lines", "/object", Kind::Checksums),
+    (LeftToCaches, "left-to-caches", "lines", Kind::Crash),
+    (Inconsistent, "inconsistent", "lines", Kind::Crash),
+    (Detected, "detected", "lines", Kind::Crash),
+    (Uncorrected, "uncorrected", "lines", Kind::Crash),
+    (RefusedCuts, "refused-cuts", "cuts", Kind::Crash),
 ];
 
 impl Quantity {
@@ -157,11 +172,17 @@ impl Quantity {
         )
     }
 
+    /// Whether it counts things.
+    fn is_count(self) -> bool {
+        self.kind() == Kind::Crash
+    }
+
     /// A value of it, for people.
     pub(crate) fn show(self, value: f64) -> String {
         let nought = if value.abs() < 0.05 { 0.0 } else { value };
         match self {
             PerSecond => crate::quantity::show_count(value as u64),
+            _ if self.is_count() => crate::quantity::show_count(value.round() as u64),
             P99 | ObjectTime(_) => crate::quantity::show_ns(value),
             _ if self.is_change() => format!("{nought:+.1} %"),
             _ if self.unit() == "%" => format!("{nought:.1} %"),
@@ -174,6 +195,7 @@ impl Quantity {
         match self.unit() {
             "%" => format!("{difference:+.1} points"),
             "ns" => format!("{difference:+.0} ns"),
+            _ if self.is_count() => format!("{difference:+.0}"),
             _ => format!("{difference:+.2}"),
         }
     }
@@ -222,5 +244,7 @@ mod tests {
         assert_eq!(ThroughputChange.show(-0.01), "+0.0 %");
         assert_eq!(Dirtiness.show(55.0), "55.0 %");
         assert_eq!(P99Change.show_difference(-3.0), "-3.0 points");
+        assert_eq!(Inconsistent.show(1_435.0), "1,435");
+        assert_eq!(Inconsistent.show_difference(-1.5), "-2");
     }
 }

@@ -96,6 +96,7 @@ impl On<'_> {
         let machine = job.part.machine.clone();
         let mut machine = machine.ok_or_else(|| Failure::new("no machine to simulate"))?;
         machine.cores.count = job.threads as usize;
+        simulate::set_policy(&mut machine, job.setting.policy);
         let memory = format!("simulated: {}", machine.title);
         let work = simulate::Plan {
             machine,
@@ -109,7 +110,7 @@ impl On<'_> {
             epoch_us: 1,
             window: job.setting.window.transactions(),
             knobs: job.setting.tuning,
-            cuts: 0,
+            cuts: job.part.cuts,
             unflushed: job.unflushed,
         };
         let total = work.operations + work.warm_up;
@@ -122,6 +123,7 @@ impl On<'_> {
             per_second: operations / seconds,
             ns_per_operation: run.statistics.time_ns * f64::from(job.threads) / operations,
             counters: run.counters,
+            losses: (run.losses.cuts > 0).then_some(run.losses),
             memory,
             ..job.sample(plan)
         })

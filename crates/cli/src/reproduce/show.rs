@@ -56,6 +56,12 @@ fn method(kind: Kind) -> &'static str {
              counted; more than 100 % where a line served several transactions before its write-back; \
              the distribution is known of engines that write lines back at commit"
         }
+        Kind::Crash => {
+            "at random moments between two transactions the power is cut: what was in the caches and not \
+             written back is gone; the log is gone through, and each line compared with what it would be \
+             had all caches outlived the cut (inconsistent, if it differs), then checksums find and restore \
+             lines; the run goes on as if nothing had been; counts are of lines, over all cuts"
+        }
         Kind::Reuse => {
             "operations are drawn as the workload draws them, and not carried out; a scan is an \
              operation on each record that it covers; the load is not counted; of TPC-C, transactions \
@@ -117,10 +123,14 @@ fn places(report: &Report) -> String {
             Kind::Checksums => String::new(),
             _ => format!(" ({operations}{})", own.collect::<String>()),
         };
+        let cuts = match part.cuts {
+            0 => String::new(),
+            cuts => format!(", {} each", plural(cuts, "power cut")),
+        };
         let sample = report.samples.iter().find(|sample| sample.cell.place == part.place);
         let memory = sample.map_or("", |sample| sample.memory.as_str());
         format!(
-            "{}: {} on {}{operations}, seed {}{}{memory}",
+            "{}: {} on {}{operations}{cuts}, seed {}{}{memory}",
             part.place,
             plural(u64::from(part.repetitions), "repetition"),
             data(&report.plan, part),
@@ -152,7 +162,8 @@ fn data(plan: &Plan, part: &Part) -> String {
 
 /// What is set, if anything.
 fn settings(setting: &Setting) -> Option<String> {
-    let remarks = [setting.window.remark(), setting.tuning.remark()];
+    let policy = setting.policy.map(|policy| format!("{policy} in all caches"));
+    let remarks = [setting.window.remark(), setting.tuning.remark(), policy];
     let remarks: Vec<String> = remarks.into_iter().flatten().collect();
     let name = setting.name.as_deref().unwrap_or("set");
     (!remarks.is_empty()).then(|| format!("{name}: {}", remarks.join(", ")))

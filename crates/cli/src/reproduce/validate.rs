@@ -1,8 +1,9 @@
 //! What makes sense as an experiment, and what does not.
 
-use super::experiment::{Experiment, Kind, Run, Simulated, Value};
+use super::experiment::{Experiment, Kind, Run, Scale, Simulated, Value};
 use crate::tpcc;
-use perdura_machine::presets;
+use perdura::EngineKind;
+use perdura_engine::archapt::checksum::cost::When;
 
 impl Experiment {
     /// Says what makes no sense.
@@ -22,6 +23,11 @@ impl Experiment {
             Kind::Checksums if !native || simulated.is_some() || !engines.is_empty() => {
                 return Err("checksums are measured natively only, without engines".to_owned());
             }
+            Kind::Crash if *native || simulated.is_none() || engines.is_empty() => {
+                return Err("power cuts are simulated: it needs engines and [run.simulated], \
+                            and no native runs"
+                    .to_owned());
+            }
             Kind::Reuse | Kind::Checksums => {}
             _ if (!native && simulated.is_none()) || engines.is_empty() => {
                 return Err("it needs engines, and native or simulated runs".to_owned());
@@ -31,7 +37,8 @@ impl Experiment {
         if self.kind == Kind::Latency && simulated.is_some() {
             return Err("latencies are measured in native runs only".to_owned());
         }
-        let needs_base = !matches!(self.kind, Kind::Reuse | Kind::Dirtiness | Kind::Checksums);
+        let needs_base =
+            !matches!(self.kind, Kind::Reuse | Kind::Dirtiness | Kind::Checksums | Kind::Crash);
         match base {
             Some(base) if !engines.contains(base) => {
                 return Err(format!("its base '{base}' is none of its engines"));
@@ -46,15 +53,17 @@ impl Experiment {
         }
         let Run { records, operations, repetitions, .. } = self.run;
         let has_operations = operations > 0 || self.kind == Kind::Checksums;
-        if records == 0 || !has_operations || repetitions == 0 {
+        let used = *native || self.kind == Kind::Reuse;
+        if used && (records == 0 || !has_operations || repetitions == 0) {
             return Err("records, operations and repetitions must be 1 or more".to_owned());
         }
         self.validate_settings()?;
+        self.validate_cuts()?;
         tpcc_valid(self.run.tpcc)?;
         tpcc_valid(self.quick.tpcc.unwrap_or_default())?;
         threads_valid(threads)?;
         threads_valid(self.quick.threads.as_deref().unwrap_or(&[1]))?;
-        simulated.as_ref().map_or(Ok(()), Simulated::validate)?;
+        simulated.as_ref().map_or(Ok(()), |simulated| simulated.validate(&self.quick))?;
         self.paper.values.iter().try_for_each(|value| self.validate_value(value))
     }
 
@@ -62,6 +71,10 @@ impl Experiment {
         let settings = &self.run.settings;
         if self.kind == Kind::Checksums && !settings.is_empty() {
             return Err("there is no setting of checksums".to_owned());
+        }
+        let simulated_only = self.run.simulated.is_some() && !self.run.native;
+        if !simulated_only && settings.iter().any(|setting| setting.policy.is_some()) {
+            return Err("a policy is of simulated caches: leave it out, or native runs".to_owned());
         }
         for (index, setting) in settings.iter().enumerate() {
             let taken = settings[..index].iter().any(|other| other.name == setting.name);
@@ -72,13 +85,44 @@ impl Experiment {
         Ok(())
     }
 
+    /// Power cuts where they are measured, and nowhere else.
+    fn validate_cuts(&self) -> Result<(), String> {
+        let Run { simulated, engines, .. } = &self.run;
+        let cuts = simulated.as_ref().map_or(0, |simulated| simulated.cuts);
+        if self.kind != Kind::Crash {
+            return match cuts == 0 && self.quick.cuts.is_none() {
+                true => Ok(()),
+                false => Err("cuts are for kind crash only: leave them out".to_owned()),
+            };
+        }
+        if cuts == 0 || self.quick.cuts == Some(0) {
+            return Err("it needs power cuts, as cuts = 100 in [run.simulated]".to_owned());
+        }
+        // Engines that this program does not have may be named.
+        let known = engines.iter().filter_map(|engine| engine.parse().ok());
+        known.map(|engine| engine_fits(self.kind, engine)).collect::<Result<(), _>>()?;
+        let cores = simulated.iter().map(|simulated| simulated.cores.as_slice());
+        let mut cores = cores.chain(self.quick.threads.as_deref());
+        cores.try_for_each(|cores| cores_fit(self.kind, cores))
+    }
+
+    fn has_setting(&self, name: &str) -> bool {
+        match self.kind {
+            Kind::Checksums => When::ALL.iter().any(|when| when.name() == name),
+            _ => self.run.settings.iter().any(|setting| setting.name == name),
+        }
+    }
+
     fn validate_value(&self, value: &Value) -> Result<(), String> {
-        let Value { says, quantity, engine, workload, over, .. } = value;
+        let Value { says, quantity, engine, workload, over, setting, .. } = value;
         if quantity.kind() != self.kind {
             return Err(format!("'{says}': this kind of experiment does not find {quantity}"));
         }
         if workload.is_some() == over.is_some() {
             return Err(format!("'{says}' needs a workload, or over: mean, least or most"));
+        }
+        if let Some(setting) = setting.as_ref().filter(|setting| !self.has_setting(setting)) {
+            return Err(format!("'{says}': '{setting}' is none of its settings"));
         }
         match engine {
             Some(engine) if !self.run.engines.contains(engine) => {
@@ -90,8 +134,11 @@ impl Experiment {
 }
 
 impl Simulated {
-    fn validate(&self) -> Result<(), String> {
-        presets::load(&self.machine).map_err(|error| error.to_string())?;
+    fn validate(&self, quick: &Scale) -> Result<(), String> {
+        for divisor in [Some(self.caches_divided_by), quick.caches_divided_by].into_iter().flatten()
+        {
+            self.machine(divisor)?;
+        }
         tpcc_valid(self.tpcc)?;
         if self.records == 0 || self.operations == 0 || self.repetitions == 0 {
             return Err("records, operations and repetitions must be 1 or more".to_owned());
@@ -101,6 +148,25 @@ impl Simulated {
             false => Err("a simulated machine has 1 to 64 cores".to_owned()),
         }
     }
+}
+
+/// Whether an experiment of this kind can run the engine.
+pub(super) fn engine_fits(kind: Kind, engine: EngineKind) -> Result<(), String> {
+    if kind != Kind::Crash || engine.skips() {
+        return Ok(());
+    }
+    Err(format!(
+        "{engine} skips no write-backs, and so loses nothing: \
+         kind crash is for archapt-undo-sum and archapt-redo-sum"
+    ))
+}
+
+/// Whether an experiment of this kind can run on so many cores.
+pub(super) fn cores_fit(kind: Kind, cores: &[u32]) -> Result<(), String> {
+    if kind != Kind::Crash || cores == [1] {
+        return Ok(());
+    }
+    Err("the power is cut between transactions of a single core: it takes 1 core".to_owned())
 }
 
 fn tpcc_valid(size: tpcc::Size) -> Result<(), String> {

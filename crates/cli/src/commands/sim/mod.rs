@@ -135,9 +135,7 @@ impl Arguments {
     fn machine(&self) -> Outcome<MachineConfig> {
         let load = presets::load(&self.machine).map_err(|error| Failure::new(error.to_string()));
         let mut machine = load?;
-        if let Some(policy) = self.policy {
-            machine.caches.iter_mut().for_each(|level| level.policy = policy);
-        }
+        simulate::set_policy(&mut machine, self.policy);
         if !(1..=64).contains(&self.cores) {
             return Err(Failure::new("--cores must be 1 to 64"));
         }
