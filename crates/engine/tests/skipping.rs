@@ -39,7 +39,6 @@ fn started<E: Engine<Reference>>(queue_lines: u64) -> (Arc<Reference>, Arc<E>) {
         group_bytes: Some(300),
         answer_within_ns: Some(u64::MAX),
         skip: Some(Skip::Always),
-        ..Tuning::default()
     });
     (memory, engine)
 }

@@ -273,7 +273,7 @@ mod tests {
     fn losses_are_found_where_the_power_was_cut() {
         let losses = Losses { cuts: 3, inconsistent: 7, ..Losses::default() };
         let cut = Sample { losses: Some(losses), ..sample("undo", 0, 1.0, false) };
-        assert_eq!(found(Kind::Crash, "", &[cut.clone()], Inconsistent), [7.0]);
+        assert_eq!(found(Kind::Crash, "", std::slice::from_ref(&cut), Inconsistent), [7.0]);
         assert_eq!(found(Kind::Crash, "", &[cut], Uncorrected), [0.0]);
         assert!(found(Kind::Crash, "", &[sample("undo", 0, 1.0, false)], Detected).is_empty());
     }

@@ -99,8 +99,8 @@ impl Experiment {
             return Err("it needs power cuts, as cuts = 100 in [run.simulated]".to_owned());
         }
         // Engines that this program does not have may be named.
-        let known = engines.iter().filter_map(|engine| engine.parse().ok());
-        known.map(|engine| engine_fits(self.kind, engine)).collect::<Result<(), _>>()?;
+        let mut known = engines.iter().filter_map(|engine| engine.parse().ok());
+        known.try_for_each(|engine| engine_fits(self.kind, engine))?;
         let cores = simulated.iter().map(|simulated| simulated.cores.as_slice());
         let mut cores = cores.chain(self.quick.threads.as_deref());
         cores.try_for_each(|cores| cores_fit(self.kind, cores))

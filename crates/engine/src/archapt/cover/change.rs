@@ -143,11 +143,12 @@ impl Change {
         if !counts {
             writes.put(*checksums, *salt);
         }
-        for column in 0..SIDE {
-            if !counts || covered[column] != self.covered[column] {
-                writes.put(bitmap_at(*checksums, column), self.covered[column]);
+        for (column, before) in covered.iter().enumerate() {
+            let now = self.covered[column];
+            if !counts || *before != now {
+                writes.put(bitmap_at(*checksums, column), now);
             }
-            if self.columns >> column & 1 != 0 && self.covered[column] != 0 {
+            if self.columns >> column & 1 != 0 && now != 0 {
                 let at = consistency_at(*checksums, column);
                 writes.put_line(at, &self.consistency[column]);
             }
