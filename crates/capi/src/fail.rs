@@ -49,7 +49,7 @@ pub(crate) fn last_message() -> *const c_char {
 impl From<Error> for Fail {
     fn from(error: Error) -> Self {
         let code = match &error {
-            Error::Corrupt { .. } => PERDURA_ERR_CORRUPT,
+            Error::Corrupt { .. } | Error::Lost { .. } => PERDURA_ERR_CORRUPT,
             Error::Full { .. } => PERDURA_ERR_FULL,
             Error::TooLarge { .. } => PERDURA_ERR_TOO_LARGE,
             Error::ReadOnly => PERDURA_ERR_READ_ONLY,

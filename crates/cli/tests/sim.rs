@@ -24,7 +24,7 @@ fn ycsb_over_the_store_is_the_same_each_time() {
         let store = ["--machine", "tiny", "--workload", &workload, "--over", "store"];
         let report = json(&store);
         assert_eq!(report["over"], "store");
-        assert_eq!(report["engines"].as_array().map(Vec::len), Some(6), "{workload}");
+        assert_eq!(report["engines"].as_array().map(Vec::len), Some(8), "{workload}");
     }
     let again = ["--machine", "tiny", "--workload", "ycsb-e", "--over", "store", "--cores", "3"];
     let figures = || json(&again)["engines"][2]["ns_per_transaction"].clone();
@@ -98,7 +98,7 @@ fn every_machine_workload_and_mechanism() {
     let letters = ["a", "b", "c", "d", "e", "f"].map(|letter| format!("ycsb-{letter}"));
     for workload in workloads.into_iter().chain(letters.iter().map(String::as_str)) {
         let report = json(&["--machine", "tiny", "--workload", workload, "--cores", "2"]);
-        assert_eq!(report["engines"].as_array().map(Vec::len), Some(6), "{workload}");
+        assert_eq!(report["engines"].as_array().map(Vec::len), Some(8), "{workload}");
     }
     let tpcc = ["sim", "--workload", "tpcc", "--machine", "tiny", "--ops", "60", "--json"];
     let report: Value = serde_json::from_str(&succeed(&tpcc)).expect("JSON");
