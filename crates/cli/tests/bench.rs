@@ -56,7 +56,17 @@ fn sps_on_all_engines_and_two_threads() {
         "--seed",
         "5",
     ]);
-    assert_report(&report, &["volatile", "undo", "redo", "s-wal", "archapt-undo", "archapt-redo"]);
+    let all = [
+        "volatile",
+        "undo",
+        "redo",
+        "s-wal",
+        "archapt-undo",
+        "archapt-redo",
+        "archapt-undo-sum",
+        "archapt-redo-sum",
+    ];
+    assert_report(&report, &all);
     assert_eq!(report["engines"][0]["runs"].as_array().map(Vec::len), Some(2));
 }
 
