@@ -60,7 +60,12 @@ fn nothing_is_lost() {
 /// The cases that each omission is tried on.
 fn cases<'a>(runners: &'a [Box<dyn Runner>]) -> Vec<Tried<'a>> {
     let mut cases = Vec::new();
-    for runner in runners.iter().filter(|runner| matches!(runner.subject(), "churn" | "hash-map")) {
+    // What fences of the engines that skip write-backs are for takes hundreds of thousands of images to
+    // see: `perdura crash --mutants` looks at those.
+    let chosen = |runner: &&Box<dyn Runner>| {
+        matches!(runner.subject(), "churn" | "hash-map") && !runner.engine().ends_with("-sum")
+    };
+    for runner in runners.iter().filter(chosen) {
         for start in [Start::Closed, Start::New, Start::Switched] {
             for seed in 0..number("PERDURA_MUTANT_SEEDS", 3) {
                 let case = Case { start, points: Points::Random(60), ..Case::new(tiny(), seed) };
