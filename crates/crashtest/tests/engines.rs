@@ -31,7 +31,7 @@ fn nothing_is_lost() {
         for (policy, domain) in POLICIES.into_iter().flat_map(|p| DOMAINS.map(|d| (p, d))) {
             for cores in [1, 3] {
                 seed += 1;
-                let points = Points::Random(number("PERDURA_CRASH_POINTS", 20));
+                let points = Points::Random(number("PERDURA_CRASH_POINTS", 14));
                 let policy = policy.parse().unwrap();
                 let case = Case { policy, domain, cores, points, ..Case::new(tiny(), seed) };
                 match runner.explore(&case, Budget::default(), &Watcher::default()) {

@@ -14,13 +14,13 @@ fn what_was_left_to_the_caches_is_restored_or_told() {
     let tiny = MachineConfig::parse("tiny", include_str!("../../../machines/tiny.toml")).unwrap();
     for engine in ["archapt-undo-sum", "archapt-redo-sum"] {
         let mut all = Report::default();
-        for (seed, subject) in (0..number("PERDURA_CRASH_CASES", 12))
+        for (seed, subject) in (0..number("PERDURA_CRASH_CASES", 4))
             .flat_map(|seed| ["hash-map", "churn"].map(|subject| (seed, subject)))
         {
             let case = Case {
                 cores: 1 + seed as usize % 2,
                 operations: 60,
-                points: Points::Random(number("PERDURA_CRASH_POINTS", 30)),
+                points: Points::Random(number("PERDURA_CRASH_POINTS", 12)),
                 ..Case::new(tiny.clone(), seed)
             };
             let runner = find(engine, subject).unwrap();
@@ -30,6 +30,6 @@ fn what_was_left_to_the_caches_is_restored_or_told() {
             }
         }
         println!("{engine}: {all}");
-        assert!(all.corrected > 50, "{engine}: {all}");
+        assert!(all.corrected > 20, "{engine}: {all}");
     }
 }
