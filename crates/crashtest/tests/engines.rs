@@ -62,10 +62,10 @@ fn cases<'a>(runners: &'a [Box<dyn Runner>]) -> Vec<Tried<'a>> {
     let mut cases = Vec::new();
     // What fences of the engines that skip write-backs are for takes hundreds of thousands of images to
     // see: `perdura crash --mutants` looks at those.
-    let chosen = |runner: &&Box<dyn Runner>| {
+    let chosen = |runner: &dyn Runner| {
         matches!(runner.subject(), "churn" | "hash-map") && !runner.engine().ends_with("-sum")
     };
-    for runner in runners.iter().filter(chosen) {
+    for runner in runners.iter().filter(|runner| chosen(&***runner)) {
         for start in [Start::Closed, Start::New, Start::Switched] {
             for seed in 0..number("PERDURA_MUTANT_SEEDS", 3) {
                 let case = Case { start, points: Points::Random(60), ..Case::new(tiny(), seed) };
