@@ -93,5 +93,5 @@ pub(crate) fn checkpoint<M: Memory, P: Protocol>(
         let ticket = engine.committed.0.load(Ordering::Acquire);
         engine.alone(|| engine.move_checkpoint(ticket, counters))
     };
-    if exclusive { checkpoint() } else { engine.lock.exclusively(&*engine.memory, checkpoint) }
+    if exclusive { checkpoint() } else { engine.lock.writing(&*engine.memory, checkpoint) }
 }

@@ -1,4 +1,4 @@
-//! A value that an engine's lock guards.
+//! A value that an engine's lock guards, for readers and the writer or for the writer only.
 //!
 //! The engine's lock is taken and given back by different calls, those that begin and end a
 //! transaction, so that no guard can stand for it. Whoever reaches in says instead why the lock
@@ -7,7 +7,7 @@
 use std::cell::UnsafeCell;
 
 /// A value that is only reached with the engine's lock held.
-pub struct Guarded<T>(UnsafeCell<T>);
+pub(crate) struct Guarded<T>(UnsafeCell<T>);
 
 // SAFETY: the methods' contracts make it a lock around `T`, of one writer or many readers.
 unsafe impl<T: Send + Sync> Sync for Guarded<T> {}
@@ -20,23 +20,23 @@ impl<T> Guarded<T> {
     /// The value, to look at.
     ///
     /// # Safety
-    /// The caller holds the engine's lock, as a reader or as the writer, for as long as it uses
-    /// the reference, and has no reference from [`get_mut`](Self::get_mut) meanwhile.
+    /// For as long as the caller uses the reference nobody calls [`get_mut`](Self::get_mut): because it is
+    /// in a transaction, and only a writer that is alone does; or because it is the writer itself.
     #[inline(always)]
     pub(crate) unsafe fn get(&self) -> &T {
-        // SAFETY: with the lock held nobody has it mutably, as the contract says.
+        // SAFETY: nobody has it mutably, as the contract says.
         unsafe { &*self.0.get() }
     }
 
     /// The value, to change.
     ///
     /// # Safety
-    /// The caller holds the engine's lock as the writer for as long as it uses the reference, and
-    /// has no other reference meanwhile.
+    /// For as long as the caller uses the reference it is the writer, has no other one, and is alone
+    /// if anybody else calls [`get`](Self::get).
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn get_mut(&self) -> &mut T {
-        // SAFETY: the writer is alone, as the contract says.
+        // SAFETY: nobody else has a reference, as the contract says.
         unsafe { &mut *self.0.get() }
     }
 }

@@ -1,10 +1,13 @@
-//! One writer or many readers, with nothing shared among readers.
+//! One writer, and readers until it stores, with nothing shared among readers.
 //!
-//! Each session has a slot on a line of its own. A reader raises its slot and looks whether a
-//! writer is there; a writer takes the one writer word and waits for the raised slots. Readers
-//! on different cores therefore never pass a line between them, and a lone writer pays one
-//! locked instruction. Waiting goes through the memory's `pause`, so that it is a scheduling
-//! point in a simulator.
+//! A transaction that writes has two phases. At first it only reads, and keeps what it wants to
+//! store to itself: other writers wait, readers do not. Before it stores anything that a reader may
+//! look at, it is alone: no reader comes in, and those that are there are waited for.
+//!
+//! Each session has a slot on a line of its own. A reader raises its slot and looks whether
+//! somebody is alone; who will be alone says so and waits for the raised slots. Readers
+//! on different cores therefore never pass a line between them. Waiting goes through the memory's
+//! `pause`, so that it is a scheduling point in a simulator.
 
 use perdura_memory::Memory;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -17,6 +20,8 @@ pub struct Apart<T>(pub T);
 /// The lock, with a fixed number of slots for readers.
 pub struct SharedLock {
     writer: Apart<AtomicBool>,
+    /// The writer is alone. Only the writer changes it.
+    alone: Apart<AtomicBool>,
     readers: Box<[Apart<AtomicBool>]>,
     taken: Box<[AtomicBool]>,
     /// Slots from here on have never been taken.
@@ -28,6 +33,7 @@ impl SharedLock {
     pub fn new(slots: usize) -> Self {
         SharedLock {
             writer: Apart::default(),
+            alone: Apart::default(),
             readers: (0..slots).map(|_| Apart::default()).collect(),
             taken: (0..slots).map(|_| AtomicBool::new(false)).collect(),
             used: AtomicUsize::new(0),
@@ -60,13 +66,13 @@ impl SharedLock {
         let mut turn = 0;
         loop {
             mine.store(true, Ordering::Relaxed);
-            // The slot must be seen raised before the writer word is looked at.
+            // The slot must be seen raised before it is looked whether somebody is alone.
             fence(Ordering::SeqCst);
-            if !self.writer.0.load(Ordering::Acquire) {
+            if !self.alone.0.load(Ordering::Acquire) {
                 return;
             }
             mine.store(false, Ordering::Release);
-            while self.writer.0.load(Ordering::Relaxed) {
+            while self.alone.0.load(Ordering::Relaxed) {
                 memory.pause(turn);
                 turn += 1;
             }
@@ -79,14 +85,14 @@ impl SharedLock {
         self.readers[slot].0.store(false, Ordering::Release);
     }
 
-    /// Enters as the only writer.
+    /// Enters as the only writer, beside readers.
     #[inline]
     pub fn write<M: Memory>(&self, memory: &M) {
         let mut turn = 0;
         while self
             .writer
             .0
-            .compare_exchange_weak(false, true, Ordering::SeqCst, Ordering::Relaxed)
+            .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
             .is_err()
         {
             while self.writer.0.load(Ordering::Relaxed) {
@@ -94,8 +100,18 @@ impl SharedLock {
                 turn += 1;
             }
         }
+    }
+
+    /// Waits until no reader is there, and lets none in: for the writer, until it leaves. Once is
+    /// enough, more does no harm.
+    #[inline]
+    pub fn be_alone<M: Memory>(&self, memory: &M) {
+        if self.alone.0.load(Ordering::Relaxed) {
+            return;
+        }
         // Sequentially consistent with the reader's fence: whoever raised a slot before this
-        // point is waited for, whoever does after sees the writer word.
+        // point is waited for, whoever does after sees that it must wait.
+        self.alone.0.swap(true, Ordering::SeqCst);
         for reader in &self.readers[..self.used.load(Ordering::SeqCst)] {
             let mut turn = 0;
             while reader.0.load(Ordering::SeqCst) {
@@ -105,8 +121,14 @@ impl SharedLock {
         }
     }
 
-    /// Runs `body` as the only writer, and leaves even if it panics.
-    pub fn exclusively<M: Memory, R>(&self, memory: &M, body: impl FnOnce() -> R) -> R {
+    /// Readers may come in again, though the writer stays.
+    #[inline]
+    pub fn let_readers_in(&self) {
+        self.alone.0.store(false, Ordering::Release);
+    }
+
+    /// Runs `body` as the only writer, beside readers, and leaves even if it panics.
+    pub fn writing<M: Memory, R>(&self, memory: &M, body: impl FnOnce() -> R) -> R {
         struct Leave<'a>(&'a SharedLock);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
@@ -121,6 +143,7 @@ impl SharedLock {
     /// Leaves as the writer. A plain store: a locked instruction would wait for write-backs.
     #[inline]
     pub fn done_writing(&self) {
+        self.alone.0.store(false, Ordering::Release);
         self.writer.0.store(false, Ordering::Release);
     }
 }
@@ -144,6 +167,7 @@ mod tests {
                         if (round + thread) % 3 == 0 {
                             lock.write(ram);
                             let value = a.load(Ordering::Relaxed) + 1;
+                            lock.be_alone(ram);
                             a.store(value, Ordering::Relaxed);
                             b.store(value, Ordering::Relaxed);
                             lock.done_writing();

@@ -1,6 +1,6 @@
 //! What the logging engines share: a lock, a log area, and sessions that buffer their writes.
 //!
-//! A transaction's writes wait in a [`WriteSet`](crate::writes::WriteSet) until commit, for undo as for redo logging: the
+//! A transaction's writes wait in a [`WriteSet`] until commit, for undo as for redo logging: the
 //! log is then written in one go and fenced once, instead of once for each range. What differs
 //! is what the log holds and what is fenced when: the [`Protocol`].
 
@@ -8,10 +8,10 @@ use crate::archapt::Tuning;
 use crate::area::{self, Checkpoint, Geometry, Segments};
 use crate::engine::Recovery;
 use crate::lock::{Apart, SharedLock};
-use crate::overlay::Overlay;
 use crate::record::Found;
 use crate::session::Buffered;
 use crate::writer::Writer;
+use crate::writes::WriteSet;
 use crate::{Counters, Engine, Error, Mode, Result, Ticket};
 use perdura_memory::{DirtyLines, Memory};
 use std::ops::Range;
@@ -55,10 +55,10 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         false
     }
 
-    /// Committed words that are not in the memory yet. Called by sessions that are in a
-    /// transaction.
+    /// Committed words that are not in the memory yet; `None` if there never are. Called by
+    /// sessions that are in a transaction.
     #[inline(always)]
-    fn overlay<M: Memory>(_engine: &Logged<M, Self>) -> Option<Overlay<'_>> {
+    fn overlay<M: Memory>(_engine: &Logged<M, Self>) -> Option<&WriteSet> {
         None
     }
 
@@ -231,6 +231,12 @@ pub struct Logged<M: Memory, P: Protocol> {
 }
 
 impl<M: Memory, P: Protocol> Logged<M, P> {
+    /// No reader is there from here on, until the transaction that writes is over.
+    #[inline]
+    pub(crate) fn be_alone(&self) {
+        self.lock.be_alone(&*self.memory);
+    }
+
     /// Runs `body` as the only one that checkpoints. If it panics, what it has taken from the
     /// set of dirty lines may not be durable: there are no checkpoints any more.
     pub(crate) fn alone<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {

@@ -61,6 +61,7 @@ impl Protocol for Redo {
     fn commit<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer) -> Result<Ticket> {
         let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
         log(engine, writer, ticket)?;
+        engine.be_alone();
         let track = engine.memory.domain().needs_write_back();
         writer.apply(engine, |entry, _| {
             if track {
@@ -96,7 +97,7 @@ impl Protocol for Redo {
         let ticket = if exclusive {
             capture(engine, counters)?
         } else {
-            engine.lock.exclusively(&*engine.memory, || capture(engine, counters))?
+            engine.lock.writing(&*engine.memory, || capture(engine, counters))?
         };
         engine.alone(|| {
             fence(engine, counters)?;

@@ -14,6 +14,9 @@ pub struct Buffered<M: Memory, P: Protocol> {
     pub(crate) engine: Arc<Logged<M, P>>,
     pub(crate) writer: Writer,
     mode: Option<Mode>,
+    /// A transaction is running, and there were committed words that are not in the memory yet when
+    /// it began: none come meanwhile.
+    looks: bool,
     /// The transaction has read a committed word that is not in the memory yet.
     overlaid: bool,
     slot: usize,
@@ -22,7 +25,14 @@ pub struct Buffered<M: Memory, P: Protocol> {
 impl<M: Memory, P: Protocol> Buffered<M, P> {
     pub(crate) fn new(engine: Arc<Logged<M, P>>) -> Option<Self> {
         let slot = engine.lock.register()?;
-        Some(Buffered { engine, writer: Writer::default(), mode: None, overlaid: false, slot })
+        Some(Buffered {
+            engine,
+            writer: Writer::default(),
+            mode: None,
+            looks: false,
+            overlaid: false,
+            slot,
+        })
     }
 
     #[inline(always)]
@@ -30,10 +40,26 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
         &self.engine.lock
     }
 
-    /// The word at `at`, if it is committed and not in the memory yet.
+    /// Whether the word at `at` may be one of [`written`](Self::written): seldom, if it is not.
     #[inline(always)]
-    fn overlaid(&mut self, at: u64) -> Option<u64> {
-        if !P::GROUPS || self.mode.is_none() || !at.is_multiple_of(8) {
+    fn may_be_written(&self, at: u64) -> bool {
+        self.writer.writes.may_have(at)
+            || P::GROUPS
+                && self.looks
+                && P::overlay(&self.engine).is_some_and(|overlay| overlay.may_have(at))
+    }
+
+    /// The word at `at`, if the transaction has written it, or if it is committed and not in the
+    /// memory yet. Out of line, so that a read that goes to the memory saves no registers for it.
+    #[inline(never)]
+    fn written(&mut self, at: u64) -> Option<u64> {
+        if !at.is_multiple_of(8) {
+            return None;
+        }
+        if let Some(value) = self.writer.writes.get(at) {
+            return Some(value);
+        }
+        if !P::GROUPS || !self.looks {
             return None;
         }
         let value = P::overlay(&self.engine)?.get(at)?;
@@ -44,6 +70,7 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
     /// Gives the lock back and forgets the transaction.
     #[inline]
     pub(crate) fn finish(&mut self) {
+        self.looks = false;
         match self.mode.take() {
             Some(Mode::Write) => {
                 self.lock().done_writing();
@@ -130,12 +157,9 @@ fn any_words<'a>(written: impl Fn(u64) -> Option<&'a LineWrite>, at: u64, len: u
 impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
-        if let Some(value) = self.writer.writes.get(at)
-            && at.is_multiple_of(8)
+        if self.may_be_written(at)
+            && let Some(value) = self.written(at)
         {
-            return Ok(value);
-        }
-        if let Some(value) = self.overlaid(at) {
             return Ok(value);
         }
         self.engine
@@ -159,7 +183,7 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
             return Err(Error::corrupt("read outside of the pool", at));
         }
         if P::GROUPS
-            && self.mode.is_some()
+            && self.looks
             && let Some(overlay) = P::overlay(&self.engine)
         {
             self.overlaid |= lay_over(|line| overlay.line(line), at, to);
@@ -251,6 +275,7 @@ impl<M: Memory, P: Protocol> Session for Buffered<M, P> {
             Mode::Write => self.engine.lock.write(&*self.engine.memory),
         }
         self.mode = Some(mode);
+        self.looks = P::overlay(&self.engine).is_some_and(|overlay| !overlay.is_empty());
         self.overlaid = false;
     }
 

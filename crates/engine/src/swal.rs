@@ -58,6 +58,7 @@ impl Protocol for SWal {
         writer.fence(engine)?;
         write_commit(engine, writer, ticket, place.parts);
         writer.fence(engine)?;
+        engine.be_alone();
         writer.apply_and_write_back(engine);
         writer.fence(engine)?;
         // Removes the transaction from the log; fences.

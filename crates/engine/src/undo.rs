@@ -48,6 +48,7 @@ impl Protocol for Undo {
             engine.memory.load(entry.line + word as u64 * 8)
         })?;
         writer.fence(engine)?;
+        engine.be_alone();
         writer.apply_and_write_back(engine);
         writer.fence(engine)?;
         void(engine, writer, place.first);

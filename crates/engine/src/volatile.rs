@@ -70,7 +70,7 @@ impl<M: Memory + 'static> Engine<M> for Volatile<M> {
     }
 
     fn checkpoint(&self) -> Result<()> {
-        self.lock.exclusively(&*self.memory, || {
+        self.lock.writing(&*self.memory, || {
             match &self.dirty {
                 Some(dirty) => {
                     dirty.drain(|run| self.memory.write_back(run.start, run.end - run.start));
@@ -190,7 +190,10 @@ impl<M: Memory> Session for VolatileSession<M> {
         debug_assert!(self.mode.is_none(), "transactions of a session do not overlap");
         match mode {
             Mode::Read => self.engine.lock.read(self.slot, &*self.engine.memory),
-            Mode::Write => self.engine.lock.write(&*self.engine.memory),
+            Mode::Write => {
+                self.engine.lock.write(&*self.engine.memory);
+                self.engine.lock.be_alone(&*self.engine.memory);
+            }
         }
         self.mode = Some(mode);
     }

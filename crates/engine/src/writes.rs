@@ -1,11 +1,12 @@
 //! What a transaction wants to store: a set of words, kept by cache line.
 //!
 //! Keeping it by line means that one entry serves all words of a line, in the log and when the
-//! line is written back. A filter of 64 bits says at once of most lines that they are not there. A
-//! few lines are looked through; more are found by an open-addressed table, sparse so that the
-//! first slot nearly always decides, whose slots carry a generation so that clearing costs nothing.
+//! line is written back. A filter says at once of most lines that they are not there. A few lines
+//! are looked through; more are found by an open-addressed table, sparse so that the first slot
+//! nearly always decides, whose slots carry a generation so that clearing costs nothing.
 
 use crate::Mark;
+use crate::filter::Filter;
 use perdura_memory::{LINE, line_of};
 
 /// The mask of a line that is stored whole.
@@ -48,8 +49,7 @@ pub struct WriteSet {
     /// Those from `used` on are left from earlier transactions: room that is initialised.
     lines: Vec<LineWrite>,
     used: usize,
-    /// A bit for each hash of a line that is there: most lines asked for are not.
-    filter: u64,
+    filter: Filter,
     /// Lines by hash, once there are more than a few.
     table: Vec<Slot>,
     generation: u32,
@@ -66,7 +66,7 @@ impl Default for WriteSet {
         WriteSet {
             lines: vec![LineWrite { line: 0, mask: 0, words: [0; 8] }; FEW],
             used: 0,
-            filter: 0,
+            filter: Filter::default(),
             table: vec![Slot::default(); 2 * SPARSE * FEW],
             generation: 1,
             words: 0,
@@ -109,7 +109,7 @@ impl WriteSet {
             self.clear_table();
         }
         self.used = 0;
-        self.filter = 0;
+        self.filter.clear();
         self.words = 0;
         self.stored = 0;
         if self.marked {
@@ -132,6 +132,12 @@ impl WriteSet {
         }
     }
 
+    /// Whether anything may be to be stored in the line of `at`; that is soon said, and seldom wrong.
+    #[inline(always)]
+    pub fn may_have(&self, at: u64) -> bool {
+        self.filter.may_have(hash(at))
+    }
+
     /// The word at `at`, if it is to be stored.
     #[inline(always)]
     pub fn get(&self, at: u64) -> Option<u64> {
@@ -144,7 +150,7 @@ impl WriteSet {
     #[inline(always)]
     pub fn line(&self, line: u64) -> Option<&LineWrite> {
         let hash = hash(line);
-        if self.filter & filter_bit(hash) == 0 {
+        if !self.filter.may_have(hash) {
             return None;
         }
         self.find(line, hash).map(|entry| &self.lines[entry])
@@ -235,12 +241,11 @@ impl WriteSet {
     #[inline(always)]
     fn entry_for(&mut self, line: u64) -> usize {
         let hash = hash(line);
-        if self.filter & filter_bit(hash) != 0
+        if self.filter.may_have(hash)
             && let Some(index) = self.find(line, hash)
         {
             return index;
         }
-        self.filter |= filter_bit(hash);
         let index = self.used;
         self.used += 1;
         match self.lines.get_mut(index) {
@@ -251,6 +256,12 @@ impl WriteSet {
             self.insert_slot(line, hash, index);
         } else if index >= FEW {
             self.fill_table();
+        }
+        if self.filter.is_narrow(self.used) {
+            let lines = &self.lines[..self.used];
+            self.filter.fill(self.used, lines.iter().map(|entry| self::hash(entry.line)));
+        } else {
+            self.filter.add(hash);
         }
         index
     }
@@ -304,14 +315,8 @@ fn word_in_line(at: u64) -> usize {
 }
 
 #[inline(always)]
-fn hash(line: u64) -> u64 {
-    (line / LINE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
-}
-
-/// The hash's upper bits: the table is indexed by the lower ones.
-#[inline(always)]
-fn filter_bit(hash: u64) -> u64 {
-    1 << (hash >> 26)
+fn hash(at: u64) -> u64 {
+    (at / LINE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
 }
 
 #[cfg(test)]

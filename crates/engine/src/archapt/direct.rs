@@ -13,55 +13,60 @@ use perdura_memory::Memory;
 use std::sync::atomic::Ordering;
 
 impl Group {
-    /// Commits the transaction in `writer`, durably unless its maker's wait has to see to that.
+    /// Commits the transaction in `session`, durably unless its maker's wait has to see to that.
     #[inline]
     pub(super) fn commit_awaited<M: Memory, B: Base>(
         &mut self,
         engine: &Logged<M, Archapt<B>>,
-        writer: &mut Writer,
+        session: &mut Writer,
     ) -> Result<Ticket> {
         if !engine.memory.domain().evicts() {
             // One sync serves all that have joined when somebody waits.
-            return self.join(engine, writer);
+            return self.join(engine, session);
         }
         self.usable(engine)?;
-        if self.transactions == 0 && B::LOG_IS_ENOUGH {
-            return self.commit_alone(engine, writer);
+        let nobody_joined = self.nobody_joined(engine);
+        if nobody_joined && B::LOG_IS_ENOUGH {
+            return self.commit_alone(engine, session);
         }
-        let fits = writer.record_bytes() <= engine.geometry.segment_bytes;
-        if !B::SKIPS && self.transactions == 0 && self.history.is_empty() && fits {
-            return self.commit_in_place(engine, writer);
+        let fits = session.record_bytes() <= engine.geometry.segment_bytes;
+        if !B::SKIPS && nobody_joined && self.history.is_empty() && fits {
+            return self.commit_in_place(engine, session);
         }
-        let ticket = self.join(engine, writer)?;
+        let ticket = self.join(engine, session)?;
         // The transaction is committed whatever comes of this: a failure shows in the wait.
         let _ = self.answer(engine, ticket.0 >> TICKET_BITS);
         Ok(ticket)
     }
 
-    /// The transaction in `writer` is a group of its own; if it cannot be logged, only it fails.
-    /// The open group is empty.
+    /// The transaction in `session` is a group of its own; if it cannot be logged, only it fails.
+    /// Nobody has joined the open group.
     pub(super) fn commit_alone<M: Memory, B: Base>(
         &mut self,
         engine: &Logged<M, Archapt<B>>,
-        writer: &mut Writer,
+        session: &mut Writer,
     ) -> Result<Ticket> {
-        self.take_alone(writer);
-        let ticket = self.ticket(engine);
-        let closed = self.close(engine);
-        if closed.is_err() {
-            self.forget();
-        } else {
-            self.writer.counters.commits += 1;
+        let ticket = self.take_alone(engine, session);
+        if let Err(error) = self.log_and_store(engine) {
+            self.writer.forget();
+            return Err(error);
         }
-        closed.map(|()| ticket)
+        self.writer.counters.commits += 1;
+        self.stored(engine);
+        Ok(ticket)
     }
 
-    /// Takes over what the transaction wants to store, as the first one of its group.
+    /// Takes over what the transaction wants to store. Its ticket, the first one of its group.
     #[inline]
-    pub(super) fn take_alone(&mut self, writer: &mut Writer) {
-        std::mem::swap(&mut self.writer.writes, &mut writer.writes);
-        std::mem::swap(&mut self.writer.fresh, &mut writer.fresh);
-        self.transactions += 1;
+    fn take_alone<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+        session: &mut Writer,
+    ) -> Ticket {
+        std::mem::swap(&mut self.writer.writes, &mut session.writes);
+        std::mem::swap(&mut self.writer.fresh, &mut session.fresh);
+        let number = engine.committed.0.load(Ordering::Relaxed) + 1;
+        Ticket(number << TICKET_BITS)
     }
 
     /// As plain undo logging does it: no line waits, and none will. The log is cut behind the
@@ -69,21 +74,22 @@ impl Group {
     fn commit_in_place<M: Memory, B: Base>(
         &mut self,
         engine: &Logged<M, Archapt<B>>,
-        writer: &mut Writer,
+        session: &mut Writer,
     ) -> Result<Ticket> {
-        self.make_room(engine, writer.record_bytes())?;
-        self.take_alone(writer);
-        let (number, ticket) =
-            (engine.committed.0.load(Ordering::Relaxed) + 1, self.ticket(engine));
+        self.make_room(engine, session.record_bytes())?;
+        let ticket = self.take_alone(engine, session);
+        let number = ticket.0 >> TICKET_BITS;
         self.broken = true;
         if let Err(error) = self.log_old_words(engine, number) {
             // For fresh memory; nothing else has been stored.
             self.writer.fence(engine)?;
             self.broken = false;
-            self.forget();
+            self.writer.forget();
             return Err(error);
         }
         self.writer.fence(engine)?;
+        // Until it is durable: what readers see may be answered.
+        engine.be_alone();
         self.writer.apply_and_write_back(engine);
         self.writer.fence(engine)?;
         self.cut_log(engine, number)?;
@@ -92,7 +98,7 @@ impl Group {
         self.answered(engine, number);
         self.old_up_to = number;
         self.broken = false;
-        self.forget();
+        self.writer.forget();
         self.writer.counters.commits += 1;
         Ok(ticket)
     }

@@ -3,18 +3,16 @@
 use super::cover::{Cover, Matrices};
 use super::history::History;
 use super::{Archapt, Base, Tuning, lines};
-use crate::logged::{Logged, last_ticket};
-use crate::overlay::{LineFilter, Overlay};
-use crate::record;
+use crate::logged::Logged;
 use crate::writer::Writer;
 use crate::{Counters, Error, Result, Ticket};
 use perdura_memory::{LINE, Memory};
 use std::sync::atomic::Ordering;
 
-/// Bytes of log that a group may fill, unless told otherwise: what it overlays stays in the
-/// first-level cache's neighbourhood, and the price of a fence is spread over some hundred
-/// transactions.
-const GROUP_BYTES: u64 = 64 << 10;
+/// Bytes of log that a group may fill, unless told otherwise. Enough to spread the price of a fence
+/// over a hundred small transactions; what it overlays is looked through by every read, and should
+/// stay in the nearest cache. A large transaction is a group of its own, which nobody looks through.
+const GROUP_BYTES: u64 = 4 << 10;
 /// Nanoseconds after which a group is made durable though nobody waits, unless told otherwise.
 const ANSWER_WITHIN_NS: u64 = 10_000_000;
 /// Bits of a ticket that number the transactions of a group.
@@ -25,12 +23,11 @@ const LOOK_EVERY: u64 = 16;
 const CYCLES_TO_JOIN: u32 = 10;
 const CYCLES_TO_NOTE: u32 = 20;
 
-/// The open group, and the lines that closed ones have left waiting.
-pub struct Group {
-    /// The words of the open group, and the log of all of them.
+/// What is the writer's own: a group on its way into the log, and the lines that closed ones have
+/// left waiting.
+pub(super) struct Group {
+    /// The words of the group that is being closed, and the log of all of them.
     pub(super) writer: Writer,
-    /// The lines of the open group.
-    filter: LineFilter,
     pub(super) history: History,
     /// The last group of the old generation.
     pub(super) old_up_to: u64,
@@ -40,8 +37,6 @@ pub struct Group {
     pub(super) due_lines: usize,
     /// The young generation has filled its part of the log: it turns when the old one has left.
     pub(super) turn_due: bool,
-    /// Transactions in the open group.
-    pub(super) transactions: u64,
     /// When it was first looked at whether what is not durable yet is due; 0 if it was not.
     looked: u64,
     group_bytes: u64,
@@ -57,13 +52,11 @@ impl Group {
     pub(super) fn new(len: u64, queue_lines: u64, matrices: Matrices) -> Self {
         Group {
             writer: Writer::default(),
-            filter: LineFilter::default(),
             history: History::new(len, queue_lines as usize),
             old_up_to: 0,
             old_segments: 0,
             due_lines: 0,
             turn_due: false,
-            transactions: 0,
             looked: 0,
             group_bytes: GROUP_BYTES,
             answer_within: ANSWER_WITHIN_NS,
@@ -81,28 +74,29 @@ impl Group {
         self.cover.skip = tuning.skip.unwrap_or(self.cover.skip);
     }
 
-    /// Logical commit: the transaction in `writer` joins the group.
+    /// Logical commit: the transaction in `session` joins the open group.
     #[inline]
     pub(super) fn join<M: Memory, B: Base>(
         &mut self,
         engine: &Logged<M, Archapt<B>>,
-        writer: &mut Writer,
+        session: &mut Writer,
     ) -> Result<Ticket> {
         self.usable(engine)?;
-        let bytes = writer.record_bytes();
         let most = self.most_bytes(engine);
-        if bytes > most {
-            return self.commit_large(engine, writer);
+        if session.record_bytes() > most {
+            // Too large to share a record: it is a group of its own.
+            self.close(engine)?;
+            return self.commit_alone(engine, session);
         }
-        let full = self.transactions == (1 << TICKET_BITS) - 1;
-        if self.transactions > 0 && (full || self.bytes_with(writer) > most) {
+        let joined = self.open(engine).transactions;
+        let full = joined == (1 << TICKET_BITS) - 1;
+        if joined > 0 && (full || self.bytes_with(engine, session) > most) {
             self.close(engine)?;
         }
-        engine.memory.work(CYCLES_TO_JOIN * writer.writes.entries().len() as u32);
-        self.take(writer);
-        let ticket = self.ticket(engine);
+        engine.memory.work(CYCLES_TO_JOIN * session.writes.entries().len() as u32);
+        let ticket = self.take(engine, session);
         self.writer.counters.commits += 1;
-        if self.transactions.is_multiple_of(LOOK_EVERY) {
+        if self.open(engine).transactions.is_multiple_of(LOOK_EVERY) {
             // The transaction is in the group whatever comes of this. A failure shows again at
             // the next commit, and before anything is acknowledged.
             let _ = self.answer_if_due(engine);
@@ -116,70 +110,30 @@ impl Group {
         self.group_bytes.min(engine.geometry.segment_bytes)
     }
 
-    /// Takes over what the transaction wants to store.
-    #[inline]
-    fn take(&mut self, writer: &mut Writer) {
-        if self.transactions == 0 {
-            self.filter.clear();
-            self.filter.add(&writer.writes);
-            return self.take_alone(writer);
-        }
-        self.filter.add(&writer.writes);
-        self.writer.writes.absorb(&writer.writes);
-        if !writer.fresh.is_empty() {
-            self.writer.fresh.append(&mut writer.fresh);
-        }
-        self.transactions += 1;
-    }
-
-    /// The open group's words.
-    #[inline(always)]
-    pub(super) fn overlay(&self) -> Option<Overlay<'_>> {
-        Overlay::of(&self.writer.writes, &self.filter)
-    }
-
-    /// The last ticket that has been given out.
-    pub(super) fn last_ticket<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> Ticket {
-        if self.transactions == 0 {
-            return last_ticket::<Archapt<B>>(engine.committed.0.load(Ordering::Relaxed));
-        }
-        self.ticket(engine)
-    }
-
-    /// The ticket of the transaction that joined the open group last.
-    #[inline]
-    pub(super) fn ticket<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> Ticket {
-        let group = engine.committed.0.load(Ordering::Relaxed) + 1;
-        Ticket(group << TICKET_BITS | (self.transactions - 1))
-    }
-
-    /// An upper bound of the record's bytes if the transaction joins.
-    fn bytes_with(&self, writer: &Writer) -> u64 {
-        let (mine, its) = (&self.writer.writes, &writer.writes);
-        let lines = mine.stored_lines() + its.stored_lines();
-        record::words_for(lines, mine.words() + its.words()) as u64 * 8
-    }
-
-    /// A transaction too large to share a record is a group of its own; if it does not fit in the
-    /// log at all, only it fails.
-    #[cold]
-    fn commit_large<M: Memory, B: Base>(
-        &mut self,
-        engine: &Logged<M, Archapt<B>>,
-        writer: &mut Writer,
-    ) -> Result<Ticket> {
-        self.close(engine)?;
-        self.commit_alone(engine, writer)
-    }
-
-    /// Ends the open group: it is in the log, and in place.
+    /// Ends the open group: it is in the log, and in place. If that fails, it is open still.
     pub(super) fn close<M: Memory, B: Base>(
         &mut self,
         engine: &Logged<M, Archapt<B>>,
     ) -> Result<()> {
-        if self.transactions == 0 {
+        if self.nobody_joined(engine) {
             return Ok(());
         }
+        self.exchange_words(engine);
+        if let Err(error) = self.log_and_store(engine) {
+            self.exchange_words(engine);
+            return Err(error);
+        }
+        self.begin(engine);
+        self.stored(engine);
+        Ok(())
+    }
+
+    /// Writes down what the writer has, and stores it. Alone from the first store on; if it fails
+    /// before, nothing has happened.
+    pub(super) fn log_and_store<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+    ) -> Result<()> {
         self.usable(engine)?;
         if B::SKIPS {
             self.uncover(engine)?;
@@ -194,16 +148,23 @@ impl Group {
             self.broken = false;
             return Err(error);
         }
+        engine.be_alone();
         self.store_in_place::<M, B>(engine);
         engine.committed.0.store(ticket, Ordering::Release);
         self.broken = false;
-        self.forget();
+        self.writer.forget();
         if engine.durable.0.load(Ordering::Relaxed) >= ticket {
             self.looked = 0;
         }
+        Ok(())
+    }
+
+    /// What is to be done after a group has been stored, with readers in again: the open group is
+    /// empty, and what they see is committed.
+    pub(super) fn stored<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) {
+        engine.lock.let_readers_in();
         // The group is in the log: a failure from here on is the next one's.
         let _ = self.recycle(engine);
-        Ok(())
     }
 
     /// Stores the group's words; their lines wait from now on.
@@ -230,24 +191,6 @@ impl Group {
                 }
             }
         }
-    }
-
-    pub(super) fn forget(&mut self) {
-        self.writer.forget();
-        self.transactions = 0;
-    }
-
-    /// Runs `body`; what is counted meanwhile counts for the session that makes it happen.
-    #[inline]
-    pub(super) fn counting_for<R>(
-        &mut self,
-        session: &mut Writer,
-        body: impl FnOnce(&mut Self, &mut Writer) -> R,
-    ) -> R {
-        std::mem::swap(&mut self.writer.counters, &mut session.counters);
-        let result = body(self, session);
-        std::mem::swap(&mut self.writer.counters, &mut session.counters);
-        result
     }
 
     /// Physical commit of everything up to the group `number`, if it has not happened.
@@ -279,7 +222,8 @@ impl Group {
         &mut self,
         engine: &Logged<M, Archapt<B>>,
     ) -> Result<()> {
-        let waiting = self.transactions > 0
+        let joined = !self.nobody_joined(engine);
+        let waiting = joined
             || engine.durable.0.load(Ordering::Relaxed)
                 < engine.committed.0.load(Ordering::Relaxed);
         if !waiting {
@@ -289,8 +233,7 @@ impl Group {
         if self.looked == 0 {
             self.looked = now;
         } else if now.saturating_sub(self.looked) >= self.answer_within {
-            let last =
-                engine.committed.0.load(Ordering::Relaxed) + u64::from(self.transactions > 0);
+            let last = engine.committed.0.load(Ordering::Relaxed) + u64::from(joined);
             self.answer(engine, last)?;
         }
         Ok(())

@@ -30,6 +30,7 @@ pub mod cover;
 mod direct;
 mod group;
 mod history;
+mod open;
 mod pace;
 mod skip;
 
@@ -38,14 +39,14 @@ pub use cover::Skip;
 
 use crate::area::Geometry;
 use crate::engine::Recovery;
-use crate::guarded::Guarded;
 use crate::logged::{Logged, Protocol, last_ticket};
-use crate::overlay::Overlay;
 use crate::record::Found;
 use crate::writer::Writer;
+use crate::writes::WriteSet;
 use crate::{Counters, Error, Mode, Result, Ticket};
 use cover::Matrices;
 use group::Group;
+use open::State;
 use perdura_memory::{Domain, LINE, Memory, line_of};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -85,11 +86,11 @@ impl<B: Base> Protocol for Archapt<B> {
     const GROUPS: bool = true;
     const GROUP_BITS: u32 = group::TICKET_BITS;
 
-    type State = Guarded<Group>;
+    type State = State;
 
     fn state<M: Memory>(memory: &M, geometry: &Geometry, salt: u64) -> Self::State {
         let matrices = Matrices::of(geometry, salt);
-        Guarded::new(Group::new(memory.limit(), memory.last_level_cache() / LINE, matrices))
+        State::new(Group::new(memory.limit(), memory.last_level_cache() / LINE, matrices))
     }
 
     fn checksum_bytes(limit: u64) -> u64 {
@@ -98,8 +99,8 @@ impl<B: Base> Protocol for Archapt<B> {
 
     #[inline]
     fn is_protected<M: Memory>(engine: &Logged<M, Self>, at: u64, len: u64) -> bool {
-        // SAFETY: the caller is in a transaction that writes, which holds the lock.
-        B::SKIPS && unsafe { engine.state.get() }.covers(&*engine.memory, at, len)
+        // SAFETY: the caller is in a transaction that writes.
+        B::SKIPS && unsafe { engine.state.group() }.covers(&*engine.memory, at, len)
     }
 
     #[inline]
@@ -108,22 +109,22 @@ impl<B: Base> Protocol for Archapt<B> {
     }
 
     #[inline]
-    fn overlay<M: Memory>(engine: &Logged<M, Self>) -> Option<Overlay<'_>> {
-        // SAFETY: sessions ask between beginning and ending a transaction, which holds the lock.
-        unsafe { engine.state.get() }.overlay()
+    fn overlay<M: Memory>(engine: &Logged<M, Self>) -> Option<&WriteSet> {
+        // SAFETY: sessions ask between beginning and ending a transaction.
+        Some(&unsafe { engine.state.open() }.writes)
     }
 
     #[inline]
     fn commit<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer) -> Result<Ticket> {
-        // SAFETY: the caller has the lock as the writer, and nothing below reaches in again.
-        let group = unsafe { engine.state.get_mut() };
+        // SAFETY: the caller is the writer, and nothing below reaches in again.
+        let group = unsafe { engine.state.group() };
         group.counting_for(writer, |group, writer| group.join::<M, B>(engine, writer))
     }
 
     #[inline]
     fn commit_awaited<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer) -> Result<Ticket> {
-        // SAFETY: the caller has the lock as the writer, and nothing below reaches in again.
-        let group = unsafe { engine.state.get_mut() };
+        // SAFETY: the caller is the writer, and nothing below reaches in again.
+        let group = unsafe { engine.state.group() };
         group.counting_for(writer, |group, writer| group.commit_awaited::<M, B>(engine, writer))
     }
 
@@ -134,23 +135,23 @@ impl<B: Base> Protocol for Archapt<B> {
         mode: Option<Mode>,
     ) -> Result<()> {
         let mut answer = || {
-            // SAFETY: the lock is held as the writer: by the caller, or right here.
-            let group = unsafe { engine.state.get_mut() };
+            // SAFETY: this is the writer: the caller is, or right here.
+            let group = unsafe { engine.state.group() };
             group.counting_for(writer, |group, _| group.answer::<M, B>(engine, number))
         };
         match mode {
             Some(Mode::Write) => answer(),
             // It would wait for itself.
             Some(Mode::Read) => Err(Error::Invalid("a wait inside of a transaction that reads")),
-            None => engine.lock.exclusively(&*engine.memory, answer),
+            None => engine.lock.writing(&*engine.memory, answer),
         }
     }
 
     #[inline]
     fn seen<M: Memory>(engine: &Logged<M, Self>, overlaid: bool) -> Ticket {
         if overlaid {
-            // SAFETY: the caller is in a transaction, which holds the lock.
-            return unsafe { engine.state.get() }.last_ticket(engine);
+            // SAFETY: the caller is in a transaction.
+            return unsafe { engine.state.open() }.ticket(engine);
         }
         last_ticket::<Self>(engine.committed.0.load(Ordering::Acquire))
     }
@@ -161,13 +162,13 @@ impl<B: Base> Protocol for Archapt<B> {
         counters: &mut Counters,
     ) -> Result<()> {
         let mut checkpoint = || {
-            // SAFETY: the lock is held as the writer: by the caller, or right here.
-            let group = unsafe { engine.state.get_mut() };
+            // SAFETY: this is the writer: the caller is, or right here.
+            let group = unsafe { engine.state.group() };
             let emptied = group.empty_log::<M, B>(engine);
             *counters += std::mem::take(&mut *group.writer.counters);
             emptied
         };
-        if exclusive { checkpoint() } else { engine.lock.exclusively(&*engine.memory, checkpoint) }
+        if exclusive { checkpoint() } else { engine.lock.writing(&*engine.memory, checkpoint) }
     }
 
     /// Room is made before a record is written, by whoever has the group.
@@ -180,31 +181,31 @@ impl<B: Base> Protocol for Archapt<B> {
     }
 
     fn tend<M: Memory>(engine: &Logged<M, Self>) -> Result<()> {
-        engine.lock.exclusively(&*engine.memory, || {
-            // SAFETY: the lock is held as the writer.
-            let group = unsafe { engine.state.get_mut() };
+        engine.lock.writing(&*engine.memory, || {
+            // SAFETY: this is the writer.
+            let group = unsafe { engine.state.group() };
             group.answer_if_due::<M, B>(engine)
         })
     }
 
     fn tune<M: Memory>(engine: &Logged<M, Self>, tuning: &Tuning) {
-        engine.lock.exclusively(&*engine.memory, || {
-            // SAFETY: the lock is held as the writer.
-            unsafe { engine.state.get_mut() }.tune(tuning);
+        engine.lock.writing(&*engine.memory, || {
+            // SAFETY: this is the writer.
+            unsafe { engine.state.group() }.tune(tuning);
         });
     }
 
     fn count_shared<M: Memory>(engine: &Logged<M, Self>, counters: &Counters) {
-        engine.lock.exclusively(&*engine.memory, || {
-            // SAFETY: the lock is held as the writer.
-            *unsafe { engine.state.get_mut() }.writer.counters += *counters;
+        engine.lock.writing(&*engine.memory, || {
+            // SAFETY: this is the writer.
+            *unsafe { engine.state.group() }.writer.counters += *counters;
         });
     }
 
     fn shared_counters<M: Memory>(engine: &Logged<M, Self>) -> Counters {
-        engine.lock.exclusively(&*engine.memory, || {
-            // SAFETY: the lock is held as the writer.
-            *unsafe { engine.state.get() }.writer.counters
+        engine.lock.writing(&*engine.memory, || {
+            // SAFETY: this is the writer.
+            *unsafe { engine.state.group() }.writer.counters
         })
     }
 
@@ -213,9 +214,9 @@ impl<B: Base> Protocol for Archapt<B> {
         if !B::SKIPS {
             return Ok(());
         }
-        engine.lock.exclusively(&*engine.memory, || {
-            // SAFETY: the lock is held as the writer.
-            unsafe { engine.state.get_mut() }.write_back_covered(engine)
+        engine.lock.writing(&*engine.memory, || {
+            // SAFETY: this is the writer.
+            unsafe { engine.state.group() }.write_back_covered(engine)
         })
     }
 

@@ -74,7 +74,7 @@ impl Group {
         if self.has_room(engine, self.writer.record_bytes()) && self.commit_own(engine).is_ok() {
             return;
         }
-        self.forget();
+        self.writer.forget();
         // If the medium has failed, the fence after these says so.
         self.write_back_lines(engine, &lines);
     }
@@ -87,7 +87,7 @@ impl Group {
         let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
         let before = self.writer.counters.write_backs_log;
         if let Err(error) = B::log(engine, &mut self.writer, &self.history, ticket) {
-            self.forget();
+            self.writer.forget();
             return Err(error);
         }
         let was_broken = std::mem::replace(&mut self.broken, true);
@@ -96,7 +96,7 @@ impl Group {
         counters.write_backs_log = before;
         self.store_in_place::<M, B>(engine);
         engine.committed.0.store(ticket, Ordering::Release);
-        self.forget();
+        self.writer.forget();
         self.broken = was_broken;
         Ok(())
     }

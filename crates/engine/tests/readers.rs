@@ -1,0 +1,139 @@
+//! Readers beside writers: they go on until something is stored, and see whole transactions.
+
+use perdura_engine::area::SMALLEST;
+use perdura_engine::{
+    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Mode, RedoEngine, SWalEngine, Session,
+    SkippingRedoEngine, SkippingUndoEngine, UndoEngine, Volatile,
+};
+use perdura_memory::Ram;
+use perdura_memory::random::SplitMix64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const DATA: u64 = 1 << 20;
+const BYTES: u64 = 2 << 20;
+/// Words of a transaction, each in a line of its own: some are more than a group may hold.
+const WORDS: [u64; 3] = [1, 30, 300];
+const MOST: u64 = 300;
+
+fn start<E: Engine<Ram>>() -> Arc<E> {
+    let memory = Arc::new(Ram::new(BYTES));
+    let log = SMALLEST + E::beside_log(BYTES);
+    assert!(log <= DATA, "{log} bytes of log");
+    E::format(&memory, 0..log);
+    E::start(memory, 0..log).expect("an empty log")
+}
+
+fn word(index: u64) -> u64 {
+    DATA + index * 64
+}
+
+/// Reads all words in one transaction.
+fn read_all(session: &mut impl Session) -> Vec<u64> {
+    session.begin(Mode::Read);
+    let values = (0..MOST).map(|index| session.read_word(word(index)).unwrap()).collect();
+    let ticket = session.commit().unwrap();
+    session.wait_durable(ticket).unwrap();
+    values
+}
+
+/// On one thread: a reader that had to wait would wait for ever.
+fn readers_go_on<E: Engine<Ram>>() {
+    let engine = start::<E>();
+    let (mut writer, mut reader) = (engine.session().unwrap(), engine.session().unwrap());
+    for round in 1..50 {
+        writer.begin(Mode::Write);
+        for index in 0..WORDS[round as usize % 3] {
+            writer.write_word(word(index), round).unwrap();
+            assert_eq!(writer.read_word(word(index)).unwrap(), round);
+        }
+        assert_eq!(read_all(&mut reader)[0], round - 1, "{}", E::NAME);
+        let ticket = writer.commit().unwrap();
+        assert_eq!(read_all(&mut reader)[0], round, "{}", E::NAME);
+        assert!(reader.is_durable(ticket), "{}: it was read, and the reader waited", E::NAME);
+    }
+}
+
+#[test]
+fn readers_go_on_beside_a_writer_until_it_stores() {
+    readers_go_on::<UndoEngine<Ram>>();
+    readers_go_on::<RedoEngine<Ram>>();
+    readers_go_on::<SWalEngine<Ram>>();
+    readers_go_on::<ArchaptUndoEngine<Ram>>();
+    readers_go_on::<ArchaptRedoEngine<Ram>>();
+    readers_go_on::<SkippingUndoEngine<Ram>>();
+    readers_go_on::<SkippingRedoEngine<Ram>>();
+}
+
+/// Sets the words to one more than they were, in transactions of three sizes: the first word counts
+/// them all, and every other one is behind it, the later ones more. Waits as `seed` says.
+fn write<S: Session>(session: &mut S, seed: u64, rounds: u64) {
+    let mut random = SplitMix64::new(seed);
+    for _ in 0..rounds {
+        session.begin(Mode::Write);
+        let next = session.read_word(word(0)).unwrap() + 1;
+        for index in 0..WORDS[random.below(3) as usize] {
+            session.write_word(word(index), next).unwrap();
+        }
+        match random.below(8) {
+            0 => session.abort(),
+            1..4 => {
+                let ticket = session.commit_awaited().unwrap();
+                session.wait_durable(ticket).unwrap();
+            }
+            _ => {
+                session.commit().unwrap();
+            }
+        }
+        if random.below(50) == 0 {
+            session.checkpoint().unwrap();
+        }
+    }
+}
+
+/// Words that are written together are read together, and none goes back.
+fn check(before: &[u64], values: &[u64], name: &str) {
+    assert!(values.windows(2).all(|pair| pair[0] >= pair[1]), "{name}: {values:?}");
+    for range in [1..WORDS[1] as usize, WORDS[1] as usize..MOST as usize] {
+        let together = &values[range];
+        assert!(together.iter().all(|value| *value == together[0]), "{name}: {values:?}");
+    }
+    assert!(values.iter().zip(before).all(|(now, before)| now >= before), "{name}: {values:?}");
+}
+
+fn transactions_are_whole<E: Engine<Ram>>() {
+    let engine = start::<E>();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut session = engine.session().unwrap();
+                let mut before = vec![0; MOST as usize];
+                while !over.load(Ordering::Relaxed) {
+                    let values = read_all(&mut session);
+                    check(&before, &values, E::NAME);
+                    before = values;
+                }
+            });
+        }
+        let writers = [1, 2].map(|seed| {
+            let engine = &engine;
+            scope.spawn(move || write(&mut engine.session().unwrap(), seed, 3000))
+        });
+        let ended = writers.map(|writer| writer.join());
+        over.store(true, Ordering::Relaxed);
+        ended.into_iter().for_each(|ended| ended.expect("no panic"));
+    });
+}
+
+#[test]
+fn readers_see_whole_transactions() {
+    transactions_are_whole::<Volatile<Ram>>();
+    transactions_are_whole::<UndoEngine<Ram>>();
+    transactions_are_whole::<RedoEngine<Ram>>();
+    transactions_are_whole::<SWalEngine<Ram>>();
+    transactions_are_whole::<ArchaptUndoEngine<Ram>>();
+    transactions_are_whole::<ArchaptRedoEngine<Ram>>();
+    transactions_are_whole::<SkippingUndoEngine<Ram>>();
+    transactions_are_whole::<SkippingRedoEngine<Ram>>();
+}
