@@ -9,9 +9,9 @@ use crate::{Error, Result};
 use perdura_memory::{LINE, Memory};
 
 const SHAPE: Shape = Shape::new(SIDE, SIDE);
-/// Hypotheses that are tried for a region before it is given up: enough for forty lost lines without
-/// a row or column in common in each lane, and some milliseconds.
-const TRIES: usize = 1 << 14;
+/// Hypotheses that are tried for a region before it is given up: enough for three lost lines that share
+/// a row or column among twenty that do not, and some ten milliseconds.
+const TRIES: usize = 1 << 18;
 
 /// What the checksums of a pool say, with its log gone through. See [`examine`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
