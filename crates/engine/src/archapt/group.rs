@@ -41,6 +41,8 @@ pub(super) struct Group {
     looked: u64,
     group_bytes: u64,
     answer_within: u64,
+    /// The open group's words are in `writer`.
+    closing: bool,
     /// Something panicked halfway: what is durable is unknown until recovery.
     pub(super) broken: bool,
     /// The lines that need no write-back.
@@ -60,6 +62,7 @@ impl Group {
             looked: 0,
             group_bytes: GROUP_BYTES,
             answer_within: ANSWER_WITHIN_NS,
+            closing: false,
             broken: false,
             cover: Cover::new(matrices),
         }
@@ -118,11 +121,17 @@ impl Group {
         if self.nobody_joined(engine) {
             return Ok(());
         }
-        self.exchange_words(engine);
-        if let Err(error) = self.log_and_store(engine) {
-            self.exchange_words(engine);
-            return Err(error);
+        if std::mem::replace(&mut self.closing, true) {
+            // It has panicked before, with the words half on their way.
+            return Err(broken());
         }
+        self.exchange_words(engine);
+        let stored = self.log_and_store(engine);
+        if stored.is_err() {
+            self.exchange_words(engine);
+        }
+        self.closing = false;
+        stored?;
         self.begin(engine);
         self.stored(engine);
         Ok(())

@@ -42,8 +42,8 @@ impl State {
     #[inline(always)]
     pub(super) unsafe fn open(&self) -> &Open {
         // SAFETY: it only changes while the writer is alone, which whoever is in a transaction, and
-        // is not the writer, keeps it from being. The writer itself holds no reference meanwhile:
-        // `change` is called with the engine's methods alone, which return none.
+        // is not the writer, keeps it from being. The writer's own references end
+        // before it calls `change`.
         unsafe { self.open.get() }
     }
 
