@@ -1,13 +1,15 @@
 //! Numbers for what C holds: which of them are open, and who is using them now.
 //!
 //! A number is a place in the table and how often that place was taken: what is closed is never
-//! mistaken for what took its place. Nothing here waits for another call, but for [`Table::wait`].
+//! mistaken for what took its place. Nothing here waits for another call, but for [`Table::wait`],
+//! and nothing locks a place but calls on what is there: a call on one thing is never in the way
+//! of a call on another.
 
 use crate::codes::*;
 use crate::fail::{Fail, Result};
 use crate::ffi::fork;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 /// Bits of a number that say where in the table.
@@ -20,19 +22,31 @@ const KIND: u32 = 56;
 pub(crate) struct Slot<T> {
     /// Forks before it was taken: outside of the lock, which may be held for ever in a child.
     forks: AtomicU32,
-    entry: Mutex<Entry<T>>,
-}
-
-struct Entry<T> {
-    /// How often the place was taken.
-    taken: u64,
-    value: Option<T>,
+    /// Twice how often the place was taken, and one more while it is. Outside of the lock, so that
+    /// who looks for a free place takes no lock of a place that is in use.
+    state: AtomicU64,
+    value: Mutex<Option<T>>,
 }
 
 impl<T> Slot<T> {
     pub(crate) const fn new() -> Self {
-        let entry = Mutex::new(Entry { taken: 0, value: None });
-        Slot { forks: AtomicU32::new(0), entry }
+        Slot { forks: AtomicU32::new(0), state: AtomicU64::new(0), value: Mutex::new(None) }
+    }
+
+    /// Takes the place if it is free: how often it was taken, this time included.
+    fn claim(&self) -> Option<u64> {
+        let state = self.state.load(Ordering::Relaxed);
+        let taken = state / 2 + 1;
+        let free = state.is_multiple_of(2);
+        let claim = |old, new| {
+            self.state.compare_exchange(old, new, Ordering::Acquire, Ordering::Relaxed).ok()
+        };
+        free.then(|| claim(state, taken * 2 + 1)).flatten().map(|_| taken)
+    }
+
+    /// What is here is no more.
+    fn free(&self) {
+        self.state.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -45,26 +59,31 @@ pub(crate) struct Table<T: 'static> {
 }
 
 /// One of them, for the time of a call.
-pub(crate) struct Held<'a, T>(MutexGuard<'a, Entry<T>>);
+pub(crate) struct Held<'a, T> {
+    slot: &'a Slot<T>,
+    value: MutexGuard<'a, Option<T>>,
+}
 
 impl<T> Deref for Held<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.0.value.as_ref().expect("what is held is open")
+        self.value.as_ref().expect("what is held is open")
     }
 }
 
 impl<T> DerefMut for Held<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.0.value.as_mut().expect("what is held is open")
+        self.value.as_mut().expect("what is held is open")
     }
 }
 
 impl<T> Held<'_, T> {
     /// Takes it out of the table: its number is void.
     pub(crate) fn take(mut self) -> T {
-        self.0.value.take().expect("what is held is open")
+        let value = self.value.take().expect("what is held is open");
+        self.slot.free();
+        value
     }
 }
 
@@ -72,14 +91,15 @@ impl<T> Table<T> {
     /// A number for `value`.
     pub(crate) fn insert(&self, value: T) -> Result<u64> {
         for (place, slot) in self.slots.iter().enumerate() {
-            let Ok(mut entry) = slot.entry.try_lock() else { continue };
-            if entry.value.is_some() {
+            let Some(taken) = slot.claim() else { continue };
+            // Only who closed it just now, or calls something closed, can have the lock.
+            let Ok(mut empty) = slot.value.try_lock() else {
+                slot.free();
                 continue;
-            }
-            entry.taken += 1;
-            entry.value = Some(value);
+            };
+            *empty = Some(value);
             slot.forks.store(fork::count(), Ordering::Relaxed);
-            return Ok(self.kind << KIND | entry.taken << PLACE | (place as u64 + 1));
+            return Ok(self.kind << KIND | taken << PLACE | (place as u64 + 1));
         }
         let (what, most) = (self.what, self.slots.len());
         Err(Fail::new(PERDURA_ERR_TOO_MANY, format!("{most} {what}s are open: close one first")))
@@ -87,8 +107,9 @@ impl<T> Table<T> {
 
     /// What has this number, unless another call has it.
     pub(crate) fn get(&self, id: u64) -> Result<Held<'_, T>> {
-        match self.slot(id)?.entry.try_lock() {
-            Ok(entry) => self.check(id, entry),
+        let slot = self.slot(id)?;
+        match slot.value.try_lock() {
+            Ok(value) => self.check(id, slot, value),
             Err(TryLockError::WouldBlock) => Err(self.fail(
                 PERDURA_ERR_THREAD,
                 "is in a call of another thread: use one for each thread",
@@ -99,8 +120,9 @@ impl<T> Table<T> {
 
     /// What has this number, once other calls are done with it.
     pub(crate) fn wait(&self, id: u64) -> Result<Held<'_, T>> {
-        match self.slot(id)?.entry.lock() {
-            Ok(entry) => self.check(id, entry),
+        let slot = self.slot(id)?;
+        match slot.value.lock() {
+            Ok(value) => self.check(id, slot, value),
             Err(_) => Err(self.broken()),
         }
     }
@@ -108,9 +130,9 @@ impl<T> Table<T> {
     /// As [`get`](Self::get), even if a call on it has panicked.
     pub(crate) fn get_broken(&self, id: u64) -> Result<Held<'_, T>> {
         let slot = self.slot(id)?;
-        if let Err(TryLockError::Poisoned(entry)) = slot.entry.try_lock() {
-            slot.entry.clear_poison();
-            return self.check(id, entry.into_inner());
+        if let Err(TryLockError::Poisoned(value)) = slot.value.try_lock() {
+            slot.value.clear_poison();
+            return self.check(id, slot, value.into_inner());
         }
         self.get(id)
     }
@@ -121,25 +143,44 @@ impl<T> Table<T> {
         match slot {
             _ if id == 0 => Err(self.fail(PERDURA_ERR_HANDLE, "is none: open one first")),
             Some(slot) if id >> KIND == self.kind => {
-                if slot.forks.load(Ordering::Relaxed) == fork::count() {
-                    return Ok(slot);
+                if slot.forks.load(Ordering::Relaxed) != fork::count() {
+                    return Err(self.fail(
+                        PERDURA_ERR_FORKED,
+                        "was opened before a fork, and is the parent's: open the pool in the \
+                         child, after the parent has closed it",
+                    ));
                 }
-                Err(self.fail(
-                    PERDURA_ERR_FORKED,
-                    "was opened before a fork, and is the parent's: open the pool in the child, \
-                     after the parent has closed it",
-                ))
+                self.check_open(id, slot)?;
+                Ok(slot)
             }
             _ => Err(self.fail(PERDURA_ERR_HANDLE, "was never open: pass what opening it gave")),
         }
     }
 
-    fn check<'a>(&self, id: u64, entry: MutexGuard<'a, Entry<T>>) -> Result<Held<'a, T>> {
-        let taken = id << (64 - KIND) >> (64 - KIND + PLACE);
-        if entry.value.is_some() && entry.taken == taken {
-            return Ok(Held(entry));
+    fn check<'a>(
+        &self,
+        id: u64,
+        slot: &'a Slot<T>,
+        value: MutexGuard<'a, Option<T>>,
+    ) -> Result<Held<'a, T>> {
+        // It may have been closed before this call had the lock, or not be there yet.
+        self.check_open(id, slot)?;
+        if value.is_none() {
+            return Err(self.closed());
         }
-        Err(self.fail(PERDURA_ERR_HANDLE, "is closed: open it again"))
+        Ok(Held { slot, value })
+    }
+
+    fn check_open(&self, id: u64, slot: &Slot<T>) -> Result<()> {
+        let taken = id << (64 - KIND) >> (64 - KIND + PLACE);
+        if slot.state.load(Ordering::Acquire) == taken * 2 + 1 {
+            return Ok(());
+        }
+        Err(self.closed())
+    }
+
+    fn closed(&self) -> Fail {
+        self.fail(PERDURA_ERR_HANDLE, "is closed: open it again")
     }
 
     fn broken(&self) -> Fail {

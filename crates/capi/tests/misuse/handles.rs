@@ -87,3 +87,21 @@ fn threads_keep_to_their_sessions() {
     c.commit();
     c.close();
 }
+
+#[test]
+fn sessions_that_come_and_go_are_in_nobodys_way() {
+    let c = Fixture::new(SIZE);
+    let pool = c.pool;
+    std::thread::scope(|s| {
+        let others = s.spawn(|| {
+            for _ in 0..20_000 {
+                expect(perdura_session_close(session_of(pool)), PERDURA_OK, "");
+            }
+        });
+        while !others.is_finished() {
+            c.begin(PERDURA_READ);
+            c.commit();
+        }
+    });
+    c.close();
+}
