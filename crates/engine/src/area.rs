@@ -25,6 +25,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PERDLOG1");
+/// How checksums are laid out, where there are any.
+const CHECKSUM_LAYOUT: u64 = 2;
 const LARGEST_SEGMENT: u64 = 1 << 20;
 /// The smallest area that [`Geometry::format`] accepts, in bytes.
 pub const SMALLEST: u64 = PAGE * 17;
@@ -73,7 +75,9 @@ impl Geometry {
         let wanted = ((len - PAGE) / 64).max(PAGE);
         let segment_bytes = (1 << wanted.ilog2()).min(LARGEST_SEGMENT);
         let segments = ((len - PAGE) / segment_bytes).min(u64::from(u16::MAX));
-        let mut header = [MAGIC, engine_tag(engine), segment_bytes, segments, checksums, 0, 0, 0];
+        let layout = checksum_layout(checksums);
+        let mut header =
+            [MAGIC, engine_tag(engine), segment_bytes, segments, checksums, layout, 0, 0];
         header[7] = check(&header[..7]);
         // Records of an earlier life of this area must not pass for ours.
         let salt = new_salt(memory, memory.load(slot_at(area.start, 0) + 16));
@@ -106,6 +110,9 @@ impl Geometry {
             return bad("log of another engine than the pool's header says");
         }
         let (segment_bytes, segments, checksums) = (header[2], header[3], header[4]);
+        if header[5] != checksum_layout(checksums) {
+            return bad("checksums of another layout: open the pool with the version that made it");
+        }
         let room = area.end - start - PAGE;
         let fits = checksums <= room
             && checksums.is_multiple_of(LINE)
@@ -208,6 +215,11 @@ fn commit_words(salt: u64, ticket: u64, parts: u16) -> [u64; 3] {
 /// A salt that no record in the area has been written with.
 pub fn new_salt<M: Memory>(memory: &M, old: u64) -> u64 {
     xxh3_64_with_seed(&memory.now().to_le_bytes(), old)
+}
+
+/// What the header says of the layout of this many bytes of checksums.
+fn checksum_layout(bytes: u64) -> u64 {
+    if bytes > 0 { CHECKSUM_LAYOUT } else { 0 }
 }
 
 fn engine_tag(engine: &str) -> u64 {

@@ -11,7 +11,7 @@ use perdura_memory::{Domain, LINE, Memory, PAGE, Reference};
 use std::sync::Arc;
 
 const LEN: u64 = 1 << 20;
-const LOG: std::ops::Range<u64> = 4096..4096 + 40 * 4096;
+const LOG: std::ops::Range<u64> = 4096..4096 + 60 * 4096;
 const DATA: u64 = 256 << 10;
 /// Lines that are stored to.
 const LINES: u64 = 24;
@@ -92,7 +92,7 @@ fn sums_are_right<E: Engine<Reference>>(place: Place) {
                 assert_eq!(contents(&*memory, place), values, "{}", E::NAME);
             }
         }
-        assert!(covered > 100, "{} covers lines: {covered}", E::NAME);
+        assert!(covered > 50, "{} covers lines: {covered}", E::NAME);
         drop(session);
         engine.checkpoint().unwrap();
         assert!(examined::<E>(&memory).covered.is_empty(), "a checkpoint leaves nothing to chance");
@@ -152,7 +152,7 @@ fn what_a_power_cut_takes_is_restored_or_told() {
         let [corrected, refused, whole] = lost_lines_are_found::<E>(apart, 20);
         assert!(corrected > 100 && whole == 80 && refused == 0, "{}: {corrected}", E::NAME);
         let [corrected, refused, _] = lost_lines_are_found::<E>(close, 20);
-        assert!(corrected > 20 && refused > 5, "{}: {corrected}, {refused}", E::NAME);
+        assert!(corrected > 100 && refused > 0, "{}: {corrected}, {refused}", E::NAME);
     }
     run::<SkippingUndoEngine<Reference>>();
     run::<SkippingRedoEngine<Reference>>();

@@ -40,6 +40,8 @@ const UNMULTIPLY: [u64; 2] = [inverse(MULTIPLY[0]), inverse(MULTIPLY[1])];
 pub static ROW_KEYS: [Block; MOST] = keys(0x636f_6e73_6973_7465);
 /// Keys of the columns, for the sums of rows.
 pub static COLUMN_KEYS: [Block; MOST] = keys(0x636f_7272_656c_6174);
+/// Keys of the rows, for the sums of diagonals.
+pub static DIAGONAL_KEYS: [Block; MOST] = keys(0x6469_6167_6f6e_616c);
 
 /// The bijection of words, without a key.
 #[inline(always)]
@@ -103,8 +105,8 @@ mod tests {
 
     #[test]
     fn keys_are_distinct() {
-        let all = ROW_KEYS.iter().chain(&COLUMN_KEYS).flatten();
-        assert_eq!(all.collect::<BTreeSet<_>>().len(), 2 * MOST * LANES);
+        let all = ROW_KEYS.iter().chain(&COLUMN_KEYS).chain(&DIAGONAL_KEYS).flatten();
+        assert_eq!(all.collect::<BTreeSet<_>>().len(), 3 * MOST * LANES);
     }
 
     /// Flips that compensate each other are the weakness of multiplications alone.

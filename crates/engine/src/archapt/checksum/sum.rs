@@ -1,6 +1,6 @@
 //! Who sums: the widest instructions that this processor has, chosen at run time.
 
-use super::mix::{COLUMN_KEYS, ROW_KEYS, mix, unmix};
+use super::mix::{COLUMN_KEYS, DIAGONAL_KEYS, ROW_KEYS, mix, unmix};
 #[cfg(target_arch = "x86_64")]
 use super::vector::{Avx2, Avx512};
 use super::vector::{Backend, Part, Portable};
@@ -32,13 +32,15 @@ macro_rules! with {
     };
 }
 
-/// What a sum goes along. A block is in one sum of each.
+/// What a sum goes along. A block is in one sum of each that its matrix has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Along {
     /// A column: the consistency checksum. Its blocks are keyed by their row.
     Column,
     /// A row: the correlation checksum. Its blocks are keyed by their column.
     Row,
+    /// A diagonal: not the paper's. Its blocks are keyed by their row.
+    Diagonal,
 }
 
 impl Along {
@@ -48,6 +50,7 @@ impl Along {
         match self {
             Along::Column => &ROW_KEYS[row],
             Along::Row => &COLUMN_KEYS[column],
+            Along::Diagonal => &DIAGONAL_KEYS[row],
         }
     }
 
@@ -210,7 +213,7 @@ mod tests {
             let at = (random.below(64) as usize, random.below(64) as usize);
             let (old, new) = (block(&mut random), block(&mut random));
             let before = block(&mut random);
-            for along in [Along::Column, Along::Row] {
+            for along in [Along::Column, Along::Row, Along::Diagonal] {
                 let term = |lane: usize, of: &Block| along.term(at.0, at.1, lane, of[lane]);
                 let expected: Block = std::array::from_fn(|lane| {
                     before[lane].wrapping_add(term(lane, &new)).wrapping_sub(term(lane, &old))
@@ -232,7 +235,7 @@ mod tests {
         for _ in 0..1000 {
             let (row, column) = (random.below(64) as usize, random.below(64) as usize);
             let (lane, word) = (random.below(8) as usize, random.next());
-            for along in [Along::Column, Along::Row] {
+            for along in [Along::Column, Along::Row, Along::Diagonal] {
                 let term = along.term(row, column, lane, word);
                 assert_eq!(along.word(row, column, lane, term), word);
             }

@@ -1,17 +1,13 @@
 //! After a power cut: which covered lines are lost, and what they held.
 
-use super::change::lines_of;
-use super::place::{Matrices, SIDE, bitmap_at, consistency_at, correlation_at, line_at, place};
-use crate::archapt::checksum::{
-    Block, Correction, Coverage, Known, Matrix, Outcome, Shape, Summer, Sums, correct_within,
+use super::change::{lines_of, sums_in_use};
+use super::place::{
+    ALONG, DIAGONALS, Matrices, SIDE, bitmap_at, line_at, place, sum_at, tag_at, tag_in,
 };
+use super::restore::{Line, Outcome, Sums, restore};
+use crate::archapt::checksum::{Block, LANES, Summer};
 use crate::{Error, Result};
 use perdura_memory::{LINE, Memory};
-
-const SHAPE: Shape = Shape::new(SIDE, SIDE);
-/// Hypotheses that are tried for a region before it is given up: enough for three lost lines that share
-/// a row or column among twenty that do not, and some ten milliseconds.
-const TRIES: usize = 1 << 18;
 
 /// What the checksums of a pool say, with its log gone through. See [`examine`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,66 +26,48 @@ pub struct Examination {
 /// `Corrupt` where lines are covered that the pool has not got.
 pub fn examine<M: Memory>(memory: &M, matrices: Matrices) -> Result<Examination> {
     let mut found = Examination::default();
-    let mut matrix = Matrix::new(SHAPE);
     for checksums in matrices.covered_regions(memory) {
         let region = matrices.region(checksums);
-        let covered: [u64; SIDE] =
-            std::array::from_fn(|column| memory.load(bitmap_at(checksums, column)));
-        let lines = lines_of(region, covered);
+        let covered = std::array::from_fn(|column| memory.load(bitmap_at(checksums, column)));
         let before = found.covered.len();
-        found.covered.extend(lines);
+        found.covered.extend(lines_of(region, covered));
         let lines = &found.covered[before..];
         if let Some(&beyond) = lines.iter().find(|line| !memory.contains(**line, LINE)) {
             return Err(Error::corrupt("checksums of a line beyond the pool's end", beyond));
         }
-        match examine_region(memory, &mut matrix, checksums, lines) {
-            Outcome::Consistent => {}
-            Outcome::Corrected(corrections) => {
-                found.corrected.extend(corrections.into_iter().map(
-                    |Correction { cell, block }| {
-                        let (row, column) = SHAPE.place(cell);
-                        (line_at(region, row, column), block)
-                    },
-                ));
-            }
-            Outcome::Uncorrectable { candidates } if candidates.is_empty() => {
-                found.hopeless.extend_from_slice(lines);
-            }
-            Outcome::Uncorrectable { candidates } => {
-                found.hopeless.extend(candidates.into_iter().map(|cell| {
-                    let (row, column) = SHAPE.place(cell);
-                    line_at(region, row, column)
-                }));
-            }
-        }
+        let Outcome { restored, hopeless } = examine_region(memory, checksums, &covered, lines);
+        let line = |(row, column)| line_at(region, row, column);
+        found.corrected.extend(restored.into_iter().map(|(at, block)| (line(at), block)));
+        found.hopeless.extend(hopeless.into_iter().map(line));
     }
     Ok(found)
 }
 
 fn examine_region<M: Memory>(
     memory: &M,
-    matrix: &mut Matrix,
     checksums: u64,
+    covered: &[u64; SIDE],
     lines: &[u64],
 ) -> Outcome {
-    let mut coverage = Coverage::none(SHAPE);
-    for line in lines {
-        let (row, column) = place(*line);
-        let cell = SHAPE.cell(row, column);
-        coverage.insert(cell);
-        load(memory, *line, &mut matrix.blocks_mut()[cell]);
+    let found = |line: &u64| {
+        let at = place(*line);
+        let tag = tag_in(memory.load(tag_at(checksums, at)), at.0);
+        Line { at, block: load(memory, *line), tag }
+    };
+    let lines: Vec<Line> = lines.iter().map(found).collect();
+    let mut sums: Sums = [[[0; LANES]; DIAGONALS]; ALONG.len()];
+    for (kind, used) in sums_in_use(covered).into_iter().enumerate() {
+        for index in (0..DIAGONALS).filter(|index| used >> index & 1 != 0) {
+            sums[kind][index] = load(memory, sum_at(checksums, ALONG[kind], index));
+        }
     }
-    let mut sums = Sums::zero(SHAPE);
-    for index in 0..SIDE {
-        load(memory, consistency_at(checksums, index), &mut sums.consistency[index]);
-        load(memory, correlation_at(checksums, index), &mut sums.correlation[index]);
-    }
-    let known = Known::nothing(SHAPE);
-    correct_within(TRIES, Summer::best(), matrix, [&coverage, &coverage], &sums, &known)
+    restore(Summer::best(), &lines, &sums)
 }
 
-fn load<M: Memory>(memory: &M, line: u64, to: &mut Block) {
-    memory.copy_out(line, bytemuck::cast_slice_mut(to));
+fn load<M: Memory>(memory: &M, line: u64) -> Block {
+    let mut block = [0; LANES];
+    memory.copy_out(line, bytemuck::cast_slice_mut(&mut block));
+    block
 }
 
 impl Examination {

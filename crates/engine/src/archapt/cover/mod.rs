@@ -25,6 +25,7 @@
 mod change;
 mod examine;
 mod place;
+mod restore;
 
 pub use examine::{Examination, examine};
 pub use place::Matrices;
@@ -162,6 +163,7 @@ impl Cover {
         if self.skip == Skip::WhereFewer && 2 * self.change.sum_lines() >= lines.len() {
             return false;
         }
+        self.change.load_tags(&view);
         lines.iter().for_each(|line| self.change.include(&view, *line));
         self.change.store(writes);
         true

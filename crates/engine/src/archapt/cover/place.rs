@@ -1,6 +1,7 @@
 //! Where the checksums of a line are, by arithmetic alone (III-C, "Locating checksums").
 
 use crate::archapt::checksum::Block;
+use crate::archapt::checksum::sum::Along;
 use crate::area::Geometry;
 use crate::writes::WriteSet;
 use perdura_memory::{LINE, Memory, PAGE, WORD};
@@ -9,11 +10,23 @@ use perdura_memory::{LINE, Memory, PAGE, WORD};
 pub(super) const SIDE: usize = 64;
 /// Bytes of a region.
 const REGION: u64 = SIDE as u64 * PAGE;
+/// Diagonals: one more than rows, so that no four lines share two of each of rows, columns and
+/// diagonals.
+pub(super) const DIAGONALS: usize = SIDE + 1;
+/// Tags in a word.
+pub(super) const WORD_TAGS: usize = 4;
+/// Words of a column's tags.
+pub(super) const TAG_WORDS: usize = SIDE / WORD_TAGS;
 const BITMAP: u64 = LINE;
 const CONSISTENCY: u64 = BITMAP + SIDE as u64 * WORD;
 const CORRELATION: u64 = CONSISTENCY + SIDE as u64 * LINE;
+const DIAGONAL: u64 = CORRELATION + SIDE as u64 * LINE;
+const TAGS: u64 = DIAGONAL + DIAGONALS as u64 * LINE;
 /// Bytes of the checksums of a region.
-const CHECKSUMS: u64 = CORRELATION + SIDE as u64 * LINE;
+const CHECKSUMS: u64 = TAGS + (SIDE * TAG_WORDS) as u64 * WORD;
+
+/// The three kinds of sums. A line is in one of each.
+pub(super) const ALONG: [Along; 3] = [Along::Column, Along::Row, Along::Diagonal];
 
 /// Where the matrices of a pool have their checksums: those of the first regions, as many as there
 /// is room for.
@@ -86,12 +99,34 @@ pub(super) fn bitmap_at(checksums: u64, column: usize) -> u64 {
     checksums + BITMAP + column as u64 * WORD
 }
 
-pub(super) fn consistency_at(checksums: u64, column: usize) -> u64 {
-    checksums + CONSISTENCY + column as u64 * LINE
+/// Which of the sums of each kind the line at a row and a column is in, in the order of [`ALONG`].
+pub(super) fn sums_of((row, column): (usize, usize)) -> [usize; 3] {
+    [column, row, (row + column) % DIAGONALS]
 }
 
-pub(super) fn correlation_at(checksums: u64, row: usize) -> u64 {
-    checksums + CORRELATION + row as u64 * LINE
+/// Where such a sum is.
+pub(super) fn sum_at(checksums: u64, along: Along, index: usize) -> u64 {
+    let first = match along {
+        Along::Column => CONSISTENCY,
+        Along::Row => CORRELATION,
+        Along::Diagonal => DIAGONAL,
+    };
+    checksums + first + index as u64 * LINE
+}
+
+/// Where the word with the tag of a line is.
+pub(super) fn tag_at(checksums: u64, (row, column): (usize, usize)) -> u64 {
+    checksums + TAGS + (column * TAG_WORDS + row / WORD_TAGS) as u64 * WORD
+}
+
+/// The tag of a row in the word that has it.
+pub(super) fn tag_in(word: u64, row: usize) -> u16 {
+    (word >> (row % WORD_TAGS * 16)) as u16
+}
+
+/// The tag of a line that adds this to its column's sum: it tells whether the line is what it was.
+pub(super) fn tag(term: &Block) -> u16 {
+    (term.iter().fold(0, |sum: u64, lane| sum.wrapping_add(*lane)) >> 48) as u16
 }
 
 /// The memory as it will be with the words of a group.
@@ -149,9 +184,33 @@ mod tests {
             checksums: (17 * PAGE, Matrices::bytes(REGION + 1)),
         };
         let matrices = Matrices::of(&geometry, 7);
-        let last = correlation_at(matrices.of_line(REGION).unwrap(), SIDE - 1);
-        assert_eq!(last + LINE, 17 * PAGE + Matrices::bytes(REGION + 1));
+        let last = tag_at(matrices.of_line(REGION).unwrap(), (SIDE - 1, SIDE - 1));
+        assert_eq!(last + WORD, 17 * PAGE + Matrices::bytes(REGION + 1));
         assert_eq!(matrices.of_line(2 * REGION), None);
-        assert!(matrices.has(last) && !matrices.has(last + LINE) && !matrices.has(16 * PAGE));
+        assert!(matrices.has(last) && !matrices.has(last + WORD) && !matrices.has(16 * PAGE));
+    }
+
+    #[test]
+    fn two_lines_share_one_sum_at_most() {
+        let all: Vec<_> = (0..SIDE * SIDE).map(|cell| (cell % SIDE, cell / SIDE)).collect();
+        for (number, one) in all.iter().enumerate().step_by(61) {
+            for other in &all[..number] {
+                let (one, other) = (sums_of(*one), sums_of(*other));
+                assert!(one.iter().zip(other).filter(|(one, other)| **one == *other).count() < 2);
+            }
+        }
+    }
+
+    #[test]
+    fn sums_do_not_overlap() {
+        let sums = ALONG.into_iter().flat_map(|along| {
+            let most = if along == Along::Diagonal { DIAGONALS } else { SIDE };
+            (0..most).map(move |index| sum_at(0, along, index))
+        });
+        let tags = (0..SIDE).flat_map(|column| [tag_at(0, (0, column)), tag_at(0, (32, column))]);
+        let bitmaps = (0..8).map(|line| bitmap_at(0, line * 8));
+        let mut lines: Vec<u64> = bitmaps.chain(sums).chain(tags).collect();
+        lines.sort_unstable();
+        assert_eq!(lines, (1..CHECKSUMS / LINE).map(|line| line * LINE).collect::<Vec<_>>());
     }
 }
