@@ -37,7 +37,7 @@ macro_rules! with {
 pub enum Along {
     /// A column: the consistency checksum. Its blocks are keyed by their row.
     Column,
-    /// A row: the correlation checksum. Its blocks are keyed by their column.
+    /// A row, which may be slanted: the correlation checksum. Its blocks are keyed by their column.
     Row,
     /// A diagonal: not the paper's. Its blocks are keyed by their row.
     Diagonal,

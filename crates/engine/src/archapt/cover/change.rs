@@ -1,8 +1,8 @@
 //! A change of a region's coverage, with the sums and tags that follow from it.
 
 use super::place::{
-    ALONG, DIAGONALS, SIDE, TAG_WORDS, View, WORD_TAGS, bitmap_at, line_at, place, sum_at, sums_of,
-    tag, tag_at,
+    ALONG, SIDE, SLANTED, TAG_WORDS, View, WORD_TAGS, bitmap_at, line_at, place, sum_at,
+    sums_in_use, sums_of, tag, tag_at,
 };
 use crate::archapt::checksum::sum::Along;
 use crate::archapt::checksum::{Block, LANES, Summer};
@@ -42,7 +42,7 @@ pub(super) struct Change {
     /// Sums that change; and those of them that are loaded.
     touched: Some3,
     loaded: Some3,
-    sums: Box<[[Block; DIAGONALS]; ALONG.len()]>,
+    sums: Box<[[Block; SLANTED]; ALONG.len()]>,
     /// Of each column the words of tags that change, as a bitmap, and what they will be.
     tag_words: [u16; SIDE],
     tags: Box<[[u64; TAG_WORDS]; SIDE]>,
@@ -56,7 +56,7 @@ impl Default for Change {
             covered,
             touched: sums,
             loaded: sums,
-            sums: Box::new([[[0; LANES]; DIAGONALS]; ALONG.len()]),
+            sums: Box::new([[[0; LANES]; SLANTED]; ALONG.len()]),
             tag_words: [0; SIDE],
             tags: Box::new([[0; TAG_WORDS]; SIDE]),
         }
@@ -179,25 +179,11 @@ impl Change {
         let now = sums_in_use(&self.covered);
         for (kind, along) in ALONG.into_iter().enumerate() {
             let sums = self.touched[kind] & now[kind];
-            for index in (0..DIAGONALS).filter(|index| sums >> index & 1 != 0) {
+            for index in (0..SLANTED).filter(|index| sums >> index & 1 != 0) {
                 writes.put_line(sum_at(*checksums, along, index), &self.sums[kind][index]);
             }
         }
     }
-}
-
-/// The sums that are of any line at all.
-pub(super) fn sums_in_use(covered: &[u64; SIDE]) -> Some3 {
-    let mut sums = [0; ALONG.len()];
-    for (column, rows) in covered.iter().enumerate().filter(|(_, rows)| **rows != 0) {
-        let rows = u128::from(*rows);
-        let diagonals = rows << column;
-        sums[Along::Column as usize] |= 1 << column;
-        sums[Along::Row as usize] |= rows;
-        sums[Along::Diagonal as usize] |=
-            diagonals & ((1 << DIAGONALS) - 1) | diagonals >> DIAGONALS;
-    }
-    sums
 }
 
 /// The lines that are covered in a region, ascending.

@@ -1,8 +1,8 @@
 //! After a power cut: which covered lines are lost, and what they held.
 
-use super::change::{lines_of, sums_in_use};
+use super::change::lines_of;
 use super::place::{
-    ALONG, DIAGONALS, Matrices, SIDE, bitmap_at, line_at, place, sum_at, tag_at, tag_in,
+    ALONG, Matrices, SIDE, SLANTED, bitmap_at, line_at, place, sum_at, sums_in_use, tag_at, tag_in,
 };
 use super::restore::{Line, Outcome, Sums, restore};
 use crate::archapt::checksum::{Block, LANES, Summer};
@@ -55,9 +55,9 @@ fn examine_region<M: Memory>(
         Line { at, block: load(memory, *line), tag }
     };
     let lines: Vec<Line> = lines.iter().map(found).collect();
-    let mut sums: Sums = [[[0; LANES]; DIAGONALS]; ALONG.len()];
+    let mut sums: Sums = [[[0; LANES]; SLANTED]; ALONG.len()];
     for (kind, used) in sums_in_use(covered).into_iter().enumerate() {
-        for index in (0..DIAGONALS).filter(|index| used >> index & 1 != 0) {
+        for index in (0..SLANTED).filter(|index| used >> index & 1 != 0) {
             sums[kind][index] = load(memory, sum_at(checksums, ALONG[kind], index));
         }
     }

@@ -6,7 +6,7 @@
 //! Erasure Correcting Codes*, 2001), until none is left, or some of which every sum has two or
 //! more. One lost line in 2^16 keeps its tag; then something does not add up, and it is looked for.
 
-use super::place::{ALONG, DIAGONALS, sums_of, tag};
+use super::place::{ALONG, SLANTED, sums_of, tag};
 use crate::archapt::checksum::sum::Along;
 use crate::archapt::checksum::{Block, LANES, Summer};
 
@@ -25,7 +25,7 @@ pub(super) struct Line {
 }
 
 /// The sums of a region by kind; those of nothing are zero.
-pub(super) type Sums = [[Block; DIAGONALS]; ALONG.len()];
+pub(super) type Sums = [[Block; SLANTED]; ALONG.len()];
 
 /// What the checksums of a region say.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -96,7 +96,7 @@ struct Equation {
 struct Equations<'a> {
     summer: Summer,
     lines: &'a [Line],
-    by_kind: [[Equation; DIAGONALS]; ALONG.len()],
+    by_kind: [[Equation; SLANTED]; ALONG.len()],
     lost: usize,
 }
 
@@ -132,7 +132,7 @@ impl<'a> Equations<'a> {
     fn solve(mut self) -> Solved {
         let mut found = Vec::new();
         let mut alone: Vec<(usize, usize)> = (0..ALONG.len())
-            .flat_map(|kind| (0..DIAGONALS).map(move |index| (kind, index)))
+            .flat_map(|kind| (0..SLANTED).map(move |index| (kind, index)))
             .filter(|(kind, index)| self.by_kind[*kind][*index].lost == 1)
             .collect();
         while let Some((kind, index)) = alone.pop() {

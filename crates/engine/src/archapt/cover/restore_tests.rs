@@ -13,7 +13,7 @@ struct Region {
 impl Region {
     fn of(seed: u64, places: impl IntoIterator<Item = At>) -> Self {
         let mut random = SplitMix64::new(seed);
-        let mut sums = Box::new([[[0; LANES]; DIAGONALS]; ALONG.len()]);
+        let mut sums = Box::new([[[0; LANES]; SLANTED]; ALONG.len()]);
         let line = |at| {
             let block: Block = std::array::from_fn(|_| random.next() >> (random.below(2) * 50));
             for (kind, index) in sums_of(at).into_iter().enumerate() {
@@ -78,8 +78,8 @@ fn tag_of(at: At, block: &Block) -> u16 {
     tag(&Summer::best().term(Along::Column, at, block))
 }
 
-/// Six lines, two in each row, column and diagonal that they touch.
-const SIX: [At; 6] = [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)];
+/// Six lines, two in each sum that they are in.
+const SIX: [At; 6] = [(0, 0), (1, 0), (5, 30), (7, 30), (11, 60), (12, 60)];
 
 #[test]
 fn nothing_is_found_where_nothing_is_lost() {
