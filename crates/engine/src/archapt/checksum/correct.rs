@@ -69,25 +69,10 @@ pub fn correct(
     sums: &Sums,
     known: &Known,
 ) -> Outcome {
-    correct_within(MOST_TRIES, summer, matrix, sides, sums, known)
-}
-
-/// As [`correct()`], which tries up to 2^20 hypotheses before it gives a matrix up, with another
-/// bound of them.
-///
-/// # Panics
-/// If the shapes differ.
-pub fn correct_within(
-    mut tries: usize,
-    summer: Summer,
-    matrix: &Matrix,
-    sides: [&Coverage; 2],
-    sums: &Sums,
-    known: &Known,
-) -> Outcome {
     for coverage in [sides[0], sides[1], &known.erased, &known.logged] {
         assert_eq!(matrix.shape(), coverage.shape(), "a coverage of another matrix");
     }
+    let mut tries = MOST_TRIES;
     let mut restored: BTreeMap<usize, Block> = BTreeMap::new();
     let mut candidates = BTreeSet::new();
     let mut unsolved = false;

@@ -32,7 +32,7 @@ pub mod sum;
 mod trees;
 mod vector;
 
-pub use correct::{Correction, Known, Outcome, correct, correct_within};
+pub use correct::{Correction, Known, Outcome, correct};
 pub use layout::Layout;
 pub use matrix::{Coverage, Matrix, Shape, Sums};
 pub use sum::Summer;

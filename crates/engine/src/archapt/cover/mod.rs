@@ -7,7 +7,9 @@
 //! ```text
 //! line 0        word 0: the salt of the log when lines were first covered; with another nothing is
 //! lines 1 .. 8  for each column the lines that are covered, a bit each
-//! then          a consistency checksum for each column, a correlation checksum for each row
+//! then          a consistency checksum for each column, a correlation checksum for each slanted
+//!               row, a checksum for each diagonal
+//! then          for each line a tag of 16 bits, which tells whether it is lost
 //! ```
 //!
 //! The paper changes checksums beside the log. Here they are words of a group, as data are: that a
@@ -42,7 +44,8 @@ use std::str::FromStr;
 pub enum Skip {
     /// Never.
     Never,
-    /// Where the checksums of what leaves a region together take fewer lines than it has.
+    /// Where the checksums of what leaves a region together take fewer lines than it has, and what
+    /// was covered there has not been stored to again soon after.
     #[default]
     WhereFewer,
     /// Always.
@@ -79,6 +82,9 @@ pub struct Cover {
     lines: Vec<u64>,
     /// Lines that were covered, and are to be written back since they will not be.
     pub(super) given_up: Vec<u64>,
+    /// By region, lines that were written because what was covered did not stay so; an eighth
+    /// less each time that it keeps lines from being covered. Four bytes for each 256 KiB of a pool.
+    regret: Vec<u32>,
 }
 
 impl Cover {
@@ -89,6 +95,7 @@ impl Cover {
             change: Change::default(),
             lines: Vec::new(),
             given_up: Vec::new(),
+            regret: Vec::new(),
         }
     }
 
@@ -110,7 +117,7 @@ impl Cover {
         lines.extend(stored.map(|entry| entry.line).filter(|line| view.covers(*line)));
         lines.sort_unstable();
         for lines in lines.chunk_by(Matrices::same_region) {
-            self.uncover_in_region(memory, writes, lines);
+            self.uncover_in_region(memory, writes, lines, whole);
             if whole {
                 lines.iter().for_each(|line| complete(memory, writes, *line));
             }
@@ -133,16 +140,45 @@ impl Cover {
         self.change.store(writes);
     }
 
-    fn uncover_in_region<M: Memory>(&mut self, memory: &M, writes: &mut WriteSet, lines: &[u64]) {
+    fn uncover_in_region<M: Memory>(
+        &mut self,
+        memory: &M,
+        writes: &mut WriteSet,
+        lines: &[u64],
+        whole: bool,
+    ) {
         let view = View { memory, writes: Some(writes), matrices: self.matrices };
         let Some(region) = self.matrices.of_line(lines[0]) else { return };
         self.change.begin(Before::load(&view, region));
         lines.iter().for_each(|line| self.change.exclude(&view, *line));
         // Each of them is logged, and written back later.
-        if 2 * self.change.sum_lines() > self.change.covered_lines() {
+        let (sums, covered) = (2 * self.change.sum_lines(), self.change.covered_lines());
+        if sums > covered {
             self.given_up.extend(self.change.give_up());
         }
         self.change.store(writes);
+        let whole = if whole { lines.len() } else { 0 };
+        let regret = self.regret_of(region);
+        *regret = regret.saturating_add((sums.min(covered) + whole) as u32);
+    }
+
+    fn regret_of(&mut self, checksums: u64) -> &mut u32 {
+        let region = self.matrices.region(checksums) as usize;
+        if region >= self.regret.len() {
+            self.regret.resize(region + 1, 0);
+        }
+        &mut self.regret[region]
+    }
+
+    /// Whether to cover so many lines at the cost of so many for sums. Where they tend to be stored
+    /// to again it is not, until that has been so for a while.
+    fn is_worth_it(&mut self, checksums: u64, sums: usize, lines: usize) -> bool {
+        let regret = self.regret_of(checksums);
+        let worth_it = sums + (*regret as usize) < lines;
+        if sums < lines && !worth_it {
+            *regret -= regret.div_ceil(8);
+        }
+        worth_it
     }
 
     /// Adds to `writes` what covers those of `lines`, all of one region, that are not written
@@ -160,7 +196,8 @@ impl Cover {
         let Some(region) = self.matrices.of_line(lines[0]) else { return false };
         self.change.begin(Before::load(&view, region));
         lines.iter().for_each(|line| self.change.mark(*line));
-        if self.skip == Skip::WhereFewer && 2 * self.change.sum_lines() >= lines.len() {
+        let sums = 2 * self.change.sum_lines();
+        if self.skip == Skip::WhereFewer && !self.is_worth_it(region, sums, lines.len()) {
             return false;
         }
         self.change.load_tags(&view);

@@ -15,7 +15,7 @@ const REGION: u64 = SIDE as u64 * PAGE;
 /// sum at most, and fewer than six never share all of theirs.
 pub(super) const SLANTED: usize = 67;
 /// How many rows they go down from a column to the next. Tried on what random power cuts took
-/// (docs/archapt-checksums.md) and on losses within rectangles.
+/// (docs/archapt.md) and on losses within rectangles.
 const SLOPES: [usize; 2] = [11, 40];
 /// Tags in a word.
 pub(super) const WORD_TAGS: usize = 4;
