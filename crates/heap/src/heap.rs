@@ -309,9 +309,10 @@ pub fn inspect<M: Memory + 'static>(
     }
 }
 
-/// Bytes of the log area of a new pool of up to `limit` bytes whose log is to have `log`.
+/// Bytes of the log area of a new pool of up to `limit` bytes whose log is to have `log`, at most
+/// half of them.
 pub(crate) fn log_area<M: Memory, E: Engine<M>>(log: u64, limit: u64) -> u64 {
-    log.max(area::SMALLEST) + E::beside_log(limit)
+    log.clamp(area::SMALLEST, limit / 2) + E::beside_log(limit)
 }
 
 /// Bytes in limbo, as a share of the pool's limit, from which on a checkpoint frees them.

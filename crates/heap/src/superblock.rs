@@ -57,9 +57,9 @@ pub struct Superblock {
 }
 
 impl Superblock {
-    /// The header of a new pool of at most `limit` bytes, with a log of `log` bytes.
+    /// The header of a new pool of at most `limit` bytes, with a log area of `log` bytes.
     pub fn new(limit: u64, log: u64, id: u64, engine: &str, requires: Survives) -> Self {
-        let log = LOG..LOG + log.clamp(area::SMALLEST, limit / 2).next_multiple_of(PAGE);
+        let log = LOG..LOG + log.max(area::SMALLEST).next_multiple_of(PAGE);
         // Room in the page table to be reopened with a larger limit.
         let capacity = limit * 4 / PAGE;
         let table = log.end;

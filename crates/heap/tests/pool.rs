@@ -116,6 +116,20 @@ fn pools_grow_on_demand() {
     assert!(matches!(Options::new().size(1 << 40).open(&path), Err(OpenError::Limit(_))));
 }
 
+/// What an engine keeps beside its log is not taken from the log.
+#[test]
+fn the_log_is_as_large_as_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let sessions = |engine: EngineKind| {
+        let path = folder.path().join(format!("{engine}.pool"));
+        let pool = options().log(4 << 20).engine(engine).create(&path).unwrap();
+        std::iter::from_fn(|| pool.session().ok()).collect::<Vec<_>>().len()
+    };
+    let logging = EngineKind::ALL.into_iter().filter(|engine| *engine != EngineKind::Volatile);
+    let counts: Vec<_> = logging.map(|engine| (engine, sessions(engine))).collect();
+    assert!(counts.iter().all(|(_, count)| *count == counts[0].1), "{counts:?}");
+}
+
 #[test]
 fn a_size_beyond_all_sizes_is_refused() {
     let folder = tempfile::tempdir().unwrap();
