@@ -2,7 +2,7 @@
 
 use perdura::superblock::Superblock;
 use perdura::{Engine, Error, Memory, SkippingRedoEngine, SkippingUndoEngine};
-use perdura_engine::archapt::cover::{Matrices, examine};
+use perdura_engine::archapt::cover::{Layout, examine};
 use perdura_engine::area::Geometry;
 use perdura_memory::{LINE, Ram, WORD};
 use serde::Serialize;
@@ -75,15 +75,21 @@ fn compare<E: Engine<Ram>>(
 ) -> Result<Losses, String> {
     let text = |error: Error| error.to_string();
     let geometry = Geometry::read(truth, header.log.clone(), E::NAME).map_err(text)?;
-    let salt = geometry.checkpoint(truth).map_err(text)?.salt;
+    let before = geometry.checkpoint(truth).map_err(text)?;
     let recovery = E::recover(truth, header.log.clone()).map_err(text)?;
     if recovery.corrected > 0 {
         return Err("checksums are wrong where nothing was lost".to_owned());
     }
     let recovered = E::recover(durable, header.log.clone());
-    // The bitmaps are there still. What is neither covered nor logged is no line's business here:
+    // What is rolled back is after the checkpoint.
+    let last = match recovery.rolled_back {
+        0 => geometry.checkpoint(truth).map_err(text)?.ticket,
+        _ => before.ticket,
+    };
+    let layout = Layout::of(&geometry, before.salt);
+    // The batches are there still. What is neither covered nor logged is no line's business here:
     // nobody's memory may hold anything.
-    let covered = examine(truth, Matrices::of(&geometry, salt)).map_err(text)?.covered;
+    let covered = examine(truth, layout, last).map_err(text)?.covered;
     let wrong: Vec<u64> =
         covered.into_iter().filter(|line| differ(durable, truth, *line)).collect();
     let mut losses = Losses { cuts: 1, covered: recovery.covered, ..Losses::default() };
@@ -94,7 +100,7 @@ fn compare<E: Engine<Ram>>(
         }
         Err(Error::Lost { .. }) => {
             // The log has been gone through, and nothing restored.
-            let found = examine(durable, Matrices::of(&geometry, salt)).map_err(text)?;
+            let found = examine(durable, layout, last).map_err(text)?;
             let hopeless: BTreeSet<u64> = found.hopeless.into_iter().collect();
             let corrected: BTreeSet<u64> =
                 found.corrected.into_iter().map(|(line, _)| line).collect();

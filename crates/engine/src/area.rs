@@ -26,7 +26,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PERDLOG1");
 /// How checksums are laid out, where there are any.
-const CHECKSUM_LAYOUT: u64 = 2;
+const CHECKSUM_LAYOUT: u64 = 3;
 const LARGEST_SEGMENT: u64 = 1 << 20;
 /// The smallest area that [`Geometry::format`] accepts, in bytes.
 pub const SMALLEST: u64 = PAGE * 17;
@@ -243,7 +243,8 @@ pub fn transactions(records: Vec<Found>, checkpoint: u64, no_gaps: bool) -> (Vec
         while let Some(more) = records.next_if(|r| r.part.ticket == part.ticket) {
             parts.push(more);
         }
-        let complete = parts.len() == usize::from(part.parts)
+        let last = parts.last().map_or(part, |last| last.part);
+        let complete = parts.len() == usize::from(last.parts)
             && parts.iter().enumerate().all(|(index, r)| usize::from(r.part.part) == index);
         if complete && (part.ticket == next || !no_gaps) {
             whole.push(parts);

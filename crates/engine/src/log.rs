@@ -29,13 +29,19 @@ impl Writer {
         }
         let at = self.tail.start;
         let entries = 0..self.writes.entries().len();
-        let part = Part { ticket, part: 0, parts: 1 };
+        let part = self.part(ticket, 0, 1);
         let stored = self.encode(engine, at, part, entries, &mut word_of);
         debug_assert!(stored <= bytes, "room was made for the record");
         self.store_record(engine, at);
         self.tail.start += stored;
         self.highest = ticket;
         Ok(())
+    }
+
+    /// Which part of the transaction one of these records is.
+    #[inline]
+    fn part(&self, ticket: u64, index: u16, parts: u16) -> Part {
+        Part { ticket, part: self.parts_before + index, parts: self.parts_before + parts }
     }
 
     /// Leaves the current segment and begins another.
@@ -83,7 +89,7 @@ impl Writer {
         let parts = runs.len() as u16;
         for (index, (run, segment)) in runs.into_iter().zip(taken).enumerate() {
             let at = engine.geometry.segment(segment).start;
-            let part = Part { ticket, part: index as u16, parts };
+            let part = self.part(ticket, index as u16, parts);
             self.encode(engine, at, part, run, &mut word_of);
             self.store_record(engine, at);
             engine.segments.filled(segment, ticket);

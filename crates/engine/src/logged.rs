@@ -180,13 +180,19 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// `Corrupt` before anything is stored.
     fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery>;
 
-    /// Once the log is in place: restores what was lost of lines that no log protects. How many
-    /// there are of these, and how many were lost. The caller fences.
+    /// Once the log is in place, whose last transaction is `highest`: restores what was lost of lines
+    /// that no log protects. How many there are of these, and how many were lost. The caller
+    /// fences.
     ///
     /// # Errors
     /// `Lost` where something cannot be restored, `Corrupt` for what no crash can leave; nothing
     /// is stored then.
-    fn mend<M: Memory>(_memory: &M, _geometry: &Geometry, _salt: u64) -> Result<(u64, u64)> {
+    fn mend<M: Memory>(
+        _memory: &M,
+        _geometry: &Geometry,
+        _checkpoint: Checkpoint,
+        _highest: u64,
+    ) -> Result<(u64, u64)> {
         Ok((0, 0))
     }
 }
@@ -305,10 +311,11 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
         let (geometry, checkpoint, whole, discarded) = read_log::<M, P>(memory, area)?;
         check_words(memory, &geometry, &whole)?;
         let highest = whole.iter().flatten().map(|record| record.part.ticket).max();
+        let highest = highest.unwrap_or(0).max(checkpoint.ticket);
         let recovery = P::apply(memory, &whole)?;
         memory.fence();
         memory.check_fence()?;
-        let (covered, corrected) = P::mend(memory, &geometry, checkpoint.salt)?;
+        let (covered, corrected) = P::mend(memory, &geometry, checkpoint, highest)?;
         if covered > 0 {
             memory.fence();
             memory.check_fence()?;
@@ -317,7 +324,7 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
             memory,
             Checkpoint {
                 sequence: checkpoint.sequence + 1,
-                ticket: highest.unwrap_or(0).max(checkpoint.ticket),
+                ticket: highest,
                 salt: area::new_salt(memory, checkpoint.salt),
             },
         );

@@ -19,7 +19,7 @@ use perdura_memory::{LINE, Memory};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Words before the first entry.
-const HEADER_WORDS: usize = 3;
+pub(crate) const HEADER_WORDS: usize = 3;
 const LINE_WORDS: usize = (LINE / 8) as usize;
 
 /// Words of a record that stores `words` words in `lines` lines, padding to whole lines included.

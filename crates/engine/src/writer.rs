@@ -25,6 +25,8 @@ pub struct Writer {
     /// A segment was filled since this was last looked at.
     pub(crate) filled: bool,
     scratch: Vec<u64>,
+    /// Parts of the transaction that are elsewhere than in the log, and come before the others.
+    pub(crate) parts_before: u16,
     /// Old words, of engines that log only some of them.
     pub(crate) old: WriteSet,
 }

@@ -1,10 +1,11 @@
 //! A group: transactions between their logical commit and their physical one.
 
-use super::cover::{Cover, Matrices};
+use super::cover::{Cover, Layout};
 use super::history::History;
 use super::{Archapt, Base, Tuning, lines};
 use crate::logged::Logged;
 use crate::writer::Writer;
+use crate::writes::ALL;
 use crate::{Counters, Error, Result, Ticket};
 use perdura_memory::{LINE, Memory};
 use std::sync::atomic::Ordering;
@@ -51,7 +52,7 @@ pub(super) struct Group {
 
 impl Group {
     /// For a memory of `len` bytes, of which `queue_lines` lines may wait.
-    pub(super) fn new(len: u64, queue_lines: u64, matrices: Matrices) -> Self {
+    pub(super) fn new(len: u64, queue_lines: u64, layout: Layout) -> Self {
         Group {
             writer: Writer::default(),
             history: History::new(len, queue_lines as usize),
@@ -64,7 +65,7 @@ impl Group {
             answer_within: ANSWER_WITHIN_NS,
             closing: false,
             broken: false,
-            cover: Cover::new(matrices),
+            cover: Cover::new(layout, len),
         }
     }
 
@@ -144,14 +145,20 @@ impl Group {
         engine: &Logged<M, Archapt<B>>,
     ) -> Result<()> {
         self.usable(engine)?;
-        if B::SKIPS {
-            self.uncover(engine)?;
-        }
         self.make_room(engine, self.writer.record_bytes())?;
+        if B::SKIPS {
+            self.make_room_for_images(engine)?;
+        }
         let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
         self.broken = true;
         self.let_old_lines_leave(engine);
+        if B::SKIPS {
+            self.uncover(engine, ticket);
+        }
         if let Err(error) = B::log(engine, &mut self.writer, &self.history, ticket) {
+            if B::SKIPS {
+                self.cover_again(engine);
+            }
             // For the lines that have left.
             self.writer.fence(engine)?;
             self.broken = false;
@@ -178,7 +185,7 @@ impl Group {
 
     /// Stores the group's words; their lines wait from now on.
     pub(super) fn store_in_place<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) {
-        let Group { writer, history, .. } = self;
+        let Group { writer, history, cover, .. } = self;
         if !B::LOG_IS_ENOUGH {
             writer.counters.dirty_bytes +=
                 writer.fresh.iter().map(|range| range.end - range.start).sum::<u64>();
@@ -189,15 +196,17 @@ impl Group {
         }
         engine.memory.work(CYCLES_TO_NOTE * writer.writes.entries().len() as u32);
         writer.apply(engine, |entry, counters| {
-            let again = history.note(entry.line, entry.mask);
+            // What else the line holds may have been left to the caches: it leaves as a whole.
+            let whole = B::SKIPS && B::LOG_IS_ENOUGH && cover.was_stored_to(entry.line);
+            let again = history.note(entry.line, if whole { ALL } else { entry.mask });
             counters.write_backs_saved += u64::from(again);
         });
         if !B::LOG_IS_ENOUGH {
-            // Not written back yet; nothing that a rollback leaves refers to it.
-            for range in &writer.fresh {
-                for (line, mask) in lines(range) {
-                    history.note(line, mask);
-                }
+            // Not written back yet; nothing that a rollback leaves refers to it. A line that left
+            // the queue since it was stored to is covered with that.
+            let fresh = writer.fresh.iter().flat_map(lines);
+            for (line, mask) in fresh.filter(|(line, _)| !B::SKIPS || !cover.covers(*line)) {
+                history.note(line, mask);
             }
         }
     }
@@ -300,9 +309,9 @@ impl Group {
         engine: &Logged<M, Archapt<B>>,
         most: usize,
     ) {
-        let Group { writer, history, cover, .. } = self;
+        let Group { writer, history, .. } = self;
         for (line, mask) in std::iter::from_fn(|| history.leave()).take(most) {
-            write_back(engine, &mut writer.counters, cover, line);
+            write_back(engine, &mut writer.counters, line);
             writer.counters.dirtied(mask.count_ones());
         }
     }
@@ -359,15 +368,10 @@ impl Group {
 pub(super) fn write_back<M: Memory, B: Base>(
     engine: &Logged<M, Archapt<B>>,
     counters: &mut Counters,
-    cover: &Cover,
     line: u64,
 ) {
     engine.memory.write_back(line, LINE);
-    if B::SKIPS && cover.matrices.has(line) {
-        counters.write_backs_checksum += 1;
-    } else {
-        counters.write_backs_data += 1;
-    }
+    counters.write_backs_data += 1;
 }
 
 #[cold]

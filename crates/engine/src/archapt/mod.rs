@@ -37,14 +37,14 @@ mod skip;
 pub use base::{ArchaptRedo, ArchaptUndo, Base, Skipping};
 pub use cover::Skip;
 
-use crate::area::Geometry;
+use crate::area::{self, Checkpoint, Geometry};
 use crate::engine::Recovery;
 use crate::logged::{Logged, Protocol, last_ticket};
 use crate::record::Found;
 use crate::writer::Writer;
 use crate::writes::WriteSet;
 use crate::{Counters, Error, Mode, Result, Ticket};
-use cover::Matrices;
+use cover::Layout;
 use group::Group;
 use open::State;
 use perdura_memory::{Domain, LINE, Memory, line_of};
@@ -89,18 +89,18 @@ impl<B: Base> Protocol for Archapt<B> {
     type State = State;
 
     fn state<M: Memory>(memory: &M, geometry: &Geometry, salt: u64) -> Self::State {
-        let matrices = Matrices::of(geometry, salt);
-        State::new(Group::new(memory.limit(), memory.last_level_cache() / LINE, matrices))
+        let layout = Layout::of(geometry, salt);
+        State::new(Group::new(memory.limit(), memory.last_level_cache() / LINE, layout))
     }
 
     fn checksum_bytes(limit: u64) -> u64 {
-        if B::SKIPS { Matrices::bytes(limit) } else { 0 }
+        if B::SKIPS { Layout::bytes(limit) } else { 0 }
     }
 
     #[inline]
     fn is_protected<M: Memory>(engine: &Logged<M, Self>, at: u64, len: u64) -> bool {
         // SAFETY: the caller is in a transaction that writes.
-        B::SKIPS && unsafe { engine.state.group() }.covers(&*engine.memory, at, len)
+        B::SKIPS && unsafe { engine.state.group() }.covers(at, len)
     }
 
     #[inline]
@@ -216,7 +216,9 @@ impl<B: Base> Protocol for Archapt<B> {
         }
         engine.lock.writing(&*engine.memory, || {
             // SAFETY: this is the writer.
-            unsafe { engine.state.group() }.write_back_covered(engine)
+            let group = unsafe { engine.state.group() };
+            group.empty_log(engine)?;
+            group.write_back_covered(engine)
         })
     }
 
@@ -224,11 +226,31 @@ impl<B: Base> Protocol for Archapt<B> {
         B::apply(memory, whole)
     }
 
-    fn mend<M: Memory>(memory: &M, geometry: &Geometry, salt: u64) -> Result<(u64, u64)> {
+    fn choose<M: Memory>(
+        memory: &M,
+        geometry: &Geometry,
+        checkpoint: Checkpoint,
+        mut records: Vec<Found>,
+    ) -> Result<(Vec<Vec<Found>>, u64)> {
+        if B::SKIPS && B::LOG_IS_ENOUGH {
+            records.extend(cover::images(memory, &Layout::of(geometry, checkpoint.salt)));
+            records.sort_by_key(|record| record.part);
+        }
+        Ok(area::transactions(records, checkpoint.ticket, Self::NO_GAPS))
+    }
+
+    fn mend<M: Memory>(
+        memory: &M,
+        geometry: &Geometry,
+        checkpoint: Checkpoint,
+        highest: u64,
+    ) -> Result<(u64, u64)> {
         if !B::SKIPS {
             return Ok((0, 0));
         }
-        let found = cover::examine(memory, Matrices::of(geometry, salt))?;
+        // An undo log takes back what is after the checkpoint.
+        let last = if B::LOG_IS_ENOUGH { highest } else { checkpoint.ticket };
+        let found = cover::examine(memory, Layout::of(geometry, checkpoint.salt), last)?;
         found.mend(memory)?;
         Ok((found.covered.len() as u64, found.corrected.len() as u64))
     }

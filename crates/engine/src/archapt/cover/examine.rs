@@ -1,11 +1,10 @@
 //! After a power cut: which covered lines are lost, and what they held.
 
-use super::change::lines_of;
-use super::place::{
-    ALONG, Matrices, SIDE, SLANTED, bitmap_at, line_at, place, sum_at, sums_in_use, tag_at, tag_in,
-};
-use super::restore::{Line, Outcome, Sums, restore};
-use crate::archapt::checksum::{Block, LANES, Summer};
+use super::batch::{Batch, block_at};
+use super::images::{for_each_image, read_all};
+use super::place::Layout;
+use super::restore::{Line, Outcome, restore};
+use crate::archapt::checksum::{Block, Summer};
 use crate::{Error, Result};
 use perdura_memory::{LINE, Memory};
 
@@ -20,54 +19,68 @@ pub struct Examination {
     pub hopeless: Vec<u64>,
 }
 
-/// Examines every region. Reads only.
+/// A before-image: the line, the group that stored to it, and what it held.
+type Image = (u64, u64, Block);
+
+/// Examines every batch, as groups up to `last` have left them. Reads only.
 ///
 /// # Errors
 /// `Corrupt` where lines are covered that the pool has not got.
-pub fn examine<M: Memory>(memory: &M, matrices: Matrices) -> Result<Examination> {
+pub fn examine<M: Memory>(memory: &M, layout: Layout, last: u64) -> Result<Examination> {
+    let images = images_up_to(memory, &layout, last)?;
     let mut found = Examination::default();
-    for checksums in matrices.covered_regions(memory) {
-        let region = matrices.region(checksums);
-        let covered = std::array::from_fn(|column| memory.load(bitmap_at(checksums, column)));
-        let before = found.covered.len();
-        found.covered.extend(lines_of(region, covered));
-        let lines = &found.covered[before..];
-        if let Some(&beyond) = lines.iter().find(|line| !memory.contains(**line, LINE)) {
-            return Err(Error::corrupt("checksums of a line beyond the pool's end", beyond));
+    for slot in 0..layout.slots() {
+        let Some(batch) = Batch::read(memory, &layout, slot) else { continue };
+        if batch.ticket <= last {
+            examine_batch(memory, &batch, &images, &mut found)?;
         }
-        let Outcome { restored, hopeless } = examine_region(memory, checksums, &covered, lines);
-        let line = |(row, column)| line_at(region, row, column);
-        found.corrected.extend(restored.into_iter().map(|(at, block)| (line(at), block)));
-        found.hopeless.extend(hopeless.into_iter().map(line));
     }
+    found.covered.sort_unstable();
+    found.covered.dedup();
     Ok(found)
 }
 
-fn examine_region<M: Memory>(
-    memory: &M,
-    checksums: u64,
-    covered: &[u64; SIDE],
-    lines: &[u64],
-) -> Outcome {
-    let found = |line: &u64| {
-        let at = place(*line);
-        let tag = tag_in(memory.load(tag_at(checksums, at)), at.0);
-        Line { at, block: load(memory, *line), tag }
-    };
-    let lines: Vec<Line> = lines.iter().map(found).collect();
-    let mut sums: Sums = [[[0; LANES]; SLANTED]; ALONG.len()];
-    for (kind, used) in sums_in_use(covered).into_iter().enumerate() {
-        for index in (0..SLANTED).filter(|index| used >> index & 1 != 0) {
-            sums[kind][index] = load(memory, sum_at(checksums, ALONG[kind], index));
-        }
+fn images_up_to<M: Memory>(memory: &M, layout: &Layout, last: u64) -> Result<Vec<Image>> {
+    let mut images = Vec::new();
+    for found in read_all(memory, layout).iter().filter(|found| found.part.ticket <= last) {
+        for_each_image(found, |image| images.push((image.line, found.part.ticket, image.words)))?;
     }
-    restore(Summer::best(), &lines, &sums)
+    images.sort_unstable();
+    Ok(images)
 }
 
-fn load<M: Memory>(memory: &M, line: u64) -> Block {
-    let mut block = [0; LANES];
-    memory.copy_out(line, bytemuck::cast_slice_mut(&mut block));
-    block
+fn examine_batch<M: Memory>(
+    memory: &M,
+    batch: &Batch,
+    images: &[Image],
+    found: &mut Examination,
+) -> Result<()> {
+    if let Some(&beyond) = batch.lines.iter().find(|line| !memory.contains(**line, LINE)) {
+        return Err(Error::corrupt("checksums of a line beyond the pool's end", beyond));
+    }
+    // The first one since: that is what the sums are of.
+    let since = |line: u64| {
+        let first = images.partition_point(|image| (image.0, image.1) <= (line, batch.ticket));
+        images.get(first).filter(|image| image.0 == line).map(|image| image.2)
+    };
+    let images: Vec<Option<Block>> = batch.lines.iter().map(|line| since(*line)).collect();
+    let line = |(position, image): (usize, &Option<Block>)| Line {
+        at: batch.parts.matrix.at(position),
+        block: image.unwrap_or_else(|| block_at(memory, batch.lines[position])),
+        tag: batch.tag(position),
+    };
+    let lines: Vec<Line> = images.iter().enumerate().map(line).collect();
+    let sums: Vec<Block> = (0..batch.parts.matrix.sums()).map(|sum| *batch.sum(sum)).collect();
+    let Outcome { restored, hopeless } =
+        restore(Summer::best(), &batch.parts.matrix, &lines, &sums);
+    let covers = |position: &usize| images[*position].is_none();
+    let covered = (0..lines.len()).filter(covers);
+    found.covered.extend(covered.map(|position| batch.lines[position]));
+    let restored = restored.into_iter().filter(|(position, _)| covers(position));
+    found.corrected.extend(restored.map(|(position, block)| (batch.lines[position], block)));
+    let hopeless = hopeless.into_iter().filter(covers);
+    found.hopeless.extend(hopeless.map(|position| batch.lines[position]));
+    Ok(())
 }
 
 impl Examination {

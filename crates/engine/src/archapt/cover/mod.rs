@@ -1,41 +1,42 @@
 //! Persistence management (Archapt III-C): lines whose write-back is skipped, and the checksums
 //! that vouch for them.
 //!
-//! The lines of the pool are the cells of matrices of 64 by 64, a *region* each: a column is a
-//! page, and a row has the lines at one place of 64 pages. Behind the log each region has
+//! Lines that leave the queue together are a [`batch`]: the cells of a matrix, whichever lines
+//! they are, with their numbers, tags and three sums each, written in one piece behind the log. Where a
+//! batch takes 15 lines of checksums for a hundred, a write-back takes a line for each, and
+//! sums at a fixed place, as the paper has, several, unless a line's neighbours leave with it.
 //!
-//! ```text
-//! line 0        word 0: the salt of the log when lines were first covered; with another nothing is
-//! lines 1 .. 8  for each column the lines that are covered, a bit each
-//! then          a consistency checksum for each column, a correlation checksum for each slanted
-//!               row, a checksum for each diagonal
-//! then          for each line a tag of 16 bits, which tells whether it is lost
-//! ```
+//! A batch is never changed. A line that is stored to again is its batch's no longer: before the
+//! group that does so stores anything, what the line held goes into the [`images`], for the sums
+//! are of that. When a batch has few lines left, these leave again, with others.
 //!
-//! The paper changes checksums beside the log. Here they are words of a group, as data are: that a
-//! line begins or ceases to be covered is in the record of a group with the sums that follow
-//! from it. So one power cut leaves all of that or nothing, and recovery, when it has gone through
-//! the log, finds sums that are exactly those of the lines they say they are of. What differs is
-//! what was lost.
-//!
-//! What always holds:
-//! - a line that is covered does not wait in the history, and no open or later record has a word of
-//!   it: a group that stores to it uncovers it in the same record (with all of its words, where
-//!   the log has the new ones);
-//! - sums of nothing are not written, and may be anything.
+//! A batch counts after a power cut if the groups up to its ticket do; an image, if its group
+//! does. A line is *covered* by a batch that has it, and is older than any image of it. What always
+//! holds:
+//! - a line that is covered does not wait in the history, and no record of a group after the batch
+//!   has a word of it;
+//! - while a batch counts, there is an image, of the time when it was stored to first, of each of its
+//!   lines that is not covered by it any more; or a later batch has that line, as it was then.
 
-mod change;
+mod batch;
 mod examine;
+mod images;
 mod place;
 mod restore;
 
 pub use examine::{Examination, examine};
-pub use place::Matrices;
+pub use place::Layout;
 
-use crate::writes::WriteSet;
-use change::{Before, Change};
-use perdura_memory::{LINE, Memory, WORD, line_of};
-use place::View;
+pub(in crate::archapt) use images::read_all as images;
+
+use crate::Counters;
+use crate::Result;
+use crate::writes::{ALL, LineWrite, WriteSet};
+use batch::{BEYOND, block_at};
+use images::{End, Images, stream};
+use perdura_memory::{LINE, Memory, line_of};
+use place::{Parts, WORDS};
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -44,8 +45,7 @@ use std::str::FromStr;
 pub enum Skip {
     /// Never.
     Never,
-    /// Where the checksums of what leaves a region together take fewer lines than it has, and what
-    /// was covered there has not been stored to again soon after.
+    /// Where the checksums of what leaves together take less than half as many lines.
     #[default]
     WhereFewer,
     /// Always.
@@ -72,146 +72,290 @@ impl FromStr for Skip {
     }
 }
 
-/// What the group works with.
+/// What the group works with. Memory: four bytes for each line of the pool, resident where lines
+/// have been covered, and sixteen for each before-image that is needed.
 pub struct Cover {
-    pub(super) matrices: Matrices,
+    layout: Layout,
     pub(super) skip: Skip,
-    /// The region that is being changed.
-    change: Change,
-    /// Lines at hand.
-    lines: Vec<u64>,
-    /// Lines that were covered, and are to be written back since they will not be.
-    pub(super) given_up: Vec<u64>,
-    /// By region, lines that were written because what was covered did not stay so; an eighth
-    /// less each time that it keeps lines from being covered. Four bytes for each 256 KiB of a pool.
-    regret: Vec<u32>,
+    /// Of each line of the memory, 1 more than the slot of the batch that covers it; or 0.
+    slot_of: Vec<u32>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    images: Images,
+    /// The covered lines that the group at hand stores to, ascending, as they are before.
+    stored_to: Vec<LineWrite>,
+    /// By what batches they were covered, and where their images begin.
+    taken: Vec<(u64, u32)>,
+    images_before: End,
+    words: Vec<u64>,
+}
+
+/// A place for a batch.
+#[derive(Default)]
+struct Slot {
+    used: bool,
+    /// Lines that it covers.
+    covers: usize,
+    /// The group whose durability makes up for the last line that it ceased to cover.
+    until: u64,
+    /// The before-images of lines that it covered, with their groups.
+    images: Vec<(u64, u64)>,
 }
 
 impl Cover {
-    pub(super) fn new(matrices: Matrices) -> Self {
+    /// For a memory of at most `limit` bytes.
+    pub(super) fn new(layout: Layout, limit: u64) -> Self {
+        let lines = if layout.slots() > 0 { limit.min(BEYOND) / LINE } else { 0 };
         Cover {
-            matrices,
+            layout,
             skip: Skip::default(),
-            change: Change::default(),
-            lines: Vec::new(),
-            given_up: Vec::new(),
-            regret: Vec::new(),
+            slot_of: vec![0; lines as usize],
+            slots: (0..layout.slots()).map(|_| Slot::default()).collect(),
+            free: (0..layout.slots()).rev().collect(),
+            images: Images::new(layout),
+            stored_to: Vec::new(),
+            taken: Vec::new(),
+            images_before: End::default(),
+            words: Vec::new(),
         }
     }
 
-    /// Whether a line of `[at, at + len)` is covered, as of the last closed group.
-    pub(super) fn any<M: Memory>(&self, memory: &M, at: u64, len: u64) -> bool {
-        let view = View { memory, writes: None, matrices: self.matrices };
-        (line_of(at)..at + len).step_by(LINE as usize).any(|line| view.covers(line))
+    /// Whether a line is covered, as of the last closed group.
+    #[inline]
+    pub(super) fn covers(&self, line: u64) -> bool {
+        self.slot_of.get((line / LINE) as usize).is_some_and(|slot| *slot != 0)
     }
 
-    /// Uncovers the lines that `writes` store to. With `whole`, stores all words of these. Where
-    /// it takes fewer lines, a region is given up: its other lines are left in `given_up`, to be
-    /// written back and fenced before `writes` are logged.
-    pub(super) fn uncover<M: Memory>(&mut self, memory: &M, writes: &mut WriteSet, whole: bool) {
-        self.given_up.clear();
-        let mut lines = std::mem::take(&mut self.lines);
-        lines.clear();
-        let view = View { memory, writes: Some(writes), matrices: self.matrices };
+    /// Whether a line of `[at, at + len)` is.
+    pub(super) fn any(&self, at: u64, len: u64) -> bool {
+        (line_of(at)..at + len).step_by(LINE as usize).any(|line| self.covers(line))
+    }
+
+    /// Whether there is room for the images of the covered lines that `writes` store to.
+    pub(super) fn has_room_for(&self, writes: &WriteSet) -> bool {
         let stored = writes.entries().iter().filter(|entry| entry.mask != 0);
-        lines.extend(stored.map(|entry| entry.line).filter(|line| view.covers(*line)));
-        lines.sort_unstable();
-        for lines in lines.chunk_by(Matrices::same_region) {
-            self.uncover_in_region(memory, writes, lines, whole);
-            if whole {
-                lines.iter().for_each(|line| complete(memory, writes, *line));
-            }
-        }
-        self.lines = lines;
+        self.images.has_room(stored.filter(|entry| self.covers(entry.line)).count())
     }
 
-    /// The lines that are covered of a region whose checksums are at `region`.
-    pub(super) fn lines_of<M: Memory>(&mut self, memory: &M, region: u64) -> Vec<u64> {
-        let view = View { memory, writes: None, matrices: self.matrices };
-        self.change.begin(Before::load(&view, region));
-        self.change.give_up().collect()
-    }
-
-    /// Puts into `writes` that nothing of such a region is covered any more.
-    pub(super) fn give_up<M: Memory>(&mut self, memory: &M, writes: &mut WriteSet, region: u64) {
-        let view = View { memory, writes: None, matrices: self.matrices };
-        self.change.begin(Before::load(&view, region));
-        drop(self.change.give_up());
-        self.change.store(writes);
-    }
-
-    fn uncover_in_region<M: Memory>(
+    /// Uncovers the lines that `writes` of the group `ticket` store to: writes down what they hold,
+    /// as the first parts of that group. The caller fences before anything is stored there, or has
+    /// it [undone](Self::cover_again). How many parts these are.
+    pub(super) fn uncover<M: Memory>(
         &mut self,
         memory: &M,
-        writes: &mut WriteSet,
+        counters: &mut Counters,
+        writes: &WriteSet,
+        ticket: u64,
+    ) -> u16 {
+        self.stored_to.clear();
+        self.taken.clear();
+        self.images_before = self.images.end();
+        for line in writes.entries().iter().filter(|entry| entry.mask != 0).map(|entry| entry.line) {
+            let Some(number) = self.take(line) else { continue };
+            let slot = &mut self.slots[number as usize];
+            slot.until = ticket;
+            slot.images.push((line, ticket));
+            self.taken.push((line, number));
+            self.stored_to.push(LineWrite { line, mask: ALL, words: block_at(memory, line) });
+        }
+        self.stored_to.sort_unstable_by_key(|entry| entry.line);
+        self.images.append(memory, counters, ticket, 0, &self.stored_to)
+    }
+
+    /// The group that uncovered lines will not be: they are covered as before. The caller fences.
+    pub(super) fn cover_again<M: Memory>(&mut self, memory: &M, counters: &mut Counters) {
+        self.images.rewind(memory, counters, self.images_before);
+        for (line, number) in self.taken.drain(..) {
+            self.slot_of[(line / LINE) as usize] = number + 1;
+            let slot = &mut self.slots[number as usize];
+            slot.covers += 1;
+            slot.images.pop();
+        }
+        self.stored_to.clear();
+    }
+
+    /// Whether the last group has stored to a line that was covered.
+    pub(super) fn was_stored_to(&self, line: u64) -> bool {
+        self.stored_to.binary_search_by_key(&line, |entry| entry.line).is_ok()
+    }
+
+    /// The line is not covered any more. By what batch it was.
+    fn take(&mut self, line: u64) -> Option<u32> {
+        let slot = std::mem::take(self.slot_of.get_mut((line / LINE) as usize)?).checked_sub(1)?;
+        self.slots[slot as usize].covers -= 1;
+        Some(slot)
+    }
+
+    /// Makes batches void that cover nothing, if groups up to `durable` are durable. Whether there
+    /// were any: then the caller fences before anything else.
+    pub(super) fn make_void<M: Memory>(
+        &mut self,
+        memory: &M,
+        counters: &mut Counters,
+        durable: u64,
+    ) -> bool {
+        let before = self.free.len();
+        for (number, slot) in self.slots.iter_mut().enumerate() {
+            if slot.used && slot.covers == 0 && slot.until <= durable {
+                *slot = Slot::default();
+                stream(memory, counters, self.layout.slot(number as u32), &[0; WORDS]);
+                self.free.push(number as u32);
+            }
+        }
+        self.free.len() > before
+    }
+
+    /// The lines that a batch covers.
+    fn lines_of<M: Memory>(&self, memory: &M, slot: u32) -> Vec<u64> {
+        let mut lines = batch::lines_in(memory, &self.layout, slot);
+        lines.retain(|line| self.slot_of[(*line / LINE) as usize] == slot + 1);
+        lines
+    }
+
+    /// Every line that is covered.
+    pub(super) fn all_lines<M: Memory>(&self, memory: &M) -> Vec<u64> {
+        let used = (0..self.layout.slots()).filter(|slot| self.slots[*slot as usize].covers > 0);
+        used.flat_map(|slot| self.lines_of(memory, slot)).collect()
+    }
+
+    /// Covers nothing any more: all lines that it covered are durable, and the log is empty. The
+    /// caller fences before anything else.
+    pub(super) fn give_up<M: Memory>(
+        &mut self,
+        memory: &M,
+        counters: &mut Counters,
         lines: &[u64],
-        whole: bool,
     ) {
-        let view = View { memory, writes: Some(writes), matrices: self.matrices };
-        let Some(region) = self.matrices.of_line(lines[0]) else { return };
-        self.change.begin(Before::load(&view, region));
-        lines.iter().for_each(|line| self.change.exclude(&view, *line));
-        // Each of them is logged, and written back later.
-        let (sums, covered) = (2 * self.change.sum_lines(), self.change.covered_lines());
-        if sums > covered {
-            self.given_up.extend(self.change.give_up());
-        }
-        self.change.store(writes);
-        let whole = if whole { lines.len() } else { 0 };
-        let regret = self.regret_of(region);
-        *regret = regret.saturating_add((sums.min(covered) + whole) as u32);
+        lines.iter().for_each(|line| {
+            self.take(*line);
+        });
+        self.make_void(memory, counters, u64::MAX);
+        self.images.clear();
     }
 
-    fn regret_of(&mut self, checksums: u64) -> &mut u32 {
-        let region = self.matrices.region(checksums) as usize;
-        if region >= self.regret.len() {
-            self.regret.resize(region + 1, 0);
+    /// Takes lines back from batches that are better written anew, into `leaving`: where slots
+    /// are short, from those that cover the fewest; where images are many, from the one with the
+    /// most for the lines that it covers. They are covered again or written back after the group `last`.
+    pub(super) fn take_back<M: Memory>(
+        &mut self,
+        memory: &M,
+        leaving: &mut Vec<u64>,
+        last: u64,
+    ) {
+        let needed = leaving.len().div_ceil(self.layout.capacity()) + self.slots.len() / 8;
+        let mut covering: Vec<u32> = (0..self.layout.slots())
+            .filter(|slot| self.slots[*slot as usize].covers > 0)
+            .collect();
+        if self.free.len() < needed {
+            covering.sort_by_key(|slot| self.slots[*slot as usize].covers);
+            let mut lines = 0;
+            for slot in covering.drain(..) {
+                lines += self.slots[slot as usize].covers;
+                if lines > self.layout.capacity() {
+                    return;
+                }
+                self.take_back_from(memory, slot, leaving, last);
+            }
+            return;
         }
-        &mut self.regret[region]
+        let images: usize = self.slots.iter().map(|slot| slot.images.len()).sum();
+        if images > self.images.capacity() / 2 {
+            let share = |slot: &u32| {
+                let slot = &self.slots[*slot as usize];
+                slot.images.len() * self.layout.capacity() / slot.covers
+            };
+            if let Some(slot) = covering.into_iter().max_by_key(share) {
+                self.take_back_from(memory, slot, leaving, last);
+            }
+        }
     }
 
-    /// Whether to cover so many lines at the cost of so many for sums. Where they tend to be stored
-    /// to again it is not, until that has been so for a while.
-    fn is_worth_it(&mut self, checksums: u64, sums: usize, lines: usize) -> bool {
-        let regret = self.regret_of(checksums);
-        let worth_it = sums + (*regret as usize) < lines;
-        if sums < lines && !worth_it {
-            *regret -= regret.div_ceil(8);
+    fn take_back_from<M: Memory>(
+        &mut self,
+        memory: &M,
+        slot: u32,
+        leaving: &mut Vec<u64>,
+        last: u64,
+    ) {
+        for line in self.lines_of(memory, slot) {
+            self.take(line);
+            leaving.push(line);
         }
-        worth_it
+        let slot = &mut self.slots[slot as usize];
+        slot.until = slot.until.max(last);
     }
 
-    /// Adds to `writes` what covers those of `lines`, all of one region, that are not written
-    /// there: if that is worth it. Whether they are covered then.
+    /// Covers `lines`, ascending, as groups up to `last` have left them, by as many batches as it
+    /// takes; the caller fences. The lines that are not: they are to be written back.
     pub(super) fn cover<M: Memory>(
         &mut self,
         memory: &M,
-        writes: &mut WriteSet,
-        lines: &[u64],
-    ) -> bool {
-        if self.skip == Skip::Never {
-            return false;
+        counters: &mut Counters,
+        lines: Vec<u64>,
+        last: u64,
+    ) -> Vec<u64> {
+        let capacity = self.layout.capacity();
+        let (mut lines, mut rest): (Vec<u64>, Vec<u64>) =
+            lines.into_iter().partition(|line| line / LINE < self.slot_of.len() as u64);
+        rest.extend(lines.drain(lines.len().min(self.free.len() * capacity)..));
+        let batches = lines.len().div_ceil(capacity);
+        if batches == 0 || !self.is_worth_it(lines.len() / batches) {
+            rest.append(&mut lines);
+            return rest;
         }
-        let view = View { memory, writes: Some(writes), matrices: self.matrices };
-        let Some(region) = self.matrices.of_line(lines[0]) else { return false };
-        self.change.begin(Before::load(&view, region));
-        lines.iter().for_each(|line| self.change.mark(*line));
-        let sums = 2 * self.change.sum_lines();
-        if self.skip == Skip::WhereFewer && !self.is_worth_it(region, sums, lines.len()) {
-            return false;
+        for batch in 0..batches {
+            let its: Vec<u64> = lines.iter().copied().skip(batch).step_by(batches).collect();
+            self.write_batch(memory, counters, &its, last);
         }
-        self.change.load_tags(&view);
-        lines.iter().for_each(|line| self.change.include(&view, *line));
-        self.change.store(writes);
-        true
+        rest
     }
-}
 
-/// Adds the words of a line that `writes` do not store, as they are.
-fn complete<M: Memory>(memory: &M, writes: &mut WriteSet, line: u64) {
-    let stored = writes.line(line).map_or(0, |entry| entry.mask);
-    for word in (0..8).filter(|word| stored & 1 << word == 0) {
-        let at = line + word * WORD;
-        writes.put(at, memory.load(at));
+    /// Whether to cover so many lines by a batch.
+    fn is_worth_it(&self, lines: usize) -> bool {
+        match self.skip {
+            Skip::Never => false,
+            Skip::WhereFewer => Parts::of(lines).lines() * 2 < lines,
+            Skip::Always => true,
+        }
+    }
+
+    fn write_batch<M: Memory>(
+        &mut self,
+        memory: &M,
+        counters: &mut Counters,
+        lines: &[u64],
+        last: u64,
+    ) {
+        let slot = self.free.pop().expect("as many lines as there are slots for");
+        batch::write(memory, &self.layout, (slot, last), lines, &mut self.words);
+        stream(memory, counters, self.layout.slot(slot), &self.words);
+        self.slots[slot as usize] =
+            Slot { used: true, covers: lines.len(), until: last, images: Vec::new() };
+        for line in lines {
+            debug_assert!(!self.covers(*line), "a covered line does not wait");
+            self.slot_of[(*line / LINE) as usize] = slot + 1;
+        }
+    }
+
+    /// Makes room for images, if there is little; see [`Images::clean_first`].
+    ///
+    /// # Errors
+    /// `Corrupt` where an image is not what was written.
+    pub(super) fn clean<M: Memory>(
+        &mut self,
+        memory: &M,
+        counters: &mut Counters,
+        cut: u64,
+    ) -> Result<bool> {
+        let needed: HashSet<(u64, u64)> = match self.images.may_clean(cut) {
+            true => self.slots.iter().flat_map(|slot| slot.images.iter().copied()).collect(),
+            false => return Ok(false),
+        };
+        self.images.clean_first(memory, counters, |line, ticket| needed.contains(&(line, ticket)))
+    }
+
+    /// What was cleaned is elsewhere, durably.
+    pub(super) fn cleaned(&mut self) {
+        self.images.free_first();
     }
 }

@@ -1,146 +1,179 @@
-//! Where the checksums of a line are, by arithmetic alone (III-C, "Locating checksums").
+//! Where batches and before-images are, by arithmetic alone (III-C, "Locating checksums").
 
 use crate::archapt::checksum::Block;
 use crate::archapt::checksum::sum::Along;
 use crate::area::Geometry;
-use crate::writes::WriteSet;
-use perdura_memory::{LINE, Memory, PAGE, WORD};
+use perdura_memory::{LINE, WORD};
+use std::ops::Range;
 
-/// Rows, and columns, of a region.
-pub(super) const SIDE: usize = 64;
-/// Bytes of a region.
-const REGION: u64 = SIDE as u64 * PAGE;
-/// Rows' sums, and diagonals': both are slanted, so that lines at like places of neighbouring
-/// pages, which are lost together, have few sums in common. A prime, so that two lines share one
-/// sum at most, and fewer than six never share all of theirs.
-pub(super) const SLANTED: usize = 67;
-/// How many rows they go down from a column to the next. Tried on what random power cuts took
-/// (docs/archapt.md) and on losses within rectangles.
-const SLOPES: [usize; 2] = [11, 40];
-/// Tags in a word.
-pub(super) const WORD_TAGS: usize = 4;
-/// Words of a column's tags.
-pub(super) const TAG_WORDS: usize = SIDE / WORD_TAGS;
-const BITMAP: u64 = LINE;
-const CONSISTENCY: u64 = BITMAP + SIDE as u64 * WORD;
-const CORRELATION: u64 = CONSISTENCY + SIDE as u64 * LINE;
-const DIAGONAL: u64 = CORRELATION + SLANTED as u64 * LINE;
-const TAGS: u64 = DIAGONAL + SLANTED as u64 * LINE;
-/// Bytes of the checksums of a region.
-const CHECKSUMS: u64 = TAGS + (SIDE * TAG_WORDS) as u64 * WORD;
-
+/// Words of a line.
+pub(super) const WORDS: usize = (LINE / WORD) as usize;
 /// The three kinds of sums. A line is in one of each.
 pub(super) const ALONG: [Along; 3] = [Along::Column, Along::Row, Along::Diagonal];
+/// Of a pool's bytes, one in so many is for batches and before-images.
+const SHARE: u64 = 8;
+/// Of these, the tenths that are for before-images.
+const IMAGES: u64 = 3;
+/// Parts of the room for before-images, each given up as a whole.
+const CHUNKS: u64 = 32;
+/// A chunk has room for a few lines at least.
+const SMALLEST_CHUNK: u64 = 16 * LINE;
 
-/// Where the matrices of a pool have their checksums: those of the first regions, as many as there
-/// is room for.
+/// Lines of a full batch, where batches and before-images have so many bytes. Large batches take
+/// the fewest lines of checksums, and restore the most.
+fn capacity_of(bytes: u64) -> usize {
+    match bytes {
+        0..0x4_0000 => 64,
+        0x4_0000..0x10_0000 => 256,
+        0x10_0000..0x80_0000 => 1024,
+        _ => 4096,
+    }
+}
+
+/// Where a pool has its batches and before-images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Matrices {
+pub struct Layout {
     start: u64,
-    regions: u64,
+    capacity: usize,
+    slots: u64,
+    chunks: u64,
+    chunk_bytes: u64,
     salt: u64,
 }
 
-impl Matrices {
+impl Layout {
     /// Bytes for the checksums of a pool of up to `limit` bytes.
     pub fn bytes(limit: u64) -> u64 {
-        limit.div_ceil(REGION) * CHECKSUMS
+        limit.div_ceil(SHARE).next_multiple_of(LINE)
     }
 
-    /// Those of a log area. What was covered under another salt is not any more.
+    /// That of a log area. What was written under another salt does not count.
     pub fn of(geometry: &Geometry, salt: u64) -> Self {
         let (start, bytes) = geometry.checksums;
-        Matrices { start, regions: bytes / CHECKSUMS, salt }
+        let capacity = capacity_of(bytes);
+        let images = bytes / 10 * IMAGES;
+        let chunks = CHUNKS.min(images / SMALLEST_CHUNK);
+        let chunk_bytes = images.checked_div(chunks).unwrap_or(0) / LINE * LINE;
+        let slots = (bytes - chunks * chunk_bytes) / Parts::of(capacity).bytes();
+        Layout { start, capacity, slots, chunks, chunk_bytes, salt }
     }
 
     pub(super) fn salt(&self) -> u64 {
         self.salt
     }
 
-    /// Where the checksums are of the regions in which lines may be covered.
-    pub(in crate::archapt) fn covered_regions<M: Memory>(
-        self,
-        memory: &M,
-    ) -> impl Iterator<Item = u64> {
-        let all = (0..self.regions).map(move |region| self.start + region * CHECKSUMS);
-        all.filter(move |at| memory.contains(*at, LINE) && memory.load(*at) == self.salt)
+    /// Lines of a full batch.
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
     }
 
-    /// The number of the region whose checksums are at `at`.
-    pub(super) fn region(&self, at: u64) -> u64 {
-        (at - self.start) / CHECKSUMS
+    /// Batches that there is room for.
+    pub(super) fn slots(&self) -> u32 {
+        self.slots as u32
     }
 
-    /// Where the checksums of a line's region are.
-    pub(super) fn of_line(&self, line: u64) -> Option<u64> {
-        let region = line / REGION;
-        (region < self.regions).then(|| self.start + region * CHECKSUMS)
+    /// Where the batch with this number is.
+    pub(super) fn slot(&self, number: u32) -> u64 {
+        let images = self.chunks * self.chunk_bytes;
+        self.start + images + u64::from(number) * Parts::of(self.capacity).bytes()
     }
 
-    pub(in crate::archapt) fn same_region(one: &u64, other: &u64) -> bool {
-        one / REGION == other / REGION
+    pub(super) fn chunks(&self) -> u32 {
+        self.chunks as u32
     }
 
-    /// Whether a line is one of the checksums'.
-    #[inline]
-    pub(in crate::archapt) fn has(&self, line: u64) -> bool {
-        line.wrapping_sub(self.start) < self.regions * CHECKSUMS
+    pub(super) fn chunk(&self, number: u32) -> Range<u64> {
+        let start = self.start + u64::from(number) * self.chunk_bytes;
+        start..start + self.chunk_bytes
     }
 }
 
-/// Row and column of a line in its region.
-#[inline]
-pub(super) fn place(line: u64) -> (usize, usize) {
-    ((line % PAGE / LINE) as usize, (line % REGION / PAGE) as usize)
+/// How a batch of so many lines is laid out, in words:
+///
+/// ```text
+/// header     check of all that follows, ticket, lines; a line
+/// numbers    the lines' numbers, 32 bits each, to a whole line
+/// tags       theirs, 16 bits each, to a whole line
+/// sums       a line each: the columns', the rows' and the diagonals'
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Parts {
+    pub(super) matrix: Matrix,
+    /// Words before the tags.
+    pub(super) tags: usize,
+    /// Words before the sums.
+    pub(super) sums: usize,
+    /// Words of all.
+    pub(super) words: usize,
 }
 
-/// The line at a place of a region.
-pub(super) fn line_at(region: u64, row: usize, column: usize) -> u64 {
-    region * REGION + column as u64 * PAGE + row as u64 * LINE
-}
-
-pub(super) fn bitmap_at(checksums: u64, column: usize) -> u64 {
-    checksums + BITMAP + column as u64 * WORD
-}
-
-/// Which of the sums of each kind the line at a row and a column is in, in the order of [`ALONG`].
-pub(super) fn sums_of((row, column): (usize, usize)) -> [usize; 3] {
-    let slanted = |slope| (row + slope * column) % SLANTED;
-    [column, slanted(SLOPES[0]), slanted(SLOPES[1])]
-}
-
-/// The sums, by kind and as bitmaps, that are of any line at all.
-pub(super) fn sums_in_use(covered: &[u64; SIDE]) -> [u128; ALONG.len()] {
-    let mut sums = [0; ALONG.len()];
-    for (column, rows) in covered.iter().enumerate().filter(|(_, rows)| **rows != 0) {
-        sums[0] |= 1 << column;
-        for (sums, slope) in sums[1..].iter_mut().zip(SLOPES) {
-            let by = slope * column % SLANTED;
-            let rows = u128::from(*rows);
-            *sums |= (rows << by | rows >> (SLANTED - by)) & ((1 << SLANTED) - 1);
-        }
+impl Parts {
+    pub(super) fn of(lines: usize) -> Self {
+        let matrix = Matrix::of(lines);
+        let tags = WORDS + lines.div_ceil(2).next_multiple_of(WORDS);
+        let sums = tags + lines.div_ceil(4).next_multiple_of(WORDS);
+        Parts { matrix, tags, sums, words: sums + matrix.sums() * WORDS }
     }
-    sums
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.words as u64 * WORD
+    }
+
+    /// Lines that the batch takes.
+    pub(super) fn lines(&self) -> usize {
+        self.words / WORDS
+    }
 }
 
-/// Where such a sum is.
-pub(super) fn sum_at(checksums: u64, along: Along, index: usize) -> u64 {
-    let first = match along {
-        Along::Column => CONSISTENCY,
-        Along::Row => CORRELATION,
-        Along::Diagonal => DIAGONAL,
-    };
-    checksums + first + index as u64 * LINE
+/// A line's row and column.
+pub(super) type At = (usize, usize);
+
+/// The matrix that a batch's lines are the cells of, column by column.
+///
+/// Rows are slanted, as diagonals are: their number is a prime and at least that of the rows, so
+/// that two lines share one sum at most, and fewer than six never share all of theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Matrix {
+    pub(super) side: usize,
+    slanted: usize,
+    slopes: [usize; 2],
 }
 
-/// Where the word with the tag of a line is.
-pub(super) fn tag_at(checksums: u64, (row, column): (usize, usize)) -> u64 {
-    checksums + TAGS + (column * TAG_WORDS + row / WORD_TAGS) as u64 * WORD
+impl Matrix {
+    /// For so many lines.
+    fn of(lines: usize) -> Self {
+        let root = lines.isqrt();
+        let side = (root + usize::from(root * root < lines)).max(3);
+        let slanted = (side + 3..).find(|&number| is_prime(number)).expect("there is a next prime");
+        Matrix { side, slanted, slopes: [slanted / 6 + 1, slanted * 3 / 5] }
+    }
+
+    /// Row and column of a batch's line.
+    pub(super) fn at(&self, position: usize) -> At {
+        (position % self.side, position / self.side)
+    }
+
+    /// Sums of all kinds.
+    pub(super) fn sums(&self) -> usize {
+        self.side + 2 * self.slanted
+    }
+
+    /// The first sum of each kind.
+    pub(super) fn first_sums(&self) -> [usize; 3] {
+        [0, self.side, self.side + self.slanted]
+    }
+
+    /// Which sums the line at a row and a column is in, in the order of [`ALONG`].
+    pub(super) fn sums_of(&self, (row, column): At) -> [usize; 3] {
+        let slanted = |slope| (row + slope * column) % self.slanted;
+        let ([columns, rows, diagonals], [row, diagonal]) =
+            (self.first_sums(), self.slopes.map(slanted));
+        [columns + column, rows + row, diagonals + diagonal]
+    }
 }
 
-/// The tag of a row in the word that has it.
-pub(super) fn tag_in(word: u64, row: usize) -> u16 {
-    (word >> (row % WORD_TAGS * 16)) as u16
+fn is_prime(number: usize) -> bool {
+    (2..number).take_while(|by| by * by <= number).all(|by| !number.is_multiple_of(by))
 }
 
 /// The tag of a line that adds this to its column's sum: it tells whether the line is what it was.
@@ -148,99 +181,63 @@ pub(super) fn tag(term: &Block) -> u16 {
     (term.iter().fold(0, |sum: u64, lane| sum.wrapping_add(*lane)) >> 48) as u16
 }
 
-/// The memory as it will be with the words of a group.
-pub(super) struct View<'a, M> {
-    pub(super) memory: &'a M,
-    pub(super) writes: Option<&'a WriteSet>,
-    pub(super) matrices: Matrices,
-}
-
-impl<M: Memory> View<'_, M> {
-    pub(super) fn word(&self, at: u64) -> u64 {
-        self.writes.and_then(|writes| writes.get(at)).unwrap_or_else(|| self.memory.load(at))
-    }
-
-    pub(super) fn block(&self, line: u64) -> Block {
-        let mut block = [0; 8];
-        self.memory.copy_out(line, bytemuck::cast_slice_mut(&mut block));
-        if let Some(entry) = self.writes.and_then(|writes| writes.line(line)) {
-            for word in (0..8).filter(|word| entry.mask & 1 << word != 0) {
-                block[word] = entry.words[word];
-            }
-        }
-        block
-    }
-
-    /// Whether a region's bitmaps count.
-    pub(super) fn counts(&self, checksums: u64) -> bool {
-        self.word(checksums) == self.matrices.salt
-    }
-
-    /// Whether a line is covered.
-    pub(super) fn covers(&self, line: u64) -> bool {
-        let (row, column) = place(line);
-        self.matrices.of_line(line).is_some_and(|checksums| {
-            self.word(bitmap_at(checksums, column)) >> row & 1 != 0 && self.counts(checksums)
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perdura_memory::PAGE;
+
+    fn layout(limit: u64) -> (Layout, u64) {
+        let bytes = Layout::bytes(limit);
+        let checksums = (17 * PAGE, bytes);
+        let geometry = Geometry { start: 0, segment_bytes: PAGE, segments: 16, checksums };
+        (Layout::of(&geometry, 7), 17 * PAGE + bytes)
+    }
 
     #[test]
-    fn lines_and_places_agree() {
-        for line in [0, LINE, PAGE, REGION - LINE, REGION, 5 * REGION + 3 * PAGE + 7 * LINE] {
-            let (row, column) = place(line);
-            assert_eq!(line_at(line / REGION, row, column), line);
-            assert!(row < SIDE && column < SIDE);
+    fn parts_follow_one_another() {
+        for limit in [1 << 20, 5 << 20, 100 << 20, 3 << 30] {
+            let (layout, end) = layout(limit);
+            let chunks = (0..layout.chunks()).map(|number| layout.chunk(number));
+            let bytes = Parts::of(layout.capacity()).bytes();
+            let slots = (0..layout.slots()).map(|number| layout.slot(number));
+            let all = chunks.chain(slots.map(|start| start..start + bytes));
+            let mut free = 17 * PAGE;
+            for part in all {
+                assert!(part.start == free && part.start.is_multiple_of(LINE), "{limit}");
+                free = part.end;
+            }
+            assert!(free <= end && end - free < bytes, "{limit}");
+            let share = u64::from(layout.slots()) * layout.capacity() as u64 * LINE;
+            assert!(share > limit / 8, "{limit}: {share}");
         }
-        let geometry = Geometry {
-            start: 0,
-            segment_bytes: PAGE,
-            segments: 16,
-            checksums: (17 * PAGE, Matrices::bytes(REGION + 1)),
-        };
-        let matrices = Matrices::of(&geometry, 7);
-        let last = tag_at(matrices.of_line(REGION).unwrap(), (SIDE - 1, SIDE - 1));
-        assert_eq!(last + WORD, 17 * PAGE + Matrices::bytes(REGION + 1));
-        assert_eq!(matrices.of_line(2 * REGION), None);
-        assert!(matrices.has(last) && !matrices.has(last + WORD) && !matrices.has(16 * PAGE));
+    }
+
+    #[test]
+    fn nothing_is_laid_out_where_there_is_no_room() {
+        let geometry = Geometry { start: 0, segment_bytes: PAGE, segments: 16, checksums: (0, 0) };
+        let layout = Layout::of(&geometry, 7);
+        assert_eq!((layout.slots(), layout.chunks()), (0, 0));
     }
 
     #[test]
     fn two_lines_share_one_sum_at_most() {
-        let all: Vec<_> = (0..SIDE * SIDE).map(|cell| (cell % SIDE, cell / SIDE)).collect();
-        for (number, one) in all.iter().enumerate().step_by(61) {
-            for other in &all[..number] {
-                let (one, other) = (sums_of(*one), sums_of(*other));
-                assert!(one.iter().zip(other).filter(|(one, other)| **one == *other).count() < 2);
+        for lines in [1, 9, 10, 50, 64, 300, 841, 4096] {
+            let matrix = Matrix::of(lines);
+            assert!(matrix.side * matrix.side >= lines);
+            let all: Vec<_> = (0..lines).map(|number| matrix.sums_of(matrix.at(number))).collect();
+            assert!(all.iter().flatten().all(|sum| *sum < matrix.sums()));
+            for (number, one) in all.iter().enumerate().step_by(lines.div_ceil(50)) {
+                for other in &all[..number] {
+                    assert!(one.iter().zip(other).filter(|(one, other)| one == other).count() < 2);
+                }
             }
         }
     }
 
     #[test]
-    fn sums_in_use_are_those_of_the_lines() {
-        for (row, column) in (0..SIDE * SIDE).map(|cell| (cell % SIDE, cell / SIDE)) {
-            let mut covered = [0; SIDE];
-            covered[column] = 1 << row;
-            assert_eq!(sums_in_use(&covered), sums_of((row, column)).map(|sum| 1 << sum));
-        }
-        let slanted = (1 << SLANTED) - 1;
-        assert_eq!(sums_in_use(&[u64::MAX; SIDE]), [u64::MAX.into(), slanted, slanted]);
-    }
-
-    #[test]
-    fn sums_do_not_overlap() {
-        let sums = ALONG.into_iter().flat_map(|along| {
-            let most = if along == Along::Column { SIDE } else { SLANTED };
-            (0..most).map(move |index| sum_at(0, along, index))
-        });
-        let tags = (0..SIDE).flat_map(|column| [tag_at(0, (0, column)), tag_at(0, (32, column))]);
-        let bitmaps = (0..8).map(|line| bitmap_at(0, line * 8));
-        let mut lines: Vec<u64> = bitmaps.chain(sums).chain(tags).collect();
-        lines.sort_unstable();
-        assert_eq!(lines, (1..CHECKSUMS / LINE).map(|line| line * LINE).collect::<Vec<_>>());
+    fn a_larger_batch_takes_more_room() {
+        let sizes: Vec<_> = (1..=4096).map(|lines| Parts::of(lines).words).collect();
+        assert!(sizes.is_sorted());
+        assert!(Parts::of(4096).lines() * 20 < 4096 * 3, "less than 15 %");
     }
 }

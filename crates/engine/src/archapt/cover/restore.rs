@@ -1,4 +1,4 @@
-//! Which lines of a region are lost, and what they held.
+//! Which lines of a batch are lost, and what they held.
 //!
 //! Tags say which: with them a loss is an erasure. A sum of which one line only is lost gives
 //! that line, which may leave another sum with one: lines peel off, as in decoding an erasure
@@ -6,17 +6,14 @@
 //! Erasure Correcting Codes*, 2001), until none is left, or some of which every sum has two or
 //! more. One lost line in 2^16 keeps its tag; then something does not add up, and it is looked for.
 
-use super::place::{ALONG, SLANTED, sums_of, tag};
+use super::place::{ALONG, At, Matrix, tag};
 use crate::archapt::checksum::sum::Along;
 use crate::archapt::checksum::{Block, LANES, Summer};
 
-/// Most lost lines of a region beside which one that keeps its tag is looked for.
+/// Most lost lines of a batch beside which one that keeps its tag is looked for.
 const MOST_BESIDE: usize = 256;
 
-/// A line's row and column.
-pub(super) type At = (usize, usize);
-
-/// A covered line, as it is found.
+/// A line of a batch, as it is found.
 pub(super) struct Line {
     pub(super) at: At,
     pub(super) block: Block,
@@ -24,21 +21,23 @@ pub(super) struct Line {
     pub(super) tag: u16,
 }
 
-/// The sums of a region by kind; those of nothing are zero.
-pub(super) type Sums = [[Block; SLANTED]; ALONG.len()];
-
-/// What the checksums of a region say.
+/// What the checksums of a batch say, of lines by their positions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     /// Lines that are lost, and what they should hold.
-    pub(super) restored: Vec<(At, Block)>,
+    pub(super) restored: Vec<(usize, Block)>,
     /// Lines of which some are lost, and cannot be restored.
-    pub(super) hopeless: Vec<At>,
+    pub(super) hopeless: Vec<usize>,
 }
 
-/// What the sums say of the covered lines of a region.
-pub(super) fn restore(summer: Summer, lines: &[Line], sums: &Sums) -> Outcome {
-    let mut equations = Equations::new(summer, lines, sums);
+/// What the sums say of the lines of a batch.
+pub(super) fn restore(
+    summer: Summer,
+    matrix: &Matrix,
+    lines: &[Line],
+    sums: &[Block],
+) -> Outcome {
+    let mut equations = Equations::new(summer, matrix, lines, sums);
     let mut lost = Vec::new();
     for (number, line) in lines.iter().enumerate() {
         if tag(&summer.term(Along::Column, line.at, &line.block)) == line.tag {
@@ -48,29 +47,21 @@ pub(super) fn restore(summer: Summer, lines: &[Line], sums: &Sums) -> Outcome {
             lost.push(number);
         }
     }
-    let place = |(number, block): &(usize, Block)| (lines[*number].at, *block);
     match equations.clone().solve() {
-        Solved::All(found) => {
-            Outcome { restored: found.iter().map(place).collect(), hopeless: Vec::new() }
-        }
+        Solved::All(found) => Outcome { restored: found, hopeless: Vec::new() },
         Solved::Some(found) => {
             lost.retain(|number| found.iter().all(|(one, _)| one != number));
-            Outcome {
-                restored: found.iter().map(place).collect(),
-                hopeless: lost.iter().map(|number| lines[*number].at).collect(),
-            }
+            Outcome { restored: found, hopeless: lost }
         }
         Solved::Wrong => {
             let suspects = equations.suspects();
-            let found = equations.solve_with_one_more(&suspects);
-            let restored: Vec<_> = found.iter().flatten().map(place).collect();
+            if let Some(found) = equations.solve_with_one_more(&suspects) {
+                return Outcome { restored: found, hopeless: Vec::new() };
+            }
             lost.extend(suspects);
             lost.sort_unstable();
             lost.dedup();
-            if found.is_some() {
-                lost.clear();
-            }
-            Outcome { restored, hopeless: lost.iter().map(|number| lines[*number].at).collect() }
+            Outcome { restored: Vec::new(), hopeless: lost }
         }
     }
 }
@@ -95,78 +86,80 @@ struct Equation {
 #[derive(Clone)]
 struct Equations<'a> {
     summer: Summer,
+    matrix: &'a Matrix,
     lines: &'a [Line],
-    by_kind: [[Equation; SLANTED]; ALONG.len()],
+    /// Those of each kind, one kind after the other.
+    all: Vec<Equation>,
     lost: usize,
 }
 
 impl<'a> Equations<'a> {
-    fn new(summer: Summer, lines: &'a [Line], sums: &Sums) -> Self {
-        let equation = |rest| Equation { rest, lost: 0, numbers: 0 };
-        Equations { summer, lines, by_kind: sums.map(|sums| sums.map(equation)), lost: 0 }
+    fn new(summer: Summer, matrix: &'a Matrix, lines: &'a [Line], sums: &[Block]) -> Self {
+        let equation = |rest: &Block| Equation { rest: *rest, lost: 0, numbers: 0 };
+        let all = sums.iter().map(equation).collect();
+        Equations { summer, matrix, lines, all, lost: 0 }
     }
 
-    fn of(&mut self, at: At) -> impl Iterator<Item = (usize, usize, &mut Equation)> {
-        let kinds = self.by_kind.iter_mut().zip(sums_of(at)).enumerate();
-        kinds.map(|(kind, (equations, index))| (kind, index, &mut equations[index]))
+    /// What a sum goes along.
+    fn along(&self, sum: usize) -> Along {
+        let kind = self.matrix.first_sums().iter().rposition(|first| *first <= sum);
+        ALONG[kind.unwrap_or(0)]
     }
 
     /// Takes a line out of the sums, or puts it back.
     fn change(&mut self, at: At, block: &Block, with: fn(u64, u64) -> u64) {
-        let summer = self.summer;
-        for (kind, _, equation) in self.of(at) {
-            let term = summer.term(ALONG[kind], at, block);
-            (0..LANES).for_each(|lane| equation.rest[lane] = with(equation.rest[lane], term[lane]));
+        for (along, sum) in ALONG.into_iter().zip(self.matrix.sums_of(at)) {
+            let (term, rest) = (self.summer.term(along, at, block), &mut self.all[sum].rest);
+            (0..LANES).for_each(|lane| rest[lane] = with(rest[lane], term[lane]));
         }
     }
 
     /// A line is not known; it is in the sums.
     fn lose(&mut self, number: usize) {
         self.lost += 1;
-        for (_, _, equation) in self.of(self.lines[number].at) {
-            equation.lost += 1;
-            equation.numbers ^= number;
+        for sum in self.matrix.sums_of(self.lines[number].at) {
+            self.all[sum].lost += 1;
+            self.all[sum].numbers ^= number;
         }
     }
 
     fn solve(mut self) -> Solved {
         let mut found = Vec::new();
-        let mut alone: Vec<(usize, usize)> = (0..ALONG.len())
-            .flat_map(|kind| (0..SLANTED).map(move |index| (kind, index)))
-            .filter(|(kind, index)| self.by_kind[*kind][*index].lost == 1)
-            .collect();
-        while let Some((kind, index)) = alone.pop() {
-            let Equation { rest, lost: 1, numbers } = self.by_kind[kind][index] else { continue };
-            let line = &self.lines[numbers];
+        let mut alone: Vec<usize> =
+            (0..self.all.len()).filter(|sum| self.all[*sum].lost == 1).collect();
+        while let Some(sum) = alone.pop() {
+            let Equation { rest, lost: 1, numbers } = self.all[sum] else { continue };
+            let (line, along) = (&self.lines[numbers], self.along(sum));
             let (row, column) = line.at;
-            let block: Block =
-                std::array::from_fn(|lane| ALONG[kind].word(row, column, lane, rest[lane]));
+            let block: Block = std::array::from_fn(|lane| along.word(row, column, lane, rest[lane]));
             if tag(&self.summer.term(Along::Column, line.at, &block)) != line.tag {
                 return Solved::Wrong;
             }
             self.change(line.at, &block, u64::wrapping_sub);
-            for (kind, index, equation) in self.of(line.at) {
+            for sum in self.matrix.sums_of(line.at) {
+                let equation = &mut self.all[sum];
                 equation.lost -= 1;
                 equation.numbers ^= numbers;
-                alone.extend((equation.lost == 1).then_some((kind, index)));
+                alone.extend((equation.lost == 1).then_some(sum));
             }
             found.push((numbers, block));
         }
         if found.len() < self.lost {
             return Solved::Some(found);
         }
-        let adds_up = self.by_kind.iter().flatten().all(|equation| equation.rest == [0; LANES]);
+        let adds_up = self.all.iter().all(|equation| equation.rest == [0; LANES]);
         if adds_up { Solved::All(found) } else { Solved::Wrong }
     }
 
     /// Lines that are not taken to be lost, but may be: all of their sums leave that open.
     fn suspects(&self) -> Vec<usize> {
-        let open = |equation: &Equation| equation.lost > 0 || equation.rest != [0; LANES];
-        let suspect = |line: &Line| {
-            let mut sums = self.by_kind.iter().zip(sums_of(line.at));
-            sums.all(|(equations, index)| open(&equations[index]))
+        let open = |sum: usize| {
+            let equation = &self.all[sum];
+            equation.lost > 0 || equation.rest != [0; LANES]
         };
-        (0..self.lines.len()).filter(|number| suspect(&self.lines[*number])).collect()
+        let suspect =
+            |number: &usize| self.matrix.sums_of(self.lines[*number].at).into_iter().all(open);
+        (0..self.lines.len()).filter(suspect).collect()
     }
 
     /// Solves them with one of these lines lost too.

@@ -1,74 +1,72 @@
-use super::super::place::SIDE;
+use super::super::place::Parts;
 use super::*;
 use perdura_memory::random::SplitMix64;
 use std::collections::BTreeSet;
 
-/// A region of covered lines: what they should hold, and the checksums.
-struct Region {
+/// A batch: what its lines should hold, and the checksums.
+struct Batch {
     random: SplitMix64,
+    matrix: Matrix,
     lines: Vec<Line>,
-    sums: Box<Sums>,
+    sums: Vec<Block>,
 }
 
-impl Region {
-    fn of(seed: u64, places: impl IntoIterator<Item = At>) -> Self {
+impl Batch {
+    fn of(seed: u64, lines: usize) -> Self {
         let mut random = SplitMix64::new(seed);
-        let mut sums = Box::new([[[0; LANES]; SLANTED]; ALONG.len()]);
-        let line = |at| {
+        let matrix = Parts::of(lines).matrix;
+        let mut sums: Vec<Block> = vec![[0; LANES]; matrix.sums()];
+        let line = |position| {
+            let at = matrix.at(position);
             let block: Block = std::array::from_fn(|_| random.next() >> (random.below(2) * 50));
-            for (kind, index) in sums_of(at).into_iter().enumerate() {
-                let term = Summer::best().term(ALONG[kind], at, &block);
-                let sum: &mut Block = &mut sums[kind][index];
+            for (along, index) in ALONG.into_iter().zip(matrix.sums_of(at)) {
+                let (term, sum) = (Summer::best().term(along, at, &block), &mut sums[index]);
                 (0..LANES).for_each(|lane| sum[lane] = sum[lane].wrapping_add(term[lane]));
             }
             Line { at, block, tag: tag_of(at, &block) }
         };
-        let lines = places.into_iter().map(line).collect();
-        Region { random, lines, sums }
+        let lines = (0..lines).map(line).collect();
+        Batch { random, matrix, lines, sums }
     }
 
     fn full(seed: u64) -> Self {
-        Self::of(seed, (0..SIDE * SIDE).map(|cell| (cell % SIDE, cell / SIDE)))
+        Self::of(seed, 4096)
     }
 
     /// What is found once these lines hold something older.
-    fn after_losing(&mut self, lost: &BTreeSet<At>) -> (Outcome, Vec<(At, Block)>) {
+    fn after_losing(&mut self, lost: &BTreeSet<usize>) -> (Outcome, Vec<(usize, Block)>) {
         self.after_losing_as(lost, |_, old, new| tag_of(new.at, &old) != new.tag)
     }
 
     /// As that, where what they hold is to be like this.
     fn after_losing_as(
         &mut self,
-        lost: &BTreeSet<At>,
+        lost: &BTreeSet<usize>,
         mut like: impl FnMut(usize, Block, &Line) -> bool,
-    ) -> (Outcome, Vec<(At, Block)>) {
+    ) -> (Outcome, Vec<(usize, Block)>) {
         let mut truth = Vec::new();
-        for (number, line) in
-            self.lines.iter_mut().filter(|line| lost.contains(&line.at)).enumerate()
-        {
-            truth.push((line.at, line.block));
+        for (number, &position) in lost.iter().enumerate() {
+            let line = &mut self.lines[position];
+            truth.push((position, line.block));
             let mut old = line.block;
             while old == line.block || !like(number, old, line) {
                 old[self.random.below(8) as usize] = self.random.next();
             }
             line.block = old;
         }
-        let mut outcome = restore(Summer::best(), &self.lines, &self.sums);
+        let mut outcome = restore(Summer::best(), &self.matrix, &self.lines, &self.sums);
         outcome.restored.sort_unstable();
         outcome.hopeless.sort_unstable();
-        truth.sort_unstable();
-        for line in &mut self.lines {
-            if let Ok(found) = truth.binary_search_by_key(&line.at, |(at, _)| *at) {
-                line.block = truth[found].1;
-            }
+        for &(position, block) in &truth {
+            self.lines[position].block = block;
         }
         (outcome, truth)
     }
 
-    fn some(&mut self, count: usize, rows: u64, columns: u64) -> BTreeSet<At> {
+    fn some(&mut self, count: usize, of: usize) -> BTreeSet<usize> {
         let mut some = BTreeSet::new();
         while some.len() < count {
-            some.insert((self.random.below(rows) as usize, self.random.below(columns) as usize));
+            some.insert(self.random.below(of as u64) as usize);
         }
         some
     }
@@ -78,52 +76,54 @@ fn tag_of(at: At, block: &Block) -> u16 {
     tag(&Summer::best().term(Along::Column, at, block))
 }
 
-/// Six lines, two in each sum that they are in.
-const SIX: [At; 6] = [(0, 0), (1, 0), (5, 30), (7, 30), (11, 60), (12, 60)];
+/// Six lines of a full batch, by row and column, two in each sum that they are in.
+const SIX: [At; 6] = [(0, 0), (1, 0), (15, 3), (31, 3), (25, 58), (42, 58)];
 
 #[test]
 fn nothing_is_found_where_nothing_is_lost() {
-    let outcome = Region::full(1).after_losing(&BTreeSet::new()).0;
+    let outcome = Batch::full(1).after_losing(&BTreeSet::new()).0;
     assert_eq!(outcome, Outcome::default());
 }
 
 #[test]
 fn up_to_five_lost_lines_are_restored_wherever_they_are() {
-    let mut region = Region::of(2, (0..36).map(|cell| (cell % 6, cell / 6)));
+    let mut batch = Batch::of(2, 36);
     for turn in 0..5000 {
-        let lost = region.some(1 + turn % 5, 6, 6);
-        let (outcome, truth) = region.after_losing(&lost);
+        let lost = batch.some(1 + turn % 5, 36);
+        let (outcome, truth) = batch.after_losing(&lost);
         assert_eq!(outcome, Outcome { restored: truth, hopeless: Vec::new() }, "{lost:?}");
     }
 }
 
 #[test]
-fn a_hundred_lost_lines_of_a_region_are_restored() {
-    let mut region = Region::full(3);
+fn a_hundred_lost_lines_of_a_batch_are_restored() {
+    let mut batch = Batch::full(3);
     for turn in 0..40 {
-        // Anywhere, or in a quarter of each page.
-        let lost = region.some(if turn % 2 == 0 { 110 } else { 60 }, 64 >> (turn % 2 * 2), 64);
-        let (outcome, truth) = region.after_losing(&lost);
+        // Anywhere, or in a quarter of the columns.
+        let lost = if turn % 2 == 0 { batch.some(110, 4096) } else { batch.some(60, 1024) };
+        let (outcome, truth) = batch.after_losing(&lost);
         assert_eq!(outcome, Outcome { restored: truth, hopeless: Vec::new() }, "turn {turn}");
     }
 }
 
 #[test]
 fn what_is_in_no_sum_alone_is_told_and_the_rest_restored() {
-    let mut region = Region::full(4);
-    let beside = BTreeSet::from([(9, 9), (40, 7), (0, 50)]);
-    let (outcome, mut truth) = region.after_losing(&beside.iter().copied().chain(SIX).collect());
-    truth.retain(|(at, _)| beside.contains(at));
-    assert_eq!(outcome, Outcome { restored: truth, hopeless: SIX.to_vec() });
+    let mut batch = Batch::full(4);
+    let six = SIX.map(|(row, column)| column * 64 + row);
+    let mut lost = batch.some(3, 4096);
+    lost.extend(&six);
+    let (outcome, mut truth) = batch.after_losing(&lost);
+    truth.retain(|(position, _)| !six.contains(position));
+    assert_eq!(outcome, Outcome { restored: truth, hopeless: six.to_vec() });
 }
 
 #[test]
 fn a_line_that_keeps_its_tag_is_found_by_its_sums() {
-    let mut region = Region::full(5);
+    let mut batch = Batch::full(5);
     for turn in 0..6 {
-        let lost = region.some(1 + turn * 10, 64, 64);
+        let lost = batch.some(1 + turn * 10, 4096);
         let unnoticed = turn * 3;
-        let (outcome, truth) = region.after_losing_as(&lost, |number, old, line| {
+        let (outcome, truth) = batch.after_losing_as(&lost, |number, old, line| {
             (tag_of(line.at, &old) == line.tag) == (number == unnoticed)
         });
         assert_eq!(outcome, Outcome { restored: truth, hopeless: Vec::new() }, "turn {turn}");
@@ -132,10 +132,10 @@ fn a_line_that_keeps_its_tag_is_found_by_its_sums() {
 
 #[test]
 fn two_lines_that_keep_their_tags_are_told() {
-    let mut region = Region::full(6);
-    let lost = BTreeSet::from([(3, 4), (3, 9)]);
+    let mut batch = Batch::full(6);
+    let lost = BTreeSet::from([259, 579]);
     let keep = |_, old, line: &Line| tag_of(line.at, &old) == line.tag;
-    let outcome = region.after_losing_as(&lost, keep).0;
+    let outcome = batch.after_losing_as(&lost, keep).0;
     assert!(outcome.restored.is_empty());
-    assert!(lost.iter().all(|at| outcome.hopeless.contains(at)), "{outcome:?}");
+    assert!(lost.iter().all(|position| outcome.hopeless.contains(position)), "{outcome:?}");
 }

@@ -1,0 +1,225 @@
+//! Before-images: what covered lines held when they were stored to again.
+//!
+//! The sums of a batch are of what its lines held then. So before a group stores to one of them,
+//! what it holds is written down, in a record as those of the log, with the group's ticket: if the
+//! group counts after a power cut, the line is its batch's no longer, and this is what the sums
+//! are of; if not, the line has not been stored to. With redo, where the log has only the
+//! words that were stored, this is also where the line's other words are.
+//!
+//! Records are in chunks, used in turn. What a chunk still has of batches that are there is written
+//! again elsewhere before the chunk is used again, as by the cleaner of a log-structured
+//! file system (Rosenblum and Ousterhout, 1992).
+
+use super::place::{Layout, WORDS};
+use crate::record::{self, Found, Part};
+use crate::writes::{ALL, LineWrite};
+use crate::{Counters, Result};
+use perdura_memory::{LINE, Memory, WORD};
+use std::collections::VecDeque;
+
+/// Words of a line's image in a record: those of the line, and which it is.
+const IMAGE: usize = WORDS + 1;
+/// Chunks, of so many, that are cleaned ahead of need.
+const SPARE: usize = 4;
+
+/// Where they are.
+pub(super) struct Images {
+    layout: Layout,
+    free: Vec<u32>,
+    /// Those in use, in the order of their use; the last one is being filled.
+    used: VecDeque<Chunk>,
+    record: Vec<u64>,
+}
+
+/// See [`Images::end`].
+#[derive(Clone, Copy, Default)]
+pub(super) struct End {
+    used: usize,
+    next: u64,
+}
+
+struct Chunk {
+    number: u32,
+    /// Where its next record begins.
+    next: u64,
+    /// Of all of its records.
+    highest: u64,
+}
+
+impl Images {
+    pub(super) fn new(layout: Layout) -> Self {
+        let free = (0..layout.chunks()).rev().collect();
+        Images { layout, free, used: VecDeque::new(), record: Vec::new() }
+    }
+
+    /// Whether there is room for so many lines.
+    pub(super) fn has_room(&self, lines: usize) -> bool {
+        let whole = self.layout.chunk(0);
+        let rest = self.used.back().map_or(0, |chunk| self.rest(chunk));
+        images_in(rest) + self.free.len() * images_in(whole.end - whole.start) >= lines
+    }
+
+    /// Images that there is room for in all.
+    pub(super) fn capacity(&self) -> usize {
+        let whole = self.layout.chunk(0);
+        self.layout.chunks() as usize * images_in(whole.end - whole.start)
+    }
+
+    fn rest(&self, chunk: &Chunk) -> u64 {
+        self.layout.chunk(chunk.number).end - chunk.next
+    }
+
+    /// Writes down what lines hold before the group `ticket`, as parts of it from `part` on; the
+    /// caller fences. The part after these.
+    ///
+    /// # Panics
+    /// If there is no room.
+    pub(super) fn append<M: Memory>(
+        &mut self,
+        memory: &M,
+        counters: &mut Counters,
+        ticket: u64,
+        mut part: u16,
+        mut lines: &[LineWrite],
+    ) -> u16 {
+        while !lines.is_empty() {
+            let rest = self.used.back().map_or(0, |chunk| images_in(self.rest(chunk)));
+            if rest == 0 {
+                let number = self.free.pop().expect("room was made");
+                let next = self.layout.chunk(number).start;
+                self.used.push_back(Chunk { number, next, highest: 0 });
+                continue;
+            }
+            let (these, after) = lines.split_at(rest.min(lines.len()));
+            let chunk = self.used.back_mut().expect("the one with the rest");
+            // How many there are the log says: these alone are never all.
+            let which = Part { ticket, part, parts: u16::MAX };
+            let salt = self.layout.salt();
+            record::encode(&mut self.record, salt, chunk.next, which, these, |line, word| {
+                line.words[word]
+            });
+            part += 1;
+            stream(memory, counters, chunk.next, &self.record);
+            chunk.next += self.record.len() as u64 * WORD;
+            chunk.highest = chunk.highest.max(ticket);
+            lines = after;
+        }
+        part
+    }
+
+    /// Where the next record will be.
+    pub(super) fn end(&self) -> End {
+        End { used: self.used.len(), next: self.used.back().map_or(0, |chunk| chunk.next) }
+    }
+
+    /// Makes void what was written since; the caller fences.
+    pub(super) fn rewind<M: Memory>(&mut self, memory: &M, counters: &mut Counters, end: End) {
+        let mut void = |at| stream(memory, counters, at, &[0; WORDS]);
+        for chunk in self.used.drain(end.used..).rev() {
+            void(self.layout.chunk(chunk.number).start);
+            self.free.push(chunk.number);
+        }
+        if let Some(last) = self.used.back_mut()
+            && last.next > end.next
+        {
+            void(end.next);
+            last.next = end.next;
+        }
+    }
+
+    /// Whether few chunks are free, and no record up to the group `cut` is needed by the log: then
+    /// the chunk used first may be cleaned.
+    pub(super) fn may_clean(&self, cut: u64) -> bool {
+        let few = self.free.len() * SPARE < self.layout.chunks() as usize;
+        few && self.used.len() > 1 && self.used[0].highest <= cut
+    }
+
+    /// Writes the images of the chunk used first again elsewhere, where `needed` says so of a line
+    /// and a ticket. The caller fences, and then has it [freed](Self::free_first). Whether there was
+    /// room to.
+    ///
+    /// # Errors
+    /// `Corrupt` where a record is not what was written.
+    pub(super) fn clean_first<M: Memory>(
+        &mut self,
+        memory: &M,
+        counters: &mut Counters,
+        needed: impl Fn(u64, u64) -> bool,
+    ) -> Result<bool> {
+        let mut kept: Vec<(u64, LineWrite)> = Vec::new();
+        for found in read_chunk(memory, &self.layout, self.used[0].number) {
+            let ticket = found.part.ticket;
+            for_each_image(&found, |line| {
+                if needed(line.line, ticket) {
+                    kept.push((ticket, line));
+                }
+            })?;
+        }
+        // Each ticket may take a record, and with it room.
+        if !self.has_room(2 * kept.len()) {
+            return Ok(false);
+        }
+        for same in kept.chunk_by(|one, other| one.0 == other.0) {
+            let lines: Vec<LineWrite> = same.iter().map(|(_, line)| *line).collect();
+            self.append(memory, counters, same[0].0, 0, &lines);
+        }
+        Ok(true)
+    }
+
+    /// The chunk used first is free: what it has is elsewhere, durably.
+    pub(super) fn free_first(&mut self) {
+        self.free.extend(self.used.pop_front().map(|chunk| chunk.number));
+    }
+
+    /// Nothing is needed any more.
+    pub(super) fn clear(&mut self) {
+        self.free.extend(self.used.drain(..).map(|chunk| chunk.number));
+    }
+}
+
+/// Images that a record of so many bytes holds.
+fn images_in(bytes: u64) -> usize {
+    ((bytes / WORD) as usize).saturating_sub(record::HEADER_WORDS) / IMAGE
+}
+
+/// Every record of before-images. A chunk that is used again may have
+/// old ones left; these change nothing, since what they are of is there no longer.
+pub(in crate::archapt) fn read_all<M: Memory>(memory: &M, layout: &Layout) -> Vec<Found> {
+    (0..layout.chunks()).flat_map(|chunk| read_chunk(memory, layout, chunk)).collect()
+}
+
+fn read_chunk<M: Memory>(memory: &M, layout: &Layout, chunk: u32) -> Vec<Found> {
+    let (range, mut found) = (layout.chunk(chunk), Vec::new());
+    let mut at = range.start;
+    while memory.contains(at, LINE)
+        && let Some((record, next)) = record::read(memory, layout.salt(), at, range.end)
+    {
+        found.push(record);
+        at = next;
+    }
+    found
+}
+
+/// Calls `image` with each line of a record.
+///
+/// # Errors
+/// `Corrupt` for a record that nobody wrote.
+pub(super) fn for_each_image(found: &Found, mut image: impl FnMut(LineWrite)) -> Result<()> {
+    let mut line = LineWrite { line: 0, mask: ALL, words: [0; WORDS] };
+    found.for_each_word(|at, value| {
+        let word = (at % LINE / WORD) as usize;
+        (line.line, line.words[word]) = (at - at % LINE, value);
+        if word == WORDS - 1 {
+            image(line);
+        }
+        Ok(())
+    })
+}
+
+/// Stores whole lines past the caches, and counts them as checksums'.
+#[track_caller]
+pub(super) fn stream<M: Memory>(memory: &M, counters: &mut Counters, at: u64, words: &[u64]) {
+    counters.streamed_bytes += words.len() as u64 * WORD;
+    counters.write_backs_checksum += (words.len() / WORDS) as u64;
+    memory.stream(at, words);
+}
