@@ -55,12 +55,13 @@ impl Group {
     ) -> Result<()> {
         self.usable(engine)?;
         self.broken = true;
-        self.make_void(engine)?;
         let mut lines: Vec<u64> =
             std::iter::from_fn(|| self.history.leave()).map(|(line, _)| line).collect();
         let last = engine.committed.0.load(Ordering::Relaxed);
         let cut = engine.checkpointed.load(Ordering::Relaxed);
+        let durable = engine.durable.0.load(Ordering::Relaxed);
         let Group { writer, cover, .. } = self;
+        cover.make_void(&*engine.memory, &mut writer.counters, durable);
         if cover.skip != Skip::Never {
             cover.take_back(&*engine.memory, &mut lines, last);
         }
@@ -73,16 +74,6 @@ impl Group {
             self.cover.cleaned();
         }
         self.broken = false;
-        Ok(())
-    }
-
-    /// Makes batches void that nobody needs.
-    fn make_void<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
-        let durable = engine.durable.0.load(Ordering::Relaxed);
-        let Group { writer, cover, .. } = self;
-        if cover.make_void(&*engine.memory, &mut writer.counters, durable) {
-            writer.fence(engine)?;
-        }
         Ok(())
     }
 

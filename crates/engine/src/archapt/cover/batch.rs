@@ -11,12 +11,13 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// Lines from this one on have no place in a batch: their numbers have more than 32 bits.
 pub(super) const BEYOND: u64 = LINE << 32;
 /// Words of the header in use.
-const HEADER: usize = 3;
+const HEADER: usize = 4;
 
 /// A batch as it is found.
 pub(super) struct Batch {
     /// The last group whose words the lines had.
     pub(super) ticket: u64,
+    /// By position.
     pub(super) lines: Vec<u64>,
     /// With the check and the sums.
     words: Vec<u64>,
@@ -27,18 +28,22 @@ impl Batch {
     /// The batch in a slot, if there is a whole one.
     pub(super) fn read<M: Memory>(memory: &M, layout: &Layout, slot: u32) -> Option<Self> {
         let at = layout.slot(slot);
-        let [check, ticket, count] =
+        let [check, ticket, count, bytes] =
             std::array::from_fn::<_, HEADER, _>(|word| memory.load(at + word as u64 * WORD));
-        if check == 0 || count == 0 || count > layout.capacity() as u64 {
+        let most = Parts::of(layout.capacity()).words;
+        if check == 0 || count == 0 || count > layout.capacity() as u64 || bytes > count * 5 {
             return None;
         }
-        let parts = Parts::of(count as usize);
-        let mut words = vec![0; parts.words];
+        let (count, parts) = (count as usize, Parts::with(count as usize, bytes as usize));
+        let mut words = vec![0; parts.words.min(most)];
         memory.copy_out(at, bytemuck::cast_slice_mut(&mut words));
-        if check != check_of(layout, at, &words) {
+        if parts.words > most || check != check_of(layout, at, &words) {
             return None;
         }
-        let lines = lines_of(&words[WORDS..], count as usize).collect();
+        let numbers = &bytemuck::cast_slice(&words[WORDS..parts.tags])[..bytes as usize];
+        let mut lines = vec![0; count];
+        let positions = positions(count).zip(lines_of(numbers));
+        positions.for_each(|(position, line)| lines[position] = line);
         Some(Batch { ticket, lines, words, parts })
     }
 
@@ -54,17 +59,16 @@ impl Batch {
     }
 }
 
-/// The lines of a batch that is known to be whole.
+/// The lines of a batch that is known to be whole, ascending.
 pub(super) fn lines_in<M: Memory>(memory: &M, layout: &Layout, slot: u32) -> Vec<u64> {
     let at = layout.slot(slot);
-    let count = memory.load(at + 2 * WORD) as usize;
-    let mut numbers = vec![0; count.div_ceil(2)];
-    memory.copy_out(at + LINE, bytemuck::cast_slice_mut(&mut numbers));
-    lines_of(&numbers, count).collect()
+    let mut numbers = vec![0; memory.load(at + 3 * WORD) as usize];
+    memory.copy_out(at + LINE, &mut numbers);
+    lines_of(&numbers).collect()
 }
 
-/// Writes a batch of `lines` as they are now, for a slot, into `words`. Neighbours among the
-/// lines come far apart in the matrix, since they are lost together.
+/// Writes a batch of `lines`, ascending, as they are now, for a slot, into `words`. Neighbours among
+/// the lines come far apart in the matrix, since they are lost together.
 pub(super) fn write<M: Memory>(
     memory: &M,
     layout: &Layout,
@@ -72,18 +76,16 @@ pub(super) fn write<M: Memory>(
     lines: &[u64],
     words: &mut Vec<u64>,
 ) {
-    let (parts, step) = (Parts::of(lines.len()), step_of(lines.len()));
+    let numbers = numbers_of(lines);
+    let parts = Parts::with(lines.len(), numbers.len());
     words.clear();
     words.resize(parts.words, 0);
-    (words[1], words[2]) = (ticket, lines.len() as u64);
+    words[1..HEADER].copy_from_slice(&[ticket, lines.len() as u64, numbers.len() as u64]);
     let (before, sums) = words.split_at_mut(parts.sums);
-    let mut position = 0;
-    for &line in lines {
-        let number = line / LINE;
-        before[WORDS + position / 2] |= number << (position % 2 * 32);
+    bytemuck::cast_slice_mut(&mut before[WORDS..])[..numbers.len()].copy_from_slice(&numbers);
+    for (position, &line) in positions(lines.len()).zip(lines) {
         let tag = add(&parts, parts.matrix.at(position), &block_at(memory, line), sums);
         before[parts.tags + position / 4] |= u64::from(tag) << (position % 4 * 16);
-        position = (position + step) % lines.len();
     }
     words[0] = check_of(layout, layout.slot(slot), words);
 }
@@ -106,19 +108,48 @@ fn add(parts: &Parts, at: At, block: &Block, sums: &mut [u64]) -> u16 {
     tag(&terms[0])
 }
 
-/// A step through `count` positions that meets them all, about the golden section of them.
-fn step_of(count: usize) -> usize {
+/// The positions of so many lines, in the order of the lines: steps of about the golden section.
+fn positions(count: usize) -> impl Iterator<Item = usize> {
     let coprime = |step: &usize| gcd(*step, count) == 1;
-    (count * 144 / 233..=count).find(coprime).unwrap_or(1)
+    let step = (count * 144 / 233..=count).find(coprime).unwrap_or(1);
+    (0..count).scan(0, move |next, _| {
+        let position = *next;
+        *next = (position + step) % count;
+        Some(position)
+    })
 }
 
 fn gcd(one: usize, other: usize) -> usize {
     if other == 0 { one } else { gcd(other, one % other) }
 }
 
-fn lines_of(numbers: &[u64], count: usize) -> impl Iterator<Item = u64> + use<'_> {
-    let number = |position: usize| numbers[position / 2] >> (position % 2 * 32) & 0xFFFF_FFFF;
-    (0..count).map(move |position| number(position) * LINE)
+/// The numbers of lines, as [`Parts`] says.
+fn numbers_of(lines: &[u64]) -> Vec<u8> {
+    let (mut numbers, mut before) = (Vec::with_capacity(lines.len() * 2), 0);
+    for line in lines {
+        let mut rest = line / LINE - before;
+        before = line / LINE;
+        while rest >= 0x80 {
+            numbers.push(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        numbers.push(rest as u8);
+    }
+    numbers
+}
+
+fn lines_of(numbers: &[u8]) -> impl Iterator<Item = u64> + use<'_> {
+    let (mut line, mut more, mut shift) = (0u64, 0u64, 0);
+    numbers.iter().filter_map(move |byte| {
+        more |= u64::from(byte & 0x7F) << (shift & 63);
+        shift += 7;
+        if byte & 0x80 != 0 {
+            return None;
+        }
+        line = line.wrapping_add(more);
+        (more, shift) = (0, 0);
+        Some(line.wrapping_mul(LINE))
+    })
 }
 
 /// Never 0, so that zeroing the header's line makes a batch void.
@@ -131,14 +162,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_meet_every_position() {
+    fn positions_are_each_there_once() {
         for count in (1..300).chain([4095, 4096]) {
-            let (mut met, mut position) = (vec![false; count], 0);
-            for _ in 0..count {
-                met[position] = true;
-                position = (position + step_of(count)) % count;
-            }
-            assert!(met.into_iter().all(|met| met), "{count}");
+            let mut all: Vec<usize> = positions(count).collect();
+            all.sort_unstable();
+            assert_eq!(all, (0..count).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_as_they_were_written() {
+        let far = |count: u64| (0..count).map(move |number| number * (0xFFFF_FFFF / count) * LINE);
+        for lines in [vec![0], vec![BEYOND - LINE], far(17).collect(), far(4096).collect()] {
+            let numbers = numbers_of(&lines);
+            assert_eq!(lines_of(&numbers).collect::<Vec<_>>(), lines);
+            assert!(numbers.len() <= lines.len() * 4 + 16);
         }
     }
 }

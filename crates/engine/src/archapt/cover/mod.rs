@@ -21,6 +21,7 @@
 mod batch;
 mod examine;
 mod images;
+mod pages;
 mod place;
 mod restore;
 
@@ -35,6 +36,7 @@ use crate::writes::{ALL, LineWrite, WriteSet};
 use batch::{BEYOND, block_at};
 use images::{End, Images, stream};
 use perdura_memory::{LINE, Memory, line_of};
+use pages::Pages;
 use place::{Parts, WORDS};
 use std::collections::HashSet;
 use std::fmt;
@@ -45,7 +47,8 @@ use std::str::FromStr;
 pub enum Skip {
     /// Never.
     Never,
-    /// Where the checksums of what leaves together take less than half as many lines.
+    /// Where checksums take less than half as many lines as leave together, and not where nearly
+    /// all that was covered of a page was stored to again.
     #[default]
     WhereFewer,
     /// Always.
@@ -72,8 +75,8 @@ impl FromStr for Skip {
     }
 }
 
-/// What the group works with. Memory: four bytes for each line of the pool, resident where lines
-/// have been covered, and sixteen for each before-image that is needed.
+/// What the group works with. Memory: four bytes for each line of the pool and three for each page,
+/// resident where lines have been covered, and sixteen for each before-image that is needed.
 pub struct Cover {
     layout: Layout,
     pub(super) skip: Skip,
@@ -81,6 +84,7 @@ pub struct Cover {
     slot_of: Vec<u32>,
     slots: Vec<Slot>,
     free: Vec<u32>,
+    pages: Pages,
     images: Images,
     /// The covered lines that the group at hand stores to, ascending, as they are before.
     stored_to: Vec<LineWrite>,
@@ -112,6 +116,7 @@ impl Cover {
             slot_of: vec![0; lines as usize],
             slots: (0..layout.slots()).map(|_| Slot::default()).collect(),
             free: (0..layout.slots()).rev().collect(),
+            pages: Pages::new(lines * LINE),
             images: Images::new(layout),
             stored_to: Vec::new(),
             taken: Vec::new(),
@@ -155,6 +160,7 @@ impl Cover {
             let slot = &mut self.slots[number as usize];
             slot.until = ticket;
             slot.images.push((line, ticket));
+            self.pages.stored_to_again(line);
             self.taken.push((line, number));
             self.stored_to.push(LineWrite { line, mask: ALL, words: block_at(memory, line) });
         }
@@ -186,15 +192,15 @@ impl Cover {
         Some(slot)
     }
 
-    /// Makes batches void that cover nothing, if groups up to `durable` are durable. Whether there
-    /// were any: then the caller fences before anything else.
+    /// Makes batches void that cover nothing, if groups up to `durable` are durable. The caller fences
+    /// before the images of what they covered are given up; where one is written over, its check
+    /// says that it is void.
     pub(super) fn make_void<M: Memory>(
         &mut self,
         memory: &M,
         counters: &mut Counters,
         durable: u64,
-    ) -> bool {
-        let before = self.free.len();
+    ) {
         for (number, slot) in self.slots.iter_mut().enumerate() {
             if slot.used && slot.covers == 0 && slot.until <= durable {
                 *slot = Slot::default();
@@ -202,7 +208,6 @@ impl Cover {
                 self.free.push(number as u32);
             }
         }
-        self.free.len() > before
     }
 
     /// The lines that a batch covers.
@@ -295,8 +300,10 @@ impl Cover {
         last: u64,
     ) -> Vec<u64> {
         let capacity = self.layout.capacity();
-        let (mut lines, mut rest): (Vec<u64>, Vec<u64>) =
-            lines.into_iter().partition(|line| line / LINE < self.slot_of.len() as u64);
+        let choose = self.skip == Skip::WhereFewer;
+        let (mut lines, mut rest): (Vec<u64>, Vec<u64>) = lines.into_iter().partition(|line| {
+            line / LINE < self.slot_of.len() as u64 && (!choose || self.pages.keep(*line))
+        });
         rest.extend(lines.drain(lines.len().min(self.free.len() * capacity)..));
         let batches = lines.len().div_ceil(capacity);
         if batches == 0 || !self.is_worth_it(lines.len() / batches) {
@@ -334,6 +341,7 @@ impl Cover {
         for line in lines {
             debug_assert!(!self.covers(*line), "a covered line does not wait");
             self.slot_of[(*line / LINE) as usize] = slot + 1;
+            self.pages.covered(*line);
         }
     }
 

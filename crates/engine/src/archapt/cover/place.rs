@@ -88,12 +88,13 @@ impl Layout {
     }
 }
 
-/// How a batch of so many lines is laid out, in words:
+/// How a batch is laid out, in words:
 ///
 /// ```text
-/// header     check of all that follows, ticket, lines; a line
-/// numbers    the lines' numbers, 32 bits each, to a whole line
-/// tags       theirs, 16 bits each, to a whole line
+/// header     check of all that follows; ticket; lines; bytes of their numbers; to a whole line
+/// numbers    the lines' numbers, ascending: each as what it is more than the one before, seven bits
+///            a byte, the lowest first, with the eighth bit set where more follow; to a whole line
+/// tags       theirs, 16 bits each, by position; to a whole line
 /// sums       a line each: the columns', the rows' and the diagonals'
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,11 +109,19 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    pub(super) fn of(lines: usize) -> Self {
+    /// Those of a batch of so many lines, with so many bytes of numbers.
+    pub(super) fn with(lines: usize, bytes: usize) -> Self {
         let matrix = Matrix::of(lines);
-        let tags = WORDS + lines.div_ceil(2).next_multiple_of(WORDS);
+        let tags = WORDS + bytes.div_ceil(WORD as usize).next_multiple_of(WORDS);
         let sums = tags + lines.div_ceil(4).next_multiple_of(WORDS);
         Parts { matrix, tags, sums, words: sums + matrix.sums() * WORDS }
+    }
+
+    /// The largest of a batch of so many lines.
+    pub(super) fn of(lines: usize) -> Self {
+        // Numbers have 32 bits, and so has the sum of all differences: sixteen of these at most
+        // take five bytes.
+        Parts::with(lines, lines * 4 + 16)
     }
 
     pub(super) fn bytes(&self) -> u64 {
