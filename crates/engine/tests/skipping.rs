@@ -184,6 +184,39 @@ fn what_cannot_be_restored_is_told() {
     run::<SkippingRedoEngine<Reference>>();
 }
 
+/// Batches of a line or two, until there is no place for more of them; and before-images.
+#[test]
+fn batches_and_images_find_their_place() {
+    fn run<E: Engine<Reference>>() {
+        let (memory, engine) = started::<E>(1);
+        let mut session = engine.session().unwrap();
+        let mut random = SplitMix64::new(5);
+        let mut values = vec![0; 2000];
+        for turn in 0..8000 {
+            session.begin(Mode::Write);
+            for _ in 0..2 {
+                let most = random.below(2000) + 1;
+                let number = random.below(most);
+                session.write_word(DATA + number * LINE, turn).unwrap();
+                values[number as usize] = turn;
+            }
+            let ticket = session.commit().unwrap();
+            if turn % 100 == 0 {
+                session.wait_durable(ticket).unwrap();
+                let found = examined::<E>(&memory);
+                assert!(found.hopeless.is_empty() && found.corrected.is_empty(), "{}", E::NAME);
+            }
+        }
+        session.begin(Mode::Read);
+        for (number, value) in values.into_iter().enumerate() {
+            assert_eq!(session.read_word(DATA + number as u64 * LINE).unwrap(), value);
+        }
+        session.commit().unwrap();
+    }
+    run::<SkippingUndoEngine<Reference>>();
+    run::<SkippingRedoEngine<Reference>>();
+}
+
 /// Fresh memory is stored in place before its transaction commits, and a line of it may leave the
 /// queue meanwhile: then it is covered, and waits.
 #[test]

@@ -52,10 +52,10 @@ pub(super) struct Group {
 
 impl Group {
     /// For a memory of `len` bytes, of which `queue_lines` lines may wait.
-    pub(super) fn new(len: u64, queue_lines: u64, layout: Layout) -> Self {
+    pub(super) fn new(len: u64, queue_lines: u64, by_records: bool, layout: Layout) -> Self {
         Group {
             writer: Writer::default(),
-            history: History::new(len, queue_lines as usize),
+            history: History::new(len, queue_lines as usize, by_records),
             old_up_to: 0,
             old_segments: 0,
             due_lines: 0,

@@ -25,19 +25,26 @@ pub struct History {
     masks: Vec<u8>,
     old: Lines,
     young: Lines,
+    /// Old lines that were stored to since they became old.
+    again: Vec<u64>,
+    /// A line stays old while a word that it waits with is in an old record alone.
+    by_records: bool,
     /// Lines that may wait.
     capacity: usize,
 }
 
 impl History {
-    /// A history of at most `capacity` lines of a memory of `len` bytes. Memory: a byte and two
-    /// bits for each line of the memory, resident where lines were stored to.
-    pub(crate) fn new(len: u64, capacity: usize) -> Self {
+    /// A history of at most `capacity` lines of a memory of `len` bytes. Memory: a byte and three
+    /// bits for each line of the memory, resident where lines were stored to. With `by_records`,
+    /// the records of the old generation go when its lines have left.
+    pub(crate) fn new(len: u64, capacity: usize, by_records: bool) -> Self {
         let lines = (len / LINE) as usize;
         History {
             masks: vec![0; lines],
             old: Lines::new(lines),
             young: Lines::new(lines),
+            again: vec![0; lines.div_ceil(64)],
+            by_records,
             capacity: capacity.max(1),
         }
     }
@@ -93,9 +100,14 @@ impl History {
             self.young.add(index);
             return false;
         }
-        if before & !mask == 0 && self.old.remove(index) {
-            self.masks[index] = mask;
+        let all_again = before & !mask == 0;
+        if (all_again || !self.by_records) && self.old.remove(index) {
+            if self.by_records {
+                self.masks[index] = mask;
+            }
             self.young.add(index);
+        } else if self.by_records && self.old.has(index) {
+            self.again[index / 64] |= 1 << (index % 64);
         }
         true
     }
@@ -104,8 +116,19 @@ impl History {
     /// lines, the next one in the order of addresses.
     pub(crate) fn leave(&mut self) -> Option<(u64, u8)> {
         let index = self.old.take_next()?;
+        self.again[index / 64] &= !(1 << (index % 64));
         let mask = std::mem::take(&mut self.masks[index]);
         Some((index as u64 * LINE, mask))
+    }
+
+    /// As [`leave`](Self::leave); whether the line was stored to since it became old.
+    pub(crate) fn leave_for_good(&mut self) -> Option<(u64, bool)> {
+        let index = self.old.take_next()?;
+        let (again, bit) = (&mut self.again[index / 64], 1 << (index % 64));
+        let stored_to = *again & bit != 0;
+        *again &= !bit;
+        self.masks[index] = 0;
+        Some((index as u64 * LINE, stored_to))
     }
 
     /// The young generation becomes the old one.
@@ -149,6 +172,11 @@ impl Lines {
             self.listed = self.list.len() < LISTED;
             self.list.push(index);
         }
+    }
+
+    #[inline]
+    fn has(&self, index: usize) -> bool {
+        self.bits[index / 64] & 1 << (index % 64) != 0
     }
 
     /// Takes a line out. Whether it was there.
@@ -209,7 +237,7 @@ mod tests {
     #[test]
     fn many_lines_leave_in_the_order_of_addresses() {
         let lines = 4 * LISTED as u64;
-        let mut history = History::new(lines * LINE, usize::MAX);
+        let mut history = History::new(lines * LINE, usize::MAX, true);
         for step in 0..lines {
             history.note(step * 5 % lines * LINE, 1);
         }
@@ -223,7 +251,7 @@ mod tests {
 
     #[test]
     fn lines_leave_a_generation_after_their_last_whole_write() {
-        let mut history = History::new(1024, 8);
+        let mut history = History::new(1024, 8, true);
         assert!(!history.note(128, 1));
         assert!(!history.note(64, 1));
         history.turn();
@@ -236,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_line_stays_old_while_an_old_word_waits() {
-        let mut history = History::new(1024, 8);
+        let mut history = History::new(1024, 8, true);
         history.note(64, 1);
         history.turn();
         history.note(64, 2);
@@ -247,8 +275,35 @@ mod tests {
     }
 
     #[test]
+    fn where_records_do_not_go_a_line_is_young_when_it_is_stored_to() {
+        let mut history = History::new(1024, 8, false);
+        history.note(64, 1);
+        history.note(128, 1);
+        history.turn();
+        history.note(64, 2);
+        assert_eq!(history.stored(64), 3);
+        assert_eq!(all(&mut history), [128]);
+        history.turn();
+        assert_eq!(history.leave(), Some((64, 3)));
+    }
+
+    #[test]
+    fn a_line_tells_whether_it_was_stored_to_since_it_was_old() {
+        let mut history = History::new(1024, 8, true);
+        history.note(64, 1);
+        history.note(128, 1);
+        history.turn();
+        history.note(128, 2);
+        assert_eq!(history.leave_for_good(), Some((128, true)));
+        assert_eq!(history.leave_for_good(), Some((64, false)));
+        history.note(128, 2);
+        history.turn();
+        assert_eq!(history.leave_for_good(), Some((128, false)));
+    }
+
+    #[test]
     fn more_than_may_wait_are_noticed() {
-        let mut history = History::new(1024, 2);
+        let mut history = History::new(1024, 2, true);
         (1..=2).for_each(|line| {
             history.note(line * 64, 1);
         });
@@ -264,7 +319,7 @@ mod tests {
         fn nothing_is_kept_beyond_its_log(
             steps in proptest::collection::vec((0u64..12, 1u8..=255, 0u8..6), 1..300)
         ) {
-            let mut history = History::new(12 * 64, 1000);
+            let mut history = History::new(12 * 64, 1000, true);
             let mut words: HashMap<(u64, u32), usize> = HashMap::new();
             let mut generation = 0;
             for &(line, mask, then) in &steps {

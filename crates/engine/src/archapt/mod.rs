@@ -90,7 +90,8 @@ impl<B: Base> Protocol for Archapt<B> {
 
     fn state<M: Memory>(memory: &M, geometry: &Geometry, salt: u64) -> Self::State {
         let layout = Layout::of(geometry, salt);
-        State::new(Group::new(memory.limit(), memory.last_level_cache() / LINE, layout))
+        let queue = memory.last_level_cache() / LINE;
+        State::new(Group::new(memory.limit(), queue, B::LOG_IS_ENOUGH, layout))
     }
 
     fn checksum_bytes(limit: u64) -> u64 {

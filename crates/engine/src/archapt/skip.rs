@@ -55,18 +55,19 @@ impl Group {
     ) -> Result<()> {
         self.usable(engine)?;
         self.broken = true;
-        let mut lines: Vec<u64> =
-            std::iter::from_fn(|| self.history.leave()).map(|(line, _)| line).collect();
+        // Who was stored to lately is in the caches, and will be stored to again.
+        let always = self.cover.skip == Skip::Always;
+        let (lines, recent): (Vec<_>, Vec<_>) =
+            std::iter::from_fn(|| self.history.leave_for_good())
+                .partition(|(_, recent)| always || !recent);
+        let lines = lines.into_iter().map(|(line, _)| line).collect();
         let last = engine.committed.0.load(Ordering::Relaxed);
         let cut = engine.checkpointed.load(Ordering::Relaxed);
         let durable = engine.durable.0.load(Ordering::Relaxed);
         let Group { writer, cover, .. } = self;
         cover.make_void(&*engine.memory, &mut writer.counters, durable);
-        if cover.skip != Skip::Never {
-            cover.take_back(&*engine.memory, &mut lines, last);
-        }
-        lines.sort_unstable();
-        let rest = cover.cover(&*engine.memory, &mut writer.counters, lines, last);
+        let mut rest = cover.cover(&*engine.memory, &mut writer.counters, lines, last);
+        rest.extend(recent.into_iter().map(|(line, _)| line));
         let cleaned = cover.clean(&*engine.memory, &mut writer.counters, cut)?;
         self.write_back_lines(engine, &rest);
         self.writer.fence(engine)?;

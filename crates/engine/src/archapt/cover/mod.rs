@@ -35,8 +35,8 @@ use crate::Result;
 use crate::writes::{ALL, LineWrite, WriteSet};
 use batch::{BEYOND, block_at};
 use images::{End, Images, stream};
-use perdura_memory::{LINE, Memory, line_of};
 use pages::Pages;
+use perdura_memory::{LINE, Memory, line_of};
 use place::{Parts, WORDS};
 use std::collections::HashSet;
 use std::fmt;
@@ -155,7 +155,8 @@ impl Cover {
         self.stored_to.clear();
         self.taken.clear();
         self.images_before = self.images.end();
-        for line in writes.entries().iter().filter(|entry| entry.mask != 0).map(|entry| entry.line) {
+        for line in writes.entries().iter().filter(|entry| entry.mask != 0).map(|entry| entry.line)
+        {
             let Some(number) = self.take(line) else { continue };
             let slot = &mut self.slots[number as usize];
             slot.until = ticket;
@@ -238,60 +239,8 @@ impl Cover {
         self.images.clear();
     }
 
-    /// Takes lines back from batches that are better written anew, into `leaving`: where slots
-    /// are short, from those that cover the fewest; where images are many, from the one with the
-    /// most for the lines that it covers. They are covered again or written back after the group `last`.
-    pub(super) fn take_back<M: Memory>(
-        &mut self,
-        memory: &M,
-        leaving: &mut Vec<u64>,
-        last: u64,
-    ) {
-        let needed = leaving.len().div_ceil(self.layout.capacity()) + self.slots.len() / 8;
-        let mut covering: Vec<u32> = (0..self.layout.slots())
-            .filter(|slot| self.slots[*slot as usize].covers > 0)
-            .collect();
-        if self.free.len() < needed {
-            covering.sort_by_key(|slot| self.slots[*slot as usize].covers);
-            let mut lines = 0;
-            for slot in covering.drain(..) {
-                lines += self.slots[slot as usize].covers;
-                if lines > self.layout.capacity() {
-                    return;
-                }
-                self.take_back_from(memory, slot, leaving, last);
-            }
-            return;
-        }
-        let images: usize = self.slots.iter().map(|slot| slot.images.len()).sum();
-        if images > self.images.capacity() / 2 {
-            let share = |slot: &u32| {
-                let slot = &self.slots[*slot as usize];
-                slot.images.len() * self.layout.capacity() / slot.covers
-            };
-            if let Some(slot) = covering.into_iter().max_by_key(share) {
-                self.take_back_from(memory, slot, leaving, last);
-            }
-        }
-    }
-
-    fn take_back_from<M: Memory>(
-        &mut self,
-        memory: &M,
-        slot: u32,
-        leaving: &mut Vec<u64>,
-        last: u64,
-    ) {
-        for line in self.lines_of(memory, slot) {
-            self.take(line);
-            leaving.push(line);
-        }
-        let slot = &mut self.slots[slot as usize];
-        slot.until = slot.until.max(last);
-    }
-
-    /// Covers `lines`, ascending, as groups up to `last` have left them, by as many batches as it
-    /// takes; the caller fences. The lines that are not: they are to be written back.
+    /// Covers `lines` as groups up to `last` have left them, by as many batches as it takes; the
+    /// caller fences. The lines that are not: they are to be written back.
     pub(super) fn cover<M: Memory>(
         &mut self,
         memory: &M,
@@ -299,22 +248,67 @@ impl Cover {
         lines: Vec<u64>,
         last: u64,
     ) -> Vec<u64> {
-        let capacity = self.layout.capacity();
         let choose = self.skip == Skip::WhereFewer;
         let (mut lines, mut rest): (Vec<u64>, Vec<u64>) = lines.into_iter().partition(|line| {
             line / LINE < self.slot_of.len() as u64 && (!choose || self.pages.keep(*line))
         });
-        rest.extend(lines.drain(lines.len().min(self.free.len() * capacity)..));
-        let batches = lines.len().div_ceil(capacity);
-        if batches == 0 || !self.is_worth_it(lines.len() / batches) {
+        let capacity = self.layout.capacity();
+        let renewed = self.take_back(memory, lines.len().div_ceil(capacity), last);
+        // One is kept for what is taken back the next time.
+        let slots = self.free.len().saturating_sub(usize::from(renewed.is_empty()));
+        rest.extend(lines.drain(lines.len().min(slots * capacity - renewed.len())..));
+        let batches = (lines.len() + renewed.len()).div_ceil(capacity);
+        if batches == 0 || renewed.is_empty() && !self.is_worth_it(lines.len() / batches) {
             rest.append(&mut lines);
             return rest;
         }
+        lines.extend(renewed);
+        lines.sort_unstable();
         for batch in 0..batches {
             let its: Vec<u64> = lines.iter().copied().skip(batch).step_by(batches).collect();
             self.write_batch(memory, counters, &its, last);
         }
         rest
+    }
+
+    /// Takes lines back from batches that are better written anew: where slots are short for so many
+    /// batches more, from those that cover the fewest; where images are many, from the one with
+    /// the most for the lines that it covers. They must be in a batch again after the group `last`, for
+    /// the ones that they are in now count until that is durable. No more than one batch has.
+    fn take_back<M: Memory>(&mut self, memory: &M, batches: usize, last: u64) -> Vec<u64> {
+        if self.free.is_empty() || self.skip == Skip::Never {
+            return Vec::new();
+        }
+        let mut covering: Vec<u32> =
+            (0..self.layout.slots()).filter(|slot| self.slots[*slot as usize].covers > 0).collect();
+        let images: usize = self.slots.iter().map(|slot| slot.images.len()).sum();
+        if self.free.len() < batches + self.slots.len() / 8 {
+            covering.sort_by_key(|slot| self.slots[*slot as usize].covers);
+            let mut lines = 0;
+            covering.retain(|slot| {
+                lines += self.slots[*slot as usize].covers;
+                lines <= self.layout.capacity()
+            });
+        } else if images > self.images.capacity() / 2 {
+            covering.sort_by_key(|slot| {
+                let slot = &self.slots[*slot as usize];
+                slot.covers * self.layout.capacity() / slot.images.len().max(1)
+            });
+            covering.truncate(1);
+        } else {
+            covering.clear();
+        }
+        covering.into_iter().flat_map(|slot| self.take_back_from(memory, slot, last)).collect()
+    }
+
+    fn take_back_from<M: Memory>(&mut self, memory: &M, slot: u32, last: u64) -> Vec<u64> {
+        let lines = self.lines_of(memory, slot);
+        for line in &lines {
+            self.take(*line);
+        }
+        let slot = &mut self.slots[slot as usize];
+        slot.until = slot.until.max(last);
+        lines
     }
 
     /// Whether to cover so many lines by a batch.

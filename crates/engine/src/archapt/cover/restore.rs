@@ -31,12 +31,7 @@ pub(super) struct Outcome {
 }
 
 /// What the sums say of the lines of a batch.
-pub(super) fn restore(
-    summer: Summer,
-    matrix: &Matrix,
-    lines: &[Line],
-    sums: &[Block],
-) -> Outcome {
+pub(super) fn restore(summer: Summer, matrix: &Matrix, lines: &[Line], sums: &[Block]) -> Outcome {
     let mut equations = Equations::new(summer, matrix, lines, sums);
     let mut lost = Vec::new();
     for (number, line) in lines.iter().enumerate() {
@@ -131,7 +126,8 @@ impl<'a> Equations<'a> {
             let Equation { rest, lost: 1, numbers } = self.all[sum] else { continue };
             let (line, along) = (&self.lines[numbers], self.along(sum));
             let (row, column) = line.at;
-            let block: Block = std::array::from_fn(|lane| along.word(row, column, lane, rest[lane]));
+            let block: Block =
+                std::array::from_fn(|lane| along.word(row, column, lane, rest[lane]));
             if tag(&self.summer.term(Along::Column, line.at, &block)) != line.tag {
                 return Solved::Wrong;
             }
