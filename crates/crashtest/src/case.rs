@@ -7,7 +7,7 @@ use perdura_memory::Domain;
 use std::collections::BTreeSet;
 
 /// Bytes of the pool that is cut.
-pub const BYTES: u64 = 256 << 10;
+pub const BYTES: u64 = 288 << 10;
 
 /// What the run begins with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -33,6 +33,15 @@ pub struct History {
     capacity: usize,
 }
 
+/// A line of the old generation that leaves.
+pub(crate) struct Leaving {
+    pub(crate) line: u64,
+    /// The words that it waits with.
+    pub(crate) mask: u8,
+    /// It was stored to since it became old.
+    pub(crate) recent: bool,
+}
+
 impl History {
     /// A history of at most `capacity` lines of a memory of `len` bytes. Memory: a byte and three
     /// bits for each line of the memory, resident where lines were stored to. With `by_records`,
@@ -115,20 +124,24 @@ impl History {
     /// Takes a line of the old generation, and the words that it waits with: where there are many
     /// lines, the next one in the order of addresses.
     pub(crate) fn leave(&mut self) -> Option<(u64, u8)> {
-        let index = self.old.take_next()?;
-        self.again[index / 64] &= !(1 << (index % 64));
-        let mask = std::mem::take(&mut self.masks[index]);
-        Some((index as u64 * LINE, mask))
+        self.leave_with().map(|leaving| (leaving.line, leaving.mask))
     }
 
-    /// As [`leave`](Self::leave); whether the line was stored to since it became old.
-    pub(crate) fn leave_for_good(&mut self) -> Option<(u64, bool)> {
+    /// As [`leave`](Self::leave); and whether the line was stored to since it became old.
+    pub(crate) fn leave_with(&mut self) -> Option<Leaving> {
         let index = self.old.take_next()?;
         let (again, bit) = (&mut self.again[index / 64], 1 << (index % 64));
-        let stored_to = *again & bit != 0;
+        let recent = *again & bit != 0;
         *again &= !bit;
-        self.masks[index] = 0;
-        Some((index as u64 * LINE, stored_to))
+        let mask = std::mem::take(&mut self.masks[index]);
+        Some(Leaving { line: index as u64 * LINE, mask, recent })
+    }
+
+    /// A line that has left waits as before, with the old ones.
+    pub(crate) fn keep(&mut self, leaving: &Leaving) {
+        let index = (leaving.line / LINE) as usize;
+        self.masks[index] = leaving.mask;
+        self.old.add(index);
     }
 
     /// The young generation becomes the old one.
@@ -294,11 +307,15 @@ mod tests {
         history.note(128, 1);
         history.turn();
         history.note(128, 2);
-        assert_eq!(history.leave_for_good(), Some((128, true)));
-        assert_eq!(history.leave_for_good(), Some((64, false)));
-        history.note(128, 2);
+        let left: Vec<Leaving> = std::iter::from_fn(|| history.leave_with()).collect();
+        let said = left.iter().map(|leaving| (leaving.line, leaving.mask, leaving.recent));
+        assert_eq!(said.collect::<Vec<_>>(), [(128, 3, true), (64, 1, false)]);
+        history.note(192, 4);
         history.turn();
-        assert_eq!(history.leave_for_good(), Some((128, false)));
+        history.keep(&left[0]);
+        assert_eq!((history.stored(128), history.stored(64)), (3, 0));
+        let again: Vec<_> = std::iter::from_fn(|| history.leave_with()).collect();
+        assert!(again.len() == 2 && again.iter().all(|leaving| !leaving.recent));
     }
 
     #[test]

@@ -50,11 +50,6 @@ impl Group {
     ) -> Result<()> {
         if B::SKIPS && self.history.has_passed() && engine.memory.domain().evicts() {
             self.let_old_lines_be_covered(engine)?;
-            if B::LOG_IS_ENOUGH {
-                self.turn(engine)?;
-            } else {
-                self.history.turn();
-            }
         }
         let filled = std::mem::take(&mut self.writer.filled);
         let full = !B::SKIPS && self.history.is_full();
@@ -80,7 +75,10 @@ impl Group {
     }
 
     /// Lets the old generation's records go; the young one becomes the old one.
-    fn turn<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
+    pub(super) fn turn<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+    ) -> Result<()> {
         self.broken = true;
         if !engine.memory.domain().evicts() {
             // What is written back now must not be durable before the records that hold it.
@@ -90,16 +88,21 @@ impl Group {
         }
         self.cut_log(engine, self.old_up_to)?;
         self.history.turn();
+        self.turned(engine);
+        self.broken = false;
+        Ok(())
+    }
+
+    /// The young generation has become the old one.
+    pub(super) fn turned<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) {
         self.old_up_to = engine.committed.0.load(Ordering::Relaxed);
         self.old_segments = engine.segments.full();
         self.due_lines = self.history.old_lines().div_ceil(generation(engine));
         self.turn_due = false;
-        self.broken = false;
-        Ok(())
     }
 }
 
 /// Segments that a generation of records fills.
-fn generation<M: Memory, B: Base>(engine: &Logged<M, Archapt<B>>) -> usize {
+pub(super) fn generation<M: Memory, B: Base>(engine: &Logged<M, Archapt<B>>) -> usize {
     (engine.geometry.segments as usize * GENERATION.0 / GENERATION.1).max(1)
 }

@@ -1,12 +1,16 @@
 //! A group that skips write-backs: see [`cover`](super::cover).
 
-use super::cover::Skip;
 use super::group::{Group, write_back};
+use super::history::Leaving;
+use super::pace::generation;
 use super::{Archapt, Base};
 use crate::Result;
 use crate::logged::Logged;
 use perdura_memory::Memory;
 use std::sync::atomic::Ordering;
+
+/// One line in so many is few.
+const FEW: usize = 8;
 
 impl Group {
     /// Whether checksums vouch for a line of `[at, at + len)`.
@@ -46,35 +50,54 @@ impl Group {
         cover.cover_again(&*engine.memory, &mut writer.counters);
     }
 
-    /// The old generation leaves: its lines have probably left the caches by themselves. From now
-    /// on checksums vouch for them; those that are not worth it are written back. No group is
-    /// open.
+    /// As many lines were stored to as the queue has: the old generation leaves, whose lines have
+    /// probably left the caches by themselves. From now on checksums vouch for them; those that are
+    /// not worth it are written back. A line that was stored to since it became old waits on; but
+    /// where these are few, or the log runs short, they are written back, and the log is cut. No group
+    /// is open.
     pub(super) fn let_old_lines_be_covered<M: Memory, B: Base>(
         &mut self,
         engine: &Logged<M, Archapt<B>>,
     ) -> Result<()> {
         self.usable(engine)?;
         self.broken = true;
-        // Who was stored to lately is in the caches, and will be stored to again.
-        let always = self.cover.skip == Skip::Always;
-        let (lines, recent): (Vec<_>, Vec<_>) =
-            std::iter::from_fn(|| self.history.leave_for_good())
-                .partition(|(_, recent)| always || !recent);
-        let lines = lines.into_iter().map(|(line, _)| line).collect();
+        let left = std::iter::from_fn(|| self.history.leave_with());
+        let (recent, lines): (Vec<Leaving>, Vec<Leaving>) =
+            left.partition(|leaving| leaving.recent);
+        let cut = B::LOG_IS_ENOUGH
+            && (recent.len() * FEW <= lines.len()
+                || engine.segments.full() >= generation(engine) / 2);
+        self.cover_lines(engine, lines.into_iter().map(|leaving| leaving.line).collect())?;
+        if cut {
+            let recent: Vec<u64> = recent.iter().map(|leaving| leaving.line).collect();
+            self.write_back_lines(engine, &recent);
+        }
+        self.writer.fence(engine)?;
+        self.cover.cleaned();
+        if cut {
+            return self.turn(engine);
+        }
+        self.history.turn();
+        recent.iter().for_each(|leaving| self.history.keep(leaving));
+        self.turned(engine);
+        self.broken = false;
+        Ok(())
+    }
+
+    /// Covers lines, or writes them back; the caller fences.
+    fn cover_lines<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+        lines: Vec<u64>,
+    ) -> Result<()> {
         let last = engine.committed.0.load(Ordering::Relaxed);
-        let cut = engine.checkpointed.load(Ordering::Relaxed);
         let durable = engine.durable.0.load(Ordering::Relaxed);
+        let cut = engine.checkpointed.load(Ordering::Relaxed);
         let Group { writer, cover, .. } = self;
         cover.make_void(&*engine.memory, &mut writer.counters, durable);
-        let mut rest = cover.cover(&*engine.memory, &mut writer.counters, lines, last);
-        rest.extend(recent.into_iter().map(|(line, _)| line));
-        let cleaned = cover.clean(&*engine.memory, &mut writer.counters, cut)?;
+        let rest = cover.cover(&*engine.memory, &mut writer.counters, lines, last);
+        cover.clean(&*engine.memory, &mut writer.counters, cut)?;
         self.write_back_lines(engine, &rest);
-        self.writer.fence(engine)?;
-        if cleaned {
-            self.cover.cleaned();
-        }
-        self.broken = false;
         Ok(())
     }
 

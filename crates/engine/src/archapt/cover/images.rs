@@ -26,6 +26,8 @@ const SPARE: usize = 4;
 pub(super) struct Images {
     layout: Layout,
     free: Vec<u32>,
+    /// Those to be free after the next fence.
+    clean: Vec<u32>,
     /// Those in use, in the order of their use; the last one is being filled.
     used: VecDeque<Chunk>,
     record: Vec<u64>,
@@ -49,7 +51,7 @@ struct Chunk {
 impl Images {
     pub(super) fn new(layout: Layout) -> Self {
         let free = (0..layout.chunks()).rev().collect();
-        Images { layout, free, used: VecDeque::new(), record: Vec::new() }
+        Images { layout, free, clean: Vec::new(), used: VecDeque::new(), record: Vec::new() }
     }
 
     /// Whether there is room for so many lines.
@@ -135,8 +137,8 @@ impl Images {
     }
 
     /// Writes the images of the chunk used first again elsewhere, where `needed` says so of a line
-    /// and a ticket. The caller fences, and then has it [freed](Self::free_first). Whether there was
-    /// room to.
+    /// and a ticket, if there is room. The caller fences, and then says that it is
+    /// [clean](Self::cleaned).
     ///
     /// # Errors
     /// `Corrupt` where a record is not what was written.
@@ -145,7 +147,7 @@ impl Images {
         memory: &M,
         counters: &mut Counters,
         needed: impl Fn(u64, u64) -> bool,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         let mut kept: Vec<(u64, LineWrite)> = Vec::new();
         for found in read_chunk(memory, &self.layout, self.used[0].number) {
             let ticket = found.part.ticket;
@@ -157,18 +159,19 @@ impl Images {
         }
         // Each ticket may take a record, and with it room.
         if !self.has_room(2 * kept.len()) {
-            return Ok(false);
+            return Ok(());
         }
         for same in kept.chunk_by(|one, other| one.0 == other.0) {
             let lines: Vec<LineWrite> = same.iter().map(|(_, line)| *line).collect();
             self.append(memory, counters, same[0].0, 0, &lines);
         }
-        Ok(true)
+        self.clean.extend(self.used.pop_front().map(|chunk| chunk.number));
+        Ok(())
     }
 
-    /// The chunk used first is free: what it has is elsewhere, durably.
-    pub(super) fn free_first(&mut self) {
-        self.free.extend(self.used.pop_front().map(|chunk| chunk.number));
+    /// What was written again elsewhere is durable: its chunk is free.
+    pub(super) fn cleaned(&mut self) {
+        self.free.append(&mut self.clean);
     }
 
     /// Nothing is needed any more.

@@ -348,16 +348,17 @@ impl Cover {
         memory: &M,
         counters: &mut Counters,
         cut: u64,
-    ) -> Result<bool> {
-        let needed: HashSet<(u64, u64)> = match self.images.may_clean(cut) {
-            true => self.slots.iter().flat_map(|slot| slot.images.iter().copied()).collect(),
-            false => return Ok(false),
-        };
+    ) -> Result<()> {
+        if !self.images.may_clean(cut) {
+            return Ok(());
+        }
+        let needed: HashSet<(u64, u64)> =
+            self.slots.iter().flat_map(|slot| slot.images.iter().copied()).collect();
         self.images.clean_first(memory, counters, |line, ticket| needed.contains(&(line, ticket)))
     }
 
     /// What was cleaned is elsewhere, durably.
     pub(super) fn cleaned(&mut self) {
-        self.images.free_first();
+        self.images.cleaned();
     }
 }
