@@ -76,7 +76,7 @@ pub(crate) fn ycsb(letter: Letter, records: u64, operations: u64, per_tx: u64) -
 
 /// Bytes that YCSB's records take at most in a store: the key and its entries besides the record; inserts at
 /// most double the table.
-fn ycsb_bytes(letter: Letter, records: u64, operations: u64, shape: Shape) -> u64 {
+pub(crate) fn ycsb_bytes(letter: Letter, records: u64, operations: u64, shape: Shape) -> u64 {
     let inserts = (operations as f64 * letter.mix().insert) as u64;
     let records = records.saturating_add(2 * inserts);
     records.saturating_mul(shape.record_bytes() as u64 + 1024)

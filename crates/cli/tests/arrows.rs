@@ -16,7 +16,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ),
     ("perdura-server", &["perdura"]),
     ("perdura-capi", &["perdura"]),
-    ("perdura-rivals", &[]),
+    ("perdura-rivals", &["perdura-workloads"]),
     (
         "perdura-cli",
         &[

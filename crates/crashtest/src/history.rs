@@ -11,6 +11,8 @@ pub(crate) struct Transaction<O> {
     pub(crate) begun: u64,
     /// Its place in the order of commits; `None` if it aborted.
     pub(crate) ticket: Option<u64>,
+    /// It stored something. If not, its ticket may be that of the last one that it saw.
+    pub(crate) wrote: bool,
     /// Events when it was known to be durable; `u64::MAX` if that was never said.
     pub(crate) acknowledged: u64,
 }
@@ -59,7 +61,7 @@ impl<M: Clone> States<M> {
         }
         let mut committed: Vec<_> =
             history.transactions.iter().filter(|tx| tx.ticket.is_some()).collect();
-        committed.sort_by_key(|tx| tx.ticket);
+        committed.sort_by_key(|tx| (tx.ticket, !tx.wrote));
         for tx in &committed {
             let mut next = states.last().cloned().flatten().expect("a prepared model");
             if !subject.step(&mut next, &tx.op) {

@@ -235,13 +235,14 @@ impl<S: Subject> Life<'_, S> {
                 let mut history = history.borrow_mut();
                 let begun = machine.events();
                 let op = op.clone();
-                let tx = Transaction { op, begun, ticket: None, acknowledged: u64::MAX };
-                history.transactions.push(tx);
+                let (ticket, wrote, acknowledged) = (None, false, u64::MAX);
+                history.transactions.push(Transaction { op, begun, ticket, wrote, acknowledged });
                 history.transactions.len() - 1
             };
             // Who waits does so in the commit itself, or in a call of its own.
             let (waits, at_once) = (answers.wait(&mut random), random.below(2) == 0);
             let body = |tx: &mut dyn Tx| self.subject.apply(tx, op);
+            let commits = session.counters().commits;
             let ended = if waits && at_once {
                 session.run_awaited(Mode::Write, body)
             } else {
@@ -252,7 +253,11 @@ impl<S: Subject> Life<'_, S> {
                 Err(Error::Aborted(_)) => continue,
                 Err(error) => return Err(error),
             };
-            history.borrow_mut().transactions[index].ticket = Some(ticket.0);
+            {
+                let tx = &mut history.borrow_mut().transactions[index];
+                tx.ticket = Some(ticket.0);
+                tx.wrote = session.counters().commits > commits;
+            }
             if waits {
                 session.wait(ticket)?;
             }

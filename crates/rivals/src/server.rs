@@ -99,6 +99,11 @@ impl Server {
         self.address.port()
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Its answer to a command without arguments in need of quoting: the first line of it, or
     /// of a bulk string's contents.
     ///

@@ -20,6 +20,7 @@ pub mod map;
 pub mod overwrite;
 pub mod pace;
 pub mod payload;
+mod phase;
 pub mod random;
 pub mod rbtree;
 pub mod records;

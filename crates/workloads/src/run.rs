@@ -1,17 +1,14 @@
 //! Runs a workload: load, warm up, measure, check.
 
-use crate::latency::{self, Latencies, Recorder};
-use crate::pace::Pace;
-use crate::random::{Random, splitmix64};
+use crate::latency::{Latencies, Recorder};
+use crate::phase::Phase;
+use crate::random::Random;
 use crate::session::{Session, Store, Submit};
 use crate::window::Windows;
-use hdrhistogram::Histogram;
 use perdura::Counters;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Why a workload did not end well.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +23,9 @@ pub enum Failure {
     /// Somebody asked to end before the data was loaded.
     #[error("stopped")]
     Stopped,
+    /// A store elsewhere did not do what it was asked to.
+    #[error("{0}")]
+    Remote(String),
     /// The workload cannot run with these parameters.
     #[error("{0}")]
     Parameters(String),
@@ -236,10 +236,10 @@ pub fn measure<W: Workload, S: Store<Session: Submit>>(
     let store = &Windows::new(store, plan.window);
     progress.restart();
     if plan.warm_up > 0 {
-        phase(workload, store, plan, plan.warm_up, 1 << 32, progress)?;
+        phase(workload, store, &Phase::warm_up(plan, W::KINDS, progress))?;
     }
     let before = workload.counts();
-    let mut measured = phase(workload, store, plan, plan.operations, 0, progress)?;
+    let mut measured = phase(workload, store, &Phase::measured(plan, W::KINDS, progress))?;
     measured.counts = counted_since(workload, &before);
     Ok(measured)
 }
@@ -268,99 +268,12 @@ pub fn work<W: Workload, S: Session>(
     Ok(session.finish()?)
 }
 
-struct ThreadResult {
-    operations: u64,
-    histograms: Vec<Histogram<u64>>,
-    counters: Counters,
-    start: Instant,
-    end: Instant,
-}
-
-fn phase<W: Workload, S: Store>(
-    workload: &W,
-    store: &S,
-    plan: &Plan,
-    operations: u64,
-    first_stream: u64,
-    progress: &Progress,
-) -> Outcome<Measured> {
-    let part = |thread: usize, ready: &Barrier| {
-        let random = Random::new(plan.seed, first_stream + thread as u64);
-        let mut share = Share { thread, threads: plan.threads, operations, random };
-        let part = share.part_of(operations);
-        share.operations = part.end - part.start;
-        thread_main(workload, store, share, plan, ready, progress)
-    };
-    Ok(sum(on_threads(plan.threads, &part)?, W::KINDS))
-}
-
-/// Runs `part` on so many threads. Compiled once: threads take more code than most workloads.
-fn on_threads(
-    count: usize,
-    part: &(dyn Fn(usize, &Barrier) -> Outcome<ThreadResult> + Sync),
-) -> Outcome<Vec<ThreadResult>> {
-    let ready = &Barrier::new(count);
-    let results: Vec<_> = thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..count).map(|thread| scope.spawn(move || part(thread, ready))).collect();
-        threads.into_iter().map(|thread| thread.join()).collect()
-    });
-    let mut done = Vec::with_capacity(results.len());
-    for result in results {
-        done.push(result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
-    }
-    Ok(done)
-}
-
-fn thread_main<W: Workload, S: Store>(
-    workload: &W,
-    store: &S,
-    share: Share,
-    plan: &Plan,
-    ready: &Barrier,
-    progress: &Progress,
-) -> Outcome<ThreadResult> {
-    let session = store.session();
-    let seed = plan.seed ^ share.thread as u64;
-    let every = if plan.per_second.is_some() { 1 } else { plan.sample_every };
-    let mut recorder = Recorder::new(W::KINDS.len(), every, seed, progress);
-    if let Some(rate) = plan.per_second {
-        recorder = recorder.paced(Pace::new(rate, plan.threads, splitmix64(seed)));
-    }
-    let pinned = if plan.pinned { pin(share.thread) } else { Ok(()) };
-    // Before anything that can fail: the others wait here.
-    ready.wait();
-    pinned?;
-    let mut session = session?;
-    let start = Instant::now();
-    work(workload, &mut session, share, &mut recorder)?;
-    let end = Instant::now();
-    let (operations, histograms) = recorder.finish();
-    Ok(ThreadResult { operations, histograms, counters: session.counters(), start, end })
-}
-
-/// Binds the calling thread to the `index`th of the processors that it may run on.
-fn pin(index: usize) -> Outcome {
-    let failed = |errno| Failure::Parameters(format!("threads cannot be bound: {errno}"));
-    let allowed = sched_getaffinity(None).map_err(failed)?;
-    let all: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
-    let mut one = CpuSet::new();
-    one.set(all[index % all.len()]);
-    sched_setaffinity(None, &one).map_err(failed)
-}
-
-fn sum(threads: Vec<ThreadResult>, kinds: &'static [&'static str]) -> Measured {
-    let mut counters = Counters::default();
-    let mut operations = 0;
-    for thread in &threads {
-        counters += thread.counters;
-        operations += thread.operations;
-    }
-    let start = threads.iter().map(|thread| thread.start).min();
-    let end = threads.iter().map(|thread| thread.end).max();
-    let elapsed = start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start);
-    let histograms: Vec<_> = threads.into_iter().map(|thread| thread.histograms).collect();
-    let overall = latency::overall(&histograms);
-    let latencies = latency::summarise(kinds, histograms);
-    Measured { operations, elapsed, latencies, overall, counters, counts: Vec::new() }
+fn phase<W: Workload, S: Store>(workload: &W, store: &S, phase: &Phase<'_>) -> Outcome<Measured> {
+    phase.run(
+        || Ok(store.session()?),
+        |session, share, recorder| {
+            work(workload, session, share, recorder)?;
+            Ok(session.counters())
+        },
+    )
 }

@@ -6,6 +6,7 @@
 //!
 //! Reading order: [`options`], [`window`], [`knobs`], [`stage`], [`site`], [`engine`], [`series`], [`report`].
 
+pub(crate) mod clients;
 pub(crate) mod embedded;
 pub(crate) mod engine;
 pub(crate) mod keyspace;

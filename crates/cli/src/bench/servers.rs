@@ -4,6 +4,7 @@ use super::spread::Spread;
 use super::watch;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
+use perdura::{Domain, EngineKind};
 use perdura_rivals::Error;
 use perdura_rivals::redis_benchmark::{self, Answer, Load, Request};
 use perdura_rivals::server::{Launch, Server};
@@ -68,11 +69,12 @@ impl Demand {
     }
 }
 
-/// `perdura serve` by this very program, with its pool in the server's folder.
-pub(crate) fn ours(engine: &str, domain: Option<&str>) -> Outcome<Launch> {
-    let domain = domain.unwrap_or("auto");
+/// `perdura serve` by this very program, with its pool in the server's folder, which may grow to
+/// `bytes`.
+pub(crate) fn ours(engine: EngineKind, domain: Option<Domain>, bytes: u64) -> Outcome<Launch> {
+    let domain = domain.map_or("auto".to_owned(), |domain| domain.to_string());
     let arguments = format!(
-        "serve --pool {{dir}}/server.pool --size 4G --listen 127.0.0.1:{{port}} \
+        "serve --pool {{dir}}/server.pool --size {bytes} --listen 127.0.0.1:{{port}} \
          --engine {engine} --domain {domain}"
     );
     Ok(Launch {
@@ -118,7 +120,8 @@ pub(crate) fn race(servers: &[Server], demand: &Demand, progress: &Progress) -> 
     })
 }
 
-fn figures(answers: &[Answer]) -> ServerFigures {
+/// Medians over `answers`, of which there is at least one.
+pub(crate) fn figures(answers: &[Answer]) -> ServerFigures {
     let of = |figure: fn(&Answer) -> f64| Spread::of(answers.iter().map(figure));
     ServerFigures {
         per_second: of(|answer| answer.per_second),

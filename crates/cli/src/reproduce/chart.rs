@@ -65,6 +65,7 @@ pub(crate) fn panels(plan: &Plan, figures: &[Figure], comparisons: &[Comparison]
         let place = match (part.place, machine) {
             (Place::Simulated, Some(machine)) => format!("simulated machine {machine}"),
             (Place::Drawn, _) => "operations drawn, no engine".to_owned(),
+            (Place::Served, _) => "clients through the server".to_owned(),
             _ => "native".to_owned(),
         };
         let setting = setting.name.as_ref().map_or(String::new(), |name| format!(", {name}"));

@@ -33,7 +33,9 @@ pub(crate) fn compare(experiment: &Experiment, plan: &Plan, figures: &[Figure]) 
     let places = plan.parts.iter().map(|part| part.place);
     let places = places.flat_map(|place| plan.settings.iter().map(move |own| (place, &own.name)));
     let each = places.flat_map(|(place, setting)| {
-        let own = |value: &&Value| value.setting.is_none() || value.setting == *setting;
+        let own = move |value: &&Value| {
+            place.finds(value.quantity) && (value.setting.is_none() || value.setting == *setting)
+        };
         experiment.paper.values.iter().filter(own).map(move |value| Comparison {
             says: value.says.clone(),
             quantity: value.quantity,

@@ -113,6 +113,8 @@ pub(crate) struct Run {
     pub(crate) native: bool,
     /// On a simulated machine.
     pub(crate) simulated: Option<Simulated>,
+    /// By clients through the server.
+    pub(crate) served: Option<Served>,
     pub(crate) workloads: Vec<String>,
     #[serde(default)]
     pub(crate) engines: Vec<String>,
@@ -147,8 +149,6 @@ pub(crate) struct Run {
     #[serde(default, rename = "setting")]
     pub(crate) settings: Vec<Setting>,
     pub(crate) seed: u64,
-    /// A rival that is run beside, if it is installed.
-    pub(crate) rival: Option<RivalName>,
 }
 
 /// What is set otherwise; what is absent is as in the rest of the experiment.
@@ -167,8 +167,17 @@ pub(crate) struct Setting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RivalName {
-    /// Redis with its append-only file.
+    /// Redis with its append-only file, synced before every answer.
     RedisAof,
+}
+
+impl RivalName {
+    /// Its name where engines have theirs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            RivalName::RedisAof => "redis-aof",
+        }
+    }
 }
 
 /// What differs on the simulated machine.
@@ -192,6 +201,22 @@ pub(crate) struct Simulated {
     /// Power cuts of each run, where they are what is measured.
     #[serde(default)]
     pub(crate) cuts: u64,
+}
+
+/// What differs where YCSB's clients go through the server. Each waits for every answer, and engines
+/// are as `perdura serve` has them: there is neither a window nor tuning.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Served {
+    /// Who is run beside, if it is installed.
+    pub(crate) rival: RivalName,
+    #[serde(default = "one")]
+    pub(crate) clients: Vec<u32>,
+    pub(crate) records: u64,
+    pub(crate) operations: u64,
+    #[serde(default)]
+    pub(crate) operations_of: BTreeMap<String, u64>,
+    pub(crate) repetitions: u32,
 }
 
 /// A smaller run: what is absent stays as it is.
@@ -249,151 +274,4 @@ impl Experiment {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GOOD: &str = r#"
-        name = "x"
-        kind = "throughput"
-        minutes = 1
-        [paper]
-        title = "T"
-        figure = "F"
-        what = "W"
-        [[paper.value]]
-        says = "mean"
-        quantity = "throughput-change"
-        engine = "redo"
-        over = "mean"
-        value = 1.0
-        [run]
-        native = true
-        workloads = ["ycsb-a"]
-        engines = ["undo", "redo"]
-        base = "undo"
-        records = 10
-        operations = 10
-        repetitions = 1
-        seed = 1
-    "#;
-
-    fn complaint(old: &str, new: &str) -> String {
-        complaint_of(GOOD, old, new)
-    }
-
-    fn complaint_of(text: &str, old: &str, new: &str) -> String {
-        assert!(text.contains(old), "{old}");
-        match Experiment::parse("x", &text.replace(old, new)) {
-            Err(Failure::Message(text)) => text,
-            other => panic!("{old} -> {new}: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_good_one_is_read() {
-        let experiment = Experiment::parse("x", GOOD).expect("an experiment");
-        assert_eq!(experiment.run.threads, [1]);
-        assert_eq!(experiment.paper.values[0].over, Some(Over::Mean));
-    }
-
-    #[test]
-    fn bad_ones_say_what_is_wrong() {
-        for (old, new, hint) in [
-            ("minutes = 1", "minutes = 1\ncolour = 2", "colour"),
-            ("[run]", "[run]\nspeed = 2", "speed"),
-            ("says = \"mean\"", "says = \"mean\"\nsaid = 1", "said"),
-            ("kind = \"throughput\"", "kind = \"thruput\"", "throughput"),
-            ("quantity = \"throughput-change\"", "quantity = \"gain\"", "unknown quantity"),
-            ("quantity = \"throughput-change\"", "quantity = \"p99\"", "does not find p99"),
-            ("over = \"mean\"", "", "needs a workload, or over"),
-            ("over = \"mean\"", "over = \"sum\"", "mean"),
-            ("base = \"undo\"", "base = \"s-wal\"", "none of its engines"),
-            ("base = \"undo\"", "", "base engine"),
-            ("engine = \"redo\"", "engine = \"swal\"", "none of its engines"),
-            ("name = \"x\"", "name = \"../x\"", "letters, digits"),
-            ("seed = 1", "seed = 1\nbases = { redo = \"none\" }", "none of its engines"),
-            ("native = true", "", "native or simulated"),
-            ("seed = 1", "seed = 1\nwindow = 0", "or all"),
-            ("seed = 1", "seed = 1\ntuning = { log = \"much\" }", "no size"),
-            ("seed = 1", "seed = 1\ntpcc = { warehouses = 0, rows = \"full\" }", "warehouse"),
-            ("seed = 1", "seed = 1\n[[run.setting]]\nname = \"\"", "a name of its own"),
-            ("kind = \"throughput\"", "kind = \"checksums\"", "checksums"),
-            ("records = 10", "records = 0", "1 or more"),
-            ("seed = 1", "seed = 1\nthreads = []", "1 to 256"),
-            ("workloads = [\"ycsb-a\"]", "workloads = []", "a workload"),
-            ("seed = 1", "seed = 1\nrival = \"sqlite\"", "redis-aof"),
-            (
-                "seed = 1",
-                "seed = 1\n[run.simulated]\nmachine = \"moon\"\nrecords = 1\noperations = 1\nrepetitions = 1",
-                "no machine 'moon'",
-            ),
-        ] {
-            let complaint = complaint(old, new);
-            assert!(complaint.contains(hint) && complaint.contains("'x'"), "{complaint}");
-        }
-    }
-
-    const CRASH: &str = r#"
-        name = "x"
-        kind = "crash"
-        minutes = 1
-        [paper]
-        title = "T"
-        figure = "F"
-        what = "W"
-        [[paper.value]]
-        says = "none"
-        quantity = "uncorrected"
-        over = "most"
-        setting = "LRU"
-        value = 0
-        [run]
-        workloads = ["ycsb-a"]
-        engines = ["archapt-undo-sum"]
-        seed = 1
-        [[run.setting]]
-        name = "LRU"
-        policy = "lru"
-        [run.simulated]
-        machine = "archapt"
-        records = 10
-        operations = 10
-        repetitions = 1
-        cuts = 2
-        caches_divided_by = 8
-        [quick]
-    "#;
-
-    #[test]
-    fn power_cuts_are_read() {
-        let experiment = Experiment::parse("x", CRASH).expect("an experiment");
-        assert_eq!(experiment.run.settings[0].policy, Some(Policy::Lru));
-        let simulated = experiment.run.simulated.expect("simulated runs");
-        let bytes = |divisor| simulated.machine(divisor).expect("a machine").caches[0].bytes;
-        assert_eq!(bytes(1), 8 * bytes(8));
-    }
-
-    #[test]
-    fn bad_power_cuts_say_what_is_wrong() {
-        for (old, new, hint) in [
-            ("cuts = 2", "", "cuts = 100"),
-            ("[quick]", "[quick]\ncuts = 0", "cuts = 100"),
-            ("cuts = 2", "cuts = 2\ncores = [2]", "1 core"),
-            ("seed = 1", "seed = 1\nnative = true\nrecords = 1", "no native runs"),
-            ("archapt-undo-sum", "archapt-undo", "archapt-redo-sum"),
-            ("policy = \"lru\"", "policy = \"mru\"", "mru"),
-            ("setting = \"LRU\"", "setting = \"FIFO\"", "none of its settings"),
-            ("divided_by = 8", "divided_by = 0", "cannot be divided by 0"),
-            ("divided_by = 8", "divided_by = 7", "cannot be divided by 7"),
-        ] {
-            let complaint = complaint_of(CRASH, old, new);
-            assert!(complaint.contains(hint) && complaint.contains("'x'"), "{complaint}");
-        }
-        let simulated =
-            "[run.simulated]\nmachine = \"tiny\"\nrecords = 1\noperations = 1\nrepetitions = 1";
-        let with_cuts = format!("seed = 1\n{simulated}\ncuts = 1");
-        assert!(complaint("seed = 1", &with_cuts).contains("kind crash only"));
-        let policy = "seed = 1\n[[run.setting]]\nname = \"a\"\npolicy = \"lru\"";
-        assert!(complaint("seed = 1", policy).contains("simulated caches"));
-    }
-}
+mod tests;

@@ -5,6 +5,7 @@
 
 use super::experiment::Kind;
 use super::grid::{Cell, Sample};
+use super::plan::Place;
 use super::quantity::Quantity::{self, *};
 use super::quantity::Step;
 use crate::bench::spread::Spread;
@@ -27,16 +28,18 @@ pub(crate) struct Figure {
     pub(crate) spread: Spread,
 }
 
-/// All figures that `samples` give; `base_of` says what an engine is compared with.
+/// All figures that `samples` give; `base_of` says what an engine is compared with, and `rival`
+/// who stands beside.
 pub(crate) fn figures<'b>(
     kind: Kind,
     base_of: impl Fn(&str) -> Option<&'b str>,
+    rival: Option<&str>,
     samples: &[Sample],
 ) -> Vec<Figure> {
     let mut figures = Vec::new();
     for cell in cells(samples) {
         let base = cell.engine.and_then(&base_of);
-        let rounds = rounds(&cell, base, samples);
+        let rounds = rounds(&cell, base, rival, samples);
         for quantity in Quantity::of(kind) {
             let values: Vec<f64> =
                 rounds.iter().filter_map(|round| value(quantity, round)).collect();
@@ -66,15 +69,22 @@ struct Round<'a> {
     unflushed: Option<&'a Sample>,
     /// None for the base's own run.
     base: Option<&'a Sample>,
+    /// None for the rival's own run.
+    rival: Option<&'a Sample>,
 }
 
-fn rounds<'a>(cell: &Cell, base: Option<&str>, samples: &'a [Sample]) -> Vec<Round<'a>> {
-    let base_cell = Cell { engine: None, ..cell.clone() };
-    let is_base = |sample: &Sample| {
-        base.is_some()
-            && sample.cell.engine == base
-            && cell.engine != base
-            && Cell { engine: None, ..sample.cell.clone() } == base_cell
+fn rounds<'a>(
+    cell: &Cell,
+    base: Option<&str>,
+    rival: Option<&str>,
+    samples: &'a [Sample],
+) -> Vec<Round<'a>> {
+    let any_engine = Cell { engine: None, ..cell.clone() };
+    let is_other = |other: Option<&str>, sample: &Sample| {
+        other.is_some()
+            && sample.cell.engine == other
+            && cell.engine != other
+            && Cell { engine: None, ..sample.cell.clone() } == any_engine
     };
     let own = samples.iter().filter(|sample| sample.cell == *cell && !sample.unflushed);
     let beside = |own: &Sample, fits: &dyn Fn(&Sample) -> bool| {
@@ -83,20 +93,23 @@ fn rounds<'a>(cell: &Cell, base: Option<&str>, samples: &'a [Sample]) -> Vec<Rou
     own.map(|own| Round {
         own,
         unflushed: beside(own, &|sample| sample.cell == *cell && sample.unflushed),
-        base: beside(own, &is_base),
+        base: beside(own, &|sample| is_other(base, sample)),
+        rival: beside(own, &|sample| is_other(rival, sample)),
     })
     .collect()
 }
 
 fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
-    let Round { own, unflushed, base } = *round;
+    let Round { own, unflushed, base, rival } = *round;
     let per_commit =
         |count: u64| (own.counters.commits > 0).then(|| count as f64 / own.counters.commits as f64);
     let counters = &own.counters;
     match quantity {
         PerSecond => Some(own.per_second),
         ThroughputChange => Some(change(base?.per_second, own.per_second)?),
-        P99 => own.p99_ns.map(|ns| ns as f64),
+        RivalChange => change(rival?.per_second, own.per_second),
+        AnswerP99 if own.cell.place != Place::Served => None,
+        AnswerP99 | P99 => own.p99_ns.map(|ns| ns as f64),
         P99Change => change(base?.p99_ns? as f64, own.p99_ns? as f64),
         Added => change(base?.ns_per_operation, own.ns_per_operation),
         PersistenceShare => persistence_share(base?, unflushed?, own),
@@ -193,7 +206,6 @@ fn reuse(quantity: Quantity, reuse: &Reuse) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::Place;
     use super::*;
 
     fn sample(engine: &'static str, repetition: u32, ns: f64, unflushed: bool) -> Sample {
@@ -232,7 +244,7 @@ mod tests {
     }
 
     fn found(kind: Kind, base: &str, samples: &[Sample], quantity: Quantity) -> Vec<f64> {
-        let figures = figures(kind, |_| Some(base), samples);
+        let figures = figures(kind, |_| Some(base), Some("redis-aof"), samples);
         let wanted = figures.iter().filter(|figure| figure.quantity == quantity);
         wanted.map(|figure| figure.spread.median.round()).collect()
     }
@@ -246,6 +258,26 @@ mod tests {
         assert_eq!(found(Kind::Throughput, "undo", &samples, ThroughputChange), [100.0]);
         assert_eq!(found(Kind::Latency, "undo", &samples, P99Change), [-50.0]);
         assert_eq!(found(Kind::Throughput, "undo", &samples, PerSecond).len(), 2);
+    }
+
+    #[test]
+    fn a_rival_stands_beside_the_same_repetition() {
+        let samples = [
+            ("redis-aof", 0, 200.0),
+            ("undo", 0, 160.0),
+            ("redis-aof", 1, 600.0),
+            ("undo", 1, 400.0),
+        ]
+        .map(|(engine, repetition, ns)| {
+            let mut sample = sample(engine, repetition, ns, false);
+            sample.cell.place = Place::Served;
+            sample
+        });
+        // The median of 25 and 50 %; nothing of the rival itself.
+        assert_eq!(found(Kind::Throughput, "undo", &samples, RivalChange), [38.0]);
+        assert_eq!(found(Kind::Throughput, "undo", &samples, AnswerP99), [800.0, 560.0]);
+        let native = sample("undo", 0, 100.0, false);
+        assert!(found(Kind::Throughput, "undo", &[native], AnswerP99).is_empty());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Runs everything of a plan: each workload, number of threads and engine, again and again.
+//! Runs everything of a plan but what goes through servers: each workload, number of threads and engine, again and again.
 //!
 //! Repetitions are the outermost loop and engines the innermost one: what drifts on the machine
 //! meanwhile meets all engines alike, and figures that compare engines are made from runs that
@@ -53,6 +53,29 @@ pub(crate) struct Sample {
     pub(crate) memory: String,
 }
 
+impl Sample {
+    /// A run without its figures.
+    pub(super) fn of(cell: Cell, repetition: u32, seed: u64, operations: u64) -> Self {
+        Sample {
+            cell,
+            repetition,
+            seed,
+            unflushed: false,
+            operations,
+            per_second: 0.0,
+            ns_per_operation: 0.0,
+            p50_ns: None,
+            p99_ns: None,
+            timed: 0,
+            counters: Counters::default(),
+            reuse: None,
+            checksums: None,
+            losses: None,
+            memory: String::new(),
+        }
+    }
+}
+
 /// A run to be made.
 pub(super) struct Job<'a> {
     pub(super) part: &'a Part,
@@ -81,7 +104,7 @@ pub(crate) fn run(plan: &Plan, stage: &Stage) -> Outcome<Vec<Sample>> {
 fn jobs(plan: &Plan) -> Outcome<Vec<Job<'_>>> {
     let variants = variants(plan);
     let mut jobs = Vec::new();
-    for part in &plan.parts {
+    for part in plan.parts.iter().filter(|part| part.place != Place::Served) {
         for repetition in 0..part.repetitions {
             for workload in &plan.workloads {
                 let work = Work::named(plan.kind, workload).map_err(Failure::new)?;
@@ -144,28 +167,14 @@ impl Job<'_> {
 
     /// The sample without its figures.
     pub(super) fn sample(&self, plan: &Plan) -> Sample {
-        Sample {
-            cell: Cell {
-                place: self.part.place,
-                workload: self.workload.to_owned(),
-                threads: self.threads,
-                engine: self.engine.map(EngineKind::name),
-                setting: self.setting.name.clone(),
-            },
-            repetition: self.repetition,
-            seed: self.seed(plan),
-            unflushed: self.unflushed,
-            operations: self.operations(),
-            per_second: 0.0,
-            ns_per_operation: 0.0,
-            p50_ns: None,
-            p99_ns: None,
-            timed: 0,
-            counters: Counters::default(),
-            reuse: None,
-            checksums: None,
-            losses: None,
-            memory: String::new(),
-        }
+        let cell = Cell {
+            place: self.part.place,
+            workload: self.workload.to_owned(),
+            threads: self.threads,
+            engine: self.engine.map(EngineKind::name),
+            setting: self.setting.name.clone(),
+        };
+        let sample = Sample::of(cell, self.repetition, self.seed(plan), self.operations());
+        Sample { unflushed: self.unflushed, ..sample }
     }
 }

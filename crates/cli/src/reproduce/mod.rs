@@ -5,7 +5,7 @@
 //! and are put beside the paper's, as tables, as JSON and as a picture.
 //!
 //! Reading order: [`experiment`] and [`validate`] (the file), [`quantity`] (what is measured), [`plan`] (what is
-//! run of it), [`grid`] and [`runs`] (running it), [`findings`] (figures), [`compare`] (ours and the paper's),
+//! run of it), [`grid`], [`runs`] and [`served`] (running it), [`findings`] (figures), [`compare`] (ours and the paper's),
 //! [`chart`] and [`plot`] (the picture), [`show`] (the text).
 
 pub(crate) mod catalogue;
@@ -17,8 +17,8 @@ mod grid;
 pub(crate) mod plan;
 mod plot;
 mod quantity;
-mod rival;
 mod runs;
+mod served;
 pub(crate) mod show;
 mod validate;
 
@@ -27,12 +27,12 @@ use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::machine::Machine;
 use compare::Comparison;
-use experiment::Experiment;
+use experiment::{Experiment, RivalName};
 use findings::Figure;
 use grid::Sample;
 use plan::Plan;
-use rival::Outdone;
 use serde::Serialize;
+use served::Rival;
 use std::path::{Path, PathBuf};
 
 /// Everything that came of an experiment.
@@ -45,19 +45,21 @@ pub(crate) struct Report {
     pub(crate) plan: Plan,
     pub(crate) figures: Vec<Figure>,
     pub(crate) comparisons: Vec<Comparison>,
-    pub(crate) rival: Option<Outdone>,
+    /// Who stood beside the servers.
+    pub(crate) rival: Option<Rival>,
     /// Every run.
     pub(crate) samples: Vec<Sample>,
 }
 
 /// Runs `plan`.
 pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<Report> {
-    let samples = grid::run(&plan, stage)?;
-    let rival = rival::run(&plan, stage);
+    let mut samples = grid::run(&plan, stage)?;
+    let rival = served::run(&plan, stage, &mut samples);
     // Ctrl-C ends our children too: that they failed is no news then.
     interrupt::check(&stage.progress)?;
     let rival = rival?;
-    let figures = findings::figures(plan.kind, |engine| plan.base_of(engine), &samples);
+    let rival_name = plan.rival.map(RivalName::name);
+    let figures = findings::figures(plan.kind, |engine| plan.base_of(engine), rival_name, &samples);
     let comparisons = compare::compare(&experiment, &plan, &figures);
     let machine = Machine::here();
     let site = stage.site.describe();

@@ -1,6 +1,7 @@
 //! What is run of an experiment: its file, made smaller or changed by the command line.
 
 use super::experiment::{Experiment, Kind, RivalName, Run};
+use super::quantity::Quantity;
 use super::validate;
 use crate::bench::knobs::Knobs;
 use crate::bench::window::Window;
@@ -41,6 +42,8 @@ pub(crate) enum Place {
     Native,
     /// On the simulated machine, by its clock.
     Simulated,
+    /// On this machine, by clients through the server.
+    Served,
     /// Nowhere: operations are only drawn.
     Drawn,
 }
@@ -50,8 +53,24 @@ impl std::fmt::Display for Place {
         f.write_str(match self {
             Place::Native => "native",
             Place::Simulated => "simulated",
+            Place::Served => "served",
             Place::Drawn => "drawn",
         })
+    }
+}
+
+impl Place {
+    /// Whether this is found here.
+    pub(crate) fn finds(self, quantity: Quantity) -> bool {
+        match quantity {
+            Quantity::RivalChange | Quantity::AnswerP99 => self == Place::Served,
+            _ => true,
+        }
+    }
+
+    /// Whether this workload is run here.
+    pub(crate) fn runs(self, workload: &str) -> bool {
+        self != Place::Served || named::letter(workload).is_some()
     }
 }
 
@@ -157,15 +176,18 @@ impl Plan {
         let parts = parts(experiment, changes)?;
         let settings = settings(experiment, changes)?;
         let seed = changes.seed.unwrap_or(run.seed);
-        let (kind, rival) = (experiment.kind, run.rival);
+        let (kind, rival) = (experiment.kind, run.served.as_ref().map(|served| served.rival));
         let quick = changes.quick;
         Ok(Plan { kind, quick, parts, workloads, engines, base, bases, settings, seed, rival })
     }
 }
 
 impl Plan {
-    /// What this engine is compared with.
+    /// What this engine is compared with; nothing, if it is the rival.
     pub(crate) fn base_of(&self, engine: &str) -> Option<&str> {
+        if self.rival.is_some_and(|rival| rival.name() == engine) {
+            return None;
+        }
         self.bases.get(engine).or(self.base.as_ref()).map(String::as_str)
     }
 }
@@ -255,7 +277,18 @@ fn parts(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<Part>> {
     let mut parts = Vec::new();
     let both = changes.native == changes.simulated;
     if usual.place == Place::Drawn || (run.native && (both || changes.native)) {
-        parts.push(usual);
+        parts.push(usual.clone());
+    }
+    if let Some(served) = run.served.as_ref().filter(|_| both || changes.native) {
+        parts.push(Part {
+            place: Place::Served,
+            threads: served.clients.clone(),
+            extent: Extent { records: served.records, tpcc: run.tpcc },
+            operations: served.operations,
+            operations_of: served.operations_of.clone(),
+            repetitions: served.repetitions,
+            ..usual
+        });
     }
     if let Some(simulated) = run.simulated.as_ref().filter(|_| both || changes.simulated) {
         let quick = experiment.quick.caches_divided_by.filter(|_| changes.quick);

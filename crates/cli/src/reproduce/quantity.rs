@@ -12,6 +12,10 @@ pub(crate) enum Quantity {
     PerSecond,
     /// Change of those.
     ThroughputChange,
+    /// Operations in a second, beside the rival's.
+    RivalChange,
+    /// The time to the answer that 99 in 100 operations of clients are below.
+    AnswerP99,
     /// The latency that 99 operations in 100 are below.
     P99,
     /// Change of that.
@@ -89,9 +93,11 @@ use Quantity::*;
 use Step::*;
 
 /// All of them, with their names, units and the kind of experiment that finds them.
-const ALL: [(Quantity, &str, &str, Kind); 46] = [
+const ALL: [(Quantity, &str, &str, Kind); 48] = [
     (PerSecond, "per-second", "/s", Kind::Throughput),
     (ThroughputChange, "throughput-change", "%", Kind::Throughput),
+    (RivalChange, "rival-change", "%", Kind::Throughput),
+    (AnswerP99, "answer-p99", "ns", Kind::Throughput),
     (P99, "p99", "ns", Kind::Latency),
     (P99Change, "p99-change", "%", Kind::Latency),
     (Added, "added", "%", Kind::Breakdown),
@@ -163,6 +169,7 @@ impl Quantity {
         matches!(
             self,
             ThroughputChange
+                | RivalChange
                 | P99Change
                 | Added
                 | FlushChange
@@ -183,7 +190,7 @@ impl Quantity {
         match self {
             PerSecond => crate::quantity::show_count(value as u64),
             _ if self.is_count() => crate::quantity::show_count(value.round() as u64),
-            P99 | ObjectTime(_) => crate::quantity::show_ns(value),
+            P99 | AnswerP99 | ObjectTime(_) => crate::quantity::show_ns(value),
             _ if self.is_change() => format!("{nought:+.1} %"),
             _ if self.unit() == "%" => format!("{nought:.1} %"),
             _ => format!("{value:.2}"),

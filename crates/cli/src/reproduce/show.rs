@@ -5,10 +5,9 @@ use super::compare::Comparison;
 use super::experiment::{Experiment, Kind};
 use super::findings::Figure;
 use super::grid::Cell;
-use super::plan::{self, Part, Plan, Setting};
+use super::plan::{self, Part, Place, Plan, Setting};
 use super::quantity::Quantity;
-use super::rival::Outdone;
-use crate::bench::servers::Race;
+use super::served::Rival;
 use crate::failure::Outcome;
 use crate::named::Database;
 use crate::output::{print, table, table_of};
@@ -87,9 +86,9 @@ pub(crate) fn text(report: &Report) -> String {
         places(report),
         caution(report.plan.quick).to_owned(),
         format!("method: {}", method(plan.kind)),
-        measured(plan.kind, figures),
+        measured(plan.kind, figures, |place| place != Place::Served),
     ];
-    parts.extend(report.rival.as_ref().map(beside));
+    parts.extend(report.rival.as_ref().map(|rival| served(rival, plan.kind, figures)));
     if comparisons.is_empty() {
         parts.push("the paper gives no numbers for this, only a picture".to_owned());
     } else {
@@ -117,6 +116,7 @@ fn places(report: &Report) -> String {
         let own = part
             .operations_of
             .iter()
+            .filter(|(workload, _)| report.plan.workloads.contains(workload))
             .map(|(workload, operations)| format!(", {workload} {}", show_count(*operations)));
         let operations = plural(part.operations, "operation");
         let operations = match report.plan.kind {
@@ -128,7 +128,10 @@ fn places(report: &Report) -> String {
             cuts => format!(", {} each", plural(cuts, "power cut")),
         };
         let sample = report.samples.iter().find(|sample| sample.cell.place == part.place);
-        let memory = sample.map_or("", |sample| sample.memory.as_str());
+        let memory = match part.place {
+            Place::Served => report.site.as_str(),
+            _ => sample.map_or("", |sample| sample.memory.as_str()),
+        };
         format!(
             "{}: {} on {}{operations}{cuts}, seed {}{}{memory}",
             part.place,
@@ -151,10 +154,11 @@ fn data(plan: &Plan, part: &Part) -> String {
     let tpcc::Size { warehouses, rows } = part.extent.tpcc;
     let tables = format!("{} of {} size", plural(warehouses.into(), "warehouse"), rows.name());
     let mut all = Vec::new();
-    if !plan.workloads.iter().all(is_tpcc) {
+    let mut here = plan.workloads.iter().filter(|name| part.place.runs(name));
+    if !here.clone().all(is_tpcc) {
         all.push(plural(records, "record"));
     }
-    if plan.workloads.iter().any(is_tpcc) {
+    if here.any(is_tpcc) {
         all.push(tables);
     }
     all.join(" and ")
@@ -169,12 +173,13 @@ fn settings(setting: &Setting) -> Option<String> {
     (!remarks.is_empty()).then(|| format!("{name}: {}", remarks.join(", ")))
 }
 
-/// A row for each cell, a column for each quantity that was found.
-fn measured(kind: Kind, figures: &[Figure]) -> String {
-    let found = |quantity: &Quantity| figures.iter().any(|figure| figure.quantity == *quantity);
+/// A row for each cell in these places, a column for each quantity that was found there.
+fn measured(kind: Kind, figures: &[Figure], places: impl Fn(Place) -> bool) -> String {
+    let here: Vec<&Figure> = figures.iter().filter(|figure| places(figure.cell.place)).collect();
+    let found = |quantity: &Quantity| here.iter().any(|figure| figure.quantity == *quantity);
     let quantities: Vec<Quantity> = Quantity::of(kind).filter(found).collect();
     let mut cells: Vec<&Cell> = Vec::new();
-    for figure in figures {
+    for figure in here {
         if !cells.contains(&&figure.cell) {
             cells.push(&figure.cell);
         }
@@ -234,33 +239,15 @@ fn verdict(comparisons: &[Comparison]) -> String {
     lines.join("\n")
 }
 
-fn beside(rival: &Outdone) -> String {
+/// What clients found through the server.
+fn served(rival: &Rival, kind: Kind, figures: &[Figure]) -> String {
     match rival {
-        Outdone::NotInstalled(why) => {
-            format!("Redis with its append-only file: not installed ({why})")
-        }
-        Outdone::Ran(race) => format!(
-            "Redis with its append-only file, synced before every answer, beside perdura serve, by \
-             redis-benchmark (not YCSB):\n\n{}",
-            race_table(race)
+        Rival::NotInstalled(why) => format!("through the server: nothing was run ({why})"),
+        Rival::Ran(name) => format!(
+            "through the server: YCSB by clients over TCP, each on a connection of its own, waiting for \
+             every answer; perdura serve on each engine, and {name}, which syncs its append-only file \
+             before every answer, take turns:\n\n{}",
+            measured(kind, figures, |place| place == Place::Served)
         ),
     }
-}
-
-fn race_table(race: &Race) -> String {
-    let header = ["request", "clients", "server", "requests/s", "p99", "against Redis"];
-    let rows = race.loads.iter().flat_map(|load| {
-        let first = load.servers[0].per_second.median;
-        race.servers.iter().zip(&load.servers).map(move |(name, figures)| {
-            [
-                load.load.request.name().to_owned(),
-                load.load.clients.to_string(),
-                name.clone(),
-                figures.per_second.show(|rate| show_count(rate as u64)),
-                format!("{:.2} ms", figures.p99_ms.median),
-                format!("{:+.1} %", (figures.per_second.median / first - 1.0) * 100.0),
-            ]
-        })
-    });
-    table(header, rows).to_string()
 }

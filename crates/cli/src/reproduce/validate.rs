@@ -1,6 +1,7 @@
 //! What makes sense as an experiment, and what does not.
 
 use super::experiment::{Experiment, Kind, Run, Scale, Simulated, Value};
+use super::quantity::Quantity;
 use crate::tpcc;
 use perdura::EngineKind;
 use perdura_engine::archapt::checksum::cost::When;
@@ -59,6 +60,7 @@ impl Experiment {
         }
         self.validate_settings()?;
         self.validate_cuts()?;
+        self.validate_served()?;
         tpcc_valid(self.run.tpcc)?;
         tpcc_valid(self.quick.tpcc.unwrap_or_default())?;
         threads_valid(threads)?;
@@ -106,6 +108,17 @@ impl Experiment {
         cores.try_for_each(|cores| cores_fit(self.kind, cores))
     }
 
+    fn validate_served(&self) -> Result<(), String> {
+        let Some(served) = &self.run.served else { return Ok(()) };
+        if self.kind != Kind::Throughput || !self.run.native || !self.run.settings.is_empty() {
+            return Err("served runs are for native throughput, without settings".to_owned());
+        }
+        if served.records == 0 || served.operations == 0 || served.repetitions == 0 {
+            return Err("records, operations and repetitions must be 1 or more".to_owned());
+        }
+        threads_valid(&served.clients).map_err(|_| "clients must be from 1 to 256".to_owned())
+    }
+
     fn has_setting(&self, name: &str) -> bool {
         match self.kind {
             Kind::Checksums => When::ALL.iter().any(|when| when.name() == name),
@@ -117,6 +130,9 @@ impl Experiment {
         let Value { says, quantity, engine, workload, over, setting, .. } = value;
         if quantity.kind() != self.kind {
             return Err(format!("'{says}': this kind of experiment does not find {quantity}"));
+        }
+        if *quantity == Quantity::RivalChange && self.run.served.is_none() {
+            return Err(format!("'{says}': there is no rival: it needs [run.served]"));
         }
         if workload.is_some() == over.is_some() {
             return Err(format!("'{says}' needs a workload, or over: mean, least or most"));

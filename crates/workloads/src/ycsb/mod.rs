@@ -1,4 +1,5 @@
-//! YCSB's core workloads A to F (Cooper et al., 2010), in process.
+//! YCSB's core workloads A to F (Cooper et al., 2010), in process; and [through a client](remote),
+//! on a store elsewhere.
 //!
 //! One [`Table`] of records, each of ten fields of 100 bytes: the workload's [own](Own), or one
 //! that is [`Keyed`] as YCSB's Redis binding lays it out. An operation is a transaction (or
@@ -7,17 +8,21 @@
 //! field and a version. F's versions count its writes, so that at the end their sum is known.
 
 mod acknowledged;
+mod generator;
 mod keyed;
 mod keys;
+mod layout;
 mod mix;
 mod operation;
 mod own;
+pub mod remote;
 mod reuse;
 mod shape;
 mod table;
 
-pub use keyed::{Keyed, score};
+pub use keyed::Keyed;
 pub use keys::{Chooser, Name, Order, identity_of};
+pub use layout::{INDEX, score};
 pub use mix::{Distribution, Kind, Letter, Mix};
 pub use own::Own;
 pub(crate) use own::{KIND, check_blocks};
@@ -26,6 +31,7 @@ pub use table::Table;
 
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
 use acknowledged::Acknowledged;
+use generator::Generator;
 use operation::{Found, Operation};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -87,18 +93,16 @@ impl<T: Table> YcsbOn<T> {
     /// # Errors
     /// `Parameters`.
     pub fn new(options: Options) -> Outcome<Self> {
-        let Options { records, operations, shape, operations_per_transaction: several, .. } =
-            options;
+        let Options { records, shape, operations_per_transaction: several, .. } = options;
         if records == 0 || several == 0 || !shape.is_valid() {
             let what = "YCSB needs a record, a field of 8 bytes, and an operation in a transaction";
             return Err(Failure::Parameters(what.to_owned()));
         }
-        let inserts = (operations as f64 * options.letter.mix().insert) as u64;
         Ok(YcsbOn {
             of: PhantomData,
             options,
             inserts: Acknowledged::new(records),
-            chooser: Chooser::new(options.distribution, records, inserts),
+            chooser: options.chooser(records),
             modified: AtomicU64::new(0),
         })
     }
@@ -109,14 +113,8 @@ impl<T: Table> YcsbOn<T> {
         table.ok_or_else(|| Failure::wrong("the table's root is gone"))
     }
 
-    fn prepare(&self, operation: &mut Operation, chooser: &mut Chooser, share: &mut Share) {
-        let random = &mut share.random;
-        let kind = self.options.letter.mix().draw(random);
-        let record = match kind {
-            Kind::Insert => self.inserts.take_next(),
-            _ => chooser.draw(random, self.inserts.existing()),
-        };
-        operation.prepare(kind, record, self.options.order, self.options.shape, random);
+    fn generator(&self) -> Generator<'_> {
+        Generator::new(self.options, self.chooser.clone(), &self.inserts)
     }
 
     /// Notes what the transaction did, now that others see it. It may be durable only when the
@@ -201,14 +199,14 @@ impl<T: Table> Workload for YcsbOn<T> {
     ) -> Outcome {
         let Options { shape, operations_per_transaction: several, .. } = self.options;
         let table = self.table(session)?;
-        let mut chooser = self.chooser.clone();
+        let mut generator = self.generator();
         let mut operations: Vec<_> = (0..several).map(|_| Operation::new()).collect();
         let mut found = Found::default();
         while recorder.done() < share.operations && recorder.go_on() {
             let count = several.min(share.operations - recorder.done());
             let batch = &mut operations[..count as usize];
             for operation in batch.iter_mut() {
-                self.prepare(operation, &mut chooser, &mut share);
+                generator.prepare(operation, &mut share.random);
             }
             let kind = if several == 1 { batch[0].kind as usize } else { Kind::SEVERAL };
             let writes = batch.iter().any(Operation::writes);

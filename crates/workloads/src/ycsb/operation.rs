@@ -15,11 +15,11 @@ pub(super) const LONGEST_SCAN: u64 = 100;
 pub(super) struct Operation {
     pub(super) kind: Kind,
     pub(super) record: u64,
-    identity: u64,
+    pub(super) identity: u64,
     pub(super) name: Name,
-    field: usize,
+    pub(super) field: usize,
     pub(super) scan: usize,
-    payload: Vec<u8>,
+    pub(super) payload: Vec<u8>,
 }
 
 impl Operation {
@@ -65,6 +65,13 @@ impl Operation {
         !matches!(self.kind, Kind::Read | Kind::Scan)
     }
 
+    /// Makes the field to be written follow from `record`, as it was read: the next version.
+    pub(super) fn modify(&mut self, shape: Shape, record: &[u8]) {
+        let version = payload::version_of(&record[self.field * shape.field_bytes..]);
+        let identity = shape.field_identity(self.identity, self.field);
+        payload::fill(identity, version.wrapping_add(1), &mut self.payload);
+    }
+
     /// Carries it out. What it reads is added to `found`.
     pub(super) fn run<X: Tx, T: Table>(
         &mut self,
@@ -72,7 +79,8 @@ impl Operation {
         table: &T,
         found: &mut Found,
     ) -> Result<()> {
-        let key = self.name.as_bytes();
+        let name = self.name;
+        let key = name.as_bytes();
         match self.kind {
             Kind::Insert => {
                 found.duplicate |= !table.insert(tx, key, &self.payload)?;
@@ -96,10 +104,7 @@ impl Operation {
                 let Some(record) = found.read(tx, table, place, self.identity)? else {
                     return Ok(());
                 };
-                let shape = table.shape();
-                let version = payload::version_of(&record[self.field * shape.field_bytes..]);
-                let identity = shape.field_identity(self.identity, self.field);
-                payload::fill(identity, version + 1, &mut self.payload);
+                self.modify(table.shape(), record);
                 table.write_field(tx, place, self.field, &self.payload)
             }
             _ => found.read(tx, table, place, self.identity).map(drop),
@@ -107,7 +112,7 @@ impl Operation {
     }
 }
 
-/// What a transaction read, to be verified when it is over.
+/// What a transaction read, or a request, to be verified when it is over.
 #[derive(Default)]
 pub(super) struct Found {
     records: Vec<u8>,
@@ -138,7 +143,7 @@ impl Found {
         self.duplicate = false;
     }
 
-    fn begin_scan(&mut self, start: u64, limit: usize) {
+    pub(super) fn begin_scan(&mut self, start: u64, limit: usize) {
         self.scans.push(Scan { start, limit, count: 0, astray: false, disordered: false });
     }
 
@@ -153,17 +158,27 @@ impl Found {
         // A name that is not one of ours fails verification as the record of nobody.
         let identity = identity_of(key).unwrap_or(u64::MAX);
         self.read(tx, table, place, identity)?;
+        self.follows(key, T::begins, T::ascends);
+        Ok(())
+    }
+
+    /// Notes the next key of the scan under way, and whether it should come here.
+    pub(super) fn follows(
+        &mut self,
+        key: &[u8],
+        begins: impl Fn(&[u8], &[u8]) -> bool,
+        ascends: impl Fn(&[u8], &[u8]) -> bool,
+    ) {
         if let Some(scan) = self.scans.last_mut() {
             if scan.count == 0 {
-                scan.astray = !T::begins(Name::new(scan.start).as_bytes(), key);
+                scan.astray = !begins(Name::new(scan.start).as_bytes(), key);
             } else {
-                scan.disordered |= !T::ascends(&self.key, key);
+                scan.disordered |= !ascends(&self.key, key);
             }
             scan.count += 1;
         }
         self.key.clear();
         self.key.extend_from_slice(key);
-        Ok(())
     }
 
     /// Reads the record at `place`; `None` if it is not whole, which is noted.
@@ -174,9 +189,21 @@ impl Found {
         place: T::Place<'_>,
         identity: u64,
     ) -> Result<Option<&[u8]>> {
+        let bytes = table.shape().record_bytes();
+        self.take(identity, bytes, |record| table.read(tx, place, record))
+    }
+
+    /// Has `read` fill a record of so many bytes, all of them 0; `None` if it is not whole, which
+    /// is noted.
+    pub(super) fn take<E>(
+        &mut self,
+        identity: u64,
+        bytes: usize,
+        read: impl FnOnce(&mut [u8]) -> Result<bool, E>,
+    ) -> Result<Option<&[u8]>, E> {
         let start = self.records.len();
-        self.records.resize(start + table.shape().record_bytes(), 0);
-        if !table.read(tx, place, &mut self.records[start..])? {
+        self.records.resize(start + bytes, 0);
+        if !read(&mut self.records[start..])? {
             self.records.truncate(start);
             self.missing = Some(identity);
             return Ok(None);

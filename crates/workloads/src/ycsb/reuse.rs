@@ -6,7 +6,7 @@ use super::mix::Kind;
 use super::operation::Operation;
 use crate::random::Random;
 use crate::reuse::{Reuse, Uses};
-use crate::{Failure, Outcome, Progress, Share};
+use crate::{Failure, Outcome, Progress};
 use std::collections::BTreeMap;
 
 /// Operations between two reports of progress.
@@ -23,9 +23,8 @@ impl Ycsb {
         let operations = self.options.operations;
         let mut uses = Uses::of(self.options.records);
         let mut keys = Keys::of(self);
-        let mut chooser = self.chooser.clone();
-        let random = Random::new(seed, 0);
-        let mut share = Share { thread: 0, threads: 1, operations, random };
+        let mut generator = self.generator();
+        let mut random = Random::new(seed, 0);
         let mut operation = Operation::new();
         progress.restart();
         for done in 0..operations {
@@ -35,7 +34,7 @@ impl Ycsb {
                     return Err(Failure::Stopped);
                 }
             }
-            self.prepare(&mut operation, &mut chooser, &mut share);
+            generator.prepare(&mut operation, &mut random);
             match operation.kind {
                 Kind::Scan => keys.scan(&operation, &mut uses),
                 Kind::Insert => {

@@ -40,15 +40,19 @@ impl Shape {
         }
     }
 
+    /// The version of a field's `value`, if every byte of it is right.
+    pub(super) fn verify_field(self, identity: u64, field: usize, value: &[u8]) -> Outcome<u64> {
+        let version = payload::verify(self.field_identity(identity, field), value);
+        version.ok_or_else(|| {
+            Failure::Wrong(format!("field {field} of record user{identity} is damaged"))
+        })
+    }
+
     /// The sum of the fields' versions, if every byte is right.
     pub(super) fn verify_record(self, identity: u64, record: &[u8]) -> Outcome<u64> {
         let mut versions = 0u64;
         for (field, value) in record.chunks_exact(self.field_bytes).enumerate() {
-            let version = payload::verify(self.field_identity(identity, field), value);
-            let version = version.ok_or_else(|| {
-                Failure::Wrong(format!("field {field} of record user{identity} is damaged"))
-            })?;
-            versions = versions.wrapping_add(version);
+            versions = versions.wrapping_add(self.verify_field(identity, field, value)?);
         }
         Ok(versions)
     }

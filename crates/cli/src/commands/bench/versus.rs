@@ -1,18 +1,24 @@
 //! `perdura bench versus`: against libpmemobj and Redis, on the same work in the same run.
 
+use crate::bench::clients::{self, RoundResult};
 use crate::bench::embedded::{self, Contest, Ours, Round};
-use crate::bench::options::{Common, DomainChoice, Folder, require};
-use crate::bench::servers::{self, Demand, Race};
+use crate::bench::options::{Common, Folder, require};
+use crate::bench::servers::{self, Demand, Race, ServerFigures};
 use crate::bench::stage::Stage;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::machine::Machine;
 use crate::output::{print, print_json, table};
 use crate::quantity::{self, plural, show_bytes, show_count, show_ns};
+use perdura::EngineKind;
 use perdura_rivals::pmemobj::Pmemobj;
 use perdura_rivals::server::Launch;
 use perdura_rivals::{Error, Rival, Size, Work};
+use perdura_workloads::ycsb::Letter;
 use serde::Serialize;
+
+/// Bytes that the pool under redis-benchmark may grow to.
+const POOL_BYTES: u64 = 4 << 30;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -22,6 +28,10 @@ pub(crate) struct Arguments {
     /// Only this rival
     #[arg(long, value_enum)]
     only: Option<Opponent>,
+
+    /// YCSB's core workloads that clients run against servers: a to f
+    #[arg(long, value_name = "LETTERS", value_delimiter = ',', default_value = "a")]
+    workload: Vec<Letter>,
 
     /// Operations of each piece of work against libpmemobj
     #[arg(long, value_name = "NUMBER", default_value = "1M", value_parser = quantity::count)]
@@ -36,7 +46,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value = "100k", value_parser = quantity::count)]
     requests: u64,
 
-    /// Different keys that clients send
+    /// Different keys that clients send; of YCSB, records loaded
     #[arg(long, value_name = "NUMBER", default_value = "100k", value_parser = quantity::count)]
     keys: u64,
 
@@ -45,7 +55,7 @@ pub(crate) struct Arguments {
     value_bytes: usize,
 
     /// Numbers of clients
-    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,10,50", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,10,50", value_parser = clap::value_parser!(u32).range(1..=1024))]
     clients: Vec<u32>,
 
     /// Requests sent before an answer is awaited
@@ -58,8 +68,12 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Opponent {
+    /// libpmemobj, by the same work in this process
     Pmemobj,
+    /// Redis, by redis-benchmark; ours is `redo`
     Redis,
+    /// Redis, by YCSB's clients over TCP: records of 1 KB, each request waited for, all answers verified
+    Ycsb,
 }
 
 #[derive(Serialize)]
@@ -72,6 +86,15 @@ struct Versus {
     unavailable: Vec<String>,
     embedded: Option<Contest>,
     servers: Option<Race>,
+    ycsb: Option<YcsbRace>,
+}
+
+/// YCSB's rounds; the first server is Redis.
+#[derive(Serialize)]
+struct YcsbRace {
+    servers: Vec<String>,
+    records: u64,
+    results: Vec<RoundResult>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
@@ -87,6 +110,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         unavailable: Vec::new(),
         embedded: None,
         servers: None,
+        ycsb: None,
     };
     let measured = measure(arguments, &mut versus, &stage);
     // Ctrl-C ends our children too: that they failed is no news then.
@@ -97,18 +121,23 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     } else {
         print(versus.text())?
     }
-    match (versus.embedded.is_none() && versus.servers.is_none(), versus.unavailable.first()) {
+    let nothing = versus.embedded.is_none() && versus.servers.is_none() && versus.ycsb.is_none();
+    match (nothing, versus.unavailable.first()) {
         (true, Some(why)) => Err(Failure::new(why)),
         _ => Ok(()),
     }
 }
 
 fn measure(arguments: &Arguments, versus: &mut Versus, stage: &Stage) -> Outcome {
-    if arguments.only != Some(Opponent::Redis) {
+    let asked = |opponent| arguments.only.is_none_or(|only| only == opponent);
+    if asked(Opponent::Pmemobj) {
         versus.embedded = against_pmemobj(arguments, versus, stage)?;
     }
-    if arguments.only != Some(Opponent::Pmemobj) {
+    if asked(Opponent::Redis) {
         versus.servers = against_redis(arguments, versus, stage)?;
+    }
+    if asked(Opponent::Ycsb) {
+        versus.ycsb = by_ycsb(arguments, versus, stage)?;
     }
     Ok(())
 }
@@ -122,7 +151,10 @@ fn available<T>(
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error @ Error::Unavailable(_)) => {
-            versus.unavailable.push(format!("{who}: {error}"));
+            let why = format!("{who}: {error}");
+            if !versus.unavailable.contains(&why) {
+                versus.unavailable.push(why);
+            }
             Ok(None)
         }
         Err(error) => Err(error.into()),
@@ -165,9 +197,8 @@ fn against_redis(
     versus: &mut Versus,
     stage: &Stage,
 ) -> Outcome<Option<Race>> {
-    let DomainChoice(domain) = arguments.common.domain;
-    let domain = domain.map(|domain| domain.to_string());
-    let launches = [Launch::redis(), servers::ours("redo", domain.as_deref())?];
+    let domain = arguments.common.domain.0;
+    let launches = [Launch::redis(), servers::ours(EngineKind::Redo, domain, POOL_BYTES)?];
     let demand = Demand {
         clients: arguments.clients.clone(),
         pipelines: arguments.pipeline.clone(),
@@ -181,6 +212,38 @@ fn against_redis(
     servers::race(&servers, &demand, &stage.progress).map(Some)
 }
 
+/// Every letter by every number of clients: of one client a quarter of the operations, of E,
+/// whose scans read 50 records, a twentieth.
+fn ycsb_rounds(arguments: &Arguments) -> Vec<clients::Round> {
+    let round = |letter: Letter, clients: u32| {
+        let operations = arguments.requests / if clients == 1 { 4 } else { 1 };
+        let operations = operations / if letter == Letter::E { 20 } else { 1 };
+        let operations = operations.max(u64::from(clients));
+        clients::Round { letter, clients, operations, warm_up: operations / 10 }
+    };
+    let each = |letter| arguments.clients.iter().map(move |&clients| round(letter, clients));
+    arguments.workload.iter().copied().flat_map(each).collect()
+}
+
+fn by_ycsb(arguments: &Arguments, versus: &mut Versus, stage: &Stage) -> Outcome<Option<YcsbRace>> {
+    let demand = clients::Demand {
+        rounds: ycsb_rounds(arguments),
+        records: arguments.keys,
+        repeat: arguments.common.repeat,
+        seed: versus.seed,
+    };
+    let domain = arguments.common.domain.0;
+    let mut launches = vec![Launch::redis()];
+    for engine in arguments.common.engines() {
+        launches.push(servers::ours(engine, domain, demand.pool_bytes())?);
+    }
+    let turns = clients::race(&launches, &demand, stage)?;
+    let Some(turns) = available(turns, "Redis", versus)? else { return Ok(None) };
+    let results = clients::results(&demand, &turns, launches.len());
+    let servers = launches.into_iter().map(|launch| launch.name).collect();
+    Ok(Some(YcsbRace { servers, records: demand.records, results }))
+}
+
 impl Versus {
     fn text(&self) -> String {
         let Versus { machine, place, seed, repeat, .. } = self;
@@ -190,6 +253,7 @@ impl Versus {
         )];
         parts.extend(self.embedded.as_ref().map(contest_text));
         parts.extend(self.servers.as_ref().map(race_text));
+        parts.extend(self.ycsb.as_ref().map(ycsb_text));
         parts.extend(self.unavailable.iter().cloned());
         parts.push("everybody's answers were checked".to_owned());
         parts.join("\n\n")
@@ -245,4 +309,28 @@ fn race_text(race: &Race) -> String {
         ])
     });
     format!("requests answered in a second, by redis-benchmark:\n\n{}", table(header, rows))
+}
+
+fn ycsb_text(race: &YcsbRace) -> String {
+    let header = ["workload", "clients", "server", "operations/s", "p50", "p99", "times as fast"];
+    let rows = race.results.iter().flat_map(|result| {
+        let Some(theirs) = result.servers.first() else { return Vec::new() };
+        let row = |(name, figures): (&String, &ServerFigures)| {
+            [
+                format!("YCSB-{}", result.round.letter.to_string().to_uppercase()),
+                result.round.clients.to_string(),
+                name.clone(),
+                figures.per_second.show(|rate| show_count(rate as u64)),
+                format!("{:.2} ms", figures.p50_ms.median),
+                figures.p99_ms.show(|ms| format!("{ms:.2}")) + " ms",
+                format!("{:.2}", figures.per_second.median / theirs.per_second.median),
+            ]
+        };
+        race.servers.iter().zip(&result.servers).map(row).collect()
+    });
+    format!(
+        "YCSB by clients over TCP, each operation waited for, on {} of ten fields of 100 bytes:\n\n{}",
+        plural(race.records, "record"),
+        table(header, rows)
+    )
 }

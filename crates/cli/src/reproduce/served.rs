@@ -1,0 +1,92 @@
+//! YCSB through the server, beside a rival: `perdura serve` on each engine, and Redis with its
+//! append-only file, under the same clients.
+
+use super::experiment::RivalName;
+use super::grid::{Cell, Sample};
+use super::plan::{Part, Place, Plan};
+use crate::bench::clients::{self, Demand, Round, Turn};
+use crate::bench::servers;
+use crate::bench::stage::Stage;
+use crate::failure::Outcome;
+use crate::named;
+use perdura::EngineKind;
+use perdura_rivals::Error;
+use perdura_rivals::server::Launch;
+use serde::Serialize;
+
+/// Who stood beside.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Rival {
+    /// Why it was not run, nor anything else through a server.
+    NotInstalled(String),
+    /// Its name and version.
+    Ran(String),
+}
+
+/// Runs what goes through servers, if anything does, and adds it to `samples`.
+pub(crate) fn run(plan: &Plan, stage: &Stage, samples: &mut Vec<Sample>) -> Outcome<Option<Rival>> {
+    let part = plan.parts.iter().find(|part| part.place == Place::Served);
+    let (Some(rival), Some(part)) = (plan.rival, part) else { return Ok(None) };
+    let demand = Demand {
+        rounds: rounds(plan, part),
+        records: part.extent.records,
+        repeat: part.repetitions,
+        seed: plan.seed,
+    };
+    if demand.rounds.is_empty() {
+        return Ok(None);
+    }
+    let mut names = vec![rival.name()];
+    let mut launches = vec![match rival {
+        RivalName::RedisAof => Launch::redis(),
+    }];
+    for engine in &plan.engines {
+        names.push(EngineKind::name(*engine));
+        launches.push(servers::ours(*engine, None, demand.pool_bytes())?);
+    }
+    let turns = match clients::race(&launches, &demand, stage)? {
+        Ok(turns) => turns,
+        Err(Error::Unavailable(why)) => return Ok(Some(Rival::NotInstalled(why))),
+        Err(error) => return Err(error.into()),
+    };
+    let launched = |turn: &Turn| (names[turn.server], launches[turn.server].name.as_str());
+    samples
+        .extend(turns.iter().map(|turn| sample(turn, &demand.rounds[turn.round], launched(turn))));
+    Ok(Some(Rival::Ran(launches.swap_remove(0).name)))
+}
+
+/// All numbers of clients for each letter, in the plan's order.
+fn rounds(plan: &Plan, part: &Part) -> Vec<Round> {
+    let letters = plan.workloads.iter().filter_map(|name| Some((name, named::letter(name)?)));
+    let each = letters.flat_map(|(name, letter)| {
+        part.threads.iter().map(move |&clients| Round {
+            letter,
+            clients,
+            operations: part.operations_of(name),
+            warm_up: part.warm_up_of(name),
+        })
+    });
+    each.collect()
+}
+
+fn sample(turn: &Turn, round: &Round, (engine, server): (&'static str, &str)) -> Sample {
+    let cell = Cell {
+        place: Place::Served,
+        workload: format!("ycsb-{}", round.letter),
+        threads: round.clients,
+        engine: Some(engine),
+        setting: None,
+    };
+    let measured = &turn.measured;
+    let overall = measured.overall.as_ref();
+    Sample {
+        per_second: measured.per_second(),
+        ns_per_operation: measured.ns_per_operation() * f64::from(round.clients),
+        p50_ns: overall.map(|all| all.p50_ns),
+        p99_ns: overall.map(|all| all.p99_ns),
+        timed: overall.map_or(0, |all| all.samples),
+        memory: server.to_owned(),
+        ..Sample::of(cell, turn.repetition, turn.seed, measured.operations)
+    }
+}
