@@ -11,6 +11,8 @@ use std::sync::atomic::Ordering;
 
 /// One line in so many is few.
 const FEW: usize = 8;
+/// How often room for images is looked for where lines are covered, before all are written back.
+const TIDIED: usize = 16;
 
 impl Group {
     /// Whether checksums vouch for a line of `[at, at + len)`.
@@ -28,6 +30,20 @@ impl Group {
         }
         self.writer.leave_segment(engine);
         self.write_back_all(engine)?;
+        // All groups are durable, and no record is needed: batches can be void, and chunks clean.
+        for _ in 0..TIDIED {
+            self.broken = true;
+            self.cover_lines(engine, Vec::new())?;
+            self.writer.fence(engine)?;
+            self.cover.cleaned();
+            self.broken = false;
+            if !self.cover.has_few_chunks() {
+                break;
+            }
+        }
+        if self.cover.has_room_for(&self.writer.writes) {
+            return Ok(());
+        }
         self.write_back_covered(engine)
     }
 

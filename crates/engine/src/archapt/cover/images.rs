@@ -13,9 +13,10 @@
 use super::place::{Layout, WORDS};
 use crate::record::{self, Found, Part};
 use crate::writes::{ALL, LineWrite};
-use crate::{Counters, Result};
+use crate::{Counters, Error, Result};
 use perdura_memory::{LINE, Memory, WORD};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Words of a line's image in a record: those of the line, and which it is.
 const IMAGE: usize = WORDS + 1;
@@ -38,6 +39,7 @@ pub(super) struct Images {
 pub(super) struct End {
     used: usize,
     next: u64,
+    images: usize,
 }
 
 struct Chunk {
@@ -46,6 +48,16 @@ struct Chunk {
     next: u64,
     /// Of all of its records.
     highest: u64,
+    /// Of each image, in their order, the batch that it is for.
+    of: Vec<Batch>,
+}
+
+/// One of the batches that a slot has had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Batch {
+    pub(super) slot: u32,
+    /// How many it had before.
+    pub(super) turn: u32,
 }
 
 impl Images {
@@ -71,8 +83,8 @@ impl Images {
         self.layout.chunk(chunk.number).end - chunk.next
     }
 
-    /// Writes down what lines hold before the group `ticket`, as parts of it from `part` on; the
-    /// caller fences. The part after these.
+    /// Writes down what lines hold before the group `ticket`, each for the batch in `of`, as parts
+    /// of the group from `part` on; the caller fences. The part after these.
     ///
     /// # Panics
     /// If there is no room.
@@ -83,16 +95,18 @@ impl Images {
         ticket: u64,
         mut part: u16,
         mut lines: &[LineWrite],
+        mut of: &[Batch],
     ) -> u16 {
         while !lines.is_empty() {
             let rest = self.used.back().map_or(0, |chunk| images_in(self.rest(chunk)));
             if rest == 0 {
                 let number = self.free.pop().expect("room was made");
                 let next = self.layout.chunk(number).start;
-                self.used.push_back(Chunk { number, next, highest: 0 });
+                self.used.push_back(Chunk { number, next, highest: 0, of: Vec::new() });
                 continue;
             }
             let (these, after) = lines.split_at(rest.min(lines.len()));
+            let (for_these, for_those) = of.split_at(these.len());
             let chunk = self.used.back_mut().expect("the one with the rest");
             // How many there are the log says: these alone are never all.
             let which = Part { ticket, part, parts: u16::MAX };
@@ -104,14 +118,16 @@ impl Images {
             stream(memory, counters, chunk.next, &self.record);
             chunk.next += self.record.len() as u64 * WORD;
             chunk.highest = chunk.highest.max(ticket);
-            lines = after;
+            chunk.of.extend_from_slice(for_these);
+            (lines, of) = (after, for_those);
         }
         part
     }
 
     /// Where the next record will be.
     pub(super) fn end(&self) -> End {
-        End { used: self.used.len(), next: self.used.back().map_or(0, |chunk| chunk.next) }
+        let (next, images) = self.used.back().map_or((0, 0), |chunk| (chunk.next, chunk.of.len()));
+        End { used: self.used.len(), next, images }
     }
 
     /// Makes void what was written since; the caller fences.
@@ -126,47 +142,56 @@ impl Images {
         {
             void(end.next);
             last.next = end.next;
+            last.of.truncate(end.images);
         }
+    }
+
+    pub(super) fn has_few_chunks(&self) -> bool {
+        (self.free.len() + self.clean.len()) * SPARE < self.layout.chunks() as usize
     }
 
     /// Whether few chunks are free, and no record up to the group `cut` is needed by the log: then
     /// the chunk used first may be cleaned.
     pub(super) fn may_clean(&self, cut: u64) -> bool {
-        let few = self.free.len() * SPARE < self.layout.chunks() as usize;
-        few && self.used.len() > 1 && self.used[0].highest <= cut
+        self.has_few_chunks() && self.used.len() > 1 && self.used[0].highest <= cut
     }
 
-    /// Writes the images of the chunk used first again elsewhere, where `needed` says so of a line
-    /// and a ticket, if there is room. The caller fences, and then says that it is
-    /// [clean](Self::cleaned).
+    /// Writes the images of the chunk used first again elsewhere, those that are for a batch which
+    /// `needed` says is there, if there is room. The caller fences, and then says that it is
+    /// [clean](Self::cleaned). Whether there was room.
     ///
     /// # Errors
-    /// `Corrupt` where a record is not what was written.
+    /// `Corrupt` where an image is not what was written.
     pub(super) fn clean_first<M: Memory>(
         &mut self,
         memory: &M,
         counters: &mut Counters,
-        needed: impl Fn(u64, u64) -> bool,
-    ) -> Result<()> {
-        let mut kept: Vec<(u64, LineWrite)> = Vec::new();
-        for found in read_chunk(memory, &self.layout, self.used[0].number) {
-            let ticket = found.part.ticket;
+        needed: impl Fn(Batch) -> bool,
+    ) -> Result<bool> {
+        let first = &self.used[0];
+        let mut kept: Vec<(u64, LineWrite, Batch)> = Vec::new();
+        let mut of = first.of.iter();
+        let start = self.layout.chunk(first.number).start;
+        for found in read_records(memory, &self.layout, start..first.next) {
             for_each_image(&found, |line| {
-                if needed(line.line, ticket) {
-                    kept.push((ticket, line));
-                }
+                let batch = of.next().filter(|batch| needed(**batch));
+                kept.extend(batch.map(|batch| (found.part.ticket, line, *batch)));
             })?;
+        }
+        if of.next().is_some() {
+            return Err(Error::corrupt("before-image that is not what was written", start));
         }
         // Each ticket may take a record, and with it room.
         if !self.has_room(2 * kept.len()) {
-            return Ok(());
+            return Ok(false);
         }
         for same in kept.chunk_by(|one, other| one.0 == other.0) {
-            let lines: Vec<LineWrite> = same.iter().map(|(_, line)| *line).collect();
-            self.append(memory, counters, same[0].0, 0, &lines);
+            let lines: Vec<LineWrite> = same.iter().map(|image| image.1).collect();
+            let of: Vec<Batch> = same.iter().map(|image| image.2).collect();
+            self.append(memory, counters, same[0].0, 0, &lines, &of);
         }
         self.clean.extend(self.used.pop_front().map(|chunk| chunk.number));
-        Ok(())
+        Ok(true)
     }
 
     /// What was written again elsewhere is durable: its chunk is free.
@@ -188,12 +213,12 @@ fn images_in(bytes: u64) -> usize {
 /// Every record of before-images. A chunk that is used again may have
 /// old ones left; these change nothing, since what they are of is there no longer.
 pub(in crate::archapt) fn read_all<M: Memory>(memory: &M, layout: &Layout) -> Vec<Found> {
-    (0..layout.chunks()).flat_map(|chunk| read_chunk(memory, layout, chunk)).collect()
+    let chunks = (0..layout.chunks()).map(|number| layout.chunk(number));
+    chunks.flat_map(|chunk| read_records(memory, layout, chunk)).collect()
 }
 
-fn read_chunk<M: Memory>(memory: &M, layout: &Layout, chunk: u32) -> Vec<Found> {
-    let (range, mut found) = (layout.chunk(chunk), Vec::new());
-    let mut at = range.start;
+fn read_records<M: Memory>(memory: &M, layout: &Layout, range: Range<u64>) -> Vec<Found> {
+    let (mut at, mut found) = (range.start, Vec::new());
     while memory.contains(at, LINE)
         && let Some((record, next)) = record::read(memory, layout.salt(), at, range.end)
     {

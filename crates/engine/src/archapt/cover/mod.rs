@@ -34,11 +34,10 @@ use crate::Counters;
 use crate::Result;
 use crate::writes::{ALL, LineWrite, WriteSet};
 use batch::{BEYOND, block_at};
-use images::{End, Images, stream};
+use images::{Batch, End, Images, stream};
 use pages::Pages;
 use perdura_memory::{LINE, Memory, line_of};
 use place::{Parts, WORDS};
-use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -76,7 +75,7 @@ impl FromStr for Skip {
 }
 
 /// What the group works with. Memory: four bytes for each line of the pool and three for each page,
-/// resident where lines have been covered, and sixteen for each before-image that is needed.
+/// resident where lines have been covered, and eight for each before-image.
 pub struct Cover {
     layout: Layout,
     pub(super) skip: Skip,
@@ -89,21 +88,30 @@ pub struct Cover {
     /// The covered lines that the group at hand stores to, ascending, as they are before.
     stored_to: Vec<LineWrite>,
     /// By what batches they were covered, and where their images begin.
-    taken: Vec<(u64, u32)>,
+    covered_by: Vec<Batch>,
     images_before: End,
     words: Vec<u64>,
 }
 
+/// One slot in so many is kept free, by writing lines of others anew.
+const SPARE_SLOTS: usize = 8;
+/// Batches at most that are written anew at a time.
+const RENEWED: usize = 4;
+/// Chunks of images at most that are cleaned at a time.
+const CLEANED: usize = 4;
+
 /// A place for a batch.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Slot {
     used: bool,
     /// Lines that it covers.
     covers: usize,
     /// The group whose durability makes up for the last line that it ceased to cover.
     until: u64,
-    /// The before-images of lines that it covered, with their groups.
-    images: Vec<(u64, u64)>,
+    /// Before-images of lines that it covered.
+    images: usize,
+    /// Batches that were here before.
+    turn: u32,
 }
 
 impl Cover {
@@ -119,7 +127,7 @@ impl Cover {
             pages: Pages::new(lines * LINE),
             images: Images::new(layout),
             stored_to: Vec::new(),
-            taken: Vec::new(),
+            covered_by: Vec::new(),
             images_before: End::default(),
             words: Vec::new(),
         }
@@ -142,6 +150,11 @@ impl Cover {
         self.images.has_room(stored.filter(|entry| self.covers(entry.line)).count())
     }
 
+    /// Whether that room is to be [cleaned](Self::clean) ahead of need.
+    pub(super) fn has_few_chunks(&self) -> bool {
+        self.images.has_few_chunks()
+    }
+
     /// Uncovers the lines that `writes` of the group `ticket` store to: writes down what they hold,
     /// as the first parts of that group. The caller fences before anything is stored there, or has
     /// it [undone](Self::cover_again). How many parts these are.
@@ -153,32 +166,33 @@ impl Cover {
         ticket: u64,
     ) -> u16 {
         self.stored_to.clear();
-        self.taken.clear();
+        self.covered_by.clear();
         self.images_before = self.images.end();
-        for line in writes.entries().iter().filter(|entry| entry.mask != 0).map(|entry| entry.line)
-        {
-            let Some(number) = self.take(line) else { continue };
-            let slot = &mut self.slots[number as usize];
-            slot.until = ticket;
-            slot.images.push((line, ticket));
-            self.pages.stored_to_again(line);
-            self.taken.push((line, number));
+        let stored = writes.entries().iter().filter(|entry| entry.mask != 0);
+        let mut lines: Vec<u64> = stored.map(|entry| entry.line).collect();
+        lines.retain(|line| self.covers(*line));
+        lines.sort_unstable();
+        for line in lines {
+            let slot = self.take(line).expect("it is covered");
+            let its = &mut self.slots[slot as usize];
+            its.until = ticket;
+            its.images += 1;
+            self.covered_by.push(Batch { slot, turn: its.turn });
             self.stored_to.push(LineWrite { line, mask: ALL, words: block_at(memory, line) });
+            self.pages.stored_to_again(line);
         }
-        self.stored_to.sort_unstable_by_key(|entry| entry.line);
-        self.images.append(memory, counters, ticket, 0, &self.stored_to)
+        self.images.append(memory, counters, ticket, 0, &self.stored_to, &self.covered_by)
     }
 
     /// The group that uncovered lines will not be: they are covered as before. The caller fences.
     pub(super) fn cover_again<M: Memory>(&mut self, memory: &M, counters: &mut Counters) {
         self.images.rewind(memory, counters, self.images_before);
-        for (line, number) in self.taken.drain(..) {
-            self.slot_of[(line / LINE) as usize] = number + 1;
-            let slot = &mut self.slots[number as usize];
+        for (entry, batch) in self.stored_to.drain(..).zip(&self.covered_by) {
+            self.slot_of[(entry.line / LINE) as usize] = batch.slot + 1;
+            let slot = &mut self.slots[batch.slot as usize];
             slot.covers += 1;
-            slot.images.pop();
+            slot.images -= 1;
         }
-        self.stored_to.clear();
     }
 
     /// Whether the last group has stored to a line that was covered.
@@ -204,7 +218,7 @@ impl Cover {
     ) {
         for (number, slot) in self.slots.iter_mut().enumerate() {
             if slot.used && slot.covers == 0 && slot.until <= durable {
-                *slot = Slot::default();
+                *slot = Slot { turn: slot.turn.wrapping_add(1), ..Slot::default() };
                 stream(memory, counters, self.layout.slot(number as u32), &[0; WORDS]);
                 self.free.push(number as u32);
             }
@@ -271,31 +285,35 @@ impl Cover {
         rest
     }
 
-    /// Takes lines back from batches that are better written anew: where slots are short for so many
-    /// batches more, from those that cover the fewest; where images are many, from the one with
-    /// the most for the lines that it covers. They must be in a batch again after the group `last`, for
-    /// the ones that they are in now count until that is durable. No more than one batch has.
+    /// Takes lines back from batches that are better written anew, where slots are short for so many
+    /// batches more, or images many: from those that cover the fewest, which have the most images.
+    /// They must be in a batch again after the group `last`, for the ones that they are in now
+    /// count until that is durable.
     fn take_back<M: Memory>(&mut self, memory: &M, batches: usize, last: u64) -> Vec<u64> {
         if self.free.is_empty() || self.skip == Skip::Never {
             return Vec::new();
         }
         let mut covering: Vec<u32> =
             (0..self.layout.slots()).filter(|slot| self.slots[*slot as usize].covers > 0).collect();
-        let images: usize = self.slots.iter().map(|slot| slot.images.len()).sum();
-        if self.free.len() < batches + self.slots.len() / 8 {
-            covering.sort_by_key(|slot| self.slots[*slot as usize].covers);
-            let mut lines = 0;
-            covering.retain(|slot| {
-                lines += self.slots[*slot as usize].covers;
-                lines <= self.layout.capacity()
-            });
-        } else if images > self.images.capacity() / 2 {
-            covering.sort_by_key(|slot| {
-                let slot = &self.slots[*slot as usize];
-                slot.covers * self.layout.capacity() / slot.images.len().max(1)
-            });
-            covering.truncate(1);
-        } else {
+        let images: usize = covering.iter().map(|slot| self.slots[*slot as usize].images).sum();
+        let wanted = batches + self.slots.len() / SPARE_SLOTS;
+        let mut slots_short = wanted.saturating_sub(self.free.len());
+        let mut images_over = images.saturating_sub(self.images.capacity() / 2);
+        let (many, most) = (images_over > 0, self.free.len().min(RENEWED) * self.layout.capacity());
+        let mut lines = 0;
+        covering.sort_unstable_by_key(|slot| self.slots[*slot as usize].covers);
+        covering.retain(|slot| {
+            let slot = &self.slots[*slot as usize];
+            if slots_short == 0 && images_over == 0 || lines + slot.covers > most {
+                return false;
+            }
+            lines += slot.covers;
+            slots_short = slots_short.saturating_sub(1);
+            images_over = images_over.saturating_sub(slot.images);
+            true
+        });
+        // The lines may need as many slots as they leave.
+        if !many && covering.len() <= lines.div_ceil(self.layout.capacity()) {
             covering.clear();
         }
         covering.into_iter().flat_map(|slot| self.take_back_from(memory, slot, last)).collect()
@@ -330,8 +348,13 @@ impl Cover {
         let slot = self.free.pop().expect("as many lines as there are slots for");
         batch::write(memory, &self.layout, (slot, last), lines, &mut self.words);
         stream(memory, counters, self.layout.slot(slot), &self.words);
-        self.slots[slot as usize] =
-            Slot { used: true, covers: lines.len(), until: last, images: Vec::new() };
+        self.slots[slot as usize] = Slot {
+            used: true,
+            covers: lines.len(),
+            until: last,
+            images: 0,
+            ..self.slots[slot as usize]
+        };
         for line in lines {
             debug_assert!(!self.covers(*line), "a covered line does not wait");
             self.slot_of[(*line / LINE) as usize] = slot + 1;
@@ -349,12 +372,17 @@ impl Cover {
         counters: &mut Counters,
         cut: u64,
     ) -> Result<()> {
-        if !self.images.may_clean(cut) {
-            return Ok(());
+        let Cover { images, slots, .. } = self;
+        let is_there = |batch: Batch| {
+            let slot = &slots[batch.slot as usize];
+            slot.used && slot.turn == batch.turn
+        };
+        for _ in 0..CLEANED {
+            if !images.may_clean(cut) || !images.clean_first(memory, counters, is_there)? {
+                break;
+            }
         }
-        let needed: HashSet<(u64, u64)> =
-            self.slots.iter().flat_map(|slot| slot.images.iter().copied()).collect();
-        self.images.clean_first(memory, counters, |line, ticket| needed.contains(&(line, ticket)))
+        Ok(())
     }
 
     /// What was cleaned is elsewhere, durably.
