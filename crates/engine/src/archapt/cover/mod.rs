@@ -96,7 +96,7 @@ pub struct Cover {
 /// One slot in so many is kept free, by writing lines of others anew.
 const SPARE_SLOTS: usize = 8;
 /// Batches at most that are written anew at a time.
-const RENEWED: usize = 4;
+const RENEWED: usize = 8;
 /// Chunks of images at most that are cleaned at a time.
 const CLEANED: usize = 4;
 

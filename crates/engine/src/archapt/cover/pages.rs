@@ -18,10 +18,10 @@ struct Page {
 
 /// Lines of a page to be covered before it is judged.
 const FEW: u8 = 16;
-/// A line that is covered and stored to again takes a seventh of a line in its batch and one and a
-/// sixth for its image, where its write-back had taken one: it is not worth it where more than this
-/// share do.
-const MOST: (u32, u32) = (3, 4);
+/// A line that is covered and stored to again takes a seventh of a line in its batch, one and a
+/// sixth for its image, and its part in what is written anew to have room for others, where its
+/// write-back had taken one: it is not worth it where more than this share do.
+const MOST: (u32, u32) = (1, 2);
 /// One line in so many is covered nevertheless: pages change.
 const TRY: u8 = 32;
 

@@ -13,7 +13,7 @@ pub(super) const ALONG: [Along; 3] = [Along::Column, Along::Row, Along::Diagonal
 /// Of a pool's bytes, one in so many is for batches and before-images.
 const SHARE: u64 = 8;
 /// Of these, the tenths that are for before-images.
-const IMAGES: u64 = 3;
+const IMAGES: u64 = 6;
 /// Parts of the room for before-images, each given up as a whole.
 const CHUNKS: u64 = 32;
 /// A chunk has room for a few lines at least.
@@ -217,7 +217,7 @@ mod tests {
             }
             assert!(free <= end && end - free < bytes, "{limit}");
             let share = u64::from(layout.slots()) * layout.capacity() as u64 * LINE;
-            assert!(share > limit / 8, "{limit}: {share}");
+            assert!(share > limit / 16, "{limit}: {share}");
         }
     }
 
