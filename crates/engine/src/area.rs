@@ -62,15 +62,16 @@ impl Geometry {
         start..start + self.segment_bytes
     }
 
-    /// Writes an empty log for `engine` into `area`, durably; its last `checksums` bytes, or as
-    /// many whole lines as the smallest log leaves, are for checksums.
+    /// Writes an empty log for `engine` into `area`, durably; its last `checksums` bytes are for
+    /// checksums, or half of it, where there is no room for so many: another engine had the area.
     ///
     /// # Panics
     /// When the area is smaller than [`SMALLEST`] or reaches beyond the memory.
     pub fn format<M: Memory>(memory: &M, area: Range<u64>, engine: &str, checksums: u64) {
         let len = area.end - area.start;
         assert!(len >= SMALLEST, "a log area of {len} bytes is too small");
-        let checksums = line_of(checksums.min(len - SMALLEST));
+        let most = len - SMALLEST;
+        let checksums = line_of(if checksums <= most { checksums } else { most.min(len / 2) });
         let len = len - checksums;
         let wanted = ((len - PAGE) / 64).max(PAGE);
         let segment_bytes = (1 << wanted.ilog2()).min(LARGEST_SEGMENT);

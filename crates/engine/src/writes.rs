@@ -193,6 +193,16 @@ impl WriteSet {
         entry.words = *words;
     }
 
+    /// Becomes the entries of another set: to go through, for none is found by its line.
+    pub(crate) fn copy_entries(&mut self, other: &WriteSet) {
+        self.clear();
+        if self.lines.len() < other.used {
+            self.lines.resize(other.used, LineWrite { line: 0, mask: 0, words: [0; 8] });
+        }
+        self.lines[..other.used].copy_from_slice(other.entries());
+        (self.used, self.words, self.stored) = (other.used, other.words, other.stored);
+    }
+
     /// Adds all words of another set: the later ones, where both have them.
     pub fn absorb(&mut self, later: &WriteSet) {
         for entry in later.entries().iter().filter(|entry| entry.mask != 0) {

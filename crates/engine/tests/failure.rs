@@ -1,21 +1,33 @@
-//! A medium that fails: every commit says so, whatever it was about to need.
+//! A medium that fails: every commit says so, whatever it was about to need. And a slow one: readers
+//! do not wait for it.
 
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Mode, RedoEngine, SWalEngine,
-    Session, UndoEngine,
+    Session, SkippingRedoEngine, SkippingUndoEngine, UndoEngine,
 };
 use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, Memory, Reference, Survives};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 struct Failing {
     inner: Reference,
     failed: AtomicBool,
     /// A fence panics.
     panics: AtomicBool,
+    /// What happens during the next fence.
+    meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Failing {
+    /// One that does not, until it is told to.
+    fn new(inner: Reference) -> Self {
+        let (failed, panics) = (AtomicBool::new(false), AtomicBool::new(false));
+        Failing { inner, failed, panics, meanwhile: Mutex::new(None) }
+    }
 }
 
 // SAFETY: a `Reference`, whose fences can be told to report a failure.
@@ -62,6 +74,8 @@ unsafe impl Memory for Failing {
 
     fn fence(&self) {
         assert!(!self.panics.load(Ordering::Relaxed), "as planned");
+        let meanwhile = self.meanwhile.lock().unwrap().take();
+        meanwhile.into_iter().for_each(|meanwhile| meanwhile());
         self.inner.fence();
     }
 
@@ -81,8 +95,7 @@ unsafe impl Memory for Failing {
 /// Also where a segment is needed and none is free: that is no transaction that is too large.
 fn says_io<E: Engine<Failing>>(lines: u64) {
     let inner = Reference::new(1 << 20, Domain::Media);
-    let memory =
-        Arc::new(Failing { inner, failed: AtomicBool::new(false), panics: AtomicBool::new(false) });
+    let memory = Arc::new(Failing::new(inner));
     E::format(&memory, 0..SMALLEST);
     let engine = E::start(memory.clone(), 0..SMALLEST).unwrap();
     let mut session = engine.session().unwrap();
@@ -116,11 +129,7 @@ fn a_failed_medium_is_not_taken_for_a_large_transaction() {
 /// A checkpoint that panics has perhaps forgotten lines that are not durable: no later one may
 /// succeed, and none may wait for it.
 fn stays_whole<E: Engine<Failing>>(domain: Domain) {
-    let memory = Arc::new(Failing {
-        inner: Reference::new(SMALLEST + 4096, domain),
-        failed: AtomicBool::new(false),
-        panics: AtomicBool::new(false),
-    });
+    let memory = Arc::new(Failing::new(Reference::new(SMALLEST + 4096, domain)));
     E::format(&memory, 0..SMALLEST);
     let engine = E::start(memory.clone(), 0..SMALLEST).unwrap();
     let mut session = engine.session().unwrap();
@@ -140,8 +149,7 @@ fn stays_whole<E: Engine<Failing>>(domain: Domain) {
     let committed = ticket.and_then(|ticket| session.wait_durable(ticket)).is_ok();
     drop((session, engine));
     let left = Reference::from_image(&memory.inner.power_cut(Cut::None), domain);
-    let left =
-        Failing { inner: left, failed: AtomicBool::new(false), panics: AtomicBool::new(false) };
+    let left = Failing::new(left);
     E::recover(&left, 0..SMALLEST).unwrap();
     let found = left.load(SMALLEST);
     assert!(found == 2 || found == 1 && !committed, "{} {domain}: {found}", E::NAME);
@@ -150,11 +158,7 @@ fn stays_whole<E: Engine<Failing>>(domain: Domain) {
 /// A fence that panics while a group is being made durable: nobody may take what is left of it
 /// for a whole one, and nobody may hang.
 fn a_group_is_whole<E: Engine<Failing>>(domain: Domain) {
-    let memory = Arc::new(Failing {
-        inner: Reference::new(SMALLEST + 4096, domain),
-        failed: AtomicBool::new(false),
-        panics: AtomicBool::new(false),
-    });
+    let memory = Arc::new(Failing::new(Reference::new(SMALLEST + 4096, domain)));
     E::format(&memory, 0..SMALLEST);
     let engine = E::start(memory.clone(), 0..SMALLEST).unwrap();
     let mut session = engine.session().unwrap();
@@ -179,8 +183,7 @@ fn a_group_is_whole<E: Engine<Failing>>(domain: Domain) {
     drop((session, engine));
     for cut in [Cut::None, Cut::All] {
         let left = Reference::from_image(&memory.inner.power_cut(cut), domain);
-        let left =
-            Failing { inner: left, failed: AtomicBool::new(false), panics: AtomicBool::new(false) };
+        let left = Failing::new(left);
         E::recover(&left, 0..SMALLEST).unwrap();
         let found = [left.load(SMALLEST), left.load(SMALLEST + 1024)];
         assert!(found == [3, 3] || found == [1, 1] && !answered, "{} {domain}: {found:?}", E::NAME);
@@ -204,4 +207,39 @@ fn a_checkpoint_that_panics_is_the_last_one() {
         stays_whole::<ArchaptUndoEngine<Failing>>(domain);
         stays_whole::<ArchaptRedoEngine<Failing>>(domain);
     }
+}
+
+/// Readers come in while a group is on its way into the log, and see its words.
+fn readers_do_not_wait<E: Engine<Failing>>() {
+    let inner = Reference::new(SMALLEST + 4096, Domain::Transient);
+    let memory = Arc::new(Failing::new(inner));
+    E::format(&memory, 0..SMALLEST);
+    let engine = E::start(memory.clone(), 0..SMALLEST).unwrap();
+    let mut session = engine.session().unwrap();
+    session.begin(Mode::Write);
+    session.write_word(SMALLEST, 7).unwrap();
+    let ticket = session.commit().unwrap();
+    let (found, finds) = mpsc::channel();
+    let mut reader = engine.session().unwrap();
+    *memory.meanwhile.lock().unwrap() = Some(Box::new(move || {
+        // Another thread, so that one which waits for the fence fails the test.
+        let (read, reads) = mpsc::channel();
+        std::thread::spawn(move || {
+            reader.begin(Mode::Read);
+            let value = reader.read_word(SMALLEST).unwrap();
+            reader.commit().unwrap();
+            let _ = read.send(value);
+        });
+        let _ = found.send(reads.recv_timeout(Duration::from_secs(10)));
+    }));
+    session.wait_durable(ticket).unwrap();
+    assert_eq!(finds.recv().unwrap(), Ok(7), "{}", E::NAME);
+}
+
+#[test]
+fn readers_do_not_wait_for_a_group_to_be_written_down() {
+    readers_do_not_wait::<ArchaptUndoEngine<Failing>>();
+    readers_do_not_wait::<ArchaptRedoEngine<Failing>>();
+    readers_do_not_wait::<SkippingUndoEngine<Failing>>();
+    readers_do_not_wait::<SkippingRedoEngine<Failing>>();
 }

@@ -27,7 +27,7 @@ const CYCLES_TO_NOTE: u32 = 20;
 /// What is the writer's own: a group on its way into the log, and the lines that closed ones have
 /// left waiting.
 pub(super) struct Group {
-    /// The words of the group that is being closed, and the log of all of them.
+    /// The words of the group that is being closed, as the open one has them; and the log of all.
     pub(super) writer: Writer,
     pub(super) history: History,
     /// The last group of the old generation.
@@ -42,8 +42,6 @@ pub(super) struct Group {
     looked: u64,
     group_bytes: u64,
     answer_within: u64,
-    /// The open group's words are in `writer`.
-    closing: bool,
     /// Something panicked halfway: what is durable is unknown until recovery.
     pub(super) broken: bool,
     /// The lines that need no write-back.
@@ -63,7 +61,6 @@ impl Group {
             looked: 0,
             group_bytes: GROUP_BYTES,
             answer_within: ANSWER_WITHIN_NS,
-            closing: false,
             broken: false,
             cover: Cover::new(layout, len),
         }
@@ -122,17 +119,11 @@ impl Group {
         if self.nobody_joined(engine) {
             return Ok(());
         }
-        if std::mem::replace(&mut self.closing, true) {
-            // It has panicked before, with the words half on their way.
-            return Err(broken());
+        self.copy_words(engine);
+        if let Err(error) = self.log_and_store(engine) {
+            self.writer.forget();
+            return Err(error);
         }
-        self.exchange_words(engine);
-        let stored = self.log_and_store(engine);
-        if stored.is_err() {
-            self.exchange_words(engine);
-        }
-        self.closing = false;
-        stored?;
         self.begin(engine);
         self.stored(engine);
         Ok(())

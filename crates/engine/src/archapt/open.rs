@@ -108,17 +108,20 @@ impl Group {
         self.ticket(engine)
     }
 
-    /// Exchanges the open group's words for those that are being written down, or back.
-    pub(super) fn exchange_words<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) {
-        self.change(engine, |group, open| {
-            std::mem::swap(&mut open.writes, &mut group.writer.writes);
-            std::mem::swap(&mut open.fresh, &mut group.writer.fresh);
-        });
+    /// The writer gets the open group's words, to write down; readers look through them meanwhile.
+    pub(super) fn copy_words<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) {
+        let Open { writes, fresh, .. } = self.open(engine);
+        self.writer.writes.copy_entries(writes);
+        self.writer.fresh.clone_from(fresh);
     }
 
-    /// The open group is over: a new one begins.
+    /// The open group is over, its words in place: a new one begins.
     pub(super) fn begin<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) {
-        self.change(engine, |_, open| open.transactions = 0);
+        self.change(engine, |_, open| {
+            open.writes.clear();
+            open.fresh.clear();
+            open.transactions = 0;
+        });
     }
 
     /// An upper bound of the record's bytes if the transaction joins.
