@@ -80,10 +80,13 @@ impl<T> DerefMut for Held<'_, T> {
 
 impl<T> Held<'_, T> {
     /// Takes it out of the table: its number is void.
-    pub(crate) fn take(mut self) -> T {
-        let value = self.value.take().expect("what is held is open");
-        self.slot.free();
-        value
+    pub(crate) fn take(self) -> T {
+        let Held { slot, mut value } = self;
+        let taken = value.take().expect("what is held is open");
+        // Who finds the slot free finds its lock free.
+        drop(value);
+        slot.free();
+        taken
     }
 }
 

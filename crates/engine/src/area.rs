@@ -324,11 +324,6 @@ impl Segments {
         self.state().free.len()
     }
 
-    /// The highest ticket in the `count` segments that have been full longest.
-    pub fn highest_of_oldest(&self, count: usize) -> u64 {
-        self.state().full.iter().take(count).map(|full| full.1).max().unwrap_or(0)
-    }
-
     /// How many segments are full and waiting for a checkpoint.
     pub fn full(&self) -> usize {
         self.full.load(Ordering::Acquire)

@@ -174,6 +174,9 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     }
 
     /// The counters of all sessions that have ended.
+    ///
+    /// Waits for the transaction that writes, where an engine has groups: a thread inside of its own
+    /// would wait for ever.
     pub fn counters(&self) -> Counters {
         let mut counters = *self.shared.counters();
         counters += self.engine.counters();

@@ -412,6 +412,9 @@ impl Pool {
     }
 
     /// The counters of all sessions that have ended.
+    ///
+    /// Waits for the transaction that writes, where an engine has groups: a thread inside of its own
+    /// would wait for ever.
     pub fn counters(&self) -> Counters {
         each!(&self.inner.inner, heap => heap.counters())
     }

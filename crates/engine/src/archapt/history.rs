@@ -159,27 +159,31 @@ impl History {
 const LISTED: usize = 1024;
 
 /// A set of lines, as bits; while there are few, also as a list, so that taking them all out does
-/// not cost a look at the whole memory.
+/// not cost a look at the whole memory. Many are found by bits for 64 lines each.
 struct Lines {
     bits: Vec<u64>,
+    /// Of each word of `bits`, whether it may have any.
+    words: Vec<u64>,
     count: usize,
     /// All lines, if there were never more than `LISTED`; some may have been removed since.
     list: Vec<usize>,
     listed: bool,
-    /// Words of `bits` before this one are empty, unless lines were added since the last turn.
+    /// Words of `words` before this one are empty, unless lines were added since the last turn.
     next: usize,
 }
 
 impl Lines {
     fn new(lines: usize) -> Self {
-        let bits = vec![0; lines.div_ceil(64)];
-        Lines { bits, count: 0, list: Vec::new(), listed: true, next: 0 }
+        let (bits, words) = (vec![0; lines.div_ceil(64)], vec![0; lines.div_ceil(64 * 64)]);
+        Lines { bits, words, count: 0, list: Vec::new(), listed: true, next: 0 }
     }
 
     /// Adds a line that is not there.
     #[inline]
     fn add(&mut self, index: usize) {
-        self.bits[index / 64] |= 1 << (index % 64);
+        let word = index / 64;
+        self.bits[word] |= 1 << (index % 64);
+        self.words[word / 64] |= 1 << (word % 64);
         self.count += 1;
         if self.listed {
             self.listed = self.list.len() < LISTED;
@@ -230,10 +234,16 @@ impl Lines {
     }
 
     fn first(&mut self) -> usize {
-        while self.bits[self.next] == 0 {
-            self.next += 1;
+        loop {
+            while self.words[self.next] == 0 {
+                self.next += 1;
+            }
+            let word = self.next * 64 + self.words[self.next].trailing_zeros() as usize;
+            if self.bits[word] != 0 {
+                return word * 64 + self.bits[word].trailing_zeros() as usize;
+            }
+            self.words[self.next] &= self.words[self.next] - 1;
         }
-        self.next * 64 + self.bits[self.next].trailing_zeros() as usize
     }
 }
 

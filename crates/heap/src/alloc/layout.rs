@@ -164,14 +164,6 @@ impl Layout {
     }
 }
 
-/// Where the checksums of the block at `in_page` are: its column's consistency block and its
-/// row's correlation block, as offsets in the page (Archapt, equations 2 and 3, counting columns
-/// and rows from 0).
-pub const fn checksum_blocks(in_page: u64) -> (u64, u64) {
-    let block = in_page / LINE;
-    (DATA_BYTES + block / 7 * LINE, DATA_BYTES + 7 * LINE + block % 7 * LINE)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,13 +192,5 @@ mod tests {
             let words = if at == 0 { [1 | bit, 0] } else { [1, bit] };
             assert_eq!(taken(words), 1 << slot);
         }
-    }
-
-    #[test]
-    fn checksum_blocks_stay_in_their_places() {
-        assert_eq!(checksum_blocks(0), (3136, 3584));
-        assert_eq!(checksum_blocks(6 * 64), (3136, 3584 + 6 * 64));
-        assert_eq!(checksum_blocks(7 * 64), (3136 + 64, 3584));
-        assert_eq!(checksum_blocks(48 * 64 + 63), (3584 - 64, 4032 - 64));
     }
 }
