@@ -47,7 +47,8 @@ pub trait Access {
 
     /// Writes `from` into memory that this very transaction has allocated, and that nothing
     /// committed refers to: an engine may skip the log for it. `at` is a multiple of 8, and the
-    /// bytes up to the next multiple of 8 after the end may be overwritten too.
+    /// bytes up to the next multiple of 8 after the end may be overwritten too. If there are more than
+    /// 256, nothing else that is committed may be in the last line.
     ///
     /// # Errors
     /// As [`write_word`](Access::write_word).

@@ -36,6 +36,8 @@ pub(super) struct Group {
     pub(super) old_segments: usize,
     /// Old lines to be written back while the log's current segment fills.
     pub(super) due_lines: usize,
+    /// What is due of a line, in shares of a segment's bytes.
+    pub(super) due_rest: u64,
     /// The young generation has filled its part of the log: it turns when the old one has left.
     pub(super) turn_due: bool,
     /// When it was first looked at whether what is not durable yet is due; 0 if it was not.
@@ -57,6 +59,7 @@ impl Group {
             old_up_to: 0,
             old_segments: 0,
             due_lines: 0,
+            due_rest: 0,
             turn_due: false,
             looked: 0,
             group_bytes: GROUP_BYTES,

@@ -113,6 +113,7 @@ impl History {
         if (all_again || !self.by_records) && self.old.remove(index) {
             if self.by_records {
                 self.masks[index] = mask;
+                self.again[index / 64] &= !(1 << (index % 64));
             }
             self.young.add(index);
         } else if self.by_records && self.old.has(index) {

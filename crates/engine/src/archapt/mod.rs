@@ -100,8 +100,12 @@ impl<B: Base> Protocol for Archapt<B> {
 
     #[inline]
     fn is_protected<M: Memory>(engine: &Logged<M, Self>, at: u64, len: u64) -> bool {
+        // With redo, a line that was covered when it was stored to is in the log as a whole: what
+        // shares it with others must be there as well.
         // SAFETY: the caller is in a transaction that writes.
-        B::SKIPS && unsafe { engine.state.group() }.covers(at, len)
+        B::SKIPS
+            && (B::LOG_IS_ENOUGH && !at.is_multiple_of(LINE)
+                || unsafe { engine.state.group() }.covers(at, len))
     }
 
     #[inline]

@@ -38,8 +38,10 @@ impl Group {
 
     /// Of the lines that are due while a segment fills, the share of a record of so many bytes. An
     /// eighth faster than need be: records do not fill a segment to its end.
-    fn due_with(&self, record: u64, segment: u64) -> usize {
-        (self.due_lines as u64 * record).div_ceil(segment - segment / 8) as usize
+    fn due_with(&mut self, record: u64, segment: u64) -> usize {
+        let (due, share) = (self.due_lines as u64 * record + self.due_rest, segment - segment / 8);
+        self.due_rest = due % share;
+        (due / share) as usize
     }
 
     /// Turns when the young generation has filled its part of the log, and sees to it that the

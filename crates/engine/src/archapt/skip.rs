@@ -11,8 +11,9 @@ use std::sync::atomic::Ordering;
 
 /// One line in so many is few.
 const FEW: usize = 8;
-/// How often room for images is looked for where lines are covered, before all are written back.
-const TIDIED: usize = 16;
+/// How often room for images is looked for without finding any, before all covered lines are
+/// written back.
+const IDLE: usize = 4;
 
 impl Group {
     /// Whether checksums vouch for a line of `[at, at + len)`.
@@ -31,15 +32,16 @@ impl Group {
         self.writer.leave_segment(engine);
         self.write_back_all(engine)?;
         // All groups are durable, and no record is needed: batches can be void, and chunks clean.
-        for _ in 0..TIDIED {
+        let (mut free, mut idle) = (self.cover.free_chunks(), 0);
+        while idle < IDLE && self.cover.has_few_chunks() {
             self.broken = true;
             self.cover_lines(engine, Vec::new())?;
             self.writer.fence(engine)?;
             self.cover.cleaned();
             self.broken = false;
-            if !self.cover.has_few_chunks() {
-                break;
-            }
+            let now = self.cover.free_chunks();
+            idle = if now > free { 0 } else { idle + 1 };
+            free = free.max(now);
         }
         if self.cover.has_room_for(&self.writer.writes) {
             return Ok(());

@@ -19,7 +19,7 @@ pub struct Examination {
     pub hopeless: Vec<u64>,
 }
 
-/// A before-image: the line, the group that stored to it, and what it held.
+/// A before-image: the line, the group that was to store to it, and what it held.
 type Image = (u64, u64, Block);
 
 /// Examines every batch, as groups up to `last` have left them. Reads only.
@@ -27,22 +27,24 @@ type Image = (u64, u64, Block);
 /// # Errors
 /// `Corrupt` where lines are covered that the pool has not got.
 pub fn examine<M: Memory>(memory: &M, layout: Layout, last: u64) -> Result<Examination> {
-    let images = images_up_to(memory, &layout, last)?;
+    let images = images_in(memory, &layout)?;
     let mut found = Examination::default();
     for slot in 0..layout.slots() {
         let Some(batch) = Batch::read(memory, &layout, slot) else { continue };
         if batch.ticket <= last {
-            examine_batch(memory, &batch, &images, &mut found)?;
+            examine_batch(memory, &batch, &images, last, &mut found)?;
         }
     }
     found.covered.sort_unstable();
     found.covered.dedup();
+    found.corrected.sort_unstable();
+    found.corrected.dedup();
     Ok(found)
 }
 
-fn images_up_to<M: Memory>(memory: &M, layout: &Layout, last: u64) -> Result<Vec<Image>> {
+fn images_in<M: Memory>(memory: &M, layout: &Layout) -> Result<Vec<Image>> {
     let mut images = Vec::new();
-    for found in read_all(memory, layout).iter().filter(|found| found.part.ticket <= last) {
+    for found in &read_all(memory, layout) {
         for_each_image(found, |image| images.push((image.line, found.part.ticket, image.words)))?;
     }
     images.sort_unstable();
@@ -53,6 +55,7 @@ fn examine_batch<M: Memory>(
     memory: &M,
     batch: &Batch,
     images: &[Image],
+    last: u64,
     found: &mut Examination,
 ) -> Result<()> {
     if let Some(&beyond) = batch.lines.iter().find(|line| !memory.contains(**line, LINE)) {
@@ -61,21 +64,27 @@ fn examine_batch<M: Memory>(
     // The first one since: that is what the sums are of.
     let since = |line: u64| {
         let first = images.partition_point(|image| (image.0, image.1) <= (line, batch.ticket));
-        images.get(first).filter(|image| image.0 == line).map(|image| image.2)
+        images.get(first).filter(|image| image.0 == line)
     };
-    let images: Vec<Option<Block>> = batch.lines.iter().map(|line| since(*line)).collect();
-    let line = |(position, image): (usize, &Option<Block>)| Line {
+    let images: Vec<Option<&Image>> = batch.lines.iter().map(|line| since(*line)).collect();
+    let line = |(position, image): (usize, &Option<&Image>)| Line {
         at: batch.parts.matrix.at(position),
-        block: image.unwrap_or_else(|| block_at(memory, batch.lines[position])),
+        block: image.map_or_else(|| block_at(memory, batch.lines[position]), |image| image.2),
         tag: batch.tag(position),
     };
     let lines: Vec<Line> = images.iter().enumerate().map(line).collect();
     let sums: Vec<Block> = (0..batch.parts.matrix.sums()).map(|sum| *batch.sum(sum)).collect();
     let Outcome { restored, hopeless } =
         restore(Summer::best(), &batch.parts.matrix, &lines, &sums);
-    let covers = |position: &usize| images[*position].is_none();
-    let covered = (0..lines.len()).filter(covers);
-    found.covered.extend(covered.map(|position| batch.lines[position]));
+    // Where the group that was to store to a line does not count, the line is what it was.
+    let covers = |position: &usize| images[*position].is_none_or(|image| image.1 > last);
+    for position in (0..lines.len()).filter(covers) {
+        let line = batch.lines[position];
+        found.covered.push(line);
+        // Fresh memory may have been stored beside the words that were taken back.
+        let image = images[position].filter(|image| image.2 != block_at(memory, line));
+        found.corrected.extend(image.map(|image| (line, image.2)));
+    }
     let restored = restored.into_iter().filter(|(position, _)| covers(position));
     found.corrected.extend(restored.map(|(position, block)| (batch.lines[position], block)));
     let hopeless = hopeless.into_iter().filter(covers);

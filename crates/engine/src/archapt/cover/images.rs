@@ -22,6 +22,8 @@ use std::ops::Range;
 const IMAGE: usize = WORDS + 1;
 /// Chunks, of so many, that are cleaned ahead of need.
 const SPARE: usize = 4;
+/// Chunks that groups leave to the cleaner.
+const RESERVE: usize = 2;
 
 /// Where they are.
 pub(super) struct Images {
@@ -66,17 +68,29 @@ impl Images {
         Images { layout, free, clean: Vec::new(), used: VecDeque::new(), record: Vec::new() }
     }
 
-    /// Whether there is room for so many lines.
+    /// Whether there is room for so many lines of a group. What it takes to clean a chunk is left.
     pub(super) fn has_room(&self, lines: usize) -> bool {
-        let whole = self.layout.chunk(0);
-        let rest = self.used.back().map_or(0, |chunk| self.rest(chunk));
-        images_in(rest) + self.free.len() * images_in(whole.end - whole.start) >= lines
+        let reserve = RESERVE.min(self.layout.chunks() as usize / SPARE);
+        lines == 0 || self.room_in(self.free.len().saturating_sub(reserve)) >= lines
     }
 
-    /// Images that there is room for in all.
+    /// Lines that there is room for in the last chunk and in so many others.
+    fn room_in(&self, chunks: usize) -> usize {
+        let whole = self.layout.chunk(0);
+        let rest = self.used.back().map_or(0, |chunk| self.rest(chunk));
+        images_in(rest) + chunks * images_in(whole.end - whole.start)
+    }
+
+    /// Images that there is room for in all, if they share records as those that are there do.
     pub(super) fn capacity(&self) -> usize {
         let whole = self.layout.chunk(0);
-        self.layout.chunks() as usize * images_in(whole.end - whole.start)
+        let bytes = u64::from(self.layout.chunks()) * (whole.end - whole.start);
+        let taken = |chunk: &Chunk| chunk.next - self.layout.chunk(chunk.number).start;
+        let images: usize = self.used.iter().map(|chunk| chunk.of.len()).sum();
+        match self.used.iter().map(taken).sum() {
+            0 => images_in(bytes),
+            taken => (u128::from(bytes) * images as u128 / u128::from(taken)) as usize,
+        }
     }
 
     fn rest(&self, chunk: &Chunk) -> u64 {
@@ -147,7 +161,12 @@ impl Images {
     }
 
     pub(super) fn has_few_chunks(&self) -> bool {
-        (self.free.len() + self.clean.len()) * SPARE < self.layout.chunks() as usize
+        self.free_chunks() * SPARE < self.layout.chunks() as usize
+    }
+
+    /// Chunks that are free, or are so with the next fence.
+    pub(super) fn free_chunks(&self) -> usize {
+        self.free.len() + self.clean.len()
     }
 
     /// Whether few chunks are free, and no record up to the group `cut` is needed by the log: then
@@ -182,7 +201,7 @@ impl Images {
             return Err(Error::corrupt("before-image that is not what was written", start));
         }
         // Each ticket may take a record, and with it room.
-        if !self.has_room(2 * kept.len()) {
+        if self.room_in(self.free.len()) < 2 * kept.len() {
             return Ok(false);
         }
         for same in kept.chunk_by(|one, other| one.0 == other.0) {

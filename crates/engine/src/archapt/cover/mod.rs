@@ -155,6 +155,11 @@ impl Cover {
         self.images.has_few_chunks()
     }
 
+    /// What room there is, in chunks.
+    pub(super) fn free_chunks(&self) -> usize {
+        self.images.free_chunks()
+    }
+
     /// Uncovers the lines that `writes` of the group `ticket` store to: writes down what they hold,
     /// as the first parts of that group. The caller fences before anything is stored there, or has
     /// it [undone](Self::cover_again). How many parts these are.
@@ -192,6 +197,7 @@ impl Cover {
             let slot = &mut self.slots[batch.slot as usize];
             slot.covers += 1;
             slot.images -= 1;
+            self.pages.not_stored_to_again(entry.line);
         }
     }
 
@@ -276,6 +282,7 @@ impl Cover {
             rest.append(&mut lines);
             return rest;
         }
+        lines.iter().for_each(|line| self.pages.covered(*line));
         lines.extend(renewed);
         lines.sort_unstable();
         for batch in 0..batches {
@@ -358,7 +365,6 @@ impl Cover {
         for line in lines {
             debug_assert!(!self.covers(*line), "a covered line does not wait");
             self.slot_of[(*line / LINE) as usize] = slot + 1;
-            self.pages.covered(*line);
         }
     }
 

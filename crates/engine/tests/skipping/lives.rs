@@ -1,0 +1,145 @@
+//! Whole lives drawn from a seed, cut at any event: batches written anew, chunks of images cleaned.
+
+use super::*;
+
+/// What of the contents is known: what they were after each commit.
+struct Known {
+    states: Vec<(Ticket, Vec<[u64; 8]>)>,
+    /// Those before this one cannot be found any more.
+    from: usize,
+}
+
+struct Life<E: Engine<Reference>> {
+    memory: Arc<Reference>,
+    session: E::Session,
+    random: SplitMix64,
+    lines: u64,
+    /// Most stores of a transaction.
+    stores: u64,
+    values: Vec<[u64; 8]>,
+}
+
+impl<E: Engine<Reference>> Life<E> {
+    fn new(seed: u64) -> Self {
+        let mut random = SplitMix64::new(seed);
+        let skip = [Skip::Always, Skip::Always, Skip::WhereFewer][random.below(3) as usize];
+        let group = [100, 300, 1000, 4096][random.below(4) as usize];
+        let (memory, engine) = tuned::<E>(1 + random.below(300), group, skip);
+        let lines = 100 + random.below(1500);
+        let values = vec![[0; 8]; lines as usize];
+        let (session, stores) = (engine.session().unwrap(), 1 + random.below(6));
+        Life { memory, session, random, lines, stores, values }
+    }
+
+    /// Stores whole lines and words, mostly of the first lines; the caller commits.
+    fn store(&mut self) {
+        self.session.begin(Mode::Write);
+        for _ in 0..1 + self.random.below(self.stores) {
+            let most = 1 + self.random.below(self.lines);
+            let number = self.random.below(most);
+            let (line, value) = (DATA + number * LINE, &mut self.values[number as usize]);
+            if self.random.below(5) == 0 {
+                *value = std::array::from_fn(|_| self.random.next());
+                let bytes = value.map(u64::to_ne_bytes).concat();
+                self.session.write_bytes(line, &bytes).unwrap();
+            } else {
+                let word = self.random.below(8);
+                value[word as usize] = self.random.next();
+                self.session.write_word(line + word * 8, value[word as usize]).unwrap();
+            }
+        }
+    }
+
+    /// Goes on until the power is cut.
+    fn live(&mut self) -> Known {
+        let (warm, after) = (self.random.below(4000), self.random.below(3000));
+        let (wait_every, awaited) = (1 + self.random.below(80), self.random.below(2) == 0);
+        let mut known = Known { states: vec![(Ticket::default(), self.values.clone())], from: 0 };
+        for turn in 0.. {
+            if turn == warm {
+                self.memory.cut_after(after);
+            }
+            self.store();
+            let session = &mut self.session;
+            let committed = if awaited { session.commit_awaited() } else { session.commit() };
+            let ticket = committed.unwrap();
+            // What was being committed when the power was cut may be there.
+            known.states.push((ticket, self.values.clone()));
+            if turn % wait_every == 0 {
+                session.wait_durable(ticket).unwrap();
+            }
+            if self.memory.was_cut() || turn > warm + 6000 {
+                break;
+            }
+            let durable = |known: &Known| {
+                known.states.get(known.from + 1).is_some_and(|next| session.is_durable(next.0))
+            };
+            while durable(&known) {
+                known.states[known.from].1 = Vec::new();
+                known.from += 1;
+            }
+        }
+        known
+    }
+
+    /// What may be left: all of it, nothing, something; and nearly all, with few lines of the data lost.
+    fn images(&mut self) -> Vec<(Vec<u8>, bool)> {
+        let [all, none] = [Cut::All, Cut::None].map(|cut| self.memory.power_cut(cut));
+        let mut images = vec![(all.clone(), true), (none.clone(), false)];
+        for _ in 0..2 {
+            images.push((self.memory.power_cut(Cut::Seed(self.random.next())), false));
+        }
+        for _ in 0..4 {
+            let mut image = all.clone();
+            for _ in 0..5 {
+                let line = (DATA + self.random.below(self.lines) * LINE) as usize;
+                image[line..line + 64].copy_from_slice(&none[line..line + 64]);
+            }
+            images.push((image, true));
+        }
+        images
+    }
+}
+
+/// Lives a life, and counts the lines that were restored. Whoever finds a failure gives its seed to
+/// `PERDURA_SKIPPING_SEED`.
+fn life<E: Engine<Reference>>(seed: u64) -> u64 {
+    let mut life = Life::<E>::new(seed);
+    let known = life.live();
+    let mut corrected = 0;
+    for (number, (image, few)) in life.images().into_iter().enumerate() {
+        let after = Reference::from_image(&image, Domain::Transient);
+        let what = format!("{}, seed {seed}, image {number}", E::NAME);
+        match E::recover(&after, LOG) {
+            Ok(recovery) => {
+                let word = |number, word| after.load(DATA + number * LINE + word as u64 * 8);
+                let found: Vec<[u64; 8]> = (0..life.lines)
+                    .map(|number| std::array::from_fn(|index| word(number, index)))
+                    .collect();
+                let possible = &known.states[known.from..];
+                assert!(possible.iter().any(|state| state.1 == found), "{what}: wrong contents");
+                assert!(number > 0 || recovery.corrected == 0, "{what}: nothing was lost");
+                corrected += recovery.corrected;
+            }
+            Err(Error::Lost { lines, .. }) => assert!(!few, "{what}: {lines} lines are refused"),
+            Err(error) => panic!("{what}: {error}"),
+        }
+    }
+    corrected
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |number| number.parse().expect("a number"))
+}
+
+#[test]
+fn lives_end_with_what_was_committed() {
+    let (first, lives) = (number("PERDURA_SKIPPING_SEED", 1), number("PERDURA_SKIPPING_LIVES", 30));
+    let mut corrected = [0, 0];
+    for seed in first..first + lives {
+        corrected[0] += life::<SkippingUndoEngine<Reference>>(seed);
+        corrected[1] += life::<SkippingRedoEngine<Reference>>(seed);
+    }
+    println!("seeds {first} to {}: {corrected:?} lines restored", first + lives - 1);
+    assert!(lives < 10 || corrected.iter().all(|lines| *lines > 0), "{corrected:?}");
+}
