@@ -164,6 +164,11 @@ impl Candidates {
         }
     }
 
+    /// Whether an image has all stores of all lines.
+    pub(crate) fn is_whole(&self, states: &[u16]) -> bool {
+        self.lines.iter().zip(states).all(|(line, state)| line.is_most(*state))
+    }
+
     /// The lines of an image that differ from the least, with what they hold.
     pub(crate) fn changes(&self, states: &[u16]) -> impl Iterator<Item = (u64, LineWords)> {
         self.lines

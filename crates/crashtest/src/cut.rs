@@ -121,11 +121,9 @@ impl<S: Subject> Explorer<'_, S> {
                 self.pruned(depth, expect, candidates, &states, None, seed)?;
                 continue;
             }
-            bench.trial.begin(candidates.changes(&states));
-            let found = verify(self.engine, self.subject, &bench.trial, expect, seed);
-            bench.trial.end();
-            let found =
-                found.map_err(|what| Failed { what, states: states.clone(), lived: None })?;
+            let found = self
+                .verified(depth, expect, candidates, &states, seed)
+                .map_err(|what| Failed { what, states: states.clone(), lived: None })?;
             images += 1;
             self.count(depth, found);
             if let Found::State { index, .. } = found
@@ -144,6 +142,31 @@ impl<S: Subject> Explorer<'_, S> {
         }
         self.report.exhausted += u64::from(candidates.is_exhausted());
         Ok(images)
+    }
+
+    /// Recovers and checks an image. One from which nothing is lost needs nothing restored.
+    fn verified(
+        &self,
+        depth: usize,
+        expect: &Expect<'_, S::Model>,
+        candidates: &Candidates,
+        states: &[u16],
+        seed: u64,
+    ) -> Result<Found, String> {
+        let trial = &self.benches[depth].trial;
+        trial.begin(candidates.changes(states));
+        let found = verify(self.engine, self.subject, trial, expect, seed);
+        trial.end();
+        let found = found?;
+        match found {
+            Found::Lost if candidates.is_whole(states) => {
+                Err("the pool is refused for lost lines, and nothing was lost".to_owned())
+            }
+            Found::State { corrected: 1.., .. } if candidates.is_whole(states) => {
+                Err("lines were restored, and nothing was lost".to_owned())
+            }
+            _ => Ok(found),
+        }
     }
 
     /// What must be the same for an image to need no second check, besides what it holds.
@@ -173,11 +196,7 @@ impl<S: Subject> Explorer<'_, S> {
         if !self.budget.check_pruning {
             return Ok(());
         }
-        let trial = &self.benches[depth].trial;
-        trial.begin(candidates.changes(states));
-        let found = verify(self.engine, self.subject, trial, expect, seed);
-        trial.end();
-        let what = match found {
+        let what = match self.verified(depth, expect, candidates, states, seed) {
             Ok(found) if known.is_none_or(|known| known == found) => return Ok(()),
             Ok(found) => format!("{UNSOUND}: {found:?} instead of {known:?}"),
             Err(what) => format!("{UNSOUND}: {what}"),
@@ -206,12 +225,8 @@ impl<S: Subject> Explorer<'_, S> {
         seed: u64,
         image: &Image,
     ) -> Guilt {
-        let trial = &self.benches[depth].trial;
         guilt(candidates, failing, image, |states| {
-            trial.begin(candidates.changes(states));
-            let found = verify(self.engine, self.subject, trial, expect, seed);
-            trial.end();
-            found.is_err()
+            self.verified(depth, expect, candidates, states, seed).is_err()
         })
     }
 
@@ -227,10 +242,7 @@ impl<S: Subject> Explorer<'_, S> {
     ) -> Guilt {
         let depth = exploration.depth;
         guilt(candidates, failing, image, |states| {
-            let trial = &self.benches[depth].trial;
-            trial.begin(candidates.changes(states));
-            let found = verify(self.engine, self.subject, trial, expect, seed);
-            trial.end();
+            let found = self.verified(depth, expect, candidates, states, seed);
             let Ok(Found::State { index, .. }) = found else { return false };
             let Some(state) = expect.states.states[index].clone() else { return false };
             self.benches[depth + 1..].iter_mut().for_each(|bench| bench.seen.clear());

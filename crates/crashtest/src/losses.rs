@@ -102,8 +102,8 @@ fn compare<E: Engine<Ram>>(
             // The log has been gone through, and nothing restored.
             let found = examine(durable, layout, last).map_err(text)?;
             let hopeless: BTreeSet<u64> = found.hopeless.into_iter().collect();
-            let corrected: BTreeSet<u64> =
-                found.corrected.into_iter().map(|(line, _)| line).collect();
+            let corrected = found.corrected.iter().chain(&found.taken_back);
+            let corrected: BTreeSet<u64> = corrected.map(|(line, _)| *line).collect();
             let count = |of: &BTreeSet<u64>| wrong.iter().filter(|line| of.contains(line)).count();
             losses.inconsistent = wrong.len() as u64;
             losses.uncorrected = count(&hopeless) as u64;

@@ -15,6 +15,9 @@ pub struct Examination {
     pub covered: Vec<u64>,
     /// Of these, the lost ones, and what they should hold.
     pub corrected: Vec<(u64, Block)>,
+    /// Of these, those that differ from what an image says that they held, and that: fresh words are
+    /// beside others that were taken back, or they are lost.
+    pub taken_back: Vec<(u64, Block)>,
     /// The lines of which some are lost, and cannot be restored.
     pub hopeless: Vec<u64>,
 }
@@ -81,9 +84,8 @@ fn examine_batch<M: Memory>(
     for position in (0..lines.len()).filter(covers) {
         let line = batch.lines[position];
         found.covered.push(line);
-        // Fresh memory may have been stored beside the words that were taken back.
         let image = images[position].filter(|image| image.2 != block_at(memory, line));
-        found.corrected.extend(image.map(|image| (line, image.2)));
+        found.taken_back.extend(image.map(|image| (line, image.2)));
     }
     let restored = restored.into_iter().filter(|(position, _)| covers(position));
     found.corrected.extend(restored.map(|(position, block)| (batch.lines[position], block)));
@@ -102,7 +104,7 @@ impl Examination {
         if let Some(&at) = self.hopeless.first() {
             return Err(Error::Lost { lines: self.hopeless.len() as u64, at });
         }
-        for (line, block) in &self.corrected {
+        for (line, block) in self.corrected.iter().chain(&self.taken_back) {
             memory.copy_in(*line, bytemuck::cast_slice(block));
         }
         self.covered.iter().for_each(|line| memory.write_back(*line, LINE));

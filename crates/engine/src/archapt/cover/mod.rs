@@ -1,13 +1,13 @@
 //! Persistence management (Archapt III-C): lines whose write-back is skipped, and the checksums
 //! that vouch for them.
 //!
-//! Lines that leave the queue together are a [`batch`]: the cells of a matrix, whichever lines
+//! Lines that leave the queue together are a `batch`: the cells of a matrix, whichever lines
 //! they are, with their numbers, tags and three sums each, written in one piece behind the log. Where a
 //! batch takes 15 lines of checksums for a hundred, a write-back takes a line for each, and
 //! sums at a fixed place, as the paper has, several, unless a line's neighbours leave with it.
 //!
 //! A batch is never changed. A line that is stored to again is its batch's no longer: before the
-//! group that does so stores anything, what the line held goes into the [`images`], for the sums
+//! group that does so stores anything, what the line held goes into the `images`, for the sums
 //! are of that. When a batch has few lines left, these leave again, with others.
 //!
 //! A batch counts after a power cut if the groups up to its ticket do; an image, if its group
