@@ -144,7 +144,8 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(images)
     }
 
-    /// Recovers and checks an image. One from which nothing is lost needs nothing restored.
+    /// Recovers and checks an image. One from which nothing is lost needs nothing restored, unless
+    /// a cut before this one took something.
     fn verified(
         &self,
         depth: usize,
@@ -158,11 +159,12 @@ impl<S: Subject> Explorer<'_, S> {
         let found = verify(self.engine, self.subject, trial, expect, seed);
         trial.end();
         let found = found?;
+        let whole = depth == 0 && candidates.is_whole(states);
         match found {
-            Found::Lost if candidates.is_whole(states) => {
+            Found::Lost if whole => {
                 Err("the pool is refused for lost lines, and nothing was lost".to_owned())
             }
-            Found::State { corrected: 1.., .. } if candidates.is_whole(states) => {
+            Found::State { corrected: 1.., .. } if whole => {
                 Err("lines were restored, and nothing was lost".to_owned())
             }
             _ => Ok(found),
