@@ -103,9 +103,11 @@ fn mutants(engine: &str) {
         assert!(complete && runs <= EFFORT.runs);
         assert!(to.operations <= 6, "{to}");
         small += u64::from(to.cores == 1 && to.operations <= 2);
-        for text in [&text, &found.to_string()] {
-            assert!(named(text).into_iter().any(|store| is_guilty(&met.site, store)), "{text}");
-        }
+        let guilty = |text: &str| named(text).into_iter().any(|store| is_guilty(&met.site, store));
+        assert!(guilty(&text), "{text}");
+        // Before it is shrunk, a failure of several cuts may hang on no single store.
+        let found = found.to_string();
+        assert!(guilty(&found) || named(&found).is_empty(), "{found}");
         let command = text.lines().last().unwrap().trim().strip_prefix("again: perdura crash ");
         let again = Choice::parse(command.unwrap()).unwrap().run(&*runner).unwrap_err();
         assert_eq!(again.to_string(), text);
