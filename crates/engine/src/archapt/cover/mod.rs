@@ -174,8 +174,8 @@ impl Cover {
         self.covered_by.clear();
         self.images_before = self.images.end();
         let stored = writes.entries().iter().filter(|entry| entry.mask != 0);
-        let mut lines: Vec<u64> = stored.map(|entry| entry.line).collect();
-        lines.retain(|line| self.covers(*line));
+        let lines = stored.map(|entry| entry.line).filter(|line| self.covers(*line));
+        let mut lines: Vec<u64> = lines.collect();
         lines.sort_unstable();
         for line in lines {
             let slot = self.take(line).expect("it is covered");
