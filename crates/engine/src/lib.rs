@@ -20,6 +20,7 @@ mod guarded;
 pub mod lock;
 mod log;
 pub mod logged;
+pub mod overlay;
 pub mod record;
 pub mod redo;
 pub mod session;

@@ -85,6 +85,14 @@ impl SharedLock {
         self.readers[slot].0.store(false, Ordering::Release);
     }
 
+    /// Whether a reader is there that [`be_alone`](Self::be_alone) would wait for.
+    #[inline]
+    pub fn has_readers(&self) -> bool {
+        self.readers[..self.used.load(Ordering::Relaxed)]
+            .iter()
+            .any(|reader| reader.0.load(Ordering::Relaxed))
+    }
+
     /// Enters as the only writer, beside readers.
     #[inline]
     pub fn write<M: Memory>(&self, memory: &M) {

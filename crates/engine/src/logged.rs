@@ -8,10 +8,10 @@ use crate::archapt::Tuning;
 use crate::area::{self, Checkpoint, Geometry, Segments};
 use crate::engine::Recovery;
 use crate::lock::{Apart, SharedLock};
+use crate::overlay::Overlay;
 use crate::record::Found;
 use crate::session::Buffered;
 use crate::writer::Writer;
-use crate::writes::WriteSet;
 use crate::{Counters, Engine, Error, Mode, Result, Ticket};
 use perdura_memory::{DirtyLines, Memory};
 use std::ops::Range;
@@ -58,7 +58,7 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// Committed words that are not in the memory yet; `None` if there never are. Called by
     /// sessions that are in a transaction.
     #[inline(always)]
-    fn overlay<M: Memory>(_engine: &Logged<M, Self>) -> Option<&WriteSet> {
+    fn overlay<M: Memory>(_engine: &Logged<M, Self>) -> Option<&Overlay> {
         None
     }
 
@@ -103,10 +103,10 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// The last commit that a reader may have seen something of; `overlaid` if it was a word of
-    /// the overlay. The caller is in a transaction.
+    /// The last commit that a reader may have seen something of: of the transactions that have joined
+    /// the overlay the first `overlaid`. The caller is in a transaction.
     #[inline]
-    fn seen<M: Memory>(engine: &Logged<M, Self>, _overlaid: bool) -> Ticket {
+    fn seen<M: Memory>(engine: &Logged<M, Self>, _overlaid: u64) -> Ticket {
         last_ticket::<Self>(engine.committed.0.load(Ordering::Acquire))
     }
 

@@ -2,10 +2,12 @@
 
 use crate::lock::SharedLock;
 use crate::logged::{Logged, Protocol};
+use crate::overlay::Overlay;
 use crate::writer::Writer;
 use crate::writes::LineWrite;
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Ticket};
 use perdura_memory::{LINE, Memory, line_of, lines_in};
+use std::borrow::Borrow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -14,10 +16,10 @@ pub struct Buffered<M: Memory, P: Protocol> {
     pub(crate) engine: Arc<Logged<M, P>>,
     pub(crate) writer: Writer,
     mode: Option<Mode>,
-    /// A transaction is running, and there were committed words that are not in the memory yet when
-    /// it began: none come meanwhile.
-    looks: bool,
-    /// The transaction has read a committed word that is not in the memory yet.
+    /// How many transactions had joined the overlay when this one began. It sees the words of
+    /// these.
+    snapshot: u64,
+    /// The transaction has read one of those words.
     overlaid: bool,
     slot: usize,
 }
@@ -29,7 +31,7 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
             engine,
             writer: Writer::default(),
             mode: None,
-            looks: false,
+            snapshot: 0,
             overlaid: false,
             slot,
         })
@@ -45,7 +47,7 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
     fn may_be_written(&self, at: u64) -> bool {
         self.writer.writes.may_have(at)
             || P::GROUPS
-                && self.looks
+                && self.snapshot > 0
                 && P::overlay(&self.engine).is_some_and(|overlay| overlay.may_have(at))
     }
 
@@ -59,10 +61,10 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
         if let Some(value) = self.writer.writes.get(at) {
             return Some(value);
         }
-        if !P::GROUPS || !self.looks {
+        if !P::GROUPS || self.snapshot == 0 {
             return None;
         }
-        let value = P::overlay(&self.engine)?.get(at)?;
+        let value = P::overlay(&self.engine)?.get(at, self.snapshot)?;
         self.overlaid = true;
         Some(value)
     }
@@ -70,7 +72,6 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
     /// Gives the lock back and forgets the transaction.
     #[inline]
     pub(crate) fn finish(&mut self) {
-        self.looks = false;
         match self.mode.take() {
             Some(Mode::Write) => {
                 self.lock().done_writing();
@@ -89,7 +90,8 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
     ) -> Result<Ticket> {
         if self.writer.writes.is_empty() && self.writer.fresh.is_empty() {
             // What it saw may still be on its way to durability.
-            let seen = P::seen(&self.engine, self.overlaid);
+            let overlaid = if self.overlaid { self.snapshot } else { 0 };
+            let seen = P::seen(&self.engine, overlaid);
             self.writer.counters.read_only += 1;
             self.finish();
             return Ok(seen);
@@ -139,17 +141,17 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
     fn any_written(&self, at: u64, len: u64) -> bool {
         any_words(|line| self.writer.writes.line(line), at, len)
             || P::overlay(&self.engine)
-                .is_some_and(|overlay| any_words(|line| overlay.line(line), at, len))
+                .is_some_and(|overlay| any_words(|line| overlay.line(line, self.snapshot), at, len))
     }
 }
 
 /// Whether `written` has a word of `[at, at + len)`, both multiples of 8.
-fn any_words<'a>(written: impl Fn(u64) -> Option<&'a LineWrite>, at: u64, len: u64) -> bool {
+fn any_words<W: Borrow<LineWrite>>(written: impl Fn(u64) -> Option<W>, at: u64, len: u64) -> bool {
     let end = at + len;
     (0..lines_in(at, len)).any(|index| {
         let line = line_of(at) + index * LINE;
         let words = (at.max(line) - line) / 8..(end.min(line + LINE) - line) / 8;
-        let written = written(line).map_or(0, |entry| u64::from(entry.mask));
+        let written = written(line).map_or(0, |entry| u64::from(entry.borrow().mask));
         words.into_iter().any(|word| written & 1 << word != 0)
     })
 }
@@ -183,10 +185,10 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
             return Err(Error::corrupt("read outside of the pool", at));
         }
         if P::GROUPS
-            && self.looks
+            && self.snapshot > 0
             && let Some(overlay) = P::overlay(&self.engine)
         {
-            self.overlaid |= lay_over(|line| overlay.line(line), at, to);
+            self.overlaid |= lay_over(|line| overlay.line(line, self.snapshot), at, to);
         }
         if self.writer.writes.is_empty() {
             return Ok(());
@@ -232,11 +234,16 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
 
 /// Puts the words that `written` has of the lines of `[at, at + to.len())` over what `to` holds.
 /// Whether there were any.
-fn lay_over<'a>(written: impl Fn(u64) -> Option<&'a LineWrite>, at: u64, to: &mut [u8]) -> bool {
+fn lay_over<W: Borrow<LineWrite>>(
+    written: impl Fn(u64) -> Option<W>,
+    at: u64,
+    to: &mut [u8],
+) -> bool {
     let end = at + to.len() as u64;
     let mut any = false;
     for index in 0..lines_in(at, to.len() as u64) {
         let Some(entry) = written(line_of(at) + index * LINE) else { continue };
+        let entry = entry.borrow();
         for word in (0..8).filter(|word| entry.mask & 1 << word != 0) {
             let start = entry.line + word as u64 * 8;
             let bytes = entry.words[word].to_ne_bytes();
@@ -275,7 +282,8 @@ impl<M: Memory, P: Protocol> Session for Buffered<M, P> {
             Mode::Write => self.engine.lock.write(&*self.engine.memory),
         }
         self.mode = Some(mode);
-        self.looks = P::overlay(&self.engine).is_some_and(|overlay| !overlay.is_empty());
+        // Only now: whoever joined before is seen, and no group ends before this transaction does.
+        self.snapshot = P::overlay(&self.engine).map_or(0, Overlay::joined);
         self.overlaid = false;
     }
 

@@ -193,37 +193,38 @@ impl WriteSet {
         entry.words = *words;
     }
 
-    /// Becomes the entries of another set: to go through, for none is found by its line.
-    pub(crate) fn copy_entries(&mut self, other: &WriteSet) {
-        self.clear();
-        if self.lines.len() < other.used {
-            self.lines.resize(other.used, LineWrite { line: 0, mask: 0, words: [0; 8] });
+    /// Adds all words of another set: the later ones, where both have them. Calls `added` with each
+    /// line that gets some, as it is now, and the mask that it had before.
+    #[inline]
+    pub fn absorb(&mut self, later: &WriteSet, mut added: impl FnMut(&LineWrite, u8)) {
+        for entry in later.entries().iter().filter(|entry| entry.mask != 0) {
+            let (mine, old) = self.put_words(entry);
+            added(mine, old);
         }
-        self.lines[..other.used].copy_from_slice(other.entries());
-        (self.used, self.words, self.stored) = (other.used, other.words, other.stored);
     }
 
-    /// Adds all words of another set: the later ones, where both have them.
-    pub fn absorb(&mut self, later: &WriteSet) {
-        for entry in later.entries().iter().filter(|entry| entry.mask != 0) {
-            let index = self.entry_for(entry.line);
-            let mine = &mut self.lines[index];
-            let old = mine.mask;
-            self.words += (entry.mask & !old).count_ones() as usize;
-            self.stored += usize::from(old == 0);
-            mine.mask = old | entry.mask;
-            if entry.mask == ALL {
-                mine.words = entry.words;
-                continue;
-            }
-            // Bit by bit: mostly there is one, and which one cannot be predicted.
-            let mut mask = entry.mask;
-            while mask != 0 {
-                let word = mask.trailing_zeros() as usize;
-                mine.words[word] = entry.words[word];
-                mask &= mask - 1;
-            }
+    /// Adds the words of a line, of which there are some. The line as it is now, and the mask that it
+    /// had before.
+    #[inline]
+    pub fn put_words(&mut self, entry: &LineWrite) -> (&LineWrite, u8) {
+        let index = self.entry_for(entry.line);
+        let mine = &mut self.lines[index];
+        let old = mine.mask;
+        self.words += (entry.mask & !old).count_ones() as usize;
+        self.stored += usize::from(old == 0);
+        mine.mask = old | entry.mask;
+        let mut mask = entry.mask;
+        if mask == ALL {
+            mine.words = entry.words;
+            mask = 0;
         }
+        // Bit by bit: mostly there is one, and which one cannot be predicted.
+        while mask != 0 {
+            let word = mask.trailing_zeros() as usize;
+            mine.words[word] = entry.words[word];
+            mask &= mask - 1;
+        }
+        (mine, old)
     }
 
     /// A point to go back to; from now on every write is journalled.
@@ -319,13 +320,15 @@ impl WriteSet {
     }
 }
 
+/// Which word of its line the one at `at` is.
 #[inline(always)]
-fn word_in_line(at: u64) -> usize {
+pub(crate) fn word_in_line(at: u64) -> usize {
     (at % LINE / 8) as usize
 }
 
+/// Of the line that `at` is in.
 #[inline(always)]
-fn hash(at: u64) -> u64 {
+pub(crate) fn hash(at: u64) -> u64 {
     (at / LINE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
 }
 

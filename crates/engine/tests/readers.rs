@@ -1,5 +1,6 @@
 //! Readers beside writers: they go on until something is stored, and see whole transactions.
 
+use perdura_engine::archapt::Tuning;
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Mode, RedoEngine, SWalEngine, Session,
@@ -63,6 +64,48 @@ fn readers_go_on_beside_a_writer_until_it_stores() {
     readers_go_on::<ArchaptRedoEngine<Ram>>();
     readers_go_on::<SkippingUndoEngine<Ram>>();
     readers_go_on::<SkippingRedoEngine<Ram>>();
+}
+
+/// On one thread: a writer that had to wait for the reader would wait for ever.
+fn a_reader_stays_where_it_is<E: Engine<Ram>>() {
+    let engine = start::<E>();
+    let (mut writer, mut reader) = (engine.session().unwrap(), engine.session().unwrap());
+    let mut later = engine.session().unwrap();
+    engine.tune(&Tuning { answer_within_ns: Some(u64::MAX), ..Tuning::default() });
+    let read = |session: &mut E::Session, index: u64| {
+        let mut bytes = [0; 24];
+        session.read_bytes(word(index) - 8, &mut bytes).unwrap();
+        let value = u64::from_ne_bytes(bytes[8..16].try_into().unwrap());
+        assert_eq!(session.read_word(word(index)).unwrap(), value);
+        value
+    };
+    let mut set = |range: std::ops::Range<u64>, to| {
+        writer.begin(Mode::Write);
+        range.for_each(|index| writer.write_word(word(index), to).unwrap());
+        writer.commit().unwrap()
+    };
+    set(0..2, 1);
+    reader.begin(Mode::Read);
+    // Fewer words than a group takes, but more versions of lines than there is room for at first:
+    // only that ends a reader's peace.
+    let tickets: Vec<_> = (2..100).map(|to| set(1..4, to)).collect();
+    assert_eq!([0, 1, 2, 3].map(|index| read(&mut reader, index)), [1, 1, 0, 0], "{}", E::NAME);
+    later.begin(Mode::Read);
+    assert_eq!([0, 1, 2, 3].map(|index| read(&mut later, index)), [1, 99, 99, 99]);
+    let (before, after) = (reader.commit().unwrap(), later.commit().unwrap());
+    assert!(before < tickets[0] && after == tickets[tickets.len() - 1]);
+    later.wait_durable(after).unwrap();
+    let many: Vec<_> = (100..1000).map(|to| set(1..4, to)).collect();
+    assert_eq!(read_all(&mut later)[..5], [1, 999, 999, 999, 0]);
+    assert!(later.is_durable(many[many.len() - 1]));
+}
+
+#[test]
+fn who_joins_a_group_waits_for_no_reader() {
+    a_reader_stays_where_it_is::<ArchaptUndoEngine<Ram>>();
+    a_reader_stays_where_it_is::<ArchaptRedoEngine<Ram>>();
+    a_reader_stays_where_it_is::<SkippingUndoEngine<Ram>>();
+    a_reader_stays_where_it_is::<SkippingRedoEngine<Ram>>();
 }
 
 /// Sets the words to one more than they were, in transactions of three sizes: the first word counts

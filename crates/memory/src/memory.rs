@@ -245,7 +245,7 @@ pub(crate) fn out_of_bounds(at: u64, len: u64, end: u64) -> ! {
 pub fn back_off(turn: u32) {
     match turn {
         0..64 => std::hint::spin_loop(),
-        64..128 => std::thread::yield_now(),
+        64..2048 => std::thread::yield_now(),
         _ => std::thread::sleep(std::time::Duration::from_micros(50)),
     }
 }

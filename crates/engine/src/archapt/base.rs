@@ -1,12 +1,13 @@
 //! What the layer needs to know of the engine below it.
 
+use crate::Result;
 use crate::engine::Recovery;
 use crate::logged::{Logged, Protocol};
 use crate::record::Found;
 use crate::redo::{self, Redo};
 use crate::undo::Undo;
 use crate::writer::Writer;
-use crate::{Result, writes::WriteSet};
+use crate::writes::{LineWrite, WriteSet};
 use perdura_memory::{Domain, Memory};
 use std::marker::PhantomData;
 
@@ -33,14 +34,14 @@ pub trait Base: Send + Sync + Sized + 'static {
     /// As [`Protocol::logs_fresh`].
     fn logs_fresh(domain: Domain, len: u64) -> bool;
 
-    /// Makes durable what must be so before the group's words may be stored in place.
+    /// Makes durable what must be so before the group's words may be stored in place. With undo
+    /// logging `writer.old` has the words that are to be logged.
     ///
     /// # Errors
     /// `TooLarge`, `Io`; nothing has been stored in place then.
     fn log<M: Memory, P: Protocol>(
         engine: &Logged<M, P>,
         writer: &mut Writer,
-        history: &History,
         ticket: u64,
     ) -> Result<()>;
 
@@ -76,7 +77,6 @@ impl Base for ArchaptRedo {
     fn log<M: Memory, P: Protocol>(
         engine: &Logged<M, P>,
         writer: &mut Writer,
-        _history: &History,
         ticket: u64,
     ) -> Result<()> {
         redo::log(engine, writer, ticket)
@@ -105,10 +105,8 @@ impl Base for ArchaptUndo {
     fn log<M: Memory, P: Protocol>(
         engine: &Logged<M, P>,
         writer: &mut Writer,
-        history: &History,
         ticket: u64,
     ) -> Result<()> {
-        first_old_words(&*engine.memory, &writer.writes, history, &mut writer.old);
         if writer.old.is_empty() {
             return Ok(());
         }
@@ -147,10 +145,9 @@ impl<B: Base> Base for Skipping<B> {
     fn log<M: Memory, P: Protocol>(
         engine: &Logged<M, P>,
         writer: &mut Writer,
-        history: &History,
         ticket: u64,
     ) -> Result<()> {
-        B::log(engine, writer, history, ticket)
+        B::log(engine, writer, ticket)
     }
 
     fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
@@ -158,21 +155,25 @@ impl<B: Base> Base for Skipping<B> {
     }
 }
 
-/// Fills `old` with what the words of `writes` are now, but for those whose older values the log
-/// has already.
-fn first_old_words<M: Memory>(
+/// Adds to `old` what the words of `entry` are now, but for those in the mask `had`, and for those
+/// whose older values the log has already.
+#[inline]
+pub(super) fn first_old_words<M: Memory>(
     memory: &M,
-    writes: &WriteSet,
+    entry: &LineWrite,
+    had: u8,
     history: &History,
     old: &mut WriteSet,
 ) {
-    old.clear();
-    for entry in writes.entries() {
-        let mut mask = entry.mask & !history.stored(entry.line);
-        while mask != 0 {
-            let at = entry.line + u64::from(mask.trailing_zeros()) * 8;
-            mask &= mask - 1;
-            old.put(at, memory.load(at));
-        }
+    let mask = entry.mask & !had & !history.stored(entry.line);
+    if mask == 0 {
+        return;
     }
+    let (mut words, mut left) = ([0; 8], mask);
+    while left != 0 {
+        let word = left.trailing_zeros() as usize;
+        left &= left - 1;
+        words[word] = memory.load(entry.line + word as u64 * 8);
+    }
+    old.put_words(&LineWrite { line: entry.line, mask, words });
 }

@@ -48,7 +48,7 @@ impl Group {
     ) -> Result<Ticket> {
         let ticket = self.take_alone(engine, session);
         if let Err(error) = self.log_and_store(engine) {
-            self.writer.forget();
+            self.forget();
             return Err(error);
         }
         self.writer.counters.commits += 1;
@@ -65,6 +65,7 @@ impl Group {
     ) -> Ticket {
         std::mem::swap(&mut self.writer.writes, &mut session.writes);
         std::mem::swap(&mut self.writer.fresh, &mut session.fresh);
+        self.old_words_known = false;
         let number = engine.committed.0.load(Ordering::Relaxed) + 1;
         Ticket(number << TICKET_BITS)
     }
@@ -84,7 +85,7 @@ impl Group {
             // For fresh memory; nothing else has been stored.
             self.writer.fence(engine)?;
             self.broken = false;
-            self.writer.forget();
+            self.forget();
             return Err(error);
         }
         self.writer.fence(engine)?;
@@ -98,7 +99,7 @@ impl Group {
         self.answered(engine, number);
         self.old_up_to = number;
         self.broken = false;
-        self.writer.forget();
+        self.forget();
         self.writer.counters.commits += 1;
         Ok(ticket)
     }

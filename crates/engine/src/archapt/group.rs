@@ -1,5 +1,6 @@
 //! A group: transactions between their logical commit and their physical one.
 
+use super::base::first_old_words;
 use super::cover::{Cover, Layout};
 use super::history::History;
 use super::{Archapt, Base, Tuning, lines};
@@ -14,6 +15,8 @@ use std::sync::atomic::Ordering;
 /// over a hundred small transactions; what it overlays is looked through by every read, and should
 /// stay in the nearest cache. A large transaction is a group of its own, which nobody looks through.
 const GROUP_BYTES: u64 = 4 << 10;
+/// With readers there it may be so many times as large.
+const STRETCH: u64 = 4;
 /// Nanoseconds after which a group is made durable though nobody waits, unless told otherwise.
 const ANSWER_WITHIN_NS: u64 = 10_000_000;
 /// Bits of a ticket that number the transactions of a group.
@@ -27,8 +30,11 @@ const CYCLES_TO_NOTE: u32 = 20;
 /// What is the writer's own: a group on its way into the log, and the lines that closed ones have
 /// left waiting.
 pub(super) struct Group {
-    /// The words of the group that is being closed, as the open one has them; and the log of all.
+    /// The words of the open group, the old ones that undo logging wants, and the log of all.
     pub(super) writer: Writer,
+    /// With undo logging: the old words are all there. They are not where words have not joined, or
+    /// where the log has been emptied since.
+    pub(super) old_words_known: bool,
     pub(super) history: History,
     /// The last group of the old generation.
     pub(super) old_up_to: u64,
@@ -55,6 +61,7 @@ impl Group {
     pub(super) fn new(len: u64, queue_lines: u64, by_records: bool, layout: Layout) -> Self {
         Group {
             writer: Writer::default(),
+            old_words_known: true,
             history: History::new(len, queue_lines as usize, by_records),
             old_up_to: 0,
             old_segments: 0,
@@ -86,21 +93,22 @@ impl Group {
         session: &mut Writer,
     ) -> Result<Ticket> {
         self.usable(engine)?;
-        let most = self.most_bytes(engine);
-        if session.record_bytes() > most {
+        if self.is_too_much(engine, session.record_bytes()) {
             // Too large to share a record: it is a group of its own.
             self.close(engine)?;
             return self.commit_alone(engine, session);
         }
-        let joined = self.open(engine).transactions;
+        let joined = self.joined(engine);
         let full = joined == (1 << TICKET_BITS) - 1;
-        if joined > 0 && (full || self.bytes_with(engine, session) > most) {
+        if joined > 0 && (full || self.is_too_much(engine, self.bytes_with(session))) {
             self.close(engine)?;
         }
         engine.memory.work(CYCLES_TO_JOIN * session.writes.entries().len() as u32);
+        self.broken = true;
         let ticket = self.take(engine, session);
+        self.broken = false;
         self.writer.counters.commits += 1;
-        if self.open(engine).transactions.is_multiple_of(LOOK_EVERY) {
+        if self.joined(engine).is_multiple_of(LOOK_EVERY) {
             // The transaction is in the group whatever comes of this. A failure shows again at
             // the next commit, and before anything is acknowledged.
             let _ = self.answer_if_due(engine);
@@ -108,10 +116,13 @@ impl Group {
         Ok(ticket)
     }
 
-    /// Bytes of log that a group may fill.
-    #[inline]
-    pub(super) fn most_bytes<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> u64 {
-        self.group_bytes.min(engine.geometry.segment_bytes)
+    /// Whether these are more bytes of log than a group may fill. Who would have to wait for readers
+    /// to end the group lets it grow.
+    fn is_too_much<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>, bytes: u64) -> bool {
+        let limit = |most: u64| most.min(engine.geometry.segment_bytes);
+        bytes > limit(self.group_bytes)
+            && (bytes > limit(self.group_bytes.saturating_mul(STRETCH))
+                || !engine.lock.has_readers())
     }
 
     /// Ends the open group: it is in the log, and in place. If that fails, it is open still.
@@ -122,18 +133,14 @@ impl Group {
         if self.nobody_joined(engine) {
             return Ok(());
         }
-        self.copy_words(engine);
-        if let Err(error) = self.log_and_store(engine) {
-            self.writer.forget();
-            return Err(error);
-        }
+        self.log_and_store(engine)?;
         self.begin(engine);
         self.stored(engine);
         Ok(())
     }
 
-    /// Writes down what the writer has, and stores it. Alone from the first store on; if it fails
-    /// before, nothing has happened.
+    /// Writes down what the writer has, stores it and forgets it. Alone from the first store on; if it
+    /// fails before, nothing has happened.
     pub(super) fn log_and_store<M: Memory, B: Base>(
         &mut self,
         engine: &Logged<M, Archapt<B>>,
@@ -149,7 +156,10 @@ impl Group {
         if B::SKIPS {
             self.uncover(engine, ticket);
         }
-        if let Err(error) = B::log(engine, &mut self.writer, &self.history, ticket) {
+        if !B::LOG_IS_ENOUGH {
+            self.know_old_words(engine);
+        }
+        if let Err(error) = B::log(engine, &mut self.writer, ticket) {
             if B::SKIPS {
                 self.cover_again(engine);
             }
@@ -162,11 +172,31 @@ impl Group {
         self.store_in_place::<M, B>(engine);
         engine.committed.0.store(ticket, Ordering::Release);
         self.broken = false;
-        self.writer.forget();
+        self.forget();
         if engine.durable.0.load(Ordering::Relaxed) >= ticket {
             self.looked = 0;
         }
         Ok(())
+    }
+
+    /// The old words of all that the writer has, where they are not known yet.
+    fn know_old_words<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) {
+        if self.old_words_known {
+            return;
+        }
+        let Group { writer, history, .. } = self;
+        writer.old.clear();
+        for entry in writer.writes.entries() {
+            first_old_words(&*engine.memory, entry, 0, history, &mut writer.old);
+        }
+        self.old_words_known = true;
+    }
+
+    /// Forgets what is to be written down.
+    pub(super) fn forget(&mut self) {
+        self.writer.forget();
+        self.writer.old.clear();
+        self.old_words_known = true;
     }
 
     /// What is to be done after a group has been stored, with readers in again: the open group is
@@ -274,6 +304,8 @@ impl Group {
         self.write_back_old(engine, usize::MAX);
         self.history.turn();
         self.write_back_old(engine, usize::MAX);
+        // Those that the log had are gone from it.
+        self.old_words_known &= self.writer.writes.is_empty();
         self.writer.fence(engine)?;
         self.cut_log(engine, last)?;
         self.writer.rewind(engine);

@@ -20,7 +20,7 @@
 use perdura_memory::LINE;
 
 /// The lines that wait.
-pub struct History {
+pub(super) struct History {
     /// Of each line of the memory, the words stored since it began to wait.
     masks: Vec<u8>,
     old: Lines,

@@ -39,10 +39,10 @@ pub use cover::Skip;
 
 use crate::area::{self, Checkpoint, Geometry};
 use crate::engine::Recovery;
-use crate::logged::{Logged, Protocol, last_ticket};
+use crate::logged::{Logged, Protocol};
+use crate::overlay::Overlay;
 use crate::record::Found;
 use crate::writer::Writer;
-use crate::writes::WriteSet;
 use crate::{Counters, Error, Mode, Result, Ticket};
 use cover::Layout;
 use group::Group;
@@ -114,9 +114,9 @@ impl<B: Base> Protocol for Archapt<B> {
     }
 
     #[inline]
-    fn overlay<M: Memory>(engine: &Logged<M, Self>) -> Option<&WriteSet> {
+    fn overlay<M: Memory>(engine: &Logged<M, Self>) -> Option<&Overlay> {
         // SAFETY: sessions ask between beginning and ending a transaction.
-        Some(&unsafe { engine.state.open() }.writes)
+        Some(unsafe { engine.state.overlay() })
     }
 
     #[inline]
@@ -153,12 +153,11 @@ impl<B: Base> Protocol for Archapt<B> {
     }
 
     #[inline]
-    fn seen<M: Memory>(engine: &Logged<M, Self>, overlaid: bool) -> Ticket {
-        if overlaid {
-            // SAFETY: the caller is in a transaction.
-            return unsafe { engine.state.open() }.ticket(engine);
-        }
-        last_ticket::<Self>(engine.committed.0.load(Ordering::Acquire))
+    fn seen<M: Memory>(engine: &Logged<M, Self>, overlaid: u64) -> Ticket {
+        // SAFETY: the caller is in a transaction.
+        let joined = unsafe { engine.state.overlay() }.joined();
+        // A transaction that could have written may have ended the group.
+        open::ticket(engine, overlaid.min(joined))
     }
 
     fn checkpoint<M: Memory>(
