@@ -37,14 +37,20 @@ struct Version {
 /// The words, by line and version.
 pub struct Overlay {
     versions: Box<[Version]>,
-    /// How many versions there are; the writer's own.
-    used: AtomicU32,
     /// By hash the newest version, counted from 1; 0 where there is none.
     newest: Box<[AtomicU32]>,
     /// A bit for each hash: what it has not is not there.
     filter: Box<[AtomicU64]>,
+    /// On a line of its own: readers come for the rest all the time.
+    counts: Apart<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
     /// Transactions that have joined.
-    joined: Apart<AtomicU64>,
+    joined: AtomicU64,
+    /// How many versions there are; the writer's own.
+    used: AtomicU32,
 }
 
 impl Default for Overlay {
@@ -58,10 +64,9 @@ impl Overlay {
     fn with_room(versions: usize) -> Self {
         Overlay {
             versions: (0..versions).map(|_| Version::default()).collect(),
-            used: AtomicU32::new(0),
             newest: (0..2 * versions).map(|_| AtomicU32::new(0)).collect(),
             filter: (0..versions * BITS / 64).map(|_| AtomicU64::new(0)).collect(),
-            joined: Apart::default(),
+            counts: Apart::default(),
         }
     }
 
@@ -69,7 +74,7 @@ impl Overlay {
     #[inline(always)]
     pub fn joined(&self) -> u64 {
         // What they have added is seen by who sees them counted.
-        self.joined.0.load(Ordering::Acquire)
+        self.counts.0.joined.load(Ordering::Acquire)
     }
 
     /// Whether there may be a version of the line of `at`; that is soon said, and seldom wrong.
@@ -121,21 +126,22 @@ impl Overlay {
     /// Whether a transaction of so many lines finds room. For the writer, as the rest.
     #[inline]
     pub fn has_room(&self, lines: usize) -> bool {
-        self.used.load(Ordering::Relaxed) as usize + lines <= self.versions.len()
+        self.counts.0.used.load(Ordering::Relaxed) as usize + lines <= self.versions.len()
     }
 
     /// Adds a version of a line, of the transaction that is the next to join: all words of the line
     /// that have joined, with its own. There is room.
     #[inline]
     pub fn add(&self, entry: &LineWrite) {
-        let index = self.used.load(Ordering::Relaxed);
-        self.used.store(index + 1, Ordering::Relaxed);
+        let Counts { joined, used } = &self.counts.0;
+        let index = used.load(Ordering::Relaxed);
+        used.store(index + 1, Ordering::Relaxed);
         let version = &self.versions[index as usize];
         version.line.store(entry.line, Ordering::Relaxed);
         for (to, word) in version.words.iter().zip(entry.words) {
             to.store(word, Ordering::Relaxed);
         }
-        version.joined.store(self.joined.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        version.joined.store(joined.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         version.mask.store(entry.mask, Ordering::Relaxed);
         let newest = &self.newest[self.in_table(entry.line)];
         version.before.store(newest.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -149,13 +155,14 @@ impl Overlay {
     /// The transaction whose versions have been added has joined: who begins from now on sees it.
     #[inline]
     pub fn join(&self) {
-        self.joined.0.store(self.joined.0.load(Ordering::Relaxed) + 1, Ordering::Release);
+        let joined = &self.counts.0.joined;
+        joined.store(joined.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
     /// Makes room for `more` lines. Of what has joined, `writes`, one version of each line is left.
     #[cold]
     pub fn make_room(&mut self, writes: &WriteSet, more: usize) {
-        let joined = *self.joined.0.get_mut();
+        let joined = *self.counts.0.joined.get_mut();
         let needed = (2 * (writes.stored_lines() + more)).next_power_of_two();
         if needed > self.versions.len() {
             *self = Overlay::with_room(needed);
@@ -166,7 +173,7 @@ impl Overlay {
         for entry in writes.entries().iter().filter(|entry| entry.mask != 0) {
             self.add(entry);
         }
-        *self.joined.0.get_mut() = joined;
+        *self.counts.0.joined.get_mut() = joined;
     }
 
     /// Forgets everything.
@@ -175,14 +182,13 @@ impl Overlay {
             *self = Overlay::default();
             return;
         }
-        for index in 0..*self.used.get_mut() as usize {
+        for index in 0..*self.counts.0.used.get_mut() as usize {
             let line = *self.versions[index].line.get_mut();
             let (slot, (word, _)) = (self.in_table(line), self.in_filter(hash(line)));
             *self.newest[slot].get_mut() = 0;
             *self.filter[word].get_mut() = 0;
         }
-        *self.used.get_mut() = 0;
-        *self.joined.0.get_mut() = 0;
+        self.counts = Apart::default();
     }
 
     #[inline(always)]
