@@ -11,6 +11,11 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// What the simulator is told that a look at a line of the overlay costs: its memory is not the
+/// simulated one. Less than fetching it from another core's cache, more than from one's own: most
+/// looks are at what the last ones were at.
+const CYCLES_TO_LOOK: u32 = 40;
+
 /// One thread's transactions on a [`Logged`] engine.
 pub struct Buffered<M: Memory, P: Protocol> {
     pub(crate) engine: Arc<Logged<M, P>>,
@@ -64,6 +69,7 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
         if !P::GROUPS || self.snapshot == 0 {
             return None;
         }
+        self.engine.memory.work(CYCLES_TO_LOOK);
         let value = P::overlay(&self.engine)?.get(at, self.snapshot)?;
         self.overlaid = true;
         Some(value)
@@ -188,7 +194,14 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
             && self.snapshot > 0
             && let Some(overlay) = P::overlay(&self.engine)
         {
-            self.overlaid |= lay_over(|line| overlay.line(line, self.snapshot), at, to);
+            let memory = &self.engine.memory;
+            let look = |line| {
+                if overlay.may_have(line) {
+                    memory.work(CYCLES_TO_LOOK);
+                }
+                overlay.line(line, self.snapshot)
+            };
+            self.overlaid |= lay_over(look, at, to);
         }
         if self.writer.writes.is_empty() {
             return Ok(());

@@ -24,7 +24,7 @@ pub(super) const TICKET_BITS: u32 = 20;
 /// Transactions after which the clock is looked at.
 const LOOK_EVERY: u64 = 16;
 /// What the simulator is told that joining a group costs, for each line; and noting one.
-const CYCLES_TO_JOIN: u32 = 10;
+const CYCLES_TO_JOIN: u32 = 40;
 const CYCLES_TO_NOTE: u32 = 20;
 
 /// What is the writer's own: a group on its way into the log, and the lines that closed ones have
