@@ -1,8 +1,8 @@
 //! What the logging engines share: a lock, a log area, and sessions that buffer their writes.
 //!
-//! A transaction's writes wait in a [`WriteSet`] until commit, for undo as for redo logging: the
-//! log is then written in one go and fenced once, instead of once for each range. What differs
-//! is what the log holds and what is fenced when: the [`Protocol`].
+//! A transaction's writes wait in a [`WriteSet`](crate::writes::WriteSet) until commit, for undo as
+//! for redo logging: the log is then written in one go and fenced once, instead of once for each
+//! range. What differs is what the log holds and what is fenced when: the [`Protocol`].
 
 use crate::archapt::Tuning;
 use crate::area::{self, Checkpoint, Geometry, Segments};
