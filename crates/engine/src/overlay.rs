@@ -12,7 +12,6 @@
 
 use crate::lock::Apart;
 use crate::writes::{LineWrite, WriteSet, hash, word_in_line};
-use perdura_memory::line_of;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Versions that there is room for at least.
@@ -44,6 +43,10 @@ pub struct Overlay {
     /// On a line of its own: readers come for the rest all the time.
     counts: Apart<Counts>,
 }
+
+/// A version of a line.
+#[derive(Clone, Copy)]
+pub struct Found(usize);
 
 #[derive(Default)]
 struct Counts {
@@ -84,10 +87,17 @@ impl Overlay {
         self.filter[word].load(Ordering::Relaxed) & bit != 0
     }
 
-    /// The word at `at` as of `snapshot`, if it is here.
+    /// The words of the line at `line` as of `snapshot`, if any are here; for as long as a transaction
+    /// with that snapshot goes on.
     #[inline]
-    pub fn get(&self, at: u64, snapshot: u64) -> Option<u64> {
-        let version = self.version(line_of(at), snapshot)?;
+    pub fn find(&self, line: u64, snapshot: u64) -> Option<Found> {
+        self.version(line, snapshot).map(Found)
+    }
+
+    /// The word at `at`, if it is among those of its line that were found.
+    #[inline]
+    pub fn word(&self, found: Found, at: u64) -> Option<u64> {
+        let version = self.versions.get(found.0)?;
         let word = word_in_line(at);
         (version.mask.load(Ordering::Relaxed) & 1 << word != 0)
             .then(|| version.words[word].load(Ordering::Relaxed))
@@ -96,7 +106,7 @@ impl Overlay {
     /// The words of the line at `line` as of `snapshot`, if any are here.
     #[inline]
     pub fn line(&self, line: u64, snapshot: u64) -> Option<LineWrite> {
-        let version = self.version(line, snapshot)?;
+        let version = &self.versions[self.version(line, snapshot)?];
         Some(LineWrite {
             line,
             mask: version.mask.load(Ordering::Relaxed),
@@ -105,18 +115,19 @@ impl Overlay {
     }
 
     #[inline]
-    fn version(&self, line: u64, snapshot: u64) -> Option<&Version> {
+    fn version(&self, line: u64, snapshot: u64) -> Option<usize> {
         if !self.may_have(line) {
             return None;
         }
         // A version is whole before it is in the table, and so are those before it.
         let mut next = self.newest[self.in_table(line)].load(Ordering::Acquire);
         while next != 0 {
-            let version = &self.versions[next as usize - 1];
+            let index = next as usize - 1;
+            let version = &self.versions[index];
             if version.line.load(Ordering::Relaxed) == line
                 && version.joined.load(Ordering::Relaxed) <= snapshot
             {
-                return Some(version);
+                return Some(index);
             }
             next = version.before.load(Ordering::Relaxed);
         }
@@ -206,6 +217,7 @@ impl Overlay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perdura_memory::line_of;
     use proptest::collection::vec;
     use proptest::prelude::*;
     use std::collections::HashMap;
@@ -228,7 +240,9 @@ mod tests {
     fn compare(overlay: &Overlay, snapshot: u64, wanted: &Words, universe: u64) {
         for at in (0..universe).map(|word| word * 8) {
             let wanted = wanted.get(&at).copied();
-            assert_eq!(overlay.get(at, snapshot), wanted, "{at} as of {snapshot}");
+            let found = overlay.find(line_of(at), snapshot);
+            let got = found.and_then(|found| overlay.word(found, at));
+            assert_eq!(got, wanted, "{at} as of {snapshot}");
             let line = overlay.line(line_of(at), snapshot);
             let (word, bit) = (word_in_line(at), 1 << word_in_line(at));
             let got = line.filter(|line| line.mask & bit != 0).map(|line| line.words[word]);

@@ -23,7 +23,8 @@ const ANSWER_WITHIN_NS: u64 = 10_000_000;
 pub(super) const TICKET_BITS: u32 = 20;
 /// Transactions after which the clock is looked at.
 const LOOK_EVERY: u64 = 16;
-/// What the simulator is told that joining a group costs, for each line; and noting one.
+/// What the simulator is told that joining a group costs, for each line (natively 17 ns); and noting
+/// one.
 const CYCLES_TO_JOIN: u32 = 40;
 const CYCLES_TO_NOTE: u32 = 20;
 
