@@ -48,7 +48,9 @@ pub trait Access {
     /// Writes `from` into memory that this very transaction has allocated, and that nothing
     /// committed refers to: an engine may skip the log for it. `at` is a multiple of 8, and the
     /// bytes up to the next multiple of 8 after the end may be overwritten too. If there are more than
-    /// 256, nothing else that is committed may be in the last line.
+    /// 256, nothing else that is committed may be in the last line. What a transaction has freed is
+    /// no such memory until its ticket is [`reclaimable`](crate::Engine::reclaimable): readers may
+    /// still look at it.
     ///
     /// # Errors
     /// As [`write_word`](Access::write_word).
