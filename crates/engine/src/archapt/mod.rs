@@ -71,7 +71,8 @@ pub struct Tuning {
     /// Lines that may wait for their write-back: as many as the last-level cache has, unless
     /// given.
     pub queue_lines: Option<u64>,
-    /// Bytes of log that a group may fill before it is made durable though nobody waits.
+    /// Bytes of log that a group may fill before it is made durable though nobody waits; four times
+    /// as many while there are readers.
     pub group_bytes: Option<u64>,
     /// Nanoseconds after which a group is made durable though nobody waits.
     pub answer_within_ns: Option<u64>,
