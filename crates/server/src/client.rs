@@ -55,15 +55,8 @@ impl Client {
         self.listing.set_db(db);
     }
 
-    /// Watches no key any more.
-    pub(crate) fn unwatch(&mut self, server: &Server) {
-        server.watch.end(&self.watched);
-        self.watched.clear();
-    }
-
     /// As it was when it connected.
     pub(crate) fn reset(&mut self, server: &Server) {
-        self.unwatch(server);
         *self = Client::new(server, Arc::clone(&self.listing));
         self.listing.set_db(0);
         self.listing.set_protocol(Protocol::Resp2);

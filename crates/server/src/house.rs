@@ -60,7 +60,9 @@ impl House {
                 self.busy = true;
                 return Ok(());
             }
-            session.write(&mut |tx| chores.go(tx, env))?;
+            let written = session.write(&mut |tx| chores.go(tx, env));
+            env.settle();
+            written?;
         }
     }
 }
@@ -120,7 +122,7 @@ fn expire(tx: &mut dyn Tx, env: Env<'_>, db: Database) -> Result<(), Error> {
                 if !db.remove(tx, &key)? {
                     return Err(Error::corrupt("an expiring key that is not there", expiries.at()));
                 }
-                env.server.watch.touch(db.index(), &key);
+                env.touch(&db, &key);
                 env.stats.expired.add(1);
             }
             _ => break,

@@ -20,6 +20,8 @@ mod embedded;
 mod error;
 #[cfg(test)]
 mod failing_tests;
+#[cfg(test)]
+mod hooked;
 mod house;
 mod keyspace;
 mod net;
@@ -30,6 +32,8 @@ mod server;
 mod stats;
 mod store;
 mod watch;
+#[cfg(test)]
+mod watch_tests;
 
 pub use embedded::Keyspace;
 pub use error::ServeError;

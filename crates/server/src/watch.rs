@@ -3,33 +3,44 @@
 //! Keys share a fixed number of slots, so a watcher may be disturbed by another key: then its
 //! EXEC fails where it need not, which clients must expect anyway.
 //!
-//! A version moves inside the transaction that writes the key, and only while somebody watches
-//! something. That is enough as long as nobody reads a key's old value while its writer is
-//! under way, which every engine with a lock sees to: who begins to watch after the writer has
-//! looked for watchers reads the key after the writer's commit.
+//! Readers go on beside a writer, and see what was there before until it has committed. A version
+//! that moved once, before the commit or after it, would let somebody who begins to watch in
+//! between read the old value and not be told. So a slot counts transactions that write one of
+//! its keys twice: from within, and when they are over. Who begins to watch while the counts
+//! differ has watched in vain.
 
+use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const SLOTS: usize = 4096;
 
 /// The versions of all keys of all databases.
-pub(crate) struct Watch {
-    versions: Box<[AtomicU64]>,
-    watchers: AtomicU64,
+pub(crate) struct Watch(Box<[Slot]>);
+
+/// How often keys were written.
+#[derive(Default)]
+struct Slot {
+    begun: AtomicU64,
+    /// Of these, by transactions that are over.
+    over: AtomicU64,
 }
 
 /// A key's slot and the version it had.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watched {
     slot: usize,
-    version: u64,
+    /// None if the key was being written.
+    version: Option<u64>,
 }
+
+/// What one thread's transaction has written.
+#[derive(Default)]
+pub(crate) struct Touched(RefCell<Vec<usize>>);
 
 impl Watch {
     pub(crate) fn new() -> Self {
-        let versions = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
-        Watch { versions, watchers: AtomicU64::new(0) }
+        Watch((0..SLOTS).map(|_| Slot::default()).collect())
     }
 
     fn slot(db: u8, key: &[u8]) -> usize {
@@ -38,35 +49,39 @@ impl Watch {
         hasher.finish() as usize % SLOTS
     }
 
-    /// Starts watching a key; [`end`](Watch::end) it once.
+    /// Starts watching a key.
     pub(crate) fn watch(&self, db: u8, key: &[u8]) -> Watched {
-        self.watchers.fetch_add(1, Ordering::SeqCst);
         let slot = Watch::slot(db, key);
-        Watched { slot, version: self.versions[slot].load(Ordering::SeqCst) }
-    }
-
-    /// Watches no more.
-    pub(crate) fn end(&self, watched: &[Watched]) {
-        self.watchers.fetch_sub(watched.len() as u64, Ordering::SeqCst);
+        // In this order: if they are equal, nobody was in between.
+        let over = self.0[slot].over.load(Ordering::SeqCst);
+        let begun = self.0[slot].begun.load(Ordering::SeqCst);
+        Watched { slot, version: (over == begun).then_some(begun) }
     }
 
     /// Whether the keys were left alone.
     pub(crate) fn unchanged(&self, watched: &[Watched]) -> bool {
-        let same = |one: &Watched| self.versions[one.slot].load(Ordering::SeqCst) == one.version;
-        watched.iter().all(same)
+        watched.iter().all(|one| one.version == Some(self.0[one.slot].begun.load(Ordering::SeqCst)))
     }
 
-    /// A key was written.
-    pub(crate) fn touch(&self, db: u8, key: &[u8]) {
-        if self.watchers.load(Ordering::SeqCst) > 0 {
-            self.versions[Watch::slot(db, key)].fetch_add(1, Ordering::SeqCst);
-        }
+    /// A key is written, in a transaction that is under way.
+    pub(crate) fn touch(&self, db: u8, key: &[u8], touched: &Touched) {
+        self.touch_slot(Watch::slot(db, key), touched);
     }
 
-    /// Everything was written.
-    pub(crate) fn touch_all(&self) {
-        for version in &self.versions {
-            version.fetch_add(1, Ordering::SeqCst);
+    /// Everything is written.
+    pub(crate) fn touch_all(&self, touched: &Touched) {
+        (0..SLOTS).for_each(|slot| self.touch_slot(slot, touched));
+    }
+
+    fn touch_slot(&self, slot: usize, touched: &Touched) {
+        self.0[slot].begun.fetch_add(1, Ordering::SeqCst);
+        touched.0.borrow_mut().push(slot);
+    }
+
+    /// The transaction is over, whether it was committed or not: everybody sees what it wrote.
+    pub(crate) fn settle(&self, touched: &Touched) {
+        for slot in touched.0.borrow_mut().drain(..) {
+            self.0[slot].over.fetch_add(1, Ordering::SeqCst);
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::keyspace::{Database, Entry, Found, Kind};
 use crate::protocol::{Args, Reply, number};
 use crate::server::Server;
 use crate::stats::Stats;
+use crate::watch::Touched;
 use perdura::Tx;
 
 /// What stays the same for all commands of a transaction.
@@ -12,12 +13,31 @@ use perdura::Tx;
 pub(crate) struct Env<'a> {
     pub(crate) server: &'a Server,
     pub(crate) stats: &'a Stats,
+    /// The keys that the transaction has written.
+    pub(crate) touched: &'a Touched,
     /// The keyspace's header.
     pub(crate) keyspace: u64,
     /// Milliseconds since 1970, the same in the whole turn.
     pub(crate) now: u64,
     /// A number that differs from turn to turn.
     pub(crate) seed: u64,
+}
+
+impl Env<'_> {
+    /// Tells watchers that a key is written by the transaction under way.
+    pub(crate) fn touch(&self, db: &Database, key: &[u8]) {
+        self.server.watch.touch(db.index(), key, self.touched);
+    }
+
+    /// Tells them that every key is.
+    pub(crate) fn touch_all(&self) {
+        self.server.watch.touch_all(self.touched);
+    }
+
+    /// The transaction is over: to be said after each one that may have written.
+    pub(crate) fn settle(&self) {
+        self.server.watch.settle(self.touched);
+    }
 }
 
 /// One command on its way.
@@ -87,7 +107,7 @@ impl<'a> Call<'a> {
 
     /// Tells watchers that `key` was written.
     pub(crate) fn touch(&self, key: &[u8]) {
-        self.env.server.watch.touch(self.db.index(), key);
+        self.env.touch(&self.db, key);
     }
 
     /// The argument at `index`, an integer.

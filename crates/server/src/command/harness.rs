@@ -9,6 +9,7 @@ use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Limits, Protocol, Reply, RequestReader};
 use crate::server::Server;
 use crate::store::Facts;
+use crate::watch::Touched;
 use perdura::testing::TestHeap;
 use std::collections::BTreeSet;
 
@@ -16,6 +17,7 @@ use std::collections::BTreeSet;
 pub(crate) struct Bench {
     pub(crate) heap: TestHeap,
     server: Server,
+    touched: Touched,
     keyspace: u64,
     /// Milliseconds since 1970.
     pub(crate) now: u64,
@@ -29,7 +31,7 @@ impl Bench {
         let address = ([127, 0, 0, 1], 0).into();
         let options = Options::new().threads(1);
         let server = Server::new(options, address, Box::new(Facts::default));
-        Bench { heap, server, keyspace, now: 1_000_000_000_000 }
+        Bench { heap, server, touched: Touched::default(), keyspace, now: 1_000_000_000_000 }
     }
 
     /// Runs a command, given as an inline request, and shows its reply's bytes with spaces for
@@ -49,7 +51,7 @@ impl Bench {
     fn env(&self) -> Env<'_> {
         let stats = &self.server.stats[0];
         let (server, keyspace, now) = (&self.server, self.keyspace, self.now);
-        Env { server, stats, keyspace, now, seed: 1 }
+        Env { server, stats, touched: &self.touched, keyspace, now, seed: 1 }
     }
 
     fn run_args(&mut self, args: &OwnedArgs) -> Vec<u8> {
@@ -63,6 +65,7 @@ impl Bench {
         let call = Call { tx: &mut heap, env: self.env(), db, args, out };
         perform::one(call, command).unwrap();
         heap.commit();
+        self.env().settle();
         self.heap = heap;
         bytes
     }

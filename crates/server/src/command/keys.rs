@@ -53,7 +53,7 @@ fn carry(call: &mut Call<'_>, from: &[u8], to: &[u8], db: Database) -> Outcome {
     let Some(entry) = call.db.take(call.tx, from)? else { return Err(Failure::NO_KEY) };
     call.touch(from);
     db.put(call.tx, to, None, entry)?;
-    call.env.server.watch.touch(db.index(), to);
+    call.env.touch(&db, to);
     Ok(())
 }
 
@@ -126,7 +126,7 @@ fn check_flush(call: &Call<'_>) -> Outcome {
 fn flushdb(call: &mut Call<'_>) -> Outcome {
     check_flush(call)?;
     call.db.clear(call.tx)?;
-    call.env.server.watch.touch_all();
+    call.env.touch_all();
     call.out.ok();
     Ok(())
 }
@@ -136,7 +136,7 @@ fn flushall(call: &mut Call<'_>) -> Outcome {
     for index in 0..DATABASES {
         Database::new(call.env.keyspace, index).clear(call.tx)?;
     }
-    call.env.server.watch.touch_all();
+    call.env.touch_all();
     call.out.ok();
     Ok(())
 }

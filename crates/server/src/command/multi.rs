@@ -37,7 +37,6 @@ impl Queue {
 /// A transaction that was asked for with EXEC.
 pub(crate) struct Exec {
     pub(crate) steps: Vec<Step>,
-    /// To be ended when it is done.
     pub(crate) watched: Vec<Watched>,
     /// The database that was selected before, for the case that nothing is done.
     pub(crate) db: u8,
@@ -83,7 +82,7 @@ fn exec(call: &mut ClientCall<'_>) -> Outcome<Next> {
         return Err(Failure::Say("ERR EXEC without MULTI".into()));
     };
     if queue.broken {
-        call.client.unwatch(call.server);
+        call.client.watched.clear();
         let text = "EXECABORT Transaction discarded because of previous errors.";
         return Err(Failure::Say(text.into()));
     }
@@ -116,7 +115,7 @@ fn discard(call: &mut ClientCall<'_>) -> Outcome<Next> {
     if call.client.queue.take().is_none() {
         return Err(Failure::Say("ERR DISCARD without MULTI".into()));
     }
-    call.client.unwatch(call.server);
+    call.client.watched.clear();
     call.ok()
 }
 
@@ -132,6 +131,6 @@ fn watch(call: &mut ClientCall<'_>) -> Outcome<Next> {
 }
 
 fn unwatch(call: &mut ClientCall<'_>) -> Outcome<Next> {
-    call.client.unwatch(call.server);
+    call.client.watched.clear();
     call.ok()
 }

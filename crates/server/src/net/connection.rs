@@ -244,8 +244,7 @@ impl Connection {
     }
 
     /// Forgets the client.
-    pub(crate) fn close(mut self, server: &Server) {
-        self.client.unwatch(server);
+    pub(crate) fn close(self, server: &Server) {
         server.dismiss(self.client.listing.id);
     }
 }

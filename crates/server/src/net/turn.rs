@@ -279,7 +279,9 @@ impl Group<'_> {
     fn commit<S: Session>(&mut self, session: &mut S) -> Result<S::Ticket, Error> {
         if self.ops.iter().any(Op::writes) {
             self.env.stats.transactions.add(1);
-            session.write(&mut |tx| self.body(tx))
+            let written = session.write(&mut |tx| self.body(tx));
+            self.env.settle();
+            written
         } else {
             self.env.stats.read_transactions.add(1);
             session.read(&mut |tx| self.body(tx))
@@ -348,7 +350,6 @@ impl Group<'_> {
                 connection.hush(op.start);
             }
             let What::Exec(exec) = &op.what else { continue };
-            self.env.server.watch.end(&exec.watched);
             if exec.aborted
                 && let Some(connection) = self.slots.get(op.slot)
             {
@@ -367,9 +368,6 @@ impl Group<'_> {
             let mut out = Reply::new(&mut connection.out, connection.client.protocol);
             Failure::Pool(error).tell(&mut out);
             connection.hush(start);
-        }
-        if let What::Exec(exec) = &op.what {
-            self.env.server.watch.end(&exec.watched);
         }
     }
 }

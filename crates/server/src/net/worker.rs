@@ -11,6 +11,7 @@ use crate::house::House;
 use crate::server::{Server, now};
 use crate::stats::Stats;
 use crate::store::Session;
+use crate::watch::Touched;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::io::{self, ErrorKind, Write};
@@ -63,6 +64,7 @@ pub(crate) struct Worker<S> {
     /// Connections wait that could not be accepted.
     crowded: bool,
     house: House,
+    touched: Touched,
     turns: u64,
 }
 
@@ -96,6 +98,7 @@ impl<S: Session> Worker<S> {
             next: 0,
             crowded: false,
             house: House::default(),
+            touched: Touched::default(),
             turns: 0,
         }
     }
@@ -175,8 +178,14 @@ impl<S: Session> Worker<S> {
             return self.answer(false);
         }
         self.turns += 1;
-        let env =
-            Env { server: &server, stats, keyspace: self.keyspace, now: now(), seed: self.turns };
+        let env = Env {
+            server: &server,
+            stats,
+            touched: &self.touched,
+            keyspace: self.keyspace,
+            now: now(),
+            seed: self.turns,
+        };
         let done = self.turn.run(&mut self.session, env, &mut self.slots, &self.ready);
         let durable = done.and_then(|ticket| match ticket {
             Some(ticket) => {
@@ -289,6 +298,7 @@ impl<S: Session> Worker<S> {
         let env = Env {
             server: &server,
             stats: &server.stats[self.index],
+            touched: &self.touched,
             keyspace: self.keyspace,
             now: now(),
             seed: self.turns,

@@ -1,0 +1,130 @@
+//! A pool whose transactions wait, or fail, where a test wants them to.
+
+use crate::options::Options;
+use crate::serve::{Listener, Server, Shutdown};
+use crate::store::{Body, Facts, Session, Store};
+use perdura::{EngineKind, Handle, Pool, Result, Ticket};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What happens at a point of a session's work.
+type Hook = Arc<dyn Fn() -> Result<()> + Send + Sync>;
+
+/// The pool.
+#[derive(Clone)]
+struct Hooked {
+    pool: Pool,
+    hooks: Hooks,
+}
+
+/// What is called.
+#[derive(Clone)]
+pub(crate) struct Hooks {
+    /// After the body of a transaction that writes.
+    pub(crate) written: Hook,
+    /// Before durability is waited for.
+    pub(crate) waits: Hook,
+}
+
+impl Default for Hooks {
+    fn default() -> Self {
+        Hooks { written: Arc::new(|| Ok(())), waits: Arc::new(|| Ok(())) }
+    }
+}
+
+struct HookedSession {
+    handle: Handle,
+    hooks: Hooks,
+}
+
+impl Store for Hooked {
+    type Session = HookedSession;
+
+    fn session(&self) -> Result<HookedSession> {
+        Ok(HookedSession { handle: self.pool.session()?, hooks: self.hooks.clone() })
+    }
+
+    fn facts(&self) -> Facts {
+        self.pool.facts()
+    }
+}
+
+impl Session for HookedSession {
+    type Ticket = Ticket;
+
+    fn write(&mut self, body: &mut Body<'_>) -> Result<Ticket> {
+        let HookedSession { handle, hooks } = self;
+        Session::write(handle, &mut |tx| {
+            body(tx)?;
+            (hooks.written)()
+        })
+    }
+
+    fn read(&mut self, body: &mut Body<'_>) -> Result<Ticket> {
+        Session::read(&mut self.handle, body)
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<()> {
+        (self.hooks.waits)()?;
+        Session::wait(&mut self.handle, ticket)
+    }
+}
+
+/// A server on a new pool of its own. Clients go to its two threads in turn.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    shutdown: Shutdown,
+    thread: Option<JoinHandle<()>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Running {
+    pub(crate) fn new(engine: EngineKind, hooks: Hooks) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = perdura::Options::new().size(32 << 20).engine(engine);
+        let pool = pool.domain(Some(perdura::Domain::Process));
+        let pool = pool.create(folder.path().join("pool")).unwrap();
+        let listener = Listener::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
+        let store = Hooked { pool, hooks };
+        let server = Server::on(store, listener, Options::new().threads(2)).unwrap();
+        let (address, shutdown) = (server.local_addr(), server.shutdown());
+        let thread = std::thread::spawn(move || server.run().unwrap());
+        Running { address, shutdown, thread: Some(thread), _folder: folder }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Client(BufReader::new(stream))
+    }
+
+    /// Ends it, and sees that it ended well.
+    pub(crate) fn stop(mut self) {
+        self.shutdown.shutdown();
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// A connection, by inline requests.
+pub(crate) struct Client(pub(crate) BufReader<TcpStream>);
+
+impl Client {
+    pub(crate) fn send(&mut self, command: &str) {
+        self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
+    }
+
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// The reply's first line.
+    pub(crate) fn ask(&mut self, command: &str) -> String {
+        self.send(command);
+        self.line()
+    }
+}
