@@ -80,7 +80,8 @@ impl Overlay {
         self.counts.0.joined.load(Ordering::Acquire)
     }
 
-    /// Whether there may be a version of the line of `at`; that is soon said, and seldom wrong.
+    /// Whether there may be a version of the line of `at`; that is soon said, and seldom wrong. To be
+    /// asked first.
     #[inline(always)]
     pub fn may_have(&self, at: u64) -> bool {
         let (word, bit) = self.in_filter(hash(at));
@@ -91,7 +92,19 @@ impl Overlay {
     /// with that snapshot goes on.
     #[inline]
     pub fn find(&self, line: u64, snapshot: u64) -> Option<Found> {
-        self.version(line, snapshot).map(Found)
+        // A version is whole before it is in the table, and so are those before it.
+        let mut next = self.newest[self.in_table(line)].load(Ordering::Acquire);
+        while next != 0 {
+            let index = next as usize - 1;
+            let version = &self.versions[index];
+            if version.line.load(Ordering::Relaxed) == line
+                && version.joined.load(Ordering::Relaxed) <= snapshot
+            {
+                return Some(Found(index));
+            }
+            next = version.before.load(Ordering::Relaxed);
+        }
+        None
     }
 
     /// The word at `at`, if it is among those of its line that were found.
@@ -103,35 +116,15 @@ impl Overlay {
             .then(|| version.words[word].load(Ordering::Relaxed))
     }
 
-    /// The words of the line at `line` as of `snapshot`, if any are here.
+    /// All words that were found of a line.
     #[inline]
-    pub fn line(&self, line: u64, snapshot: u64) -> Option<LineWrite> {
-        let version = &self.versions[self.version(line, snapshot)?];
-        Some(LineWrite {
-            line,
+    pub fn words(&self, found: Found) -> LineWrite {
+        let version = &self.versions[found.0];
+        LineWrite {
+            line: version.line.load(Ordering::Relaxed),
             mask: version.mask.load(Ordering::Relaxed),
             words: std::array::from_fn(|word| version.words[word].load(Ordering::Relaxed)),
-        })
-    }
-
-    #[inline]
-    fn version(&self, line: u64, snapshot: u64) -> Option<usize> {
-        if !self.may_have(line) {
-            return None;
         }
-        // A version is whole before it is in the table, and so are those before it.
-        let mut next = self.newest[self.in_table(line)].load(Ordering::Acquire);
-        while next != 0 {
-            let index = next as usize - 1;
-            let version = &self.versions[index];
-            if version.line.load(Ordering::Relaxed) == line
-                && version.joined.load(Ordering::Relaxed) <= snapshot
-            {
-                return Some(index);
-            }
-            next = version.before.load(Ordering::Relaxed);
-        }
-        None
     }
 
     /// Whether a transaction of so many lines finds room. For the writer, as the rest.
@@ -243,9 +236,9 @@ mod tests {
             let found = overlay.find(line_of(at), snapshot);
             let got = found.and_then(|found| overlay.word(found, at));
             assert_eq!(got, wanted, "{at} as of {snapshot}");
-            let line = overlay.line(line_of(at), snapshot);
+            let words = found.map(|found| overlay.words(found));
             let (word, bit) = (word_in_line(at), 1 << word_in_line(at));
-            let got = line.filter(|line| line.mask & bit != 0).map(|line| line.words[word]);
+            let got = words.filter(|line| line.mask & bit != 0).map(|line| line.words[word]);
             assert_eq!(got, wanted);
             assert!(wanted.is_none() || overlay.may_have(at));
         }

@@ -167,7 +167,17 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
     fn any_written(&self, at: u64, len: u64) -> bool {
         any_words(|line| self.writer.writes.line(line), at, len)
             || P::overlay(&self.engine)
-                .is_some_and(|overlay| any_words(|line| overlay.line(line, self.snapshot), at, len))
+                .is_some_and(|overlay| any_words(|line| self.overlaid_line(overlay, line), at, len))
+    }
+
+    /// The words that the overlay has of a line.
+    #[inline(always)]
+    fn overlaid_line(&self, overlay: &Overlay, line: u64) -> Option<LineWrite> {
+        if !overlay.may_have(line) {
+            return None;
+        }
+        self.engine.memory.work(CYCLES_TO_LOOK);
+        overlay.find(line, self.snapshot).map(|found| overlay.words(found))
     }
 }
 
@@ -214,14 +224,7 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
             && self.snapshot > 0
             && let Some(overlay) = P::overlay(&self.engine)
         {
-            let memory = &self.engine.memory;
-            let look = |line| {
-                if overlay.may_have(line) {
-                    memory.work(CYCLES_TO_LOOK);
-                }
-                overlay.line(line, self.snapshot)
-            };
-            self.overlaid |= lay_over(look, at, to);
+            self.overlaid |= lay_over(|line| self.overlaid_line(overlay, line), at, to);
         }
         if self.writer.writes.is_empty() {
             return Ok(());
