@@ -4,6 +4,7 @@ use super::spread::Spread;
 use super::watch;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
+use crate::quantity::plural;
 use perdura::{Domain, EngineKind};
 use perdura_rivals::Error;
 use perdura_rivals::redis_benchmark::{self, Answer, Load, Request};
@@ -70,15 +71,25 @@ impl Demand {
 }
 
 /// `perdura serve` by this very program, with its pool in the server's folder, which may grow to
-/// `bytes`.
-pub(crate) fn ours(engine: EngineKind, domain: Option<Domain>, bytes: u64) -> Outcome<Launch> {
+/// `bytes`; with its own choice of threads unless they are given.
+pub(crate) fn ours(
+    engine: EngineKind,
+    domain: Option<Domain>,
+    bytes: u64,
+    threads: Option<u16>,
+) -> Outcome<Launch> {
     let domain = domain.map_or("auto".to_owned(), |domain| domain.to_string());
-    let arguments = format!(
+    let mut arguments = format!(
         "serve --pool {{dir}}/server.pool --size {bytes} --listen 127.0.0.1:{{port}} \
          --engine {engine} --domain {domain}"
     );
+    let mut name = format!("perdura {engine}");
+    if let Some(threads) = threads {
+        arguments += &format!(" --threads {threads}");
+        name += &format!(", {}", plural(threads.into(), "thread"));
+    }
     Ok(Launch {
-        name: format!("perdura {engine}"),
+        name,
         program: std::env::current_exe()?,
         advice: "it was here a moment ago",
         arguments: arguments.split_whitespace().map(str::to_owned).collect(),

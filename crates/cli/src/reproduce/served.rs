@@ -43,7 +43,7 @@ pub(crate) fn run(plan: &Plan, stage: &Stage, samples: &mut Vec<Sample>) -> Outc
     }];
     for engine in &plan.engines {
         names.push(EngineKind::name(*engine));
-        launches.push(servers::ours(*engine, None, demand.pool_bytes())?);
+        launches.push(servers::ours(*engine, None, demand.pool_bytes(), None)?);
     }
     let turns = match clients::race(&launches, &demand, stage)? {
         Ok(turns) => turns,

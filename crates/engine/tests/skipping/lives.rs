@@ -9,33 +9,73 @@ struct Known {
     from: usize,
 }
 
+/// How a life goes.
+struct Habits {
+    skip: Skip,
+    queue_lines: u64,
+    group_bytes: u64,
+    lines: u64,
+    /// Most stores of a transaction.
+    stores: u64,
+    /// Transactions before the power may be cut.
+    warm: u64,
+    /// Events after that before which it is cut.
+    events: u64,
+    wait_every: u64,
+    awaited: bool,
+}
+
+impl Habits {
+    fn drawn(random: &mut SplitMix64) -> Self {
+        Habits {
+            skip: [Skip::Always, Skip::Always, Skip::WhereFewer][random.below(3) as usize],
+            group_bytes: [100, 300, 1000, 4096][random.below(4) as usize],
+            queue_lines: 1 + random.below(300),
+            lines: 100 + random.below(1500),
+            stores: 1 + random.below(6),
+            warm: random.below(4000),
+            events: 3000,
+            wait_every: 1 + random.below(80),
+            awaited: random.below(2) == 0,
+        }
+    }
+
+    /// Covered lines are stored to until there is no room for their images: chunks are cleaned at
+    /// once then, again and again.
+    const CROWDED: Habits = Habits {
+        skip: Skip::Always,
+        queue_lines: 132,
+        group_bytes: 300,
+        lines: 1392,
+        stores: 6,
+        warm: 0,
+        events: 50_000,
+        wait_every: 35,
+        awaited: true,
+    };
+}
+
 struct Life<E: Engine<Reference>> {
     memory: Arc<Reference>,
     session: E::Session,
     random: SplitMix64,
-    lines: u64,
-    /// Most stores of a transaction.
-    stores: u64,
+    habits: Habits,
     values: Vec<[u64; 8]>,
 }
 
 impl<E: Engine<Reference>> Life<E> {
-    fn new(seed: u64) -> Self {
-        let mut random = SplitMix64::new(seed);
-        let skip = [Skip::Always, Skip::Always, Skip::WhereFewer][random.below(3) as usize];
-        let group = [100, 300, 1000, 4096][random.below(4) as usize];
-        let (memory, engine) = tuned::<E>(1 + random.below(300), group, skip);
-        let lines = 100 + random.below(1500);
-        let values = vec![[0; 8]; lines as usize];
-        let (session, stores) = (engine.session().unwrap(), 1 + random.below(6));
-        Life { memory, session, random, lines, stores, values }
+    fn new(random: SplitMix64, habits: Habits) -> Self {
+        let Habits { queue_lines, group_bytes, skip, lines, .. } = habits;
+        let (memory, engine) = tuned::<E>(queue_lines, group_bytes, skip);
+        let session = engine.session().unwrap();
+        Life { memory, session, random, habits, values: vec![[0; 8]; lines as usize] }
     }
 
     /// Stores whole lines and words, mostly of the first lines; the caller commits.
     fn store(&mut self) {
         self.session.begin(Mode::Write);
-        for _ in 0..1 + self.random.below(self.stores) {
-            let most = 1 + self.random.below(self.lines);
+        for _ in 0..1 + self.random.below(self.habits.stores) {
+            let most = 1 + self.random.below(self.habits.lines);
             let number = self.random.below(most);
             let (line, value) = (DATA + number * LINE, &mut self.values[number as usize]);
             if self.random.below(5) == 0 {
@@ -52,8 +92,8 @@ impl<E: Engine<Reference>> Life<E> {
 
     /// Goes on until the power is cut.
     fn live(&mut self) -> Known {
-        let (warm, after) = (self.random.below(4000), self.random.below(3000));
-        let (wait_every, awaited) = (1 + self.random.below(80), self.random.below(2) == 0);
+        let Habits { warm, events, wait_every, awaited, .. } = self.habits;
+        let after = self.random.below(events);
         let mut known = Known { states: vec![(Ticket::default(), self.values.clone())], from: 0 };
         for turn in 0.. {
             if turn == warm {
@@ -92,7 +132,7 @@ impl<E: Engine<Reference>> Life<E> {
         for _ in 0..4 {
             let mut image = all.clone();
             for _ in 0..5 {
-                let line = (DATA + self.random.below(self.lines) * LINE) as usize;
+                let line = (DATA + self.random.below(self.habits.lines) * LINE) as usize;
                 image[line..line + 64].copy_from_slice(&none[line..line + 64]);
             }
             images.push((image, true));
@@ -103,8 +143,10 @@ impl<E: Engine<Reference>> Life<E> {
 
 /// Lives a life, and counts the lines that were restored. Whoever finds a failure gives its seed to
 /// `PERDURA_SKIPPING_SEED`.
-fn life<E: Engine<Reference>>(seed: u64) -> u64 {
-    let mut life = Life::<E>::new(seed);
+fn life<E: Engine<Reference>>(seed: u64, habits: impl FnOnce(&mut SplitMix64) -> Habits) -> u64 {
+    let mut random = SplitMix64::new(seed);
+    let habits = habits(&mut random);
+    let mut life = Life::<E>::new(random, habits);
     let known = life.live();
     let mut corrected = 0;
     for (number, (image, few)) in life.images().into_iter().enumerate() {
@@ -113,7 +155,7 @@ fn life<E: Engine<Reference>>(seed: u64) -> u64 {
         match E::recover(&after, LOG) {
             Ok(recovery) => {
                 let word = |number, word| after.load(DATA + number * LINE + word as u64 * 8);
-                let found: Vec<[u64; 8]> = (0..life.lines)
+                let found: Vec<[u64; 8]> = (0..life.habits.lines)
                     .map(|number| std::array::from_fn(|index| word(number, index)))
                     .collect();
                 let possible = &known.states[known.from..];
@@ -137,9 +179,19 @@ fn lives_end_with_what_was_committed() {
     let (first, lives) = (number("PERDURA_SKIPPING_SEED", 1), number("PERDURA_SKIPPING_LIVES", 30));
     let mut corrected = [0, 0];
     for seed in first..first + lives {
-        corrected[0] += life::<SkippingUndoEngine<Reference>>(seed);
-        corrected[1] += life::<SkippingRedoEngine<Reference>>(seed);
+        corrected[0] += life::<SkippingUndoEngine<Reference>>(seed, Habits::drawn);
+        corrected[1] += life::<SkippingRedoEngine<Reference>>(seed, Habits::drawn);
     }
     println!("seeds {first} to {}: {corrected:?} lines restored", first + lives - 1);
     assert!(lives < 10 || corrected.iter().all(|lines| *lines > 0), "{corrected:?}");
+}
+
+/// Leaving out the fence after chunks are cleaned, which is one of the two that no crash test has seen
+/// missing, is noticed here with some 400 lives.
+#[test]
+fn crowded_lives_end_with_what_was_committed() {
+    let (first, lives) = (number("PERDURA_SKIPPING_SEED", 1), number("PERDURA_SKIPPING_LIVES", 30));
+    for seed in first..first + lives {
+        life::<SkippingRedoEngine<Reference>>(seed, |_| Habits::CROWDED);
+    }
 }

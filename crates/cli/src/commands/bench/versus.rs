@@ -58,6 +58,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,10,50", value_parser = clap::value_parser!(u32).range(1..=1024))]
     clients: Vec<u32>,
 
+    /// Threads of ours under YCSB's clients, each number a server of its own [default: as `serve`
+    /// chooses]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=256))]
+    server_threads: Vec<u16>,
+
     /// Requests sent before an answer is awaited
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,16", value_parser = clap::value_parser!(u32).range(1..))]
     pipeline: Vec<u32>,
@@ -198,7 +203,7 @@ fn against_redis(
     stage: &Stage,
 ) -> Outcome<Option<Race>> {
     let domain = arguments.common.domain.0;
-    let launches = [Launch::redis(), servers::ours(EngineKind::Redo, domain, POOL_BYTES)?];
+    let launches = [Launch::redis(), servers::ours(EngineKind::Redo, domain, POOL_BYTES, None)?];
     let demand = Demand {
         clients: arguments.clients.clone(),
         pipelines: arguments.pipeline.clone(),
@@ -235,7 +240,14 @@ fn by_ycsb(arguments: &Arguments, versus: &mut Versus, stage: &Stage) -> Outcome
     let domain = arguments.common.domain.0;
     let mut launches = vec![Launch::redis()];
     for engine in arguments.common.engines() {
-        launches.push(servers::ours(engine, domain, demand.pool_bytes())?);
+        let mut add = |threads| -> Outcome {
+            launches.push(servers::ours(engine, domain, demand.pool_bytes(), threads)?);
+            Ok(())
+        };
+        match arguments.server_threads.as_slice() {
+            [] => add(None)?,
+            some => some.iter().try_for_each(|&threads| add(Some(threads)))?,
+        }
     }
     let turns = clients::race(&launches, &demand, stage)?;
     let Some(turns) = available(turns, "Redis", versus)? else { return Ok(None) };
