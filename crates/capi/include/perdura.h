@@ -471,7 +471,7 @@ perdura_offset Archapt_Malloc(int type, size_t size);
 
 // Frees what Archapt_Malloc gave, in the transaction. The paper's takes a type and a size, which
 // do not say what to free: this takes the type and the offset. The type must be that of the
-// allocation, which is checked for objects of up to 3136 bytes.
+// allocation, which is checked for objects of up to 4096 bytes.
 int Archapt_Free(int type, perdura_offset at);
 
 // This thread's session on the process's pool, for perdura_read, perdura_write and the others;

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub use traced::{TracedTx, Words, Writes};
 
 /// Block sizes up to here are rounded to these, as the allocator does.
-const CLASSES: [u64; 14] = [32, 64, 128, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 1536, 3136];
+const CLASSES: [u64; 15] =
+    [32, 64, 128, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 1344, 2048, 4096];
 const PAGE: u64 = 4096;
 /// No block begins below this offset.
 const FLOOR: u64 = 4096;

@@ -43,7 +43,7 @@ impl<E: Engine<Ram>> Subject for Heap<Ram, E> {
     }
 }
 
-const SIZES: [u64; 10] = [1, 32, 33, 100, 640, 1000, 3136, 3137, 4096, 40_000];
+const SIZES: [u64; 10] = [1, 32, 33, 100, 640, 1000, 3000, 4096, 4097, 40_000];
 
 #[test]
 fn what_is_freed_or_rolled_back_is_free_again() {

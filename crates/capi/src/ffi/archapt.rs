@@ -93,7 +93,7 @@ pub extern "C" fn Archapt_Malloc(r#type: c_int, size: usize) -> perdura_offset {
 
 /// Frees what Archapt_Malloc gave, in the transaction. The paper's takes a type and a size, which
 /// do not say what to free: this takes the type and the offset. The type must be that of the
-/// allocation, which is checked for objects of up to 3136 bytes.
+/// allocation, which is checked for objects of up to 4096 bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn Archapt_Free(r#type: c_int, at: perdura_offset) -> c_int {
     call(|| archapt::free(r#type, at))

@@ -1,15 +1,11 @@
 //! Pages: what their entries in the page table say, and where slots are in a page.
 //!
 //! ```text
-//! a page of slots    0    .. 3136   7 x 7 data blocks of 64 bytes, column by column
-//!                    3136 .. 3584   7 consistency-checksum blocks, one a column   (Archapt III-C)
-//!                    3584 .. 4032   7 correlation-checksum blocks, one a row
-//!                    4032 .. 4096   header block of those checksums
-//! an entry           word 0         kind (8 bits), class (4), purpose (4);
-//!                                   pages of a run (48), or slots 64 and up taken (34)
-//!                    word 1         slots 0 to 63 taken
+//! an entry   word 0   kind (8 bits), class (4), purpose (4);
+//!                     pages of a run, or slots 64 and up taken (48)
+//!            word 1   slots 0 to 63 taken
 //! ```
-//! Slots are whole blocks (or halves of one) and follow one another, so that an object never
+//! Slots are whole lines (or halves of one) and follow one another, so that an object never
 //! touches more lines than it must. Larger objects are runs of whole pages. What is taken stands
 //! in the table alone: fresh memory is stored to before its transaction commits, and must not
 //! hold what recovery reads.
@@ -18,29 +14,30 @@ use crate::tx::Purpose;
 use perdura_engine::{Error, Result};
 use perdura_memory::{LINE, PAGE};
 
-/// Bytes of a page that hold slots.
-pub const DATA_BYTES: u64 = 49 * LINE;
 /// Bytes of an entry of the page table.
 pub const ENTRY: u64 = 16;
 /// Slots from this one on are in the entry's first word.
 const LOW_SLOTS: u32 = 64;
 /// Where they begin there.
 const SHIFT: u32 = 16;
+/// Slots that an entry has bits for.
+const MOST_SLOTS: u32 = LOW_SLOTS + u64::BITS - SHIFT;
 
-/// Half blocks in a slot of each class.
-const HALF_BLOCKS: [u16; 14] = [1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32, 48, 98];
+/// Half lines in a slot of each class. From 1024 bytes on, a page holds as many of a class as it
+/// can of that size: 4, 3, 2, 1.
+const HALF_LINES: [u16; 15] = [1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32, 42, 64, 128];
 /// How many classes of slots there are.
-pub const CLASSES: usize = HALF_BLOCKS.len();
+pub const CLASSES: usize = HALF_LINES.len();
 
 /// A class of slots of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class(u8);
 
 impl Class {
-    /// The smallest class with slots of at least `len` bytes; none beyond 3136.
+    /// The smallest class with slots of at least `len` bytes; none beyond a page.
     #[inline]
     pub fn of(len: u64) -> Option<Self> {
-        let index = HALF_BLOCKS.iter().position(|&half| u64::from(half) * 32 >= len)?;
+        let index = HALF_LINES.iter().position(|&half| u64::from(half) * (LINE / 2) >= len)?;
         Some(Class(index as u8))
     }
 
@@ -57,12 +54,13 @@ impl Class {
     /// Bytes in a slot.
     #[inline]
     pub const fn slot_bytes(self) -> u64 {
-        HALF_BLOCKS[self.0 as usize] as u64 * 32
+        HALF_LINES[self.0 as usize] as u64 * (LINE / 2)
     }
 
     /// Slots in a page.
     pub const fn slots(self) -> u32 {
-        (DATA_BYTES / self.slot_bytes()) as u32
+        let fit = (PAGE / self.slot_bytes()) as u32;
+        if fit < MOST_SLOTS { fit } else { MOST_SLOTS }
     }
 
     /// The bitmap in which every slot is taken.
@@ -173,21 +171,22 @@ mod tests {
         assert_eq!(Class::of(1).unwrap().slot_bytes(), 32);
         assert_eq!(Class::of(33).unwrap().slot_bytes(), 64);
         assert_eq!(Class::of(100).unwrap().slot_bytes(), 128, "two lines, never three");
-        assert_eq!(Class::of(3136).unwrap().slots(), 1);
-        assert!(Class::of(3137).is_none());
+        assert_eq!(Class::of(1088).unwrap().slots(), 3, "records of 1 KB");
+        assert_eq!(Class::of(4096).unwrap().slots(), 1);
+        assert!(Class::of(4097).is_none());
         for number in 0..CLASSES as u64 {
             let class = Class::from_number(number).unwrap();
-            assert!(u64::from(class.slots()) * class.slot_bytes() <= DATA_BYTES);
-            assert!(class.slots() <= 98);
+            assert!(u64::from(class.slots()) * class.slot_bytes() <= PAGE);
+            assert!(class.slots() <= MOST_SLOTS);
             for purpose in Purpose::ALL {
                 let used = Use::Slots(class, purpose);
                 assert_eq!(Use::from_word(used.word()), Some(used));
             }
         }
-        for bad in [2, 7, 1 | 14 << 8, 1 | 5 << 12, 1 | 1 << 8 | 1 << 60, 1 << 16] {
+        for bad in [2, 7, 1 | 15 << 8, 1 | 5 << 12, 1 | 1 << 8 | 1 << 60, 1 << 16] {
             assert_eq!(Use::from_word(bad), None, "{bad:#x}");
         }
-        for slot in 0..98 {
+        for slot in 0..MOST_SLOTS {
             let (at, bit) = slot_bit(slot);
             let words = if at == 0 { [1 | bit, 0] } else { [1, bit] };
             assert_eq!(taken(words), 1 << slot);

@@ -30,7 +30,7 @@ const SLOT: u64 = 2 * WORD;
 /// Sizes are drawn up to one of these, and above the one before it: the allocator's classes,
 /// and runs of up to four pages.
 const SIZES: [u64; 18] = [
-    32, 64, 128, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 1536, 3136, 4096, 8192, 12_288,
+    32, 64, 128, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 1344, 2048, 4096, 8192, 12_288,
     16_384,
 ];
 /// Bytes of a block, on the average, no more than that.

@@ -29,7 +29,7 @@ const LEAST_SLOTS: u64 = 8;
 /// No tree is higher.
 pub(super) const MAX_LEVELS: usize = 24;
 /// Node sizes that allocate without waste.
-const SIZES: [u64; 6] = [256, 512, 768, 1024, 1536, 3136];
+const SIZES: [u64; 7] = [256, 512, 768, 1024, 1344, 2048, 4096];
 
 /// How the nodes of a level are laid out.
 #[derive(Clone, Copy, Debug)]
