@@ -217,7 +217,8 @@ mod tests {
 
     type Words = HashMap<u64, u64>;
 
-    /// Lets a transaction join as a group does; `joined` has all of those before. Whether room had to be made, with which earlier snapshots are nobody's.
+    /// Lets a transaction join as a group does; `joined` has all of those before. Whether room had to
+    /// be made, with which earlier snapshots are nobody's.
     fn join(overlay: &mut Overlay, joined: &mut WriteSet, words: &[(u64, u64)]) -> bool {
         let mut transaction = WriteSet::default();
         words.iter().for_each(|&(at, value)| transaction.put(at, value));

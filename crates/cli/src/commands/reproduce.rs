@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     setting: Vec<String>,
 
-    /// Measured operations of each run
+    /// Measured operations of each run; workloads with a number of their own do no more than that
     #[arg(long, value_name = "NUMBER", value_parser = quantity::count)]
     ops: Option<u64>,
 

@@ -239,14 +239,13 @@ fn by_ycsb(arguments: &Arguments, versus: &mut Versus, stage: &Stage) -> Outcome
     };
     let domain = arguments.common.domain.0;
     let mut launches = vec![Launch::redis()];
+    let mut threads: Vec<_> = arguments.server_threads.iter().copied().map(Some).collect();
+    if threads.is_empty() {
+        threads.push(None);
+    }
     for engine in arguments.common.engines() {
-        let mut add = |threads| -> Outcome {
+        for &threads in &threads {
             launches.push(servers::ours(engine, domain, demand.pool_bytes(), threads)?);
-            Ok(())
-        };
-        match arguments.server_threads.as_slice() {
-            [] => add(None)?,
-            some => some.iter().try_for_each(|&threads| add(Some(threads)))?,
         }
     }
     let turns = clients::race(&launches, &demand, stage)?;
