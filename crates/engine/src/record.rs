@@ -7,7 +7,10 @@
 //! | 0 | check: a 64-bit hash of the words that follow, seeded with the area's salt and the record's place |
 //! | 1 | ticket of the transaction, from 1 |
 //! | 2 | words in use (32 bits), part number (16), number of parts (16) |
-//! | 3.. | for each line: `line number << 8 or mask`, then the masked words |
+//! | 3.. | for each line: `zeros << 56 or line number << 8 or mask`, then the masked words that are not among the zeros |
+//!
+//! Words that hold 0 are only named, by their bits in `zeros`: what fields and slots hold that were
+//! not used before.
 //!
 //! There is no commit record: a record is whole exactly when its check is right, so that one
 //! fence makes it count. A transaction that needs more than one run of lines writes several
@@ -21,8 +24,13 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// Words before the first entry.
 pub(crate) const HEADER_WORDS: usize = 3;
 const LINE_WORDS: usize = (LINE / 8) as usize;
+/// Lines that a record can name.
+const LINES: u64 = 1 << 48;
+/// The first bit of an entry's zeros.
+const ZEROS: u32 = 56;
 
-/// Words of a record that stores `words` words in `lines` lines, padding to whole lines included.
+/// Words of a record that stores `words` words in `lines` lines, padding to whole lines included, if
+/// none of them is 0: fewer otherwise.
 #[inline]
 pub fn words_for(lines: usize, words: usize) -> usize {
     (HEADER_WORDS + lines + words).next_multiple_of(LINE_WORDS)
@@ -52,22 +60,27 @@ pub fn encode(
     out.clear();
     out.extend_from_slice(&[0, part.ticket, 0]);
     for entry in entries {
+        if entry.mask == 0 {
+            continue;
+        }
+        debug_assert!(entry.line / LINE < LINES, "a line number of 48 bits");
+        let (start, header) = (out.len(), (entry.line / LINE) << 8 | u64::from(entry.mask));
+        out.push(header);
+        if entry.mask == ALL {
+            let words: [u64; LINE_WORDS] = std::array::from_fn(|word| word_of(entry, word));
+            if words.iter().all(|word| *word != 0) {
+                out.extend_from_slice(&words);
+                continue;
+            }
+        }
         let mut mask = entry.mask;
-        if mask == 0 {
-            continue;
-        }
-        let header = ((entry.line / LINE) << 8) | u64::from(mask);
-        if mask == ALL {
-            out.push(header);
-            out.extend((0..LINE_WORDS).map(|word| word_of(entry, word)));
-            continue;
-        }
-        // A word is stored at least, and mostly just one.
-        out.extend_from_slice(&[header, word_of(entry, mask.trailing_zeros() as usize)]);
-        mask &= mask - 1;
         while mask != 0 {
-            out.push(word_of(entry, mask.trailing_zeros() as usize));
+            let word = mask.trailing_zeros();
             mask &= mask - 1;
+            match word_of(entry, word as usize) {
+                0 => out[start] |= 1 << (ZEROS + word),
+                value => out.push(value),
+            }
         }
     }
     out[2] = out.len() as u64 | u64::from(part.part) << 32 | u64::from(part.parts) << 48;
@@ -122,19 +135,22 @@ impl Found {
     pub fn for_each_word(&self, mut word: impl FnMut(u64, u64) -> Result<()>) -> Result<()> {
         let mut rest = self.words.as_slice();
         while let Some((header, after)) = rest.split_first() {
-            let mut mask = *header as u8;
-            let line = (header >> 8)
-                .checked_mul(LINE)
-                .ok_or(Error::corrupt("log record with an impossible line", self.at))?;
-            let stored = mask.count_ones() as usize;
-            if stored == 0 || after.len() < stored {
+            let (mut mask, zeros) = (*header as u8, (header >> ZEROS) as u8);
+            let line = (header >> 8) % LINES * LINE;
+            let stored = (mask & !zeros).count_ones() as usize;
+            if mask == 0 || zeros & !mask != 0 || after.len() < stored {
                 return Err(Error::corrupt("log record with an unfinished entry", self.at));
             }
-            for &value in &after[..stored] {
-                word(line + u64::from(mask.trailing_zeros()) * 8, value)?;
+            let (values, after) = after.split_at(stored);
+            let mut values = values.iter();
+            while mask != 0 {
+                let at = line + u64::from(mask.trailing_zeros()) * 8;
+                let zero = zeros & mask & mask.wrapping_neg() != 0;
+                let value = if zero { 0 } else { *values.next().expect("as many as are stored") };
+                word(at, value)?;
                 mask &= mask - 1;
             }
-            rest = &after[stored..];
+            rest = after;
         }
         Ok(())
     }
@@ -150,6 +166,8 @@ mod tests {
             LineWrite { line: 640, mask: 0b1000_0001, words: [1, 0, 0, 0, 0, 0, 0, 8] },
             LineWrite { line: 64, mask: 0, words: [0; 8] },
             LineWrite { line: 1 << 40, mask: 0xFF, words: [9; 8] },
+            LineWrite { line: 128, mask: 0b110, words: [5, 0, 0, 0, 0, 0, 0, 5] },
+            LineWrite { line: 192, mask: 0xFF, words: [1, 0, 2, 3, 4, 5, 6, 7] },
         ]
     }
 
@@ -158,7 +176,7 @@ mod tests {
         let part = Part { ticket: 7, part: 0, parts: 1 };
         let (ram, mut words) = (Ram::new(4096), Vec::new());
         encode(&mut words, 3, 128, part, &entries(), |entry, word| entry.words[word]);
-        assert_eq!(words.len(), words_for(2, 10));
+        assert_eq!(words.len(), words_for(4, 17), "three words are zeros");
         for (index, &word) in words.iter().enumerate() {
             ram.store(128 + index as u64 * 8, word);
         }
@@ -171,8 +189,13 @@ mod tests {
                 Ok(())
             })
             .unwrap();
-        assert_eq!(seen[..2], [(640, 1), (696, 8)]);
-        assert_eq!(seen.len(), 10);
+        let stored: Vec<(u64, u64)> = entries()
+            .iter()
+            .flat_map(|entry| (0..8).map(move |word| (word, entry)))
+            .filter(|(word, entry)| entry.mask & 1 << word != 0)
+            .map(|(word, entry)| (entry.line + word * 8, entry.words[word as usize]))
+            .collect();
+        assert_eq!(seen, stored);
 
         assert!(read(&ram, 4, 128, 4096).is_none(), "another salt");
         assert!(read(&ram, 3, 128, next - 64).is_none(), "beyond the end");

@@ -89,6 +89,11 @@ impl Writer {
         }
     }
 
+    /// Lines of fresh memory, those at the edges of two pieces counted with each.
+    pub(crate) fn fresh_lines(&self) -> u64 {
+        self.fresh.iter().map(|range| lines_in(range.start, range.end - range.start)).sum()
+    }
+
     /// A fence that knows whether it worked.
     #[inline]
     #[track_caller]

@@ -11,6 +11,7 @@ use crate::writes::{LineWrite, WriteSet};
 use perdura_memory::{Domain, Memory};
 use std::marker::PhantomData;
 
+use super::cover::Cover;
 use super::history::History;
 
 /// A way of logging, for [`Archapt`](super::Archapt) to be a layer on.
@@ -155,18 +156,20 @@ impl<B: Base> Base for Skipping<B> {
     }
 }
 
-/// Adds to `old` what the words of `entry` are now, but for those in the mask `had`, and for those
-/// whose older values the log has already.
+/// Adds to `old` what the words of `entry` are now, but for those in the mask `had`, for those
+/// whose older values the log has already, and for lines that nobody has stored to since the log
+/// was cut and that are covered: their before-image is what a power cut brings back.
 #[inline]
 pub(super) fn first_old_words<M: Memory>(
     memory: &M,
     entry: &LineWrite,
     had: u8,
-    history: &History,
+    (history, cover): (&History, &Cover),
     old: &mut WriteSet,
 ) {
-    let mask = entry.mask & !had & !history.stored(entry.line);
-    if mask == 0 {
+    let stored = history.stored(entry.line);
+    let mask = entry.mask & !had & !stored;
+    if mask == 0 || stored == 0 && cover.covers(entry.line) {
         return;
     }
     let (mut words, mut left) = ([0; 8], mask);

@@ -17,6 +17,9 @@ use std::sync::atomic::Ordering;
 const GROUP_BYTES: u64 = 4 << 10;
 /// With readers there it may be so many times as large.
 const STRETCH: u64 = 4;
+/// With undo, where write-backs are skipped, a group has at most one in so many of the lines that may
+/// wait: they join the queue all at once, and a larger group saves nothing. With redo it saves log.
+const QUEUE_SHARE: u64 = 4;
 /// Nanoseconds after which a group is made durable though nobody waits, unless told otherwise.
 const ANSWER_WITHIN_NS: u64 = 10_000_000;
 /// Bits of a ticket that number the transactions of a group.
@@ -51,6 +54,8 @@ pub(super) struct Group {
     looked: u64,
     group_bytes: u64,
     answer_within: u64,
+    /// Lines of fresh memory of those that have joined.
+    pub(super) fresh_lines: u64,
     /// Something panicked halfway: what is durable is unknown until recovery.
     pub(super) broken: bool,
     /// The lines that need no write-back.
@@ -72,6 +77,7 @@ impl Group {
             looked: 0,
             group_bytes: GROUP_BYTES,
             answer_within: ANSWER_WITHIN_NS,
+            fresh_lines: 0,
             broken: false,
             cover: Cover::new(layout, len),
         }
@@ -101,7 +107,11 @@ impl Group {
         }
         let joined = self.joined(engine);
         let full = joined == (1 << TICKET_BITS) - 1;
-        if joined > 0 && (full || self.is_too_much(engine, self.bytes_with(session))) {
+        if joined > 0
+            && (full
+                || self.is_too_much(engine, self.bytes_with(session))
+                || B::SKIPS && !B::LOG_IS_ENOUGH && self.has_too_many_lines_with(session))
+        {
             self.close(engine)?;
         }
         engine.memory.work(CYCLES_TO_JOIN * session.writes.entries().len() as u32);
@@ -124,6 +134,13 @@ impl Group {
         bytes > limit(self.group_bytes)
             && (bytes > limit(self.group_bytes.saturating_mul(STRETCH))
                 || !engine.lock.has_readers())
+    }
+
+    /// Whether the group would be too large a part of the queue: its lines join that all at once.
+    fn has_too_many_lines_with(&self, session: &Writer) -> bool {
+        let stored = self.writer.writes.stored_lines() + session.writes.stored_lines();
+        let lines = stored as u64 + self.fresh_lines + session.fresh_lines();
+        lines > self.history.capacity() as u64 / QUEUE_SHARE
     }
 
     /// Ends the open group: it is in the log, and in place. If that fails, it is open still.
@@ -154,13 +171,10 @@ impl Group {
         let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
         self.broken = true;
         self.let_old_lines_leave(engine);
-        if B::SKIPS {
-            self.uncover(engine, ticket);
-        }
         if !B::LOG_IS_ENOUGH {
             self.know_old_words(engine);
         }
-        if let Err(error) = B::log(engine, &mut self.writer, ticket) {
+        if let Err(error) = self.log::<M, B>(engine, ticket) {
             if B::SKIPS {
                 self.cover_again(engine);
             }
@@ -180,15 +194,30 @@ impl Group {
         Ok(())
     }
 
+    /// Makes durable what must be so before the group's words may be stored in place.
+    fn log<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+        ticket: u64,
+    ) -> Result<()> {
+        let images = B::SKIPS && self.uncover(engine, ticket);
+        B::log(engine, &mut self.writer, ticket)?;
+        if images && !B::LOG_IS_ENOUGH && self.writer.old.is_empty() {
+            // There was no record to be fenced.
+            self.writer.fence(engine)?;
+        }
+        Ok(())
+    }
+
     /// The old words of all that the writer has, where they are not known yet.
     fn know_old_words<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) {
         if self.old_words_known {
             return;
         }
-        let Group { writer, history, .. } = self;
+        let Group { writer, history, cover, .. } = self;
         writer.old.clear();
         for entry in writer.writes.entries() {
-            first_old_words(&*engine.memory, entry, 0, history, &mut writer.old);
+            first_old_words(&*engine.memory, entry, 0, (history, cover), &mut writer.old);
         }
         self.old_words_known = true;
     }
@@ -198,6 +227,7 @@ impl Group {
         self.writer.forget();
         self.writer.old.clear();
         self.old_words_known = true;
+        self.fresh_lines = 0;
     }
 
     /// What is to be done after a group has been stored, with readers in again: the open group is
@@ -221,8 +251,11 @@ impl Group {
         }
         engine.memory.work(CYCLES_TO_NOTE * writer.writes.entries().len() as u32);
         writer.apply(engine, |entry, counters| {
-            // What else the line holds may have been left to the caches: it leaves as a whole.
-            let whole = B::SKIPS && B::LOG_IS_ENOUGH && cover.was_stored_to(entry.line);
+            // With redo, what else the line holds may have been left to the caches: it leaves as a
+            // whole. With undo, its before-image has all of its old words.
+            let whole = B::SKIPS
+                && (B::LOG_IS_ENOUGH || history.stored(entry.line) == 0)
+                && cover.was_stored_to(entry.line);
             let again = history.note(entry.line, if whole { ALL } else { entry.mask });
             counters.write_backs_saved += u64::from(again);
         });
@@ -309,6 +342,7 @@ impl Group {
         self.old_words_known &= self.writer.writes.is_empty();
         self.writer.fence(engine)?;
         self.cut_log(engine, last)?;
+        self.history.log_is_cut();
         self.writer.rewind(engine);
         self.old_up_to = last;
         (self.old_segments, self.due_lines, self.turn_due) = (0, 0, false);

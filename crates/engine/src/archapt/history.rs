@@ -12,19 +12,24 @@
 //! Only the writer works on it, with what a whole group of transactions has written: the local
 //! buffers and the bulk update of the paper's section IV.
 //!
-//! What always holds: a line's mask is not 0 exactly when it has been stored to in place and not
-//! been written back since, and then it is in exactly one generation; every word that an old line
-//! waits with is in a record of the old generation or of the young one, every word of a young
-//! line in a record of the young one.
+//! What always holds: a line is in one generation exactly when it has been stored to in place and
+//! has not left since; then its mask is not 0. With records of new words, every word that an old
+//! line waits with is in a record of the old generation or of the young one, every word of a young
+//! line in a record of the young one, and a line that has left has no mask. With records of old
+//! words a line that leaves while these stay keeps its mask until [they go](History::log_is_cut):
+//! what the log has of a word need not be written there twice.
 
 use perdura_memory::LINE;
 
 /// The lines that wait.
 pub(super) struct History {
-    /// Of each line of the memory, the words stored since it began to wait.
+    /// Of each line of the memory, the words stored since it began to wait, or since the log was
+    /// cut.
     masks: Vec<u8>,
     old: Lines,
     young: Lines,
+    /// Lines that have left since the log was cut, if they keep their masks.
+    left: Lines,
     /// Old lines that were stored to since they became old.
     again: Vec<u64>,
     /// A line stays old while a word that it waits with is in an old record alone.
@@ -43,7 +48,7 @@ pub(crate) struct Leaving {
 }
 
 impl History {
-    /// A history of at most `capacity` lines of a memory of `len` bytes. Memory: a byte and three
+    /// A history of at most `capacity` lines of a memory of `len` bytes. Memory: a byte and four
     /// bits for each line of the memory, resident where lines were stored to. With `by_records`,
     /// the records of the old generation go when its lines have left.
     pub(crate) fn new(len: u64, capacity: usize, by_records: bool) -> Self {
@@ -52,6 +57,7 @@ impl History {
             masks: vec![0; lines],
             old: Lines::new(lines),
             young: Lines::new(lines),
+            left: Lines::new(lines),
             again: vec![0; lines.div_ceil(64)],
             by_records,
             capacity: capacity.max(1),
@@ -61,6 +67,11 @@ impl History {
     /// Changes how many lines may wait.
     pub(crate) fn resize(&mut self, capacity: usize) {
         self.capacity = capacity.max(1);
+    }
+
+    /// Lines that may wait.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
     }
 
     /// Whether more lines wait than may.
@@ -89,7 +100,8 @@ impl History {
         self.old.count
     }
 
-    /// The words of a line that were stored since it began to wait.
+    /// The words of a line that were stored since it began to wait; with records of old words, since
+    /// the log was cut.
     #[inline]
     pub(crate) fn stored(&self, line: u64) -> u8 {
         self.masks.get((line / LINE) as usize).copied().unwrap_or(0)
@@ -105,7 +117,7 @@ impl History {
         let index = (line / LINE) as usize;
         let before = self.masks[index];
         self.masks[index] = before | mask;
-        if before == 0 {
+        if before == 0 || self.left.count > 0 && self.left.remove(index) {
             self.young.add(index);
             return false;
         }
@@ -125,16 +137,24 @@ impl History {
     /// Takes a line of the old generation, and the words that it waits with: where there are many
     /// lines, the next one in the order of addresses.
     pub(crate) fn leave(&mut self) -> Option<(u64, u8)> {
-        self.leave_with().map(|leaving| (leaving.line, leaving.mask))
+        let index = self.old.take_next()?;
+        self.again[index / 64] &= !(1 << (index % 64));
+        Some((index as u64 * LINE, std::mem::take(&mut self.masks[index])))
     }
 
-    /// As [`leave`](Self::leave); and whether the line was stored to since it became old.
-    pub(crate) fn leave_with(&mut self) -> Option<Leaving> {
+    /// As [`leave`](Self::leave), where records of old words stay; and whether the line was stored to
+    /// since it became old.
+    pub(crate) fn leave_before_records(&mut self) -> Option<Leaving> {
         let index = self.old.take_next()?;
         let (again, bit) = (&mut self.again[index / 64], 1 << (index % 64));
         let recent = *again & bit != 0;
         *again &= !bit;
-        let mask = std::mem::take(&mut self.masks[index]);
+        let mask = self.masks[index];
+        if self.by_records {
+            self.masks[index] = 0;
+        } else {
+            self.left.add(index);
+        }
         Some(Leaving { line: index as u64 * LINE, mask, recent })
     }
 
@@ -145,6 +165,14 @@ impl History {
         self.old.add(index);
     }
 
+    /// The log has nothing any more of the lines that have left.
+    pub(crate) fn log_is_cut(&mut self) {
+        self.left.start_over();
+        while let Some(index) = self.left.take_next() {
+            self.masks[index] = 0;
+        }
+    }
+
     /// The young generation becomes the old one.
     ///
     /// # Panics
@@ -152,7 +180,7 @@ impl History {
     pub(crate) fn turn(&mut self) {
         assert_eq!(self.old.count, 0, "the old generation has left");
         std::mem::swap(&mut self.old, &mut self.young);
-        self.old.next = 0;
+        self.old.start_over();
     }
 }
 
@@ -169,7 +197,7 @@ struct Lines {
     /// All lines, if there were never more than `LISTED`; some may have been removed since.
     list: Vec<usize>,
     listed: bool,
-    /// Words of `words` before this one are empty, unless lines were added since the last turn.
+    /// Words of `words` before this one are empty, unless lines were added since it was 0.
     next: usize,
 }
 
@@ -223,6 +251,11 @@ impl Lines {
         let index = if self.listed { self.take_listed() } else { self.first() };
         self.remove(index);
         Some(index)
+    }
+
+    /// To be called before lines are taken out, where some have been added.
+    fn start_over(&mut self) {
+        self.next = 0;
     }
 
     fn take_listed(&mut self) -> usize {
@@ -318,14 +351,14 @@ mod tests {
         history.note(128, 1);
         history.turn();
         history.note(128, 2);
-        let left: Vec<Leaving> = std::iter::from_fn(|| history.leave_with()).collect();
+        let left: Vec<Leaving> = std::iter::from_fn(|| history.leave_before_records()).collect();
         let said = left.iter().map(|leaving| (leaving.line, leaving.mask, leaving.recent));
         assert_eq!(said.collect::<Vec<_>>(), [(128, 3, true), (64, 1, false)]);
         history.note(192, 4);
         history.turn();
         history.keep(&left[0]);
         assert_eq!((history.stored(128), history.stored(64)), (3, 0));
-        let again: Vec<_> = std::iter::from_fn(|| history.leave_with()).collect();
+        let again: Vec<_> = std::iter::from_fn(|| history.leave_before_records()).collect();
         assert!(again.len() == 2 && again.iter().all(|leaving| !leaving.recent));
     }
 

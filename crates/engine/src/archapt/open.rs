@@ -94,11 +94,14 @@ impl Group {
             self.change(engine, |group, overlay| overlay.make_room(&group.writer.writes, lines));
         }
         let overlay = self.overlay(engine);
-        let Group { writer: Writer { writes, fresh, old, .. }, history, .. } = self;
+        if B::SKIPS {
+            self.fresh_lines += session.fresh_lines();
+        }
+        let Group { writer: Writer { writes, fresh, old, .. }, history, cover, .. } = self;
         let mut add = |entry: &LineWrite, had: u8| {
             if !B::LOG_IS_ENOUGH {
                 // Now, with the lines in this processor's caches, and not when the group is closed.
-                first_old_words(&*engine.memory, entry, had, history, old);
+                first_old_words(&*engine.memory, entry, had, (history, cover), old);
             }
             overlay.add(entry);
         };

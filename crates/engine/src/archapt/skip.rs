@@ -49,17 +49,18 @@ impl Group {
         self.write_back_covered(engine)
     }
 
-    /// Takes what the group stores to from the batches that cover it. The record's fence is after
-    /// this: where a covered line is stored to there is one, for it has words that are in no log.
+    /// Takes what the group stores to from the batches that cover it; the caller fences. Whether
+    /// there is any.
     pub(super) fn uncover<M: Memory, B: Base>(
         &mut self,
         engine: &Logged<M, Archapt<B>>,
         ticket: u64,
-    ) {
+    ) -> bool {
         let Group { writer, cover, .. } = self;
         let parts = cover.uncover(&*engine.memory, &mut writer.counters, &writer.writes, ticket);
-        // An undo log takes back what a group has stored; that needs no images.
+        // What images take back, with undo, is taken back after what the log does.
         writer.parts_before = if B::LOG_IS_ENOUGH { parts } else { 0 };
+        parts > 0
     }
 
     /// The group that uncovered them will not be.
@@ -79,7 +80,7 @@ impl Group {
     ) -> Result<()> {
         self.usable(engine)?;
         self.broken = true;
-        let left = std::iter::from_fn(|| self.history.leave_with());
+        let left = std::iter::from_fn(|| self.history.leave_before_records());
         let (recent, lines): (Vec<Leaving>, Vec<Leaving>) =
             left.partition(|leaving| leaving.recent);
         let cut = B::LOG_IS_ENOUGH
