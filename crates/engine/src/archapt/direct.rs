@@ -46,25 +46,33 @@ impl Group {
         engine: &Logged<M, Archapt<B>>,
         session: &mut Writer,
     ) -> Result<Ticket> {
-        let ticket = self.take_alone(engine, session);
-        if let Err(error) = self.log_and_store(engine) {
-            self.forget();
-            return Err(error);
-        }
+        let ticket = self.swap_alone(engine, session);
+        let stored = self.log_and_store(engine);
+        self.forget();
+        self.swap(session);
+        stored?;
         self.writer.counters.commits += 1;
         self.stored(engine);
         Ok(ticket)
     }
 
-    /// Takes over what the transaction wants to store. Its ticket, the first one of its group.
+    /// Swaps what the group wants to store for what the session does: and back again, so that
+    /// sessions keep buffers that are in their processors' caches.
     #[inline]
-    fn take_alone<M: Memory, B: Base>(
+    fn swap(&mut self, session: &mut Writer) {
+        std::mem::swap(&mut self.writer.writes, &mut session.writes);
+        std::mem::swap(&mut self.writer.fresh, &mut session.fresh);
+    }
+
+    /// [Swaps](Self::swap), where the transaction is a group of its own. Its ticket, the first one of
+    /// that group.
+    #[inline]
+    fn swap_alone<M: Memory, B: Base>(
         &mut self,
         engine: &Logged<M, Archapt<B>>,
         session: &mut Writer,
     ) -> Ticket {
-        std::mem::swap(&mut self.writer.writes, &mut session.writes);
-        std::mem::swap(&mut self.writer.fresh, &mut session.fresh);
+        self.swap(session);
         self.old_words_known = false;
         let number = engine.committed.0.load(Ordering::Relaxed) + 1;
         Ticket(number << TICKET_BITS)
@@ -78,14 +86,23 @@ impl Group {
         session: &mut Writer,
     ) -> Result<Ticket> {
         self.make_room(engine, session.record_bytes())?;
-        let ticket = self.take_alone(engine, session);
-        let number = ticket.0 >> TICKET_BITS;
+        let ticket = self.swap_alone(engine, session);
+        let stored = self.store_in_place_alone(engine, ticket.0 >> TICKET_BITS);
+        self.forget();
+        self.swap(session);
+        stored.map(|()| ticket)
+    }
+
+    fn store_in_place_alone<M: Memory, B: Base>(
+        &mut self,
+        engine: &Logged<M, Archapt<B>>,
+        number: u64,
+    ) -> Result<()> {
         self.broken = true;
         if let Err(error) = self.log_old_words(engine, number) {
             // For fresh memory; nothing else has been stored.
             self.writer.fence(engine)?;
             self.broken = false;
-            self.forget();
             return Err(error);
         }
         self.writer.fence(engine)?;
@@ -99,9 +116,8 @@ impl Group {
         self.answered(engine, number);
         self.old_up_to = number;
         self.broken = false;
-        self.forget();
         self.writer.counters.commits += 1;
-        Ok(ticket)
+        Ok(())
     }
 
     /// Asks for the record of the old words, and for fresh memory, to become durable.

@@ -152,12 +152,13 @@ impl Group {
             return Ok(());
         }
         self.log_and_store(engine)?;
+        self.forget();
         self.begin(engine);
         self.stored(engine);
         Ok(())
     }
 
-    /// Writes down what the writer has, stores it and forgets it. Alone from the first store on; if it
+    /// Writes down what the writer has, and stores it. Alone from the first store on; if it
     /// fails before, nothing has happened.
     pub(super) fn log_and_store<M: Memory, B: Base>(
         &mut self,
@@ -187,7 +188,6 @@ impl Group {
         self.store_in_place::<M, B>(engine);
         engine.committed.0.store(ticket, Ordering::Release);
         self.broken = false;
-        self.forget();
         if engine.durable.0.load(Ordering::Relaxed) >= ticket {
             self.looked = 0;
         }

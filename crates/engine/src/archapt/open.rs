@@ -98,19 +98,16 @@ impl Group {
             self.fresh_lines += session.fresh_lines();
         }
         let Group { writer: Writer { writes, fresh, old, .. }, history, cover, .. } = self;
-        let mut add = |entry: &LineWrite, had: u8| {
+        let add = |entry: &LineWrite, had: u8| {
             if !B::LOG_IS_ENOUGH {
                 // Now, with the lines in this processor's caches, and not when the group is closed.
                 first_old_words(&*engine.memory, entry, had, (history, cover), old);
             }
             overlay.add(entry);
         };
-        if overlay.joined() == 0 {
-            std::mem::swap(writes, &mut session.writes);
-            writes.entries().iter().filter(|entry| entry.mask != 0).for_each(|entry| add(entry, 0));
-        } else {
-            writes.absorb(&session.writes, add);
-        }
+        // Copied also where it is the first one: the session keeps its buffer, which is in this
+        // processor's caches.
+        writes.absorb(&session.writes, add);
         fresh.append(&mut session.fresh);
         overlay.join();
         ticket(engine, overlay.joined())
