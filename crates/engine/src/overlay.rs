@@ -7,12 +7,14 @@
 //! overlooks the versions of later ones: so it sees one state of everything, and no writer waits
 //! for it. Versions of a line are found newest first, from a table of hashes.
 //!
+//! The newest versions are all that has joined: who stores it [goes through them](Overlay::lines).
+//!
 //! There is one writer. What it changes is atomic, for readers are there; only emptying the overlay,
 //! and getting more room, want it alone.
 
 use crate::lock::Apart;
-use crate::writes::{LineWrite, WriteSet, hash, word_in_line};
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use crate::writes::{LineWrite, hash, word_in_line};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Versions that there is room for at least.
 const LEAST: usize = 512;
@@ -31,6 +33,8 @@ struct Version {
     /// The version before it in the table, of this line or another one; as in [`Overlay::newest`].
     before: AtomicU32,
     mask: AtomicU8,
+    /// There is a newer one of its line; the writer's own.
+    is_old: AtomicBool,
 }
 
 /// The words, by line and version.
@@ -52,8 +56,12 @@ pub struct Found(usize);
 struct Counts {
     /// Transactions that have joined.
     joined: AtomicU64,
-    /// How many versions there are; the writer's own.
+    /// How many versions there are; the writer's own, as the rest.
     used: AtomicU32,
+    /// Of how many lines.
+    lines: AtomicU32,
+    /// How many words these have.
+    words: AtomicU64,
 }
 
 impl Default for Overlay {
@@ -133,27 +141,64 @@ impl Overlay {
         self.counts.0.used.load(Ordering::Relaxed) as usize + lines <= self.versions.len()
     }
 
-    /// Adds a version of a line, of the transaction that is the next to join: all words of the line
-    /// that have joined, with its own. There is room.
+    /// Lines that have versions, and the words of the newest ones.
     #[inline]
-    pub fn add(&self, entry: &LineWrite) {
-        let Counts { joined, used } = &self.counts.0;
+    pub fn size(&self) -> (usize, usize) {
+        let Counts { lines, words, .. } = &self.counts.0;
+        (lines.load(Ordering::Relaxed) as usize, words.load(Ordering::Relaxed) as usize)
+    }
+
+    /// All that has joined, each line once.
+    pub fn lines(&self) -> impl Iterator<Item = LineWrite> + use<'_> {
+        let used = self.counts.0.used.load(Ordering::Relaxed) as usize;
+        let newest = |index: &usize| !self.versions[*index].is_old.load(Ordering::Relaxed);
+        (0..used).filter(newest).map(|index| self.words(Found(index)))
+    }
+
+    /// Adds a version of a line, of the transaction that is the next to join: its words, and those
+    /// that have joined before. Which these are. There is room.
+    #[inline]
+    pub fn add(&self, entry: &LineWrite) -> u8 {
+        let Counts { joined, used, lines, words } = &self.counts.0;
         let index = used.load(Ordering::Relaxed);
         used.store(index + 1, Ordering::Relaxed);
         let version = &self.versions[index as usize];
-        version.line.store(entry.line, Ordering::Relaxed);
-        for (to, word) in version.words.iter().zip(entry.words) {
-            to.store(word, Ordering::Relaxed);
+        let (word, bit) = self.in_filter(hash(entry.line));
+        let filter = self.filter[word].load(Ordering::Relaxed);
+        // The newest one: all that there are have joined, or are of this transaction's other lines.
+        let earlier = if filter & bit == 0 { None } else { self.find(entry.line, u64::MAX) };
+        let had = earlier.map_or(0, |earlier| self.supersede(earlier, entry, version));
+        if earlier.is_none() {
+            for (to, word) in version.words.iter().zip(entry.words) {
+                to.store(word, Ordering::Relaxed);
+            }
+            // One writer needs no locked instruction.
+            lines.store(lines.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            self.filter[word].store(filter | bit, Ordering::Relaxed);
         }
+        let more = u64::from((entry.mask & !had).count_ones());
+        words.store(words.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        version.line.store(entry.line, Ordering::Relaxed);
         version.joined.store(joined.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        version.mask.store(entry.mask, Ordering::Relaxed);
+        version.mask.store(entry.mask | had, Ordering::Relaxed);
+        version.is_old.store(false, Ordering::Relaxed);
         let newest = &self.newest[self.in_table(entry.line)];
         version.before.store(newest.load(Ordering::Relaxed), Ordering::Relaxed);
         newest.store(index + 1, Ordering::Release);
-        let (word, bit) = self.in_filter(hash(entry.line));
-        let word = &self.filter[word];
-        // One writer needs no locked instruction.
-        word.store(word.load(Ordering::Relaxed) | bit, Ordering::Relaxed);
+        had
+    }
+
+    /// The version of a line that is newer than `earlier` gets the words of `entry` and of that one.
+    /// Which that one has.
+    fn supersede(&self, earlier: Found, entry: &LineWrite, version: &Version) -> u8 {
+        let earlier = &self.versions[earlier.0];
+        earlier.is_old.store(true, Ordering::Relaxed);
+        for (word, to) in version.words.iter().enumerate() {
+            let before = earlier.words[word].load(Ordering::Relaxed);
+            let stored = entry.mask & 1 << word != 0;
+            to.store(if stored { entry.words[word] } else { before }, Ordering::Relaxed);
+        }
+        earlier.mask.load(Ordering::Relaxed)
     }
 
     /// The transaction whose versions have been added has joined: who begins from now on sees it.
@@ -163,18 +208,19 @@ impl Overlay {
         joined.store(joined.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// Makes room for `more` lines. Of what has joined, `writes`, one version of each line is left.
+    /// Makes room for `more` lines. One version of each line is left.
     #[cold]
-    pub fn make_room(&mut self, writes: &WriteSet, more: usize) {
+    pub fn make_room(&mut self, more: usize) {
         let joined = *self.counts.0.joined.get_mut();
-        let needed = (2 * (writes.stored_lines() + more)).next_power_of_two();
+        let lines: Vec<LineWrite> = self.lines().collect();
+        let needed = (2 * (lines.len() + more)).next_power_of_two();
         if needed > self.versions.len() {
             *self = Overlay::with_room(needed);
         } else {
             self.clear();
         }
         // They have joined, all of them, before whoever reads next.
-        for entry in writes.entries().iter().filter(|entry| entry.mask != 0) {
+        for entry in &lines {
             self.add(entry);
         }
         *self.counts.0.joined.get_mut() = joined;
@@ -210,6 +256,7 @@ impl Overlay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::writes::WriteSet;
     use perdura_memory::line_of;
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -217,18 +264,33 @@ mod tests {
 
     type Words = HashMap<u64, u64>;
 
-    /// Lets a transaction join as a group does; `joined` has all of those before. Whether room had to
-    /// be made, with which earlier snapshots are nobody's.
-    fn join(overlay: &mut Overlay, joined: &mut WriteSet, words: &[(u64, u64)]) -> bool {
+    /// Lets a transaction join as a group does. Whether room had to be made, with which earlier
+    /// snapshots are nobody's.
+    fn join(overlay: &mut Overlay, words: &[(u64, u64)]) -> bool {
         let mut transaction = WriteSet::default();
         words.iter().for_each(|&(at, value)| transaction.put(at, value));
         let full = !overlay.has_room(transaction.stored_lines());
         if full {
-            overlay.make_room(joined, transaction.stored_lines());
+            overlay.make_room(transaction.stored_lines());
         }
-        joined.absorb(&transaction, |entry, _| overlay.add(entry));
+        for entry in transaction.entries() {
+            let before = overlay.lines().find(|line| line.line == entry.line);
+            assert_eq!(overlay.add(entry), before.map_or(0, |line| line.mask));
+        }
         overlay.join();
         full
+    }
+
+    /// All that has joined, word by word.
+    fn all(overlay: &Overlay) -> Words {
+        let lines: Vec<LineWrite> = overlay.lines().collect();
+        let words = lines.iter().flat_map(|line| {
+            let stored = (0..8).filter(|word| line.mask & 1 << word != 0);
+            stored.map(|word| (line.line + word * 8, line.words[word as usize]))
+        });
+        let words: Words = words.collect();
+        assert_eq!(overlay.size(), (lines.len(), words.len()), "no line is there twice");
+        words
     }
 
     fn compare(overlay: &Overlay, snapshot: u64, wanted: &Words, universe: u64) {
@@ -250,13 +312,13 @@ mod tests {
         fn each_snapshot_stays_as_it_was(
             groups in vec(vec(vec((0..400u64, any::<u64>()), 1..30), 1..20), 1..4)
         ) {
-            let (mut overlay, mut joined) = (Overlay::with_room(32), WriteSet::default());
+            let mut overlay = Overlay::with_room(32);
             for group in groups {
                 let (mut states, mut since) = (vec![Words::new()], 0);
                 for transaction in group {
                     let words: Vec<_> = transaction.iter().map(|&(at, to)| (at * 8, to)).collect();
                     let last = states.len() - 1;
-                    if join(&mut overlay, &mut joined, &words) {
+                    if join(&mut overlay, &words) {
                         since = last;
                     }
                     let mut state = states[last].clone();
@@ -267,8 +329,8 @@ mod tests {
                 for (snapshot, state) in states.iter().enumerate().skip(since) {
                     compare(&overlay, snapshot as u64, state, 400);
                 }
+                prop_assert_eq!(&all(&overlay), &states[states.len() - 1]);
                 overlay.clear();
-                joined.clear();
                 compare(&overlay, 0, &Words::new(), 400);
             }
         }

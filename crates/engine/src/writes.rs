@@ -193,38 +193,18 @@ impl WriteSet {
         entry.words = *words;
     }
 
-    /// Adds all words of another set: the later ones, where both have them. Calls `added` with each
-    /// line that gets some, as it is now, and the mask that it had before.
+    /// Adds words of a line, of which there are some, and none that are there already: for sets that
+    /// are gone through by [`entries`](Self::entries), since they are not looked up.
     #[inline]
-    pub fn absorb(&mut self, later: &WriteSet, mut added: impl FnMut(&LineWrite, u8)) {
-        for entry in later.entries().iter().filter(|entry| entry.mask != 0) {
-            let (mine, old) = self.put_words(entry);
-            added(mine, old);
+    pub fn push(&mut self, entry: &LineWrite) {
+        debug_assert_ne!(entry.mask, 0);
+        self.words += entry.mask.count_ones() as usize;
+        self.stored += 1;
+        match self.lines.get_mut(self.used) {
+            Some(place) => *place = *entry,
+            None => self.lines.push(*entry),
         }
-    }
-
-    /// Adds the words of a line, of which there are some. The line as it is now, and the mask that it
-    /// had before.
-    #[inline]
-    pub fn put_words(&mut self, entry: &LineWrite) -> (&LineWrite, u8) {
-        let index = self.entry_for(entry.line);
-        let mine = &mut self.lines[index];
-        let old = mine.mask;
-        self.words += (entry.mask & !old).count_ones() as usize;
-        self.stored += usize::from(old == 0);
-        mine.mask = old | entry.mask;
-        let mut mask = entry.mask;
-        if mask == ALL {
-            mine.words = entry.words;
-            mask = 0;
-        }
-        // Bit by bit: mostly there is one, and which one cannot be predicted.
-        while mask != 0 {
-            let word = mask.trailing_zeros() as usize;
-            mine.words[word] = entry.words[word];
-            mask &= mask - 1;
-        }
-        (mine, old)
+        self.used += 1;
     }
 
     /// A point to go back to; from now on every write is journalled.

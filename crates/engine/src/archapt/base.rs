@@ -178,5 +178,5 @@ pub(super) fn first_old_words<M: Memory>(
         left &= left - 1;
         words[word] = memory.load(entry.line + word as u64 * 8);
     }
-    old.put_words(&LineWrite { line: entry.line, mask, words });
+    old.push(&LineWrite { line: entry.line, mask, words });
 }

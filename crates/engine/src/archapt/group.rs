@@ -19,7 +19,7 @@ const GROUP_BYTES: u64 = 4 << 10;
 const STRETCH: u64 = 4;
 /// With undo, where write-backs are skipped, a group has at most one in so many of the lines that may
 /// wait: they join the queue all at once, and a larger group saves nothing. With redo it saves log.
-const QUEUE_SHARE: u64 = 4;
+pub(super) const QUEUE_SHARE: u64 = 4;
 /// Nanoseconds after which a group is made durable though nobody waits, unless told otherwise.
 const ANSWER_WITHIN_NS: u64 = 10_000_000;
 /// Bits of a ticket that number the transactions of a group.
@@ -34,7 +34,8 @@ const CYCLES_TO_NOTE: u32 = 20;
 /// What is the writer's own: a group on its way into the log, and the lines that closed ones have
 /// left waiting.
 pub(super) struct Group {
-    /// The words of the open group, the old ones that undo logging wants, and the log of all.
+    /// What is to be written down, the old words of the open group that undo logging wants, and the
+    /// log.
     pub(super) writer: Writer,
     /// With undo logging: the old words are all there. They are not where words have not joined, or
     /// where the log has been emptied since.
@@ -109,8 +110,8 @@ impl Group {
         let full = joined == (1 << TICKET_BITS) - 1;
         if joined > 0
             && (full
-                || self.is_too_much(engine, self.bytes_with(session))
-                || B::SKIPS && !B::LOG_IS_ENOUGH && self.has_too_many_lines_with(session))
+                || self.is_too_much(engine, self.bytes_with(engine, session))
+                || B::SKIPS && !B::LOG_IS_ENOUGH && self.has_too_many_lines_with(engine, session))
         {
             self.close(engine)?;
         }
@@ -136,13 +137,6 @@ impl Group {
                 || !engine.lock.has_readers())
     }
 
-    /// Whether the group would be too large a part of the queue: its lines join that all at once.
-    fn has_too_many_lines_with(&self, session: &Writer) -> bool {
-        let stored = self.writer.writes.stored_lines() + session.writes.stored_lines();
-        let lines = stored as u64 + self.fresh_lines + session.fresh_lines();
-        lines > self.history.capacity() as u64 / QUEUE_SHARE
-    }
-
     /// Ends the open group: it is in the log, and in place. If that fails, it is open still.
     pub(super) fn close<M: Memory, B: Base>(
         &mut self,
@@ -151,7 +145,11 @@ impl Group {
         if self.nobody_joined(engine) {
             return Ok(());
         }
-        self.log_and_store(engine)?;
+        self.collect(engine);
+        if let Err(error) = self.log_and_store(engine) {
+            self.writer.writes.clear();
+            return Err(error);
+        }
         self.forget();
         self.begin(engine);
         self.stored(engine);
@@ -339,7 +337,7 @@ impl Group {
         self.history.turn();
         self.write_back_old(engine, usize::MAX);
         // Those that the log had are gone from it.
-        self.old_words_known &= self.writer.writes.is_empty();
+        self.old_words_known &= self.writer.writes.is_empty() && self.nobody_joined(engine);
         self.writer.fence(engine)?;
         self.cut_log(engine, last)?;
         self.history.log_is_cut();

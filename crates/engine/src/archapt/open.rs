@@ -5,7 +5,7 @@
 //! own, so that records are written, fenced, and lines written back, with readers in.
 
 use super::base::first_old_words;
-use super::group::{Group, TICKET_BITS};
+use super::group::{Group, QUEUE_SHARE, TICKET_BITS};
 use super::{Archapt, Base};
 use crate::Ticket;
 use crate::guarded::Guarded;
@@ -13,7 +13,6 @@ use crate::logged::{Logged, last_ticket};
 use crate::overlay::Overlay;
 use crate::record;
 use crate::writer::Writer;
-use crate::writes::LineWrite;
 use perdura_memory::Memory;
 use std::sync::atomic::Ordering;
 
@@ -76,11 +75,11 @@ impl Group {
     fn change<M: Memory, B: Base>(
         &mut self,
         engine: &Logged<M, Archapt<B>>,
-        change: impl FnOnce(&mut Self, &mut Overlay),
+        change: impl FnOnce(&mut Overlay),
     ) {
         engine.be_alone();
         // SAFETY: only the writer has the group, it is alone, and `change` reaches in nowhere else.
-        change(self, unsafe { engine.state.overlay.get_mut() });
+        change(unsafe { engine.state.overlay.get_mut() });
     }
 
     /// The transaction in `session` joins, beside readers. Its ticket.
@@ -91,23 +90,20 @@ impl Group {
     ) -> Ticket {
         let lines = session.writes.stored_lines();
         if !self.overlay(engine).has_room(lines) {
-            self.change(engine, |group, overlay| overlay.make_room(&group.writer.writes, lines));
+            self.change(engine, |overlay| overlay.make_room(lines));
         }
         let overlay = self.overlay(engine);
         if B::SKIPS {
             self.fresh_lines += session.fresh_lines();
         }
-        let Group { writer: Writer { writes, fresh, old, .. }, history, cover, .. } = self;
-        let add = |entry: &LineWrite, had: u8| {
+        let Group { writer: Writer { fresh, old, .. }, history, cover, .. } = self;
+        for entry in session.writes.entries().iter().filter(|entry| entry.mask != 0) {
+            let had = overlay.add(entry);
             if !B::LOG_IS_ENOUGH {
                 // Now, with the lines in this processor's caches, and not when the group is closed.
                 first_old_words(&*engine.memory, entry, had, (history, cover), old);
             }
-            overlay.add(entry);
-        };
-        // Copied also where it is the first one: the session keeps its buffer, which is in this
-        // processor's caches.
-        writes.absorb(&session.writes, add);
+        }
         fresh.append(&mut session.fresh);
         overlay.join();
         ticket(engine, overlay.joined())
@@ -115,14 +111,35 @@ impl Group {
 
     /// The open group is over, its words in place: a new one begins.
     pub(super) fn begin<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) {
-        self.change(engine, |_, overlay| overlay.clear());
+        self.change(engine, Overlay::clear);
     }
 
     /// An upper bound of the record's bytes if the transaction joins.
-    pub(super) fn bytes_with(&self, session: &Writer) -> u64 {
-        let (its, more) = (&self.writer.writes, &session.writes);
-        let lines = its.stored_lines() + more.stored_lines();
-        record::words_for(lines, its.words() + more.words()) as u64 * 8
+    pub(super) fn bytes_with<M: Memory, B: Base>(
+        &self,
+        engine: &Logged<M, Archapt<B>>,
+        session: &Writer,
+    ) -> u64 {
+        let ((lines, words), more) = (self.overlay(engine).size(), &session.writes);
+        record::words_for(lines + more.stored_lines(), words + more.words()) as u64 * 8
+    }
+
+    /// Whether the group would be too large a part of the queue, if the transaction joined: its lines
+    /// wait from one moment on.
+    pub(super) fn has_too_many_lines_with<M: Memory, B: Base>(
+        &self,
+        engine: &Logged<M, Archapt<B>>,
+        session: &Writer,
+    ) -> bool {
+        let stored = self.overlay(engine).size().0 + session.writes.stored_lines();
+        let lines = stored as u64 + self.fresh_lines + session.fresh_lines();
+        lines > self.history.capacity() as u64 / QUEUE_SHARE
+    }
+
+    /// What the writer is to write down is what has joined.
+    pub(super) fn collect<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) {
+        self.writer.writes.clear();
+        self.overlay(engine).lines().for_each(|entry| self.writer.writes.push(&entry));
     }
 
     /// Runs `body`; what is counted meanwhile counts for the session that makes it happen.
