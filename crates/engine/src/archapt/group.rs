@@ -15,7 +15,9 @@ use std::sync::atomic::Ordering;
 /// over a hundred small transactions; what it overlays is looked through by every read, and should
 /// stay in the nearest cache. A large transaction is a group of its own, which nobody looks through.
 const GROUP_BYTES: u64 = 4 << 10;
-/// With readers there it may be so many times as large.
+/// A transaction that would fill more than one in so many of these is large.
+const LARGE_SHARE: u64 = 4;
+/// With readers there a group may be so many times as large.
 const STRETCH: u64 = 4;
 /// With undo, where write-backs are skipped, a group has at most one in so many of the lines that may
 /// wait: they join the queue all at once, and a larger group saves nothing. With redo it saves log.
@@ -26,10 +28,10 @@ const ANSWER_WITHIN_NS: u64 = 10_000_000;
 pub(super) const TICKET_BITS: u32 = 20;
 /// Transactions after which the clock is looked at.
 const LOOK_EVERY: u64 = 16;
-/// What the simulator is told that joining a group costs, for each line (natively 17 ns); and noting
-/// one.
-const CYCLES_TO_JOIN: u32 = 40;
-const CYCLES_TO_NOTE: u32 = 20;
+/// What the simulator is told that joining a group costs, for each line (natively 7 ns); and noting
+/// one (40 ns, where lines are many and seldom the same).
+const CYCLES_TO_JOIN: u32 = 20;
+const CYCLES_TO_NOTE: u32 = 100;
 
 /// What is the writer's own: a group on its way into the log, and the lines that closed ones have
 /// left waiting.
@@ -101,8 +103,8 @@ impl Group {
         session: &mut Writer,
     ) -> Result<Ticket> {
         self.usable(engine)?;
-        if self.is_too_much(engine, session.record_bytes()) {
-            // Too large to share a record: it is a group of its own.
+        if self.is_large(engine, session.record_bytes()) {
+            // It is a group of its own.
             self.close(engine)?;
             return self.commit_alone(engine, session);
         }
@@ -126,6 +128,14 @@ impl Group {
             let _ = self.answer_if_due(engine);
         }
         Ok(ticket)
+    }
+
+    /// Whether a transaction with so many bytes of log is too large to share a record. Where nobody
+    /// reads, who could be waited for, a fence of its own costs less than that its words are looked
+    /// for in the overlay.
+    fn is_large<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>, bytes: u64) -> bool {
+        self.is_too_much(engine, bytes)
+            || bytes > self.group_bytes / LARGE_SHARE && !engine.lock.has_readers()
     }
 
     /// Whether these are more bytes of log than a group may fill. Who would have to wait for readers
