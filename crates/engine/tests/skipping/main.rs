@@ -2,6 +2,7 @@
 
 mod fresh;
 mod lives;
+mod logged;
 
 use perdura_engine::archapt::cover::{Examination, Layout, examine};
 use perdura_engine::area::Geometry;
