@@ -11,7 +11,9 @@ use std::ops::Range;
 /// A transaction's words, and the part of the log that they go to.
 #[derive(Default)]
 pub struct Writer {
-    pub(crate) writes: WriteSet,
+    /// In a box, and so are the old ones: who takes them over swaps a pointer. Copying would wait for
+    /// stores behind a fence.
+    pub(crate) writes: Box<WriteSet>,
     /// Fresh memory stored in place already, to be flushed at commit.
     pub(crate) fresh: Vec<Range<u64>>,
     /// In a box, for who writes down for a session counts for it, and changing a pointer does
@@ -28,7 +30,7 @@ pub struct Writer {
     /// Parts of the transaction that are elsewhere than in the log, and come before the others.
     pub(crate) parts_before: u16,
     /// Old words, of engines that log only some of them.
-    pub(crate) old: WriteSet,
+    pub(crate) old: Box<WriteSet>,
 }
 
 impl Writer {

@@ -61,7 +61,9 @@ impl Group {
     #[inline]
     fn swap(&mut self, session: &mut Writer) {
         std::mem::swap(&mut self.writer.writes, &mut session.writes);
-        std::mem::swap(&mut self.writer.fresh, &mut session.fresh);
+        if self.writer.fresh.len() + session.fresh.len() > 0 {
+            std::mem::swap(&mut self.writer.fresh, &mut session.fresh);
+        }
     }
 
     /// [Swaps](Self::swap), where the transaction is a group of its own. Its ticket, the first one of
