@@ -214,8 +214,9 @@ impl Overlay {
         let joined = *self.counts.0.joined.get_mut();
         let lines: Vec<LineWrite> = self.lines().collect();
         let needed = (2 * (lines.len() + more)).next_power_of_two();
-        if needed > self.versions.len() {
-            *self = Overlay::with_room(needed);
+        // With more room than is kept, forgetting would leave too little.
+        if needed > self.versions.len() || self.versions.len() > KEPT {
+            *self = Overlay::with_room(needed.max(LEAST));
         } else {
             self.clear();
         }

@@ -36,6 +36,16 @@ pub fn words_for(lines: usize, words: usize) -> usize {
     (HEADER_WORDS + lines + words).next_multiple_of(LINE_WORDS)
 }
 
+/// Words of a record of these lines, padding to whole lines included.
+pub(crate) fn words_of<'a>(entries: impl Iterator<Item = &'a LineWrite>) -> usize {
+    let stored = |entry: &LineWrite| {
+        let there = |word: &usize| entry.mask & 1 << word != 0 && entry.words[*word] != 0;
+        1 + (0..LINE_WORDS).filter(there).count()
+    };
+    let words: usize = entries.filter(|entry| entry.mask != 0).map(stored).sum();
+    (HEADER_WORDS + words).next_multiple_of(LINE_WORDS)
+}
+
 /// Which part of which transaction a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Part {
@@ -66,21 +76,24 @@ pub fn encode(
         debug_assert!(entry.line / LINE < LINES, "a line number of 48 bits");
         let (start, header) = (out.len(), (entry.line / LINE) << 8 | u64::from(entry.mask));
         out.push(header);
+        let mut put = |word: u32, value: u64| match value {
+            0 => out[start] |= 1 << (ZEROS + word),
+            value => out.push(value),
+        };
         if entry.mask == ALL {
             let words: [u64; LINE_WORDS] = std::array::from_fn(|word| word_of(entry, word));
             if words.iter().all(|word| *word != 0) {
                 out.extend_from_slice(&words);
-                continue;
+            } else {
+                (0..).zip(words).for_each(|(word, value)| put(word, value));
             }
+            continue;
         }
         let mut mask = entry.mask;
         while mask != 0 {
             let word = mask.trailing_zeros();
             mask &= mask - 1;
-            match word_of(entry, word as usize) {
-                0 => out[start] |= 1 << (ZEROS + word),
-                value => out.push(value),
-            }
+            put(word, word_of(entry, word as usize));
         }
     }
     out[2] = out.len() as u64 | u64::from(part.part) << 32 | u64::from(part.parts) << 48;
@@ -177,6 +190,7 @@ mod tests {
         let (ram, mut words) = (Ram::new(4096), Vec::new());
         encode(&mut words, 3, 128, part, &entries(), |entry, word| entry.words[word]);
         assert_eq!(words.len(), words_for(4, 17), "three words are zeros");
+        assert_eq!(words.len(), words_of(entries().iter()));
         for (index, &word) in words.iter().enumerate() {
             ram.store(128 + index as u64 * 8, word);
         }

@@ -5,6 +5,7 @@ use super::cover::{Cover, Layout};
 use super::history::History;
 use super::{Archapt, Base, Tuning, lines};
 use crate::logged::Logged;
+use crate::record;
 use crate::writer::Writer;
 use crate::writes::ALL;
 use crate::{Counters, Error, Result, Ticket};
@@ -106,7 +107,10 @@ impl Group {
         if self.is_large(engine, session.record_bytes()) {
             // It is a group of its own.
             self.close(engine)?;
-            return self.commit_alone(engine, session);
+            let ticket = self.commit_alone(engine, session)?;
+            // As below.
+            let _ = self.answer_if_due(engine);
+            return Ok(ticket);
         }
         let joined = self.joined(engine);
         let full = joined == (1 << TICKET_BITS) - 1;
@@ -158,6 +162,7 @@ impl Group {
         self.collect(engine);
         if let Err(error) = self.log_and_store(engine) {
             self.writer.writes.clear();
+            self.old_words_known = false;
             return Err(error);
         }
         self.forget();
@@ -173,7 +178,10 @@ impl Group {
         engine: &Logged<M, Archapt<B>>,
     ) -> Result<()> {
         self.usable(engine)?;
-        self.make_room(engine, self.writer.record_bytes())?;
+        let (now, old) = (self.writer.record_bytes(), &self.writer.old);
+        // A line may be among the old ones for several transactions.
+        let old = record::words_for(old.stored_lines(), old.words()) as u64 * 8;
+        self.make_room(engine, now.max(old))?;
         if B::SKIPS {
             self.make_room_for_images(engine)?;
         }

@@ -125,7 +125,7 @@ impl Group {
     }
 
     /// Whether the group would be too large a part of the queue, if the transaction joined: its lines
-    /// wait from one moment on.
+    /// wait from one moment on. Whether somebody reads or not.
     pub(super) fn has_too_many_lines_with<M: Memory, B: Base>(
         &self,
         engine: &Logged<M, Archapt<B>>,

@@ -200,8 +200,7 @@ impl Images {
         if of.next().is_some() {
             return Err(Error::corrupt("before-image that is not what was written", start));
         }
-        // Each ticket may take a record, and with it room.
-        if self.room_in(self.free.len()) < 2 * kept.len() {
+        if !self.fit(&kept) {
             return Ok(false);
         }
         for same in kept.chunk_by(|one, other| one.0 == other.0) {
@@ -211,6 +210,28 @@ impl Images {
         }
         self.clean.extend(self.used.pop_front().map(|chunk| chunk.number));
         Ok(true)
+    }
+
+    /// Whether [`append`](Self::append) finds room for these, the groups' one after the other.
+    fn fit(&self, images: &[(u64, LineWrite, Batch)]) -> bool {
+        let whole = self.layout.chunk(0);
+        let mut rest = self.used.back().map_or(0, |chunk| self.rest(chunk));
+        let mut free = self.free.len();
+        for mut same in images.chunk_by(|one, other| one.0 == other.0) {
+            while !same.is_empty() {
+                let these = images_in(rest).min(same.len());
+                if these > 0 {
+                    let (now, after) = same.split_at(these);
+                    rest -= record::words_of(now.iter().map(|image| &image.1)) as u64 * WORD;
+                    same = after;
+                } else if free > 0 {
+                    (rest, free) = (whole.end - whole.start, free - 1);
+                } else {
+                    return false;
+                }
+            }
+        }
+        true
     }
 
     /// What was written again elsewhere is durable: its chunk is free.
