@@ -95,6 +95,7 @@ impl Group {
         stored.map(|()| ticket)
     }
 
+    /// Logs the transaction that has been taken over, stores it, and cuts the log behind it.
     fn store_in_place_alone<M: Memory, B: Base>(
         &mut self,
         engine: &Logged<M, Archapt<B>>,

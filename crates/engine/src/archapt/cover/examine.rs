@@ -15,8 +15,8 @@ pub struct Examination {
     pub covered: Vec<u64>,
     /// Of these, the lost ones, and what they should hold.
     pub corrected: Vec<(u64, Block)>,
-    /// Of these, those that differ from what an image says that they held, and that: fresh words are
-    /// beside others that were taken back, or they are lost.
+    /// Of these, those that differ from what an image says that they held, and that: a group that does
+    /// not count stored to them, or they are lost.
     pub taken_back: Vec<(u64, Block)>,
     /// The lines of which some are lost, and cannot be restored.
     pub hopeless: Vec<u64>,

@@ -4,7 +4,8 @@
 //! what it holds is written down, in a record as those of the log, with the group's ticket: if the
 //! group counts after a power cut, the line is its batch's no longer, and this is what the sums
 //! are of; if not, the line has not been stored to. With redo, where the log has only the
-//! words that were stored, this is also where the line's other words are.
+//! words that were stored, this is also where the line's other words are; with undo, where its old words
+//! are, if the log has none of the line.
 //!
 //! Records are in chunks, used in turn. What a chunk still has of batches that are there is written
 //! again elsewhere before the chunk is used again, as by the cleaner of a log-structured
