@@ -58,8 +58,6 @@ pub struct Case {
     /// Which transactions are waited for; if not given, three of four, or with an engine that
     /// makes groups, drawn by the seed.
     pub answers: Option<Answers>,
-    /// On [`Domain::Media`], some of the lives meet a sync that fails.
-    pub failing: bool,
     /// What is left out, to test the tester.
     pub omit: Option<Event>,
 }
@@ -86,7 +84,6 @@ impl Case {
             start: Start::Closed,
             points: Points::Random(100),
             answers: None,
-            failing: true,
             omit: None,
             machine,
         }

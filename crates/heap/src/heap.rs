@@ -105,12 +105,10 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
                 domain: memory.domain(),
             });
         }
-        // An engine that this program does not have is refused before anything is written.
-        inspect(&*memory, &superblock)?;
-        Superblock::make_durable(&*memory)?;
         let recovery = recover::<M, E>(&*memory, &superblock, opening.force)?;
         // Before the header changes: what is damaged is refused untouched, but for recovery.
         superblock.scan(&*memory)?;
+        Superblock::make_durable(&*memory)?;
         if superblock.engine != E::NAME || superblock.state == State::Formatting {
             superblock.engine = E::NAME.to_owned();
             superblock.state = State::Formatting;

@@ -107,7 +107,6 @@ impl Superblock {
     ///
     /// # Errors
     /// `Io` when the medium failed.
-    #[track_caller]
     pub fn make_durable<M: Memory + ?Sized>(memory: &M) -> perdura_engine::Result<()> {
         for at in [0, PAGE] {
             memory.write_back(at, WORDS as u64 * 8);
