@@ -101,7 +101,8 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     }
 
     /// Makes everything committed durable in place and empties the log. Other sessions may be
-    /// running.
+    /// running. After one that failed or panicked, every later one fails: what it was to make durable may
+    /// be forgotten.
     ///
     /// # Errors
     /// `Io` when the medium failed.

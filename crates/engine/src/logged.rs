@@ -198,17 +198,25 @@ pub trait Protocol: Send + Sync + Sized + 'static {
 }
 
 /// Ends the exclusive right to checkpoint, whatever happens.
-struct Attempt<'a, M: Memory, P: Protocol> {
-    engine: &'a Logged<M, P>,
-    finished: bool,
+struct Alone<'a>(&'a AtomicBool);
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
-impl<M: Memory, P: Protocol> Drop for Attempt<'_, M, P> {
+/// Notes what is not finished as failed.
+pub(crate) struct Attempt<'a> {
+    pub(crate) failed: &'a AtomicBool,
+    pub(crate) finished: bool,
+}
+
+impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if !self.finished {
-            self.engine.checkpoint_failed.store(true, Ordering::Relaxed);
+            self.failed.store(true, Ordering::Relaxed);
         }
-        self.engine.checkpointing.store(false, Ordering::Release);
     }
 }
 
@@ -268,20 +276,25 @@ impl<M: Memory, P: Protocol> Logged<M, P> {
         if next > last_number::<P>() { Err(numbers_ran_out()) } else { Ok(next) }
     }
 
-    /// Runs `body` as the only one that checkpoints. If it panics or fails, what it has taken from the
-    /// set of dirty lines may not be durable: there are no checkpoints any more.
+    /// Runs `body` as the only [part](Self::part) of a checkpoint that does so.
     pub(crate) fn alone<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let mut turn = 0;
         while self.checkpointing.swap(true, Ordering::Acquire) {
             self.memory.pause(turn);
             turn += 1;
         }
-        let mut attempt = Attempt { engine: self, finished: false };
+        let _alone = Alone(&self.checkpointing);
+        self.part(body)
+    }
+
+    /// Runs a part of a checkpoint. If it panics or fails, what it has taken from the set of dirty lines
+    /// may not be durable: there are no checkpoints any more.
+    pub(crate) fn part<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         if self.checkpoint_failed.load(Ordering::Relaxed) || self.is_broken() {
-            attempt.finished = true;
             self.memory.check_fence()?;
             return Err(cut_short());
         }
+        let mut attempt = Attempt { failed: &self.checkpoint_failed, finished: false };
         let result = body();
         attempt.finished = result.is_ok();
         result

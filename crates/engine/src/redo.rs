@@ -95,9 +95,9 @@ impl Protocol for Redo {
             });
         }
         let ticket = if exclusive {
-            capture(engine, counters)?
+            engine.part(|| capture(engine, counters))?
         } else {
-            engine.lock.writing(&*engine.memory, || capture(engine, counters))?
+            engine.lock.writing(&*engine.memory, || engine.part(|| capture(engine, counters)))?
         };
         engine.alone(|| {
             fence(engine, counters)?;

@@ -6,7 +6,7 @@
 
 use crate::engine::Recovery;
 use crate::lock::SharedLock;
-use crate::logged::cut_short;
+use crate::logged::{Attempt, cut_short};
 use crate::session::put_bytes;
 use crate::{Access, Counters, Engine, Error, Mark, Mode, Result, Session, Ticket};
 use perdura_memory::{DirtyLines, Memory};
@@ -80,7 +80,7 @@ impl<M: Memory + 'static> Engine<M> for Volatile<M> {
             if self.broken.load(Ordering::Relaxed) {
                 return Err(cut_short());
             }
-            let mut attempt = Attempt { broken: &self.broken, finished: false };
+            let mut attempt = Attempt { failed: &self.broken, finished: false };
             match &self.dirty {
                 Some(dirty) => {
                     dirty.drain(|run| self.memory.write_back(run.start, run.end - run.start));
@@ -92,20 +92,6 @@ impl<M: Memory + 'static> Engine<M> for Volatile<M> {
             attempt.finished = true;
             Ok(())
         })
-    }
-}
-
-/// Work that leaves the pool broken if it is not finished.
-struct Attempt<'a> {
-    broken: &'a AtomicBool,
-    finished: bool,
-}
-
-impl Drop for Attempt<'_> {
-    fn drop(&mut self) {
-        if !self.finished {
-            self.broken.store(true, Ordering::Relaxed);
-        }
     }
 }
 
