@@ -179,6 +179,10 @@ impl Superblock {
     }
 
     fn decode(words: &[u64; WORDS]) -> Option<Self> {
+        // No pool has been opened and closed so often; the count must not run out.
+        if words[2] > u64::MAX / 2 {
+            return None;
+        }
         let state = match words[3] {
             1 => State::Clean,
             2 => State::Open,
