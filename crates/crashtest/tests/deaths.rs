@@ -1,26 +1,28 @@
 //! Processes that die before the power is cut: what they leave is visible and not durable, on a
 //! file as in the caches of a processor; syncs that fail among them.
 
+use perdura_crashtest::mutants::{Met, Tried, sites, without};
 use perdura_crashtest::subjects::{ENGINES, find};
 use perdura_crashtest::{Budget, Case, Points, Report, Start, Watcher};
 use perdura_memory::Domain;
 
+const STARTS: [Start; 3] = [Start::Closed, Start::New, Start::Switched];
+
 /// Cases of each engine and domain, to be turned up.
 fn cases() -> u64 {
-    std::env::var("PERDURA_DEATHS").map_or(3, |cases| cases.parse().expect("a number"))
+    std::env::var("PERDURA_DEATHS").map_or(2, |cases| cases.parse().expect("a number"))
 }
 
 #[test]
 fn what_a_dead_process_left_is_made_durable_before_it_is_believed() {
     let budget = Budget { deaths_every: 3, again_every: 0, ..Budget::default() };
-    let starts = [Start::Closed, Start::New, Start::Switched];
     let mut failed = Vec::new();
     for engine in ENGINES {
         let runner = find(engine, "hash-map").expect("an engine and a structure");
         let mut all = Report::default();
         for domain in [Domain::Media, Domain::Transient] {
             for seed in 1..=cases() {
-                let start = starts[seed as usize % 3];
+                let start = STARTS[seed as usize % 3];
                 let (points, cores) = (Points::Random(60), 1 + seed as usize % 2 * 2);
                 let case = Case { domain, start, points, cores, seed, ..Case::default() };
                 match runner.explore(&case, budget, &Watcher::default()) {
@@ -33,4 +35,42 @@ fn what_a_dead_process_left_is_made_durable_before_it_is_believed() {
         assert!(all.deaths > 5 * cases() || !failed.is_empty(), "{all}");
     }
     assert!(failed.is_empty(), "{} failed: {}", failed.len(), failed.join("\n\n"));
+}
+
+/// Each write-back and fence that makes durable what a dead process left is needed, on a file and
+/// on persistent memory: without it, some image shows that.
+#[test]
+fn nothing_of_that_can_be_left_out() {
+    let budget = Budget { deaths_every: 2, again_every: 0, ..Budget::default() };
+    let engines = ["undo", "redo", "s-wal", "archapt-redo"];
+    let runners = engines.map(|engine| find(engine, "churn").expect("an engine and a structure"));
+    let mut cases: Vec<Tried<'_>> = Vec::new();
+    for seed in 1..=cases().div_ceil(2) {
+        for (domain, start) in
+            [Domain::Media, Domain::Transient].into_iter().flat_map(|d| STARTS.map(|s| (d, s)))
+        {
+            let points = Points::Random(30);
+            let case = Case { domain, start, points, seed, ..Case::default() };
+            cases.extend(runners.iter().map(|runner| (&**runner, case.clone())));
+        }
+    }
+    let watcher = Watcher::default();
+    let met = sites(&cases, budget, &watcher).unwrap_or_else(|failure| panic!("{failure}"));
+    let of_the_dead = |met: &&Met| {
+        let site = met.site.to_string();
+        site.contains("engine/src/left.rs") || site.contains("heap/src/superblock.rs")
+    };
+    let met: Vec<&Met> = met.iter().filter(of_the_dead).collect();
+    assert_eq!(met.len(), 5, "{met:?}");
+    let mut missed = Vec::new();
+    for met in met {
+        let mutant = without(met, &cases, budget, &watcher);
+        match &mutant.caught {
+            Some(failure) => {
+                println!("without {}: {} images, {}", met.site, mutant.images, failure.what);
+            }
+            None => missed.push(format!("{} ({} images)", met.site, mutant.images)),
+        }
+    }
+    assert!(missed.is_empty(), "left out and not caught: {missed:#?}");
 }
