@@ -4,6 +4,16 @@
 //! what a transaction's body sees of it is [`Access`]. The engines are generic over the memory,
 //! so that the same code runs natively, under the crash tester and in the simulator.
 //!
+//! What an engine is made of cannot be named outside of this crate: the overlay and a group's state are
+//! only to be reached with the lock held, which a session sees to.
+//!
+//! ```compile_fail,E0603
+//! use perdura_engine::logged::Protocol;
+//! ```
+//! ```compile_fail,E0603
+//! use perdura_engine::overlay::Overlay;
+//! ```
+//!
 //! Reading order: [`access`], [`engine`], [`writes`] (what a transaction wants to store),
 //! [`record`] (what a log holds), [`area`] (where logs live), then the engines: [`volatile`],
 //! [`undo`], [`redo`], [`swal`], [`archapt`].
@@ -20,15 +30,15 @@ mod guarded;
 mod left;
 pub mod lock;
 mod log;
-pub mod logged;
-pub mod overlay;
+mod logged;
+mod overlay;
 pub mod record;
 pub mod redo;
-pub mod session;
+mod session;
 pub mod swal;
 pub mod undo;
 pub mod volatile;
-pub mod writer;
+mod writer;
 pub mod writes;
 
 pub use access::{Access, Mark, Mode};

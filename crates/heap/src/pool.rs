@@ -170,7 +170,8 @@ impl Options {
         if path.try_exists().unwrap_or(true) { self.open(path) } else { self.create(path) }
     }
 
-    /// Reads the pool's header, and tries recovery out on a private mapping: what turns out to be damaged is refused before anything is written.
+    /// Reads the pool's header, and tries recovery out on a private mapping: what turns out to be
+    /// damaged is refused before anything is written.
     fn rehearse(&self, path: &Path) -> Result<Superblock, OpenError> {
         let memory = Mapped::open_read_only(path)?;
         let superblock = Superblock::read(&memory)?;

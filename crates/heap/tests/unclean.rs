@@ -4,8 +4,8 @@
 use perdura::superblock::{CATALOGUE, State, Superblock};
 use perdura::{
     Access, AnyTx, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Format, Heap, Memory,
-    Opening, Purpose, RedoEngine, Root, SWalEngine, SkippingRedoEngine, SkippingUndoEngine,
-    Survives, Ticket, Tx, TxExt, UndoEngine, Volatile,
+    OpenError, Opening, Purpose, RedoEngine, Root, SWalEngine, SkippingRedoEngine,
+    SkippingUndoEngine, Survives, Ticket, Tx, TxExt, UndoEngine, Volatile,
 };
 use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, PAGE, Reference};
@@ -251,4 +251,19 @@ fn before_the_pages<E: Engine<Panicking>>() {
 fn a_transaction_writes_to_the_pages_only() {
     on_each_engine!(before_the_pages);
     before_the_pages::<Volatile<_>>();
+}
+
+/// A header whose count has no next one, though its check is right.
+#[test]
+fn a_header_that_counts_too_far_is_damage() {
+    let (memory, heap) = create::<RedoEngine<_>>(Domain::Transient);
+    drop(heap);
+    let mut superblock = Superblock::read(&*memory).unwrap();
+    superblock.sequence = u64::MAX - 1;
+    superblock.write(&*memory);
+    let image = memory.inner.power_cut(Cut::All);
+    let left = on::<Panicking>(Reference::from_image(&image, Domain::Transient));
+    let opened = Heap::<Panicking, RedoEngine<_>>::open(left.clone(), Opening::default());
+    assert!(matches!(opened, Err(OpenError::Damaged { .. })), "{:?}", opened.err());
+    assert_eq!(left.inner.power_cut(Cut::All), image, "nothing is written");
 }

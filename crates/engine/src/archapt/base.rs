@@ -25,14 +25,14 @@ pub trait Base: Send + Sync + Sized + 'static {
     /// Whether write-backs are skipped.
     const SKIPS: bool = false;
 
-    /// As [`Protocol::NO_GAPS`].
+    /// As `Protocol::NO_GAPS`.
     const NO_GAPS: bool;
 
     /// Whether a group outlives a power cut as soon as its record does, so that its clients may
     /// be answered then.
     const LOG_IS_ENOUGH: bool;
 
-    /// As [`Protocol::logs_fresh`].
+    /// As `Protocol::logs_fresh`.
     fn logs_fresh(domain: Domain, len: u64) -> bool;
 
     /// Makes durable what must be so before the group's words may be stored in place. With undo
@@ -46,7 +46,7 @@ pub trait Base: Send + Sync + Sized + 'static {
         ticket: u64,
     ) -> Result<()>;
 
-    /// As [`Protocol::apply`].
+    /// As `Protocol::apply`.
     ///
     /// # Errors
     /// `Corrupt` before anything is stored.

@@ -20,7 +20,7 @@
 //! Two more engines skip write-backs, and have checksums vouch for what was left to the caches
 //! (III-C): less certain, and for measuring what that gains.
 //!
-//! Reading order: `group`, `open` (with [`overlay`](crate::overlay)), `direct`, `answer`, `history`,
+//! Reading order: `group`, `open` (with `overlay`), `direct`, `answer`, `history`,
 //! `pace`, [`base`] (what differs between undo and redo); then, for skipping, [`cover`] and `skip`;
 //! [`checksum`] stands by itself (docs/archapt-checksums.md).
 
