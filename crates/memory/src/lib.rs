@@ -24,7 +24,7 @@ pub mod unflushed;
 pub use domain::{Domain, Survives};
 pub use image::Image;
 pub use lines::{DirtyLines, LINE, PAGE, WORD, line_of, lines_in};
-pub use mapped::{Backing, MapError, MapOptions, Mapped};
+pub use mapped::{Backing, LockedFile, MapError, MapOptions, Mapped};
 pub use memory::Memory;
 pub use ram::Ram;
 pub use reference::Reference;

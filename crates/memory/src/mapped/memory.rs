@@ -22,6 +22,14 @@ impl Mapped {
         }
     }
 
+    /// Makes all of the file durable that it can have by now.
+    pub(super) fn sync_all(&self) -> io::Result<()> {
+        match &self.mode {
+            Mode::Media(media) => media.sync_file(),
+            _ => Ok(rustix::fs::fsync(self.file())?),
+        }
+    }
+
     /// Makes a new length of the file durable, where anything is.
     fn sync_growth(&self) -> io::Result<()> {
         match &self.mode {
