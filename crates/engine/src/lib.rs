@@ -25,8 +25,9 @@ pub mod record;
 pub mod redo;
 pub mod session;
 pub mod swal;
+pub mod touched;
 pub mod undo;
-pub mod volatile;
+mod volatile;
 pub mod writer;
 pub mod writes;
 

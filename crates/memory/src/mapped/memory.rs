@@ -189,6 +189,20 @@ unsafe impl Memory for Mapped {
         }
     }
 
+    fn give_back_due(&self) -> bool {
+        match &self.mode {
+            Mode::Media(media) => media.give_back_due(),
+            _ => false,
+        }
+    }
+
+    fn give_back(&self) -> bool {
+        let Mode::Media(media) = &self.mode else { return false };
+        let _same_length = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: this mode maps its file privately, from the base on up to its length.
+        unsafe { media.give_back(self.base, self.len(), self.file()) }
+    }
+
     fn pause(&self, turn: u32) {
         back_off(turn);
     }
