@@ -442,6 +442,12 @@ impl Pool {
         ))
     }
 
+    /// Why the file could not grow when that was tried last, though the pool's limit allows it: the
+    /// disk, or a quota, is full. Gone when the file has grown since.
+    pub fn cannot_grow(&self) -> Option<std::io::Error> {
+        each!(&self.inner.inner, heap => heap.space().refusal())
+    }
+
     /// Makes everything committed durable in place and empties the log.
     ///
     /// # Errors

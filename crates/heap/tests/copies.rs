@@ -85,7 +85,7 @@ fn a_large_pool_takes_a_bounded_amount_of_memory() {
                         }
                         handle.submit(|tx| rewrite(tx, table, block, 1)).unwrap();
                         handle.submit_read(|tx| check(tx, table, block, 1)).unwrap();
-                        if block % 8 == 0 {
+                        if block.is_multiple_of(8) {
                             most.fetch_max(anonymous().saturating_sub(before), Ordering::Relaxed);
                         }
                     }
