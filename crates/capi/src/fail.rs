@@ -50,7 +50,7 @@ impl From<Error> for Fail {
     fn from(error: Error) -> Self {
         let code = match &error {
             Error::Corrupt { .. } | Error::Lost { .. } => PERDURA_ERR_CORRUPT,
-            Error::Full { .. } => PERDURA_ERR_FULL,
+            Error::Full { .. } | Error::NoSpace { .. } => PERDURA_ERR_FULL,
             Error::TooLarge { .. } => PERDURA_ERR_TOO_LARGE,
             Error::ReadOnly => PERDURA_ERR_READ_ONLY,
             Error::Sessions { .. } => PERDURA_ERR_TOO_MANY,

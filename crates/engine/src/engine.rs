@@ -90,6 +90,20 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
         Ok(())
     }
 
+    /// Whether [`give_back`](Engine::give_back) should be called. Says so once.
+    fn give_back_due(&self) -> bool {
+        false
+    }
+
+    /// Lets the memory give back what it keeps beside its durable image, as far as a checkpoint makes
+    /// that possible: see [`Memory::give_back`].
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    fn give_back(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Changes what can be changed while it runs.
     fn tune(&self, tuning: &Tuning) {
         let _ = tuning;

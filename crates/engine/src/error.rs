@@ -32,6 +32,16 @@ pub enum Error {
         /// Bytes asked for.
         requested: u64,
     },
+    /// The pool may grow, and its file cannot: the disk or a quota is full, or files may not be longer.
+    #[error(
+        "{source}; {requested} bytes were asked for, and the pool's limit is not reached: free space on its file system, or raise the quota or the limit on a file's size (`ulimit -f`), then try again"
+    )]
+    NoSpace {
+        /// Bytes asked for.
+        requested: u64,
+        /// Why the file cannot grow.
+        source: io::Error,
+    },
     /// The transaction writes more than the log can hold.
     #[error(
         "the transaction is too large: its log record of {needed} bytes exceeds the {available} that the log has; split it, or create the pool with a larger log"

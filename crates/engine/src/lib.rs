@@ -36,6 +36,7 @@ pub mod record;
 pub mod redo;
 mod session;
 pub mod swal;
+mod touched;
 pub mod undo;
 pub mod volatile;
 mod writer;

@@ -12,6 +12,7 @@ use crate::lock::{Apart, SharedLock};
 use crate::overlay::Overlay;
 use crate::record::Found;
 use crate::session::Buffered;
+use crate::touched::Touched;
 use crate::writer::Writer;
 use crate::{Counters, Engine, Error, Mode, Result, Ticket};
 use perdura_memory::{DirtyLines, Memory};
@@ -244,6 +245,7 @@ pub struct Logged<M: Memory, P: Protocol> {
     checkpoint_failed: AtomicBool,
     /// A commit has panicked.
     broken: AtomicBool,
+    pub(crate) touched: Touched,
     pub(crate) state: P::State,
 }
 
@@ -391,6 +393,7 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
             checkpointing: AtomicBool::new(false),
             checkpoint_failed: AtomicBool::new(false),
             broken: AtomicBool::new(false),
+            touched: Touched::new(memory.domain()),
             state: P::state(&*memory, &geometry, salt),
             geometry,
             memory,
@@ -407,6 +410,18 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
 
     fn tend(&self) -> Result<()> {
         P::tend(self)
+    }
+
+    fn give_back_due(&self) -> bool {
+        self.memory.give_back_due() || self.touched.take_many()
+    }
+
+    fn give_back(&self) -> Result<()> {
+        Engine::checkpoint(self)?;
+        // Nothing is stored but by the writer, and by the thread that checkpoints.
+        let some = || self.alone(|| Ok(self.memory.give_back()));
+        while self.lock.writing(&*self.memory, some)? {}
+        Ok(())
     }
 
     fn tune(&self, tuning: &Tuning) {

@@ -129,6 +129,7 @@ impl Writer {
             }
             stored(entry, &mut self.counters);
         }
+        engine.touched.note(self.writes.entries());
     }
 
     /// Stores the encoded record in `scratch` at `at` and asks for it to become durable.

@@ -64,17 +64,28 @@ impl Report {
 pub fn check(path: &Path, other: &CheckRoot<'_>) -> Result<Report, OpenError> {
     let memory = Arc::new(Mapped::open_read_only(path)?);
     let mut report = Report::default();
-    if memory.in_use() {
-        report.notes.push(
-            "another process has the pool open: what it changes meanwhile may look damaged"
-                .to_owned(),
-        );
-    }
-    match Superblock::read(&*memory) {
+    let superblock = Superblock::read(&*memory);
+    let sequence = superblock.as_ref().ok().map(|superblock| superblock.sequence);
+    match superblock {
         Ok(superblock) => check_contents(path, &memory, &superblock, other, &mut report),
         Err(error) => report.problem(error),
     }
+    if memory.in_use() || opened_since(path, sequence) {
+        report.notes.insert(
+            0,
+            "another process has the pool open, or had it meanwhile: what it changed may look \
+             damaged; close it there, and check again"
+                .to_owned(),
+        );
+    }
     Ok(report)
+}
+
+/// Whether the pool has been opened since its header had this number, or is open now: a look keeps
+/// nobody from that, and whoever opens a pool writes a header.
+fn opened_since(path: &Path, sequence: Option<u64>) -> bool {
+    let Ok(now) = Mapped::open_read_only(path) else { return true };
+    now.in_use() || Superblock::read(&now).ok().map(|superblock| superblock.sequence) != sequence
 }
 
 /// Checks an opened heap, on any memory: page table, named roots, collections; `other` knows the

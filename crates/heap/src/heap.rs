@@ -14,12 +14,13 @@ use crate::alloc::{Local, Space};
 use crate::error::OpenError;
 use crate::superblock::{State, Superblock};
 use perdura_engine::{
-    ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mode, Recovery, RedoEngine,
-    Result, SWalEngine, Session, SkippingRedoEngine, SkippingUndoEngine, Ticket, Tuning,
-    UndoEngine, Volatile, area,
+    Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mode, Recovery,
+    RedoEngine, Result, SWalEngine, Session, SkippingRedoEngine, SkippingUndoEngine, Ticket,
+    Tuning, UndoEngine, Volatile, area,
 };
-use perdura_memory::{Memory, Survives};
+use perdura_memory::{Domain, Memory, Survives};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How a heap is made.
@@ -59,6 +60,8 @@ struct Shared {
     superblock: Mutex<Superblock>,
     /// Counters of the sessions that have ended.
     counters: Mutex<Counters>,
+    /// A session has the memory give back what it can.
+    giving_back: AtomicBool,
 }
 
 impl Shared {
@@ -132,6 +135,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
             space: superblock.scan(&*memory)?,
             superblock: Mutex::new(superblock),
             counters: Mutex::default(),
+            giving_back: AtomicBool::new(false),
         });
         Ok(Heap { memory, engine, shared, recovery })
     }
@@ -146,6 +150,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
             local: Local::default(),
             engine: self.engine.clone(),
             shared: self.shared.clone(),
+            private: self.memory.domain() == Domain::Media,
         })
     }
 
@@ -334,6 +339,8 @@ pub struct HeapSession<M: Memory, E: Engine<M>> {
     local: Local,
     engine: Arc<E>,
     shared: Arc<Shared>,
+    /// The memory keeps copies of what was stored to, which are to be given back now and then.
+    private: bool,
 }
 
 impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
@@ -414,7 +421,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         self.session.begin(mode);
         let mut running = Running { session: self, finished: false };
         let result = {
-            let HeapSession { session, local, shared, engine } = &mut *running.session;
+            let HeapSession { session, local, shared, engine, .. } = &mut *running.session;
             let reclaimable = || engine.reclaimable();
             body(&mut HeapTx::new(session, local, shared, &reclaimable))
         };
@@ -433,6 +440,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         &mut self,
         commit: impl FnOnce(&mut E::Session) -> Result<Ticket>,
     ) -> Result<Ticket> {
+        let wrote = self.private && self.session.mode() == Mode::Write;
         match commit(&mut self.session) {
             Ok(ticket) => {
                 let reclaimable = || self.engine.reclaimable();
@@ -445,6 +453,9 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
                 {
                     self.shared.space.reclaim(self.engine.reclaimable());
                 }
+                if wrote && self.engine.give_back_due() {
+                    self.give_back();
+                }
                 Ok(ticket)
             }
             Err(error) => {
@@ -452,6 +463,21 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
                 Err(error)
             }
         }
+    }
+
+    /// Has the memory give back what it keeps beside the durable image. If another session is at it,
+    /// this one waits, and with it what it would store meanwhile.
+    #[cold]
+    fn give_back(&self) {
+        let Shared { giving_back, memory, .. } = &*self.shared;
+        let mut turn = 0;
+        while giving_back.swap(true, Ordering::Acquire) {
+            memory.pause(turn);
+            turn += 1;
+        }
+        // A failure shows again at the next fence.
+        let _ = self.engine.give_back();
+        giving_back.store(false, Ordering::Release);
     }
 
     /// Whether the commit with this ticket is durable.

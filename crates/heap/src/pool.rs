@@ -17,7 +17,9 @@ use perdura_engine::{
     ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Mode, Recovery, RedoEngine, Result,
     SWalEngine, SkippingRedoEngine, SkippingUndoEngine, Ticket, Tuning, UndoEngine, Volatile,
 };
-use perdura_memory::{Domain, MapOptions, Mapped, Memory as _, PAGE, Survives};
+use perdura_memory::{
+    Domain, LockedFile, MapError, MapOptions, Mapped, Memory as _, PAGE, Survives,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -130,13 +132,14 @@ impl Options {
         .map(|inner| Pool::new(path, inner, &self.tuning))
     }
 
-    /// Opens a pool, recovering it if it was not closed.
+    /// Opens a pool, recovering it if it was not closed. Of several that try at once, one succeeds.
     ///
     /// # Errors
     /// See [`OpenError`]. The pool has not been written to then.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Pool, OpenError> {
         let path = path.as_ref();
-        let superblock = self.rehearse(path)?;
+        let file = LockedFile::open(path)?;
+        let superblock = self.rehearse(&file)?;
         let engine = match self.engine {
             Some(engine) => engine,
             None => superblock.engine.parse().map_err(|_| OpenError::UnknownEngine {
@@ -145,40 +148,51 @@ impl Options {
             })?,
         };
         match engine {
-            EngineKind::Volatile => self.open_with(path, &superblock).map(Inner::Volatile),
-            EngineKind::Undo => self.open_with(path, &superblock).map(Inner::Undo),
-            EngineKind::Redo => self.open_with(path, &superblock).map(Inner::Redo),
-            EngineKind::SWal => self.open_with(path, &superblock).map(Inner::SWal),
-            EngineKind::ArchaptUndo => self.open_with(path, &superblock).map(Inner::ArchaptUndo),
-            EngineKind::ArchaptRedo => self.open_with(path, &superblock).map(Inner::ArchaptRedo),
+            EngineKind::Volatile => self.open_with(file, &superblock).map(Inner::Volatile),
+            EngineKind::Undo => self.open_with(file, &superblock).map(Inner::Undo),
+            EngineKind::Redo => self.open_with(file, &superblock).map(Inner::Redo),
+            EngineKind::SWal => self.open_with(file, &superblock).map(Inner::SWal),
+            EngineKind::ArchaptUndo => self.open_with(file, &superblock).map(Inner::ArchaptUndo),
+            EngineKind::ArchaptRedo => self.open_with(file, &superblock).map(Inner::ArchaptRedo),
             EngineKind::ArchaptUndoSum => {
-                self.open_with(path, &superblock).map(Inner::ArchaptUndoSum)
+                self.open_with(file, &superblock).map(Inner::ArchaptUndoSum)
             }
             EngineKind::ArchaptRedoSum => {
-                self.open_with(path, &superblock).map(Inner::ArchaptRedoSum)
+                self.open_with(file, &superblock).map(Inner::ArchaptRedoSum)
             }
         }
         .map(|inner| Pool::new(path, inner, &self.tuning))
     }
 
-    /// Opens the pool if the file is there, creates it if not.
+    /// Opens the pool if the file is there, creates it if not. What a creation that was cut short
+    /// has left is used up by the next one.
     ///
     /// # Errors
     /// As [`open`](Self::open) and [`create`](Self::create).
     pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Pool, OpenError> {
         let path = path.as_ref();
-        if path.try_exists().unwrap_or(true) { self.open(path) } else { self.create(path) }
+        // Others may make the pool, or remove it, between a look and what follows it.
+        let mut attempt = 1;
+        loop {
+            match self.open(path) {
+                Err(OpenError::Map(MapError::NotFound(_))) => {}
+                opened => return opened,
+            }
+            match self.create(path) {
+                Err(OpenError::Map(MapError::Exists(_))) if attempt < 10 => attempt += 1,
+                created => return created,
+            }
+        }
     }
 
     /// Reads the pool's header, and tries recovery out on a private mapping: what turns out to be
-    /// damaged is refused before anything is written.
-    fn rehearse(&self, path: &Path) -> Result<Superblock, OpenError> {
-        let memory = Mapped::open_read_only(path)?;
+    /// damaged is refused before anything is written. Under the lock that the pool will have, so that
+    /// nothing changes in between.
+    fn rehearse(&self, file: &LockedFile) -> Result<Superblock, OpenError> {
+        let memory = file.rehearse()?;
         let superblock = Superblock::read(&memory)?;
-        if !memory.in_use() {
-            let opening = Opening { accept_weaker: true, ..self.opening };
-            Heap::<Mapped, Volatile<Mapped>>::open(Arc::new(memory), opening)?;
-        }
+        let opening = Opening { accept_weaker: true, ..self.opening };
+        Heap::<Mapped, Volatile<Mapped>>::open(Arc::new(memory), opening)?;
         Ok(superblock)
     }
 
@@ -199,28 +213,25 @@ impl Options {
         let plan = Superblock::new(limit, area, id, E::NAME, Survives::Nothing);
         let limit = limit.max(plan.smallest_len() + 64 * PAGE);
         let map = MapOptions { domain: self.domain, limit };
-        let mapped = Mapped::create(path, plan.smallest_len(), map)?;
-        let made = (|| {
-            if mapped.domain() == Domain::Media {
-                mapped.prefault_zero(plan.log.clone()).map_err(perdura_engine::Error::from)?;
-            }
-            let format = Format { limit: plan.limit, log: Some(log), id, requires: self.requires };
-            let survives = mapped.survives();
-            if let Some(requires) = self.requires.filter(|&requires| requires > survives) {
-                let domain = mapped.domain();
-                return Err(OpenError::Weaker { requires, survives, domain });
-            }
-            Heap::create(Arc::new(mapped), format)
-        })();
-        made.inspect_err(|_| {
-            // Made by this call, and of no use to anyone.
-            let _ = std::fs::remove_file(path);
-        })
+        // Nobody sees the file before all of this has gone well.
+        let mapped = Mapped::prepare(path, plan.smallest_len(), map)?;
+        if mapped.domain() == Domain::Media {
+            mapped.prefault_zero(plan.log.clone()).map_err(perdura_engine::Error::from)?;
+        }
+        let format = Format { limit: plan.limit, log: Some(log), id, requires: self.requires };
+        let survives = mapped.survives();
+        if let Some(requires) = self.requires.filter(|&requires| requires > survives) {
+            let domain = mapped.domain();
+            return Err(OpenError::Weaker { requires, survives, domain });
+        }
+        let heap = Heap::create(Arc::new(mapped), format)?;
+        heap.memory().publish()?;
+        Ok(heap)
     }
 
     fn open_with<E: Engine<Mapped>>(
         &self,
-        path: &Path,
+        file: LockedFile,
         superblock: &Superblock,
     ) -> Result<Heap<Mapped, E>, OpenError> {
         let limit = self.size.unwrap_or(superblock.limit);
@@ -232,7 +243,7 @@ impl Options {
             )));
         }
         let limit = limit.max(superblock.smallest_len() + 64 * PAGE);
-        let mapped = Mapped::open(path, MapOptions { domain: self.domain, limit })?;
+        let mapped = file.map(MapOptions { domain: self.domain, limit })?;
         Heap::open(Arc::new(mapped), self.opening)
     }
 }
@@ -358,6 +369,12 @@ impl Pool {
             &heap.superblock(),
             heap.space().usage(),
         ))
+    }
+
+    /// Why the file could not grow when that was tried last, though the pool's limit allows it: the
+    /// disk, or a quota, is full. Gone when the file has grown since.
+    pub fn cannot_grow(&self) -> Option<std::io::Error> {
+        each!(&self.inner.inner, heap => heap.space().refusal())
     }
 
     /// Makes everything committed durable in place and empties the log.

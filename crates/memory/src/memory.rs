@@ -120,6 +120,21 @@ pub unsafe trait Memory: Send + Sync {
         Ok(())
     }
 
+    /// Whether so much ordinary memory is kept beside the durable image that
+    /// [`give_back`](Memory::give_back) should be called until it has no more to do. Says so once.
+    fn give_back_due(&self) -> bool {
+        false
+    }
+
+    /// Gives back some of the ordinary memory that is kept beside the durable image; neither image
+    /// changes. Whether it should be called again.
+    ///
+    /// The caller sees to it that nothing is stored, by any thread, while this runs: it could be lost.
+    /// Loads, write-backs and fences may go on.
+    fn give_back(&self) -> bool {
+        false
+    }
+
     /// Turn `turn` (from 0) of a spin loop: natively backs off, in a simulator a scheduling
     /// point.
     fn pause(&self, turn: u32);

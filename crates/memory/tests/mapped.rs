@@ -3,10 +3,14 @@
 mod common;
 
 use common::{block, in_memory};
-use perdura_memory::{Backing, Domain, LINE, MapError, MapOptions, Mapped, Memory, PAGE, Survives};
+use perdura_memory::{
+    Backing, Domain, LINE, LockedFile, MapError, MapOptions, Mapped, Memory, PAGE, Survives,
+};
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn small() -> MapOptions {
     MapOptions { domain: None, limit: 1 << 20 }
@@ -76,6 +80,99 @@ fn what_cannot_be_created_is_explained() {
     assert!(!at("wide").exists());
 }
 
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("directory");
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.expect("entry").file_name().into_string().expect("UTF-8"))
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_file_has_its_name_when_it_is_whole() {
+    let directory = block();
+    let path = directory.path().join("pool");
+    let memory = Mapped::prepare(&path, PAGE, small()).expect("prepare");
+    memory.store(0, 1);
+    memory.write_back(0, 8);
+    memory.fence();
+    assert!(!path.exists());
+    assert!(matches!(error(Mapped::prepare(&path, PAGE, small())), MapError::Locked(_)));
+    memory.publish().expect("publish");
+    assert_eq!(names(directory.path()), ["pool"]);
+    assert!(matches!(error(Mapped::open(&path, small())), MapError::Locked(_)));
+    memory.publish().expect("nothing to do");
+    drop(memory);
+    assert_eq!(Mapped::open(&path, small()).expect("open").load(0), 1);
+
+    let other = directory.path().join("other");
+    drop(Mapped::prepare(&other, PAGE, small()).expect("prepare"));
+    assert_eq!(names(directory.path()), ["pool"], "a file that was not published was left");
+
+    let memory = Mapped::prepare(&other, PAGE, small()).expect("prepare");
+    fs::write(&other, b"precious").expect("another's file");
+    assert!(matches!(memory.publish(), Err(MapError::Exists(_))));
+    assert_eq!(fs::read(&other).expect("file"), b"precious");
+    drop(memory);
+    assert_eq!(names(directory.path()), ["other", "pool"]);
+}
+
+/// What each step of a creation leaves when its process is killed there.
+#[test]
+fn leftovers_of_a_creation_are_used_up() {
+    let leftovers: [(&str, &[u8]); 4] = [
+        ("nothing yet", b""),
+        ("a length", &[0; 1 << 16]),
+        ("less", &[0; 100]),
+        ("more", &[9; 9999]),
+    ];
+    for (what, bytes) in leftovers {
+        let directory = block();
+        let at = |name: &str| directory.path().join(name);
+        fs::write(at(".pool.perdura-new"), bytes).expect("leftover");
+        let memory = Mapped::create(at("pool"), 2 * PAGE, small()).expect(what);
+        assert_eq!(memory.len(), 2 * PAGE);
+        assert!((0..2 * PAGE).step_by(8).all(|at| memory.load(at) == 0), "{what}");
+        assert_eq!(names(directory.path()), ["pool"], "{what}");
+    }
+}
+
+/// Where a file gets its name by a link, its maker may be killed before the first name is gone.
+#[test]
+fn a_second_name_of_a_whole_file_is_only_taken_away() {
+    let directory = block();
+    let at = |name: &str| directory.path().join(name);
+    fs::write(at("moved"), b"precious").expect("file");
+    fs::hard_link(at("moved"), at(".pool.perdura-new")).expect("link");
+    Mapped::create(at("pool"), PAGE, small()).expect("create");
+    assert_eq!(names(directory.path()), ["moved", "pool"]);
+    assert_eq!(fs::read(at("moved")).expect("file"), b"precious");
+}
+
+/// Of many that make the same file, one has it, and the others leave nothing.
+#[test]
+fn one_of_many_makers_succeeds() {
+    for _ in 0..20 {
+        let directory = block();
+        let path = directory.path().join("pool");
+        let barrier = std::sync::Barrier::new(6);
+        let made: Vec<_> = std::thread::scope(|scope| {
+            let make = || {
+                barrier.wait();
+                Mapped::create(&path, PAGE, small())
+            };
+            let makers: Vec<_> = (0..6).map(|_| scope.spawn(make)).collect();
+            makers.into_iter().map(|maker| maker.join().expect("no panic")).collect()
+        });
+        assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1);
+        for failed in made.into_iter().filter_map(Result::err) {
+            assert!(matches!(failed, MapError::Exists(_) | MapError::Locked(_)), "{failed}");
+        }
+        assert_eq!(names(directory.path()), ["pool"]);
+    }
+}
+
 #[test]
 fn an_open_pool_is_locked() {
     let directory = block();
@@ -90,9 +187,53 @@ fn an_open_pool_is_locked() {
 
     let reader = Mapped::open_read_only(&path).expect("open");
     assert!(!reader.in_use());
-    assert!(matches!(error(Mapped::open(&path, small())), MapError::Locked(_)));
-    drop(reader);
-    Mapped::open(&path, small()).expect("the lock is gone with the reader");
+    let opened = Mapped::open(&path, small()).expect("looking hinders nobody");
+    assert!(Mapped::open_read_only(&path).expect("look").in_use());
+    drop((opened, reader));
+}
+
+/// What is locked, looked at, and only then mapped, belongs to one opener all the time.
+#[test]
+fn a_rehearsal_keeps_the_lock_and_writes_nothing() {
+    let directory = block();
+    let path = directory.path().join("pool");
+    drop(Mapped::create(&path, PAGE, small()).expect("create"));
+    let locked = LockedFile::open(&path).expect("lock");
+    assert!(matches!(error(LockedFile::open(&path)), MapError::Locked(_)));
+    let rehearsal = locked.rehearse().expect("rehearse");
+    rehearsal.store(0, 1);
+    rehearsal.write_back(0, 8);
+    rehearsal.fence();
+    drop(rehearsal);
+    assert!(matches!(error(LockedFile::open(&path)), MapError::Locked(_)), "the lock was lost");
+    assert_eq!(locked.map(small()).expect("map").load(0), 0);
+    LockedFile::open(&path).expect("the lock is gone with the pool");
+}
+
+/// Each look takes a lock for a moment; openers are not to fail of it.
+#[test]
+fn openers_succeed_beside_many_that_look() {
+    let directory = block();
+    let path = directory.path().join("pool");
+    drop(Mapped::create(&path, PAGE, small()).expect("create"));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    Mapped::open_read_only(&path).expect("look");
+                }
+            });
+        }
+        for attempt in 0..300 {
+            let opened = Mapped::open(&path, small());
+            if let Err(error) = opened {
+                done.store(true, Ordering::Relaxed);
+                panic!("attempt {attempt}: {error}");
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]
@@ -162,7 +303,6 @@ fn a_longer_file_than_the_limit_opens_whole() {
 
 #[test]
 fn a_sparse_copy_gets_its_space_back() {
-    use std::os::unix::fs::MetadataExt;
     let directory = block();
     let path = directory.path().join("pool");
     let file = fs::File::create(&path).expect("file");
@@ -170,7 +310,31 @@ fn a_sparse_copy_gets_its_space_back() {
     drop(file);
     let memory = Mapped::open(&path, small()).expect("open");
     assert_eq!(memory.load(0), 0);
-    assert!(fs::metadata(&path).expect("metadata").blocks() * 512 >= 1 << 20);
+    assert!(allocated(&path) >= 1 << 20);
+}
+
+fn allocated(path: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).expect("metadata").blocks() * 512
+}
+
+/// Blocks that are not of the file's contents: space beyond its end. They are counted with it.
+#[test]
+fn space_elsewhere_does_not_pass_for_the_contents() {
+    use rustix::fs::{FallocateFlags, fallocate};
+    const LEN: u64 = 1 << 20;
+    let directory = block();
+    let path = directory.path().join("pool");
+    let file = fs::File::create(&path).expect("file");
+    file.write_all_at(&[7; 4096], LEN / 2).expect("some data");
+    file.set_len(LEN).expect("holes around it");
+    fallocate(&file, FallocateFlags::KEEP_SIZE, LEN, 2 * LEN).expect("space beyond the end");
+    assert!(allocated(&path) >= LEN, "the count of blocks says that nothing is missing");
+    drop(file);
+    let before = allocated(&path);
+    let memory = Mapped::open(&path, small()).expect("open");
+    assert!(allocated(&path) >= before + LEN - 3 * PAGE, "holes are left: {before}");
+    assert_eq!([memory.load(0), memory.load(LEN / 2)], [0, 0x0707_0707_0707_0707]);
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub(crate) struct Server {
     max_clients: AtomicUsize,
     stopping: AtomicBool,
     failed: AtomicBool,
+    /// The operator was told that the file cannot grow, and not yet that it can again.
+    told_of_disk: AtomicBool,
 }
 
 impl Server {
@@ -50,6 +52,7 @@ impl Server {
             connected: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            told_of_disk: AtomicBool::new(false),
         }
     }
 
@@ -109,6 +112,21 @@ impl Server {
     pub(crate) fn fail(&self, error: &Error) {
         if !self.failed.swap(true, Ordering::AcqRel) {
             eprintln!("error: {error}. Every client is refused until the server is restarted");
+        }
+    }
+
+    /// The pool's file could not grow: the operator is told, once until it can again.
+    pub(crate) fn warn_of_disk(&self, error: &Error) {
+        if !self.told_of_disk.swap(true, Ordering::AcqRel) {
+            eprintln!("error: {error}. Until then clients that write are told MISCONF");
+        }
+    }
+
+    /// Tells the operator when the file has grown after all. To be called now and then.
+    pub(crate) fn look_at_disk(&self) {
+        if self.told_of_disk.load(Ordering::Relaxed) && self.facts().cannot_grow.is_none() {
+            self.told_of_disk.store(false, Ordering::Release);
+            eprintln!("the pool's file has grown again");
         }
     }
 

@@ -34,6 +34,8 @@ pub(crate) struct Stats {
     pub(crate) rejected: Counter,
     pub(crate) commands: Counter,
     pub(crate) errors: Counter,
+    /// Of these, by their [`CODES`].
+    pub(crate) codes: [Counter; CODES.len()],
     pub(crate) transactions: Counter,
     pub(crate) read_transactions: Counter,
     pub(crate) waits: Counter,
@@ -44,7 +46,18 @@ pub(crate) struct Stats {
     pub(crate) expired: Counter,
 }
 
+/// The codes of error replies that are counted apart; others are counted with the last.
+pub(crate) const CODES: [&str; 8] =
+    ["EXECABORT", "MISCONF", "NOAUTH", "NOPROTO", "OOM", "WRONGPASS", "WRONGTYPE", "ERR"];
+
 impl Stats {
+    /// An error is answered whose reply begins with `code`.
+    pub(crate) fn error(&self, code: &str) {
+        self.errors.add(1);
+        let known = CODES.iter().position(|known| *known == code);
+        self.codes[known.unwrap_or(CODES.len() - 1)].add(1);
+    }
+
     /// Counts from zero again.
     pub(crate) fn restart(&self) {
         for counter in [
@@ -63,6 +76,7 @@ impl Stats {
         ] {
             counter.restart();
         }
+        self.codes.iter().for_each(Counter::restart);
     }
 }
 

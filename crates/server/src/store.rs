@@ -47,6 +47,8 @@ pub(crate) struct Facts {
     pub(crate) bytes: u64,
     /// Bytes up to which it grows.
     pub(crate) limit: u64,
+    /// Why it could not when that was tried last.
+    pub(crate) cannot_grow: Option<String>,
 }
 
 impl Store for Pool {
@@ -66,6 +68,7 @@ impl Store for Pool {
             used: info.used_bytes,
             bytes: info.bytes,
             limit: info.limit,
+            cannot_grow: self.cannot_grow().map(|error| error.to_string()),
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::tx::Purpose;
 use perdura_engine::{Error, Result, Ticket};
 use perdura_memory::{Memory, PAGE};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Something that was freed.
@@ -54,6 +55,8 @@ struct State {
     partial: BTreeMap<(u8, usize), Vec<u64>>,
     limbo: VecDeque<(Ticket, Freed)>,
     limbo_bytes: u64,
+    /// Why the memory could not grow when that was tried last, though its limit was not reached.
+    refusal: Option<(io::ErrorKind, String)>,
 }
 
 /// The free space of a pool.
@@ -136,18 +139,28 @@ impl Space {
             .last_key_value()
             .map_or(0, |(&start, &len)| if start + len == state.pages { len } else { 0 });
         let needed = pages.saturating_sub(tail);
+        state.refusal = None;
         if needed > most.saturating_sub(state.pages) {
             return;
         }
         let step = (state.pages / 4).clamp(256, 65_536).max(needed);
         for wanted in [step.min(most - state.pages), needed] {
-            if memory.grow(self.layout.page(state.pages + wanted)).is_ok() {
-                let first = state.pages;
-                state.pages += wanted;
-                state.add_run(first, wanted);
-                return;
+            match memory.grow(self.layout.page(state.pages + wanted)) {
+                Ok(()) => {
+                    let first = state.pages;
+                    state.pages += wanted;
+                    state.add_run(first, wanted);
+                    state.refusal = None;
+                    return;
+                }
+                Err(error) => state.refusal = Some((error.kind(), error.to_string())),
             }
         }
+    }
+
+    /// Why the memory could not grow when that was tried last: a full disk, rather than a full pool.
+    pub fn refusal(&self) -> Option<io::Error> {
+        self.state().refusal.clone().map(|(kind, text)| io::Error::new(kind, text))
     }
 
     /// Takes a page with free slots of this class and purpose, and those slots.

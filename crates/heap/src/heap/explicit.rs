@@ -18,7 +18,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     ) -> Result<R> {
         let mut running = Running { session: self, finished: false };
         let result = {
-            let HeapSession { session, local, shared, engine } = &mut *running.session;
+            let HeapSession { session, local, shared, engine, .. } = &mut *running.session;
             let reclaimable = || engine.reclaimable();
             body(&mut HeapTx::new(session, local, shared, &reclaimable))
         };

@@ -122,7 +122,12 @@ impl<S: Session> Tx for HeapTx<'_, S> {
             }
             space.reclaim((self.reclaimable)());
         }
-        Err(Error::Full { requested: len })
+        let Some(source) = self.shared.space.refusal() else {
+            return Err(Error::Full { requested: len });
+        };
+        // A medium that failed is not helped by space.
+        self.shared.memory.check_fence()?;
+        Err(Error::NoSpace { requested: len, source })
     }
 
     fn free(&mut self, at: u64) -> Result<()> {

@@ -47,7 +47,7 @@ pub enum MapError {
         need: u64,
     },
     /// The file system, or the user's quota, is full.
-    #[error("{}: no space for {need} bytes; free some, or ask for a smaller pool", path.display())]
+    #[error("{}: no space for a file of {need} bytes; free some on its file system, or raise the quota or `ulimit -f` (a new pool may also be made smaller)", path.display())]
     NoSpace {
         /// The path that was asked for.
         path: PathBuf,

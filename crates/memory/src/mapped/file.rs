@@ -1,17 +1,30 @@
 //! The pool's file: opened, locked, and given space before anyone stores to it, so that a full
 //! disk is an error and never a signal.
+//!
+//! What always holds of locks: an exclusive one is kept as long as the pool is open; a shared one
+//! is given back at once, by those who only look. So of several openers the first to lock the file
+//! has it, and looking hinders none of them.
 
 use super::MapError;
 use super::media::Device;
 use rustix::fs::{
-    FallocateFlags, FileType, FlockOperation, Mode, OFlags, fallocate, fdatasync, flock, fstat,
-    fsync, ftruncate, open,
+    FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, fallocate, fdatasync, flock,
+    fstat, fsync, ftruncate, open, seek,
 };
 use rustix::io::{Errno, retry_on_intr};
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long an opener tries again while others merely look.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long it does while the file is in use: a process that starts another one gives a copy of the
+/// lock to it, which is gone when that one runs its own program.
+const GRACE: Duration = Duration::from_millis(100);
 
 impl Device for File {
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
@@ -24,19 +37,6 @@ impl Device for File {
     }
 }
 
-/// Creates a file that does not exist, locked, empty.
-pub(super) fn create(path: &Path) -> Result<File, MapError> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP;
-    let file = retry_on_intr(|| open(path, flags, mode)).map_err(|errno| match errno {
-        Errno::NOENT => MapError::NoDirectory(path.to_path_buf()),
-        errno => MapError::from_errno(path, "create the file", errno),
-    })?;
-    let file = File::from(file);
-    lock(path, &file)?;
-    Ok(file)
-}
-
 /// Opens a file for reading and writing, locked.
 pub(super) fn open_locked(path: &Path) -> Result<File, MapError> {
     let file = open_regular(path, OFlags::RDWR)?;
@@ -44,12 +44,21 @@ pub(super) fn open_locked(path: &Path) -> Result<File, MapError> {
     Ok(file)
 }
 
-/// Opens a file for reading; with it whether another process has it open for writing. The
-/// shared lock, where it was got, keeps writers out while it is read.
+/// Opens a file for reading; with it whether the pool is open elsewhere.
 pub(super) fn open_read_only(path: &Path) -> Result<(File, bool), MapError> {
     let file = open_regular(path, OFlags::RDONLY)?;
-    let in_use = retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockShared)).is_err();
+    let in_use = is_in_use(&file);
     Ok((file, in_use))
+}
+
+/// Whether the pool is open elsewhere. The shared lock that tells is held for this moment only.
+fn is_in_use(file: &File) -> bool {
+    if retry_on_intr(|| flock(file, FlockOperation::NonBlockingLockShared)).is_err() {
+        return true;
+    }
+    // A lock that cannot be given back goes with the descriptor.
+    let _ = retry_on_intr(|| flock(file, FlockOperation::Unlock));
+    false
 }
 
 fn open_regular(path: &Path, access: OFlags) -> Result<File, MapError> {
@@ -68,13 +77,29 @@ fn open_regular(path: &Path, access: OFlags) -> Result<File, MapError> {
     Err(MapError::NotAFile { path: path.to_path_buf(), what })
 }
 
-fn lock(path: &Path, file: &File) -> Result<(), MapError> {
-    retry_on_intr(|| flock(file, FlockOperation::NonBlockingLockExclusive)).map_err(|errno| {
-        match errno {
-            Errno::WOULDBLOCK => MapError::Locked(path.to_path_buf()),
-            errno => MapError::from_errno(path, "lock the file", errno),
+/// Takes the exclusive lock for as long as the file is open.
+pub(super) fn lock(path: &Path, file: &File) -> Result<(), MapError> {
+    let started = Instant::now();
+    for attempt in 0.. {
+        match retry_on_intr(|| flock(file, FlockOperation::NonBlockingLockExclusive)) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK) => {}
+            Err(errno) => return Err(MapError::from_errno(path, "lock the file", errno)),
         }
-    })
+        // Where a shared lock can be had, others only look, and are gone in a moment.
+        let patience = if is_in_use(file) { GRACE } else { PATIENCE };
+        if started.elapsed() > patience {
+            break;
+        }
+        sleep(pause(file, attempt));
+    }
+    Err(MapError::Locked(path.to_path_buf()))
+}
+
+/// Up to a millisecond, and not the same for two openers that try in step.
+fn pause(file: &File, attempt: u64) -> Duration {
+    let own = u64::from(std::process::id()) * 7919 + file.as_raw_fd() as u64 * 104_729;
+    Duration::from_micros(50 + own.wrapping_mul(attempt * 2 + 1) % 950)
 }
 
 /// Bytes in the file.
@@ -98,20 +123,47 @@ pub(super) fn extend(file: &File, old: u64, new: u64) -> Result<(), Errno> {
 }
 
 /// Allocates what is missing of a file that was copied sparsely: a store to a hole on a full
-/// disk would be a signal.
+/// disk would be a signal. The file's count of blocks tells nothing: attributes and space beyond
+/// the end are in it, and compressed files have fewer.
 pub(super) fn fill_holes(file: &File, len: u64) -> Result<(), Errno> {
-    if fstat(file)?.st_blocks as u64 * 512 >= len {
-        return Ok(());
-    }
-    match retry_on_intr(|| fallocate(file, FallocateFlags::KEEP_SIZE, 0, len)) {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+    let Some(first) = next_hole(file, 0, len)? else { return Ok(()) };
+    let all = || fallocate(file, FallocateFlags::KEEP_SIZE, first.start, len - first.start);
+    match retry_on_intr(all) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros_into_holes(file, first.start, len),
         result => result,
     }
 }
 
-/// Makes a new file, its length and its name durable.
-pub(super) fn sync_with_directory(path: &Path, file: &File) -> Result<(), MapError> {
-    fsync(file).map_err(|errno| MapError::from_errno(path, "sync the file", errno))?;
+/// Zeros where the file has nothing; whatever it has stays.
+pub(super) fn write_zeros_into_holes(file: &File, from: u64, len: u64) -> Result<(), Errno> {
+    let mut at = from;
+    while let Some(hole) = next_hole(file, at, len)? {
+        write_zeros(file, hole.start, hole.end)?;
+        at = hole.end;
+    }
+    Ok(())
+}
+
+/// The first hole of `[from, len)`. Space that is allocated and not written counts as one on some
+/// file systems; one that knows no holes has none.
+fn next_hole(file: &File, from: u64, len: u64) -> Result<Option<std::ops::Range<u64>>, Errno> {
+    if from >= len {
+        return Ok(None);
+    }
+    let start = match seek(file, SeekFrom::Hole(from)) {
+        Ok(at) if at < len => at,
+        Ok(_) | Err(Errno::INVAL | Errno::NXIO) => return Ok(None),
+        Err(errno) => return Err(errno),
+    };
+    match seek(file, SeekFrom::Data(start)) {
+        Ok(end) => Ok(Some(start..end.min(len))),
+        Err(Errno::NXIO) => Ok(Some(start..len)),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Makes a new name durable.
+pub(super) fn sync_directory(path: &Path) -> Result<(), MapError> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -135,4 +187,32 @@ fn write_zeros(file: &File, from: u64, to: u64) -> Result<(), Errno> {
         at += bytes;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where space cannot be allocated, it is written, and nothing that is there is.
+    #[test]
+    fn zeros_go_into_holes_only() {
+        let file = tempfile::tempfile().expect("a file");
+        const LEN: u64 = 1 << 20;
+        for at in [0, 300_000, LEN - 10] {
+            file.write_all_at(&[5; 10], at).expect("some data");
+        }
+        let before = fstat(&file).expect("metadata").st_blocks;
+        let read = || {
+            let mut bytes = vec![0; LEN as usize];
+            file.read_exact_at(&mut bytes, 0).expect("contents");
+            bytes
+        };
+        let bytes = read();
+        write_zeros_into_holes(&file, 0, LEN).expect("zeros");
+        let after = fstat(&file).expect("metadata").st_blocks;
+        assert!(before * 512 < LEN as i64 / 2, "the file system has no holes");
+        assert!(after * 512 >= LEN as i64, "{after} blocks after {before}");
+        assert!(read() == bytes, "what was there has changed");
+        assert_eq!(next_hole(&file, 0, LEN), Ok(None));
+    }
 }

@@ -8,11 +8,14 @@
 //! - After a failed write or sync nothing is written or synced again: what the device holds is
 //!   unknown, and a second sync might report success for pages that the kernel has dropped.
 
+mod copies;
+
 use crate::{LINE, PAGE, line_of};
+use copies::Copies;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 const LINES: usize = (PAGE / LINE) as usize;
@@ -44,6 +47,7 @@ struct Writer {
     buffer: Vec<u8>,
     /// Whether something was written since the last sync.
     unsynced: bool,
+    copies: Copies,
 }
 
 struct Failure {
@@ -67,6 +71,8 @@ pub(super) struct Media<D> {
     failure: OnceLock<Failure>,
     syncs: AtomicU64,
     pages_written: AtomicU64,
+    /// Many pages may have private copies.
+    copies_due: AtomicBool,
 }
 
 impl<D: Device> Media<D> {
@@ -83,6 +89,7 @@ impl<D: Device> Media<D> {
             failure: OnceLock::new(),
             syncs: AtomicU64::new(0),
             pages_written: AtomicU64::new(0),
+            copies_due: AtomicBool::new(false),
         }
     }
 
@@ -238,6 +245,10 @@ impl<D: Device> Media<D> {
         }
         self.write_buffer(writer, start)?;
         self.pages_written.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        batch.iter().for_each(|(page, _)| writer.copies.note(*page));
+        if writer.copies.is_due() {
+            self.copies_due.store(true, Ordering::Release);
+        }
         Ok(())
     }
 

@@ -1,7 +1,6 @@
 //! Group commit on a device that counts, waits and fails when it is told to.
 
 use super::*;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 const BYTES: usize = 1 << 20;

@@ -22,6 +22,14 @@ impl Mapped {
         }
     }
 
+    /// Makes all of the file durable that it can have by now.
+    pub(super) fn sync_all(&self) -> io::Result<()> {
+        match &self.mode {
+            Mode::Media(media) => media.sync_file(),
+            _ => Ok(rustix::fs::fsync(self.file())?),
+        }
+    }
+
     /// Makes a new length of the file durable, where anything is.
     fn sync_growth(&self) -> io::Result<()> {
         match &self.mode {
@@ -179,6 +187,20 @@ unsafe impl Memory for Mapped {
             Mode::Media(media) => media.check(),
             _ => Ok(()),
         }
+    }
+
+    fn give_back_due(&self) -> bool {
+        match &self.mode {
+            Mode::Media(media) => media.give_back_due(),
+            _ => false,
+        }
+    }
+
+    fn give_back(&self) -> bool {
+        let Mode::Media(media) = &self.mode else { return false };
+        let _same_length = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: this mode maps its file privately, from the base on up to its length.
+        unsafe { media.give_back(self.base, self.len(), self.file()) }
     }
 
     fn pause(&self, turn: u32) {

@@ -6,18 +6,21 @@
 //! - Every mapped byte has space in the file, so that a full disk is an error of
 //!   [`grow`](crate::Memory::grow) and never a signal.
 //! - One open pool per file: the file is locked, also against this same process.
+//! - A new file has its name when it is whole, and not before.
 //!
 //! It trusts that nobody else changes the file meanwhile; a file cut short by another program
 //! ends this one with SIGBUS.
 //!
 //! Reading order: this file, `memory` (the trait), `media` (block devices), then `backing`,
-//! `flush`, `file`, `reserve`.
+//! `flush`, `file`, `locked`, `draft` (files in the making), `reserve`.
 
 mod backing;
+mod draft;
 mod error;
 mod features;
 mod file;
 mod flush;
+mod locked;
 mod media;
 mod memory;
 mod reserve;
@@ -26,8 +29,10 @@ pub use backing::Backing;
 pub use error::MapError;
 pub use features::Features;
 pub use flush::Flush;
+pub use locked::LockedFile;
 
 use crate::{Domain, LINE, Memory, PAGE, Survives, line_of};
+use draft::Draft;
 use media::Media;
 use reserve::{Reservation, Sharing};
 use rustix::io::Errno;
@@ -36,8 +41,8 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// Files are not longer, and addresses not wider.
@@ -62,6 +67,8 @@ impl Default for MapOptions {
 
 /// A file mapped as a pool.
 pub struct Mapped {
+    /// The file's name so far, of one that is in the making.
+    draft: Mutex<Option<Draft>>,
     reservation: Reservation,
     base: *mut u8,
     len: AtomicU64,
@@ -102,6 +109,22 @@ impl Mapped {
     /// # Errors
     /// When the file exists, cannot be created or allocated, or the domain is not supported.
     pub fn create(path: impl AsRef<Path>, len: u64, options: MapOptions) -> Result<Self, MapError> {
+        let mapped = Self::prepare(path, len, options)?;
+        mapped.publish()?;
+        Ok(mapped)
+    }
+
+    /// As [`create`](Self::create), but the file is not at `path` before it is
+    /// [published](Self::publish): until then nobody takes it for a whole one, whatever ends this
+    /// process. Dropped before, it is gone.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn prepare(
+        path: impl AsRef<Path>,
+        len: u64,
+        options: MapOptions,
+    ) -> Result<Self, MapError> {
         let path = path.as_ref();
         if len == 0 {
             return Err(MapError::TooShort { path: path.to_path_buf(), len, need: PAGE });
@@ -110,15 +133,30 @@ impl Mapped {
             return Err(MapError::NoSpace { path: path.to_path_buf(), need: len });
         }
         let len = len.next_multiple_of(PAGE);
-        let file = file::create(path)?;
-        file::extend(&file, 0, len)
-            .map_err(|errno| MapError::from_space(path, len, errno))
-            .and_then(|()| file::sync_with_directory(path, &file))
-            .and_then(|()| Self::map(path, file, len, options))
-            .inspect_err(|_| {
-                // Made by this call, and of no use to anyone.
-                let _ = std::fs::remove_file(path);
-            })
+        let (draft, file) = Draft::start(path)?;
+        file::extend(&file, 0, len).map_err(|errno| MapError::from_space(path, len, errno))?;
+        let mapped = Self::map(path, file, len, options)?;
+        *mapped.draft() = Some(draft);
+        Ok(mapped)
+    }
+
+    /// Makes a prepared file durable and gives it its name, durably. Does nothing for others.
+    ///
+    /// # Errors
+    /// When there is another file by now, or the file or its directory cannot be synced; the new
+    /// file is gone then.
+    pub fn publish(&self) -> Result<(), MapError> {
+        let Some(draft) = self.draft().take() else { return Ok(()) };
+        self.sync_all().map_err(|source| MapError::Io {
+            path: draft.path().to_path_buf(),
+            doing: "sync the file",
+            source,
+        })?;
+        draft.publish()
+    }
+
+    fn draft(&self) -> std::sync::MutexGuard<'_, Option<Draft>> {
+        self.draft.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Maps an existing file.
@@ -127,22 +165,24 @@ impl Mapped {
     /// When the file is missing, not accessible, in use, too short or sparse on a full disk, or
     /// the domain is not supported.
     pub fn open(path: impl AsRef<Path>, options: MapOptions) -> Result<Self, MapError> {
-        let path = path.as_ref();
-        let file = file::open_locked(path)?;
-        let len = whole_lines(path, &file)?;
-        file::fill_holes(&file, len).map_err(|errno| MapError::from_space(path, len, errno))?;
-        Self::map(path, file, len, options)
+        LockedFile::open(path)?.map(options)
     }
 
     /// Maps an existing file to look at it: stores are visible through this mapping and reach
     /// nothing else, so that even a recovery can be tried out. A pool in use can be looked at
-    /// too ([`in_use`](Self::in_use) tells), but may change meanwhile.
+    /// too ([`in_use`](Self::in_use) tells), but may change meanwhile; and looking keeps nobody
+    /// from opening it.
     ///
     /// # Errors
     /// When the file is missing, not readable, or too short.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, MapError> {
         let path = path.as_ref();
         let (file, in_use) = file::open_read_only(path)?;
+        Self::map_privately(path, file, in_use)
+    }
+
+    /// Maps a file so that stores reach nothing but the mapping.
+    fn map_privately(path: &Path, file: File, in_use: bool) -> Result<Self, MapError> {
         let len = whole_lines(path, &file)?;
         let features = Features::detect();
         let backing = detect_backing(path, &file)?;
@@ -150,6 +190,7 @@ impl Mapped {
         let reservation = reserve(path, len)?;
         map_file(path, &reservation, &file, len, Sharing::Private)?;
         Ok(Mapped {
+            draft: Mutex::default(),
             base: reservation.base(),
             reservation,
             len: AtomicU64::new(len),
@@ -192,6 +233,7 @@ impl Mapped {
             Domain::Media => Mode::Media(Box::new(Media::new(file))),
         };
         Ok(Mapped {
+            draft: Mutex::default(),
             base: reservation.base(),
             reservation,
             len: AtomicU64::new(len),

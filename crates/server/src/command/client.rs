@@ -34,7 +34,7 @@ impl ClientCall<'_> {
     /// Answers with an error, in place of what was written since `start`.
     pub(crate) fn fail(&mut self, start: usize, failure: &Failure) {
         self.out.truncate(start);
-        self.stats.errors.add(1);
+        self.stats.error(failure.code());
         failure.tell(&mut self.reply());
     }
 

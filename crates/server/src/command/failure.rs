@@ -40,6 +40,10 @@ impl Failure {
             Failure::Pool(Error::Full { .. }) => {
                 out.error("OOM command not allowed when used memory > 'maxmemory'.");
             }
+            Failure::Pool(Error::NoSpace { source, .. }) => out.error(&format!(
+                "MISCONF Errors writing to the pool's file: {source}; free space on its file system, \
+                 then try again"
+            )),
             Failure::Pool(Error::TooLarge { needed, available }) => out.error(&format!(
                 "ERR too large to be done at once: it needs {needed} bytes of the pool's log, which \
                  has {available}; split it, or move to a pool made with `perdura pool create --log`"
@@ -47,6 +51,21 @@ impl Failure {
             Failure::Pool(Error::Io(_)) => out.error("ERR persistence failed"),
             Failure::Pool(error) => out.error(&format!("ERR {error}")),
         }
+    }
+
+    /// The first word of its reply, by which INFO counts it.
+    pub(crate) fn code(&self) -> &str {
+        match self {
+            Failure::Say(text) => text.split(' ').next().unwrap_or_default(),
+            Failure::Pool(Error::Full { .. }) => "OOM",
+            Failure::Pool(Error::NoSpace { .. }) => "MISCONF",
+            Failure::Pool(_) => "ERR",
+        }
+    }
+
+    /// Whether there was no room for what the command writes.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Failure::Pool(Error::Full { .. } | Error::NoSpace { .. }))
     }
 
     const fn text(text: &'static str) -> Self {

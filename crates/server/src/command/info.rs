@@ -3,7 +3,7 @@
 use super::{Call, Command, Outcome, Run};
 use crate::keyspace::{DATABASES, Database};
 use crate::server::Server;
-use crate::stats::sum;
+use crate::stats::{CODES, sum};
 use perdura::Result;
 use std::fmt::Write;
 
@@ -17,7 +17,8 @@ macro_rules! lines {
     };
 }
 
-const SECTIONS: [&str; 6] = ["server", "clients", "memory", "persistence", "stats", "keyspace"];
+const SECTIONS: [&str; 7] =
+    ["server", "clients", "memory", "persistence", "stats", "errorstats", "keyspace"];
 
 fn info(call: &mut Call<'_>) -> Outcome {
     let args = call.args.from(1);
@@ -45,6 +46,7 @@ fn write_section(call: &mut Call<'_>, section: &str, to: &mut String) -> Outcome
         "memory" => write_memory(server, to),
         "persistence" => write_persistence(server, to),
         "stats" => write_stats(server, to),
+        "errorstats" => write_errors(server, to),
         _ => write_keyspace(call, to)?,
     }
     Ok(())
@@ -100,6 +102,7 @@ fn human(bytes: u64) -> String {
 
 fn write_persistence(server: &Server, to: &mut String) {
     let facts = server.facts();
+    let status = if server.failed() || facts.cannot_grow.is_some() { "err" } else { "ok" };
     to.push_str("# Persistence\r\n");
     lines!(to,
         "loading": 0,
@@ -107,9 +110,11 @@ fn write_persistence(server: &Server, to: &mut String) {
         "pool_engine": facts.engine,
         "pool_domain": facts.domain,
         "acknowledged_writes_survive": facts.survives,
-        "last_write_status": if server.failed() { "err" } else { "ok" },
+        "last_write_status": status,
+        "last_write_error": facts.cannot_grow.unwrap_or_default(),
         "aof_enabled": 0,
-        "rdb_last_bgsave_status": "ok",
+        "aof_last_write_status": status,
+        "rdb_last_bgsave_status": status,
     );
 }
 
@@ -131,6 +136,16 @@ fn write_stats(server: &Server, to: &mut String) {
         "keyspace_hits": sum(stats, |one| &one.hits),
         "keyspace_misses": sum(stats, |one| &one.misses),
     );
+}
+
+fn write_errors(server: &Server, to: &mut String) {
+    to.push_str("# Errorstats\r\n");
+    for (index, code) in CODES.iter().enumerate() {
+        let count = sum(&server.stats, |one| &one.codes[index]);
+        if count > 0 {
+            let _ = write!(to, "errorstat_{code}:count={count}\r\n");
+        }
+    }
 }
 
 fn write_keyspace(call: &mut Call<'_>, to: &mut String) -> Result<()> {

@@ -6,12 +6,11 @@ use crate::protocol::Reply;
 use perdura::{Error, Tx};
 
 /// How a command was answered.
-#[derive(PartialEq, Eq)]
 pub(crate) enum Answer {
     Done,
     Failed,
-    /// The pool is full.
-    Full,
+    /// The pool, or the disk, is full.
+    Full(Failure),
 }
 
 /// Runs one command; if it fails, its writes are undone and its reply is the error.
@@ -34,10 +33,12 @@ pub(crate) fn one(mut call: Call<'_>, command: &Command) -> Result<Answer, Error
     match failure {
         Failure::Pool(error) if !is_answer(&error) => Err(error),
         failure => {
-            call.env.stats.errors.add(1);
+            call.env.stats.error(failure.code());
             failure.tell(&mut call.out);
-            let full = matches!(failure, Failure::Pool(Error::Full { .. }));
-            Ok(if full { Answer::Full } else { Answer::Failed })
+            if let Failure::Pool(error @ Error::NoSpace { .. }) = &failure {
+                call.env.server.warn_of_disk(error);
+            }
+            Ok(if failure.is_full() { Answer::Full(failure) } else { Answer::Failed })
         }
     }
 }
@@ -55,11 +56,15 @@ fn whole(out: &Reply<'_>, env: Env<'_>) -> Outcome {
 fn is_answer(error: &Error) -> bool {
     matches!(
         error,
-        Error::Full { .. } | Error::Corrupt { .. } | Error::Invalid(_) | Error::ReadOnly
+        Error::Full { .. }
+            | Error::NoSpace { .. }
+            | Error::Corrupt { .. }
+            | Error::Invalid(_)
+            | Error::ReadOnly
     )
 }
 
-/// Runs the commands of an EXEC: all, or none if one does not fit into the pool.
+/// Runs the commands of an EXEC: all, or none if one does not fit into the pool, or on the disk.
 pub(crate) fn all(
     tx: &mut dyn Tx,
     env: Env<'_>,
@@ -77,10 +82,10 @@ pub(crate) fn all(
     for step in &exec.steps {
         match step_of(tx, env, step, &mut out) {
             Ok(Answer::Done | Answer::Failed) => {}
-            Ok(Answer::Full) => {
+            Ok(Answer::Full(failure)) => {
                 tx.undo_to(mark);
                 out.truncate(start);
-                Failure::Pool(Error::Full { requested: 0 }).tell(&mut out);
+                failure.tell(&mut out);
                 return Ok(());
             }
             Err(error) => {
@@ -93,7 +98,7 @@ pub(crate) fn all(
     if let Err(failure) = whole(&out, env) {
         tx.undo_to(mark);
         out.truncate(start);
-        env.stats.errors.add(1);
+        env.stats.error(failure.code());
         failure.tell(&mut out);
     }
     Ok(())

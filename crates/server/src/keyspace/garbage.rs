@@ -60,8 +60,8 @@ fn put_off(tx: &mut dyn Tx, header: u64, what: u64, at: u64) -> Result<()> {
             tx.write_fresh(block, bytemuck::bytes_of(&[what, at, next]))?;
             tx.write_word(header + GARBAGE, block)
         }
-        // Whoever deletes things from a full pool must get on: no list, but all at once.
-        Err(Error::Full { .. }) => {
+        // Deleting from a full pool, or on a full disk, must go on: no list, but all at once.
+        Err(Error::Full { .. } | Error::NoSpace { .. }) => {
             while !sweep_one(tx, header, what, at, u64::MAX)? {}
             Ok(())
         }

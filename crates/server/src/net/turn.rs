@@ -103,7 +103,7 @@ impl Turn {
                     return;
                 }
                 Incoming::Broken => {
-                    env.stats.errors.add(1);
+                    env.stats.error("ERR");
                     return connection.refuse();
                 }
             };
@@ -361,12 +361,13 @@ impl Group<'_> {
 
     /// Answers the only operation with an error.
     fn fail(&mut self, error: Error) {
-        self.env.stats.errors.add(1);
+        let failure = Failure::Pool(error);
+        self.env.stats.error(failure.code());
         let op = &mut self.ops[0];
         if let Some(connection) = self.slots.get(op.slot) {
             let start = connection.out.len();
             let mut out = Reply::new(&mut connection.out, connection.client.protocol);
-            Failure::Pool(error).tell(&mut out);
+            failure.tell(&mut out);
             connection.hush(start);
         }
     }

@@ -295,6 +295,7 @@ impl<S: Session> Worker<S> {
             return;
         }
         let server = Arc::clone(&self.server);
+        server.look_at_disk();
         let env = Env {
             server: &server,
             stats: &server.stats[self.index],

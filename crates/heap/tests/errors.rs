@@ -1,0 +1,239 @@
+//! What the library says when something is full or damaged: provoked for real, and held to the
+//! words of docs/errors.md.
+//!
+//! A full disk is a small file system of this program's own, in a namespace of its own; where the
+//! system does not permit that, what needs it is skipped, and says so.
+
+use perdura::superblock::Superblock;
+use perdura::{EngineKind, Error, OpenError, Options, Pool, Purpose, TxExt};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The texts that people are told of, of which each is provoked here.
+const TABLE: &str = include_str!("../../../docs/errors.md");
+
+/// The text must have these words, and the table must have them, too.
+#[track_caller]
+fn says(error: &impl ToString, words: &[&str]) {
+    let text = error.to_string();
+    for word in words {
+        assert!(text.contains(word), "not '{word}': {text}");
+        assert!(TABLE.contains(word), "docs/errors.md does not have '{word}'");
+    }
+}
+
+fn options() -> Options {
+    Options::new().size(64 << 20).log(1 << 20)
+}
+
+fn refused(path: &Path) -> OpenError {
+    let before = fs::read(path).unwrap();
+    let error = Options::new().open(path).err().expect("it opened");
+    assert!(fs::read(path).unwrap() == before, "a refused pool was written to");
+    error
+}
+
+/// Allocates until there is no more.
+fn fill(pool: &Pool, bytes: u64) -> (u64, Error) {
+    let mut handle = pool.session().unwrap();
+    for count in 0.. {
+        if let Err(error) = handle.transaction(|tx| tx.allocate(Purpose::Value, bytes)) {
+            return (count, error);
+        }
+    }
+    unreachable!("no pool is endless")
+}
+
+#[test]
+fn a_full_pool() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = Options::new().size(8 << 20).create(folder.path().join("pool")).unwrap();
+    let (_, error) = fill(&pool, 100_000);
+    assert!(matches!(error, Error::Full { requested: 100_000 }), "{error}");
+    says(&error, &["the pool is full", "free something, or reopen it with a larger limit"]);
+    assert!(pool.cannot_grow().is_none(), "the disk is not to blame");
+
+    let mut handle = pool.session().unwrap();
+    let large = handle.transaction(|tx| {
+        (0..200).try_for_each(|_| {
+            tx.allocate(Purpose::General, 4000).and_then(|at| tx.write_bytes(at, &[1; 4000]))
+        })
+    });
+    says(&large.unwrap_err(), &["the pool is full"]);
+    let pool = options().log(68 << 10).create(folder.path().join("log")).unwrap();
+    let mut handle = pool.session().unwrap();
+    let block = handle.transaction(|tx| tx.new_bytes(Purpose::Value, &vec![0; 1 << 20])).unwrap();
+    let error = handle.transaction(|tx| tx.write_bytes(block, &vec![1; 1 << 20])).unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    says(
+        &error,
+        &["the transaction is too large", "split it, or create the pool with a larger log"],
+    );
+}
+
+#[test]
+fn a_full_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let task = std::env::current_exe().unwrap();
+    let script = "mount -t tmpfs -o size=12m none \"$0\" || exit 77; exec \"$1\" --exact on_a_small_disk --nocapture";
+    let child = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
+        .args([folder.path(), &task])
+        .env("PERDURA_TEST_SMALL_DISK", folder.path())
+        .output();
+    match child {
+        Ok(output) if output.status.success() => {
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(said.contains("small disk: done"), "{said}");
+        }
+        Ok(output) if output.status.code() != Some(101) => {
+            eprintln!(
+                "skipped: no file system of its own: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        Ok(output) => panic!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        ),
+        Err(error) => eprintln!("skipped: no namespace of its own: {error}"),
+    }
+}
+
+/// Only the child of the test above has something to do here.
+#[test]
+fn on_a_small_disk() {
+    let Some(disk) = std::env::var_os("PERDURA_TEST_SMALL_DISK").map(PathBuf::from) else { return };
+    for domain in [perdura::Domain::Media, perdura::Domain::Transient] {
+        let (path, filler) = (disk.join("pool"), disk.join("filler"));
+        fs::write(&filler, vec![1; 4 << 20]).unwrap();
+        let options = options().domain(Some(domain));
+        let pool = options.create(&path).unwrap();
+        let (count, error) = fill(&pool, 100_000);
+        assert!(matches!(error, Error::NoSpace { requested: 100_000, .. }), "{error}");
+        says(&error, &["the pool cannot grow to", "No space left on device"]);
+        says(&error, &["free space on its file system, or raise the quota"]);
+        assert!(count > 10 && pool.cannot_grow().is_some());
+        // What needs no room goes on; and with space, all does.
+        let mut handle = pool.session().unwrap();
+        handle.transaction(|tx| tx.set_root("none", perdura::Root { at: 0, kind: 1 })).unwrap();
+        fs::remove_file(&filler).unwrap();
+        handle.transaction(|tx| tx.allocate(Purpose::Value, 100_000)).unwrap();
+        assert!(pool.cannot_grow().is_none());
+        drop(handle);
+        pool.close().unwrap();
+
+        // No room to make a pool, nor for the holes of one that was copied sparsely.
+        let sparse = disk.join("sparse");
+        let bytes = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&filler, vec![1; 9 << 20]).unwrap();
+        let error = options.clone().log(8 << 20).create(&path).err().expect("it was made");
+        says(&error, &["no space for a file of", "free some on its file system"]);
+        let file = fs::File::create(&sparse).unwrap();
+        std::io::Write::write_all(&mut &file, &bytes[..16384]).unwrap();
+        file.set_len(bytes.len() as u64).unwrap();
+        drop(file);
+        let error = perdura_memory::Mapped::open(&sparse, Default::default()).err();
+        says(&error.expect("it opened"), &["no space for a file of"]);
+        let mut names: Vec<_> =
+            fs::read_dir(&disk).unwrap().map(|one| one.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["filler", "sparse"]);
+        names.iter().for_each(|name| fs::remove_file(disk.join(name)).unwrap());
+    }
+    println!("small disk: done");
+}
+
+/// Each kind of damage, by what it is answered with.
+#[test]
+fn a_damaged_pool() {
+    type Damage = fn(&mut Vec<u8>);
+    fn both(bytes: &mut [u8], at: usize, bits: u8) {
+        bytes[at] ^= bits;
+        bytes[4096 + at] ^= bits;
+    }
+    const LOG: usize = 3 * 4096;
+    let cases: [(&str, Damage, &[&str]); 10] = [
+        ("empty", |bytes| bytes.clear(), &["bytes are too few for a pool"]),
+        ("short", |bytes| bytes.truncate(5000), &["this is not a Perdura pool (it is too short)"]),
+        ("other", |bytes| bytes.fill(b'x'), &["(it does not begin as one)"]),
+        (
+            "cut short",
+            |bytes| {
+                bytes[..4096].fill(0);
+                bytes[4096 + 100] ^= 1;
+            },
+            &["(its creation was cut short, or its header lost)"],
+        ),
+        ("version", |bytes| both(bytes, 8, 0x40), &["the pool has format version 67"]),
+        (
+            "headers",
+            |bytes| both(bytes, 100, 1),
+            &["the pool is damaged (both copies of the header"],
+        ),
+        (
+            "truncated",
+            |bytes| bytes.truncate(100_000),
+            &["the pool is truncated", "go back to a copy"],
+        ),
+        (
+            "log",
+            |bytes| bytes[LOG + 3] ^= 1,
+            &["the pool is damaged:", "run `perdura pool check` on it"],
+        ),
+        (
+            "checkpoints",
+            |bytes| {
+                bytes[LOG + 64] ^= 1;
+                bytes[LOG + 128] ^= 1;
+            },
+            &["the pool is damaged:"],
+        ),
+        ("page table", |_| {}, &["page-table entry that cannot be"]),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool");
+    let pool = options().engine(EngineKind::Redo).create(&path).unwrap();
+    let filled = pool.session().unwrap().transaction(|tx| tx.allocate(Purpose::Value, 100));
+    filled.unwrap();
+    pool.close().unwrap();
+    let good = fs::read(&path).unwrap();
+    let header = Superblock::read(&perdura_memory::Mapped::open_read_only(&path).unwrap()).unwrap();
+    for (what, damage, words) in cases {
+        let mut bytes = good.clone();
+        damage(&mut bytes);
+        if what == "page table" {
+            bytes[header.layout.table as usize + 1] = 0xFF;
+        }
+        fs::write(&path, &bytes).unwrap();
+        println!("{what}: {}", refused(&path));
+        says(&refused(&path), words);
+    }
+}
+
+#[test]
+fn a_pool_that_is_not_to_be_opened_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let pool = options().create(at("used")).unwrap();
+    let error = Options::new().open(at("used")).err().unwrap();
+    says(&error, &["the pool is in use; close it where it is open"]);
+    drop(pool);
+
+    says(&Options::new().open(at("missing")).err().unwrap(), &["there is no such file"]);
+    says(&options().create(at("used")).err().unwrap(), &["there is a file already"]);
+    says(&options().create(at("none/pool")).err().unwrap(), &["create the directory first"]);
+    says(&Options::new().open(folder.path()).err().unwrap(), &["not a regular file"]);
+
+    let pool = options().engine(EngineKind::Volatile).create(at("volatile")).unwrap();
+    let left = fs::read(at("volatile")).unwrap();
+    drop(pool);
+    fs::write(at("volatile"), left).unwrap();
+    says(
+        &refused(&at("volatile")),
+        &["its contents are undefined", "take what is there with `--force`"],
+    );
+}

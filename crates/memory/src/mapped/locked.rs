@@ -1,0 +1,51 @@
+//! A pool's file between being locked and being mapped: time to look at what it holds, while
+//! nobody else can open it.
+
+use super::{MapError, MapOptions, Mapped, file, whole_lines};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// An existing file, locked against every other opening until it is dropped.
+pub struct LockedFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl LockedFile {
+    /// Locks the file at `path`. Of several that try, one succeeds.
+    ///
+    /// # Errors
+    /// When the file is missing, not accessible, in use, or too short.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, MapError> {
+        let path = path.as_ref().to_path_buf();
+        let file = file::open_locked(&path)?;
+        whole_lines(&path, &file)?;
+        Ok(LockedFile { path, file })
+    }
+
+    /// Maps the file so that stores are visible through this mapping and reach nothing else:
+    /// what would come of a recovery can be tried out.
+    ///
+    /// # Errors
+    /// When the file cannot be mapped.
+    pub fn rehearse(&self) -> Result<Mapped, MapError> {
+        // Of one and the same opening, so that the lock is left alone.
+        let again = self.file.try_clone().map_err(|source| MapError::Io {
+            path: self.path.clone(),
+            doing: "open the file a second time",
+            source,
+        })?;
+        Mapped::map_privately(&self.path, again, false)
+    }
+
+    /// Gives the file the space that it lacks, and maps it.
+    ///
+    /// # Errors
+    /// When the file is sparse on a full disk, or the domain is not supported.
+    pub fn map(self, options: MapOptions) -> Result<Mapped, MapError> {
+        let LockedFile { path, file } = self;
+        let len = whole_lines(&path, &file)?;
+        file::fill_holes(&file, len).map_err(|errno| MapError::from_space(&path, len, errno))?;
+        Mapped::map(&path, file, len, options)
+    }
+}

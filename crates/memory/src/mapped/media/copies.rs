@@ -1,0 +1,150 @@
+//! Private copies of pages: a page that was stored to is ordinary memory from then on, and would
+//! be until the pool is closed. Once the file has all that was stored to it, the copy can go: loads
+//! find the page in the page cache, and the next store makes a copy again.
+//!
+//! What always holds of a page whose copy is given back:
+//! - The file has the same bytes, and is synced: so loads see what they saw before, and would even if
+//!   the kernel dropped the page from its cache and read it from the device, after a later sync
+//!   that failed.
+//! - None of its lines is kept aside for a fence: an older state, written to the file then, would be
+//!   seen in the page.
+//! - Nothing is stored to it between the comparison and the end. That is the caller's promise.
+
+use super::{Device, Media, SHARDS, lock};
+use crate::{PAGE, PageSet, SPARE_PAGES};
+use rustix::mm::{Advice, madvise};
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Pages that are looked at in one go, while others wait for the locks.
+const SLICE: u64 = 256;
+
+/// The pages that may have copies: those of which something was written to the file since their
+/// copies were given back last.
+#[derive(Default)]
+pub(super) struct Copies {
+    pages: PageSet,
+    /// How many there were when a look was last asked for, or had to leave them.
+    left: u64,
+    /// Where the look under way goes on.
+    next: u64,
+    buffer: Vec<u8>,
+}
+
+impl Copies {
+    pub(super) fn note(&mut self, page: u64) {
+        self.pages.insert(page);
+    }
+
+    pub(super) fn is_due(&self) -> bool {
+        self.pages.count() >= self.left + SPARE_PAGES
+    }
+
+    /// The next run of adjacent pages, of at most `most`; `None` at the end of the look.
+    fn next_run(&mut self, most: u64) -> Option<Range<u64>> {
+        let run = self.pages.run(self.next, most);
+        match &run {
+            Some(run) => self.next = run.end,
+            None => (self.next, self.left) = (0, self.pages.count()),
+        }
+        run
+    }
+}
+
+impl<D: Device> Media<D> {
+    /// Whether many pages may have copies. Says so once.
+    pub(in crate::mapped) fn give_back_due(&self) -> bool {
+        if !self.copies_due.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut writer = lock(&self.writer);
+        // What is written from here on counts for the next time.
+        writer.copies.left = writer.copies.pages.count();
+        self.copies_due.swap(false, Ordering::AcqRel)
+    }
+
+    /// Looks at some pages, and gives their copies back where that can be. Whether there are more to
+    /// look at. Nothing may be stored meanwhile: it could be lost.
+    ///
+    /// # Safety
+    /// The first `len` bytes of `file`, which is the device's, are mapped privately from `base` on,
+    /// and only ever accessed atomically.
+    pub(in crate::mapped) unsafe fn give_back(&self, base: *mut u8, len: u64, file: &File) -> bool {
+        let mut writer = lock(&self.writer);
+        if self.failure.get().is_some() || writer.unsynced {
+            // What is written next brings it up again.
+            writer.copies.left = 0;
+            return false;
+        }
+        let copies = &mut writer.copies;
+        let mut budget = SLICE;
+        while budget > 0 {
+            let Some(run) = copies.next_run(budget) else { return false };
+            budget -= run.end - run.start;
+            // The last page may not be whole.
+            let run = run.start..run.end.min(len / PAGE).max(run.start);
+            let mut bytes = std::mem::take(&mut copies.buffer);
+            bytes.resize(((run.end - run.start) * PAGE) as usize, 0);
+            if file.read_exact_at(&mut bytes, run.start * PAGE).is_ok() {
+                let same = |page: u64| {
+                    let found = &bytes[((page - run.start) * PAGE) as usize..][..PAGE as usize];
+                    // SAFETY: a page of those that are mapped, by the caller's word.
+                    !self.keeps_aside(page)
+                        && unsafe { equal(base.add((page * PAGE) as usize), found) }
+                };
+                for pages in runs_of(run.clone(), same) {
+                    // SAFETY: within the mapping, of which these pages look the same afterwards.
+                    if unsafe { drop_copies(base, pages.clone()) } {
+                        copies.pages.remove(pages);
+                    }
+                }
+            }
+            copies.buffer = bytes;
+        }
+        true
+    }
+
+    fn keeps_aside(&self, page: u64) -> bool {
+        lock(&self.shards[page as usize % SHARDS]).contains_key(&page)
+    }
+}
+
+/// The runs of adjacent pages for which `is` holds.
+fn runs_of(pages: Range<u64>, is: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for page in pages.filter(|&page| is(page)) {
+        match runs.last_mut() {
+            Some(last) if last.end == page => last.end += 1,
+            _ => runs.push(page..page + 1),
+        }
+    }
+    runs
+}
+
+/// Whether memory holds these bytes.
+///
+/// # Safety
+/// As many bytes are mapped at `at`, which is aligned to a page, and only ever accessed atomically.
+unsafe fn equal(at: *const u8, bytes: &[u8]) -> bool {
+    bytes.chunks_exact(8).enumerate().all(|(index, word)| {
+        // SAFETY: in bounds and aligned by the caller's word.
+        #[allow(clippy::cast_ptr_alignment)]
+        let found = unsafe { &*at.cast::<AtomicU64>().add(index) }.load(Ordering::Acquire);
+        found.to_ne_bytes() == word
+    })
+}
+
+/// Drops the private copies of pages. False if the system refuses (locked memory).
+///
+/// # Safety
+/// The pages are mapped privately from `base` on.
+unsafe fn drop_copies(base: *mut u8, pages: Range<u64>) -> bool {
+    let bytes = ((pages.end - pages.start) * PAGE) as usize;
+    // SAFETY: the pages stay mapped, from the file.
+    unsafe {
+        madvise(base.add((pages.start * PAGE) as usize).cast(), bytes, Advice::LinuxDontNeed)
+            .is_ok()
+    }
+}
