@@ -21,6 +21,8 @@ pub mod lock;
 mod log;
 pub mod logged;
 pub mod overlay;
+#[doc(hidden)]
+pub mod planted;
 pub mod record;
 pub mod redo;
 pub mod session;

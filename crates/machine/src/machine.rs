@@ -290,6 +290,17 @@ impl Machine {
         result
     }
 
+    /// A fence takes long: where programs are watched, another core may go on before it is over, with
+    /// what this one has done up to here.
+    pub(crate) fn before_fence(&self) {
+        let mut state = self.state();
+        let turn = if state.watched { state.switch() } else { Turn::Stay };
+        drop(state);
+        if turn != Turn::Stay {
+            run::suspend(self, turn);
+        }
+    }
+
     pub(crate) fn check(&self, at: u64, len: u64, align: u64) {
         assert!(
             at.is_multiple_of(align) && self.contains(at, len),
