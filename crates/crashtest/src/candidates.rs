@@ -125,6 +125,24 @@ impl Candidates {
         })
     }
 
+    /// The image that has all stores of all lines.
+    pub(crate) fn all_whole(&self) -> Vec<u16> {
+        self.all(Line::most)
+    }
+
+    /// An image of which each line has all of its stores, none, or the first of them, by chance.
+    pub(crate) fn random_whole(&mut self) -> Vec<u16> {
+        let lean = self.random.below(4);
+        let random = &mut self.random;
+        let state = |line: &Line| match (lean, random.below(6)) {
+            (0, 1..) => 0,
+            (1, 1..) => line.most(),
+            (2, _) => line.most() * random.below(2) as u16,
+            _ => random.below(u64::from(line.most()) + 1) as u16,
+        };
+        self.lines.iter().map(state).collect()
+    }
+
     fn all(&self, state: impl Fn(&Line) -> u16) -> Vec<u16> {
         self.lines.iter().map(state).collect()
     }

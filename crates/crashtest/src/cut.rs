@@ -4,8 +4,10 @@ use crate::Subject;
 use crate::bench::Verified;
 use crate::candidates::Candidates;
 use crate::case::Points;
+use crate::death::Death;
 use crate::explore::{Exploration, Explorer, Problem, mix};
 use crate::guilt::{Guilt, guilt, is_named};
+use crate::life::World;
 use crate::verify::{Expect, Found, verify};
 use perdura_machine::{CallSite, Event, Machine};
 use perdura_memory::Memory;
@@ -41,6 +43,7 @@ impl<S: Subject> Explorer<'_, S> {
         };
         let seed = mix(exploration.life.seed, event.number);
         let (trial_len, budget) = (machine.len(), exploration.images);
+        let machine_failed = machine.check_fence().is_err();
         let explored = machine.model(|image, real| {
             self.benches[depth].update(image, trial_len);
             let mut candidates = Candidates::new(image, real, seed, budget * EXHAUSTIVE);
@@ -52,8 +55,17 @@ impl<S: Subject> Explorer<'_, S> {
                 mix(sum ^ line.at, line.states.len() as u64)
             });
             self.report.distinct.insert(mix(here, state));
-            let explored = self.images(exploration, &expect, &mut candidates, seed);
-            explored.map_err(|Failed { what, states, lived }| {
+            let mut explored = self.images(exploration, &expect, &mut candidates, seed);
+            if explored.is_ok() && self.dies(depth, seed) {
+                let death = Death { image, failed: machine_failed };
+                let died = self.die(exploration, &expect, &mut candidates, &death, seed);
+                let failed = |(what, states)| Failed { what, states, lived: None, died: true };
+                explored = died.map_err(failed).and(explored);
+            }
+            explored.map_err(|Failed { what, states, lived, died }| {
+                if died {
+                    return (what, Guilt::default());
+                }
                 let guilt = match lived {
                     None => self.guilt(depth, &expect, &candidates, &states, seed, image),
                     // It takes many lives: for a replay, and where nothing is named so far.
@@ -126,7 +138,7 @@ impl<S: Subject> Explorer<'_, S> {
             }
             let found = self
                 .verified(depth, expect, candidates, &states, seed)
-                .map_err(|what| Failed { what, states: states.clone(), lived: None })?;
+                .map_err(|what| Failed::of(what, &states))?;
             images += 1;
             self.count(depth, found);
             if let Found::State { index, .. } = found
@@ -135,11 +147,9 @@ impl<S: Subject> Explorer<'_, S> {
             {
                 let image = self.benches[depth].whole(candidates, &states);
                 let life = mix(seed, looked_at);
-                self.again(exploration, image, state.clone(), life).map_err(|what| Failed {
-                    what,
-                    states: states.clone(),
-                    lived: Some(life),
-                })?;
+                let (world, state) = (World::durable(image), vec![Some(state.clone())]);
+                self.again(exploration, world, state, life)
+                    .map_err(|what| Failed { lived: Some(life), ..Failed::of(what, &states) })?;
             }
             verified.push(Verified::new(&self.benches[depth], candidates, states, found));
         }
@@ -149,7 +159,7 @@ impl<S: Subject> Explorer<'_, S> {
 
     /// Recovers and checks an image. One from which nothing is lost needs nothing restored, unless
     /// a cut before this one took something.
-    fn verified(
+    pub(crate) fn verified(
         &self,
         depth: usize,
         expect: &Expect<'_, S::Model>,
@@ -207,7 +217,7 @@ impl<S: Subject> Explorer<'_, S> {
             Ok(found) => format!("{UNSOUND}: {found:?} instead of {known:?}"),
             Err(what) => format!("{UNSOUND}: {what}"),
         };
-        Err(Failed { what, states: states.to_vec(), lived: None })
+        Err(Failed::of(what, states))
     }
 
     fn count(&mut self, depth: usize, found: Found) {
@@ -253,7 +263,7 @@ impl<S: Subject> Explorer<'_, S> {
             let Some(state) = expect.states.states[index].clone() else { return false };
             self.benches[depth + 1..].iter_mut().for_each(|bench| bench.seen.clear());
             let image = self.benches[depth].whole(candidates, states);
-            self.again(exploration, image, state, life).is_err()
+            self.again(exploration, World::durable(image), vec![Some(state)], life).is_err()
         })
     }
 }
@@ -264,4 +274,13 @@ struct Failed {
     states: Vec<u16>,
     /// The seed of the life after it that went wrong, if it was not the image itself.
     lived: Option<u64>,
+    /// It was a process that died there, and not its power that was cut.
+    died: bool,
+}
+
+impl Failed {
+    /// The image itself is wrong.
+    fn of(what: String, states: &[u16]) -> Self {
+        Failed { what, states: states.to_vec(), lived: None, died: false }
+    }
 }

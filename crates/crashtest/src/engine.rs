@@ -2,7 +2,7 @@
 //! structure, and not again for each engine.
 
 use crate::engines::Family;
-use crate::life::recover_alone;
+use crate::life::{World, recover_alone};
 use crate::{Case, Trial};
 use perdura::{AnyHeap, Format, Heap, Memory, OpenError, Opening};
 use perdura_machine::{Machine, Sites};
@@ -35,7 +35,7 @@ pub(crate) trait AnyFamily: Sync {
     ) -> Result<Box<dyn AnyHeap>, OpenError>;
 
     /// See [`recover_alone`].
-    fn recover_alone(&self, case: &Case, image: Vec<u64>) -> Result<Sites, String>;
+    fn recover_alone(&self, case: &Case, world: World) -> Result<Sites, String>;
 }
 
 /// The family `F`.
@@ -74,8 +74,8 @@ impl<F: Family> AnyFamily for Of<F> {
         heap_on::<F, _>(trial, new)
     }
 
-    fn recover_alone(&self, case: &Case, image: Vec<u64>) -> Result<Sites, String> {
-        recover_alone::<F>(case, image)
+    fn recover_alone(&self, case: &Case, world: World) -> Result<Sites, String> {
+        recover_alone::<F>(case, world)
     }
 }
 

@@ -7,9 +7,9 @@ use crate::engines::Family;
 use crate::failure::Failure;
 use crate::guilt::Guilt;
 use crate::history::States;
+use crate::life::{Life, Lived, Stopped, World, draw, numbered};
 use crate::readers::agree;
 use crate::starts::first_image;
-use crate::life::{Life, Lived, Stopped, draw, numbered};
 use crate::{Case, Report, Start, Subject};
 use perdura_machine::{CallSite, Event, Machine};
 use perdura_memory::random::SplitMix64;
@@ -29,6 +29,9 @@ pub struct Budget {
     pub again: (u64, u64),
     /// How often lives follow one another.
     pub depth: usize,
+    /// At one of so many cuts the process dies, too: another one opens the pool, and goes on until
+    /// its power is cut; 0: none.
+    pub deaths_every: u64,
     /// Checks what need not be checked, too: it must come to the same.
     #[doc(hidden)]
     pub check_pruning: bool,
@@ -36,7 +39,14 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget { images: 24, again_every: 40, again: (24, 3), depth: 2, check_pruning: false }
+        Budget {
+            images: 24,
+            again_every: 40,
+            again: (24, 3),
+            depth: 2,
+            deaths_every: 12,
+            check_pruning: false,
+        }
     }
 }
 
@@ -150,12 +160,12 @@ impl<S: Subject> Explorer<'_, S> {
             subject: self.subject,
             case,
             start: case.start,
-            image,
+            world: World::durable(image),
             ops: draw(self.subject, case),
             seed: case.seed,
             limit: BYTES,
         };
-        self.life(&life, first, 0, case.points, self.budget.images)
+        self.life(&life, vec![first], 0, case.points, self.budget.images)
     }
 
     /// Lives a life without a cut.
@@ -173,7 +183,7 @@ impl<S: Subject> Explorer<'_, S> {
     fn life(
         &mut self,
         life: &Life<'_, S>,
-        first: Option<S::Model>,
+        first: Vec<Option<S::Model>>,
         depth: usize,
         points: Points,
         images: u64,
@@ -220,15 +230,16 @@ impl<S: Subject> Explorer<'_, S> {
         }
     }
 
-    /// Opens the image on a machine, goes on with it, and cuts again, recovery included.
+    /// Opens what was left on a machine, goes on with it, and cuts again, recovery included. The
+    /// pool shows the last of `states`; the ones before may be what is durable.
     pub(crate) fn again(
         &mut self,
         exploration: &Exploration<'_, '_, S>,
-        image: Vec<u64>,
-        state: S::Model,
+        world: World,
+        states: Vec<Option<S::Model>>,
         seed: u64,
     ) -> Result<(), String> {
-        let met = without_panic(|| self.engine.recover_alone(self.case, image.clone()));
+        let met = without_panic(|| self.engine.recover_alone(self.case, world.clone()));
         self.report.meet(&met.map_err(|problem| problem.what)??);
         let cores = exploration.life.ops.len();
         let mut random = SplitMix64::new(seed);
@@ -239,14 +250,14 @@ impl<S: Subject> Explorer<'_, S> {
             subject: self.subject,
             case: self.case,
             start: Start::Closed,
-            image,
+            world,
             ops,
             seed,
             limit: exploration.life.limit,
         };
         let (points, images) = self.budget.again;
-        self.life(&life, Some(state), exploration.depth + 1, Points::Random(points), images)
-            .map_err(|problem| {
+        self.life(&life, states, exploration.depth + 1, Points::Random(points), images).map_err(
+            |problem| {
                 let mut text = format!("of a pool that was cut and opened again: {}", problem.what);
                 if let Some((event, events, name)) = problem.cut {
                     text += &format!("; cut again after event {event} of {events}: {name}");
@@ -258,7 +269,8 @@ impl<S: Subject> Explorer<'_, S> {
                     text += &format!("; durable: {early}");
                 }
                 text
-            })
+            },
+        )
     }
 }
 

@@ -13,6 +13,8 @@ pub(crate) struct Transaction<O> {
     pub(crate) ticket: Option<u64>,
     /// It stored something. If not, its ticket may be that of the last one that it saw.
     pub(crate) wrote: bool,
+    /// Its commit met a sync that failed: it is the last one, if it is durable. No later one can be.
+    pub(crate) failed: bool,
     /// Events when it was known to be durable; `u64::MAX` if that was never said.
     pub(crate) acknowledged: u64,
 }
@@ -23,6 +25,8 @@ pub(crate) struct History<O> {
     pub(crate) transactions: Vec<Transaction<O>>,
     /// Events when the pool was made, if it was.
     pub(crate) made: u64,
+    /// Events when it had been opened: what it held then is durable.
+    pub(crate) opened: u64,
     /// Events when the structure was made in it.
     pub(crate) prepared: (u64, u64),
     /// Events in all.
@@ -31,7 +35,7 @@ pub(crate) struct History<O> {
 
 impl<O> Default for History<O> {
     fn default() -> Self {
-        History { transactions: Vec::new(), made: 0, prepared: (0, 0), events: 0 }
+        History { transactions: Vec::new(), made: 0, opened: 0, prepared: (0, 0), events: 0 }
     }
 }
 
@@ -59,16 +63,16 @@ pub(crate) struct States<M> {
 }
 
 impl<M: Clone> States<M> {
-    /// The states of this history, from `first` on. What the model and the transactions disagree
-    /// about is an error.
+    /// The states of this history, from `first` on: the last one is what was found, the ones before
+    /// it may be what was durable. What the model and the transactions disagree about is an error.
     pub(crate) fn of<S: Subject<Model = M>>(
         subject: &S,
-        first: Option<M>,
+        first: Vec<Option<M>>,
         history: &History<S::Op>,
     ) -> Result<Self, String> {
-        let mut spans = Vec::new();
-        let mut states = vec![first];
-        if states[0].is_none() {
+        let mut spans = vec![(0, history.opened); first.len().saturating_sub(1)];
+        let mut states = first;
+        if let [None] = states[..] {
             states.push(Some(subject.prepared()));
             spans.push(history.prepared);
         }
@@ -79,6 +83,24 @@ impl<M: Clone> States<M> {
             }
             states.push(Some(next));
             spans.push((tx.begun, tx.acknowledged));
+        }
+        // It may be durable, and was never acknowledged. Those that came after it and stored nothing
+        // have seen what was there before.
+        if let Some(tx) = history.transactions.iter().find(|tx| tx.failed) {
+            let committed = history.in_order();
+            let wrote = |number: &usize| history.transactions[*number].wrote;
+            let readers = committed.iter().rev().take_while(|number| !wrote(number)).count();
+            let read: Vec<_> = spans.drain(spans.len() - readers..).collect();
+            states.truncate(states.len() - readers);
+            let seen = read.into_iter().map(|(_, acknowledged)| acknowledged).min();
+            if let (Some((_, last)), Some(seen)) = (spans.last_mut(), seen) {
+                *last = seen.min(*last);
+            }
+            let mut next = states.last().cloned().flatten().expect("a prepared model");
+            if subject.step(&mut next, &tx.op) {
+                states.push(Some(next));
+                spans.push((tx.begun, u64::MAX));
+            }
         }
         let mut states = States { states, spans, made: history.made };
         states.vouch();

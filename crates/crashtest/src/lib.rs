@@ -64,6 +64,7 @@ mod candidates;
 pub mod case;
 pub mod check;
 mod cut;
+mod death;
 mod engine;
 mod engines;
 mod explore;

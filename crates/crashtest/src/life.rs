@@ -1,5 +1,6 @@
 //! A run on a machine: the pool is opened, used by every core, and closed.
 
+use crate::death::failing_fence;
 use crate::engine::AnyFamily;
 use crate::engines::Family;
 use crate::history::{History, Transaction};
@@ -9,8 +10,10 @@ use crate::{Answers, Case, Start, Subject};
 use perdura::superblock::{State, Superblock};
 use perdura::{AnyHeap, AnySession, Engine, Error, Format, Mode, Recovery, Ticket, Tx};
 use perdura_machine::{CallSite, Event, Keep, Kind, Machine, Options, Sites};
+use perdura_memory::image::Image;
 use perdura_memory::random::SplitMix64;
-use std::cell::RefCell;
+use perdura_memory::Memory;
+use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -22,13 +25,29 @@ pub(crate) fn format(bytes: u64) -> Format {
     Format { limit: bytes, log: Some(0), id: 7, requires: None }
 }
 
+/// What a life begins with.
+#[derive(Clone)]
+pub(crate) struct World {
+    /// What the pool holds, as programs see it.
+    pub(crate) visible: Vec<u64>,
+    /// How much of that is durable, where a process has died that left it.
+    pub(crate) left: Option<Image>,
+}
+
+impl World {
+    /// All of it is durable.
+    pub(crate) fn durable(visible: Vec<u64>) -> Self {
+        World { visible, left: None }
+    }
+}
+
 /// A run to be done, the same each time.
 pub(crate) struct Life<'a, S: Subject> {
     pub(crate) subject: &'a S,
     pub(crate) case: &'a Case,
     pub(crate) start: Start,
-    /// What the pool holds.
-    pub(crate) image: Vec<u64>,
+    /// What it begins with.
+    pub(crate) world: World,
     /// The operations of each core.
     pub(crate) ops: Vec<Vec<S::Op>>,
     pub(crate) seed: u64,
@@ -93,13 +112,17 @@ impl<S: Subject> Life<'_, S> {
             seed: self.seed,
             schedule: self.case.schedule,
             keep: Keep::Model,
+            before_fences: true,
             omit,
+            left: self.world.left.clone(),
+            failing_fence: self.failing_fence(),
             ..Options::default()
         };
         let config = self.case.config();
-        let machine = Arc::new(Machine::from_words(config, self.image.clone(), options));
+        let machine = Arc::new(Machine::from_words(config, self.world.visible.clone(), options));
         let history = RefCell::new(History::default());
         let (reads, poll) = (RefCell::default(), RefCell::<Poll>::default());
+        let shown = Cell::new(0);
         let problem = RefCell::new(None);
         let heap = RefCell::new(None);
         let mut phase = |programs: Vec<Box<dyn FnOnce() + '_>>| -> Result<(), Stopped> {
@@ -108,6 +131,10 @@ impl<S: Subject> Life<'_, S> {
                     if machine
                         .run_watched(programs, |machine, event| {
                             poll.borrow().ask(event.number, &history, &reads);
+                            // Before a fence the last event is shown again.
+                            if shown.replace(event.number) == event.number {
+                                return ControlFlow::Continue(());
+                            }
                             watch(machine, event)
                         })
                         .is_break()
@@ -128,10 +155,16 @@ impl<S: Subject> Life<'_, S> {
 
         phase(vec![Box::new(|| match self.open(engine, &machine, &history) {
             Ok(opened) => *heap.borrow_mut() = Some(opened),
+            Err(error) if machine.check_fence().is_err() => drop(error),
             Err(error) => note("opening", &error),
         })])?;
+        let Some(opened) = heap.take() else {
+            let mut history = history.into_inner();
+            (history.opened, history.events) = (u64::MAX, machine.events());
+            return Ok(Lived { history, reads: reads.into_inner(), machine });
+        };
         settled(&machine, "opening").map_err(Stopped::Problem)?;
-        let opened = heap.take().expect("it was opened");
+        history.borrow_mut().opened = machine.events();
         let answers = self.case.answers(engine.groups());
         opened.tune(&answers.tuning);
         poll.replace(Poll::of(&*opened));
@@ -141,7 +174,9 @@ impl<S: Subject> Life<'_, S> {
                 let worked = opened.session().and_then(|session| {
                     self.work(&**opened, session, answers, core, machine, notes)
                 });
-                if let Err(error) = worked {
+                if let Err(error) = worked
+                    && machine.check_fence().is_ok()
+                {
                     note("a transaction", &error);
                 }
             }) as Box<dyn FnOnce() + '_>
@@ -150,11 +185,17 @@ impl<S: Subject> Life<'_, S> {
         // A heap that is closed has no sessions.
         poll.take();
         phase(vec![Box::new(|| {
-            if let Err(error) = opened.close() {
+            if let Err(error) = opened.close()
+                && machine.check_fence().is_ok()
+            {
                 note("closing", &error);
             }
         })])?;
         let mut history = history.into_inner();
+        if machine.check_fence().is_err() {
+            history.events = machine.events();
+            return Ok(Lived { history, reads: reads.into_inner(), machine });
+        }
         // What a transaction stored to fresh memory and then aborted is nobody's.
         if history.transactions.iter().all(|tx| tx.ticket.is_some()) {
             settled(&machine, "closing").map_err(Stopped::Problem)?;
@@ -167,6 +208,10 @@ impl<S: Subject> Life<'_, S> {
         Ok(Lived { history, reads: reads.into_inner(), machine })
     }
 
+    fn failing_fence(&self) -> Option<u64> {
+        failing_fence(self.case, self.seed)
+    }
+
     fn open(
         &self,
         engine: &dyn AnyFamily,
@@ -177,10 +222,13 @@ impl<S: Subject> Life<'_, S> {
             return engine.on_machine(machine, None).map_err(|e| e.to_string());
         }
         let new = Some(format(self.limit));
+        // Until it is known better.
+        (history.borrow_mut().made, history.borrow_mut().prepared) = (u64::MAX, (0, u64::MAX));
         let heap = engine.on_machine(machine, new).map_err(|e| e.to_string())?;
         history.borrow_mut().made = machine.events();
         let mut session = heap.session().map_err(text)?;
         let begun = machine.events();
+        history.borrow_mut().prepared = (begun, u64::MAX);
         session.transaction(|tx| self.subject.prepare(tx)).map_err(text)?;
         history.borrow_mut().prepared = (begun, machine.events());
         drop(session);
@@ -210,7 +258,7 @@ impl<S: Subject> Life<'_, S> {
                 readers::read(self.subject, &mut session, machine, history, reads)?;
             }
             let mut one = |op: &S::Op| {
-                self.transaction(&mut session, op, answers, &mut random, machine, history)
+                self.transaction(&mut session, op, answers, (core, &mut random), machine, history)
             };
             match one(op) {
                 Err(error @ Error::TooLarge { .. }) => {
@@ -238,7 +286,7 @@ impl<S: Subject> Life<'_, S> {
         session: &mut AnySession,
         op: &S::Op,
         answers: Answers,
-        random: &mut SplitMix64,
+        (core, random): (usize, &mut SplitMix64),
         machine: &Machine,
         history: &RefCell<History<S::Op>>,
     ) -> Result<(), Error> {
@@ -246,12 +294,15 @@ impl<S: Subject> Life<'_, S> {
             let mut history = history.borrow_mut();
             let begun = machine.events();
             let op = op.clone();
-            let (ticket, wrote, acknowledged) = (None, false, u64::MAX);
-            history.transactions.push(Transaction { op, begun, ticket, wrote, acknowledged });
+            let (ticket, wrote, failed, acknowledged) = (None, false, false, u64::MAX);
+            let tx = Transaction { op, begun, ticket, wrote, failed, acknowledged };
+            history.transactions.push(tx);
             history.transactions.len() - 1
         };
-        // Who waits does so in the commit itself, or in a call of its own.
+        // The wait is in the commit itself, or a call of its own: always so where it may fail, since
+        // it would take the ticket of a transaction that has committed with it.
         let (waits, at_once) = (answers.wait(random), random.below(2) == 0);
+        let at_once = at_once && self.failing_fence().is_none();
         let body = |tx: &mut dyn Tx| self.subject.apply(tx, op);
         let commits = session.counters().commits;
         let ended = if waits && at_once {
@@ -262,7 +313,11 @@ impl<S: Subject> Life<'_, S> {
         let ticket = match ended {
             Ok(((), ticket)) => ticket,
             Err(Error::Aborted(_)) => return Ok(()),
-            Err(error) => return Err(error),
+            Err(error) => {
+                let here = machine.failed_on() == Some(core);
+                history.borrow_mut().transactions[index].failed = here;
+                return Err(error);
+            }
         };
         {
             let tx = &mut history.borrow_mut().transactions[index];
@@ -286,10 +341,10 @@ impl<S: Subject> Life<'_, S> {
 
 /// The engine's recovery by itself keeps its word: all of it is durable when it returns, and a
 /// second one has nothing to do. Returns the call sites that it met.
-pub(crate) fn recover_alone<F: Family>(case: &Case, image: Vec<u64>) -> Result<Sites, String> {
-    let options =
-        Options { keep: Keep::Model, seed: case.seed, omit: case.omit, ..Options::default() };
-    let machine = Machine::from_words(case.config(), image, options);
+pub(crate) fn recover_alone<F: Family>(case: &Case, world: World) -> Result<Sites, String> {
+    let (left, omit) = (world.left, case.omit);
+    let options = Options { keep: Keep::Model, seed: case.seed, omit, left, ..Options::default() };
+    let machine = Machine::from_words(case.config(), world.visible, options);
     let header = Superblock::read(&machine).map_err(|error| error.to_string())?;
     if header.engine != F::NAME || header.state != State::Open {
         return Ok(Sites::default());
@@ -314,11 +369,13 @@ pub(crate) fn text(error: Error) -> String {
     error.to_string()
 }
 
-/// What has promised to be durable is: nothing is left for a fence, or for chance.
+/// What has promised to be durable is: nothing is left for a fence, or for chance. What a dead
+/// process left and the next one needs not may be either.
 fn settled(machine: &Machine, what: &str) -> Result<(), String> {
     machine.model(|image, _| {
-        let unsettled =
-            image.pending().find(|(line, steps)| image.line(*line, 0) != image.line(*line, *steps));
+        let unsettled = image.pending().find(|(line, steps)| {
+            !image.is_left(*line) && image.line(*line, 0) != image.line(*line, *steps)
+        });
         match unsettled.and_then(|(line, steps)| Some((line, image.site(line, steps - 1)?))) {
             None => Ok(()),
             Some((line, (site, asked))) => {

@@ -28,6 +28,8 @@ pub struct Report {
     pub corrected: u64,
     /// Of these, images of which such lines were lost, and the pool was refused for it.
     pub lost: u64,
+    /// Processes that died in the place of a power cut, and were followed by another one.
+    pub deaths: u64,
     /// Images that were the same as one checked before.
     pub seen: u64,
     /// Images that differ from one checked before only in what recovery and checks never read.
@@ -59,6 +61,7 @@ impl Report {
         self.again += other.again;
         self.corrected += other.corrected;
         self.lost += other.lost;
+        self.deaths += other.deaths;
         self.seen += other.seen;
         self.unread += other.unread;
         self.points += other.points;
@@ -95,12 +98,12 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { images, again, seen, unread, points, lives, events, .. } = self;
+        let Report { images, again, deaths, seen, unread, points, lives, events, .. } = self;
         write!(
             f,
-            "{images} images checked, {again} of them of pools that were cut again; {seen} were \
-             the same as others, {unread} differ only in what is not read; {points} cuts of \
-             {events} events in {lives} runs"
+            "{images} images checked, {again} of them of pools that were opened again after a cut \
+             or one of {deaths} deaths of a process; {seen} were the same as others, {unread} differ \
+             only in what is not read; {points} cuts of {events} events in {lives} runs"
         )?;
         if self.corrected + self.lost > 0 {
             let Report { corrected, lost, .. } = self;

@@ -9,9 +9,10 @@ use perdura_memory::Domain;
 use perdura_memory::random::SplitMix64;
 use std::sync::Arc;
 
-/// Sessions that use a pool one after the other before it is switched away and back. Each begins
-/// another segment of the log, of which there are more.
+/// Sessions that use a pool one after the other before it is switched away and back, and operations
+/// of each. Where sessions have segments of the log, each begins another one.
 const SESSIONS: usize = 5;
+const EACH: usize = 4;
 
 /// An image, and what it holds; `None` before there is a pool.
 pub(crate) type Begins<M> = (Vec<u64>, Option<M>);
@@ -65,7 +66,7 @@ fn prepared<S: Subject>(
     Ok(trial.contents())
 }
 
-/// The pool after so many sessions on this engine with an operation each, closed.
+/// The pool after so many sessions on this engine, closed.
 fn used<S: Subject>(
     (engine, sessions): (&dyn AnyFamily, usize),
     subject: &S,
@@ -78,11 +79,13 @@ fn used<S: Subject>(
     let heap = engine.on_trial(&trial, None).map_err(|error| error.to_string())?;
     for _ in 0..sessions {
         let mut session = heap.session().map_err(text)?;
-        let op = subject.draw(random, 0);
-        match session.transaction(|tx| subject.apply(tx, &op)) {
-            Ok(()) => _ = subject.step(model, &op),
-            Err(Error::Aborted(_) | Error::TooLarge { .. }) => {}
-            Err(error) => return Err(text(error)),
+        for _ in 0..EACH {
+            let op = subject.draw(random, 0);
+            match session.transaction(|tx| subject.apply(tx, &op)) {
+                Ok(()) => _ = subject.step(model, &op),
+                Err(Error::Aborted(_) | Error::TooLarge { .. }) => {}
+                Err(error) => return Err(text(error)),
+            }
         }
     }
     heap.close().map_err(text)?;

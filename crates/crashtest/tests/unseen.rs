@@ -96,13 +96,13 @@ fn dirty_before_the_words_are_stored() {
 #[test]
 fn own_bytes_hidden() {
     for engine in ["archapt-redo", "archapt-undo"] {
-        Hunt { engine, subject: "bytes", ..HUNT }.finds(Bug::OwnBytesHidden, &[PREFIX]);
+        Hunt { engine, subject: "bytes", ..HUNT }.finds(Bug::OwnBytesHidden, &[PREFIX, READ]);
     }
 }
 
 #[test]
 fn batches_void_too_early() {
-    let hunt = Hunt { engine: "archapt-undo-sum", subject: "hash-map", operations: Some(60), ..HUNT };
+    let hunt = Hunt { engine: "archapt-undo-sum", subject: "sps", operations: Some(60), points: 100, ..HUNT };
     hunt.finds(Bug::TakenBackTooEarly, &[PREFIX, LOST]);
 }
 

@@ -173,6 +173,12 @@ impl Geometry {
         (words == commit_words(salt, ticket, parts)).then_some((ticket, parts))
     }
 
+    /// Asks for the header, the checkpoint slots and the commit record to become durable, as they are.
+    #[track_caller]
+    pub(crate) fn write_back_front<M: Memory>(&self, memory: &M) {
+        memory.write_back(self.start, commit_at(LINE));
+    }
+
     /// Every whole record in the area, in the order of tickets and parts.
     pub fn records<M: Memory>(&self, memory: &M, salt: u64) -> Vec<Found> {
         let mut found = Vec::new();

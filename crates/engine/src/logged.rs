@@ -316,6 +316,7 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
         check_words(memory, &geometry, &whole)?;
         let highest = whole.iter().flatten().map(|record| record.part.ticket).max();
         let highest = highest.unwrap_or(0).max(checkpoint.ticket);
+        make_durable(memory, &geometry, &whole)?;
         let recovery = P::apply(memory, &whole)?;
         memory.fence();
         memory.check_fence()?;
@@ -412,6 +413,21 @@ pub(crate) fn store_words<'a, M: Memory>(
             Ok(())
         })
     })
+}
+
+/// What recovery relies on must be durable before it stores anything: it may only be visible. A
+/// process that has died leaves its last writes in the page cache, or in the processor's caches;
+/// after a sync that failed, they are in the page cache as if they had been synced, so that they are
+/// written again, and not only synced.
+#[track_caller]
+fn make_durable<M: Memory>(memory: &M, geometry: &Geometry, whole: &[Vec<Found>]) -> Result<()> {
+    geometry.write_back_front(memory);
+    for record in whole.iter().flatten() {
+        let Range { start, end } = record.range();
+        memory.write_back(start, end - start);
+    }
+    memory.fence();
+    Ok(memory.check_fence()?)
 }
 
 /// Every word of every record must lie in the pool, and none in the log: whoever recovers

@@ -19,6 +19,7 @@
 use crate::writes::{ALL, LineWrite};
 use crate::{Error, Result};
 use perdura_memory::{LINE, Memory};
+use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Words before the first entry.
@@ -141,6 +142,12 @@ pub fn read<M: Memory>(memory: &M, salt: u64, at: u64, end: u64) -> Option<(Foun
 }
 
 impl Found {
+    /// Where it is, padding to whole lines included.
+    pub(crate) fn range(&self) -> Range<u64> {
+        let bytes = (HEADER_WORDS + self.words.len()) as u64 * 8;
+        self.at..self.at + bytes.next_multiple_of(LINE)
+    }
+
     /// Calls `word` with the offset and value of each word of the record.
     ///
     /// # Errors

@@ -105,6 +105,9 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
                 domain: memory.domain(),
             });
         }
+        // An engine that this program does not have is refused before anything is written.
+        inspect(&*memory, &superblock)?;
+        Superblock::make_durable(&*memory)?;
         let recovery = recover::<M, E>(&*memory, &superblock, opening.force)?;
         // Before the header changes: what is damaged is refused untouched, but for recovery.
         superblock.scan(&*memory)?;

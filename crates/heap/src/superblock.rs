@@ -101,6 +101,21 @@ impl Superblock {
         memory.fence();
     }
 
+    /// Makes both copies durable as they are. What was read of them may only be visible, left by a
+    /// process that died before its sync, or whose sync failed; and the next header goes over one
+    /// of them.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    #[track_caller]
+    pub fn make_durable<M: Memory + ?Sized>(memory: &M) -> perdura_engine::Result<()> {
+        for at in [0, PAGE] {
+            memory.write_back(at, WORDS as u64 * 8);
+        }
+        memory.fence();
+        Ok(memory.check_fence()?)
+    }
+
     fn words(&self) -> [u64; WORDS] {
         let mut name = [0; 16];
         name[..self.engine.len()].copy_from_slice(self.engine.as_bytes());

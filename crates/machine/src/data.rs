@@ -6,7 +6,7 @@
 
 use crate::Ps;
 use perdura_memory::image::{Image, LineWords, Piece, Site, patch};
-use perdura_memory::{Domain, WORD};
+use perdura_memory::{Domain, LINE, WORD};
 use std::collections::{HashMap, VecDeque};
 
 /// Words in a line.
@@ -51,6 +51,14 @@ pub(crate) struct Data {
     landed: Ps,
     pub(crate) model: Option<Image>,
     kept: bool,
+    /// The caches do not tell what is durable: a file's pages are between them and the device, or
+    /// a process that has died left lines that are not in them.
+    guesses: bool,
+    /// Fences from this number on fail, as syncs of a file do; how many there were; the core whose
+    /// fence was the first to fail.
+    failing: Option<u64>,
+    fences: u64,
+    failed_on: Option<usize>,
 }
 
 impl Data {
@@ -62,15 +70,72 @@ impl Data {
         reserved: usize,
         domain: Domain,
         keep: Keep,
+        left: Option<Image>,
     ) -> Self {
         let kept = keep != Keep::Visible;
-        let mut home = if kept { words.clone() } else { Vec::new() };
+        let mut home = match &left {
+            _ if !kept => Vec::new(),
+            Some(left) => left.certain().to_vec(),
+            None => words.clone(),
+        };
         home.resize(if kept { limit + reserved } else { 0 }, 0);
-        let model = (keep == Keep::Model).then(|| Image::new(words.clone(), domain));
+        let guesses = left.is_some() || domain == Domain::Media;
+        let model = || left.unwrap_or_else(|| Image::new(words.clone(), domain));
+        let model = (keep == Keep::Model).then(model);
         let (flights, dram) = (VecDeque::new(), HashMap::new());
         let landed = Ps::default();
         let crowded = CROWDED;
-        Data { domain, visible: words, home, flights, crowded, dram, landed, model, kept }
+        let (failing, fences) = (None, 0);
+        Data {
+            domain,
+            visible: words,
+            home,
+            flights,
+            crowded,
+            dram,
+            landed,
+            model,
+            kept,
+            guesses,
+            failing,
+            fences,
+            failed_on: None,
+        }
+    }
+
+    /// Fences fail from the one with this number on, counted from 1.
+    pub(crate) fn fail_fences(&mut self, from: Option<u64>) {
+        self.failing = from;
+    }
+
+    /// Whether a fence has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failing.is_some_and(|from| self.fences >= from)
+    }
+
+    /// The core whose fence was the first to fail.
+    pub(crate) fn failed_on(&self) -> Option<usize> {
+        self.failed_on
+    }
+
+    /// A core asks for lines, given by their offsets. After a failed fence nothing is written any
+    /// more.
+    pub(crate) fn ask(&mut self, core: usize, lines: impl Iterator<Item = u64>) {
+        if !self.has_failed()
+            && let Some(model) = &mut self.model
+        {
+            model.write_back(core, lines);
+        }
+    }
+
+    /// What a core has asked for is durable, unless this fence fails.
+    pub(crate) fn fence(&mut self, core: usize) {
+        self.fences += 1;
+        if self.has_failed() {
+            self.failed_on.get_or_insert(core);
+        } else if let Some(model) = &mut self.model {
+            model.fence(core);
+        }
     }
 
     /// Adds zeros at the end of the visible image, durable at once.
@@ -104,8 +169,9 @@ impl Data {
         for piece in pieces {
             patch(&mut self.visible, piece);
         }
+        let failed = self.has_failed();
         if let Some(model) = &mut self.model {
-            model.stream(core, pieces, site);
+            if failed { model.store(pieces, site) } else { model.stream(core, pieces, site) }
         }
     }
 
@@ -228,8 +294,14 @@ impl Data {
         image
     }
 
-    /// A line of the home device after a power cut at `now`.
+    /// A line of the home device after a power cut at `now`; the least that the model allows where
+    /// the caches do not tell.
     pub(crate) fn cut_line(&self, line: u64, now: Ps) -> LineWords {
+        if self.guesses
+            && let Some(model) = &self.model
+        {
+            return model.line(line * LINE, 0);
+        }
         let now = now.max(self.landed);
         let arrived = |flight: &&Flight| flight.line == line && flight.durable <= now;
         let flight = self.flights.iter().rev().find(arrived);

@@ -32,8 +32,19 @@ pub struct Options {
     pub mechanism: Box<dyn Mechanism>,
     /// Ends the mechanism's epoch after this time.
     pub epoch: Option<Ps>,
+    /// Programs that are [watched](Machine::run_watched) may be suspended before a fence too, and the
+    /// watcher is called there, with the event before it once more.
+    pub before_fences: bool,
     /// A call site whose write-backs, streams or fences are left out.
     pub omit: Option<Event>,
+    /// Begins with what a process left that died: what is durable of the memory, and may be, in
+    /// the place of all of it. The machine must keep the [model](Keep::Model), and what its caches
+    /// leave at a power cut is not told apart from the least that the model allows.
+    pub left: Option<Image>,
+    /// The fence with this number, counted from 1, fails, and those after it: nothing that is
+    /// written back becomes durable from there on ([`Memory::check_fence`] tells). For machines
+    /// whose domain is [`Domain::Media`].
+    pub failing_fence: Option<u64>,
 }
 
 impl Default for Options {
@@ -46,7 +57,10 @@ impl Default for Options {
             keep: Keep::Durable,
             mechanism: Box::new(Plain),
             epoch: None,
+            before_fences: false,
             omit: None,
+            left: None,
+            failing_fence: None,
         }
     }
 }
@@ -74,10 +88,14 @@ impl Machine {
     ///
     /// # Panics
     /// If they are not whole lines; if a mechanism reserves lines, of which only machines that
-    /// keep a durable image have the contents, and only those with transient caches have a use.
+    /// keep a durable image have the contents, and only those with transient caches have a use; if
+    /// they are not what is visible of what a dead process [left](Options::left).
     pub fn from_words(config: MachineConfig, words: Vec<u64>, options: Options) -> Self {
         assert!((words.len() as u64 * WORD).is_multiple_of(LINE), "whole lines");
-        let Options { cores, limit, seed, schedule, keep, mut mechanism, epoch, omit } = options;
+        let Options { cores, limit, seed, schedule, keep, mut mechanism, epoch, .. } = options;
+        let Options { omit, left, failing_fence, before_fences, .. } = options;
+        let fits = |left: &Image| keep == Keep::Model && left.certain().len() == words.len();
+        assert!(left.as_ref().is_none_or(fits), "what a dead process left is of this memory");
         let cores = cores.unwrap_or(config.cores.count).max(1);
         let (domain, len) = (config.domain, words.len() as u64 * WORD);
         let limit = limit.max(len).next_multiple_of(LINE);
@@ -90,7 +108,8 @@ impl Machine {
             "a mechanism needs transient caches and a durable image"
         );
         let [limit_words, reserved_words] = [lines, reserved].map(|lines| lines as usize * 8);
-        let data = Data::new(words, limit_words, reserved_words, domain, keep);
+        let mut data = Data::new(words, limit_words, reserved_words, domain, keep, left);
+        data.fail_fences(failing_fence);
         let mut hardware = Hardware::new(config, cores, data, (lines, reserved), seed);
         mechanism.start(&mut hardware, lines);
         let state = State {
@@ -103,6 +122,7 @@ impl Machine {
             watched: false,
             last: None,
             events: 0,
+            before_fences,
             omit,
             left_out: Vec::new(),
             sites: Sites::default(),
@@ -165,6 +185,11 @@ impl Machine {
     /// Events at which something was left out.
     pub fn left_out(&self) -> Vec<u64> {
         self.state().left_out.clone()
+    }
+
+    /// The core whose fence has failed, the first of them.
+    pub fn failed_on(&self) -> Option<usize> {
+        self.state().hardware.data.failed_on()
     }
 
     /// The call sites of all events so far.
@@ -290,14 +315,14 @@ impl Machine {
         result
     }
 
-    /// A fence takes long: where programs are watched, another core may go on before it is over, with
-    /// what this one has done up to here.
+    /// A fence takes long: where [asked for](Options::before_fences), others see what the program has
+    /// done up to here before it is over.
     pub(crate) fn before_fence(&self) {
-        let mut state = self.state();
-        let turn = if state.watched { state.switch() } else { Turn::Stay };
+        let state = self.state();
+        let shows = state.before_fences && state.inside && state.watched;
         drop(state);
-        if turn != Turn::Stay {
-            run::suspend(self, turn);
+        if shows {
+            run::suspend(self, Turn::Show);
         }
     }
 

@@ -129,6 +129,13 @@ unsafe impl Memory for Machine {
         self.step(|state| state.fence(site));
     }
 
+    fn check_fence(&self) -> io::Result<()> {
+        if self.state().hardware.data.has_failed() {
+            return Err(io::Error::other("a fence of this machine was to fail"));
+        }
+        Ok(())
+    }
+
     fn pause(&self, turn: u32) {
         let mut state = self.state();
         state.hardware.pause();

@@ -23,6 +23,8 @@ pub(crate) struct State {
     pub(crate) watched: bool,
     pub(crate) last: Option<Event>,
     pub(crate) events: u64,
+    /// See [`Options`](crate::Options).
+    pub(crate) before_fences: bool,
     pub(crate) omit: Option<Event>,
     pub(crate) left_out: Vec<u64>,
     pub(crate) sites: Sites,
@@ -167,9 +169,7 @@ impl State {
         if !self.omits(Kind::WriteBack, site) {
             let first = line_of(at);
             let lines = (0..lines_in(at, len)).map(|index| first + index * LINE);
-            if let Some(model) = &mut self.hardware.data.model {
-                model.write_back(self.running, lines.clone());
-            }
+            self.hardware.data.ask(self.running, lines.clone());
             for line in lines {
                 self.before_access();
                 self.hardware.write_back(&mut *self.mechanism, line_number(line));
@@ -181,10 +181,7 @@ impl State {
     pub(crate) fn fence(&mut self, site: Site) {
         if !self.omits(Kind::Fence, site) {
             self.hardware.fence();
-            let core = self.running;
-            if let Some(model) = &mut self.hardware.data.model {
-                model.fence(core);
-            }
+            self.hardware.data.fence(self.running);
         }
         self.event(Kind::Fence, site);
     }

@@ -124,6 +124,8 @@ struct Pending {
     stores: Vec<Store>,
     /// For a thread, how many of them its next fence makes durable.
     asked: Vec<(usize, usize)>,
+    /// How many of them a process that has died has left: see [`Image::after_death`].
+    left: usize,
 }
 
 impl Pending {
@@ -140,9 +142,14 @@ impl Pending {
         self.asked.iter().map(|(_, upto)| *upto).max().unwrap_or(0)
     }
 
+    /// How many of the stores may be durable where no line is evicted.
+    fn reached(&self) -> usize {
+        self.most_asked().max(self.left)
+    }
+
     /// Joins the older half of the stores that nobody asked for into one.
     fn join_oldest(&mut self) {
-        let first = self.most_asked();
+        let first = self.reached();
         let middle = first + (self.stores.len() - first) / 2;
         let group = self.stores[middle].group;
         let end = middle + self.stores[middle..].iter().take_while(|s| s.group == group).count();
@@ -160,6 +167,7 @@ impl Pending {
 
 /// The durable image, as far as it is known. Threads are numbers; a write-back is awaited by the
 /// fences of its own thread.
+#[derive(Clone)]
 pub struct Image {
     durable: Vec<u64>,
     pending: BTreeMap<u64, Pending>,
@@ -167,13 +175,75 @@ pub struct Image {
     asked: Vec<BTreeSet<u64>>,
     groups: u64,
     domain: Domain,
+    /// A sync makes durable what the dead process has written to the file.
+    syncs_left: bool,
 }
 
 impl Image {
     /// An image of which everything is durable.
     pub fn new(durable: Vec<u64>, domain: Domain) -> Self {
         let asked = Vec::new();
-        Image { durable, pending: BTreeMap::new(), asked, groups: 0, domain }
+        Image { durable, pending: BTreeMap::new(), asked, groups: 0, domain, syncs_left: false }
+    }
+
+    /// The image that a process finds that opens the memory after another one died in this
+    /// moment. What it sees is what the dead one left visible:
+    /// - on [`Domain::Media`], of each line the first `kept(line)` steps of
+    ///   [`pending`](Self::pending), which have reached the page cache; stores that were not
+    ///   written back, or were and did not get there, died with the process;
+    /// - elsewhere all stores: they are in the processor's caches, or on their way. `kept` is not
+    ///   asked.
+    ///
+    /// All of that may be durable, and none is for sure; no fence waits for it, until its line is
+    /// written back again. If `synced`, the next fence on `Media` does make it durable, as a sync
+    /// does with the pages that another process has dirtied; if not, it is as after a sync that
+    /// failed: the pages count as clean, and no later sync writes them.
+    #[must_use]
+    pub fn after_death(&self, kept: impl Fn(u64) -> usize, synced: bool) -> Image {
+        let mut after = Image::new(self.durable.clone(), self.domain);
+        after.groups = self.groups;
+        // Where caches persist only streamed lines are pending, and leave the core when it stops.
+        if !self.domain.needs_write_back() {
+            for pending in self.pending.values() {
+                pending.stores.iter().for_each(|store| patch(&mut after.durable, &store.piece));
+            }
+            return after;
+        }
+        for (line, pending) in &self.pending {
+            let steps = if self.domain.evicts() { usize::MAX } else { kept(*line) };
+            let stores: Vec<Store> =
+                self.candidates(pending).take(steps).flatten().copied().collect();
+            if !stores.is_empty() {
+                let left = stores.len();
+                after.pending.insert(*line, Pending { stores, asked: Vec::new(), left });
+            }
+        }
+        let has_left = self.pending.values().any(|pending| pending.left > 0);
+        after.syncs_left = synced && (self.syncs_left || !has_left);
+        after
+    }
+
+    /// The most steps of a line that an image which [`cut`](Self::cut) has given has whole.
+    pub fn steps_of(&self, line: u64, words: &[u64]) -> usize {
+        let first = (line / WORD) as usize;
+        let most = self.pending.get(&line).map_or(0, |pending| self.candidates(pending).count());
+        let has = |steps: &usize| self.line(line, *steps) == words[first..first + WORDS];
+        (0..=most).rev().find(has).unwrap_or(0)
+    }
+
+    /// Whether the line holds something that a process which has died left, and that has not
+    /// become durable for sure since.
+    pub fn is_left(&self, line: u64) -> bool {
+        self.pending.get(&line).is_some_and(|pending| pending.left > 0)
+    }
+
+    /// What a program sees if all that is pending is visible: the case after a death.
+    pub fn visible(&self) -> Vec<u64> {
+        let mut words = self.durable.clone();
+        for pending in self.pending.values() {
+            pending.stores.iter().for_each(|store| patch(&mut words, &store.piece));
+        }
+        words
     }
 
     /// Adds words of zero, durable.
@@ -196,7 +266,7 @@ impl Image {
         }
         if let [piece] = pieces
             && let Some(pending) = self.pending.get_mut(&line_of(piece.at))
-            && pending.stores.len() - pending.most_asked() > MOST_PENDING
+            && pending.stores.len() - pending.reached() > MOST_PENDING
         {
             pending.join_oldest();
         }
@@ -230,6 +300,10 @@ impl Image {
             for by in 0..self.asked.len() {
                 self.fence_one(by);
             }
+            if std::mem::take(&mut self.syncs_left) {
+                let lines: Vec<u64> = self.pending.keys().copied().collect();
+                lines.into_iter().for_each(|line| self.settle_first(line, |line| line.left));
+            }
         } else {
             self.fence_one(thread);
         }
@@ -253,10 +327,18 @@ impl Image {
         let Some(pending) = self.pending.get_mut(&line) else { return };
         let Some(index) = pending.asked.iter().position(|(by, _)| *by == thread) else { return };
         let (_, upto) = pending.asked.swap_remove(index);
+        self.settle_first(line, |_| upto);
+    }
+
+    /// Makes the first `upto` stores of a line durable.
+    fn settle_first(&mut self, line: u64, upto: impl FnOnce(&Pending) -> usize) {
+        let Some(pending) = self.pending.get_mut(&line) else { return };
+        let upto = upto(pending);
         for Store { piece, .. } in pending.stores.drain(..upto) {
             patch(&mut self.durable, &piece);
         }
         pending.asked.iter_mut().for_each(|(_, other)| *other = other.saturating_sub(upto));
+        pending.left = pending.left.saturating_sub(upto);
         if pending.stores.is_empty() {
             self.pending.remove(&line);
         }
@@ -273,7 +355,7 @@ impl Image {
 
     /// What of `pending` may be durable, as groups in order.
     fn candidates<'a>(&self, pending: &'a Pending) -> impl Iterator<Item = &'a [Store]> {
-        let upto = if self.domain.evicts() { pending.stores.len() } else { pending.most_asked() };
+        let upto = if self.domain.evicts() { pending.stores.len() } else { pending.reached() };
         pending.stores[..upto].chunk_by(|left, right| left.group == right.group)
     }
 

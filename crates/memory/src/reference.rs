@@ -127,6 +127,24 @@ impl Reference {
         Self::from_words(words, self.domain).with_limit(self.limit)
     }
 
+    /// The memory as another process finds it that opens it after this one died, in the same
+    /// domain: see [`Image::after_death`], of which `synced` is a part too. On `Media`, `kept` says
+    /// which of the write-backs without a fence have reached the page cache: one image that a power
+    /// cut may leave.
+    ///
+    /// # Panics
+    /// If [`cut_after`](Self::cut_after) is in force: the process is to go on without power.
+    pub fn after_process_death(&self, kept: Cut, synced: bool) -> Reference {
+        let state = self.state();
+        assert!(state.left.is_none(), "the process dies before the power is cut");
+        let words = state.image.cut(kept);
+        let steps = |line: u64| state.image.steps_of(line, &words);
+        let image = state.image.after_death(steps, synced);
+        let mut next = Self::from_words(image.visible(), self.domain).with_limit(self.limit);
+        next.state.get_mut().unwrap_or_else(PoisonError::into_inner).image = image;
+        next
+    }
+
     /// Every combination of values that a power cut may leave in the words at `words`.
     ///
     /// # Panics

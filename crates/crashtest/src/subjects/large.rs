@@ -12,10 +12,12 @@ const KIND: u32 = 1_905;
 const LINES: u64 = 1_000;
 /// Lines of a part that is not too large.
 const PART: u64 = 250;
+/// One change of so many is too large: it takes everything from the checksums.
+const RARE: u64 = 40;
 /// Words of a line that small changes are of, and that are looked at: a line's first and last.
 const ENDS: [u64; 2] = [0, LINE / WORD - 1];
 /// The lines that small changes are of: few enough to be changed again.
-const OFTEN: u64 = 60;
+const OFTEN: u64 = 100;
 
 /// An array of lines.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,9 +51,9 @@ impl Subject for Large {
 
     fn draw(&self, random: &mut SplitMix64, _: usize) -> Self::Op {
         let value = random.next();
-        match random.below(12) {
+        match random.below(RARE) {
             0 => Change::Fill(0, LINES, value),
-            1 => {
+            1 | 2 => {
                 let len = 1 + random.below(OFTEN / 2);
                 Change::Fill(random.below(OFTEN), len, value)
             }
