@@ -4,6 +4,7 @@ use crate::Answers;
 use perdura_machine::cache::Policy;
 use perdura_machine::{Event, MachineConfig, Schedule, presets};
 use perdura_memory::Domain;
+use perdura_memory::random::SplitMix64;
 use std::collections::BTreeSet;
 
 /// Bytes of the pool that is cut.
@@ -30,8 +31,7 @@ pub enum Start {
 }
 
 /// All of them.
-pub const STARTS: [Start; 4] =
-    [Start::Closed, Start::New, Start::Switched, Start::SwitchedBack];
+pub const STARTS: [Start; 4] = [Start::Closed, Start::New, Start::Switched, Start::SwitchedBack];
 
 /// After which events the power is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,9 +125,10 @@ impl Case {
 }
 
 /// Operations of each core in a case with this seed, where nothing else is asked for: mostly few;
-/// what runs out does so in longer lives.
-pub fn usual_operations(seed: u64) -> usize {
-    let drawn = perdura_memory::random::SplitMix64::new(seed ^ 0x6c6f_6e67).below(8);
+/// what runs out does so in longer lives, and these are more where an engine skips write-backs.
+pub fn usual_operations(seed: u64, skips: bool) -> usize {
+    let one_in = if skips { 3 } else { 8 };
+    let drawn = SplitMix64::new(seed ^ 0x6c6f_6e67).below(one_in);
     if drawn == 0 { LONG } else { SHORT }
 }
 

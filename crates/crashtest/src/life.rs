@@ -10,9 +10,9 @@ use crate::{Answers, Case, Start, Subject};
 use perdura::superblock::{State, Superblock};
 use perdura::{AnyHeap, AnySession, Engine, Error, Format, Mode, Recovery, Ticket, Tx};
 use perdura_machine::{CallSite, Event, Keep, Kind, Machine, Options, Sites};
+use perdura_memory::Memory;
 use perdura_memory::image::Image;
 use perdura_memory::random::SplitMix64;
-use perdura_memory::Memory;
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -64,10 +64,8 @@ pub(crate) struct Lived<O, M> {
 }
 
 /// What is noted of a run while it goes on.
-type Notes<'n, S> = (
-    &'n RefCell<History<<S as Subject>::Op>>,
-    &'n RefCell<Vec<Read<<S as Subject>::Model>>>,
-);
+type Notes<'n, S> =
+    (&'n RefCell<History<<S as Subject>::Op>>, &'n RefCell<Vec<Read<<S as Subject>::Model>>>);
 
 /// Why a run did not end.
 pub(crate) enum Stopped {
@@ -273,7 +271,11 @@ impl<S: Subject> Life<'_, S> {
             if checkpoints {
                 // Another session goes on: there are no more of them than needed.
                 drop(session);
-                if besides.below(2) == 0 { heap.checkpoint()? } else { _ = heap.empty_log()? }
+                if besides.below(2) == 0 {
+                    heap.checkpoint()?
+                } else {
+                    _ = heap.empty_log()?
+                }
                 session = heap.session()?;
             }
         }

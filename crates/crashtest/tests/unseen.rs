@@ -5,9 +5,8 @@
 
 use perdura_crashtest::case::usual_operations;
 use perdura_crashtest::subjects::{POLICIES, find};
-use perdura_crashtest::{Budget, Case, Failure, Points, Start, Watcher};
+use perdura_crashtest::{Budget, Case, Failure, Points, Watcher};
 use perdura_engine::planted::{self, Bug};
-use perdura_memory::Domain;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -23,18 +22,13 @@ struct Hunt {
     cores: usize,
     /// Operations of each core; `None` for what the command does.
     operations: Option<usize>,
-    start: Start,
+    /// Drawn by the seed if not given.
+    answers: Option<&'static str>,
     points: u64,
 }
 
-const HUNT: Hunt = Hunt {
-    engine: "redo",
-    subject: "sps",
-    cores: 3,
-    operations: None,
-    start: Start::Closed,
-    points: 40,
-};
+const HUNT: Hunt =
+    Hunt { engine: "redo", subject: "sps", cores: 3, operations: None, answers: None, points: 40 };
 
 impl Hunt {
     /// Goes through so many seeds: the first failure, and the seeds before it.
@@ -43,11 +37,11 @@ impl Hunt {
         let images = || watcher.images.load(Ordering::Relaxed);
         for seed in 1..=seeds {
             let policy = POLICIES[seed as usize % POLICIES.len()].parse().unwrap();
-            let operations = self.operations.unwrap_or(usual_operations(seed));
-            let Hunt { cores, start, points, .. } = *self;
-            let (domain, points) = (Domain::Transient, Points::Random(points));
-            let case =
-                Case { policy, domain, cores, operations, start, seed, points, ..Case::default() };
+            let operations = self.operations.unwrap_or(usual_operations(seed, runner.skips()));
+            let Hunt { cores, points, .. } = *self;
+            let points = Points::Random(points);
+            let answers = self.answers.map(|answers| answers.parse().unwrap());
+            let case = Case { policy, cores, operations, seed, points, answers, ..Case::default() };
             if let Err(failure) = runner.explore(&case, Budget::default(), &watcher) {
                 return (seed, images(), Some(failure));
             }
@@ -63,7 +57,9 @@ impl Hunt {
         let seconds = begun.elapsed().as_secs_f64();
         let Hunt { engine, subject, .. } = self;
         let failure = found.unwrap_or_else(|| {
-            panic!("{bug:?} in {engine} with {subject}: not found in {images} images, {seconds:.1} s")
+            panic!(
+                "{bug:?} in {engine} with {subject}: not found in {images} images, {seconds:.1} s"
+            )
         });
         println!("{bug:?} in {engine}: seed {seed}, {images} images, {seconds:.1} s: {failure}\n");
         assert!(says.iter().any(|what| failure.what.contains(what)), "{failure}");
@@ -85,12 +81,14 @@ fn durable_before_the_fence() {
 
 #[test]
 fn committed_before_the_words_are_stored() {
-    Hunt { subject: "hash-map", ..HUNT }.finds(Bug::CommittedBeforeStored, &[PREFIX, LOST]);
+    let hunt = Hunt { subject: "bytes", ..HUNT };
+    hunt.finds(Bug::CommittedBeforeStored, &[PREFIX, LOST, "damaged"]);
 }
 
 #[test]
 fn dirty_before_the_words_are_stored() {
-    Hunt { subject: "hash-map", ..HUNT }.finds(Bug::DirtyBeforeStored, &[PREFIX, LOST, "not durable"]);
+    let hunt = Hunt { subject: "bytes", ..HUNT };
+    hunt.finds(Bug::DirtyBeforeStored, &[PREFIX, LOST, "not durable"]);
 }
 
 #[test]
@@ -102,8 +100,21 @@ fn own_bytes_hidden() {
 
 #[test]
 fn batches_void_too_early() {
-    let hunt = Hunt { engine: "archapt-undo-sum", subject: "sps", operations: Some(60), points: 100, ..HUNT };
+    let (engine, subject, operations) = ("archapt-undo-sum", "large", Some(60));
+    let hunt = Hunt { engine, subject, operations, answers: Some("0/1,skip=always"), ..HUNT };
     hunt.finds(Bug::TakenBackTooEarly, &[PREFIX, LOST]);
+}
+
+/// A transaction that is too large has left nothing behind, and its parts are done instead.
+#[test]
+fn too_large_and_then_in_parts() {
+    for engine in ["archapt-undo-sum", "archapt-redo-sum"] {
+        let (subject, operations) = ("large", Some(60));
+        let hunt = Hunt { engine, subject, operations, answers: Some("1/8,skip=always"), ..HUNT };
+        let (seeds, images, failure) = hunt.seeds(number("PERDURA_HUNT_SEEDS", 12));
+        println!("{engine}: {images} images of {seeds} seeds");
+        assert!(failure.is_none(), "{}", failure.expect("one"));
+    }
 }
 
 #[test]

@@ -13,11 +13,14 @@ const LINES: u64 = 1_000;
 /// Lines of a part that is not too large.
 const PART: u64 = 250;
 /// One change of so many is too large: it takes everything from the checksums.
-const RARE: u64 = 40;
+const RARE: u64 = 100;
 /// Words of a line that small changes are of, and that are looked at: a line's first and last.
 const ENDS: [u64; 2] = [0, LINE / WORD - 1];
-/// The lines that small changes are of: few enough to be changed again.
+/// The lines that small changes are of: few enough to be changed again, and some in every part.
 const OFTEN: u64 = 100;
+const APART: u64 = LINES / OFTEN;
+/// Most lines of a small change.
+const MOST: u64 = 12;
 
 /// An array of lines.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,12 +58,11 @@ impl Subject for Large {
             0 => Change::Fill(0, LINES, value),
             1 | 2 => {
                 let len = 1 + random.below(OFTEN / 2);
-                Change::Fill(random.below(OFTEN), len, value)
+                Change::Fill(random.below(LINES - len), len, value)
             }
             _ => {
-                // Every other line, so that neighbours do not always leave together.
-                let count = 1 + random.below(5);
-                Change::Touch((0..count).map(|_| random.below(OFTEN) * 2).collect(), value)
+                let count = 1 + random.below(MOST);
+                Change::Touch((0..count).map(|_| random.below(OFTEN) * APART).collect(), value)
             }
         }
     }

@@ -9,8 +9,8 @@ use engines::*;
 use late::OnLate;
 use perdura_crashtest::subjects::{Churn, Hash, Sps, Wide};
 use perdura_crashtest::{
-    ArchaptRedo, ArchaptUndo, Budget, Case, Failure, Family, On, Points, Redo, Runner, SWal,
-    Start, Subject, Undo, Watcher,
+    ArchaptRedo, ArchaptUndo, Budget, Case, Failure, Family, On, Points, Redo, Runner, SWal, Start,
+    Subject, Undo, Watcher,
 };
 use std::sync::atomic::Ordering;
 
