@@ -1,8 +1,8 @@
 //! What a transaction may write: what is allocated, and is not the library's own.
 //!
-//! The heap takes any offset in the pool, since its callers have them from the heap. C may have
-//! them from anywhere: a stray one must not reach the log, the page table, another object's
-//! bytes through the end of its own, or a named root's entry.
+//! The heap takes any offset in its pages, since its callers have them from the heap. C may have
+//! them from anywhere: a stray one must not reach another object's bytes through the end of its own,
+//! a named root's entry, or what is free; for the log and the page table the error says more.
 
 use crate::codes::*;
 use crate::fail::{Fail, Result};

@@ -131,9 +131,9 @@ impl Candidates {
     }
 
     /// An image of which each line has all of its stores, none, or the first of them, by chance.
-    pub(crate) fn random_whole(&mut self) -> Vec<u16> {
-        let lean = self.random.below(4);
-        let random = &mut self.random;
+    pub(crate) fn random_whole(&self, seed: u64) -> Vec<u16> {
+        let mut random = SplitMix64::new(seed ^ 0x6c_6561_7665);
+        let lean = random.below(4);
         let state = |line: &Line| match (lean, random.below(6)) {
             (0, 1..) => 0,
             (1, 1..) => line.most(),

@@ -70,8 +70,6 @@ pub struct Case {
     /// Which transactions are waited for, and what goes on beside them; if not given, drawn by the
     /// seed.
     pub answers: Option<Answers>,
-    /// On [`Domain::Media`], some of the lives meet a sync that fails.
-    pub failing: bool,
     /// What is left out, to test the tester.
     pub omit: Option<Event>,
 }
@@ -98,7 +96,6 @@ impl Case {
             start: Start::Closed,
             points: Points::Random(100),
             answers: None,
-            failing: true,
             omit: None,
             machine,
         }

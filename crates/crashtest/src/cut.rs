@@ -4,7 +4,6 @@ use crate::Subject;
 use crate::bench::Verified;
 use crate::candidates::Candidates;
 use crate::case::Points;
-use crate::death::Death;
 use crate::explore::{Exploration, Explorer, Problem, mix};
 use crate::guilt::{Guilt, guilt, is_named};
 use crate::life::World;
@@ -43,7 +42,7 @@ impl<S: Subject> Explorer<'_, S> {
         };
         let seed = mix(exploration.life.seed, event.number);
         let (trial_len, budget) = (machine.len(), exploration.images);
-        let machine_failed = machine.check_fence().is_err();
+        let failed = machine.check_fence().is_err();
         let explored = machine.model(|image, real| {
             self.benches[depth].update(image, trial_len);
             let mut candidates = Candidates::new(image, real, seed, budget * EXHAUSTIVE);
@@ -57,10 +56,9 @@ impl<S: Subject> Explorer<'_, S> {
             self.report.distinct.insert(mix(here, state));
             let mut explored = self.images(exploration, &expect, &mut candidates, seed);
             if explored.is_ok() && self.dies(depth, seed) {
-                let death = Death { image, failed: machine_failed };
-                let died = self.die(exploration, &expect, &mut candidates, &death, seed);
-                let failed = |(what, states)| Failed { what, states, lived: None, died: true };
-                explored = died.map_err(failed).and(explored);
+                let died = self.die(exploration, &expect, &candidates, (image, failed), seed);
+                let wrong = |(what, states)| Failed { what, states, lived: None, died: true };
+                explored = died.map_err(wrong).and(explored);
             }
             explored.map_err(|Failed { what, states, lived, died }| {
                 if died {

@@ -26,47 +26,23 @@ pub(crate) fn failing_fence(case: &Case, seed: u64) -> Option<u64> {
     let mut random = SplitMix64::new(seed ^ 0x6661_696c);
     // Few fences belong to the opening, and they matter most.
     let last = if random.below(2) == 0 { LAST_FENCE } else { LAST_FENCE / 10 };
-    (case.failing && case.domain == Domain::Media && random.below(FAILING) == 0)
-        .then(|| 1 + random.below(last))
+    (case.domain == Domain::Media && random.below(FAILING) == 0).then(|| 1 + random.below(last))
 }
 
-/// What a process that dies leaves to the next one, and whether another died before it.
-pub(crate) struct Death<'i> {
-    pub(crate) image: &'i Image,
-    /// The process has met a failed sync.
-    pub(crate) failed: bool,
-}
-
-impl Death<'_> {
-    /// Whether the process may die with the lines in these states: where lines are not evicted,
-    /// the page cache holds whole steps of them.
-    fn allows(&self, case: &Case, candidates: &Candidates, states: &[u16]) -> bool {
-        case.domain != Domain::Media
-            || candidates.lines.iter().zip(states).all(|(line, state)| *state <= line.most())
-    }
-
-    /// What the next process finds.
-    fn world(
-        &self,
-        case: &Case,
-        candidates: &Candidates,
-        states: &[u16],
-        visible: Vec<u64>,
-        seed: u64,
-    ) -> World {
-        let steps: BTreeMap<u64, usize> = candidates
-            .lines
-            .iter()
-            .zip(states)
-            .map(|(line, state)| (line.at, line.steps.get(usize::from(*state)).copied()))
-            .map(|(at, steps)| (at, steps.unwrap_or(0)))
-            .collect();
-        let kept = |line: u64| steps.get(&line).copied().unwrap_or(0);
-        let synced = !self.failed && mix(seed, 0x73_796e_63).is_multiple_of(2);
-        let left = self.image.after_death(kept, synced);
-        debug_assert!(case.domain != Domain::Media || left.visible() == visible);
-        World { visible, left: Some(left) }
-    }
+/// What the next process finds if the lines are in these states at the death of this one; `synced`
+/// as in [`Image::after_death`].
+fn world(
+    image: &Image,
+    candidates: &Candidates,
+    states: &[u16],
+    visible: Vec<u64>,
+    synced: bool,
+) -> World {
+    let kept = candidates.lines.iter().zip(states);
+    let kept = kept.map(|(line, state)| (line.at, line.steps[usize::from(*state)]));
+    let kept: BTreeMap<u64, usize> = kept.collect();
+    let left = image.after_death(|line| kept.get(&line).copied().unwrap_or(0), synced);
+    World { visible, left: Some(left) }
 }
 
 impl<S: Subject> Explorer<'_, S> {
@@ -80,28 +56,27 @@ impl<S: Subject> Explorer<'_, S> {
     }
 
     /// The process dies here; another one opens the pool, goes on with it, and its power is cut, or
-    /// it dies, too.
+    /// it dies, too. `failed`: a sync of the first one has failed.
     pub(crate) fn die(
         &mut self,
         exploration: &Exploration<'_, '_, S>,
         expect: &Expect<'_, S::Model>,
-        candidates: &mut Candidates,
-        death: &Death<'_>,
+        candidates: &Candidates,
+        (image, failed): (&Image, bool),
         seed: u64,
     ) -> Result<(), (String, Vec<u16>)> {
         let depth = exploration.depth;
-        let states = if self.case.domain == Domain::Media {
-            candidates.random_whole()
-        } else {
-            candidates.all_whole()
+        let states = match self.case.domain {
+            Domain::Media => candidates.random_whole(seed),
+            _ => candidates.all_whole(),
         };
-        if expect.refusal || !death.allows(self.case, candidates, &states) {
+        if expect.refusal {
             return Ok(());
         }
-        let failed = |what| (what, states.clone());
+        let wrong = |what| (what, states.clone());
         let found = self
             .verified(depth, expect, candidates, &states, seed)
-            .map_err(|what| failed(format!("after the death of the process: {what}")))?;
+            .map_err(|what| wrong(format!("after the death of the process: {what}")))?;
         let Found::State { index, .. } = found else { return Ok(()) };
         // What was not acknowledged need not be durable before the next process has said that it
         // has opened the pool.
@@ -111,9 +86,10 @@ impl<S: Subject> Explorer<'_, S> {
             return Ok(());
         }
         let visible = self.benches[depth].whole(candidates, &states);
-        let world = death.world(self.case, candidates, &states, visible, seed);
+        let synced = !failed && mix(seed, 0x73_796e_63).is_multiple_of(2);
+        let world = world(image, candidates, &states, visible, synced);
         self.report.deaths += 1;
         self.again(exploration, world, known, mix(seed, 0x6c_6966_65))
-            .map_err(|what| failed(format!("of a process that died: {what}")))
+            .map_err(|what| wrong(format!("of a process that died: {what}")))
     }
 }

@@ -72,6 +72,9 @@ impl Failure {
         if self.budget.images != Budget::default().images {
             command += &format!(" --each {}", self.budget.images);
         }
+        if self.budget.deaths_every != Budget::default().deaths_every {
+            command += &format!(" --deaths-every {}", self.budget.deaths_every);
+        }
         if let Some((event, ..)) = self.cut {
             command += &format!(" --points {event}");
         }

@@ -70,6 +70,7 @@ impl Choice {
             }
             "omit" => self.omit = Some(value.to_owned()),
             "each" => self.budget.images = value.parse()?,
+            "deaths-every" => self.budget.deaths_every = value.parse()?,
             "points" => case.points = Points::One(value.parse()?),
             _ => return Err("no such option".into()),
         }

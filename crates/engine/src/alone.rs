@@ -5,7 +5,7 @@
 
 use crate::logged::{Logged, Protocol};
 use crate::record::Part;
-use crate::writer::Writer;
+use crate::writer::{Writer, split};
 use crate::writes::LineWrite;
 use crate::{Counters, Result};
 use perdura_memory::{LINE, Memory};
@@ -39,7 +39,7 @@ impl Writer {
         let runs = if bytes <= engine.geometry.segment_bytes {
             std::iter::once(0..self.writes.entries().len()).collect()
         } else {
-            self.split(engine)
+            split(engine, self.writes.entries())
         };
         let extra = self.take_segments(engine, runs.len() - 1, bytes)?;
         let first = engine.geometry.segment(own).start;

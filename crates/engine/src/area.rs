@@ -132,7 +132,8 @@ impl Geometry {
     /// The checkpoint that counts.
     ///
     /// # Errors
-    /// `Corrupt` if neither slot is whole: at most one is written at a time.
+    /// `Corrupt` if neither slot is whole: at most one is written at a time; or for counts that none can
+    /// have come to.
     pub fn checkpoint<M: Memory>(&self, memory: &M) -> Result<Checkpoint> {
         let read = |slot| {
             let at = slot_at(self.start, slot);
@@ -141,7 +142,12 @@ impl Geometry {
             let checkpoint = Checkpoint { sequence, ticket, salt };
             (words == slot_words(checkpoint)).then_some(checkpoint)
         };
-        read(0).max(read(1)).ok_or(Error::corrupt("log without a whole checkpoint", self.start))
+        let best = read(0).max(read(1));
+        let best = best.ok_or(Error::corrupt("log without a whole checkpoint", self.start))?;
+        if best.sequence.max(best.ticket) > u64::MAX / 2 {
+            return Err(Error::corrupt("checkpoint that cannot be", self.start));
+        }
+        Ok(best)
     }
 
     /// Durably replaces the checkpoint; the one before it stays whole meanwhile.

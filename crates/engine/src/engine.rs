@@ -80,8 +80,9 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     fn reclaimable(&self) -> Ticket;
 
     /// Makes durable what has waited longer than it should. Engines that let commits wait need it
-    /// called now and then, by a thread or by a core of a simulated machine; outside of its
-    /// transactions, as the next two.
+    /// called now and then, by a thread or by a core of a simulated machine. **Not by a thread that is inside
+    /// of a transaction, which it would wait for in vain; nor are [`tune`](Engine::tune) and
+    /// [`checkpoint`](Engine::checkpoint).**
     ///
     /// # Errors
     /// `Io` when the medium failed.
@@ -100,7 +101,8 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     }
 
     /// Makes everything committed durable in place and empties the log. Other sessions may be
-    /// running.
+    /// running. After one that failed or panicked, every later one fails: what it was to make durable may
+    /// be forgotten.
     ///
     /// # Errors
     /// `Io` when the medium failed.
@@ -109,17 +111,25 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
 
 /// One thread's transactions, one after the other.
 ///
+/// Outside of a transaction nothing can be written, and a read finds what is in place, which may be
+/// less than has committed, or a part of what is being stored. A session that is dropped inside of a
+/// transaction rolls it back; **one that is leaked there (`std::mem::forget`) keeps the others waiting**.
+///
 /// Commit has two moments: *logical*, when the transaction is visible to others and ordered,
 /// and *durable*, when it survives a power cut. [`commit`](Session::commit) returns at the first
 /// with a ticket for the second.
 pub trait Session: Access + Send {
-    /// Begins a transaction; waits for whoever must finish first.
+    /// Begins a transaction; waits for those that must finish first: **another session of the same
+    /// thread may be one of them, which is waited for in vain**. If a transaction is running on this
+    /// session it is rolled back instead, and none is running then: what follows is refused.
     fn begin(&mut self, mode: Mode);
 
     /// Ends the transaction: it is visible and ordered from here on.
     ///
     /// # Errors
-    /// The transaction is rolled back if it does not fit in the log or the medium has failed.
+    /// The transaction is rolled back if it does not fit in the log or the medium has failed. `Invalid`
+    /// if none is running, or when the engine has numbered all commits that it can. `Io` for every
+    /// commit after one that panicked.
     fn commit(&mut self) -> Result<Ticket>;
 
     /// As [`commit`](Session::commit), by one who waits for the ticket at once: an engine may do

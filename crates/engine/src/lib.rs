@@ -17,6 +17,7 @@ pub mod engine;
 pub mod error;
 mod filter;
 mod guarded;
+mod left;
 pub mod lock;
 mod log;
 pub mod logged;

@@ -2,9 +2,10 @@
 
 use crate::Result;
 use crate::logged::{Logged, Protocol};
+use crate::record;
 use crate::record::Part;
-use crate::writer::Writer;
-use crate::writes::LineWrite;
+use crate::writer::{Writer, split};
+use crate::writes::{LineWrite, WriteSet};
 use perdura_memory::Memory;
 
 impl Writer {
@@ -36,6 +37,23 @@ impl Writer {
         self.tail.start += stored;
         self.highest = ticket;
         Ok(())
+    }
+
+    /// Whether [`append`](Self::append) finds room for a record of `words`, without any being made.
+    pub(crate) fn has_place<M: Memory, P: Protocol>(
+        &self,
+        engine: &Logged<M, P>,
+        words: &WriteSet,
+    ) -> bool {
+        let bytes = record::words_for(words.stored_lines(), words.words()) as u64 * 8;
+        if bytes <= self.tail.end - self.tail.start {
+            return true;
+        }
+        let needed = match bytes > engine.geometry.segment_bytes {
+            true => split(engine, words.entries()).len(),
+            false => 1,
+        };
+        engine.segments.free() >= needed
     }
 
     /// Which part of the transaction one of these records is.
@@ -84,7 +102,7 @@ impl Writer {
         needed: u64,
         mut word_of: impl FnMut(&LineWrite, usize) -> u64,
     ) -> Result<()> {
-        let runs = self.split(engine);
+        let runs = split(engine, self.writes.entries());
         let taken = self.take_segments(engine, runs.len(), needed)?;
         let parts = runs.len() as u16;
         for (index, (run, segment)) in runs.into_iter().zip(taken).enumerate() {

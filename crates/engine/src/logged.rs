@@ -7,6 +7,7 @@
 use crate::archapt::Tuning;
 use crate::area::{self, Checkpoint, Geometry, Segments};
 use crate::engine::Recovery;
+use crate::left;
 use crate::lock::{Apart, SharedLock};
 use crate::overlay::Overlay;
 use crate::planted::{self, Bug};
@@ -199,17 +200,25 @@ pub trait Protocol: Send + Sync + Sized + 'static {
 }
 
 /// Ends the exclusive right to checkpoint, whatever happens.
-struct Attempt<'a, M: Memory, P: Protocol> {
-    engine: &'a Logged<M, P>,
-    finished: bool,
+struct Alone<'a>(&'a AtomicBool);
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
-impl<M: Memory, P: Protocol> Drop for Attempt<'_, M, P> {
+/// Notes what is not finished as failed.
+pub(crate) struct Attempt<'a> {
+    pub(crate) failed: &'a AtomicBool,
+    pub(crate) finished: bool,
+}
+
+impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if !self.finished {
-            self.engine.checkpoint_failed.store(true, Ordering::Relaxed);
+            self.failed.store(true, Ordering::Relaxed);
         }
-        self.engine.checkpointing.store(false, Ordering::Release);
     }
 }
 
@@ -232,8 +241,10 @@ pub struct Logged<M: Memory, P: Protocol> {
     /// Seed of all records' checks.
     pub(crate) salt: u64,
     pub(crate) checkpointing: AtomicBool,
-    /// A checkpoint has panicked.
+    /// A checkpoint has panicked, or failed.
     checkpoint_failed: AtomicBool,
+    /// A commit has panicked.
+    broken: AtomicBool,
     pub(crate) state: P::State,
 }
 
@@ -247,22 +258,50 @@ impl<M: Memory, P: Protocol> Logged<M, P> {
         self.lock.be_alone(&*self.memory);
     }
 
-    /// Runs `body` as the only one that checkpoints. If it panics, what it has taken from the
-    /// set of dirty lines may not be durable: there are no checkpoints any more.
+    /// Whether a commit was cut short by a panic: its words may be in place in part, and its record in
+    /// the log or not. Nothing is committed any more, until recovery has seen to it.
+    #[inline]
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    /// A commit is cut short by a panic. The lock is held.
+    #[cold]
+    pub(crate) fn break_off(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+    }
+
+    /// The number of the next commit, or group of them.
+    ///
+    /// # Errors
+    /// `Invalid` when they run out.
+    #[inline]
+    pub(crate) fn next_number(&self) -> Result<u64> {
+        let next = self.committed.0.load(Ordering::Relaxed) + 1;
+        if next > last_number::<P>() { Err(numbers_ran_out()) } else { Ok(next) }
+    }
+
+    /// Runs `body` as the only [part](Self::part) of a checkpoint that does so.
     pub(crate) fn alone<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let mut turn = 0;
         while self.checkpointing.swap(true, Ordering::Acquire) {
             self.memory.pause(turn);
             turn += 1;
         }
-        let mut attempt = Attempt { engine: self, finished: false };
-        if self.checkpoint_failed.load(Ordering::Relaxed) {
-            attempt.finished = true;
-            let text = "a checkpoint was cut short by a panic; open the pool again";
-            return Err(std::io::Error::other(text).into());
+        let _alone = Alone(&self.checkpointing);
+        self.part(body)
+    }
+
+    /// Runs a part of a checkpoint. If it panics or fails, what it has taken from the set of dirty lines
+    /// may not be durable: there are no checkpoints any more.
+    pub(crate) fn part<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
+        if self.checkpoint_failed.load(Ordering::Relaxed) || self.is_broken() {
+            self.memory.check_fence()?;
+            return Err(cut_short());
         }
+        let mut attempt = Attempt { failed: &self.checkpoint_failed, finished: false };
         let result = body();
-        attempt.finished = true;
+        attempt.finished = result.is_ok();
         result
     }
 
@@ -316,7 +355,7 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
         check_words(memory, &geometry, &whole)?;
         let highest = whole.iter().flatten().map(|record| record.part.ticket).max();
         let highest = highest.unwrap_or(0).max(checkpoint.ticket);
-        make_durable(memory, &geometry, &whole)?;
+        left::make_durable(memory, &geometry, &whole)?;
         let recovery = P::apply(memory, &whole)?;
         memory.fence();
         memory.check_fence()?;
@@ -329,7 +368,7 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
             memory,
             Checkpoint {
                 sequence: checkpoint.sequence + 1,
-                ticket: highest,
+                ticket: if highest > last_number::<P>() / 2 { 0 } else { highest },
                 salt: area::new_salt(memory, checkpoint.salt),
             },
         );
@@ -340,6 +379,9 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
     fn start(memory: Arc<M>, area: Range<u64>) -> Result<Arc<Self>> {
         let geometry = Geometry::read(&*memory, area, P::NAME)?;
         let Checkpoint { sequence, ticket, salt } = geometry.checkpoint(&*memory)?;
+        if ticket > last_number::<P>() {
+            return Err(Error::corrupt("checkpoint of a commit that cannot be", geometry.start));
+        }
         let sessions = (geometry.segments as usize / 4).clamp(1, 128);
         Ok(Arc::new(Logged {
             lock: SharedLock::new(sessions),
@@ -352,6 +394,7 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
             salt,
             checkpointing: AtomicBool::new(false),
             checkpoint_failed: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
             state: P::state(&*memory, &geometry, salt),
             geometry,
             memory,
@@ -386,6 +429,26 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
     }
 }
 
+/// The last number that a commit, or a group of them, can have; some are left, for groups that are
+/// open then. Recovery begins anew long before: with a new salt, nothing old can be taken for new.
+const fn last_number<P: Protocol>() -> u64 {
+    (u64::MAX >> (P::GROUP_BITS + 1)) - 8
+}
+
+#[cold]
+fn numbers_ran_out() -> Error {
+    Error::Invalid(
+        "the pool has numbered as many commits as it can since it was opened; close it and open it again",
+    )
+}
+
+/// What is told once a commit or a checkpoint has not come to its end.
+#[cold]
+pub(crate) fn cut_short() -> Error {
+    let text = "a commit or a checkpoint was cut short; open the pool again";
+    std::io::Error::other(text).into()
+}
+
 /// The last ticket of a group.
 pub(crate) fn last_ticket<P: Protocol>(group: u64) -> Ticket {
     Ticket(((group + 1) << P::GROUP_BITS) - 1)
@@ -413,21 +476,6 @@ pub(crate) fn store_words<'a, M: Memory>(
             Ok(())
         })
     })
-}
-
-/// What recovery relies on must be durable before it stores anything: it may only be visible. A
-/// process that has died leaves its last writes in the page cache, or in the processor's caches;
-/// after a sync that failed, they are in the page cache as if they had been synced, so that they are
-/// written again, and not only synced.
-#[track_caller]
-fn make_durable<M: Memory>(memory: &M, geometry: &Geometry, whole: &[Vec<Found>]) -> Result<()> {
-    geometry.write_back_front(memory);
-    for record in whole.iter().flatten() {
-        let Range { start, end } = record.range();
-        memory.write_back(start, end - start);
-    }
-    memory.fence();
-    Ok(memory.check_fence()?)
 }
 
 /// Every word of every record must lie in the pool, and none in the log: whoever recovers

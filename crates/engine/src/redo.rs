@@ -60,7 +60,7 @@ impl Protocol for Redo {
 
     #[inline]
     fn commit<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer) -> Result<Ticket> {
-        let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
+        let ticket = engine.next_number()?;
         log(engine, writer, ticket)?;
         engine.be_alone();
         let track = engine.memory.domain().needs_write_back();
@@ -102,9 +102,9 @@ impl Protocol for Redo {
             });
         }
         let ticket = if exclusive {
-            capture(engine, counters)?
+            engine.part(|| capture(engine, counters))?
         } else {
-            engine.lock.writing(&*engine.memory, || capture(engine, counters))?
+            engine.lock.writing(&*engine.memory, || engine.part(|| capture(engine, counters)))?
         };
         engine.alone(|| {
             fence(engine, counters)?;

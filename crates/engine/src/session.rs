@@ -1,7 +1,7 @@
 //! A session of a logging engine: a transaction's writes, buffered until commit.
 
 use crate::lock::SharedLock;
-use crate::logged::{Logged, Protocol};
+use crate::logged::{Logged, Protocol, cut_short};
 use crate::overlay::{Found, Overlay};
 use crate::planted::{self, Bug};
 use crate::writer::Writer;
@@ -23,7 +23,7 @@ pub struct Buffered<M: Memory, P: Protocol> {
     pub(crate) writer: Writer,
     mode: Option<Mode>,
     /// How many transactions had joined the overlay when this one began. It sees the words of
-    /// these.
+    /// these. 0 outside of transactions: only inside does the lock keep the overlay as it is.
     snapshot: u64,
     /// The transaction has read one of those words.
     overlaid: bool,
@@ -99,6 +99,7 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
     /// Gives the lock back and forgets the transaction.
     #[inline]
     pub(crate) fn finish(&mut self) {
+        self.snapshot = 0;
         match self.mode.take() {
             Some(Mode::Write) => {
                 self.lock().done_writing();
@@ -115,6 +116,9 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
         &mut self,
         commit: impl FnOnce(&Logged<M, P>, &mut Writer) -> Result<Ticket>,
     ) -> Result<Ticket> {
+        if self.mode.is_none() || self.engine.is_broken() {
+            return Err(self.no_commit());
+        }
         if self.writer.writes.is_empty() && self.writer.fresh.is_empty() {
             // What it saw may still be on its way to durability.
             let overlaid = if self.overlaid { self.snapshot } else { 0 };
@@ -123,10 +127,24 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
             self.finish();
             return Ok(seen);
         }
-        let result = commit(&self.engine, &mut self.writer);
-        self.finish();
+        let mut ending = Ending { session: self, returned: false };
+        let Buffered { engine, writer, .. } = &mut *ending.session;
+        let result = commit(engine, writer);
+        ending.returned = true;
+        drop(ending);
         P::committed(&self.engine, &mut self.writer);
         result
+    }
+
+    #[cold]
+    fn no_commit(&mut self) -> Error {
+        match self.mode {
+            None => Error::Invalid("a commit outside of a transaction"),
+            Some(_) => {
+                self.finish();
+                cut_short()
+            }
+        }
     }
 
     #[cold]
@@ -179,6 +197,23 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
         }
         self.engine.memory.work(CYCLES_TO_LOOK);
         overlay.find(line, self.snapshot).map(|found| overlay.words(found))
+    }
+}
+
+/// Ends the transaction, whatever becomes of its commit: others must not wait for it for ever, nor
+/// go on where a panic left it.
+struct Ending<'a, M: Memory, P: Protocol> {
+    session: &'a mut Buffered<M, P>,
+    returned: bool,
+}
+
+impl<M: Memory, P: Protocol> Drop for Ending<'_, M, P> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.returned {
+            self.session.engine.break_off();
+        }
+        self.session.finish();
     }
 }
 
@@ -319,7 +354,9 @@ pub(crate) fn put_bytes<A: Access + ?Sized>(access: &mut A, at: u64, from: &[u8]
 impl<M: Memory, P: Protocol> Session for Buffered<M, P> {
     #[inline]
     fn begin(&mut self, mode: Mode) {
-        debug_assert!(self.mode.is_none(), "transactions of a session do not overlap");
+        if self.mode.is_some() {
+            return self.abort();
+        }
         match mode {
             Mode::Read => self.engine.lock.read(self.slot, &*self.engine.memory),
             Mode::Write => self.engine.lock.write(&*self.engine.memory),
@@ -342,7 +379,7 @@ impl<M: Memory, P: Protocol> Session for Buffered<M, P> {
     }
 
     fn abort(&mut self) {
-        self.writer.counters.aborts_user += 1;
+        self.writer.counters.aborts_user += u64::from(self.mode.is_some());
         self.finish();
     }
 

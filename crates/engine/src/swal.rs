@@ -52,7 +52,7 @@ impl Protocol for SWal {
 
     #[inline]
     fn commit<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer) -> Result<Ticket> {
-        let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
+        let ticket = engine.next_number()?;
         writer.flush_fresh(engine);
         let place = writer.write_alone(engine, ticket, |entry, word| entry.words[word])?;
         writer.fence(engine)?;
@@ -62,7 +62,9 @@ impl Protocol for SWal {
         writer.apply_and_write_back(engine);
         writer.fence(engine)?;
         // Removes the transaction from the log; fences.
-        engine.alone(|| engine.move_checkpoint(ticket, &mut writer.counters))?;
+        let truncated = engine.alone(|| engine.move_checkpoint(ticket, &mut writer.counters));
+        // Its commit record stands: no other record may be written.
+        truncated.inspect_err(|_| engine.break_off())?;
         writer.committed_alone(engine, ticket, place);
         Ok(Ticket(ticket))
     }

@@ -42,7 +42,7 @@ impl Protocol for Undo {
 
     #[inline]
     fn commit<M: Memory>(engine: &Logged<M, Self>, writer: &mut Writer) -> Result<Ticket> {
-        let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
+        let ticket = engine.next_number()?;
         writer.flush_fresh(engine);
         let place = writer.write_alone(engine, ticket, |entry, word| {
             engine.memory.load(entry.line + word as u64 * 8)

@@ -6,11 +6,13 @@
 
 use crate::engine::Recovery;
 use crate::lock::SharedLock;
+use crate::logged::{Attempt, cut_short};
 use crate::session::put_bytes;
 use crate::{Access, Counters, Engine, Error, Mark, Mode, Result, Session, Ticket};
 use perdura_memory::{DirtyLines, Memory};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The engine.
 pub struct Volatile<M: Memory> {
@@ -18,6 +20,9 @@ pub struct Volatile<M: Memory> {
     lock: SharedLock,
     /// What a clean close must write back, where it cannot write back everything.
     dirty: Option<DirtyLines>,
+    /// A rollback was cut short by a panic, or a checkpoint: what is in place is no committed state, or
+    /// may not be durable.
+    broken: AtomicBool,
 }
 
 /// One thread's transactions on [`Volatile`].
@@ -50,7 +55,8 @@ impl<M: Memory + 'static> Engine<M> for Volatile<M> {
 
     fn start(memory: Arc<M>, _area: Range<u64>) -> Result<Arc<Self>> {
         let dirty = (!memory.domain().evicts()).then(|| DirtyLines::new(memory.limit()));
-        Ok(Arc::new(Volatile { memory, lock: SharedLock::new(SESSIONS), dirty }))
+        let (lock, broken) = (SharedLock::new(SESSIONS), AtomicBool::new(false));
+        Ok(Arc::new(Volatile { memory, lock, dirty, broken }))
     }
 
     fn session(self: &Arc<Self>) -> Result<Self::Session> {
@@ -71,6 +77,10 @@ impl<M: Memory + 'static> Engine<M> for Volatile<M> {
 
     fn checkpoint(&self) -> Result<()> {
         self.lock.writing(&*self.memory, || {
+            if self.broken.load(Ordering::Relaxed) {
+                return Err(cut_short());
+            }
+            let mut attempt = Attempt { failed: &self.broken, finished: false };
             match &self.dirty {
                 Some(dirty) => {
                     dirty.drain(|run| self.memory.write_back(run.start, run.end - run.start));
@@ -78,8 +88,10 @@ impl<M: Memory + 'static> Engine<M> for Volatile<M> {
                 None => self.memory.write_back(0, self.memory.len()),
             }
             self.memory.fence();
-        });
-        Ok(self.memory.check_fence()?)
+            self.memory.check_fence()?;
+            attempt.finished = true;
+            Ok(())
+        })
     }
 }
 
@@ -102,6 +114,20 @@ impl<M: Memory> VolatileSession<M> {
         if let Some(dirty) = &self.engine.dirty {
             dirty.mark_range(at, len);
         }
+    }
+
+    /// Takes back what the transaction stored, and ends it, even if that panics.
+    fn roll_back(&mut self) {
+        struct Ending<'a, M: Memory>(&'a mut VolatileSession<M>);
+        impl<M: Memory> Drop for Ending<'_, M> {
+            fn drop(&mut self) {
+                if !self.0.old.is_empty() {
+                    self.0.engine.broken.store(true, Ordering::Relaxed);
+                }
+                self.0.finish();
+            }
+        }
+        Ending(self).0.rollback_to(Mark(0));
     }
 
     #[inline]
@@ -177,9 +203,9 @@ impl<M: Memory> Access for VolatileSession<M> {
     }
 
     fn rollback_to(&mut self, mark: Mark) {
-        while self.old.len() > mark.0 {
-            let Some((at, value)) = self.old.pop() else { return };
+        while let Some(&(at, value)) = self.old.get(mark.0..).and_then(<[_]>::last) {
             self.engine.memory.store(at, value);
+            self.old.pop();
         }
     }
 }
@@ -187,7 +213,9 @@ impl<M: Memory> Access for VolatileSession<M> {
 impl<M: Memory> Session for VolatileSession<M> {
     #[inline]
     fn begin(&mut self, mode: Mode) {
-        debug_assert!(self.mode.is_none(), "transactions of a session do not overlap");
+        if self.mode.is_some() {
+            return self.abort();
+        }
         match mode {
             Mode::Read => self.engine.lock.read(self.slot, &*self.engine.memory),
             Mode::Write => {
@@ -200,6 +228,13 @@ impl<M: Memory> Session for VolatileSession<M> {
 
     #[inline]
     fn commit(&mut self) -> Result<Ticket> {
+        if self.mode.is_none() {
+            return Err(Error::Invalid("a commit outside of a transaction"));
+        }
+        if self.engine.broken.load(Ordering::Relaxed) {
+            self.roll_back();
+            return Err(cut_short());
+        }
         if self.wrote {
             self.counters.commits += 1;
         } else {
@@ -210,9 +245,8 @@ impl<M: Memory> Session for VolatileSession<M> {
     }
 
     fn abort(&mut self) {
-        self.rollback_to(Mark(0));
-        self.counters.aborts_user += 1;
-        self.finish();
+        self.counters.aborts_user += u64::from(self.mode.is_some());
+        self.roll_back();
     }
 
     fn is_durable(&self, _ticket: Ticket) -> bool {
@@ -234,10 +268,7 @@ impl<M: Memory> Session for VolatileSession<M> {
 
 impl<M: Memory> Drop for VolatileSession<M> {
     fn drop(&mut self) {
-        if self.mode == Some(Mode::Write) {
-            self.rollback_to(Mark(0));
-        }
-        self.finish();
+        self.roll_back();
         self.engine.lock.unregister(self.slot);
     }
 }

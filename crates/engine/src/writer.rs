@@ -167,23 +167,6 @@ impl Writer {
         self.scratch.len() as u64 * 8
     }
 
-    /// Splits the write set into runs of entries whose records fit in a whole segment.
-    pub(crate) fn split<M: Memory, P: Protocol>(&self, engine: &Logged<M, P>) -> Vec<Range<usize>> {
-        let most = (engine.geometry.segment_bytes / 8) as usize;
-        let entries = self.writes.entries();
-        let (mut runs, mut first, mut words) = (Vec::new(), 0, 0);
-        for (index, entry) in entries.iter().enumerate() {
-            // Ten words hold the header's share and the largest entry.
-            if words + 20 > most {
-                runs.push(first..index);
-                (first, words) = (index, 0);
-            }
-            words += 1 + entry.mask.count_ones() as usize;
-        }
-        runs.push(first..entries.len());
-        runs
-    }
-
     /// Takes a free segment for a record of `needed` bytes, making one free if it must; the lock
     /// is held.
     pub(crate) fn take_segment<M: Memory, P: Protocol>(
@@ -232,4 +215,23 @@ impl Writer {
             available: u64::from(segments).saturating_sub(others) * segment_bytes,
         }
     }
+}
+
+/// Splits the entries of a write set into runs whose records fit in a whole segment.
+pub(crate) fn split<M: Memory, P: Protocol>(
+    engine: &Logged<M, P>,
+    entries: &[LineWrite],
+) -> Vec<Range<usize>> {
+    let most = (engine.geometry.segment_bytes / 8) as usize;
+    let (mut runs, mut first, mut words) = (Vec::new(), 0, 0);
+    for (index, entry) in entries.iter().enumerate() {
+        // Ten words hold the header's share and the largest entry.
+        if words + 20 > most {
+            runs.push(first..index);
+            (first, words) = (index, 0);
+        }
+        words += 1 + entry.mask.count_ones() as usize;
+    }
+    runs.push(first..entries.len());
+    runs
 }

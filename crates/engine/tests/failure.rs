@@ -4,12 +4,12 @@
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Mode, RedoEngine, SWalEngine,
-    Session, SkippingRedoEngine, SkippingUndoEngine, UndoEngine,
+    Session, SkippingRedoEngine, SkippingUndoEngine, Tuning, UndoEngine, Volatile,
 };
 use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, Memory, Reference, Survives};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ struct Failing {
     failed: AtomicBool,
     /// A fence panics.
     panics: AtomicBool,
+    /// So many stores, write-backs and fences later one panics.
+    left: AtomicU64,
     /// What happens during the next fence.
     meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
@@ -26,7 +28,14 @@ impl Failing {
     /// One that does not, until it is told to.
     fn new(inner: Reference) -> Self {
         let (failed, panics) = (AtomicBool::new(false), AtomicBool::new(false));
-        Failing { inner, failed, panics, meanwhile: Mutex::new(None) }
+        let left = AtomicU64::new(u64::MAX);
+        Failing { inner, failed, panics, left, meanwhile: Mutex::new(None) }
+    }
+
+    fn count(&self) {
+        let before = self.left.load(Ordering::Relaxed);
+        assert!(before != 0, "as planned");
+        self.left.store(before.saturating_sub(u64::from(before != u64::MAX)), Ordering::Relaxed);
     }
 }
 
@@ -49,6 +58,7 @@ unsafe impl Memory for Failing {
     }
 
     unsafe fn store_unchecked(&self, at: u64, value: u64) {
+        self.count();
         self.inner.store(at, value);
     }
 
@@ -57,10 +67,12 @@ unsafe impl Memory for Failing {
     }
 
     unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
+        self.count();
         self.inner.copy_in(at, from);
     }
 
     unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
+        self.count();
         self.inner.stream(at, from);
     }
 
@@ -69,11 +81,13 @@ unsafe impl Memory for Failing {
     }
 
     fn write_back(&self, at: u64, len: u64) {
+        self.count();
         self.inner.write_back(at, len);
     }
 
     fn fence(&self) {
         assert!(!self.panics.load(Ordering::Relaxed), "as planned");
+        self.count();
         let meanwhile = self.meanwhile.lock().unwrap().take();
         meanwhile.into_iter().for_each(|meanwhile| meanwhile());
         self.inner.fence();
@@ -242,4 +256,96 @@ fn readers_do_not_wait_for_a_group_to_be_written_down() {
     readers_do_not_wait::<ArchaptRedoEngine<Failing>>();
     readers_do_not_wait::<SkippingUndoEngine<Failing>>();
     readers_do_not_wait::<SkippingRedoEngine<Failing>>();
+}
+
+/// The words of a transaction, in lines of their own.
+const WORDS: [u64; 3] = [SMALLEST, SMALLEST + 1024, SMALLEST + 2048];
+
+/// What is read, if the transaction that reads may commit.
+fn read<S: Session>(session: &mut S) -> Option<[u64; 3]> {
+    session.begin(Mode::Read);
+    let found = WORDS.map(|word| session.read_word(word).unwrap());
+    session.commit().ok().map(|_| found)
+}
+
+fn write<S: Session>(session: &mut S, value: u64) -> perdura_engine::Result<()> {
+    session.begin(Mode::Write);
+    WORDS.iter().try_for_each(|word| session.write_word(*word, value))?;
+    let ticket = session.commit_awaited()?;
+    session.wait_durable(ticket)
+}
+
+/// A transaction that panics at an event of its end, its session not dropped. Whether it did.
+fn others_go_on<E: Engine<Failing>>(domain: Domain, events: u64) -> bool {
+    let what = format!("{} on {domain}, a panic after {events} events", E::NAME);
+    let memory = Arc::new(Failing::new(Reference::new(4 * SMALLEST, domain)));
+    E::format(&memory, 0..SMALLEST);
+    let engine = E::start(memory.clone(), 0..SMALLEST).unwrap();
+    engine.tune(&Tuning { answer_within_ns: Some(u64::MAX), ..Tuning::default() });
+    let mut session = engine.session().unwrap();
+    write(&mut session, 1).unwrap();
+    session.begin(Mode::Write);
+    WORDS.iter().for_each(|word| session.write_word(*word, 2).unwrap());
+    memory.left.store(events, Ordering::Relaxed);
+    let ends = std::panic::AssertUnwindSafe(|| match E::CRASH_CONSISTENT {
+        true => session.commit_awaited().is_ok(),
+        // What ends without a panic is a commit; what it stored in place is taken back by an abort.
+        false => {
+            session.abort();
+            false
+        }
+    });
+    let ended = std::panic::catch_unwind(ends);
+    memory.left.store(u64::MAX, Ordering::Relaxed);
+    let mut other = engine.session().unwrap();
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let read = read(&mut other);
+        let written = write(&mut other, 3);
+        let _ = tell.send((read, written));
+    });
+    let (read, written) = told.recv_timeout(Duration::from_secs(20)).expect(&what);
+    if let Some(read) = read {
+        assert!(read == [1; 3] || read == [2; 3], "{what}: {read:?} was read");
+    }
+    assert!(ended.is_err() || written.is_ok(), "{what}: {written:?}");
+    // The session itself is told as well, and hangs no more than others.
+    let again = write(&mut session, 4);
+    assert_eq!(again.is_ok(), written.is_ok(), "{what}: {again:?}");
+    let checkpoint = engine.checkpoint();
+    drop((session, engine));
+    for cut in [Cut::None, Cut::All] {
+        let left = Reference::from_image(&memory.inner.power_cut(cut), domain);
+        let left = Failing::new(left);
+        if !E::CRASH_CONSISTENT {
+            assert!(ended.is_ok() || checkpoint.is_err() || left.load(WORDS[0]) == 4, "{what}");
+            continue;
+        }
+        E::recover(&left, 0..SMALLEST).unwrap();
+        let found = WORDS.map(|word| left.load(word));
+        let (least, most) = if again.is_ok() { (4, 4) } else { (1, 2) };
+        let whole = found == [found[0]; 3] && (least..=most).contains(&found[0]);
+        assert!(whole, "{what}, {cut:?}: {found:?}, after {again:?}");
+    }
+    ended.is_err()
+}
+
+fn panics_keep_no_lock<E: Engine<Failing>>() {
+    for domain in [Domain::Transient, Domain::Process, Domain::Media] {
+        let panicked = (0..).take_while(|events| others_go_on::<E>(domain, *events)).count();
+        let commits_late = domain == Domain::Media || E::NAME == ArchaptUndoEngine::<Failing>::NAME;
+        assert!(panicked >= 3 || commits_late, "{} {domain}: {panicked} events", E::NAME);
+    }
+}
+
+#[test]
+fn a_commit_that_panics_keeps_no_lock() {
+    panics_keep_no_lock::<Volatile<Failing>>();
+    panics_keep_no_lock::<UndoEngine<Failing>>();
+    panics_keep_no_lock::<RedoEngine<Failing>>();
+    panics_keep_no_lock::<SWalEngine<Failing>>();
+    panics_keep_no_lock::<ArchaptUndoEngine<Failing>>();
+    panics_keep_no_lock::<ArchaptRedoEngine<Failing>>();
+    panics_keep_no_lock::<SkippingUndoEngine<Failing>>();
+    panics_keep_no_lock::<SkippingRedoEngine<Failing>>();
 }

@@ -5,18 +5,18 @@
 
 mod erased;
 mod explicit;
+mod transaction;
 
 pub use erased::{AnyHeap, AnySession, AnyTx};
+pub use transaction::HeapTx;
 
 use crate::alloc::{Local, Space};
 use crate::error::OpenError;
-use crate::roots;
 use crate::superblock::{State, Superblock};
-use crate::tx::{Extent, Purpose, Root, Tx, TxMark};
 use perdura_engine::{
-    Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mark, Mode, Recovery,
-    RedoEngine, Result, SWalEngine, Session, SkippingRedoEngine, SkippingUndoEngine, Ticket,
-    Tuning, UndoEngine, Volatile, area,
+    ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mode, Recovery, RedoEngine,
+    Result, SWalEngine, Session, SkippingRedoEngine, SkippingUndoEngine, Ticket, Tuning,
+    UndoEngine, Volatile, area,
 };
 use perdura_memory::{Memory, Survives};
 use std::ops::Range;
@@ -105,12 +105,10 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
                 domain: memory.domain(),
             });
         }
-        // An engine that this program does not have is refused before anything is written.
-        inspect(&*memory, &superblock)?;
-        Superblock::make_durable(&*memory)?;
         let recovery = recover::<M, E>(&*memory, &superblock, opening.force)?;
         // Before the header changes: what is damaged is refused untouched, but for recovery.
         superblock.scan(&*memory)?;
+        Superblock::make_durable(&*memory)?;
         if superblock.engine != E::NAME || superblock.state == State::Formatting {
             superblock.engine = E::NAME.to_owned();
             superblock.state = State::Formatting;
@@ -177,16 +175,14 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     }
 
     /// The counters of all sessions that have ended.
-    ///
-    /// Waits for the transaction that writes, where an engine has groups: a thread inside of its own
-    /// would wait for ever.
     pub fn counters(&self) -> Counters {
         let mut counters = *self.shared.counters();
         counters += self.engine.counters();
         counters
     }
 
-    /// Makes everything committed durable in place and empties the log.
+    /// Makes everything committed durable in place and empties the log. **Not inside of a transaction
+    /// of the calling thread, which it may wait for in vain**; there, [`Session::checkpoint`].
     ///
     /// # Errors
     /// `Io` when the medium failed.
@@ -209,7 +205,8 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     }
 
     /// Makes durable what has waited longer than it should. With an engine that lets commits wait
-    /// it should be called now and then; not inside of a transaction.
+    /// it should be called now and then. **Not inside of a transaction of the calling thread, which it would
+    /// wait for in vain.**
     ///
     /// # Errors
     /// `Io` when the medium failed.
@@ -217,13 +214,15 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         self.engine.tend()
     }
 
-    /// Changes what can be changed of the engine while it runs; not inside of a transaction.
+    /// Changes what can be changed of the engine while it runs. **Not inside of a transaction of the
+    /// calling thread, which it would wait for in vain.**
     pub fn tune(&self, tuning: &Tuning) {
         self.engine.tune(tuning);
     }
 
     /// Closes the heap cleanly. Sessions must have ended; if one has not, the pool stays
-    /// marked as in use, and will be recovered when it is opened.
+    /// marked as in use. **Not inside of a transaction of the calling thread, which it may wait for in
+    /// vain.**
     ///
     /// # Errors
     /// `Io` when the medium failed.
@@ -249,14 +248,15 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
 
 impl<M: Memory, E: Engine<M>> Drop for Heap<M, E> {
     fn drop(&mut self) {
-        // A failure leaves the pool marked as in use: the next opening recovers it.
-        if self.shared.superblock().state == State::Open && !std::thread::panicking() {
-            let _ = self.engine.checkpoint();
-            if Arc::strong_count(&self.shared) == 1 && self.memory.check_fence().is_ok() {
-                let mut superblock = self.shared.superblock();
-                superblock.state = State::Clean;
-                superblock.write(&*self.memory);
-            }
+        // A failure leaves the pool marked as in use, also one that `close` has told already.
+        if self.shared.superblock().state == State::Open
+            && !std::thread::panicking()
+            && self.engine.checkpoint().is_ok()
+            && Arc::strong_count(&self.shared) == 1
+        {
+            let mut superblock = self.shared.superblock();
+            superblock.state = State::Clean;
+            superblock.write(&*self.memory);
         }
     }
 }
@@ -266,14 +266,16 @@ pub const ENGINES: &str =
     "volatile, undo, redo, s-wal, archapt-undo, archapt-redo, archapt-undo-sum, archapt-redo-sum";
 
 /// Runs the recovery of the engine that wrote the pool: `E`'s own if that is its name, so that an
-/// engine around another one may recover in its own way.
+/// engine around another one may recover in its own way. Also where the header says that the pool was
+/// closed: its log is empty then, and costs a fence; if it is not, what it holds is not lost by what the
+/// header says.
 fn recover<M: Memory + 'static, E: Engine<M>>(
     memory: &M,
     superblock: &Superblock,
     force: bool,
 ) -> Result<Recovery, OpenError> {
-    if superblock.state != State::Open {
-        // Nothing to do; but a log that cannot be read is refused before anything is written.
+    if superblock.state == State::Formatting {
+        // There is no log yet.
         return inspect(memory, superblock);
     }
     let log: Range<u64> = superblock.log.clone();
@@ -286,7 +288,9 @@ fn recover<M: Memory + 'static, E: Engine<M>>(
         "archapt-redo" => Ok(ArchaptRedoEngine::recover(memory, log)?),
         "archapt-undo-sum" => Ok(SkippingUndoEngine::recover(memory, log)?),
         "archapt-redo-sum" => Ok(SkippingRedoEngine::recover(memory, log)?),
-        "volatile" if force => Ok(Volatile::recover(memory, log)?),
+        "volatile" if force || superblock.state == State::Clean => {
+            Ok(Volatile::recover(memory, log)?)
+        }
         "volatile" => Err(OpenError::NotConsistent { engine: superblock.engine.clone() }),
         other => Err(OpenError::UnknownEngine { name: other.to_owned(), known: ENGINES }),
     }
@@ -412,7 +416,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         let result = {
             let HeapSession { session, local, shared, engine } = &mut *running.session;
             let reclaimable = || engine.reclaimable();
-            body(&mut HeapTx { session, local, shared, reclaimable: &reclaimable })
+            body(&mut HeapTx::new(session, local, shared, &reclaimable))
         };
         match result {
             Ok(value) => {
@@ -433,8 +437,12 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
             Ok(ticket) => {
                 let reclaimable = || self.engine.reclaimable();
                 let waiting = self.local.committed(&self.shared.space, ticket, reclaimable);
-                if waiting > 0 && waiting > self.shared.memory.limit() / LIMBO_SHARE {
-                    self.session.checkpoint()?;
+                if waiting > 0
+                    && waiting > self.shared.memory.limit() / LIMBO_SHARE
+                    // The transaction has committed whatever comes of this: a checkpoint that fails is the
+                    // last one, and a medium that fails shows at the next commit.
+                    && self.session.checkpoint().is_ok()
+                {
                     self.shared.space.reclaim(self.engine.reclaimable());
                 }
                 Ok(ticket)
@@ -484,113 +492,5 @@ impl<M: Memory, E: Engine<M>> Drop for Running<'_, M, E> {
             self.session.session.abort();
             self.session.local.aborted(&self.session.shared.space);
         }
-    }
-}
-
-/// A transaction on a heap, as its body sees it.
-pub struct HeapTx<'a, S: Session> {
-    session: &'a mut S,
-    local: &'a mut Local,
-    shared: &'a Shared,
-    reclaimable: &'a dyn Fn() -> Ticket,
-}
-
-impl<S: Session> Access for HeapTx<'_, S> {
-    #[inline(always)]
-    fn read_word(&mut self, at: u64) -> Result<u64> {
-        self.session.read_word(at)
-    }
-
-    #[inline(always)]
-    fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
-        self.session.write_word(at, value)
-    }
-
-    #[inline]
-    fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
-        self.session.read_bytes(at, to)
-    }
-
-    #[inline]
-    fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()> {
-        self.session.write_bytes(at, from)
-    }
-
-    #[inline]
-    fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
-        self.session.write_fresh(at, from)
-    }
-
-    fn mode(&self) -> Mode {
-        self.session.mode()
-    }
-
-    fn mark(&mut self) -> Mark {
-        self.session.mark()
-    }
-
-    fn rollback_to(&mut self, mark: Mark) {
-        self.session.rollback_to(mark);
-    }
-}
-
-impl<S: Session> Tx for HeapTx<'_, S> {
-    fn allocate(&mut self, purpose: Purpose, len: u64) -> Result<u64> {
-        if self.session.mode() == Mode::Read {
-            return Err(Error::ReadOnly);
-        }
-        if len == 0 || len > self.shared.memory.limit() {
-            return Err(match len {
-                0 => Error::Invalid("an allocation of 0 bytes"),
-                requested => Error::Full { requested },
-            });
-        }
-        for attempt in 0..3 {
-            let Shared { space, memory, .. } = self.shared;
-            if let Some(at) =
-                self.local.allocate(&mut *self.session, space, &**memory, purpose, len)?
-            {
-                return Ok(at);
-            }
-            // First what the log has let go meanwhile, then what it can be made to let go.
-            if attempt == 1 {
-                self.session.checkpoint()?;
-            }
-            space.reclaim((self.reclaimable)());
-        }
-        Err(Error::Full { requested: len })
-    }
-
-    fn free(&mut self, at: u64) -> Result<()> {
-        if self.session.mode() == Mode::Read {
-            return Err(Error::ReadOnly);
-        }
-        self.local.free(&mut *self.session, &self.shared.space, at)
-    }
-
-    fn usable(&mut self, at: u64) -> Result<u64> {
-        Ok(crate::alloc::local::allocation(&mut *self.session, &self.shared.space, at)?.bytes())
-    }
-
-    fn extent(&mut self, at: u64) -> Result<Option<Extent>> {
-        crate::alloc::extent::extent(&mut *self.session, self.shared.space.layout(), at)
-    }
-
-    fn point(&mut self) -> TxMark {
-        let (allocated, freed) = self.local.counts();
-        TxMark { access: self.session.mark(), allocated, freed }
-    }
-
-    fn undo_to(&mut self, mark: TxMark) {
-        self.session.rollback_to(mark.access);
-        self.local.undo_to(&self.shared.space, mark.allocated, mark.freed);
-    }
-
-    fn root(&mut self, name: &str) -> Result<Option<Root>> {
-        roots::get(self, name)
-    }
-
-    fn set_root(&mut self, name: &str, root: Root) -> Result<()> {
-        roots::set(self, name, root)
     }
 }

@@ -1,95 +1,27 @@
 //! Pools: heaps in files, with the engine chosen when the program runs.
 
 mod explicit;
+mod inside;
+mod kind;
 mod tender;
+
+pub use kind::EngineKind;
 
 use crate::error::OpenError;
 use crate::heap::{AnySession, Format, Heap, Opening, log_area};
 use crate::info::Info;
-use crate::superblock::{SMALLEST, State, Superblock};
+use crate::superblock::{SMALLEST, Superblock};
 use crate::tx::Tx;
+use inside::{Note, Notes};
 use perdura_engine::{
     ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Mode, Recovery, RedoEngine, Result,
     SWalEngine, SkippingRedoEngine, SkippingUndoEngine, Ticket, Tuning, UndoEngine, Volatile,
 };
 use perdura_memory::{Domain, MapOptions, Mapped, Memory as _, PAGE, Survives};
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tender::Tender;
-
-/// The engines, by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum EngineKind {
-    /// No consistency: the baseline.
-    Volatile,
-    /// Undo logging.
-    Undo,
-    /// Redo logging with asynchronous write-back.
-    #[default]
-    Redo,
-    /// Write-ahead logging with a commit record and synchronous write-back: a baseline.
-    SWal,
-    /// Groups of transactions on undo logging, written back late.
-    ArchaptUndo,
-    /// Groups of transactions on redo logging, written back late.
-    ArchaptRedo,
-    /// As `ArchaptUndo`, with write-backs skipped that checksums make up for. Less certain.
-    ArchaptUndoSum,
-    /// As `ArchaptRedo`, with write-backs skipped that checksums make up for. Less certain.
-    ArchaptRedoSum,
-}
-
-impl EngineKind {
-    /// All of them.
-    pub const ALL: [EngineKind; 8] = [
-        EngineKind::Volatile,
-        EngineKind::Undo,
-        EngineKind::Redo,
-        EngineKind::SWal,
-        EngineKind::ArchaptUndo,
-        EngineKind::ArchaptRedo,
-        EngineKind::ArchaptUndoSum,
-        EngineKind::ArchaptRedoSum,
-    ];
-
-    /// The name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            EngineKind::Volatile => "volatile",
-            EngineKind::Undo => "undo",
-            EngineKind::Redo => "redo",
-            EngineKind::SWal => "s-wal",
-            EngineKind::ArchaptUndo => "archapt-undo",
-            EngineKind::ArchaptRedo => "archapt-redo",
-            EngineKind::ArchaptUndoSum => "archapt-undo-sum",
-            EngineKind::ArchaptRedoSum => "archapt-redo-sum",
-        }
-    }
-
-    /// Whether it skips write-backs, so that a power cut can take what cannot be restored.
-    pub const fn skips(self) -> bool {
-        matches!(self, EngineKind::ArchaptUndoSum | EngineKind::ArchaptRedoSum)
-    }
-}
-
-impl fmt::Display for EngineKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for EngineKind {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
-            format!("unknown engine '{name}': it is one of {}", crate::heap::ENGINES)
-        })
-    }
-}
 
 /// How a pool is created or opened.
 ///
@@ -238,12 +170,11 @@ impl Options {
         if path.try_exists().unwrap_or(true) { self.open(path) } else { self.create(path) }
     }
 
-    /// Reads the pool's header and, if the pool needs recovery, tries that out on a private
-    /// mapping: what turns out to be damaged is refused before anything is written.
+    /// Reads the pool's header, and tries recovery out on a private mapping: what turns out to be damaged is refused before anything is written.
     fn rehearse(&self, path: &Path) -> Result<Superblock, OpenError> {
         let memory = Mapped::open_read_only(path)?;
         let superblock = Superblock::read(&memory)?;
-        if superblock.state == State::Open && !memory.in_use() {
+        if !memory.in_use() {
             let opening = Opening { accept_weaker: true, ..self.opening };
             Heap::<Mapped, Volatile<Mapped>>::open(Arc::new(memory), opening)?;
         }
@@ -349,6 +280,7 @@ pub trait Visitor {
 struct Tended {
     _tender: Option<Tender>,
     inner: Inner,
+    inside: Notes,
 }
 
 /// An open pool. Clones are the same pool; it is closed when the last of them, and of their
@@ -365,7 +297,8 @@ impl Pool {
             heap.tune(tuning);
             Tender::of(heap.engine())
         });
-        Pool { inner: Arc::new(Tended { _tender: tender, inner }), path: Arc::new(path.to_owned()) }
+        let tended = Tended { _tender: tender, inner, inside: Notes::default() };
+        Pool { inner: Arc::new(tended), path: Arc::new(path.to_owned()) }
     }
 
     /// A handle for one thread.
@@ -374,7 +307,7 @@ impl Pool {
     /// `Sessions` when there are too many.
     pub fn session(&self) -> Result<Handle> {
         let session = each!(&self.inner.inner, heap => heap.session()?.erased());
-        Ok(Handle { session, open: None, _pool: self.clone() })
+        Ok(Handle { session, open: None, note: self.inner.inside.add(), _pool: self.clone() })
     }
 
     /// Runs `visitor` on the heap with its engine known.
@@ -412,9 +345,6 @@ impl Pool {
     }
 
     /// The counters of all sessions that have ended.
-    ///
-    /// Waits for the transaction that writes, where an engine has groups: a thread inside of its own
-    /// would wait for ever.
     pub fn counters(&self) -> Counters {
         each!(&self.inner.inner, heap => heap.counters())
     }
@@ -432,8 +362,9 @@ impl Pool {
     /// Makes everything committed durable in place and empties the log.
     ///
     /// # Errors
-    /// `Io` when the medium failed.
+    /// `Io` when the medium failed; `Invalid` inside of a transaction of the calling thread.
     pub fn checkpoint(&self) -> Result<()> {
+        self.inner.inside.check_outside()?;
         each!(&self.inner.inner, heap => heap.checkpoint())
     }
 
@@ -441,11 +372,11 @@ impl Pool {
     /// handles are left, the pool stays open for them.
     ///
     /// # Errors
-    /// `Io` when the medium failed.
+    /// As [`checkpoint`](Self::checkpoint).
     pub fn close(self) -> Result<()> {
         self.checkpoint()?;
         match Arc::try_unwrap(self.inner) {
-            Ok(Tended { _tender: tender, inner }) => {
+            Ok(Tended { _tender: tender, inner, .. }) => {
                 drop(tender);
                 each!(inner, heap => heap.close())
             }
@@ -455,9 +386,15 @@ impl Pool {
 }
 
 /// One thread's transactions on a pool, whatever its engine.
+///
+/// **A thread that is inside of a transaction on one handle should begin, commit or wait on no other
+/// one of the same pool: it may wait for itself for ever.** Of the pool's own calls, those that
+/// would are refused.
 pub struct Handle {
     session: AnySession,
     open: Option<explicit::Open>,
+    /// The thread that is inside of a transaction.
+    note: Arc<Note>,
     // After the session: the pool is closed last.
     _pool: Pool,
 }
@@ -470,6 +407,7 @@ impl Handle {
     /// What `body` returned, or why the commit failed.
     pub fn transaction<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
         self.check_closed()?;
+        let _inside = self.note.inside();
         self.session.transaction(body)
     }
 
@@ -479,6 +417,7 @@ impl Handle {
     /// As [`transaction`](Self::transaction).
     pub fn read<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
         self.check_closed()?;
+        let _inside = self.note.inside();
         self.session.read(body)
     }
 
@@ -509,6 +448,7 @@ impl Handle {
         body: impl FnMut(&mut dyn Tx) -> Result<R>,
     ) -> Result<(R, Ticket)> {
         self.check_closed()?;
+        let _inside = self.note.inside();
         self.session.run(mode, body)
     }
 

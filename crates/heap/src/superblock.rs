@@ -107,7 +107,6 @@ impl Superblock {
     ///
     /// # Errors
     /// `Io` when the medium failed.
-    #[track_caller]
     pub fn make_durable<M: Memory + ?Sized>(memory: &M) -> perdura_engine::Result<()> {
         for at in [0, PAGE] {
             memory.write_back(at, WORDS as u64 * 8);
@@ -180,6 +179,10 @@ impl Superblock {
     }
 
     fn decode(words: &[u64; WORDS]) -> Option<Self> {
+        // No pool has been opened and closed so often; the count must not run out.
+        if words[2] > u64::MAX / 2 {
+            return None;
+        }
         let state = match words[3] {
             1 => State::Clean,
             2 => State::Open,

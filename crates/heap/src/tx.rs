@@ -31,6 +31,10 @@ impl Purpose {
 }
 
 /// A transaction on a heap.
+///
+/// It writes to the pool's pages only: a write before them, to the header, the log or the page table, is
+/// refused as `Invalid`. **Within the pages it may write to any offset**, other objects and what is free
+/// included: offsets are the program's to keep.
 pub trait Tx: Access {
     /// Allocates at least `len` bytes, aligned to 8 (to a line, from 33 bytes on; never over
     /// more lines than needed). The contents are undefined: fill it with

@@ -384,3 +384,101 @@ fn random_cuts_stay_within_the_outcomes() {
         }
     }
 }
+
+/// What another process finds after the death of the one that ran `program`, and then does.
+fn after_death(
+    domain: Domain,
+    synced: bool,
+    program: impl FnOnce(&Reference),
+    next: impl FnOnce(&Reference),
+) -> Reference {
+    let after = run(domain, program).after_process_death(Cut::All, synced);
+    next(&after);
+    after
+}
+
+fn wait_for(memory: &Reference, at: u64) {
+    memory.write_back(at, 8);
+    memory.fence();
+}
+
+/// What a process that has died wrote without a fence is visible to the next one, and may not be
+/// durable: what that one stores because it has seen it may be durable without it.
+#[test]
+fn what_a_dead_process_left_is_visible_and_not_durable() {
+    for (domain, synced) in [(Domain::Transient, false), (Domain::Media, false)] {
+        let program = |memory: &Reference| {
+            memory.store(X, 1);
+            memory.write_back(X, 8);
+        };
+        let memory = after_death(domain, synced, program, |next| {
+            assert_eq!(next.load(X), 1, "it is visible");
+            next.store(Y, 1);
+            wait_for(next, Y);
+        });
+        exactly(&memory, [X, Y], &[[0, 1], [1, 1]]);
+    }
+}
+
+/// A sync covers the pages that another process has dirtied, unless it comes after one that failed,
+/// which has left them clean.
+#[test]
+fn a_sync_covers_what_a_dead_process_wrote_unless_one_has_failed() {
+    let program = |memory: &Reference| {
+        memory.store(X, 1);
+        memory.write_back(X, 8);
+    };
+    let before = |next: &Reference| next.store(Y, 1);
+    let memory = after_death(Domain::Media, true, program, before);
+    exactly(&memory, [X, Y], &[[0, 0], [1, 0]]);
+    for (synced, allowed) in [(true, [[1, 1]].as_slice()), (false, &[[0, 1], [1, 1]])] {
+        let memory = after_death(Domain::Media, synced, program, |next| {
+            next.store(Y, 1);
+            wait_for(next, Y);
+        });
+        exactly(&memory, [X, Y], allowed);
+    }
+}
+
+/// What the next process writes back again, and fences, is durable before what follows.
+#[test]
+fn what_is_written_again_is_durable() {
+    for (domain, synced) in
+        [(Domain::Transient, false), (Domain::Media, false), (Domain::Media, true)]
+    {
+        let program = |memory: &Reference| {
+            memory.store(X, 1);
+            memory.write_back(X, 8);
+        };
+        let memory = after_death(domain, synced, program, |next| {
+            wait_for(next, X);
+            next.store(Y, 1);
+            next.write_back(Y, 8);
+        });
+        exactly(&memory, [X, Y], &[[1, 0], [1, 1]]);
+    }
+}
+
+/// On a file a process takes with it what it has not written back, and what it has may not have got
+/// to the page cache; from the processor's caches nothing is lost. Where caches persist all that is
+/// visible is durable.
+#[test]
+fn a_death_loses_what_is_in_the_process_alone() {
+    let program = |memory: &Reference| {
+        memory.store(X, 1);
+        memory.write_back(X, 8);
+        memory.store(Y, 1);
+    };
+    let seen = |domain, kept| {
+        let after = run(domain, program).after_process_death(kept, true);
+        [after.load(X), after.load(Y)]
+    };
+    assert_eq!(seen(Domain::Media, Cut::All), [1, 0]);
+    assert_eq!(seen(Domain::Media, Cut::None), [0, 0]);
+    for domain in [Domain::Transient, Domain::Persistent, Domain::Process] {
+        assert_eq!(seen(domain, Cut::None), [1, 1], "{domain}");
+    }
+    let stream = |memory: &Reference| memory.stream(X, &[1; 8]);
+    let memory = after_death(Domain::Persistent, false, stream, |_| {});
+    exactly(&memory, [X], &[[1]]);
+}

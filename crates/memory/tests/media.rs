@@ -75,7 +75,9 @@ fn private_pages_and_growth_go_together() {
     let path = directory.path().join("pool");
     let memory = media(&path, 2 * PAGE);
     memory.store(2 * PAGE - 8, 7);
+    let syncs = memory.syncs();
     memory.grow(1 << 20).expect("grow");
+    assert_eq!(memory.syncs(), syncs + 1, "the length is durable before it counts");
     assert_eq!([memory.load(2 * PAGE - 8), memory.load(2 * PAGE)], [7, 0]);
     memory.store((1 << 20) - 8, 8);
     memory.write_back(2 * PAGE - 8, (1 << 20) - 2 * PAGE + 8);

@@ -25,6 +25,7 @@ impl Group {
             return self.join(engine, session);
         }
         self.usable(engine)?;
+        engine.next_number()?;
         let nobody_joined = self.nobody_joined(engine);
         if nobody_joined && B::LOG_IS_ENOUGH {
             return self.commit_alone(engine, session);

@@ -4,11 +4,11 @@ use super::base::first_old_words;
 use super::cover::{Cover, Layout};
 use super::history::History;
 use super::{Archapt, Base, Tuning, lines};
-use crate::logged::Logged;
+use crate::logged::{Logged, cut_short};
 use crate::record;
 use crate::writer::Writer;
 use crate::writes::ALL;
-use crate::{Counters, Error, Result, Ticket};
+use crate::{Counters, Result, Ticket};
 use perdura_memory::{LINE, Memory};
 use std::sync::atomic::Ordering;
 
@@ -60,7 +60,7 @@ pub(super) struct Group {
     pub(super) answer_within: u64,
     /// Lines of fresh memory of those that have joined.
     pub(super) fresh_lines: u64,
-    /// Something panicked halfway: what is durable is unknown until recovery.
+    /// Something panicked halfway, or the medium failed: what is durable is unknown until recovery.
     pub(super) broken: bool,
     /// The lines that need no write-back.
     pub(super) cover: Cover,
@@ -104,6 +104,7 @@ impl Group {
         session: &mut Writer,
     ) -> Result<Ticket> {
         self.usable(engine)?;
+        engine.next_number()?;
         if self.is_large(engine, session.record_bytes()) {
             // It is a group of its own.
             self.close(engine)?;
@@ -185,21 +186,16 @@ impl Group {
         if B::SKIPS {
             self.make_room_for_images(engine)?;
         }
-        let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
-        self.broken = true;
-        self.let_old_lines_leave(engine);
         if !B::LOG_IS_ENOUGH {
             self.know_old_words(engine);
         }
-        if let Err(error) = self.log::<M, B>(engine, ticket) {
-            if B::SKIPS {
-                self.cover_again(engine);
-            }
-            // For the lines that have left.
-            self.writer.fence(engine)?;
-            self.broken = false;
-            return Err(error);
-        }
+        // Before anything is written with the group's number: the next one will have the same.
+        self.check_place(engine)?;
+        let ticket = engine.committed.0.load(Ordering::Relaxed) + 1;
+        self.broken = true;
+        self.let_old_lines_leave(engine);
+        // If this fails, so has the medium: the group may be in the log or not, and is the last one.
+        self.log::<M, B>(engine, ticket)?;
         engine.be_alone();
         self.store_in_place::<M, B>(engine);
         engine.committed.0.store(ticket, Ordering::Release);
@@ -223,6 +219,17 @@ impl Group {
             self.writer.fence(engine)?;
         }
         Ok(())
+    }
+
+    /// Whether the log has a place for what the writer has.
+    fn check_place<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
+        let Writer { writes, old, .. } = &self.writer;
+        let logged = if B::LOG_IS_ENOUGH { writes } else { old };
+        if self.writer.has_place(engine, logged) {
+            return Ok(());
+        }
+        let needed = record::words_for(logged.stored_lines(), logged.words()) as u64 * 8;
+        Err(self.writer.too_large(engine, needed))
     }
 
     /// The old words of all that the writer has, where they are not known yet.
@@ -342,7 +349,7 @@ impl Group {
 
     pub(super) fn usable<M: Memory, B: Base>(&self, engine: &Logged<M, Archapt<B>>) -> Result<()> {
         engine.memory.check_fence()?;
-        if self.broken { Err(broken()) } else { Ok(()) }
+        if self.broken || engine.is_broken() { Err(cut_short()) } else { Ok(()) }
     }
 }
 
@@ -354,10 +361,4 @@ pub(super) fn write_back<M: Memory, B: Base>(
 ) {
     engine.memory.write_back(line, LINE);
     counters.write_backs_data += 1;
-}
-
-#[cold]
-fn broken() -> Error {
-    let text = "a commit was cut short by a panic; open the pool again";
-    std::io::Error::other(text).into()
 }

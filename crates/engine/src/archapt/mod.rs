@@ -172,6 +172,7 @@ impl<B: Base> Protocol for Archapt<B> {
             let group = unsafe { engine.state.group() };
             let emptied = group.empty_log::<M, B>(engine);
             *counters += std::mem::take(&mut *group.writer.counters);
+            *counters += std::mem::take(&mut *engine.state.counters());
             emptied
         };
         if exclusive { checkpoint() } else { engine.lock.writing(&*engine.memory, checkpoint) }
@@ -190,7 +191,9 @@ impl<B: Base> Protocol for Archapt<B> {
         engine.lock.writing(&*engine.memory, || {
             // SAFETY: this is the writer.
             let group = unsafe { engine.state.group() };
-            group.answer_if_due::<M, B>(engine)
+            let answered = group.answer_if_due::<M, B>(engine);
+            *engine.state.counters() += std::mem::take(&mut *group.writer.counters);
+            answered
         })
     }
 
@@ -202,17 +205,11 @@ impl<B: Base> Protocol for Archapt<B> {
     }
 
     fn count_shared<M: Memory>(engine: &Logged<M, Self>, counters: &Counters) {
-        engine.lock.writing(&*engine.memory, || {
-            // SAFETY: this is the writer.
-            *unsafe { engine.state.group() }.writer.counters += *counters;
-        });
+        *engine.state.counters() += *counters;
     }
 
     fn shared_counters<M: Memory>(engine: &Logged<M, Self>) -> Counters {
-        engine.lock.writing(&*engine.memory, || {
-            // SAFETY: this is the writer.
-            *unsafe { engine.state.group() }.writer.counters
-        })
+        *engine.state.counters()
     }
 
     fn settle<M: Memory>(engine: &Logged<M, Self>, counters: &mut Counters) -> Result<()> {
@@ -223,8 +220,9 @@ impl<B: Base> Protocol for Archapt<B> {
         engine.lock.writing(&*engine.memory, || {
             // SAFETY: this is the writer.
             let group = unsafe { engine.state.group() };
-            group.empty_log(engine)?;
-            group.write_back_covered(engine)
+            let settled = group.empty_log(engine).and_then(|()| group.write_back_covered(engine));
+            *counters += std::mem::take(&mut *group.writer.counters);
+            settled
         })
     }
 

@@ -7,24 +7,33 @@
 use super::base::first_old_words;
 use super::group::{Group, QUEUE_SHARE, TICKET_BITS};
 use super::{Archapt, Base};
-use crate::Ticket;
 use crate::guarded::Guarded;
 use crate::logged::{Logged, last_ticket};
 use crate::overlay::Overlay;
 use crate::record;
 use crate::writer::Writer;
+use crate::{Counters, Ticket};
 use perdura_memory::Memory;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The engine's state.
 pub struct State {
     overlay: Guarded<Overlay>,
     group: Guarded<Group>,
+    /// What was done for no session in particular. Apart from the group, so that it can be asked for
+    /// without waiting for the writer; held for no access to the memory.
+    counters: Mutex<Counters>,
 }
 
 impl State {
     pub(super) fn new(group: Group) -> Self {
-        State { overlay: Guarded::new(Overlay::default()), group: Guarded::new(group) }
+        let (overlay, group) = (Guarded::new(Overlay::default()), Guarded::new(group));
+        State { overlay, group, counters: Mutex::default() }
+    }
+
+    pub(super) fn counters(&self) -> MutexGuard<'_, Counters> {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What has committed logically, and is not in the memory.

@@ -49,8 +49,8 @@ impl Group {
         self.write_back_covered(engine)
     }
 
-    /// Takes what the group stores to from the batches that cover it; the caller fences. Whether
-    /// there is any.
+    /// Takes what the group stores to from the batches that cover it, for good; the caller fences.
+    /// Whether there is any.
     pub(super) fn uncover<M: Memory, B: Base>(
         &mut self,
         engine: &Logged<M, Archapt<B>>,
@@ -61,12 +61,6 @@ impl Group {
         // What images take back, with undo, is taken back after what the log does.
         writer.parts_before = if B::LOG_IS_ENOUGH { parts } else { 0 };
         parts > 0
-    }
-
-    /// The group that uncovered them will not be.
-    pub(super) fn cover_again<M: Memory, B: Base>(&mut self, engine: &Logged<M, Archapt<B>>) {
-        let Group { writer, cover, .. } = self;
-        cover.cover_again(&*engine.memory, &mut writer.counters);
     }
 
     /// As many lines were stored to as the queue has: the old generation leaves, whose lines have

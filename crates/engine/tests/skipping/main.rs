@@ -1,6 +1,7 @@
 //! Write-backs that are skipped: what checksums find and restore after a power cut.
 
 mod fresh;
+mod large;
 mod lives;
 mod logged;
 

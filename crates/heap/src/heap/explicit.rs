@@ -20,7 +20,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         let result = {
             let HeapSession { session, local, shared, engine } = &mut *running.session;
             let reclaimable = || engine.reclaimable();
-            body(&mut HeapTx { session, local, shared, reclaimable: &reclaimable })
+            body(&mut HeapTx::new(session, local, shared, &reclaimable))
         };
         running.finished = true;
         result

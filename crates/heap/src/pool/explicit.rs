@@ -18,8 +18,8 @@ pub(super) struct Open {
 impl Handle {
     /// Begins a transaction; waits for whoever must finish first. It must be ended by
     /// [`commit`](Self::commit) or [`abort`](Self::abort), and is rolled back when the handle is
-    /// dropped before. While it is open, others wait: a thread that begins another one on the
-    /// same pool may wait for itself.
+    /// dropped before. While it is open, others wait: **a thread that begins another one on the
+    /// same pool may wait for itself**.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -40,6 +40,7 @@ impl Handle {
     pub fn begin(&mut self, mode: Mode) -> Result<()> {
         self.check_closed()?;
         self.session.begin(mode);
+        self.note.enter();
         self.open = Some(Open { mode, failed: false });
         Ok(())
     }
@@ -62,7 +63,9 @@ impl Handle {
             return Err(failed());
         }
         // A panic leaves no transaction open: the session has rolled it back.
+        let inside = self.note.inside();
         let result = self.session.within(body);
+        std::mem::forget(inside);
         self.open = Some(Open { failed: result.is_err(), ..open });
         result
     }
@@ -91,6 +94,7 @@ impl Handle {
     /// back instead.
     fn end_open(&mut self) -> Result<()> {
         let open = self.open.take().ok_or(NONE_OPEN)?;
+        self.note.leave();
         if open.failed {
             self.session.abort();
             return Err(failed());
@@ -101,6 +105,7 @@ impl Handle {
     /// Rolls the open transaction back, if there is one.
     pub fn abort(&mut self) {
         if self.open.take().is_some() {
+            self.note.leave();
             self.session.abort();
         }
     }

@@ -16,6 +16,24 @@ struct Fake {
     fail_writes: AtomicBool,
     fail_syncs: AtomicBool,
     syncs: AtomicU64,
+    /// The next call of the device waits there until it is let go on.
+    gate: AtomicU64,
+}
+
+/// States of [`Fake::gate`].
+const OPEN: u64 = 0;
+const AT_WRITE: u64 = 1;
+const AT_SYNC: u64 = 2;
+const WAITING: u64 = 3;
+
+impl Fake {
+    fn pass(&self, gate: u64) {
+        if self.gate.compare_exchange(gate, WAITING, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            while self.gate.load(Ordering::SeqCst) == WAITING {
+                std::thread::yield_now();
+            }
+        }
+    }
 }
 
 impl Device for Fake {
@@ -24,6 +42,7 @@ impl Device for Fake {
             return Err(io::Error::other("the write failed"));
         }
         lock(&self.calls).push((at, bytes.len()));
+        self.pass(AT_WRITE);
         for (index, line) in bytes.chunks_exact(64).enumerate() {
             let words = std::array::from_fn(|word| {
                 u64::from_ne_bytes(line[word * 8..][..8].try_into().expect("eight bytes"))
@@ -37,6 +56,7 @@ impl Device for Fake {
         self.syncs.fetch_add(1, Ordering::SeqCst);
         // What is written while this sync runs is not covered by it.
         let before = lock(&self.written).clone();
+        self.pass(AT_SYNC);
         if self.slow.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -236,4 +256,28 @@ fn a_line_is_captured_as_it_was_at_one_moment() {
             assert!(seen[0] - seen[7] <= 1, "{seen:?}");
         }
     });
+}
+
+/// A write-back beside a fence that leads is not in its batch: the fence after it syncs once more,
+/// wherever the leader was.
+#[test]
+fn a_write_back_beside_a_fence_waits_for_the_next_sync() {
+    for gate in [AT_WRITE, AT_SYNC] {
+        let rig = Rig::new();
+        rig.media.device.gate.store(gate, Ordering::SeqCst);
+        rig.write_back(0, 8);
+        std::thread::scope(|scope| {
+            let leader = scope.spawn(|| rig.media.fence());
+            while rig.media.device.gate.load(Ordering::SeqCst) != WAITING {
+                std::thread::yield_now();
+            }
+            rig.store(PAGE, 7);
+            rig.write_back(PAGE, 8);
+            rig.media.device.gate.store(OPEN, Ordering::SeqCst);
+            leader.join().expect("no panic");
+        });
+        assert_eq!(rig.synced(PAGE), None, "the leader had its batch");
+        rig.media.fence();
+        assert_eq!((rig.synced(PAGE), rig.media.syncs()), (Some(7), 2), "gate {gate}");
+    }
 }

@@ -30,7 +30,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     policy: Vec<String>,
 
-    /// Where durability begins: transient, persistent, or all
+    /// Where durability begins: transient, persistent, media (a file: processes die before the
+    /// power is cut, and syncs fail), or all
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     domain: Vec<String>,
 
@@ -66,6 +67,11 @@ pub(crate) struct Arguments {
     /// Images of a cut that are checked, at most
     #[arg(long, value_name = "NUMBER", default_value_t = Budget::default().images)]
     each: u64,
+
+    /// At one of so many cuts the process dies, too, and another one opens the pool and goes on
+    /// until its power is cut (transient, media); 0: none
+    #[arg(long, value_name = "NUMBER", default_value_t = Budget::default().deaths_every)]
+    deaths_every: u64,
 
     /// Images to check at least, with more and more seeds, once each combination but of the policies,
     /// which take turns, was there; 0: each case once
@@ -138,7 +144,7 @@ fn within(option: &str, number: u64, most: u64) -> Outcome {
 
 impl Arguments {
     fn budget(&self) -> Budget {
-        Budget { images: self.each, ..Budget::default() }
+        Budget { images: self.each, deaths_every: self.deaths_every, ..Budget::default() }
     }
 
     /// Every combination of what was chosen.
@@ -150,7 +156,7 @@ impl Arguments {
         let starts = choice::several(&self.start, "start", &STARTS, |start| {
             perdura_crashtest::case::start_name(*start)
         })?;
-        let domains = [Domain::Transient, Domain::Persistent];
+        let domains = [Domain::Transient, Domain::Persistent, Domain::Media];
         let domains = choice::several(&self.domain, "domain", &domains, Domain::to_string)?;
         for cores in &self.cores {
             within("--cores", *cores as u64, MOST_CORES)?;

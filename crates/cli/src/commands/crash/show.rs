@@ -140,6 +140,7 @@ fn counts(report: &Report) -> Value {
     json!({
         "images": report.images,
         "of_pools_cut_again": report.again,
+        "deaths_of_processes": report.deaths,
         "with_lost_lines_restored": report.corrected,
         "refused_for_lost_lines": report.lost,
         "same_as_one_before": report.seen,

@@ -37,14 +37,6 @@ pub(super) struct Images {
     record: Vec<u64>,
 }
 
-/// See [`Images::end`].
-#[derive(Clone, Copy, Default)]
-pub(super) struct End {
-    used: usize,
-    next: u64,
-    images: usize,
-}
-
 struct Chunk {
     number: u32,
     /// Where its next record begins.
@@ -99,7 +91,8 @@ impl Images {
     }
 
     /// Writes down what lines hold before the group `ticket`, each for the batch in `of`, as parts
-    /// of the group from `part` on; the caller fences. The part after these.
+    /// of the group from `part` on; the caller fences. The part after these. They are not taken back: of
+    /// several records in a chunk none may be left to pass for one of a later group's.
     ///
     /// # Panics
     /// If there is no room.
@@ -137,28 +130,6 @@ impl Images {
             (lines, of) = (after, for_those);
         }
         part
-    }
-
-    /// Where the next record will be.
-    pub(super) fn end(&self) -> End {
-        let (next, images) = self.used.back().map_or((0, 0), |chunk| (chunk.next, chunk.of.len()));
-        End { used: self.used.len(), next, images }
-    }
-
-    /// Makes void what was written since; the caller fences.
-    pub(super) fn rewind<M: Memory>(&mut self, memory: &M, counters: &mut Counters, end: End) {
-        let mut void = |at| stream(memory, counters, at, &[0; WORDS]);
-        for chunk in self.used.drain(end.used..).rev() {
-            void(self.layout.chunk(chunk.number).start);
-            self.free.push(chunk.number);
-        }
-        if let Some(last) = self.used.back_mut()
-            && last.next > end.next
-        {
-            void(end.next);
-            last.next = end.next;
-            last.of.truncate(end.images);
-        }
     }
 
     pub(super) fn has_few_chunks(&self) -> bool {

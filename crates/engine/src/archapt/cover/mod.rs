@@ -35,7 +35,7 @@ use crate::Result;
 use crate::planted::{self, Bug};
 use crate::writes::{ALL, LineWrite, WriteSet};
 use batch::{BEYOND, block_at};
-use images::{Batch, End, Images, stream};
+use images::{Batch, Images, stream};
 use pages::Pages;
 use perdura_memory::{LINE, Memory, line_of};
 use place::{Parts, WORDS};
@@ -88,9 +88,8 @@ pub struct Cover {
     images: Images,
     /// The covered lines that the group at hand stores to, ascending, as they are before.
     stored_to: Vec<LineWrite>,
-    /// By what batches they were covered, and where their images begin.
+    /// By what batches they were covered.
     covered_by: Vec<Batch>,
-    images_before: End,
     words: Vec<u64>,
 }
 
@@ -129,7 +128,6 @@ impl Cover {
             images: Images::new(layout),
             stored_to: Vec::new(),
             covered_by: Vec::new(),
-            images_before: End::default(),
             words: Vec::new(),
         }
     }
@@ -162,8 +160,8 @@ impl Cover {
     }
 
     /// Uncovers the lines that `writes` of the group `ticket` store to: writes down what they hold,
-    /// as the first parts of that group. The caller fences before anything is stored there, or has
-    /// it [undone](Self::cover_again). How many parts these are.
+    /// as the first parts of that group. The caller fences before anything is stored there, and knows
+    /// that the log has room for the rest of the group: this cannot be undone. How many parts these are.
     pub(super) fn uncover<M: Memory>(
         &mut self,
         memory: &M,
@@ -173,7 +171,6 @@ impl Cover {
     ) -> u16 {
         self.stored_to.clear();
         self.covered_by.clear();
-        self.images_before = self.images.end();
         let stored = writes.entries().iter().filter(|entry| entry.mask != 0);
         let lines = stored.map(|entry| entry.line).filter(|line| self.covers(*line));
         let mut lines: Vec<u64> = lines.collect();
@@ -188,18 +185,6 @@ impl Cover {
             self.pages.stored_to_again(line);
         }
         self.images.append(memory, counters, ticket, 0, &self.stored_to, &self.covered_by)
-    }
-
-    /// The group that uncovered lines will not be: they are covered as before. The caller fences.
-    pub(super) fn cover_again<M: Memory>(&mut self, memory: &M, counters: &mut Counters) {
-        self.images.rewind(memory, counters, self.images_before);
-        for (entry, batch) in self.stored_to.drain(..).zip(&self.covered_by) {
-            self.slot_of[(entry.line / LINE) as usize] = batch.slot + 1;
-            let slot = &mut self.slots[batch.slot as usize];
-            slot.covers += 1;
-            slot.images -= 1;
-            self.pages.not_stored_to_again(entry.line);
-        }
     }
 
     /// Whether the last group has stored to a line that was covered.

@@ -47,12 +47,6 @@ impl Pages {
         page.again = page.again.saturating_add(1);
     }
 
-    /// The group that stored to it will not be.
-    pub(super) fn not_stored_to_again(&mut self, line: u64) {
-        let page = self.of(line);
-        page.again = page.again.saturating_sub(1);
-    }
-
     /// Whether a line that leaves is to be covered.
     pub(super) fn keep(&mut self, line: u64) -> bool {
         let page = self.of(line);
