@@ -148,7 +148,7 @@ fn options(plan: &Plan, format: &Format) -> Options {
         keep: if plain && plan.cuts == 0 { Keep::Visible } else { Keep::Durable },
         mechanism: plan.mechanism.make(),
         epoch: (!plain).then(|| Ps::from_ns(plan.epoch_us as f64 * 1000.0)),
-        omit: None,
+        ..Options::default()
     }
 }
 

@@ -150,25 +150,44 @@ fn unknown_keys_of_a_machine_are_refused() {
     assert!(fail(&["crash", "--machine", arg(&file)]).contains("nobody_knows"));
 }
 
+/// What ends a run, and what it had printed.
+#[cfg(unix)]
+fn ended_by(signal: &str, more: &[&str]) -> std::process::Output {
+    let mut child = command(&[&["crash"], more].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    sleep(Duration::from_millis(1_500));
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args([signal, &id]).status().expect("kill").success());
+    let start = Instant::now();
+    while child.try_wait().expect("a status").is_none() {
+        assert!(start.elapsed() < Duration::from_secs(10), "it does not end");
+        sleep(Duration::from_millis(50));
+    }
+    child.wait_with_output().expect("what it printed")
+}
+
 #[test]
 #[cfg(unix)]
-fn an_interrupted_run_claims_nothing() {
-    for more in [&["--images", "1G"][..], &["--mutants", "--seeds", "1000", "--workload", "sps"]] {
-        let mut child = command(&[&["crash"], more].concat())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the program starts");
-        sleep(Duration::from_millis(1_500));
-        let id = child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &id]).status().expect("kill").success());
-        let start = Instant::now();
-        while child.try_wait().expect("a status").is_none() {
-            assert!(start.elapsed() < Duration::from_secs(10), "it does not end");
-            sleep(Duration::from_millis(50));
-        }
-        let ended = child.wait_with_output().expect("what it printed");
+fn an_interrupted_run_prints_its_counts() {
+    for signal in ["-INT", "-TERM"] {
+        let ended = ended_by(signal, &["--images", "1G", "--json"]);
         assert_eq!(ended.status.code(), Some(130));
-        assert_eq!(text(&ended.stdout), "", "{more:?}");
+        let report: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+        assert_eq!((&report["ended_early"], &report["failures"]), (&true.into(), &0.into()));
+        assert!(report["total"]["images"].as_u64() > Some(0), "{report}");
     }
+    let ended = ended_by("-INT", &["--images", "1G"]);
+    assert!(text(&ended.stdout).contains("ended early"), "{}", text(&ended.stdout));
+}
+
+/// A call site that was not tried on all cases is not called missed.
+#[test]
+#[cfg(unix)]
+fn interrupted_mutants_claim_nothing() {
+    let ended = ended_by("-INT", &["--mutants", "--seeds", "1000", "--workload", "sps"]);
+    assert_eq!(ended.status.code(), Some(130));
+    assert!(!text(&ended.stdout).contains("NOT CAUGHT"), "{}", text(&ended.stdout));
 }

@@ -1,5 +1,5 @@
 //! How the programs of a case deal with answers, and how the engine is set: what decides how many
-//! transactions share a group, and how long lines wait.
+//! transactions share a group, how long lines wait, and what goes on beside the operations.
 
 use perdura::{Skip, Tuning};
 use perdura_memory::random::SplitMix64;
@@ -15,6 +15,11 @@ pub struct Answers {
     pub of: u64,
     /// After so many operations of a core, it tends the engine; 0: never.
     pub tends: u64,
+    /// Of so many operations of a core one is followed by a checkpoint, by chance, beside what other
+    /// cores do; 0: none.
+    pub checkpoints: u64,
+    /// Of so many operations of a core one is preceded by reading everything, by chance; 0: none.
+    pub reads: u64,
     /// The engine's settings, where it has any.
     pub tuning: Tuning,
 }
@@ -22,7 +27,8 @@ pub struct Answers {
 impl Default for Answers {
     /// Three of four, and nothing set.
     fn default() -> Self {
-        Answers { waits: 3, of: 4, tends: 0, tuning: Tuning::default() }
+        let tuning = Tuning::default();
+        Answers { waits: 3, of: 4, tends: 0, checkpoints: 0, reads: 0, tuning }
     }
 }
 
@@ -34,14 +40,22 @@ const BYTES: [Option<u64>; 6] = [None, None, Some(128), Some(256), Some(512), So
 /// Nanoseconds: at once, about one operation, several, never.
 const WITHIN: [Option<u64>; 5] = [None, Some(0), Some(2_000), Some(20_000), Some(u64::MAX)];
 
+const CHECKPOINTS: [u64; 6] = [0, 0, 0, 8, 4, 2];
+const READS: [u64; 4] = [0, 8, 4, 2];
+
 /// Few lines leave together here.
 const SKIP: [Option<Skip>; 4] = [None, Some(Skip::Always), Some(Skip::Always), Some(Skip::Always)];
 
 impl Answers {
-    /// Draws them for an engine that makes groups.
-    pub(crate) fn draw(seed: u64) -> Self {
+    /// Draws them for an engine that makes groups, or does not.
+    pub(crate) fn draw(seed: u64, groups: bool) -> Self {
         let mut random = SplitMix64::new(seed ^ 0x616e_7377_6572_7321);
         let mut below = |len: usize| random.below(len as u64) as usize;
+        let checkpoints = CHECKPOINTS[below(CHECKPOINTS.len())];
+        let reads = READS[below(READS.len())];
+        if !groups {
+            return Answers { checkpoints, reads, ..Answers::default() };
+        }
         let (waits, of) = WAITS[below(WAITS.len())];
         let tends = TENDS[below(TENDS.len())];
         let tuning = Tuning {
@@ -50,12 +64,19 @@ impl Answers {
             answer_within_ns: WITHIN[below(WITHIN.len())],
             skip: SKIP[below(SKIP.len())],
         };
-        Answers { waits, of, tends, tuning }
+        Answers { waits, of, tends, checkpoints, reads, tuning }
     }
 
     /// Whether a transaction is waited for.
     pub(crate) fn wait(&self, random: &mut SplitMix64) -> bool {
         random.below(self.of) >= self.of - self.waits
+    }
+
+    /// Whether an operation of a core is preceded by reading everything, and followed by a
+    /// checkpoint.
+    pub(crate) fn besides(&self, random: &mut SplitMix64) -> (bool, bool) {
+        let mut one_of = |count: u64| count > 0 && random.below(count) == 0;
+        (one_of(self.reads), one_of(self.checkpoints))
     }
 
     /// Whether the engine is tended after operation number `index` of a core.
@@ -67,11 +88,12 @@ impl Answers {
 impl fmt::Display for Answers {
     /// As it is written on a command line: `1/8,tends=4,lines=2,bytes=256,within=2000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Answers { waits, of, tends, tuning } = self;
+        let Answers { waits, of, tends, checkpoints, reads, tuning } = self;
         write!(f, "{waits}/{of}")?;
-        let tends = (*tends > 0).then_some(*tends);
+        let [tends, checkpoints, reads] =
+            [tends, checkpoints, reads].map(|count| (*count > 0).then_some(*count));
         let Tuning { queue_lines, group_bytes, answer_within_ns, skip } = *tuning;
-        let all = [tends, queue_lines, group_bytes, answer_within_ns];
+        let all = [tends, checkpoints, reads, queue_lines, group_bytes, answer_within_ns];
         for (name, value) in NAMES.into_iter().zip(all) {
             if let Some(value) = value {
                 write!(f, ",{name}={value}")?;
@@ -84,7 +106,7 @@ impl fmt::Display for Answers {
     }
 }
 
-const NAMES: [&str; 4] = ["tends", "lines", "bytes", "within"];
+const NAMES: [&str; 6] = ["tends", "checkpoints", "reads", "lines", "bytes", "within"];
 
 impl FromStr for Answers {
     type Err = String;
@@ -114,6 +136,8 @@ fn parse(text: &str) -> Option<Answers> {
         let value = value.parse().ok()?;
         match name {
             "tends" => answers.tends = value,
+            "checkpoints" => answers.checkpoints = value,
+            "reads" => answers.reads = value,
             "lines" => tuning.queue_lines = Some(value),
             "bytes" => tuning.group_bytes = Some(value),
             "within" => tuning.answer_within_ns = Some(value),
@@ -130,8 +154,10 @@ mod tests {
     #[test]
     fn what_is_printed_is_read() {
         for seed in 0..1000 {
-            let answers = Answers::draw(seed);
-            assert_eq!(answers.to_string().parse(), Ok(answers));
+            for groups in [false, true] {
+                let answers = Answers::draw(seed, groups);
+                assert_eq!(answers.to_string().parse(), Ok(answers));
+            }
         }
         assert_eq!("3/4".parse(), Ok(Answers::default()));
         for wrong in ["", "3", "5/4", "0/0", "1/2,", "1/2,lines", "1/2,x=1", "1/2,lines=x"] {

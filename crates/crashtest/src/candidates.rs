@@ -187,6 +187,11 @@ impl Candidates {
         self.lines.iter().zip(states).all(|(line, state)| line.is_most(*state))
     }
 
+    /// How many lines of an image lack stores.
+    pub(crate) fn lost(&self, states: &[u16]) -> usize {
+        self.lines.iter().zip(states).filter(|(line, state)| !line.is_most(**state)).count()
+    }
+
     /// The lines of an image that differ from the least, with what they hold.
     pub(crate) fn changes(&self, states: &[u16]) -> impl Iterator<Item = (u64, LineWords)> {
         self.lines

@@ -4,10 +4,16 @@ use crate::Answers;
 use perdura_machine::cache::Policy;
 use perdura_machine::{Event, MachineConfig, Schedule, presets};
 use perdura_memory::Domain;
+use perdura_memory::random::SplitMix64;
 use std::collections::BTreeSet;
 
 /// Bytes of the pool that is cut.
 pub const BYTES: u64 = 288 << 10;
+
+/// Operations of each core, mostly.
+const SHORT: usize = 10;
+/// And in a long life.
+const LONG: usize = 60;
 
 /// What the run begins with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +25,13 @@ pub enum Start {
     New,
     /// A pool with the structure in it, closed by the other logging engine.
     Switched,
+    /// A pool that this engine has used, and another one after it: what the first has left in the
+    /// log's area is there still, behind what the second needed of it.
+    SwitchedBack,
 }
+
+/// All of them.
+pub const STARTS: [Start; 4] = [Start::Closed, Start::New, Start::Switched, Start::SwitchedBack];
 
 /// After which events the power is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +67,8 @@ pub struct Case {
     pub start: Start,
     /// Where the power is cut.
     pub points: Points,
-    /// Which transactions are waited for; if not given, three of four, or with an engine that
-    /// makes groups, drawn by the seed.
+    /// Which transactions are waited for, and what goes on beside them; if not given, drawn by the
+    /// seed.
     pub answers: Option<Answers>,
     /// What is left out, to test the tester.
     pub omit: Option<Event>,
@@ -79,7 +91,7 @@ impl Case {
             cores: 1,
             schedule: Schedule::Seeded { every: 6 },
             seed,
-            operations: 10,
+            operations: SHORT,
             keep: None,
             start: Start::Closed,
             points: Points::Random(100),
@@ -100,8 +112,7 @@ impl Case {
 
     /// Which transactions are waited for on an engine that makes groups, or does not.
     pub(crate) fn answers(&self, groups: bool) -> Answers {
-        let drawn = || if groups { Answers::draw(self.seed) } else { Answers::default() };
-        self.answers.unwrap_or_else(drawn)
+        self.answers.unwrap_or_else(|| Answers::draw(self.seed, groups))
     }
 
     /// Whether this operation is carried out.
@@ -110,12 +121,21 @@ impl Case {
     }
 }
 
+/// Operations of each core in a case with this seed, where nothing else is asked for: mostly few;
+/// what runs out does so in longer lives, and these are more where an engine skips write-backs.
+pub fn usual_operations(seed: u64, skips: bool) -> usize {
+    let one_in = if skips { 3 } else { 8 };
+    let drawn = SplitMix64::new(seed ^ 0x6c6f_6e67).below(one_in);
+    if drawn == 0 { LONG } else { SHORT }
+}
+
 /// A start's name on a command line.
 pub fn start_name(start: Start) -> &'static str {
     match start {
         Start::Closed => "closed",
         Start::New => "new",
         Start::Switched => "switched",
+        Start::SwitchedBack => "switched-back",
     }
 }
 

@@ -1,10 +1,11 @@
 //! A structure of one's own under the tester, in one call.
 
+use crate::case::STARTS;
 use crate::replay::Choice;
 use crate::shrink::{Effort, shrink};
 use crate::subjects::POLICIES;
 use crate::{
-    ArchaptRedo, ArchaptUndo, Budget, Case, Failure, On, Points, Redo, Report, Runner, SWal, Start,
+    ArchaptRedo, ArchaptUndo, Budget, Case, Failure, On, Points, Redo, Report, Runner, SWal,
     Subject, Undo, Watcher,
 };
 use perdura_memory::Domain;
@@ -93,9 +94,8 @@ impl Check {
 
     fn cases(&self) -> impl Iterator<Item = Case> {
         let combinations = [Domain::Transient, Domain::Persistent].into_iter().flat_map(|domain| {
-            let starts = [Start::Closed, Start::New, Start::Switched];
             let cores = self.cores.iter();
-            cores.flat_map(move |cores| starts.map(|start| (domain, *cores, start)))
+            cores.flat_map(move |cores| STARTS.map(|start| (domain, *cores, start)))
         });
         let all = (0..self.seeds).flat_map(move |_| combinations.clone());
         all.zip(0..).map(|((domain, cores, start), number)| {

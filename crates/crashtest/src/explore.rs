@@ -7,7 +7,9 @@ use crate::engines::Family;
 use crate::failure::Failure;
 use crate::guilt::Guilt;
 use crate::history::States;
-use crate::life::{Life, Lived, Stopped, World, draw, first_image, numbered};
+use crate::life::{Life, Lived, Stopped, World, draw, numbered};
+use crate::readers::agree;
+use crate::starts::first_image;
 use crate::{Case, Report, Start, Subject};
 use perdura_machine::{CallSite, Event, Machine};
 use perdura_memory::random::SplitMix64;
@@ -80,8 +82,7 @@ pub fn explore<F: Family, S: Subject>(
     watcher: &Watcher,
 ) -> Result<Report, Box<Failure>> {
     // Drawn here, so that a failure names them.
-    let answers = case.answers.or_else(|| F::GROUPS.then(|| case.answers(true)));
-    let case = &Case { answers, ..case.clone() };
+    let case = &Case { answers: Some(case.answers(F::GROUPS)), ..case.clone() };
     let mut explorer = Explorer {
         subject,
         case,
@@ -153,7 +154,8 @@ impl<S: Subject> Explorer<'_, S> {
 
     fn case_from_start(&mut self) -> Result<(), Problem> {
         let case = self.case;
-        let image = first_image(self.engine, self.subject, case, BYTES).map_err(Problem::plain)?;
+        let begins = first_image(self.engine, self.subject, case, BYTES);
+        let (image, first) = begins.map_err(Problem::plain)?;
         let life = Life {
             subject: self.subject,
             case,
@@ -163,12 +165,11 @@ impl<S: Subject> Explorer<'_, S> {
             seed: case.seed,
             limit: BYTES,
         };
-        let first = (case.start != Start::New).then(|| self.subject.prepared());
         self.life(&life, vec![first], 0, case.points, self.budget.images)
     }
 
     /// Lives a life without a cut.
-    fn record(&self, life: &Life<'_, S>) -> Result<Lived<S::Op>, Problem> {
+    fn record(&self, life: &Life<'_, S>) -> Result<Lived<S::Op, S::Model>, Problem> {
         let mut watch = |_: &Machine, _| ControlFlow::Continue(());
         let lived = without_panic(|| life.live(self.engine, Some(&mut watch), self.case.omit))?;
         match lived {
@@ -187,14 +188,15 @@ impl<S: Subject> Explorer<'_, S> {
         points: Points,
         images: u64,
     ) -> Result<(), Problem> {
-        let Lived { history, machine } = self.record(life)?;
+        let Lived { history, reads, machine } = self.record(life)?;
         let sites = machine.sites();
         self.report.meet(&sites);
         let met = sites.all().into_iter().map(|(site, (_, count))| (site, count)).collect();
         self.report.events += history.events;
         self.report.lives += 1;
         drop(machine);
-        let states = States::of(self.subject, first, &history).map_err(Problem::plain)?;
+        let mut states = States::of(self.subject, first, &history).map_err(Problem::plain)?;
+        agree::<S>(&mut states, &history, &reads).map_err(Problem::plain)?;
         let exploration =
             Exploration { life, states, events: history.events, met, depth, points, images };
         if self.benches.len() <= depth {

@@ -39,6 +39,19 @@ impl<O> Default for History<O> {
     }
 }
 
+impl<O> History<O> {
+    /// The numbers of the transactions that have committed, in the order of their commits.
+    pub(crate) fn in_order(&self) -> Vec<usize> {
+        let committed = |number: &usize| self.transactions[*number].ticket.is_some();
+        let mut order: Vec<usize> = (0..self.transactions.len()).filter(committed).collect();
+        order.sort_by_key(|number| {
+            let tx = &self.transactions[*number];
+            (tx.ticket, !tx.wrote)
+        });
+        order
+    }
+}
+
 /// The states that a run goes through, and when which of them may be left.
 pub(crate) struct States<M> {
     /// After each number of commits.
@@ -63,10 +76,7 @@ impl<M: Clone> States<M> {
             states.push(Some(subject.prepared()));
             spans.push(history.prepared);
         }
-        let mut committed: Vec<_> =
-            history.transactions.iter().filter(|tx| tx.ticket.is_some()).collect();
-        committed.sort_by_key(|tx| (tx.ticket, !tx.wrote));
-        for tx in &committed {
+        for tx in history.in_order().into_iter().map(|number| &history.transactions[number]) {
             let mut next = states.last().cloned().flatten().expect("a prepared model");
             if !subject.step(&mut next, &tx.op) {
                 return Err(format!("{:?} has committed and should have aborted", tx.op));
@@ -77,7 +87,9 @@ impl<M: Clone> States<M> {
         // It may be durable, and was never acknowledged. Those that came after it and stored nothing
         // have seen what was there before.
         if let Some(tx) = history.transactions.iter().find(|tx| tx.failed) {
-            let readers = committed.iter().rev().take_while(|tx| !tx.wrote).count();
+            let committed = history.in_order();
+            let wrote = |number: &usize| history.transactions[*number].wrote;
+            let readers = committed.iter().rev().take_while(|number| !wrote(number)).count();
             let read: Vec<_> = spans.drain(spans.len() - readers..).collect();
             states.truncate(states.len() - readers);
             let seen = read.into_iter().map(|(_, acknowledged)| acknowledged).min();
@@ -90,11 +102,25 @@ impl<M: Clone> States<M> {
                 spans.push((tx.begun, u64::MAX));
             }
         }
-        // Whoever is durable vouches for those before.
+        let mut states = States { states, spans, made: history.made };
+        states.vouch();
+        Ok(states)
+    }
+
+    /// After so many events the state number `index` was promised.
+    pub(crate) fn promise(&mut self, index: usize, events: u64) {
+        if let Some(span) = index.checked_sub(1).and_then(|before| self.spans.get_mut(before)) {
+            span.1 = span.1.min(events);
+            self.vouch();
+        }
+    }
+
+    /// Whatever is durable vouches for what came before.
+    fn vouch(&mut self) {
+        let spans = &mut self.spans;
         for index in (1..spans.len()).rev() {
             spans[index - 1].1 = spans[index - 1].1.min(spans[index].1);
         }
-        Ok(States { states, spans, made: history.made })
     }
 
     /// Which numbers of commits a cut after `event` may leave.

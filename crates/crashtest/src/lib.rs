@@ -74,18 +74,21 @@ mod history;
 mod life;
 mod losses;
 pub mod mutants;
+mod polling;
 pub mod prelude;
+mod readers;
 pub mod replay;
 pub mod report;
 pub mod runner;
 pub mod shrink;
+mod starts;
 pub mod subject;
 pub mod subjects;
 mod trial;
 mod verify;
 
 pub use answers::Answers;
-pub use case::{Case, Points, Start};
+pub use case::{Case, Points, STARTS, Start};
 pub use check::{Check, check};
 pub use engines::{
     ArchaptRedo, ArchaptRedoSum, ArchaptUndo, ArchaptUndoSum, Family, Redo, SWal, Undo,

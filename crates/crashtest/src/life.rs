@@ -1,17 +1,19 @@
 //! A run on a machine: the pool is opened, used by every core, and closed.
 
 use crate::death::failing_fence;
-use crate::engine::{AnyFamily, Of};
-use crate::engines::{Family, Redo, Undo};
+use crate::engine::AnyFamily;
+use crate::engines::Family;
 use crate::history::{History, Transaction};
-use crate::{Answers, Case, Start, Subject, Trial};
+use crate::polling::Poll;
+use crate::readers::{self, Read};
+use crate::{Answers, Case, Start, Subject};
 use perdura::superblock::{State, Superblock};
 use perdura::{AnyHeap, AnySession, Engine, Error, Format, Mode, Recovery, Ticket, Tx};
 use perdura_machine::{CallSite, Event, Keep, Kind, Machine, Options, Sites};
+use perdura_memory::Memory;
 use perdura_memory::image::Image;
 use perdura_memory::random::SplitMix64;
-use perdura_memory::{Domain, Memory};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -54,10 +56,16 @@ pub(crate) struct Life<'a, S: Subject> {
 }
 
 /// What came of a run that was not stopped.
-pub(crate) struct Lived<O> {
+pub(crate) struct Lived<O, M> {
     pub(crate) history: History<O>,
+    /// What was read meanwhile.
+    pub(crate) reads: Vec<Read<M>>,
     pub(crate) machine: Arc<Machine>,
 }
+
+/// What is noted of a run while it goes on.
+type Notes<'n, S> =
+    (&'n RefCell<History<<S as Subject>::Op>>, &'n RefCell<Vec<Read<<S as Subject>::Model>>>);
 
 /// Why a run did not end.
 pub(crate) enum Stopped {
@@ -65,50 +73,6 @@ pub(crate) enum Stopped {
     Watched,
     /// It went wrong by itself.
     Problem(String),
-}
-
-/// A pool of this engine with the subject's structure in it, closed.
-pub(crate) fn prepared<S: Subject>(
-    engine: &dyn AnyFamily,
-    subject: &S,
-    domain: Domain,
-    bytes: u64,
-) -> Result<Vec<u64>, String> {
-    let trial = Arc::new(Trial::new(64, bytes, domain));
-    let heap = engine
-        .on_trial(&trial, Some(format(bytes)))
-        .map_err(|error| format!("no pool can be made: {error}"))?;
-    let mut session = heap.session().map_err(text)?;
-    session.transaction(|tx| subject.prepare(tx)).map_err(text)?;
-    drop(session);
-    heap.close().map_err(text)?;
-    Ok(trial.contents())
-}
-
-/// The image that a case begins with.
-pub(crate) fn first_image<S: Subject>(
-    engine: &dyn AnyFamily,
-    subject: &S,
-    case: &Case,
-    bytes: u64,
-) -> Result<Vec<u64>, String> {
-    match case.start {
-        Start::New => Ok(vec![0; 8]),
-        Start::Closed => prepared(engine, subject, case.domain, bytes),
-        Start::Switched => {
-            let image = prepared(&Of::<Undo>::ENGINE, subject, case.domain, bytes)?;
-            let trial = Trial::new(image.len() as u64 * 8, bytes, case.domain);
-            image.chunks_exact(8).zip((0..).step_by(64)).for_each(|(words, line)| {
-                trial.set_line(line, words.try_into().expect("a line"));
-            });
-            let same = Superblock::read(&trial).is_ok_and(|header| header.engine == engine.name());
-            if same {
-                prepared(&Of::<Redo>::ENGINE, subject, case.domain, bytes)
-            } else {
-                Ok(image)
-            }
-        }
-    }
 }
 
 /// The operations of a case, each with its core and number. Neither the number of cores nor what
@@ -139,13 +103,14 @@ impl<S: Subject> Life<'_, S> {
         engine: &dyn AnyFamily,
         mut watch: Option<Watch<'_>>,
         omit: Option<Event>,
-    ) -> Result<Lived<S::Op>, Stopped> {
+    ) -> Result<Lived<S::Op, S::Model>, Stopped> {
         let options = Options {
             cores: Some(self.case.cores),
             limit: self.limit,
             seed: self.seed,
             schedule: self.case.schedule,
             keep: Keep::Model,
+            before_fences: true,
             omit,
             left: self.world.left.clone(),
             failing_fence: self.failing_fence(),
@@ -154,13 +119,22 @@ impl<S: Subject> Life<'_, S> {
         let config = self.case.config();
         let machine = Arc::new(Machine::from_words(config, self.world.visible.clone(), options));
         let history = RefCell::new(History::default());
+        let (reads, poll) = (RefCell::default(), RefCell::<Poll>::default());
+        let shown = Cell::new(0);
         let problem = RefCell::new(None);
         let heap = RefCell::new(None);
         let mut phase = |programs: Vec<Box<dyn FnOnce() + '_>>| -> Result<(), Stopped> {
             match &mut watch {
                 Some(watch) => {
                     if machine
-                        .run_watched(programs, |machine, event| watch(machine, event))
+                        .run_watched(programs, |machine, event| {
+                            poll.borrow().ask(event.number, &history, &reads);
+                            // Before a fence the last event is shown again.
+                            if shown.replace(event.number) == event.number {
+                                return ControlFlow::Continue(());
+                            }
+                            watch(machine, event)
+                        })
                         .is_break()
                     {
                         return Err(Stopped::Watched);
@@ -185,17 +159,18 @@ impl<S: Subject> Life<'_, S> {
         let Some(opened) = heap.take() else {
             let mut history = history.into_inner();
             (history.opened, history.events) = (u64::MAX, machine.events());
-            return Ok(Lived { history, machine });
+            return Ok(Lived { history, reads: reads.into_inner(), machine });
         };
         settled(&machine, "opening").map_err(Stopped::Problem)?;
         history.borrow_mut().opened = machine.events();
         let answers = self.case.answers(engine.groups());
         opened.tune(&answers.tuning);
+        poll.replace(Poll::of(&*opened));
         let programs = (0..self.ops.len()).map(|core| {
-            let (opened, history, machine, note) = (&opened, &history, &machine, &note);
+            let (opened, notes, machine, note) = (&opened, (&history, &reads), &machine, &note);
             Box::new(move || {
                 let worked = opened.session().and_then(|session| {
-                    self.work(&**opened, session, answers, core, machine, history)
+                    self.work(&**opened, session, answers, core, machine, notes)
                 });
                 if let Err(error) = worked
                     && machine.check_fence().is_ok()
@@ -205,6 +180,8 @@ impl<S: Subject> Life<'_, S> {
             }) as Box<dyn FnOnce() + '_>
         });
         phase(programs.collect())?;
+        // A heap that is closed has no sessions.
+        poll.take();
         phase(vec![Box::new(|| {
             if let Err(error) = opened.close()
                 && machine.check_fence().is_ok()
@@ -215,7 +192,7 @@ impl<S: Subject> Life<'_, S> {
         let mut history = history.into_inner();
         if machine.check_fence().is_err() {
             history.events = machine.events();
-            return Ok(Lived { history, machine });
+            return Ok(Lived { history, reads: reads.into_inner(), machine });
         }
         // What a transaction stored to fresh memory and then aborted is nobody's.
         if history.transactions.iter().all(|tx| tx.ticket.is_some()) {
@@ -226,7 +203,7 @@ impl<S: Subject> Life<'_, S> {
         for tx in &mut history.transactions {
             tx.acknowledged = tx.acknowledged.min(history.events);
         }
-        Ok(Lived { history, machine })
+        Ok(Lived { history, reads: reads.into_inner(), machine })
     }
 
     fn failing_fence(&self) -> Option<u64> {
@@ -257,7 +234,7 @@ impl<S: Subject> Life<'_, S> {
         Ok(heap)
     }
 
-    /// One core's operations.
+    /// One core's operations, and what it does beside them.
     fn work(
         &self,
         heap: &dyn AnyHeap,
@@ -265,57 +242,99 @@ impl<S: Subject> Life<'_, S> {
         answers: Answers,
         core: usize,
         machine: &Machine,
-        history: &RefCell<History<S::Op>>,
+        (history, reads): Notes<'_, S>,
     ) -> Result<(), Error> {
-        let mut random = SplitMix64::new(self.seed ^ 0x6c61_7a79 ^ (core as u64) << 32);
+        let seed = self.seed ^ (core as u64) << 32;
+        let mut random = SplitMix64::new(seed ^ 0x6c61_7a79);
+        let mut besides = SplitMix64::new(seed ^ 0x6265_7369_6465);
         for (number, op) in self.ops[core].iter().enumerate() {
             if number > 0 && answers.tend(number - 1) {
                 heap.tend()?;
             }
-            let index = {
-                let mut history = history.borrow_mut();
-                let begun = machine.events();
-                let op = op.clone();
-                let (ticket, wrote, failed, acknowledged) = (None, false, false, u64::MAX);
-                let tx = Transaction { op, begun, ticket, wrote, failed, acknowledged };
-                history.transactions.push(tx);
-                history.transactions.len() - 1
-            };
-            // The wait is in the commit itself, or a call of its own: always so where it may fail, since
-            // it would take the ticket of a transaction that has committed with it.
-            let (waits, at_once) = (answers.wait(&mut random), random.below(2) == 0);
-            let at_once = at_once && self.failing_fence().is_none();
-            let body = |tx: &mut dyn Tx| self.subject.apply(tx, op);
-            let commits = session.counters().commits;
-            let ended = if waits && at_once {
-                session.run_awaited(Mode::Write, body)
-            } else {
-                session.run(Mode::Write, body)
-            };
-            let ticket = match ended {
-                Ok(((), ticket)) => ticket,
-                Err(Error::Aborted(_)) => continue,
-                Err(error) => {
-                    let here = machine.failed_on() == Some(core);
-                    history.borrow_mut().transactions[index].failed = here;
-                    return Err(error);
-                }
-            };
-            {
-                let tx = &mut history.borrow_mut().transactions[index];
-                tx.ticket = Some(ticket.0);
-                tx.wrote = session.counters().commits > commits;
+            let (reads_all, checkpoints) = answers.besides(&mut besides);
+            if reads_all {
+                readers::read(self.subject, &mut session, machine, history, reads)?;
             }
-            if waits {
-                session.wait(ticket)?;
-            }
-            // Whatever the engine says of a ticket counts as an answer.
-            let events = machine.events();
-            for tx in &mut history.borrow_mut().transactions {
-                let durable = |ticket| session.is_durable(Ticket(ticket));
-                if tx.acknowledged == u64::MAX && tx.ticket.is_some_and(durable) {
-                    tx.acknowledged = events;
+            let mut one = |op: &S::Op| {
+                self.transaction(&mut session, op, answers, (core, &mut random), machine, history)
+            };
+            match one(op) {
+                Err(error @ Error::TooLarge { .. }) => {
+                    let parts = self.subject.split(op);
+                    if parts.is_empty() {
+                        return Err(error);
+                    }
+                    parts.iter().try_for_each(one)?;
                 }
+                other => other?,
+            }
+            if checkpoints {
+                // Another session goes on: there are no more of them than needed.
+                drop(session);
+                if besides.below(2) == 0 {
+                    heap.checkpoint()?
+                } else {
+                    _ = heap.empty_log()?
+                }
+                session = heap.session()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One transaction of a core.
+    fn transaction(
+        &self,
+        session: &mut AnySession,
+        op: &S::Op,
+        answers: Answers,
+        (core, random): (usize, &mut SplitMix64),
+        machine: &Machine,
+        history: &RefCell<History<S::Op>>,
+    ) -> Result<(), Error> {
+        let index = {
+            let mut history = history.borrow_mut();
+            let begun = machine.events();
+            let op = op.clone();
+            let (ticket, wrote, failed, acknowledged) = (None, false, false, u64::MAX);
+            let tx = Transaction { op, begun, ticket, wrote, failed, acknowledged };
+            history.transactions.push(tx);
+            history.transactions.len() - 1
+        };
+        // The wait is in the commit itself, or a call of its own: always so where it may fail, since
+        // it would take the ticket of a transaction that has committed with it.
+        let (waits, at_once) = (answers.wait(random), random.below(2) == 0);
+        let at_once = at_once && self.failing_fence().is_none();
+        let body = |tx: &mut dyn Tx| self.subject.apply(tx, op);
+        let commits = session.counters().commits;
+        let ended = if waits && at_once {
+            session.run_awaited(Mode::Write, body)
+        } else {
+            session.run(Mode::Write, body)
+        };
+        let ticket = match ended {
+            Ok(((), ticket)) => ticket,
+            Err(Error::Aborted(_)) => return Ok(()),
+            Err(error) => {
+                let here = machine.failed_on() == Some(core);
+                history.borrow_mut().transactions[index].failed = here;
+                return Err(error);
+            }
+        };
+        {
+            let tx = &mut history.borrow_mut().transactions[index];
+            tx.ticket = Some(ticket.0);
+            tx.wrote = session.counters().commits > commits;
+        }
+        if waits {
+            session.wait(ticket)?;
+        }
+        // Whatever the engine says of a ticket counts as an answer.
+        let events = machine.events();
+        for tx in &mut history.borrow_mut().transactions {
+            let durable = |ticket| session.is_durable(Ticket(ticket));
+            if tx.acknowledged == u64::MAX && tx.ticket.is_some_and(durable) {
+                tx.acknowledged = events;
             }
         }
         Ok(())
@@ -348,7 +367,7 @@ pub(crate) fn recover_alone<F: Family>(case: &Case, world: World) -> Result<Site
     Ok(machine.sites())
 }
 
-fn text(error: Error) -> String {
+pub(crate) fn text(error: Error) -> String {
     error.to_string()
 }
 

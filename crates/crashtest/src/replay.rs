@@ -1,6 +1,7 @@
 //! A failure's case, from the options that were printed with it.
 
-use crate::{Budget, Case, Failure, Points, Report, Runner, Start, Watcher};
+use crate::case::STARTS;
+use crate::{Budget, Case, Failure, Points, Report, Runner, Watcher};
 use perdura_machine::{Event, Schedule, presets};
 
 /// What options stand for.
@@ -56,8 +57,7 @@ impl Choice {
             "answers" => case.answers = Some(value.parse()?),
             "seed" => case.seed = value.parse()?,
             "start" => {
-                let starts = [Start::Closed, Start::New, Start::Switched];
-                let found = starts.into_iter().find(|s| crate::case::start_name(*s) == value);
+                let found = STARTS.into_iter().find(|s| crate::case::start_name(*s) == value);
                 case.start = found.ok_or("no such start")?;
             }
             "keep" => {

@@ -11,6 +11,9 @@ pub trait Runner: Send + Sync {
     /// The engine's name.
     fn engine(&self) -> &'static str;
 
+    /// Whether the engine skips write-backs: what that takes runs out in long lives only.
+    fn skips(&self) -> bool;
+
     /// Explores a case: see [`explore`].
     ///
     /// # Errors
@@ -43,6 +46,10 @@ impl<F: Family, S: Subject + Send> Runner for On<F, S> {
 
     fn engine(&self) -> &'static str {
         F::NAME
+    }
+
+    fn skips(&self) -> bool {
+        F::SKIPS
     }
 
     fn explore(

@@ -43,6 +43,15 @@ impl Trial {
         }
     }
 
+    /// A memory that holds this, and can grow to `limit`.
+    pub(crate) fn of(words: &[u64], limit: u64, domain: Domain) -> Self {
+        let trial = Trial::new(words.len() as u64 * WORD, limit, domain);
+        for (words, line) in words.chunks_exact(WORDS).zip((0..).step_by(LINE as usize)) {
+            trial.set_line(line, words.try_into().expect("a line"));
+        }
+        trial
+    }
+
     /// Changes a line for good; not while an image is being checked.
     pub fn set_line(&self, line: u64, words: &LineWords) {
         for (index, word) in words.iter().enumerate() {

@@ -141,13 +141,17 @@ fn go_on<S: Subject>(
     seed: u64,
 ) -> Result<(), String> {
     let mut random = SplitMix64::new(seed);
-    for _ in 0..FURTHER {
-        let op = subject.draw(&mut random, 0);
+    let mut ops: Vec<S::Op> = (0..FURTHER).map(|_| subject.draw(&mut random, 0)).collect();
+    ops.reverse();
+    while let Some(op) = ops.pop() {
         let mut next = model.clone();
         let commits = subject.step(&mut next, &op);
         match session.transaction(|tx| subject.apply(tx, &op)) {
             Ok(()) if commits => *model = next,
             Err(Error::Aborted(_)) if !commits => {}
+            Err(Error::TooLarge { .. }) if !subject.split(&op).is_empty() => {
+                ops.extend(subject.split(&op).into_iter().rev());
+            }
             Ok(()) => return Err(format!("{op:?} has committed and should have aborted")),
             Err(error) => return Err(format!("a further transaction, {op:?}: {error}")),
         }

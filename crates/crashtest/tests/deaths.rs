@@ -9,8 +9,8 @@ use perdura_memory::Domain;
 const STARTS: [Start; 3] = [Start::Closed, Start::New, Start::Switched];
 
 /// Cases of each engine and domain, to be turned up.
-fn cases() -> u64 {
-    std::env::var("PERDURA_DEATHS").map_or(2, |cases| cases.parse().expect("a number"))
+fn seeds() -> u64 {
+    std::env::var("PERDURA_DEATHS").map_or(2, |seeds| seeds.parse().expect("a number"))
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn what_a_dead_process_left_is_made_durable_before_it_is_believed() {
         let runner = find(engine, "hash-map").expect("an engine and a structure");
         let mut all = Report::default();
         for domain in [Domain::Media, Domain::Transient] {
-            for seed in 1..=cases() {
+            for seed in 1..=seeds() {
                 let start = STARTS[seed as usize % 3];
                 let (points, cores) = (Points::Random(60), 1 + seed as usize % 2 * 2);
                 let case = Case { domain, start, points, cores, seed, ..Case::default() };
@@ -32,7 +32,7 @@ fn what_a_dead_process_left_is_made_durable_before_it_is_believed() {
             }
         }
         println!("{}: {all}", runner.engine());
-        assert!(all.deaths > 5 * cases() || !failed.is_empty(), "{all}");
+        assert!(all.deaths > 5 * seeds() || !failed.is_empty(), "{all}");
     }
     assert!(failed.is_empty(), "{} failed: {}", failed.len(), failed.join("\n\n"));
 }
@@ -45,7 +45,7 @@ fn nothing_of_that_can_be_left_out() {
     let engines = ["undo", "redo", "s-wal", "archapt-redo"];
     let runners = engines.map(|engine| find(engine, "churn").expect("an engine and a structure"));
     let mut cases: Vec<Tried<'_>> = Vec::new();
-    for seed in 1..=cases().div_ceil(2) {
+    for seed in 1..=seeds().div_ceil(2) {
         for (domain, start) in
             [Domain::Media, Domain::Transient].into_iter().flat_map(|d| STARTS.map(|s| (d, s)))
         {

@@ -6,8 +6,14 @@ use perdura_crashtest::subjects::{ENGINES, SUBJECTS, find};
 use perdura_crashtest::{Budget, Case, Points, Report, Runner, Watcher};
 use perdura_memory::Domain;
 
-const CHECKED: Budget =
-    Budget { images: 24, again_every: 40, again: (12, 3), depth: 1, check_pruning: true };
+const CHECKED: Budget = Budget {
+    images: 24,
+    again_every: 40,
+    again: (12, 3),
+    depth: 1,
+    deaths_every: 0,
+    check_pruning: true,
+};
 
 fn runners() -> impl Iterator<Item = Box<dyn Runner>> {
     let pairs = ENGINES.iter().flat_map(|engine| SUBJECTS.map(|subject| (engine, subject)));

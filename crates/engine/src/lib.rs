@@ -32,6 +32,8 @@ pub mod lock;
 mod log;
 mod logged;
 mod overlay;
+#[doc(hidden)]
+pub mod planted;
 pub mod record;
 pub mod redo;
 mod session;

@@ -10,6 +10,7 @@ use crate::engine::Recovery;
 use crate::left;
 use crate::lock::{Apart, SharedLock};
 use crate::overlay::Overlay;
+use crate::planted::{self, Bug};
 use crate::record::Found;
 use crate::session::Buffered;
 use crate::touched::Touched;
@@ -253,6 +254,9 @@ impl<M: Memory, P: Protocol> Logged<M, P> {
     /// No reader is there from here on, until the transaction that writes is over.
     #[inline]
     pub(crate) fn be_alone(&self) {
+        if planted::has(Bug::NotAlone) {
+            return;
+        }
         self.lock.be_alone(&*self.memory);
     }
 

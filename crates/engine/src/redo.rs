@@ -20,6 +20,7 @@
 use crate::area::Geometry;
 use crate::engine::Recovery;
 use crate::logged::{Logged, Protocol, store_words};
+use crate::planted::{self, Bug};
 use crate::record::Found;
 use crate::writer::Writer;
 use crate::{Counters, Result, Ticket};
@@ -63,8 +64,14 @@ impl Protocol for Redo {
         log(engine, writer, ticket)?;
         engine.be_alone();
         let track = engine.memory.domain().needs_write_back();
+        if planted::has(Bug::CommittedBeforeStored) {
+            engine.committed.0.store(ticket, Ordering::Release);
+        }
+        if planted::has(Bug::DirtyBeforeStored) {
+            writer.writes.entries().iter().for_each(|entry| engine.dirty.mark_alone(entry.line));
+        }
         writer.apply(engine, |entry, _| {
-            if track {
+            if track && !planted::has(Bug::DirtyBeforeStored) {
                 engine.dirty.mark_alone(entry.line);
             }
         });
@@ -164,6 +171,9 @@ pub(crate) fn log<M: Memory, P: Protocol>(
     fence_fresh(engine, writer)?;
     writer.append(engine, ticket, |entry, word| entry.words[word])?;
     if engine.memory.domain().evicts() {
+        if planted::has(Bug::DurableBeforeFence) {
+            engine.durable.0.store(ticket, Ordering::Release);
+        }
         writer.fence(engine)?;
         engine.durable.0.store(ticket, Ordering::Release);
     }

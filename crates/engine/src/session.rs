@@ -3,6 +3,7 @@
 use crate::lock::SharedLock;
 use crate::logged::{Logged, Protocol, cut_short};
 use crate::overlay::{Found, Overlay};
+use crate::planted::{self, Bug};
 use crate::writer::Writer;
 use crate::writes::LineWrite;
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Ticket};
@@ -264,7 +265,13 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
         if self.writer.writes.is_empty() {
             return Ok(());
         }
-        lay_over(|line| self.writer.writes.line(line), at, to);
+        let hidden = |line| {
+            planted::has(Bug::OwnBytesHidden)
+                && P::overlay(&self.engine).is_some_and(|overlay| {
+                    self.snapshot > 0 && self.overlaid_line(overlay, line).is_some()
+                })
+        };
+        lay_over(|line| self.writer.writes.line(line).filter(|_| !hidden(line)), at, to);
         Ok(())
     }
 

@@ -32,6 +32,9 @@ pub struct Options {
     pub mechanism: Box<dyn Mechanism>,
     /// Ends the mechanism's epoch after this time.
     pub epoch: Option<Ps>,
+    /// Programs that are [watched](Machine::run_watched) may be suspended before a fence too, and the
+    /// watcher is called there, with the event before it once more.
+    pub before_fences: bool,
     /// A call site whose write-backs, streams or fences are left out.
     pub omit: Option<Event>,
     /// Begins with what a process left that died: what is durable of the memory, and may be, in
@@ -54,6 +57,7 @@ impl Default for Options {
             keep: Keep::Durable,
             mechanism: Box::new(Plain),
             epoch: None,
+            before_fences: false,
             omit: None,
             left: None,
             failing_fence: None,
@@ -89,7 +93,7 @@ impl Machine {
     pub fn from_words(config: MachineConfig, words: Vec<u64>, options: Options) -> Self {
         assert!((words.len() as u64 * WORD).is_multiple_of(LINE), "whole lines");
         let Options { cores, limit, seed, schedule, keep, mut mechanism, epoch, .. } = options;
-        let Options { omit, left, failing_fence, .. } = options;
+        let Options { omit, left, failing_fence, before_fences, .. } = options;
         let fits = |left: &Image| keep == Keep::Model && left.certain().len() == words.len();
         assert!(left.as_ref().is_none_or(fits), "what a dead process left is of this memory");
         let cores = cores.unwrap_or(config.cores.count).max(1);
@@ -118,6 +122,7 @@ impl Machine {
             watched: false,
             last: None,
             events: 0,
+            before_fences,
             omit,
             left_out: Vec::new(),
             sites: Sites::default(),
@@ -308,6 +313,17 @@ impl Machine {
             run::suspend(self, turn);
         }
         result
+    }
+
+    /// A fence takes long: where [asked for](Options::before_fences), others see what the program has
+    /// done up to here before it is over.
+    pub(crate) fn before_fence(&self) {
+        let state = self.state();
+        let shows = state.before_fences && state.inside && state.watched;
+        drop(state);
+        if shows {
+            run::suspend(self, Turn::Show);
+        }
     }
 
     pub(crate) fn check(&self, at: u64, len: u64, align: u64) {

@@ -125,6 +125,7 @@ unsafe impl Memory for Machine {
     #[track_caller]
     fn fence(&self) {
         let site = Location::caller();
+        self.before_fence();
         self.step(|state| state.fence(site));
     }
 

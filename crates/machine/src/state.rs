@@ -23,6 +23,8 @@ pub(crate) struct State {
     pub(crate) watched: bool,
     pub(crate) last: Option<Event>,
     pub(crate) events: u64,
+    /// See [`Options`](crate::Options).
+    pub(crate) before_fences: bool,
     pub(crate) omit: Option<Event>,
     pub(crate) left_out: Vec<u64>,
     pub(crate) sites: Sites,

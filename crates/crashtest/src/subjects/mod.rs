@@ -1,13 +1,17 @@
 //! Structures to test, by name.
 
+mod bytes;
 mod churn;
+mod large;
 mod maps;
 mod sps;
 mod tpcc;
 mod wide;
 mod ycsb_a;
 
+pub use bytes::Strings;
 pub use churn::Churn;
+pub use large::Large;
 pub use maps::{Hash, Ordered};
 pub use sps::Sps;
 pub use tpcc::Tpcc;
@@ -18,8 +22,8 @@ use crate::runner::{On, Runner};
 use crate::{ArchaptRedo, ArchaptRedoSum, ArchaptUndo, ArchaptUndoSum, Family, Redo, SWal, Undo};
 
 /// The names of the structures.
-pub const SUBJECTS: [&str; 7] =
-    ["sps", "hash-map", "ordered-map", "churn", "ycsb-a", "wide", "tpcc"];
+pub const SUBJECTS: [&str; 9] =
+    ["sps", "hash-map", "ordered-map", "churn", "ycsb-a", "wide", "tpcc", "bytes", "large"];
 /// The names of the replacement policies, one of each kind.
 pub const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
 /// The names of the engines.
@@ -55,6 +59,8 @@ fn on<F: Family>(subject: &str) -> Option<Box<dyn Runner>> {
         "churn" => Box::new(On::<F, _>::new(Churn)),
         "ycsb-a" => Box::new(On::<F, _>::new(YcsbA::default())),
         "wide" => Box::new(On::<F, _>::new(Wide)),
+        "bytes" => Box::new(On::<F, _>::new(Strings)),
+        "large" => Box::new(On::<F, _>::new(Large)),
         "tpcc" => Box::new(On::<F, _>::new(Tpcc::default())),
         _ => return None,
     })

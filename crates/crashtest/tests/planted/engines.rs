@@ -1,7 +1,9 @@
 //! Engines with a bug planted: real ones, wrapped.
 
 use crate::early::Eager;
+use perdura::superblock::{State, Superblock};
 use perdura_crashtest::Family;
+use perdura_crashtest::subjects::ENGINES;
 use perdura_engine::area::{self, Checkpoint, Geometry};
 use perdura_engine::{Counters, Engine, Recovery, Result, Ticket, Tuning};
 use perdura_memory::Memory;
@@ -26,6 +28,11 @@ pub(crate) const SAME_SALT: u8 = 6;
 /// Every ticket is durable at once, says the session.
 pub(crate) const ANSWERS_FIRST: u8 = 7;
 
+/// Each log that is made begins with the same salt.
+pub(crate) const CONSTANT_SALT: u8 = 8;
+/// The header does not say that a log is being made, but still what it said before.
+pub(crate) const NO_FORMATTING: u8 = 9;
+
 /// The log segment of the second session that commits.
 const FORGOTTEN: u32 = 1;
 
@@ -49,7 +56,16 @@ impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Wrapped<E, 
     type Session = Eager<E::Session, M>;
 
     fn format(memory: &M, area: Range<u64>) {
-        E::format(memory, area);
+        if BUG == NO_FORMATTING {
+            say_what_was(memory, &area);
+        }
+        E::format(memory, area.clone());
+        if BUG == CONSTANT_SALT {
+            let geometry = Geometry::read(memory, area, E::NAME).expect("a new log");
+            for sequence in 0..2 {
+                geometry.set_checkpoint(memory, Checkpoint { sequence, ticket: 0, salt: 7 });
+            }
+        }
     }
 
     fn inspect(memory: &M, area: Range<u64>) -> Result<Recovery> {
@@ -58,7 +74,9 @@ impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Wrapped<E, 
 
     fn recover(memory: &M, area: Range<u64>) -> Result<Recovery> {
         match BUG {
-            TOO_EARLY | NO_LIMBO | ANSWERS_FIRST => E::recover(memory, area),
+            TOO_EARLY | NO_LIMBO | ANSWERS_FIRST | CONSTANT_SALT | NO_FORMATTING => {
+                E::recover(memory, area)
+            }
             _ if E::NAME == "s-wal" => E::recover(memory, area),
             bug => recover(memory, area, E::NAME, bug),
         }
@@ -91,6 +109,16 @@ impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Wrapped<E, 
 
     fn checkpoint(&self) -> Result<()> {
         self.inner.checkpoint()
+    }
+}
+
+/// Makes the header say again that the pool is whole, and whose log is there still, if there is one.
+fn say_what_was<M: Memory>(memory: &M, area: &Range<u64>) {
+    let left = ENGINES.iter().find(|name| Geometry::read(memory, area.clone(), name).is_ok());
+    if let (Ok(mut header), Some(name)) = (Superblock::read(memory), left) {
+        header.engine = (*name).to_owned();
+        header.state = State::Clean;
+        header.write(memory);
     }
 }
 

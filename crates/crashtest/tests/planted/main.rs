@@ -9,7 +9,7 @@ use engines::*;
 use late::OnLate;
 use perdura_crashtest::subjects::{Churn, Hash, Sps, Wide};
 use perdura_crashtest::{
-    ArchaptRedo, ArchaptUndo, Budget, Case, Failure, Family, On, Points, Redo, Runner, SWal,
+    ArchaptRedo, ArchaptUndo, Budget, Case, Failure, Family, On, Points, Redo, Runner, SWal, Start,
     Subject, Undo, Watcher,
 };
 use std::sync::atomic::Ordering;
@@ -23,9 +23,17 @@ struct Search {
     operations: usize,
     /// Of so many images one is lived on, and how often in a row.
     again: (u64, usize),
+    start: Start,
 }
 
-const SEARCH: Search = Search { seeds: 40, cores: 1, points: 60, operations: 10, again: (40, 2) };
+const SEARCH: Search = Search {
+    seeds: 40,
+    cores: 1,
+    points: 60,
+    operations: 10,
+    again: (40, 2),
+    start: Start::Closed,
+};
 
 const PREFIX: &str = "no committed prefix";
 const LOST: &str = "acknowledged transactions are lost";
@@ -33,9 +41,9 @@ const DAMAGED: &str = "the pool is damaged";
 
 impl Search {
     fn case(&self, seed: u64) -> Case {
-        let Search { cores, points, operations, .. } = *self;
+        let Search { cores, points, operations, start, .. } = *self;
         let points = Points::Random(points);
-        Case { cores, points, operations, seed, ..Case::default() }
+        Case { cores, points, operations, start, seed, ..Case::default() }
     }
 
     /// The first failure, with the number of cases before it and the images of those.
@@ -156,4 +164,30 @@ fn a_fence_behind_the_words() {
     finds::<Redo>();
     finds::<ArchaptRedo>();
     finds::<ArchaptUndo>();
+}
+
+/// What a log was formatted over counts again as soon as as many transactions have committed: where the
+/// engine comes back, its own records are there.
+#[test]
+fn a_constant_salt_of_new_logs() {
+    let back = Search { start: Start::SwitchedBack, ..SEARCH };
+    let says = [PREFIX, LOST, DAMAGED, "the pool cannot be opened", "recovery left records"];
+    back.finds::<Redo, _, CONSTANT_SALT>(Sps::default(), &says);
+    back.finds::<SWal, _, CONSTANT_SALT>(Sps::default(), &says);
+    back.finds::<ArchaptRedo, _, CONSTANT_SALT>(Sps::default(), &says);
+    // Nothing is there to be taken up where the pool was never the engine's.
+    let once = Search { start: Start::Switched, seeds: 4, ..SEARCH };
+    once.harmless::<Redo, _, CONSTANT_SALT>(Sps::default());
+}
+
+#[test]
+fn a_header_that_does_not_say_formatting() {
+    let switched = Search { start: Start::Switched, ..SEARCH };
+    let says = ["the pool cannot be opened"];
+    switched.finds::<Redo, _, NO_FORMATTING>(Sps::default(), &says);
+    switched.finds::<Undo, _, NO_FORMATTING>(Sps::default(), &says);
+    switched.finds::<SWal, _, NO_FORMATTING>(Sps::default(), &says);
+    switched.finds::<ArchaptRedo, _, NO_FORMATTING>(Sps::default(), &says);
+    // Where no engine is switched, no log is made anew.
+    Search { seeds: 4, ..SEARCH }.harmless::<Redo, _, NO_FORMATTING>(Sps::default());
 }

@@ -4,6 +4,7 @@ use super::group::Group;
 use super::{Archapt, Base};
 use crate::Result;
 use crate::logged::Logged;
+use crate::planted::{self, Bug};
 use perdura_memory::Memory;
 use std::sync::atomic::Ordering;
 
@@ -79,9 +80,14 @@ impl Group {
         self.write_back_old(engine, usize::MAX);
         // Those that the log had are gone from it.
         self.old_words_known &= self.writer.writes.is_empty() && self.nobody_joined(engine);
+        if planted::has(Bug::DurableBeforeFence) {
+            engine.durable.0.store(last, Ordering::Release);
+        }
         self.writer.fence(engine)?;
         self.cut_log(engine, last)?;
-        self.history.log_is_cut();
+        if !planted::has(Bug::OldWordsBelieved) {
+            self.history.log_is_cut();
+        }
         self.writer.rewind(engine);
         self.old_up_to = last;
         (self.old_segments, self.due_lines, self.turn_due) = (0, 0, false);

@@ -86,7 +86,7 @@ impl Group {
         engine: &Logged<M, Archapt<B>>,
         change: impl FnOnce(&mut Overlay),
     ) {
-        engine.be_alone();
+        engine.lock.be_alone(&*engine.memory);
         // SAFETY: only the writer has the group, it is alone, and `change` reaches in nowhere else.
         change(unsafe { engine.state.overlay.get_mut() });
     }

@@ -243,3 +243,21 @@ fn greedy_lives_end_with_what_was_committed() {
         life::<SkippingRedoEngine<Reference>>(seed, |_| Habits::GREEDY);
     }
 }
+
+/// Lives of the undo engine with a bug come to contents that were never committed.
+#[cfg(feature = "planted")]
+#[test]
+fn batches_void_too_early_are_noticed() {
+    use perdura_engine::planted::{self, Bug};
+    let noticed = |seed: &u64| {
+        let lived = std::panic::catch_unwind(|| {
+            planted::with(Bug::TakenBackTooEarly, || {
+                life::<SkippingUndoEngine<Reference>>(*seed, Habits::drawn)
+            })
+        });
+        lived.is_err()
+    };
+    let seed = (1..=number("PERDURA_SKIPPING_LIVES", 100)).find(noticed).expect("it is noticed");
+    println!("noticed in the life of seed {seed}");
+    life::<SkippingUndoEngine<Reference>>(seed, Habits::drawn);
+}

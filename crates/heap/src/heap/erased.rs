@@ -41,6 +41,12 @@ pub trait AnyHeap: Sync {
     /// As [`Heap::checkpoint`].
     fn checkpoint(&self) -> Result<()>;
 
+    /// As [`Heap::empty_log`].
+    ///
+    /// # Errors
+    /// As [`Heap::empty_log`].
+    fn empty_log(&self) -> Result<Counters>;
+
     /// As [`Heap::close`].
     ///
     /// # Errors
@@ -78,6 +84,10 @@ impl<M: Memory + 'static, E: Engine<M>> AnyHeap for Heap<M, E> {
 
     fn checkpoint(&self) -> Result<()> {
         Heap::checkpoint(self)
+    }
+
+    fn empty_log(&self) -> Result<Counters> {
+        Heap::empty_log(self)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use super::Arguments;
 use crate::failure::{Failure, Outcome};
+use perdura_crashtest::case::usual_operations;
 use perdura_crashtest::subjects::{self, ENGINES, SUBJECTS};
 use perdura_crashtest::{Case, Points, Runner, Start};
 use perdura_machine::cache::Policy;
@@ -114,6 +115,10 @@ pub(super) struct Cases {
     pub(super) runners: Vec<Box<dyn Runner>>,
     /// Which of these each case is for.
     pub(super) cases: Vec<(usize, Case)>,
+    /// So many of them, the first ones, are every combination with one of the policies.
+    pub(super) round: usize,
+    /// Each case has as many operations as its seed says.
+    operations_drawn: bool,
 }
 
 impl Cases {
@@ -132,45 +137,53 @@ impl Cases {
         let engines = several(&arguments.engine, "engine", &ENGINES, name)?;
         let structures = several(&arguments.workload, "workload", &SUBJECTS, name)?;
         let policies = policies(&arguments.policy)?;
-        let (mut runners, mut cases) = (Vec::new(), Vec::new());
-        for (engine, structure) in
-            engines.iter().flat_map(|e| structures.iter().map(move |s| (e, s)))
-        {
-            let runner = subjects::find(engine, structure);
-            runners.push(runner.ok_or_else(|| Failure::new("there is no such engine"))?);
-        }
-        let keep: BTreeSet<_> = arguments.keep.iter().map(|Kept(core, op)| (*core, *op)).collect();
-        for (runner, _) in runners.iter().enumerate() {
-            for policy in &policies {
-                for domain in domains {
-                    for cores in &arguments.cores {
-                        for start in starts {
-                            let case = Case {
-                                policy: *policy,
-                                domain: *domain,
-                                cores: *cores,
-                                start: *start,
-                                schedule: arguments.schedule.0,
-                                operations: arguments.operations,
-                                answers: arguments.answers,
-                                points: arguments.points.0,
-                                keep: (!keep.is_empty()).then(|| keep.clone()),
-                                ..Case::new(machine.clone(), arguments.seed)
-                            };
-                            cases.push((runner, case));
-                        }
-                    }
-                }
+        let mut runners = Vec::new();
+        // Engines in turn, then structures: all of them come early.
+        for structure in structures {
+            for engine in &engines {
+                let runner = subjects::find(engine, structure);
+                runners.push(runner.ok_or_else(|| Failure::new("there is no such engine"))?);
             }
         }
-        Ok(Cases { runners, cases })
+        let keep: BTreeSet<_> = arguments.keep.iter().map(|Kept(core, op)| (*core, *op)).collect();
+        let mut round = Vec::new();
+        for (domain, cores, start) in domains.iter().flat_map(|domain| {
+            let cores = arguments.cores.iter();
+            cores.flat_map(move |cores| starts.iter().map(move |start| (domain, cores, start)))
+        }) {
+            let case = Case {
+                domain: *domain,
+                cores: *cores,
+                start: *start,
+                schedule: arguments.schedule.0,
+                operations: arguments.operations.unwrap_or(0),
+                answers: arguments.answers,
+                points: arguments.points.0,
+                keep: (!keep.is_empty()).then(|| keep.clone()),
+                ..Case::new(machine.clone(), arguments.seed)
+            };
+            round.extend((0..runners.len()).map(|runner| (runner, case.clone())));
+        }
+        // The policies take turns, until each combination has had every one.
+        let cases = (0..policies.len()).flat_map(|turn| {
+            let policies = policies.iter().cycle().skip(turn);
+            let with = |(case, policy): (&(usize, Case), &Policy)| {
+                (case.0, Case { policy: *policy, ..case.1.clone() })
+            };
+            round.iter().zip(policies).map(with)
+        });
+        let cases = cases.collect();
+        let operations_drawn = arguments.operations.is_none();
+        Ok(Cases { runners, cases, round: round.len(), operations_drawn })
     }
 
     /// Case number `index`: the same cases again and again, each time with another seed.
     pub(super) fn number(&self, index: u64) -> (usize, Case) {
         let (runner, case) = &self.cases[(index % self.cases.len() as u64) as usize];
         let seed = case.seed.wrapping_add(index);
-        (*runner, Case { seed, ..case.clone() })
+        let drawn = || usual_operations(seed, self.runners[*runner].skips());
+        let operations = if self.operations_drawn { drawn() } else { case.operations };
+        (*runner, Case { seed, operations, ..case.clone() })
     }
 }
 

@@ -25,6 +25,8 @@ pub(super) struct Explored {
     pub(super) seconds: f64,
     /// The last seed that was used.
     pub(super) last_seed: u64,
+    /// Somebody asked to end before all was done.
+    pub(super) ended_early: bool,
 }
 
 pub(super) fn run(arguments: &Arguments, cases: Cases, threads: usize) -> Outcome {
@@ -41,7 +43,11 @@ pub(super) fn run(arguments: &Arguments, cases: Cases, threads: usize) -> Outcom
             "the engine failed the crash test; the command above shows it again",
         ));
     }
-    interrupt::check(&progress)?;
+    if explored.ended_early {
+        // With the counts up to here, and the exit status of a program that was ended.
+        show::report(arguments, &cases, &explored)?;
+        return interrupt::check(&progress);
+    }
     let sum = |count: fn(&Report) -> u64| explored.reports.iter().map(count).sum::<u64>();
     if sum(|report| report.points) == 0 {
         let events = sum(|report| report.events) / sum(|report| report.lives).max(1);
@@ -78,8 +84,9 @@ fn explore(
     let failure = Mutex::new(None);
     let work = || loop {
         let index = next.fetch_add(1, Ordering::Relaxed);
-        // Each case once, whatever the number of images.
-        let all_once = index >= cases.cases.len() as u64;
+        // Each combination once, whatever the number of images.
+        let all = if once { cases.cases.len() } else { cases.round };
+        let all_once = index >= all as u64;
         let enough = once || watcher.images.load(Ordering::Relaxed) >= arguments.images;
         if all_once && enough || watcher.is_stopped() {
             return;
@@ -107,6 +114,7 @@ fn explore(
         failure: failure.into_inner().unwrap_or_else(PoisonError::into_inner),
         seconds: start.elapsed().as_secs_f64(),
         last_seed: last.load(Ordering::Relaxed),
+        ended_early: progress.is_stopped(),
     })
 }
 
@@ -121,10 +129,11 @@ fn find_site(
         return Err(Failure::new("a store is never left out: --omit takes what makes it durable"));
     }
     let mut known = Vec::new();
-    for (runner, case) in &cases.cases {
+    for number in 0..cases.cases.len() as u64 {
         interrupt::check(progress)?;
-        let runner = &*cases.runners[*runner];
-        if let Some(event) = replay::site(runner, case, name) {
+        let (runner, case) = cases.number(number);
+        let runner = &*cases.runners[runner];
+        if let Some(event) = replay::site(runner, &case, name) {
             return Ok(event);
         }
         let case = Case { points: Points::Random(60), ..case.clone() };

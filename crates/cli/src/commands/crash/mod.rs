@@ -8,7 +8,7 @@ mod show;
 use crate::failure::{Failure, Outcome};
 use crate::quantity;
 use choice::{Cases, PointsChoice};
-use perdura_crashtest::{Answers, Budget, Points, Start};
+use perdura_crashtest::{Answers, Budget, Points, STARTS};
 use perdura_memory::Domain;
 
 #[derive(Debug, clap::Args)]
@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     engine: Vec<String>,
 
-    /// Structures: sps, hash-map, ordered-map, churn, wide, ycsb-a, tpcc, or all
+    /// Structures: sps, hash-map, ordered-map, churn, wide, ycsb-a, tpcc, bytes, large, or all
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     workload: Vec<String>,
 
@@ -43,19 +43,20 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SCHEDULE", default_value = "6")]
     schedule: choice::ScheduleChoice,
 
-    /// Operations of each core
-    #[arg(long, value_name = "NUMBER", default_value_t = 10)]
-    operations: usize,
+    /// Operations of each core; default: drawn by the seed, 10 or seldom 60
+    #[arg(long, value_name = "NUMBER")]
+    operations: Option<usize>,
 
-    /// Which transactions are waited for: 1/8 for one of eight by chance, and, where the engine has
-    /// such settings, more: 1/8,tends=4,lines=2,bytes=256,within=2000; default: 3/4, or drawn by
-    /// the seed for engines that make groups of the others
+    /// Which transactions are waited for, 1/8 for one of eight by chance, and what goes on beside them:
+    /// 1/8,checkpoints=8,reads=4 for a checkpoint after one operation of eight, and a transaction
+    /// that reads everything before one of four; where the engine has such settings, more:
+    /// 1/8,tends=4,lines=2,bytes=256,within=2000; default: drawn by the seed
     #[arg(long, value_name = "ANSWERS")]
     answers: Option<Answers>,
 
     /// What a run begins with: closed (a pool with the structure in it), new (nothing), switched
-    /// (a pool of the other engine), or all
-    #[arg(long, value_name = "NAMES", default_value = "closed", value_delimiter = ',')]
+    /// (a pool of another engine), switched-back (used by this one before that), or all
+    #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     start: Vec<String>,
 
     /// After which events of a run the power is cut: `all`, `random` (about 100, or
@@ -72,7 +73,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value_t = Budget::default().deaths_every)]
     deaths_every: u64,
 
-    /// Images to check in all, with more and more seeds; 0: each case once
+    /// Images to check at least, with more and more seeds, once each combination but of the policies,
+    /// which take turns, was there; 0: each case once
     #[arg(long, value_name = "NUMBER", default_value = "50k", value_parser = quantity::count)]
     images: u64,
 
@@ -151,8 +153,7 @@ impl Arguments {
             .map_err(|error| Failure::new(error.to_string()))?;
         // What shows a failure again is a command: a file is named by its path.
         machine.name.clone_from(&self.machine);
-        let starts = [Start::Closed, Start::New, Start::Switched];
-        let starts = choice::several(&self.start, "start", &starts, |start| {
+        let starts = choice::several(&self.start, "start", &STARTS, |start| {
             perdura_crashtest::case::start_name(*start)
         })?;
         let domains = [Domain::Transient, Domain::Persistent, Domain::Media];
@@ -160,7 +161,8 @@ impl Arguments {
         for cores in &self.cores {
             within("--cores", *cores as u64, MOST_CORES)?;
         }
-        within("--operations", self.operations as u64, MOST_OPERATIONS)?;
+        let operations = self.operations.unwrap_or(MOST_OPERATIONS as usize);
+        within("--operations", operations as u64, MOST_OPERATIONS)?;
         within("--each", self.each, MOST)?;
         within("--seeds", self.seeds, MOST)?;
         match self.points.0 {
@@ -169,10 +171,10 @@ impl Arguments {
             Points::Random(count) => within("--points random", count, MOST)?,
         }
         let cores = self.cores.iter().copied().max().unwrap_or(0);
-        if let Some(kept) = self.keep.iter().find(|kept| !kept.is_among(cores, self.operations)) {
+        if let Some(kept) = self.keep.iter().find(|kept| !kept.is_among(cores, operations)) {
             return Err(Failure::new(format!(
                 "--keep {kept}: there are {} cores with {} operations, both counted from 0",
-                cores, self.operations
+                cores, operations
             )));
         }
         Cases::new(self, machine, &starts, &domains)

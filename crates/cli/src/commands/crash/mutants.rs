@@ -39,6 +39,10 @@ pub(super) fn run(arguments: &Arguments, cases: &Cases, threads: usize) -> Outco
                 return;
             }
             let mutant = without(met, &tried, arguments.budget(), &watcher);
+            if mutant.caught.is_none() && watcher.is_stopped() {
+                // It has not been tried on all cases.
+                return;
+            }
             mutants.lock().unwrap_or_else(PoisonError::into_inner).push(mutant);
             bar.inc(1);
         }
@@ -52,10 +56,11 @@ pub(super) fn run(arguments: &Arguments, cases: &Cases, threads: usize) -> Outco
     };
     stopping(&watcher, &progress, || (), || quietly(run));
     bar.finish_and_clear();
-    interrupt::check(&progress)?;
     let mut mutants = mutants.into_inner().unwrap_or_else(PoisonError::into_inner);
     mutants.sort_by(|left, right| left.site.cmp(&right.site));
     show(arguments, &met, &mutants)?;
+    // Those that it came to by then are shown.
+    interrupt::check(&progress)?;
     let missed = mutants.iter().filter(|mutant| mutant.caught.is_none()).count();
     if missed > 0 {
         return Err(Failure::new(format!(

@@ -65,6 +65,7 @@ pub(super) fn report(arguments: &Arguments, cases: &Cases, explored: &Explored) 
             "seconds": explored.seconds,
             "images_per_minute": all.images as f64 / explored.seconds * 60.0,
             "failures": 0,
+            "ended_early": explored.ended_early,
             "total": counts(&all),
             "runs": rows,
             "call_sites": coverage,
@@ -99,6 +100,9 @@ pub(super) fn report(arguments: &Arguments, cases: &Cases, explored: &Explored) 
             show_count(all.corrected),
             show_count(all.lost),
         ))?;
+    }
+    if explored.ended_early {
+        output::print("ended early; no failure up to here")?;
     }
     output::print(format!(
         "{} call sites, {} of them cut at; {:.1} s, {} images a minute; machine {}, seeds {} to {}",

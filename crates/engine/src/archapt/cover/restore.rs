@@ -9,6 +9,7 @@
 use super::place::{ALONG, At, Matrix, tag};
 use crate::archapt::checksum::sum::Along;
 use crate::archapt::checksum::{Block, LANES, Summer};
+use crate::planted::{self, Bug};
 
 /// Most lost lines of a batch beside which one that keeps its tag is looked for.
 const MOST_BESIDE: usize = 256;
@@ -125,6 +126,9 @@ impl<'a> Equations<'a> {
         while let Some(sum) = alone.pop() {
             let Equation { rest, lost: 1, numbers } = self.all[sum] else { continue };
             let (line, along) = (&self.lines[numbers], self.along(sum));
+            if planted::has(Bug::OnlyColumns) && !matches!(along, Along::Column) {
+                continue;
+            }
             let (row, column) = line.at;
             let block: Block =
                 std::array::from_fn(|lane| along.word(row, column, lane, rest[lane]));

@@ -1,0 +1,42 @@
+//! What is known to be durable, asked for after every event: by a session that does nothing else,
+//! without the engine's lock.
+//!
+//! A session that asks after its own commit, as programs do, comes too late to see that another
+//! one's was called durable before it was.
+
+use crate::history::History;
+use crate::readers::Read;
+use perdura::{AnyHeap, AnySession, Ticket};
+use std::cell::RefCell;
+
+/// Asks for the tickets of a run.
+#[derive(Default)]
+pub(crate) struct Poll(Option<AnySession>);
+
+impl Poll {
+    /// Asks this heap, if it has a session left.
+    pub(crate) fn of(heap: &dyn AnyHeap) -> Self {
+        Poll(heap.session().ok())
+    }
+
+    /// Whatever is called durable now, after this many events, has been promised.
+    pub(crate) fn ask<O, M>(
+        &self,
+        events: u64,
+        history: &RefCell<History<O>>,
+        reads: &RefCell<Vec<Read<M>>>,
+    ) {
+        let Poll(Some(session)) = self else { return };
+        let durable = |ticket| session.is_durable(Ticket(ticket));
+        for tx in &mut history.borrow_mut().transactions {
+            if tx.acknowledged == u64::MAX && tx.ticket.is_some_and(durable) {
+                tx.acknowledged = events;
+            }
+        }
+        for read in &mut *reads.borrow_mut() {
+            if read.acknowledged == u64::MAX && durable(read.ticket) {
+                read.acknowledged = events;
+            }
+        }
+    }
+}
