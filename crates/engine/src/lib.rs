@@ -20,11 +20,14 @@ mod guarded;
 pub mod lock;
 mod log;
 pub mod logged;
+#[cfg(all(test, loom))]
+mod models;
 pub mod overlay;
 pub mod record;
 pub mod redo;
 pub mod session;
 pub mod swal;
+mod sync;
 pub mod undo;
 pub mod volatile;
 pub mod writer;
