@@ -16,7 +16,7 @@ pub mod repair;
 mod requests;
 mod sample;
 
-pub use mutate::{Mutator, NUMBERS};
+pub use mutate::{Mutator, NUMBERS, rounds};
 
 /// A place where bytes come in.
 pub struct Target {

@@ -1,6 +1,7 @@
 //! Mutants: a seed with a few things changed in it. The same seed of the generator gives the same.
 
 use perdura_memory::reference::SplitMix64;
+use std::ops::Range;
 
 /// Numbers that are often too much, or too little.
 pub const NUMBERS: [&str; 18] = [
@@ -26,6 +27,21 @@ pub const NUMBERS: [&str; 18] = [
 
 /// Longer inputs are cut off.
 const LONGEST: usize = 1 << 16;
+
+/// The rounds to fuzz: `usual` from 0 on, unless PERDURA_FUZZ_ROUNDS and PERDURA_FUZZ_SEED say otherwise.
+/// The number of a round is the seed of its mutant.
+///
+/// # Panics
+/// If one of them is no number.
+pub fn rounds(usual: u64) -> Range<u64> {
+    let first = number("PERDURA_FUZZ_SEED").unwrap_or(0);
+    first..first.saturating_add(number("PERDURA_FUZZ_ROUNDS").unwrap_or(usual))
+}
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a number, not '{text}'")))
+}
 
 /// Makes mutants.
 pub struct Mutator {

@@ -4,7 +4,7 @@
 //! mutant is the number of its round, so that a failure is replayed by
 //! `PERDURA_FUZZ_SEED=n PERDURA_FUZZ_ROUNDS=1`.
 
-use perdura_fuzz::{Mutator, Target, target};
+use perdura_fuzz::{Mutator, Target, rounds, target};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -14,24 +14,17 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// Address space of the test, in bytes.
 const SPACE: u64 = 8 << 30;
 
-fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a number, not '{text}'")))
-}
-
-fn fuzz(name: &str, rounds: u64) {
+fn fuzz(name: &str, usual: u64) {
     let limit = rustix::process::Rlimit { current: Some(SPACE), maximum: Some(SPACE) };
     rustix::process::setrlimit(rustix::process::Resource::As, limit).expect("a lower limit");
     let target = target(name).expect("a target");
     let seeds = (target.seeds)();
-    let first = number("PERDURA_FUZZ_SEED").unwrap_or(0);
-    let rounds = number("PERDURA_FUZZ_ROUNDS").unwrap_or(rounds);
     for seed in &seeds {
         (target.run)(seed);
     }
     let (sender, receiver) = channel();
     let runner = std::thread::spawn(move || {
-        for seed in first..first + rounds {
+        for seed in rounds(usual) {
             let bytes = Mutator::new(seed).mutant(&seeds, target.words);
             sender.send((seed, bytes.clone())).expect("the test waits");
             run(target, seed, &bytes);
