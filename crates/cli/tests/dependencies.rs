@@ -118,7 +118,7 @@ fn metadata() -> Metadata {
         .features(cargo_metadata::CargoOpt::AllFeatures)
         .other_options(["--locked".to_owned()])
         .exec()
-        .expect("cargo metadata")
+        .expect("cargo metadata, which fetches the crates that are not there yet")
 }
 
 #[test]
