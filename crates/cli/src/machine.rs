@@ -1,8 +1,8 @@
 //! The machine that a figure was measured on.
 
+use jiff::Timestamp;
 use serde::Serialize;
 use std::fs;
-use std::time::SystemTime;
 
 /// What is printed beside figures.
 #[derive(Clone, Debug, Serialize)]
@@ -29,7 +29,8 @@ impl Machine {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             system: system(),
             build: format!("perdura {} ({profile})", env!("CARGO_PKG_VERSION")),
-            date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            // Whole seconds.
+            date: format!("{:.0}", Timestamp::now()),
         }
     }
 }
@@ -50,4 +51,18 @@ fn processor() -> Option<String> {
 fn system() -> String {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("{} {}", std::env::consts::OS, release.trim()).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_date_is_in_utc_and_in_whole_seconds() {
+        let date = Machine::here().date;
+        let form = date.replace(|c: char| c.is_ascii_digit(), "0");
+        assert_eq!(form, "0000-00-00T00:00:00Z", "{date}");
+        let then: Timestamp = date.parse().expect("an RFC 3339 date");
+        assert!((-60..=60).contains(&(Timestamp::now().as_second() - then.as_second())), "{date}");
+    }
 }

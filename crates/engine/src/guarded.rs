@@ -4,7 +4,7 @@
 //! transaction, so that no guard can stand for it. Whoever reaches in says instead why the lock
 //! is held: this file, and the few places that call it, are all there is to check.
 
-use std::cell::UnsafeCell;
+use crate::sync::UnsafeCell;
 
 /// A value that is only reached with the engine's lock held.
 pub(crate) struct Guarded<T>(UnsafeCell<T>);
@@ -25,7 +25,7 @@ impl<T> Guarded<T> {
     #[inline(always)]
     pub(crate) unsafe fn get(&self) -> &T {
         // SAFETY: nobody has it mutably, as the contract says.
-        unsafe { &*self.0.get() }
+        self.0.with(|value| unsafe { &*value })
     }
 
     /// The value, to change.
@@ -37,6 +37,6 @@ impl<T> Guarded<T> {
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn get_mut(&self) -> &mut T {
         // SAFETY: nobody else has a reference, as the contract says.
-        unsafe { &mut *self.0.get() }
+        self.0.with_mut(|value| unsafe { &mut *value })
     }
 }

@@ -31,6 +31,8 @@ mod left;
 pub mod lock;
 mod log;
 mod logged;
+#[cfg(all(test, loom))]
+mod models;
 mod overlay;
 #[doc(hidden)]
 pub mod planted;
@@ -38,6 +40,7 @@ pub mod record;
 pub mod redo;
 mod session;
 pub mod swal;
+mod sync;
 mod touched;
 pub mod undo;
 pub mod volatile;

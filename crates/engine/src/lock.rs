@@ -9,8 +9,8 @@
 //! on different cores therefore never pass a line between them. Waiting goes through the memory's
 //! `pause`, so that it is a scheduling point in a simulator.
 
+use crate::sync::{AtomicBool, AtomicUsize, Ordering, fence, pause, raise};
 use perdura_memory::Memory;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 /// A value on cache lines of its own (two, since the hardware fetches lines in pairs).
 #[derive(Default)]
@@ -73,7 +73,7 @@ impl SharedLock {
             }
             mine.store(false, Ordering::Release);
             while self.alone.0.load(Ordering::Relaxed) {
-                memory.pause(turn);
+                pause(memory, turn);
                 turn += 1;
             }
         }
@@ -104,7 +104,7 @@ impl SharedLock {
             .is_err()
         {
             while self.writer.0.load(Ordering::Relaxed) {
-                memory.pause(turn);
+                pause(memory, turn);
                 turn += 1;
             }
         }
@@ -119,11 +119,11 @@ impl SharedLock {
         }
         // Sequentially consistent with the reader's fence: whoever raised a slot before this
         // point is waited for, whoever does after sees that it must wait.
-        self.alone.0.swap(true, Ordering::SeqCst);
+        raise(&self.alone.0);
         for reader in &self.readers[..self.used.load(Ordering::SeqCst)] {
             let mut turn = 0;
             while reader.0.load(Ordering::SeqCst) {
-                memory.pause(turn);
+                pause(memory, turn);
                 turn += 1;
             }
         }

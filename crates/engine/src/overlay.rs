@@ -13,11 +13,11 @@
 //! and getting more room, want it alone.
 
 use crate::lock::Apart;
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::writes::{LineWrite, hash, word_in_line};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// Versions that there is room for at least.
-const LEAST: usize = 512;
+/// Versions that there is room for at least; few for the model checker, to which each is many objects.
+const LEAST: usize = if cfg!(loom) { 4 } else { 512 };
 /// More room than this is given back.
 const KEPT: usize = 1 << 17;
 /// Bits of the filter for each version.
@@ -211,7 +211,7 @@ impl Overlay {
     /// Makes room for `more` lines. One version of each line is left.
     #[cold]
     pub fn make_room(&mut self, more: usize) {
-        let joined = *self.counts.0.joined.get_mut();
+        let joined = self.counts.0.joined.load(Ordering::Relaxed);
         let lines: Vec<LineWrite> = self.lines().collect();
         let needed = (2 * (lines.len() + more)).next_power_of_two();
         // With more room than is kept, forgetting would leave too little.
@@ -224,7 +224,7 @@ impl Overlay {
         for entry in &lines {
             self.add(entry);
         }
-        *self.counts.0.joined.get_mut() = joined;
+        self.counts.0.joined.store(joined, Ordering::Relaxed);
     }
 
     /// Forgets everything.
@@ -233,11 +233,11 @@ impl Overlay {
             *self = Overlay::default();
             return;
         }
-        for index in 0..*self.counts.0.used.get_mut() as usize {
-            let line = *self.versions[index].line.get_mut();
+        for index in 0..self.counts.0.used.load(Ordering::Relaxed) as usize {
+            let line = self.versions[index].line.load(Ordering::Relaxed);
             let (slot, (word, _)) = (self.in_table(line), self.in_filter(hash(line)));
-            *self.newest[slot].get_mut() = 0;
-            *self.filter[word].get_mut() = 0;
+            self.newest[slot].store(0, Ordering::Relaxed);
+            self.filter[word].store(0, Ordering::Relaxed);
         }
         self.counts = Apart::default();
     }

@@ -31,6 +31,8 @@ mod serve;
 mod server;
 mod stats;
 mod store;
+#[doc(hidden)]
+pub mod testing;
 mod watch;
 #[cfg(test)]
 mod watch_tests;

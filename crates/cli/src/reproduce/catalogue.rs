@@ -11,7 +11,7 @@ macro_rules! experiments {
 }
 
 /// Names and texts, by name.
-const EXPERIMENTS: &[(&str, &str)] = experiments![
+pub(super) const EXPERIMENTS: &[(&str, &str)] = experiments![
     "archapt-fig1",
     "archapt-fig10",
     "archapt-fig2",

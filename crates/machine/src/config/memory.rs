@@ -174,10 +174,10 @@ pub struct DramCache {
 }
 
 /// Times are bounded so that sums of them cannot overflow, counts so that tables fit.
-const LONGEST_NS: f64 = 1e9;
-const LARGEST_QUEUE: usize = 4096;
+pub(super) const LONGEST_NS: f64 = 1e9;
+pub(super) const LARGEST_QUEUE: usize = 4096;
 const LARGEST_PARTS: usize = 64;
-const LARGEST_TABLE: u64 = 1 << 24;
+pub(super) const LARGEST_TABLE: u64 = 1 << 24;
 
 impl MemoryConfig {
     /// Fails if it cannot be built.

@@ -9,6 +9,7 @@ pub use memory::{
     ControllerConfig, Device, DramCache, DurableAt, Energy, InsideConfig, MemoryConfig, Page,
 };
 
+use self::memory::{LARGEST_QUEUE, LARGEST_TABLE, LONGEST_NS};
 use crate::cache::Policy;
 use perdura_memory::Domain;
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,11 @@ pub enum ConfigError {
         what: String,
     },
 }
+
+/// Cores that there can be.
+const MOST_CORES: usize = 64;
+/// Levels of cache that there can be.
+const MOST_CACHES: usize = 8;
 
 /// A machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -160,13 +166,14 @@ impl MachineConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         let invalid = |what: String| ConfigError::Invalid { name: self.name.clone(), what };
         let Cores { count, ghz, .. } = self.cores;
-        if !(1..=64).contains(&count) || !(0.01..=100.0).contains(&ghz) {
+        if !(1..=MOST_CORES).contains(&count) || !(0.01..=100.0).contains(&ghz) {
             return Err(invalid("1 to 64 cores of 0.01 to 100 GHz are possible".to_owned()));
         }
         if !matches!(self.domain, Domain::Transient | Domain::Persistent) {
             return Err(invalid("its domain is transient or persistent".to_owned()));
         }
-        let mut shared = false;
+        self.cores.validate().map_err(invalid)?;
+        let (mut shared, mut lines) = (false, 0u64);
         for level in &self.caches {
             let Level { name, bytes, ways, .. } = level;
             let sets = bytes / 64 / u64::from((*ways).max(1));
@@ -174,10 +181,22 @@ impl MachineConfig {
                 let what = "bytes must be ways (1 to 64) times 64 times a number of sets";
                 return Err(invalid(format!("cache {name}: {what}")));
             }
+            let copies = if level.shared { 1 } else { MOST_CORES };
+            lines = lines.saturating_add((bytes / 64).saturating_mul(copies as u64));
+            if self.cores.time(level.latency_cycles) > LONGEST_NS {
+                return Err(invalid(format!("cache {name}: its latency is more than a second")));
+            }
             if shared && !level.shared {
                 return Err(invalid(format!("cache {name}: beyond a shared level all are shared")));
             }
             shared = level.shared;
+        }
+        if self.caches.len() > MOST_CACHES || lines > LARGEST_TABLE {
+            let most = LARGEST_TABLE / (16 << 10);
+            return Err(invalid(format!(
+                "{MOST_CACHES} levels of cache are possible, of {most} MiB together, where one that is \
+                 not shared counts {MOST_CORES} times"
+            )));
         }
         if self.caches.is_empty() || self.caches[0].holds == Holds::Victims {
             return Err(invalid("it needs a first cache, which does not hold victims".to_owned()));
@@ -188,5 +207,60 @@ impl MachineConfig {
     /// A number that changes with every figure.
     pub fn hash(&self) -> u64 {
         xxh3_64(format!("{self:?}").as_bytes())
+    }
+}
+
+impl Cores {
+    /// How long a number of cycles takes, in nanoseconds.
+    fn time(&self, cycles: u32) -> f64 {
+        f64::from(cycles) / self.ghz
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        let cycles = [
+            ("cycles_per_access", self.cycles_per_access),
+            ("write_back_cycles", self.write_back_cycles),
+            ("fence_cycles", self.fence_cycles),
+            ("pause_cycles", self.pause_cycles),
+            ("transfer_cycles", self.transfer_cycles),
+        ];
+        if let Some((name, _)) = cycles.iter().find(|(_, cycles)| self.time(*cycles) > LONGEST_NS) {
+            return Err(format!("{name} must be at most a second"));
+        }
+        let buffers = [("store_buffer", self.store_buffer), ("line_buffers", self.line_buffers)];
+        match buffers.iter().find(|(_, entries)| *entries > LARGEST_QUEUE) {
+            Some((name, _)) => Err(format!("{name} must be at most {LARGEST_QUEUE}")),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::presets;
+
+    /// Refuses `tiny` with one figure changed, in words that name it.
+    fn refused(old: &str, new: &str, what: &str) {
+        let text = presets::text("tiny").expect("a preset");
+        let changed = text.replacen(old, new, 1);
+        assert_ne!(changed, text, "{old}");
+        let error = super::MachineConfig::parse("tiny", &changed).expect_err(new).to_string();
+        assert!(error.contains(what), "{new}: {error}");
+    }
+
+    #[test]
+    fn figures_that_no_machine_can_have_are_refused() {
+        // 2^32 sets, whose number would not fit; then more than there is memory for.
+        let caches = "1024 MiB together";
+        refused("bytes = 4096\nways = 4", "bytes = 1152921504606846976\nways = 4", caches);
+        refused("bytes = 512\nways = 2", "bytes = 549755813888\nways = 2", caches);
+        refused("bytes = 512\nways = 2", "bytes = 33554432\nways = 2", caches);
+        refused("fence_cycles = 10", "fence_cycles = 4294967295", "fence_cycles");
+        refused("latency_cycles = 40", "latency_cycles = 4294967295", "LLC");
+        refused("store_buffer = 4", "store_buffer = 1000000", "store_buffer");
+        let level = presets::text("tiny").expect("a preset");
+        let start = level.find("[[caches]]").expect("a cache");
+        let end = start + level[start + 1..].find("[[caches]]").expect("another");
+        refused(&level[start..=end], &level[start..=end].repeat(9), "8 levels");
     }
 }

@@ -15,12 +15,23 @@ use copies::Copies;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::AtomicU64 as Word;
+#[cfg(not(loom))]
+use std::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+use std::sync::{OnceLock, PoisonError};
+// The model checker's, for `media_models.rs`.
+#[cfg(loom)]
+use loom::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
 
 const LINES: usize = (PAGE / LINE) as usize;
-/// Threads that write back different pages seldom meet in a shard.
-const SHARDS: usize = 16;
+/// Threads that write back different pages seldom meet in a shard. Few for the model checker.
+const SHARDS: usize = if cfg!(loom) { 2 } else { 16 };
 /// Pages kept aside before write-backs go to the file early, without a sync.
 const MOST_PAGES: u64 = 16 << 10;
 /// Bytes that one write call carries at most.
@@ -287,7 +298,7 @@ unsafe fn snapshot(line: *const u8) -> [u64; 8] {
         std::array::from_fn(|index| {
             // SAFETY: in bounds and aligned by the caller's word.
             #[allow(clippy::cast_ptr_alignment)]
-            let word = unsafe { &*line.cast::<AtomicU64>().add(index) };
+            let word = unsafe { &*line.cast::<Word>().add(index) };
             word.load(Ordering::Acquire)
         })
     };
@@ -307,6 +318,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 #[path = "media_tests.rs"]
 mod tests;
+
+#[cfg(all(test, loom))]
+#[path = "media_models.rs"]
+mod models;

@@ -1,7 +1,8 @@
 //! Commands without sockets, threads and files: on a heap in plain memory, at a time of the
-//! test's choosing.
+//! test's choosing. For the tests here, and for fuzzing ([`crate::testing`]).
 
 use super::{Call, Env, Run, find, perform};
+#[cfg(test)]
 use crate::house;
 use crate::keyspace::{self, Database};
 use crate::options::Options;
@@ -13,8 +14,11 @@ use crate::watch::Touched;
 use perdura::testing::TestHeap;
 use std::collections::BTreeSet;
 
+/// Bytes of a heap that strangers' commands fill.
+const MOST_BYTES: u64 = 16 << 20;
+
 /// A keyspace on a heap in plain memory.
-pub(crate) struct Bench {
+pub struct Bench {
     pub(crate) heap: TestHeap,
     server: Server,
     touched: Touched,
@@ -23,8 +27,15 @@ pub(crate) struct Bench {
     pub(crate) now: u64,
 }
 
+impl Default for Bench {
+    fn default() -> Self {
+        Bench::new()
+    }
+}
+
 impl Bench {
-    pub(crate) fn new() -> Self {
+    /// An empty keyspace.
+    pub fn new() -> Self {
         let mut heap = TestHeap::new();
         let keyspace = keyspace::open(&mut heap, 1).unwrap().unwrap();
         heap.commit();
@@ -36,7 +47,7 @@ impl Bench {
 
     /// Runs a command, given as an inline request, and shows its reply's bytes with spaces for
     /// line ends.
-    pub(crate) fn run(&mut self, command: &str) -> String {
+    pub fn run(&mut self, command: &str) -> String {
         let mut reader = RequestReader::default();
         let text = format!("{command}\r\n");
         let mut bytes = text.as_bytes();
@@ -63,15 +74,27 @@ impl Bench {
         let out = Reply::new(&mut bytes, Protocol::Resp2);
         let db = Database::new(self.keyspace, 0);
         let call = Call { tx: &mut heap, env: self.env(), db, args, out };
-        perform::one(call, command).unwrap();
-        heap.commit();
+        match perform::one(call, command) {
+            Ok(_) => heap.commit(),
+            // A full heap: the turn would answer with the error, and undo what the command did.
+            Err(_) => heap.abort(),
+        }
         self.env().settle();
         self.heap = heap;
         bytes
     }
 
+    /// Performs a request of any arguments, if it is a command on data that takes as many. Its reply.
+    pub fn perform(&mut self, args: &[Vec<u8>]) -> Option<Vec<u8>> {
+        self.heap.limit = MOST_BYTES;
+        let args: OwnedArgs = args.iter().map(Vec::as_slice).collect();
+        let command = find(args.as_args().get(0)?)?;
+        let on_data = command.takes(args.as_args().len()) && !matches!(command.run, Run::Client(_));
+        on_data.then(|| self.run_args(&args))
+    }
+
     /// Runs commands and compares their replies.
-    pub(crate) fn play(&mut self, script: &[(&str, &str)]) {
+    pub fn play(&mut self, script: &[(&str, &str)]) {
         for (command, reply) in script {
             assert_eq!(self.run(command), *reply, "{command}");
         }
@@ -79,7 +102,7 @@ impl Bench {
     }
 
     /// Checks the keyspace, and that it reaches every block that there is.
-    pub(crate) fn check(&mut self) {
+    pub fn check(&mut self) {
         let mut seen = BTreeSet::new();
         let findings = keyspace::check(&mut self.heap, &mut |at| {
             assert!(seen.insert(at), "block {at:#x} is reached twice");
@@ -92,6 +115,7 @@ impl Bench {
     }
 
     /// Keeps the house until there is nothing left to do.
+    #[cfg(test)]
     pub(crate) fn keep_house(&mut self) {
         let mut heap = std::mem::take(&mut self.heap);
         while house::tidy(&mut heap, self.env()).unwrap() {

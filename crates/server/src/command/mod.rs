@@ -9,8 +9,7 @@ mod client;
 mod connection;
 mod expiry;
 mod failure;
-#[cfg(test)]
-mod harness;
+pub(crate) mod harness;
 mod hash_numbers;
 mod hashes;
 mod info;

@@ -90,8 +90,14 @@ impl OwnedArgs {
 
 impl From<Args<'_>> for OwnedArgs {
     fn from(args: Args<'_>) -> Self {
+        args.iter().collect()
+    }
+}
+
+impl<'a> FromIterator<&'a [u8]> for OwnedArgs {
+    fn from_iter<I: IntoIterator<Item = &'a [u8]>>(args: I) -> Self {
         let mut owned = OwnedArgs::default();
-        for arg in args.iter() {
+        for arg in args {
             owned.spans.push(Span::new(owned.buffer.len(), arg.len()));
             owned.buffer.extend_from_slice(arg);
         }

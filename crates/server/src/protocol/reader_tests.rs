@@ -1,30 +1,6 @@
 use super::*;
+use crate::testing::{Commands, read};
 use proptest::prelude::*;
-
-type Commands = Vec<Vec<Vec<u8>>>;
-
-/// Feeds `pieces` one by one and collects what was read.
-fn read(pieces: &[&[u8]], limits: Limits) -> (Commands, Option<String>) {
-    let mut reader = RequestReader::default();
-    let mut commands = Vec::new();
-    for piece in pieces {
-        let mut piece = *piece;
-        while !piece.is_empty() {
-            reader.fill(&mut piece).unwrap();
-        }
-        loop {
-            match reader.next(limits) {
-                Ok(Some(request)) => {
-                    commands.push(reader.args(request).iter().map(<[u8]>::to_vec).collect());
-                }
-                Ok(None) => break,
-                Err(error) => return (commands, Some(error.0)),
-            }
-        }
-        reader.release();
-    }
-    (commands, None)
-}
 
 fn whole(text: &[u8]) -> (Commands, Option<String>) {
     read(&[text], Limits::USUAL)

@@ -1,4 +1,6 @@
+use super::super::catalogue::EXPERIMENTS;
 use super::*;
+use perdura_fuzz::{Mutator, rounds};
 
 const GOOD: &str = r#"
     name = "x"
@@ -165,4 +167,30 @@ fn bad_power_cuts_say_what_is_wrong() {
     assert!(complaint("seed = 1", &with_cuts).contains("kind crash only"));
     let policy = "seed = 1\n[[run.setting]]\nname = \"a\"\npolicy = \"lru\"";
     assert!(complaint("seed = 1", policy).contains("simulated caches"));
+}
+
+/// Mutants of the experiments that are built in; the seed of each is its number (see fuzz/).
+#[test]
+fn mutants_are_read_or_refused() {
+    let words = [
+        "\"all\"",
+        "true",
+        "[]",
+        "[[run.settings]]\n",
+        "[run.simulated]\n",
+        "[run.served]\n",
+        "1e9",
+    ];
+    let seeds: Vec<Vec<u8>> =
+        EXPERIMENTS.iter().map(|(_, text)| text.as_bytes().to_vec()).collect();
+    for seed in rounds(300) {
+        let bytes = Mutator::new(seed).mutant(&seeds, &words);
+        let Ok(text) = String::from_utf8(bytes) else { continue };
+        let read = std::panic::catch_unwind(|| Experiment::parse("mutant", &text).map(drop));
+        match read {
+            Ok(Err(Failure::Message(why))) => assert!(!why.is_empty()),
+            Ok(_) => {}
+            Err(_) => panic!("PERDURA_FUZZ_SEED={seed} panics:\n{text}"),
+        }
+    }
 }

@@ -1,0 +1,41 @@
+//! What hostile bytes must not do: panic, hang, or take memory without bound. One function for each
+//! place where bytes come in.
+//!
+//! A [`Target`] takes any bytes. On stable Rust the test `smoke` feeds it mutants of its seeds
+//! ([`Mutator`]), a few in every run of the suite and as many as PERDURA_FUZZ_ROUNDS says; libFuzzer,
+//! guided by coverage, runs the same functions (`.ci/fuzz`).
+//!
+//! Checksums would stop nearly all mutants at the first look: where the pool format has one, a target
+//! can put it right first ([`repair`]), for what is damaged on purpose has the right ones.
+
+mod log;
+mod machine;
+mod mutate;
+mod pool;
+pub mod repair;
+mod requests;
+mod sample;
+
+pub use mutate::{Mutator, NUMBERS, rounds};
+
+/// A place where bytes come in.
+pub struct Target {
+    /// Its name.
+    pub name: &'static str,
+    /// Reads the bytes. Panics only if something is wrong with what reads them.
+    pub run: fn(&[u8]),
+    /// What mutants are made from.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// What mutants are made with, besides numbers: words that mean something there.
+    pub words: &'static [&'static str],
+}
+
+/// All of them.
+pub const TARGETS: [Target; 5] =
+    [requests::REQUESTS, requests::COMMANDS, log::LOG, pool::POOL, machine::MACHINE];
+
+/// The target with this name.
+pub fn target(name: &str) -> Option<&'static Target> {
+    const ALL: &[Target] = &TARGETS;
+    ALL.iter().find(|target| target.name == name)
+}

@@ -1,0 +1,101 @@
+//! What clients send: requests in pieces, and the commands in them.
+
+use crate::Target;
+use perdura_server::testing::{Bench, requests};
+
+pub(crate) const REQUESTS: Target =
+    Target { name: "requests", run: read, seeds: encoded, words: WORDS };
+pub(crate) const COMMANDS: Target =
+    Target { name: "commands", run: perform, seeds: encoded, words: WORDS };
+
+/// The first byte says where the rest is cut in pieces: where it is cut must not matter.
+fn read(bytes: &[u8]) {
+    let Some((first, bytes)) = bytes.split_first() else { return };
+    let cut = usize::from(*first).min(bytes.len());
+    let pieces = [&bytes[..cut], &bytes[cut..]];
+    let single: Vec<&[u8]> = bytes.chunks(1).collect();
+    let whole = requests(&[bytes]);
+    assert_eq!(requests(&pieces), whole, "cut at {cut}");
+    assert_eq!(requests(&single), whole, "byte by byte");
+}
+
+/// Commands on data are performed on a keyspace in plain memory, which must be whole afterwards.
+fn perform(bytes: &[u8]) {
+    let (commands, _) = requests(&[bytes.get(1..).unwrap_or_default()]);
+    let mut bench = Bench::new();
+    for command in commands.iter().take(64) {
+        bench.perform(command);
+    }
+    bench.check();
+}
+
+fn encoded() -> Vec<Vec<u8>> {
+    let inline = SCRIPTS.iter().map(|script| ["5", &script.join("\r\n"), "\r\n"].concat());
+    let multibulk = SCRIPTS.iter().map(|script| {
+        let mut text = String::from("\t");
+        for command in *script {
+            let words: Vec<&str> = command.split(' ').collect();
+            text += &format!("*{}\r\n", words.len());
+            words.iter().for_each(|word| text += &format!("${}\r\n{word}\r\n", word.len()));
+        }
+        text
+    });
+    inline.chain(multibulk).map(String::into_bytes).collect()
+}
+
+const SCRIPTS: [&[&str]; 6] = [
+    &["SET k v", "GET k", "APPEND k abc", "SETRANGE k 5 xyz", "GETRANGE k -3 -1", "STRLEN k"],
+    &["SET n 10", "INCRBY n 32", "INCRBYFLOAT n 1.5", "DECR n", "MSET a 1 b 2", "MGET a b n"],
+    &["HSET h f v g w", "HGETALL h", "HINCRBY h n 4", "HSCAN h 0 COUNT 10", "HRANDFIELD h -5"],
+    &[
+        "ZADD z 1 a 2.5 b inf c",
+        "ZRANGE z (1 +inf BYSCORE LIMIT 0 5 WITHSCORES",
+        "ZRANGEBYLEX z [a (c",
+        "ZINCRBY z -3 b",
+        "ZREMRANGEBYRANK z 0 -2",
+    ],
+    &["EXPIRE k 100", "PEXPIREAT k 99999999999999", "TTL k", "PERSIST k", "SET k v PX 5 GET"],
+    &["SCAN 0 MATCH [a-z]* COUNT 10", "KEYS h?*", "RENAME a b", "COPY b c", "DEL a b c", "TYPE z"],
+];
+
+const WORDS: &[&str] = &[
+    "\r\n",
+    "*",
+    "$",
+    "-1",
+    "*-1\r\n",
+    "$-1\r\n",
+    "*1048577\r\n",
+    "$536870912\r\n",
+    "\"",
+    "'",
+    "\\x41",
+    "nan",
+    "inf",
+    "-inf",
+    "(",
+    "[",
+    "+",
+    "-",
+    "WITHSCORES",
+    "LIMIT",
+    "COUNT",
+    "MATCH",
+    "BYSCORE",
+    "BYLEX",
+    "REV",
+    "EX",
+    "PX",
+    "EXAT",
+    "KEEPTTL",
+    "NX",
+    "XX",
+    "GT",
+    "LT",
+    "CH",
+    "INCR",
+    "[^a-",
+    "*?*?*?*",
+    "0",
+    "1",
+];

@@ -1,0 +1,97 @@
+//! Pools to begin with: small, in plain memory, left while in use, so that their logs hold records.
+
+use perdura::collections::{Blob, Bytes, HashMap, OrderedMap, Vector, kind};
+use perdura::{Engine, EngineKind, Format, Heap, Memory, Purpose, Root, Tx};
+use perdura_memory::Ram;
+use std::sync::{Arc, LazyLock};
+
+/// Bytes of a pool.
+pub(crate) const BYTES: u64 = 640 << 10;
+const LIMIT: u64 = 1 << 20;
+
+/// What a pool's memory held when its engine was left, for each of them.
+pub(crate) static POOLS: LazyLock<Vec<Vec<u8>>> =
+    LazyLock::new(|| EngineKind::ALL.into_iter().map(pool).collect());
+
+/// Calls code that is generic over the engine with the one of a kind.
+macro_rules! with_engine {
+    ($kind:expr, $call:ident ($($argument:expr),*)) => {{
+        use perdura::{
+            ArchaptRedoEngine, ArchaptUndoEngine, EngineKind, RedoEngine, SWalEngine,
+            SkippingRedoEngine, SkippingUndoEngine, UndoEngine, Volatile,
+        };
+        match $kind {
+            EngineKind::Volatile => $call::<Volatile<perdura_memory::Ram>>($($argument),*),
+            EngineKind::Undo => $call::<UndoEngine<perdura_memory::Ram>>($($argument),*),
+            EngineKind::Redo => $call::<RedoEngine<perdura_memory::Ram>>($($argument),*),
+            EngineKind::SWal => $call::<SWalEngine<perdura_memory::Ram>>($($argument),*),
+            EngineKind::ArchaptUndo => $call::<ArchaptUndoEngine<perdura_memory::Ram>>($($argument),*),
+            EngineKind::ArchaptRedo => $call::<ArchaptRedoEngine<perdura_memory::Ram>>($($argument),*),
+            EngineKind::ArchaptUndoSum => $call::<SkippingUndoEngine<perdura_memory::Ram>>($($argument),*),
+            EngineKind::ArchaptRedoSum => $call::<SkippingRedoEngine<perdura_memory::Ram>>($($argument),*),
+        }
+    }};
+}
+pub(crate) use with_engine;
+
+fn pool(engine: EngineKind) -> Vec<u8> {
+    with_engine!(engine, left_in_use())
+}
+
+fn left_in_use<E: Engine<Ram>>() -> Vec<u8> {
+    let memory = Arc::new(Ram::new(BYTES));
+    let format = Format { limit: LIMIT, log: None, id: 1, requires: None };
+    let heap = Heap::<Ram, E>::create(memory.clone(), format).expect("room for a pool");
+    let mut session = heap.session().expect("a session");
+    session.transaction(|tx| fill(tx)).expect("room");
+    for key in 100..110 {
+        let add = |tx: &mut dyn Tx| use_collections(tx, key);
+        session.transaction(|tx| add(tx)).expect("room");
+    }
+    let mut bytes = vec![0; BYTES as usize];
+    memory.copy_out(0, &mut bytes);
+    bytes
+}
+
+fn fill(tx: &mut dyn Tx) -> perdura::Result<()> {
+    let map = HashMap::<u64, Bytes>::create(tx)?;
+    let ordered = OrderedMap::<u64, u64>::create(tx)?;
+    let vector = Vector::<u64>::create(tx)?;
+    for key in 0..60u64 {
+        map.insert(tx, key, &[b'v'; 40])?;
+        ordered.insert(tx, key, key * 2)?;
+        vector.push(tx, key)?;
+    }
+    let blob = Blob::create(tx, Purpose::Value, &[b'b'; 5000])?;
+    let roots = [
+        ("map", kind::HASH_MAP, map.at()),
+        ("ordered", kind::ORDERED_MAP, ordered.at()),
+        ("vector", kind::VECTOR, vector.at()),
+        ("blob", kind::BLOB, blob.at()),
+    ];
+    roots.into_iter().try_for_each(|(name, kind, at)| tx.set_root(name, Root { at, kind }))
+}
+
+/// Reads and changes whatever the collections of a pool are by now; what is damaged is an error.
+pub(crate) fn use_collections(tx: &mut dyn Tx, key: u64) -> perdura::Result<()> {
+    if let Some(root) = tx.root("map")? {
+        let map = HashMap::<u64, Bytes>::new(root.at);
+        map.insert(tx, key, &[b'w'; 30])?;
+        map.remove(tx, key / 2)?;
+    }
+    if let Some(root) = tx.root("ordered")? {
+        let ordered = OrderedMap::<u64, u64>::new(root.at);
+        ordered.insert(tx, key, key)?;
+        ordered.remove(tx, key / 2)?;
+    }
+    if let Some(root) = tx.root("vector")? {
+        let vector = Vector::<u64>::new(root.at);
+        vector.push(tx, key)?;
+        vector.get(tx, key / 3)?;
+    }
+    if let Some(root) = tx.root("blob")? {
+        let blob = Blob::new(root.at).append(tx, b"more")?;
+        tx.set_root("blob", Root { at: blob.at(), kind: kind::BLOB })?;
+    }
+    Ok(())
+}
