@@ -12,6 +12,7 @@ use perdura_engine::{
     ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Mode, Recovery, RedoEngine, Result,
     SWalEngine, SkippingRedoEngine, SkippingUndoEngine, Ticket, Tuning, UndoEngine, Volatile,
 };
+use perdura_memory::mapped::record::Recorder;
 use perdura_memory::{Domain, MapOptions, Mapped, Memory as _, PAGE, Survives};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -109,6 +110,7 @@ pub struct Options {
     requires: Option<Survives>,
     opening: Opening,
     tuning: Tuning,
+    recorder: Option<Arc<Recorder>>,
 }
 
 /// Bytes up to which a pool grows unless told otherwise.
@@ -176,6 +178,13 @@ impl Options {
     #[must_use]
     pub fn tuning(mut self, tuning: Tuning) -> Self {
         self.tuning = tuning;
+        self
+    }
+
+    /// What is done to the pool's file is recorded, for crash tests; the domain must be `media`.
+    #[must_use]
+    pub fn record(mut self, recorder: Arc<Recorder>) -> Self {
+        self.recorder = Some(recorder);
         self
     }
 
@@ -267,7 +276,8 @@ impl Options {
         let plan = Superblock::new(limit, area, id, E::NAME, Survives::Nothing);
         let limit = limit.max(plan.smallest_len() + 64 * PAGE);
         let map = MapOptions { domain: self.domain, limit };
-        let mapped = Mapped::create(path, plan.smallest_len(), map)?;
+        let recorder = self.recorder.clone();
+        let mapped = Mapped::create_recorded(path, plan.smallest_len(), map, recorder)?;
         let made = (|| {
             if mapped.domain() == Domain::Media {
                 mapped.prefault_zero(plan.log.clone()).map_err(perdura_engine::Error::from)?;
@@ -300,7 +310,8 @@ impl Options {
             )));
         }
         let limit = limit.max(superblock.smallest_len() + 64 * PAGE);
-        let mapped = Mapped::open(path, MapOptions { domain: self.domain, limit })?;
+        let map = MapOptions { domain: self.domain, limit };
+        let mapped = Mapped::open_recorded(path, map, self.recorder.clone())?;
         Heap::open(Arc::new(mapped), self.opening)
     }
 }

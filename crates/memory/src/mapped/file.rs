@@ -2,7 +2,6 @@
 //! disk is an error and never a signal.
 
 use super::MapError;
-use super::media::Device;
 use rustix::fs::{
     FallocateFlags, FileType, FlockOperation, Mode, OFlags, fallocate, fdatasync, flock, fstat,
     fsync, ftruncate, open,
@@ -13,15 +12,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-impl Device for File {
-    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.write_all_at(bytes, at)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        // Not the library's `sync_data`, which retries when interrupted.
-        Ok(fdatasync(self)?)
-    }
+/// Returns when the file's data is on stable media.
+pub(super) fn sync(file: &File) -> io::Result<()> {
+    // Not the library's `sync_data`, which retries when interrupted.
+    Ok(fdatasync(file)?)
 }
 
 /// Creates a file that does not exist, locked, empty.

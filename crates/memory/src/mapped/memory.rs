@@ -18,7 +18,7 @@ impl Mapped {
     fn file(&self) -> &File {
         match &self.mode {
             Mode::Lines(_, file) | Mode::Stores(file) | Mode::ReadOnly(file) => file,
-            Mode::Media(media) => media.device(),
+            Mode::Media(media) => &media.device().file,
         }
     }
 
@@ -83,6 +83,9 @@ unsafe impl Memory for Mapped {
             let kind = io::Error::from(errno).kind();
             io::Error::new(kind, format!("the pool cannot grow to {len} bytes: {errno}"))
         })?;
+        if let Mode::Media(media) = &self.mode {
+            media.device().grown(len)?;
+        }
         self.sync_growth()?;
         // The page that holds the old end is mapped already, and must stay: it may have
         // private stores.

@@ -11,7 +11,7 @@
 //! ends this one with SIGBUS.
 //!
 //! Reading order: this file, `memory` (the trait), `media` (block devices), then `backing`,
-//! `flush`, `file`, `reserve`.
+//! `flush`, `file`, `reserve`; `record` for crash tests.
 
 mod backing;
 mod error;
@@ -20,6 +20,7 @@ mod file;
 mod flush;
 mod media;
 mod memory;
+pub mod record;
 mod reserve;
 
 pub use backing::Backing;
@@ -29,6 +30,7 @@ pub use flush::Flush;
 
 use crate::{Domain, LINE, Memory, PAGE, Survives, line_of};
 use media::Media;
+use record::{PoolFile, Record, Recorder};
 use reserve::{Reservation, Sharing};
 use rustix::io::Errno;
 use std::fs::File;
@@ -36,7 +38,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
@@ -84,7 +86,7 @@ enum Mode {
     /// Write-backs ask for nothing; a fence orders.
     Stores(File),
     /// Lines are kept aside, and a fence syncs them to the file.
-    Media(Box<Media<File>>),
+    Media(Box<Media<PoolFile>>),
     /// Nothing ever reaches the file.
     ReadOnly(File),
 }
@@ -102,6 +104,20 @@ impl Mapped {
     /// # Errors
     /// When the file exists, cannot be created or allocated, or the domain is not supported.
     pub fn create(path: impl AsRef<Path>, len: u64, options: MapOptions) -> Result<Self, MapError> {
+        Self::create_recorded(path, len, options, None)
+    }
+
+    /// As [`create`](Self::create); `recorder` records what is done to the file, whose domain must
+    /// be `Media`.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn create_recorded(
+        path: impl AsRef<Path>,
+        len: u64,
+        options: MapOptions,
+        recorder: Option<Arc<Recorder>>,
+    ) -> Result<Self, MapError> {
         let path = path.as_ref();
         if len == 0 {
             return Err(MapError::TooShort { path: path.to_path_buf(), len, need: PAGE });
@@ -114,7 +130,7 @@ impl Mapped {
         file::extend(&file, 0, len)
             .map_err(|errno| MapError::from_space(path, len, errno))
             .and_then(|()| file::sync_with_directory(path, &file))
-            .and_then(|()| Self::map(path, file, len, options))
+            .and_then(|()| Self::map(path, file, len, options, recorder))
             .inspect_err(|_| {
                 // Made by this call, and of no use to anyone.
                 let _ = std::fs::remove_file(path);
@@ -127,11 +143,24 @@ impl Mapped {
     /// When the file is missing, not accessible, in use, too short or sparse on a full disk, or
     /// the domain is not supported.
     pub fn open(path: impl AsRef<Path>, options: MapOptions) -> Result<Self, MapError> {
+        Self::open_recorded(path, options, None)
+    }
+
+    /// As [`open`](Self::open); `recorder` records what is done to the file, whose domain must be
+    /// `Media`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_recorded(
+        path: impl AsRef<Path>,
+        options: MapOptions,
+        recorder: Option<Arc<Recorder>>,
+    ) -> Result<Self, MapError> {
         let path = path.as_ref();
         let file = file::open_locked(path)?;
         let len = whole_lines(path, &file)?;
         file::fill_holes(&file, len).map_err(|errno| MapError::from_space(path, len, errno))?;
-        Self::map(path, file, len, options)
+        Self::map(path, file, len, options, recorder)
     }
 
     /// Maps an existing file to look at it: stores are visible through this mapping and reach
@@ -167,11 +196,19 @@ impl Mapped {
     }
 
     /// Maps `len` bytes of a file that is locked and allocated.
-    fn map(path: &Path, file: File, len: u64, options: MapOptions) -> Result<Self, MapError> {
+    fn map(
+        path: &Path,
+        file: File,
+        len: u64,
+        options: MapOptions,
+        recorder: Option<Arc<Recorder>>,
+    ) -> Result<Self, MapError> {
         let features = Features::detect();
         let backing = detect_backing(path, &file)?;
         let domain = options.domain.unwrap_or(backing.default_domain(features.flush));
-        if let Some(reason) = backing.refuses(domain, features.flush) {
+        let only_media = "writes are recorded in the domain 'media' only; ask for that";
+        let unrecorded = (recorder.is_some() && domain != Domain::Media).then_some(only_media);
+        if let Some(reason) = backing.refuses(domain, features.flush).or(unrecorded) {
             let path = path.to_path_buf();
             return Err(MapError::Domain { path, domain, backing, reason });
         }
@@ -186,10 +223,15 @@ impl Mapped {
             _ => Sharing::Shared,
         };
         map_file(path, &reservation, &file, len, sharing)?;
+        if let Some(recorder) = &recorder {
+            recorder
+                .add(Record::Opened(len))
+                .map_err(|source| MapError::Io { path: path.to_owned(), doing: "record", source })?;
+        }
         let mode = match domain {
             Domain::Transient => Mode::Lines(features.flush, file),
             Domain::Persistent | Domain::Process => Mode::Stores(file),
-            Domain::Media => Mode::Media(Box::new(Media::new(file))),
+            Domain::Media => Mode::Media(Box::new(Media::new(PoolFile { file, recorder }))),
         };
         Ok(Mapped {
             base: reservation.base(),
