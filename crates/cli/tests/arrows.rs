@@ -4,7 +4,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For each crate, the crates of the workspace that it may use.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("perdura-memory", &[]),
     ("perdura-machine", &["perdura-memory"]),
     ("perdura-engine", &["perdura-memory"]),
@@ -15,6 +15,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
         &["perdura-memory", "perdura-machine", "perdura-engine", "perdura", "perdura-workloads"],
     ),
     ("perdura-server", &["perdura"]),
+    ("perdura-disktest", &["perdura-memory", "perdura", "perdura-server"]),
     ("perdura-capi", &["perdura"]),
     ("perdura-rivals", &["perdura-workloads"]),
     (
@@ -26,6 +27,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
             "perdura",
             "perdura-workloads",
             "perdura-crashtest",
+            "perdura-disktest",
             "perdura-server",
             "perdura-rivals",
         ],

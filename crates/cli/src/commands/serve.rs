@@ -62,15 +62,15 @@ pub(crate) struct Arguments {
     force: bool,
 
     /// For crash tests: appends what is done to the pool's file to this trace; domain media only
-    #[arg(long, value_name = "TRACE", hide = true)]
+    #[arg(long, value_name = "TRACE", hide_short_help = true)]
     record_writes: Option<PathBuf>,
 
     /// For crash tests: the process kills itself after this many records of the trace
-    #[arg(long, value_name = "NUMBER", hide = true, requires = "record_writes")]
+    #[arg(long, value_name = "NUMBER", hide_short_help = true, requires = "record_writes")]
     stop_after: Option<u64>,
 
     /// For crash tests: this sync of the file, counted from 1, is not done and fails
-    #[arg(long, value_name = "NUMBER", hide = true, requires = "record_writes")]
+    #[arg(long, value_name = "NUMBER", hide_short_help = true, requires = "record_writes")]
     fail_sync: Option<u64>,
 }
 
