@@ -90,10 +90,17 @@ impl History {
     /// The life that was going on at `position`, counted from 0, and whether it was not ready yet.
     pub fn life_at(&self, position: u64) -> (usize, bool) {
         let life = self.lives.iter().rposition(|life| life.begun < position).unwrap_or(0);
-        let recovering = self.lives.get(life).is_some_and(|life| {
-            life.ready.is_none_or(|ready| position < ready)
-        });
+        let recovering = self
+            .lives
+            .get(life)
+            .is_some_and(|life| life.ready.is_none_or(|ready| position < ready));
         (life, recovering)
+    }
+
+    /// Transactions that were answered, or found done later.
+    pub fn acknowledged(&self) -> u64 {
+        let attempts = self.connections.iter().flatten();
+        attempts.filter(|attempt| attempt.answered.is_some()).count() as u64
     }
 
     /// Whether the pool was known to be there at `position`.
@@ -132,7 +139,8 @@ mod tests {
         assert_eq!(at(60), (Some(0), vec![]));
         assert_eq!(at(75), (Some(0), vec![2]));
         assert_eq!(at(100), (Some(2), vec![3]));
-        let stamps = |index| history.done(0, index).into_iter().map(Step::stamp).collect::<Vec<_>>();
+        let stamps =
+            |index| history.done(0, index).into_iter().map(Step::stamp).collect::<Vec<_>>();
         assert_eq!(stamps(1), ["0.1", "0.2"]);
         assert_eq!(stamps(3), ["0.1", "1.2", "1.3"]);
     }

@@ -213,11 +213,8 @@ mod tests {
 
     #[test]
     fn every_image_of_a_few_blocks_is_drawn_and_a_seed_is_an_image() {
-        let writes = [
-            Record::Opened(256),
-            Record::Write(0, &[1; 128]),
-            Record::Write(64, &[2; 128]),
-        ];
+        let writes =
+            [Record::Opened(256), Record::Write(0, &[1; 128]), Record::Write(64, &[2; 128])];
         let trace = Trace::new(writes.iter().flat_map(Record::encode).collect());
         let mut state = DeviceState::new(64);
         state.advance(&trace, trace.len());

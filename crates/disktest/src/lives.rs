@@ -112,11 +112,8 @@ pub type Survived = Result<Recorded, String>;
 pub fn record(setting: &Setting, folder: &Path) -> Outcome<Survived> {
     let (pool, trace) = (folder.join("pool"), folder.join(TRACE));
     let mut random = SplitMix64::new(setting.seed);
-    let mut history = History {
-        engine: setting.engine.clone(),
-        seed: setting.seed,
-        ..History::default()
-    };
+    let mut history =
+        History { engine: setting.engine.clone(), seed: setting.seed, ..History::default() };
     let mut lost = None;
     for life in 0..setting.lives {
         let fate = Fate::draw(&mut random, life, setting.lives);

@@ -75,7 +75,9 @@ impl Client {
                 _ => Reply::Null,
             },
             "*" => match number()? {
-                len @ 0.. => Reply::Many((0..len).map(|_| self.receive()).collect::<Result<_, _>>()?),
+                len @ 0.. => {
+                    Reply::Many((0..len).map(|_| self.receive()).collect::<Result<_, _>>()?)
+                }
                 _ => Reply::Null,
             },
             _ => return Err(strange()),

@@ -112,7 +112,9 @@ fn contents(
         sum += done.last().map_or(0, |step| step.number);
         if let Err(what) = keys(tx, keyspace, connection, &done)? {
             let last = last.unwrap_or_else(|| "none".to_owned());
-            return Ok(Err(format!("connection {connection}, after its transaction {last}: {what}")));
+            return Ok(Err(format!(
+                "connection {connection}, after its transaction {last}: {what}"
+            )));
         }
     }
     let Some(keyspace) = keyspace else { return Ok(Ok(())) };
@@ -217,7 +219,8 @@ fn order(history: &History, places: &Places, count: u64) -> Result<(), String> {
                 stamp(last)
             ));
         }
-        let missing = (next..attempts.len()).find_map(|index| Some((index, attempts[index].place?)));
+        let missing =
+            (next..attempts.len()).find_map(|index| Some((index, attempts[index].place?)));
         if let Some((index, place)) = missing.filter(|(_, place)| *place <= count) {
             return Err(format!(
                 "connection {connection}: transaction {} is missing, the {place}th of all, of which {count} are there",

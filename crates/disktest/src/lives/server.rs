@@ -55,7 +55,8 @@ impl Server {
     /// Where it listens, once it does; `None` if it ended before.
     pub(super) fn ready(&mut self) -> Outcome<Option<String>> {
         for line in &mut self.lines {
-            let line = line.map_err(|error| Trouble::new(format!("the server's output: {error}")))?;
+            let line =
+                line.map_err(|error| Trouble::new(format!("the server's output: {error}")))?;
             if let Some(rest) = line.strip_prefix("ready at ") {
                 return Ok(rest.split(';').next().map(str::to_owned));
             }

@@ -167,9 +167,9 @@ fn executed(client: &mut Client) -> Result<u64, Stop> {
             Reply::Text(_) => {}
             Reply::Many(replies) => {
                 return match replies.last() {
-                    Some(Reply::Text(place)) => place
-                        .parse()
-                        .map_err(|_| Stop::Lost(format!("it counted up to '{place}'"))),
+                    Some(Reply::Text(place)) => {
+                        place.parse().map_err(|_| Stop::Lost(format!("it counted up to '{place}'")))
+                    }
                     // Refused within: the medium failed.
                     _ => Err(Stop::Gone),
                 };

@@ -38,8 +38,8 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// Files are not longer, and addresses not wider.
@@ -224,9 +224,11 @@ impl Mapped {
         };
         map_file(path, &reservation, &file, len, sharing)?;
         if let Some(recorder) = &recorder {
-            recorder
-                .add(Record::Opened(len))
-                .map_err(|source| MapError::Io { path: path.to_owned(), doing: "record", source })?;
+            recorder.add(Record::Opened(len)).map_err(|source| MapError::Io {
+                path: path.to_owned(),
+                doing: "record",
+                source,
+            })?;
         }
         let mode = match domain {
             Domain::Transient => Mode::Lines(features.flush, file),
