@@ -31,7 +31,7 @@ fn every_engine_survives_on_a_disk() {
 fn recorded(folder: &Path) -> Recorded {
     let program = env!("CARGO_BIN_EXE_perdura").into();
     let setting = Setting { program, engine: "undo".to_owned(), lives: 3, seed: 5 };
-    record(&setting, folder).expect("a run").expect("nothing lost without a power cut")
+    record(&setting, folder, &|| false).expect("a run").expect("nothing lost without a power cut")
 }
 
 /// Images of a run that fail, of a hundred.

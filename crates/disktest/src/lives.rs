@@ -105,17 +105,20 @@ impl Fate {
 pub type Survived = Result<Recorded, String>;
 
 /// Makes a pool in `folder`, which is empty, and leads it through its lives. The trace and the history
-/// stay there; the pool goes.
+/// stay there; the pool goes. Once `stopped` says so, no further life begins.
 ///
 /// # Errors
 /// When a run cannot be made. That the server lost something is no error but a result.
-pub fn record(setting: &Setting, folder: &Path) -> Outcome<Survived> {
+pub fn record(setting: &Setting, folder: &Path, stopped: &dyn Fn() -> bool) -> Outcome<Survived> {
     let (pool, trace) = (folder.join("pool"), folder.join(TRACE));
     let mut random = SplitMix64::new(setting.seed);
     let mut history =
         History { engine: setting.engine.clone(), seed: setting.seed, ..History::default() };
     let mut lost = None;
     for life in 0..setting.lives {
+        if life > 0 && stopped() {
+            break;
+        }
         let fate = Fate::draw(&mut random, life, setting.lives);
         let begun = std::fs::metadata(&trace).map_or(0, |data| data.len());
         history.lives.push(Life { begun, ready: None, end: fate.words() });
@@ -152,7 +155,7 @@ fn live(
     let trace = folder.join(TRACE);
     history.lives[life as usize].ready = Some(traffic::position(&trace)?);
     let traffic = traffic::Traffic { address: &address, trace: &trace, life, seed };
-    let lost = traffic.run(&mut history.connections, || match fate {
+    let lost = traffic.run(&mut history.connections, |idle| match fate {
         Fate::KillAfter(time) => {
             std::thread::sleep(time);
             server.kill();
@@ -160,7 +163,7 @@ fn live(
         Fate::Close => {
             std::thread::sleep(Duration::from_millis(60));
         }
-        Fate::StopAfter(_) | Fate::FailSync(_) => server.wait_a_while(),
+        Fate::StopAfter(_) | Fate::FailSync(_) => server.wait_while_busy(idle),
     })?;
     Ok(match lost {
         Some(what) => {

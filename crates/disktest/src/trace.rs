@@ -6,13 +6,9 @@
 use crate::{Outcome, Trouble};
 use perdura_memory::mapped::record::Record;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-
-/// Bytes before what a write carries.
-const HEADER: usize = 24;
 
 /// All that was recorded.
 #[derive(Clone, Debug, Default)]
@@ -78,7 +74,11 @@ impl Trace {
 
     /// Where in the trace the bytes are that the write with this number carries.
     pub fn data(&self, number: usize) -> Range<usize> {
-        self.start(number) + HEADER..self.ends[number]
+        let end = self.ends[number];
+        match self.record(number) {
+            Record::Write(_, bytes) => end - bytes.len()..end,
+            _ => end..end,
+        }
     }
 
     fn start(&self, number: usize) -> usize {
@@ -115,7 +115,7 @@ impl Trace {
 pub fn settle(path: &Path, pool: &Path) -> Outcome {
     let trouble = Trouble::at(path);
     let trace = Trace::read(path)?;
-    let mut file = OpenOptions::new().write(true).open(path).map_err(&trouble)?;
+    let file = OpenOptions::new().write(true).open(path).map_err(&trouble)?;
     file.set_len(trace.position(trace.len())).map_err(&trouble)?;
     let visible = trace.visible();
     let found = std::fs::read(pool).map_err(Trouble::at(pool))?;
@@ -141,15 +141,13 @@ pub fn settle(path: &Path, pool: &Path) -> Outcome {
         file.write_all_at(&found[ambiguous], data).map_err(&trouble)?;
     }
     if found.len() > visible.len() {
-        append(&mut file, &trace, Record::Length(found.len() as u64)).map_err(&trouble)?;
+        append(&file, &trace, Record::Length(found.len() as u64)).map_err(&trouble)?;
     }
     Ok(())
 }
 
-fn append(file: &mut File, trace: &Trace, record: Record<'_>) -> std::io::Result<()> {
-    use std::io::Seek;
-    file.seek(std::io::SeekFrom::Start(trace.position(trace.len())))?;
-    file.write_all(&record.encode())
+fn append(file: &File, trace: &Trace, record: Record<'_>) -> std::io::Result<()> {
+    file.write_all_at(&record.encode(), trace.position(trace.len()))
 }
 
 fn differs(at: usize) -> Trouble {

@@ -70,14 +70,15 @@ impl Server {
         let _ = self.child.wait();
     }
 
-    /// Waits until it ends by itself, and not too long.
-    pub(super) fn wait_a_while(&mut self) {
-        self.wait(LONGEST);
+    /// Waits until it ends by itself or has nothing more to do, and not too long.
+    pub(super) fn wait_while_busy(&mut self, idle: &dyn Fn() -> bool) {
+        self.wait(LONGEST, idle);
     }
 
-    fn wait(&mut self, most: Duration) -> bool {
+    /// Whether it has ended before `most` is over and before it is `idle`.
+    fn wait(&mut self, most: Duration, idle: &dyn Fn() -> bool) -> bool {
         let start = Instant::now();
-        while start.elapsed() < most {
+        while start.elapsed() < most && !idle() {
             if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
                 return true;
             }
@@ -95,7 +96,7 @@ impl Server {
                 // It may have ended by itself, which is told below.
                 let _ = kill_process(pid, Signal::TERM);
             }
-            if !self.wait(CLOSING) {
+            if !self.wait(CLOSING, &|| false) {
                 self.kill();
                 return Ended::Lost("it does not end when it is told to".to_owned());
             }

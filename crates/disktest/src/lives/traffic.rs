@@ -7,7 +7,7 @@ use crate::{Outcome, Trouble};
 use perdura_memory::random::SplitMix64;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Transactions that a connection sends in one life at most: the trace stays small.
 const MOST: u64 = 300;
@@ -49,25 +49,29 @@ impl From<io::Error> for Stop {
 }
 
 impl Traffic<'_> {
-    /// Writes on all connections until the server is gone or `until` returns. What the server lost, if it
-    /// did.
+    /// Writes on all connections until the server is gone or `until` returns, which can ask whether they
+    /// all have ended. What the server lost, if it did.
     pub(super) fn run(
         &self,
         connections: &mut [Vec<Attempt>; CONNECTIONS],
-        until: impl FnOnce(),
+        until: impl FnOnce(&dyn Fn() -> bool),
     ) -> Outcome<Option<String>> {
-        let over = AtomicBool::new(false);
+        let (over, working) = (AtomicBool::new(false), AtomicUsize::new(CONNECTIONS));
         let mut lost = None;
         std::thread::scope(|scope| {
             let work: Vec<_> = connections
                 .iter_mut()
                 .enumerate()
                 .map(|(connection, attempts)| {
-                    let over = &over;
-                    scope.spawn(move || self.work(connection, attempts, over))
+                    let (over, working) = (&over, &working);
+                    scope.spawn(move || {
+                        let ended = self.work(connection, attempts, over);
+                        working.fetch_sub(1, Ordering::Relaxed);
+                        ended
+                    })
                 })
                 .collect();
-            until();
+            until(&|| working.load(Ordering::Relaxed) == 0);
             over.store(true, Ordering::Relaxed);
             for work in work {
                 match work.join() {

@@ -160,7 +160,7 @@ fn test(
             seed,
         };
         all.runs += 1;
-        let failed = match record(&setting, folder.path())? {
+        let failed = match record(&setting, folder.path(), &stopped)? {
             Err(what) => {
                 all.lost.push(what);
                 true
