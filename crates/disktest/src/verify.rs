@@ -125,7 +125,7 @@ fn contents(
             "the connections' transactions are {sum}, and the count that each of them raised is {count:?}"
         )));
     }
-    Ok(order(history, &places, sum))
+    Ok(order(history, position, &places, sum))
 }
 
 /// Which transaction is the last one of a connection, which says `last`.
@@ -207,7 +207,7 @@ fn keys(
 
 /// The first `count` transactions of all connections' are there and no others, as far as their
 /// answers told their places.
-fn order(history: &History, places: &Places, count: u64) -> Result<(), String> {
+fn order(history: &History, position: u64, places: &Places, count: u64) -> Result<(), String> {
     for (connection, place) in places.iter().enumerate() {
         let attempts = &history.connections[connection];
         let stamp = |index: usize| format!("{}.{}", attempts[index].life, attempts[index].number);
@@ -219,8 +219,10 @@ fn order(history: &History, places: &Places, count: u64) -> Result<(), String> {
                 stamp(last)
             ));
         }
-        let missing =
-            (next..attempts.len()).find_map(|index| Some((index, attempts[index].place?)));
+        // What was sent after the cut may have the place of one that was lost later.
+        let missing = (next..attempts.len())
+            .filter(|&index| attempts[index].sent <= position)
+            .find_map(|index| Some((index, attempts[index].place?)));
         if let Some((index, place)) = missing.filter(|(_, place)| *place <= count) {
             return Err(format!(
                 "connection {connection}: transaction {} is missing, the {place}th of all, of which {count} are there",

@@ -112,7 +112,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     match reports.iter().map(bad).sum() {
         0 => interrupt::check(&progress),
         bad => Err(Failure::new(format!(
-            "{} cannot be what a power cut leaves; the commands above show them again",
+            "{} of a power cut lost or damaged something; the commands above show it again",
             quantity::plural(bad, "image")
         ))),
     }
@@ -126,7 +126,7 @@ fn again(arguments: &Arguments, folder: &Path, cut: usize, image: ImageSeed) -> 
     show::replayed(arguments, folder, &report)?;
     match report.bad {
         0 => Ok(()),
-        _ => Err(Failure::new("the image is not what a power cut may leave")),
+        _ => Err(Failure::new("the image lost or damaged something")),
     }
 }
 
