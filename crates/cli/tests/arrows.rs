@@ -15,6 +15,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
         &["perdura-memory", "perdura-machine", "perdura-engine", "perdura", "perdura-workloads"],
     ),
     ("perdura-server", &["perdura"]),
+    ("perdura-disktest", &["perdura-memory", "perdura", "perdura-server"]),
     ("perdura-capi", &["perdura"]),
     ("perdura-rivals", &["perdura-workloads"]),
     (
@@ -26,6 +27,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "perdura",
             "perdura-workloads",
             "perdura-crashtest",
+            "perdura-disktest",
             "perdura-server",
             "perdura-rivals",
         ],

@@ -17,6 +17,7 @@ use perdura_engine::{
     ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Mode, Recovery, RedoEngine, Result,
     SWalEngine, SkippingRedoEngine, SkippingUndoEngine, Ticket, Tuning, UndoEngine, Volatile,
 };
+use perdura_memory::mapped::record::Recorder;
 use perdura_memory::{
     Domain, LockedFile, MapError, MapOptions, Mapped, Memory as _, PAGE, Survives,
 };
@@ -43,6 +44,7 @@ pub struct Options {
     requires: Option<Survives>,
     opening: Opening,
     tuning: Tuning,
+    recorder: Option<Arc<Recorder>>,
 }
 
 /// Bytes up to which a pool grows unless told otherwise.
@@ -110,6 +112,13 @@ impl Options {
     #[must_use]
     pub fn tuning(mut self, tuning: Tuning) -> Self {
         self.tuning = tuning;
+        self
+    }
+
+    /// What is done to the pool's file is recorded, for crash tests; the domain must be `media`.
+    #[must_use]
+    pub fn record(mut self, recorder: Arc<Recorder>) -> Self {
+        self.recorder = Some(recorder);
         self
     }
 
@@ -214,7 +223,7 @@ impl Options {
         let limit = limit.max(plan.smallest_len() + 64 * PAGE);
         let map = MapOptions { domain: self.domain, limit };
         // Nobody sees the file before all of this has gone well.
-        let mapped = Mapped::prepare(path, plan.smallest_len(), map)?;
+        let mapped = Mapped::prepare(path, plan.smallest_len(), map, self.recorder.clone())?;
         if mapped.domain() == Domain::Media {
             mapped.prefault_zero(plan.log.clone()).map_err(perdura_engine::Error::from)?;
         }
@@ -243,7 +252,7 @@ impl Options {
             )));
         }
         let limit = limit.max(superblock.smallest_len() + 64 * PAGE);
-        let mapped = file.map(MapOptions { domain: self.domain, limit })?;
+        let mapped = file.map(MapOptions { domain: self.domain, limit }, self.recorder.clone())?;
         Heap::open(Arc::new(mapped), self.opening)
     }
 }

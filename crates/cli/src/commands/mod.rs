@@ -2,6 +2,7 @@
 
 mod bench;
 mod crash;
+mod crash_disk;
 mod pool;
 mod reproduce;
 mod serve;
@@ -30,6 +31,8 @@ enum Command {
     Bench(bench::Command),
     /// Cut the power of a simulated machine everywhere, and check what is left
     Crash(crash::Arguments),
+    /// Record what a server writes to a block device, and check what a power cut may leave
+    CrashDisk(crash_disk::Arguments),
     /// Run a workload on a simulated machine, timed by its clock
     Sim(sim::Arguments),
     /// Run a table or figure of a paper again, and put ours beside the paper's
@@ -43,6 +46,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         Command::Pool(command) => pool::run(command),
         Command::Bench(command) => bench::run(command),
         Command::Crash(arguments) => crash::run(&arguments),
+        Command::CrashDisk(arguments) => crash_disk::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
     }

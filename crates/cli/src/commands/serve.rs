@@ -6,6 +6,7 @@ use crate::output::print;
 use crate::quantity::{self, show_bytes};
 use clap::builder::NonEmptyStringValueParser;
 use perdura::{EngineKind, Info, Pool, Recovery};
+use perdura_memory::mapped::record::{Faults, Recorder};
 use perdura_server::{Listener, Options, Server};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -59,6 +60,18 @@ pub(crate) struct Arguments {
     /// Open the pool although it was left by an engine without crash consistency
     #[arg(long)]
     force: bool,
+
+    /// For crash tests: appends what is done to the pool's file to this trace; domain media only
+    #[arg(long, value_name = "TRACE", hide_short_help = true)]
+    record_writes: Option<PathBuf>,
+
+    /// For crash tests: the process kills itself after this many records of the trace
+    #[arg(long, value_name = "NUMBER", hide_short_help = true, requires = "record_writes")]
+    stop_after: Option<u64>,
+
+    /// For crash tests: this sync of the file, counted from 1, is not done and fails
+    #[arg(long, value_name = "NUMBER", hide_short_help = true, requires = "record_writes")]
+    fail_sync: Option<u64>,
 }
 
 /// What an address or a host name stands for.
@@ -101,6 +114,11 @@ fn open(arguments: &Arguments) -> Outcome<Pool> {
     }
     if let Some(bytes) = arguments.size {
         options = options.size(bytes);
+    }
+    if let Some(trace) = &arguments.record_writes {
+        let Arguments { stop_after, fail_sync, .. } = *arguments;
+        let recorder = Recorder::append_to(trace, Faults { stop_after, fail_sync });
+        options = options.record(recorder.map_err(|error| Failure::at(trace, error))?);
     }
     options.open_or_create(&arguments.pool).map_err(|error| Failure::at(&arguments.pool, error))
 }

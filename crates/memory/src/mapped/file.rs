@@ -6,7 +6,6 @@
 //! has it, and looking hinders none of them.
 
 use super::MapError;
-use super::media::Device;
 use rustix::fs::{
     FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, fallocate, fdatasync, flock,
     fstat, fsync, ftruncate, open, seek,
@@ -26,15 +25,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// lock to it, which is gone when that one runs its own program.
 const GRACE: Duration = Duration::from_millis(100);
 
-impl Device for File {
-    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.write_all_at(bytes, at)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        // Not the library's `sync_data`, which retries when interrupted.
-        Ok(fdatasync(self)?)
-    }
+/// Returns when the file's data is on stable media.
+pub(super) fn sync(file: &File) -> io::Result<()> {
+    // Not the library's `sync_data`, which retries when interrupted.
+    Ok(fdatasync(file)?)
 }
 
 /// Opens a file for reading and writing, locked.

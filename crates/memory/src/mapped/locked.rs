@@ -1,9 +1,11 @@
 //! A pool's file between being locked and being mapped: time to look at what it holds, while
 //! nobody else can open it.
 
+use super::record::Recorder;
 use super::{MapError, MapOptions, Mapped, file, whole_lines};
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// An existing file, locked against every other opening until it is dropped.
 pub struct LockedFile {
@@ -38,14 +40,24 @@ impl LockedFile {
         Mapped::map_privately(&self.path, again, false)
     }
 
-    /// Gives the file the space that it lacks, and maps it.
+    /// Gives the file the space that it lacks, and maps it. Its length is durable then, whatever the
+    /// process had done that had the file before. `recorder` records what is done to the file, whose
+    /// domain must be `Media` then.
     ///
     /// # Errors
-    /// When the file is sparse on a full disk, or the domain is not supported.
-    pub fn map(self, options: MapOptions) -> Result<Mapped, MapError> {
+    /// When the file is sparse on a full disk, cannot be synced, or the domain is not supported.
+    pub fn map(
+        self,
+        options: MapOptions,
+        recorder: Option<Arc<Recorder>>,
+    ) -> Result<Mapped, MapError> {
         let LockedFile { path, file } = self;
         let len = whole_lines(&path, &file)?;
         file::fill_holes(&file, len).map_err(|errno| MapError::from_space(&path, len, errno))?;
-        Mapped::map(&path, file, len, options)
+        let mapped = Mapped::map(&path, file, len, options, recorder)?;
+        match mapped.sync_growth() {
+            Ok(()) => Ok(mapped),
+            Err(source) => Err(MapError::Io { path, doing: "sync the file", source }),
+        }
     }
 }

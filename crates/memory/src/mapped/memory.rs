@@ -18,7 +18,7 @@ impl Mapped {
     fn file(&self) -> &File {
         match &self.mode {
             Mode::Lines(_, file) | Mode::Stores(file) | Mode::ReadOnly(file) => file,
-            Mode::Media(media) => media.device(),
+            Mode::Media(media) => &media.device().file,
         }
     }
 
@@ -31,7 +31,7 @@ impl Mapped {
     }
 
     /// Makes a new length of the file durable, where anything is.
-    fn sync_growth(&self) -> io::Result<()> {
+    pub(super) fn sync_growth(&self) -> io::Result<()> {
         match &self.mode {
             Mode::Media(media) => media.sync_file(),
             _ if self.survives == Survives::Power => Ok(rustix::fs::fdatasync(self.file())?),
@@ -91,6 +91,9 @@ unsafe impl Memory for Mapped {
             let kind = io::Error::from(errno).kind();
             io::Error::new(kind, format!("the pool cannot grow to {len} bytes: {errno}"))
         })?;
+        if let Mode::Media(media) = &self.mode {
+            media.device().grown(len)?;
+        }
         self.sync_growth()?;
         // The page that holds the old end is mapped already, and must stay: it may have
         // private stores.

@@ -12,7 +12,7 @@
 //! ends this one with SIGBUS.
 //!
 //! Reading order: this file, `memory` (the trait), `media` (block devices), then `backing`,
-//! `flush`, `file`, `locked`, `draft` (files in the making), `reserve`.
+//! `flush`, `file`, `locked`, `draft` (files in the making), `reserve`; `record` for crash tests.
 
 mod backing;
 mod draft;
@@ -23,6 +23,7 @@ mod flush;
 mod locked;
 mod media;
 mod memory;
+pub mod record;
 mod reserve;
 
 pub use backing::Backing;
@@ -34,6 +35,7 @@ pub use locked::LockedFile;
 use crate::{Domain, LINE, Memory, PAGE, Survives, line_of};
 use draft::Draft;
 use media::Media;
+use record::{PoolFile, Record, Recorder};
 use reserve::{Reservation, Sharing};
 use rustix::io::Errno;
 use std::fs::File;
@@ -42,7 +44,7 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// Files are not longer, and addresses not wider.
@@ -91,7 +93,7 @@ enum Mode {
     /// Write-backs ask for nothing; a fence orders.
     Stores(File),
     /// Lines are kept aside, and a fence syncs them to the file.
-    Media(Box<Media<File>>),
+    Media(Box<Media<PoolFile>>),
     /// Nothing ever reaches the file.
     ReadOnly(File),
 }
@@ -109,14 +111,15 @@ impl Mapped {
     /// # Errors
     /// When the file exists, cannot be created or allocated, or the domain is not supported.
     pub fn create(path: impl AsRef<Path>, len: u64, options: MapOptions) -> Result<Self, MapError> {
-        let mapped = Self::prepare(path, len, options)?;
+        let mapped = Self::prepare(path, len, options, None)?;
         mapped.publish()?;
         Ok(mapped)
     }
 
     /// As [`create`](Self::create), but the file is not at `path` before it is
     /// [published](Self::publish): until then nobody takes it for a whole one, whatever ends this
-    /// process. Dropped before, it is gone.
+    /// process. Dropped before, it is gone. `recorder` records what is done to the file, whose domain
+    /// must be `Media` then.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -124,6 +127,7 @@ impl Mapped {
         path: impl AsRef<Path>,
         len: u64,
         options: MapOptions,
+        recorder: Option<Arc<Recorder>>,
     ) -> Result<Self, MapError> {
         let path = path.as_ref();
         if len == 0 {
@@ -135,7 +139,7 @@ impl Mapped {
         let len = len.next_multiple_of(PAGE);
         let (draft, file) = Draft::start(path)?;
         file::extend(&file, 0, len).map_err(|errno| MapError::from_space(path, len, errno))?;
-        let mapped = Self::map(path, file, len, options)?;
+        let mapped = Self::map(path, file, len, options, recorder)?;
         *mapped.draft() = Some(draft);
         Ok(mapped)
     }
@@ -165,7 +169,7 @@ impl Mapped {
     /// When the file is missing, not accessible, in use, too short or sparse on a full disk, or
     /// the domain is not supported.
     pub fn open(path: impl AsRef<Path>, options: MapOptions) -> Result<Self, MapError> {
-        LockedFile::open(path)?.map(options)
+        LockedFile::open(path)?.map(options, None)
     }
 
     /// Maps an existing file to look at it: stores are visible through this mapping and reach
@@ -208,11 +212,19 @@ impl Mapped {
     }
 
     /// Maps `len` bytes of a file that is locked and allocated.
-    fn map(path: &Path, file: File, len: u64, options: MapOptions) -> Result<Self, MapError> {
+    fn map(
+        path: &Path,
+        file: File,
+        len: u64,
+        options: MapOptions,
+        recorder: Option<Arc<Recorder>>,
+    ) -> Result<Self, MapError> {
         let features = Features::detect();
         let backing = detect_backing(path, &file)?;
         let domain = options.domain.unwrap_or(backing.default_domain(features.flush));
-        if let Some(reason) = backing.refuses(domain, features.flush) {
+        let only_media = "writes are recorded in the domain 'media' only; ask for that";
+        let unrecorded = (recorder.is_some() && domain != Domain::Media).then_some(only_media);
+        if let Some(reason) = backing.refuses(domain, features.flush).or(unrecorded) {
             let path = path.to_path_buf();
             return Err(MapError::Domain { path, domain, backing, reason });
         }
@@ -227,10 +239,17 @@ impl Mapped {
             _ => Sharing::Shared,
         };
         map_file(path, &reservation, &file, len, sharing)?;
+        if let Some(recorder) = &recorder {
+            recorder.add(Record::Opened(len)).map_err(|source| MapError::Io {
+                path: path.to_owned(),
+                doing: "record",
+                source,
+            })?;
+        }
         let mode = match domain {
             Domain::Transient => Mode::Lines(features.flush, file),
             Domain::Persistent | Domain::Process => Mode::Stores(file),
-            Domain::Media => Mode::Media(Box::new(Media::new(file))),
+            Domain::Media => Mode::Media(Box::new(Media::new(PoolFile { file, recorder }))),
         };
         Ok(Mapped {
             draft: Mutex::default(),

@@ -1,0 +1,250 @@
+//! What an image must hold: it opens, it is whole, everything acknowledged is there, and nothing in part.
+//!
+//! The image's file is opened read-only, so that its recovery happens on a private mapping and the file
+//! can be made the next image; now and then one is opened as a program would, used and closed.
+
+use crate::history::History;
+use crate::work::{
+    CONNECTIONS, MEMBERS, RING, SHARED, SLOTS, Step, member_name, order_key, place_key, ring_key,
+    slot_field, value_key,
+};
+use perdura::check::check_heap;
+use perdura::{Domain, Error, Heap, OpenError, Opening, Options, Tx, Volatile};
+use perdura_memory::Mapped;
+use perdura_server::{Keyspace, check_root};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The last transaction of each connection that an image holds, by its place in the connection's list.
+type Places = [Option<usize>; CONNECTIONS];
+
+/// Checks the image at `path`, of a cut at `position` of the trace.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn verify(path: &Path, history: &History, position: u64) -> Result<(), String> {
+    guarded(|| open_privately(path, history, position))
+}
+
+/// As [`verify`], after the pool was opened as a program does it, written to, closed, and opened
+/// again. The file is changed.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn use_and_verify(path: &Path, history: &History, position: u64) -> Result<(), String> {
+    guarded(|| match use_pool(path) {
+        Err(OpenError::NotAPool { .. }) if !history.is_made(position) => Ok(()),
+        Err(error) => Err(format!("cannot be opened and used: {error}")),
+        Ok(()) => open_privately(path, history, position)
+            .map_err(|what| format!("after being opened, used and closed: {what}")),
+    })
+}
+
+fn guarded(check: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(format!("a panic: {}", text.unwrap_or_else(|| "without words".to_owned())))
+    })
+}
+
+fn open_privately(path: &Path, history: &History, position: u64) -> Result<(), String> {
+    let opening = Opening { accept_weaker: true, force: false };
+    let heap = Mapped::open_read_only(path)
+        .map_err(OpenError::from)
+        .and_then(|memory| Heap::<Mapped, Volatile<Mapped>>::open(Arc::new(memory), opening));
+    let heap = match heap {
+        Ok(heap) => heap,
+        Err(OpenError::NotAPool { .. }) if !history.is_made(position) => return Ok(()),
+        Err(error) => return Err(format!("cannot be opened: {error}")),
+    };
+    if let Some(problem) = check_heap(&heap, &check_root).problems.first() {
+        return Err(format!("damaged: {problem}"));
+    }
+    let mut session = heap.session().map_err(|error| error.to_string())?;
+    let mut found = Ok(());
+    let read = session.read(|tx| {
+        found = contents(tx, history, position)?;
+        Ok(())
+    });
+    read.map_err(|error| format!("cannot be read: {error}"))?;
+    found
+}
+
+fn use_pool(path: &Path) -> Result<(), OpenError> {
+    let pool = Options::new().domain(Some(Domain::Process)).accept_weaker(true).open(path)?;
+    let mut handle = pool.session()?;
+    handle.transaction(|tx| {
+        let keyspace = Keyspace::open(tx)?;
+        let text = "x".repeat(2000);
+        keyspace.set_fields(tx, b"afterwards", &[(b"text", text.as_bytes())])?;
+        keyspace.remove(tx, b"afterwards")?;
+        Ok(())
+    })?;
+    drop(handle);
+    Ok(pool.close()?)
+}
+
+/// Compares what is there with what must be. The outer error is of reading.
+fn contents(
+    tx: &mut dyn Tx,
+    history: &History,
+    position: u64,
+) -> Result<Result<(), String>, Error> {
+    let keyspace = Keyspace::find(tx)?;
+    let mut places: Places = [None; CONNECTIONS];
+    let mut sum = 0;
+    for (connection, place) in places.iter_mut().enumerate() {
+        let Some(keyspace) = keyspace else {
+            if history.allowed(connection, position).least.is_some() {
+                return Ok(Err("everything is gone: there is no keyspace".to_owned()));
+            }
+            continue;
+        };
+        let last = text(keyspace.field(tx, place_key(connection).as_bytes(), b"last")?);
+        match last_of(history, connection, position, last.as_deref()) {
+            Ok(found) => *place = found,
+            Err(what) => return Ok(Err(what)),
+        }
+        let done = place.map_or_else(Vec::new, |place| history.done(connection, place));
+        sum += done.last().map_or(0, |step| step.number);
+        if let Err(what) = keys(tx, keyspace, connection, &done)? {
+            let last = last.unwrap_or_else(|| "none".to_owned());
+            return Ok(Err(format!(
+                "connection {connection}, after its transaction {last}: {what}"
+            )));
+        }
+    }
+    let Some(keyspace) = keyspace else { return Ok(Ok(())) };
+    let count = text(keyspace.field(tx, SHARED.0.as_bytes(), SHARED.1.as_bytes())?);
+    let count = count.map_or(Some(0), |count| count.parse().ok());
+    if count != Some(sum) {
+        return Ok(Err(format!(
+            "the connections' transactions are {sum}, and the count that each of them raised is {count:?}"
+        )));
+    }
+    Ok(order(history, position, &places, sum))
+}
+
+/// Which transaction is the last one of a connection, which says `last`.
+fn last_of(
+    history: &History,
+    connection: usize,
+    position: u64,
+    last: Option<&str>,
+) -> Result<Option<usize>, String> {
+    let attempts = &history.connections[connection];
+    let stamp = |index: usize| format!("{}.{}", attempts[index].life, attempts[index].number);
+    let allowed = history.allowed(connection, position);
+    let least = allowed.least.map(stamp);
+    let Some(last) = last else {
+        return match least {
+            None => Ok(None),
+            Some(least) => Err(lost(connection, &least, "nothing")),
+        };
+    };
+    let mut may_be = allowed.least.into_iter().chain(allowed.others);
+    match may_be.find(|&index| stamp(index) == last) {
+        Some(index) => Ok(Some(index)),
+        None => Err(lost(connection, &least.unwrap_or_else(|| "nothing".to_owned()), last)),
+    }
+}
+
+fn lost(connection: usize, acknowledged: &str, found: &str) -> String {
+    format!(
+        "connection {connection}: acknowledged was transaction {acknowledged}, and the last one there is {found}"
+    )
+}
+
+/// Compares the keys of one connection with what `done` has left in them.
+fn keys(
+    tx: &mut dyn Tx,
+    keyspace: Keyspace,
+    connection: usize,
+    done: &[Step],
+) -> Result<Result<(), String>, Error> {
+    let newest = |count: u64, index: u64| {
+        done.iter().rev().find(|step| step.number % count == index).copied()
+    };
+    let mut differing = None;
+    let mut compare = |key: String, found: Option<String>, wanted: Option<String>| {
+        if found != wanted && differing.is_none() {
+            differing = Some(format!("{key} is {}, not {}", short(&found), short(&wanted)));
+        }
+    };
+    let at = place_key(connection);
+    for index in 0..SLOTS {
+        let field = slot_field(index);
+        let found = text(keyspace.field(tx, at.as_bytes(), field.as_bytes())?);
+        compare(format!("{at} {field}"), found, newest(SLOTS, index).map(Step::stamp));
+    }
+    let value = value_key(connection);
+    let found = text(keyspace.field(tx, value.as_bytes(), b"text")?);
+    compare(value, found, done.last().map(|step| step.text()));
+    for index in 0..RING {
+        let ring = ring_key(connection, index);
+        let found = text(keyspace.field(tx, ring.as_bytes(), b"text")?);
+        let wanted = newest(RING, index).filter(|step| !step.deletes()).map(Step::text);
+        compare(ring, found, wanted);
+    }
+    let order = order_key(connection);
+    let mut found = BTreeMap::new();
+    keyspace.range(tx, order.as_bytes(), f64::NEG_INFINITY, &mut |score, member| {
+        found.insert(String::from_utf8_lossy(member).into_owned(), score);
+        true
+    })?;
+    let numbers = (0..MEMBERS).filter_map(|index| {
+        newest(MEMBERS, index).map(|step| (member_name(index), step.number as f64))
+    });
+    let wanted: BTreeMap<String, f64> = numbers.collect();
+    if found != wanted {
+        compare(order, Some(format!("{found:?}")), Some(format!("{wanted:?}")));
+    }
+    Ok(differing.map_or(Ok(()), Err))
+}
+
+/// The first `count` transactions of all connections' are there and no others, as far as their
+/// answers told their places.
+fn order(history: &History, position: u64, places: &Places, count: u64) -> Result<(), String> {
+    for (connection, place) in places.iter().enumerate() {
+        let attempts = &history.connections[connection];
+        let stamp = |index: usize| format!("{}.{}", attempts[index].life, attempts[index].number);
+        let next = place.map_or(0, |place| place + 1);
+        let there = place.and_then(|last| Some((last, attempts[last].place?)));
+        if let Some((last, place)) = there.filter(|(_, place)| *place > count) {
+            return Err(format!(
+                "connection {connection}: transaction {} is there, the {place}th of all, of which there are {count}",
+                stamp(last)
+            ));
+        }
+        // What was sent after the cut may have the place of one that was lost later.
+        let missing = (next..attempts.len())
+            .filter(|&index| attempts[index].sent <= position)
+            .find_map(|index| Some((index, attempts[index].place?)));
+        if let Some((index, place)) = missing.filter(|(_, place)| *place <= count) {
+            return Err(format!(
+                "connection {connection}: transaction {} is missing, the {place}th of all, of which {count} are there",
+                stamp(index)
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn text(bytes: Option<Vec<u8>>) -> Option<String> {
+    bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn short(text: &Option<String>) -> String {
+    const MOST: usize = 60;
+    match text {
+        None => "missing".to_owned(),
+        Some(text) if text.len() > MOST => {
+            let begin: String = text.chars().take(MOST).collect();
+            format!("'{begin}...' of {} bytes", text.len())
+        }
+        Some(text) => format!("'{text}'"),
+    }
+}

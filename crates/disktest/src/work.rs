@@ -1,0 +1,109 @@
+//! What clients do: transactions of which each can be checked, alone and together.
+//!
+//! Each connection has keys of its own, and numbers its transactions. Everything that a transaction
+//! writes follows from its connection, the life of the server in which it was sent, and its number; so
+//! from the last transaction that is there follows what all keys of its connection must hold. Every
+//! transaction counts one key up that all connections share: so the connections' transactions have one order, and
+//! an image must hold a beginning of that.
+
+use perdura_memory::random::SplitMix64;
+
+/// Connections that write at once.
+pub const CONNECTIONS: usize = 3;
+/// Keys that are written, and deleted, in turn.
+pub const RING: u64 = 12;
+/// Fields of one hash that are written in turn.
+pub const SLOTS: u64 = 3;
+/// Members of the sorted set.
+pub const MEMBERS: u64 = 10;
+
+/// One transaction of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The connection.
+    pub connection: usize,
+    /// The server's life in which it was sent.
+    pub life: u32,
+    /// Its number, from 1.
+    pub number: u64,
+}
+
+/// The key that all transactions count up, and its field.
+pub const SHARED: (&str, &str) = ("shared", "count");
+
+impl Step {
+    /// What tells it from all others of its connection.
+    pub fn stamp(self) -> String {
+        format!("{}.{}", self.life, self.number)
+    }
+
+    /// The commands between MULTI and EXEC.
+    pub fn commands(self) -> Vec<Vec<String>> {
+        let Step { connection, number, .. } = self;
+        let command = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect();
+        let (stamp, text) = (self.stamp(), self.text());
+        let (ring, slot) = (ring_key(connection, number % RING), slot_field(number % SLOTS));
+        vec![
+            command(&["HSET", &place_key(connection), "last", &stamp, &slot, &stamp]),
+            command(&["HSET", &value_key(connection), "text", &text]),
+            match self.deletes() {
+                true => command(&["DEL", &ring]),
+                false => command(&["HSET", &ring, "text", &text]),
+            },
+            command(&[
+                "ZADD",
+                &order_key(connection),
+                &number.to_string(),
+                &member_name(number % MEMBERS),
+            ]),
+            command(&["HINCRBY", SHARED.0, SHARED.1, "1"]),
+        ]
+    }
+
+    /// Whether it removes its key of the ring.
+    pub fn deletes(self) -> bool {
+        self.number % 5 == 4
+    }
+
+    /// Its text: mostly short, at times longer than what a log takes.
+    pub fn text(self) -> String {
+        let Step { connection, life, number } = self;
+        let mut random =
+            SplitMix64::new(number ^ u64::from(life) << 32 ^ (connection as u64) << 56);
+        let filler = match random.below(8) {
+            0 => 1000 + random.below(3000),
+            _ => random.below(200),
+        };
+        format!("{}:{}", self.stamp(), "x".repeat(filler as usize))
+    }
+}
+
+/// The hash that says which transaction was the last.
+pub fn place_key(connection: usize) -> String {
+    format!("at:{connection}")
+}
+
+/// A hash with a text.
+pub fn value_key(connection: usize) -> String {
+    format!("value:{connection}")
+}
+
+/// One of the hashes written in turn.
+pub fn ring_key(connection: usize, index: u64) -> String {
+    format!("ring:{connection}:{index}")
+}
+
+/// The sorted set of numbers.
+pub fn order_key(connection: usize) -> String {
+    format!("order:{connection}")
+}
+
+/// One of the fields written in turn.
+pub fn slot_field(index: u64) -> String {
+    format!("slot{index}")
+}
+
+/// One of the sorted set's members.
+pub fn member_name(index: u64) -> String {
+    format!("m{index}")
+}
