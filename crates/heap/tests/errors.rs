@@ -201,9 +201,6 @@ fn on_a_failing_disk() {
     says(&store().unwrap_err(), &["writing to the pool's medium failed"]);
     assert!(pool.checkpoint().is_err());
     println!("failing disk: {error}\nfailing disk: done");
-    drop(store);
-    drop(handle);
-    drop(pool);
 }
 
 /// A limit on the size of files is an error, and not the signal that ends a process.
