@@ -147,6 +147,108 @@ fn on_a_small_disk() {
     println!("small disk: done");
 }
 
+/// A sync that fails: of a file system in a file, on another file system that is full. That takes
+/// the rights of an administrator, and a loop device; without them it is skipped.
+#[test]
+fn a_failed_sync() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "cd \"$0\" && mkdir small disk && mount -t tmpfs -o size=32m none small \
+        && truncate -s 200m small/image && mkfs.ext4 -q -O ^has_journal small/image \
+        && mount -o loop small/image disk || exit 77; \
+        \"$1\" --exact on_a_failing_disk --nocapture; status=$?; umount disk; exit $status";
+    let child = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script])
+        .args([folder.path(), &std::env::current_exe().unwrap()])
+        .env("PERDURA_TEST_FAILING_DISK", folder.path())
+        .output();
+    match child {
+        Ok(output) if output.status.success() => {
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(said.contains("failing disk: done"), "{said}");
+        }
+        Ok(output) if output.status.code() == Some(101) => panic!("{output:?}"),
+        Ok(output) => {
+            eprintln!("skipped: no failing disk: {}", String::from_utf8_lossy(&output.stderr))
+        }
+        Err(error) => eprintln!("skipped: no failing disk: {error}"),
+    }
+}
+
+/// Only the child of the test above has something to do here.
+#[test]
+fn on_a_failing_disk() {
+    let Some(folder) = std::env::var_os("PERDURA_TEST_FAILING_DISK").map(PathBuf::from) else {
+        return;
+    };
+    let path = folder.join("disk/pool");
+    let pool = options().create(&path).unwrap();
+    assert_eq!(pool.memory().backing(), perdura_memory::Backing::Block);
+    let mut handle = pool.session().unwrap();
+    handle.transaction(|tx| tx.new_bytes(Purpose::Value, &[1; 100_000])).unwrap();
+    let mut filler = fs::File::create(folder.join("small/filler")).unwrap();
+    while std::io::Write::write_all(&mut filler, &[1; 4096]).is_ok() {}
+    let mut store = || handle.transaction(|tx| tx.new_bytes(Purpose::Value, &[2; 1 << 20]));
+    let error = (0..60).find_map(|_| store().err()).expect("the disk took all");
+    assert!(matches!(error, Error::Io(_)), "{error}");
+    says(&error, &["writing to the pool's medium failed (cannot sync the pool's file:"]);
+    says(
+        &error,
+        &["nothing more can be made durable through this mapping: repair the cause, then open"],
+    );
+    // For good, though there is room again.
+    drop(filler);
+    fs::remove_file(folder.join("small/filler")).unwrap();
+    says(&store().unwrap_err(), &["writing to the pool's medium failed"]);
+    assert!(pool.checkpoint().is_err());
+    println!("failing disk: {error}\nfailing disk: done");
+}
+
+/// A limit on the size of files is an error, and not the signal that ends a process.
+#[test]
+fn a_limit_on_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let limited = || {
+        // In blocks of 512 or 1024 bytes, as the shell has it.
+        let script = "ulimit -f 8192 && exec \"$0\" --exact under_a_limit --nocapture";
+        Command::new("sh")
+            .args(["-c", script])
+            .arg(std::env::current_exe().unwrap())
+            .env("PERDURA_TEST_UNDER_A_LIMIT", folder.path())
+            .output()
+            .unwrap()
+    };
+    let output = limited();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("under a limit: done"), "{output:?}");
+    // A pool that is longer than the limit is not opened where it would be written to.
+    let path = folder.path().join("long");
+    drop(perdura_memory::Mapped::create(&path, 20 << 20, Default::default()).unwrap());
+    let output = limited();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// Only the child of the test above has something to do here.
+#[test]
+fn under_a_limit() {
+    let Some(folder) = std::env::var_os("PERDURA_TEST_UNDER_A_LIMIT").map(PathBuf::from) else {
+        return;
+    };
+    let media = |path: &str| {
+        let options = perdura_memory::MapOptions { domain: Some(perdura::Domain::Media), limit: 0 };
+        perdura_memory::Mapped::open(folder.join(path), options)
+    };
+    if folder.join("long").exists() {
+        return says(&media("long").err().unwrap(), &["no space for a file of"]);
+    }
+    let pool = options().create(folder.join("pool")).unwrap();
+    let (count, error) = fill(&pool, 100_000);
+    assert!(count > 5 && matches!(error, Error::NoSpace { .. }), "{error}");
+    says(&error, &["the pool cannot grow to", "or the limit on a file's size (`ulimit -f`)"]);
+    let error = options().log(16 << 20).create(folder.join("other")).err().unwrap();
+    says(&error, &["no space for a file of", "or `ulimit -f`"]);
+    println!("under a limit: done");
+}
+
 /// Each kind of damage, by what it is answered with.
 #[test]
 fn a_damaged_pool() {

@@ -11,6 +11,7 @@ use rustix::fs::{
     fstat, fsync, ftruncate, open, seek,
 };
 use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{Resource, getrlimit};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -105,6 +106,7 @@ pub(super) fn length(path: &Path, file: &File) -> Result<u64, MapError> {
 /// Lengthens the file from `old` to `new` bytes of allocated zeros. After a failure it has its
 /// old length again.
 pub(super) fn extend(file: &File, old: u64, new: u64) -> Result<(), Errno> {
+    may_reach(new)?;
     let result = retry_on_intr(|| fallocate(file, FallocateFlags::empty(), old, new - old));
     let result = match result {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, old, new),
@@ -114,6 +116,15 @@ pub(super) fn extend(file: &File, old: u64, new: u64) -> Result<(), Errno> {
         // The space is wanted back; if even that fails, the longer file does no harm.
         let _ = ftruncate(file, old);
     })
+}
+
+/// Whether this process may write to a file up to this length. To try it would be the end of the
+/// process, by a signal.
+pub(super) fn may_reach(len: u64) -> Result<(), Errno> {
+    match getrlimit(Resource::Fsize).current {
+        Some(most) if len > most => Err(Errno::FBIG),
+        _ => Ok(()),
+    }
 }
 
 /// Allocates what is missing of a file that was copied sparsely: a store to a hole on a full

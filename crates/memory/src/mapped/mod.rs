@@ -228,6 +228,9 @@ impl Mapped {
             let path = path.to_path_buf();
             return Err(MapError::Domain { path, domain, backing, reason });
         }
+        if domain == Domain::Media {
+            file::may_reach(len).map_err(|errno| MapError::from_space(path, len, errno))?;
+        }
         let survives = backing.survives(domain);
         let limit = options.limit.clamp(len, MOST_BYTES.max(len)).next_multiple_of(PAGE);
         let reservation = reserve(path, limit)?;
