@@ -272,5 +272,5 @@ fn batches_void_too_early_are_noticed() {
     };
     let seed = (1..=number("PERDURA_SKIPPING_LIVES", 100)).find(noticed).expect("it is noticed");
     println!("noticed in the life of seed {seed}");
-    life::<SkippingUndoEngine<Reference>>(seed, Habits::drawn);
+    life::<SkippingUndoEngine<Reference>>(seed, waiting);
 }
