@@ -244,20 +244,33 @@ fn greedy_lives_end_with_what_was_committed() {
     }
 }
 
-/// Lives of the undo engine with a bug come to contents that were never committed.
+/// Lives of the undo engine with a bug come to contents that were never committed: long ones in which hardly
+/// anything is waited for.
 #[cfg(feature = "planted")]
 #[test]
 fn batches_void_too_early_are_noticed() {
     use perdura_engine::planted::{self, Bug};
+    let waiting = |random: &mut SplitMix64| Habits {
+        skip: Skip::Always,
+        queue_lines: 64,
+        group_bytes: 1_000,
+        lines: 400,
+        stores: 6,
+        warm: random.below(1_000),
+        events: 3_000,
+        wait_every: 1_000,
+        awaited: false,
+        too_large: 0,
+    };
     let noticed = |seed: &u64| {
         let lived = std::panic::catch_unwind(|| {
             planted::with(Bug::TakenBackTooEarly, || {
-                life::<SkippingUndoEngine<Reference>>(*seed, Habits::drawn)
+                life::<SkippingUndoEngine<Reference>>(*seed, waiting)
             })
         });
         lived.is_err()
     };
     let seed = (1..=number("PERDURA_SKIPPING_LIVES", 100)).find(noticed).expect("it is noticed");
     println!("noticed in the life of seed {seed}");
-    life::<SkippingUndoEngine<Reference>>(seed, Habits::drawn);
+    life::<SkippingUndoEngine<Reference>>(seed, waiting);
 }
