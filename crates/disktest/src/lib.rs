@@ -12,7 +12,7 @@
 //! same trace, cut and image seed make the same image.
 //!
 //! Reading order: [`trace`], [`device`], [`image`], [`work`] (what clients do), [`history`],
-//! [`verify`], [`explore`], [`lives`].
+//! [`verify`], [`mod@explore`], [`lives`].
 
 pub mod device;
 pub mod explore;

@@ -5,7 +5,7 @@
 //! - A write, and the beginning of a sync, are recorded before they are done; the end of a sync, a
 //!   new length and the opening afterwards. A process that dies leaves at most one write, the last
 //!   one recorded, of which it is unknown how much was done; and, after it, possibly a part of a record.
-//! - Writes and syncs come one after the other ([`Media`](super::media) sees to that), so that a
+//! - Writes and syncs come one after the other (`media` sees to that), so that a
 //!   sync covers the writes recorded before its beginning and no others.
 //! - The trace is never synced: it outlives the process, which is all that it is for.
 
