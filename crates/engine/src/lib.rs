@@ -5,8 +5,8 @@
 //! so that the same code runs natively, under the crash tester and in the simulator.
 //!
 //! Reading order: [`access`], [`engine`], [`writes`] (what a transaction wants to store),
-//! [`record`] (what a log holds), [`area`] (where logs live), then the engines: [`volatile`],
-//! [`undo`], [`redo`], [`swal`], [`archapt`].
+//! [`record`] (what a log holds), [`area`] (where logs live), [`sums`] (checksums of what is at
+//! rest), then the engines: [`volatile`], [`undo`], [`redo`], [`swal`], [`archapt`].
 
 pub mod access;
 mod alone;
@@ -24,6 +24,7 @@ pub mod overlay;
 pub mod record;
 pub mod redo;
 pub mod session;
+pub mod sums;
 pub mod swal;
 pub mod undo;
 pub mod volatile;
@@ -38,6 +39,7 @@ pub use counters::Counters;
 pub use engine::{Engine, Recovery, Session, Ticket};
 pub use error::{Error, Result};
 pub use redo::RedoEngine;
+pub use sums::{Places, Sums};
 pub use swal::SWalEngine;
 pub use undo::UndoEngine;
 pub use volatile::Volatile;

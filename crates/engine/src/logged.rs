@@ -12,7 +12,7 @@ use crate::overlay::Overlay;
 use crate::record::Found;
 use crate::session::Buffered;
 use crate::writer::Writer;
-use crate::{Counters, Engine, Error, Mode, Result, Ticket};
+use crate::{Counters, Engine, Error, Mode, Result, Sums, Ticket};
 use perdura_memory::{DirtyLines, Memory};
 use std::ops::Range;
 use std::sync::Arc;
@@ -231,6 +231,8 @@ pub struct Logged<M: Memory, P: Protocol> {
     /// Seed of all records' checks.
     pub(crate) salt: u64,
     pub(crate) checkpointing: AtomicBool,
+    /// Of what is at rest, if the memory has any.
+    pub(crate) sums: Option<Sums>,
     /// A checkpoint has panicked.
     checkpoint_failed: AtomicBool,
     pub(crate) state: P::State,
@@ -332,7 +334,7 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
         Ok(Recovery { discarded, covered, corrected, ..recovery })
     }
 
-    fn start(memory: Arc<M>, area: Range<u64>) -> Result<Arc<Self>> {
+    fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
         let geometry = Geometry::read(&*memory, area, P::NAME)?;
         let Checkpoint { sequence, ticket, salt } = geometry.checkpoint(&*memory)?;
         let sessions = (geometry.segments as usize / 4).clamp(1, 128);
@@ -347,6 +349,7 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
             salt,
             checkpointing: AtomicBool::new(false),
             checkpoint_failed: AtomicBool::new(false),
+            sums,
             state: P::state(&*memory, &geometry, salt),
             geometry,
             memory,
