@@ -18,7 +18,7 @@ pub(crate) type Watch<'w> = &'w mut dyn FnMut(&Machine, Event) -> ControlFlow<()
 
 /// How a pool is made for tests.
 pub(crate) fn format(bytes: u64) -> Format {
-    Format { limit: bytes, log: Some(0), id: 7, requires: None }
+    Format { limit: bytes, log: Some(0), id: 7, requires: None, checksums: false }
 }
 
 /// A run to be done, the same each time.

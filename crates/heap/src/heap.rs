@@ -33,6 +33,8 @@ pub struct Format {
     pub id: u64,
     /// What transactions must outlive; `None` for what the memory gives.
     pub requires: Option<Survives>,
+    /// Whether all pages have checksums, or only the page table and the named roots.
+    pub checksums: bool,
 }
 
 /// How a heap is opened.
@@ -80,7 +82,8 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         let log = format.log.unwrap_or(Superblock::default_log(format.limit));
         let requires = format.requires.unwrap_or(memory.survives());
         let area = log_area::<M, E>(log, format.limit);
-        let mut superblock = Superblock::new(format.limit, area, format.id, E::NAME, requires);
+        let Format { limit, id, checksums, .. } = format;
+        let mut superblock = Superblock::new(limit, area, id, E::NAME, requires, checksums);
         memory
             .grow(superblock.smallest_len())
             .map_err(|error| OpenError::Contents(error.into()))?;
@@ -125,7 +128,8 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         superblock: Superblock,
         recovery: Recovery,
     ) -> Result<Self, OpenError> {
-        let engine = E::start(memory.clone(), superblock.log.clone())?;
+        let sums = superblock.sums(&*memory);
+        let engine = E::start_with_sums(memory.clone(), superblock.log.clone(), Some(sums))?;
         let shared = Arc::new(Shared {
             memory: memory.clone(),
             space: superblock.scan(&*memory)?,
@@ -271,7 +275,7 @@ fn recover<M: Memory + 'static, E: Engine<M>>(
 ) -> Result<Recovery, OpenError> {
     if superblock.state != State::Open {
         // Nothing to do; but a log that cannot be read is refused before anything is written.
-        return inspect(memory, superblock);
+        return at_rest(memory, superblock);
     }
     let log: Range<u64> = superblock.log.clone();
     match superblock.engine.as_str() {
@@ -287,6 +291,19 @@ fn recover<M: Memory + 'static, E: Engine<M>>(
         "volatile" => Err(OpenError::NotConsistent { engine: superblock.engine.clone() }),
         other => Err(OpenError::UnknownEngine { name: other.to_owned(), known: ENGINES }),
     }
+}
+
+/// Looks at the log of a pool that says that it has been closed: nothing in it may be alive.
+fn at_rest<M: Memory + 'static>(
+    memory: &M,
+    superblock: &Superblock,
+) -> Result<Recovery, OpenError> {
+    let found = inspect(memory, superblock)?;
+    if found.replayed + found.rolled_back > 0 {
+        let what = "log that is not empty, of a pool that was closed: its header, or the log's, is an old one";
+        return Err(OpenError::Damaged { what, at: superblock.log.start });
+    }
+    Ok(found)
 }
 
 /// Looks at the log of the engine that wrote the pool, without writing.

@@ -135,7 +135,7 @@ impl<W: Workload> OnEngine<Unflushed<Mapped>> for Unfenced<'_, W> {
 
     fn run<E: Engine<Unflushed<Mapped>>>(self) -> Self::Output {
         let PoolPlan { limit, knobs, .. } = self.pool;
-        let format = Format { limit, log: knobs.log, id: 1, requires: None };
+        let format = Format { limit, log: knobs.log, id: 1, requires: None, checksums: false };
         let heap = Heap::<_, E>::create(self.memory, format);
         let heap = heap.map_err(|error| Failure::new(error.to_string()))?;
         heap.tune(&knobs.tuning());

@@ -9,7 +9,7 @@ use perdura_memory::reference::Cut;
 use std::sync::Arc;
 
 fn format() -> Format {
-    Format { limit: BYTES, log: Some(0), id: 7, requires: None }
+    Format { limit: BYTES, log: Some(0), id: 7, requires: None, checksums: false }
 }
 
 /// A pool with the root array and some blocks: closed, or left by a crash.

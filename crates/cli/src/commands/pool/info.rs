@@ -48,6 +48,7 @@ pub(super) fn show(info: &Info, json: bool) -> Outcome {
 
 fn text(info: &Info) -> String {
     let of_limit = format!("{} of at most {}", show_bytes(info.bytes), show_bytes(info.limit));
+    let checksums = if info.checksums { "of all pages" } else { "of page table and roots" };
     let rows = [
         ("pool", info.path.clone()),
         ("id", info.id.clone()),
@@ -55,6 +56,7 @@ fn text(info: &Info) -> String {
         ("state", state_in_words(info.state).to_owned()),
         ("file", of_limit),
         ("log", show_bytes(info.log_bytes)),
+        ("checksums", checksums.to_owned()),
         ("used", show_bytes(info.used_bytes)),
         ("free", show_bytes(info.free_bytes)),
         ("durability", info.durability.clone()),
