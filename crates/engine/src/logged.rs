@@ -5,7 +5,7 @@
 //! range. What differs is what the log holds and what is fenced when: the [`Protocol`].
 
 use crate::archapt::Tuning;
-use crate::area::{self, Checkpoint, Geometry, Segments};
+use crate::area::{self, Checkpoint, Geometry, Segments, Told};
 use crate::engine::Recovery;
 use crate::lock::{Apart, SharedLock};
 use crate::overlay::Overlay;
@@ -161,7 +161,7 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     }
 
     /// Of the records in a log, the transactions that recovery takes, oldest first, and how many
-    /// it discards.
+    /// it discards. The log has `told` what was durable.
     ///
     /// # Errors
     /// `Corrupt` where the log says that there must be more than there is.
@@ -170,8 +170,9 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         _geometry: &Geometry,
         checkpoint: Checkpoint,
         records: Vec<Found>,
+        told: Told,
     ) -> Result<(Vec<Vec<Found>>, u64)> {
-        Ok(area::transactions(records, checkpoint.ticket, Self::NO_GAPS))
+        area::transactions(records, checkpoint.ticket, Self::NO_GAPS, told)
     }
 
     /// Stores the words of recovered transactions in place, given oldest first.
@@ -239,6 +240,16 @@ pub struct Logged<M: Memory, P: Protocol> {
 }
 
 impl<M: Memory, P: Protocol> Logged<M, P> {
+    /// Notes in the log what has been acknowledged, so that it is missed if it is damaged. Where
+    /// nothing becomes durable by itself the next record says the same.
+    #[inline]
+    pub(crate) fn acknowledge(&self) {
+        if self.memory.domain().evicts() {
+            let durable = self.durable.0.load(Ordering::Acquire);
+            self.geometry.acknowledge(&*self.memory, self.salt, durable);
+        }
+    }
+
     /// No reader is there from here on, until the transaction that writes is over.
     #[inline]
     pub(crate) fn be_alone(&self) {
@@ -337,6 +348,10 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
     fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
         let geometry = Geometry::read(&*memory, area, P::NAME)?;
         let Checkpoint { sequence, ticket, salt } = geometry.checkpoint(&*memory)?;
+        if sums.as_ref().is_some_and(Sums::has_all) {
+            // What another log had acknowledged.
+            geometry.acknowledge(&*memory, salt, 0);
+        }
         let sessions = (geometry.segments as usize / 4).clamp(1, 128);
         Ok(Arc::new(Logged {
             lock: SharedLock::new(sessions),
@@ -394,8 +409,8 @@ type Log = (Geometry, Checkpoint, Vec<Vec<Found>>, u64);
 fn read_log<M: Memory, P: Protocol>(memory: &M, area: Range<u64>) -> Result<Log> {
     let geometry = Geometry::read(memory, area, P::NAME)?;
     let checkpoint = geometry.checkpoint(memory)?;
-    let records = geometry.records(memory, checkpoint.salt);
-    let (whole, discarded) = P::choose(memory, &geometry, checkpoint, records)?;
+    let (records, told) = geometry.records_and_told(memory, checkpoint);
+    let (whole, discarded) = P::choose(memory, &geometry, checkpoint, records, told)?;
     Ok((geometry, checkpoint, whole, discarded))
 }
 

@@ -3,9 +3,9 @@
 use crate::lock::SharedLock;
 use crate::logged::{Logged, Protocol};
 use crate::overlay::{Found, Overlay};
+use crate::sums::Change;
 use crate::writer::Writer;
 use crate::writes::LineWrite;
-use crate::sums::Change;
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Sums, Ticket};
 use perdura_memory::{LINE, Memory, WORD, line_of, lines_in};
 use std::borrow::Borrow;
@@ -131,6 +131,9 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
         }
         let summed = self.add_sums();
         let result = summed.and_then(|()| commit(&self.engine, &mut self.writer));
+        if self.compares {
+            self.engine.acknowledge();
+        }
         self.finish();
         P::committed(&self.engine, &mut self.writer);
         result
@@ -391,7 +394,11 @@ impl<M: Memory, P: Protocol> Session for Buffered<M, P> {
         }
         // The group may end.
         self.looked = NOTHING;
-        P::wait(&self.engine, &mut self.writer, ticket.0 >> P::GROUP_BITS, self.mode)
+        P::wait(&self.engine, &mut self.writer, ticket.0 >> P::GROUP_BITS, self.mode)?;
+        if self.compares {
+            self.engine.acknowledge();
+        }
+        Ok(())
     }
 
     fn checkpoint(&mut self) -> Result<()> {

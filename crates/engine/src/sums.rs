@@ -136,7 +136,9 @@ impl Sums {
     /// As [`look_at`](Self::look_at).
     #[inline]
     pub fn look_at_all<M: Memory>(&self, memory: &M, at: u64, len: u64) -> Result<()> {
-        (at - at % PAGE..at + len).step_by(PAGE as usize).try_for_each(|at| self.look_at(memory, at))
+        (at - at % PAGE..at + len)
+            .step_by(PAGE as usize)
+            .try_for_each(|at| self.look_at(memory, at))
     }
 
     #[cold]
@@ -236,7 +238,8 @@ fn odd(page: u64) -> u64 {
 fn sum_of<M: Memory + ?Sized>(memory: &M, page: u64) -> u64 {
     let mut words = [0_u64; WORDS];
     memory.copy_out(page, bytemuck::cast_slice_mut(&mut words));
-    let sum = (0..).zip(words).fold(0_u64, |sum, (place, word)| sum.wrapping_add(mix(word ^ key(place))));
+    let sum =
+        (0..).zip(words).fold(0_u64, |sum, (place, word)| sum.wrapping_add(mix(word ^ key(place))));
     sum.wrapping_sub(ZEROS).wrapping_mul(odd(page / PAGE))
 }
 

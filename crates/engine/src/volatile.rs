@@ -53,11 +53,7 @@ impl<M: Memory + 'static> Engine<M> for Volatile<M> {
         Ok(Recovery::default())
     }
 
-    fn start_with_sums(
-        memory: Arc<M>,
-        _area: Range<u64>,
-        sums: Option<Sums>,
-    ) -> Result<Arc<Self>> {
+    fn start_with_sums(memory: Arc<M>, _area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
         let dirty = (!memory.domain().evicts()).then(|| DirtyLines::new(memory.limit()));
         Ok(Arc::new(Volatile { memory, lock: SharedLock::new(SESSIONS), dirty, sums }))
     }

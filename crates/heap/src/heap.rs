@@ -293,17 +293,27 @@ fn recover<M: Memory + 'static, E: Engine<M>>(
     }
 }
 
-/// Looks at the log of a pool that says that it has been closed: nothing in it may be alive.
+/// Looks at the log of a pool that says that it has been closed: nothing in it may be alive. Nor may
+/// it be in a log that is about to be formatted: if it has been, and is that of the engine that is to
+/// have it, the header that said so is lost.
 fn at_rest<M: Memory + 'static>(
     memory: &M,
     superblock: &Superblock,
 ) -> Result<Recovery, OpenError> {
-    let found = inspect(memory, superblock)?;
+    let formatting = superblock.state == State::Formatting;
+    if formatting && !area::is_formatted(memory, superblock.log.start) {
+        return Ok(Recovery::default());
+    }
+    let read = Superblock { state: State::Open, ..superblock.clone() };
+    let found = match inspect(memory, &read) {
+        Err(_) if formatting => Recovery::default(),
+        found => found?,
+    };
     if found.replayed + found.rolled_back > 0 {
         let what = "log that is not empty, of a pool that was closed: its header, or the log's, is an old one";
         return Err(OpenError::Damaged { what, at: superblock.log.start });
     }
-    Ok(found)
+    Ok(if formatting { Recovery::default() } else { found })
 }
 
 /// Looks at the log of the engine that wrote the pool, without writing.

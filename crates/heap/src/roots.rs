@@ -54,7 +54,8 @@ fn search<T: Tx + ?Sized>(
         if entry == 0 {
             return Ok(None);
         }
-        let field = |at: u64| entry.checked_add(at).ok_or(Error::corrupt("pointer to a named root", at));
+        let field =
+            |at: u64| entry.checked_add(at).ok_or(Error::corrupt("pointer to a named root", at));
         let (next, at) = (tx.read_word(entry)?, tx.read_word(field(8)?)?);
         let (shape, check) = (tx.read_word(field(16)?)?, tx.read_word(field(CHECK)?)?);
         let len = (shape >> 32) as usize;

@@ -63,6 +63,8 @@ pub struct Superblock {
     pub sums: u64,
     /// Whether the pages of objects have checksums.
     pub checksums: bool,
+    /// Sequence number of the log's checkpoint when the header was written.
+    pub checkpoint: u64,
 }
 
 impl Superblock {
@@ -93,6 +95,7 @@ impl Superblock {
             limit,
             sums,
             checksums,
+            checkpoint: 0,
         }
     }
 
@@ -113,13 +116,14 @@ impl Superblock {
         self.layout.pages
     }
 
-    /// Writes the header over the older of the two copies, durably.
+    /// Writes the header over the older of the two copies, durably. The log is at rest.
     ///
     /// # Panics
     /// When the memory is too small to be a pool, or the engine's name too long.
     #[track_caller]
     pub fn write<M: Memory + ?Sized>(&mut self, memory: &M) {
         self.sequence += 1;
+        self.checkpoint = area::newest_sequence(memory, self.log.start);
         let at = self.sequence % 2 * PAGE;
         for (index, word) in self.words().into_iter().enumerate() {
             memory.store(at + index as u64 * 8, word);
@@ -132,7 +136,7 @@ impl Superblock {
         let mut name = [0; 16];
         name[..self.engine.len()].copy_from_slice(self.engine.as_bytes());
         let mut words = [0; WORDS];
-        words[..17].copy_from_slice(&[
+        words[..18].copy_from_slice(&[
             MAGIC,
             VERSION,
             self.sequence,
@@ -150,6 +154,7 @@ impl Superblock {
             PAGE,
             u64::from(self.checksums) * CHECKSUMS,
             self.sums,
+            self.checkpoint,
         ]);
         words[WORDS - 1] = check(&words[..WORDS - 1]);
         words
@@ -184,6 +189,11 @@ impl Superblock {
         let mut superblock = Self::decode(&best.words)
             .ok_or(OpenError::Damaged { what: "header with impossible values", at: 0 })?;
         superblock.check_layout(memory.len())?;
+        let sequence = area::newest_sequence(memory, superblock.log.start);
+        if superblock.state != State::Formatting && sequence < superblock.checkpoint {
+            let what = "the log has an older checkpoint than the header: the newer is lost";
+            return Err(OpenError::Damaged { what, at: superblock.log.start });
+        }
         let was_written = superblock.sequence > 1 || copies.iter().all(|copy| copy.words[0] != 0);
         let one_is_damaged = was_written && copies.iter().any(|copy| !copy.whole);
         if one_is_damaged && superblock.state == State::Clean {
@@ -220,6 +230,7 @@ impl Superblock {
             limit: words[13],
             sums: words[16],
             checksums: words[15] & CHECKSUMS != 0,
+            checkpoint: words[17],
         })
     }
 

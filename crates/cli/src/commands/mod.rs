@@ -4,6 +4,7 @@ mod bench;
 mod crash;
 mod pool;
 mod reproduce;
+mod rot;
 mod serve;
 mod sim;
 
@@ -30,6 +31,8 @@ enum Command {
     Bench(bench::Command),
     /// Cut the power of a simulated machine everywhere, and check what is left
     Crash(crash::Arguments),
+    /// Damage pools as a medium does, and see whether wrong values are served unnoticed
+    Rot(rot::Arguments),
     /// Run a workload on a simulated machine, timed by its clock
     Sim(sim::Arguments),
     /// Run a table or figure of a paper again, and put ours beside the paper's
@@ -43,6 +46,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         Command::Pool(command) => pool::run(command),
         Command::Bench(command) => bench::run(command),
         Command::Crash(arguments) => crash::run(&arguments),
+        Command::Rot(arguments) => rot::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
     }

@@ -64,11 +64,7 @@ impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Wrapped<E, 
         }
     }
 
-    fn start_with_sums(
-        memory: Arc<M>,
-        area: Range<u64>,
-        sums: Option<Sums>,
-    ) -> Result<Arc<Self>> {
+    fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
         let inner = E::start_with_sums(memory.clone(), area, sums)?;
         Ok(Arc::new(Wrapped { inner, memory }))
     }

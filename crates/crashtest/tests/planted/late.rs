@@ -152,11 +152,7 @@ where
         R::recover(memory, area)
     }
 
-    fn start_with_sums(
-        memory: Arc<M>,
-        area: Range<u64>,
-        sums: Option<Sums>,
-    ) -> Result<Arc<Self>> {
+    fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
         let (streamed, owed) = (AtomicBool::new(false), AtomicBool::new(false));
         let late = Late { inner: memory, late: LATE, streamed, owed };
         let inner = E::start_with_sums(Arc::new(late), area, sums)?;

@@ -34,11 +34,7 @@ impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Planted<E, 
         E::recover(memory, area)
     }
 
-    fn start_with_sums(
-        memory: Arc<M>,
-        area: Range<u64>,
-        sums: Option<Sums>,
-    ) -> Result<Arc<Self>> {
+    fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
         if BUG == SAME_SALT {
             let geometry = Geometry::read(&*memory, area.clone(), E::NAME)?;
             let Checkpoint { sequence, ticket, .. } = geometry.checkpoint(&*memory)?;

@@ -39,7 +39,8 @@ pub(crate) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let Arguments { path, size, engine, domain, log, checksums, json } = arguments;
-    let mut options = Options::new().engine(*engine).domain(domain.0).size(*size).checksums(*checksums);
+    let mut options =
+        Options::new().engine(*engine).domain(domain.0).size(*size).checksums(*checksums);
     if let Some(bytes) = log {
         options = options.log(*bytes);
     }
