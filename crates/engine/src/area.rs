@@ -4,8 +4,8 @@
 //! page 0, line 0   header: magic, engine, segment bytes, segment count, check
 //!         line 1,2 checkpoint slots, written in turn: sequence, ticket, salt, check
 //!         line 3   commit record, of engines that have one: ticket, parts, check
-//!         line 32  what has been acknowledged, of pools whose pages have checksums
 //! page 1 ...       segments
+//! a page           what has been acknowledged, of pools whose pages have checksums
 //! the end          checksums, of engines that have any (archapt::cover)
 //! ```
 //!
@@ -34,7 +34,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"PERDLOG1");
 const CHECKSUM_LAYOUT: u64 = 3;
 const LARGEST_SEGMENT: u64 = 1 << 20;
 /// The smallest area that [`Geometry::format`] accepts, in bytes.
-pub const SMALLEST: u64 = PAGE * 17;
+pub const SMALLEST: u64 = PAGE * 18;
 
 /// The fixed facts of an area, as its header tells them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +78,9 @@ impl Geometry {
         let most = len - SMALLEST;
         let checksums = line_of(if checksums <= most { checksums } else { most.min(len / 2) });
         let len = len - checksums;
-        let wanted = ((len - PAGE) / 64).max(PAGE);
+        let wanted = ((len - 2 * PAGE) / 64).max(PAGE);
         let segment_bytes = (1 << wanted.ilog2()).min(LARGEST_SEGMENT);
-        let segments = ((len - PAGE) / segment_bytes).min(u64::from(u16::MAX));
+        let segments = ((len - 2 * PAGE) / segment_bytes).min(u64::from(u16::MAX));
         let layout = checksum_layout(checksums);
         let mut header =
             [MAGIC, engine_tag(engine), segment_bytes, segments, checksums, layout, 0, 0];
@@ -119,7 +119,7 @@ impl Geometry {
         if header[5] != checksum_layout(checksums) {
             return bad("checksums of another layout: open the pool with the version that made it");
         }
-        let room = area.end - start - PAGE;
+        let room = area.end - start - 2 * PAGE;
         let fits = checksums <= room
             && checksums.is_multiple_of(LINE)
             && segment_bytes.is_multiple_of(LINE)
@@ -144,17 +144,20 @@ impl Geometry {
     }
 
     /// Notes that everything up to `ticket` has been acknowledged: one word, in no hurry to be
-    /// durable. Ticket 0 says nothing.
+    /// durable, in another page than the checkpoints. Ticket 0 says nothing.
     #[inline]
     pub fn acknowledge<M: Memory>(&self, memory: &M, salt: u64, ticket: u64) {
-        memory.store(acknowledged_at(self.start), acknowledged_word(salt, ticket));
+        let word = if ticket == 0 { 0 } else { acknowledged_word(salt, ticket) };
+        memory.store(self.segment(self.segments).start, word);
     }
 
-    /// What has been acknowledged at least, and where that stands.
-    fn acknowledged<M: Memory>(&self, memory: &M, salt: u64) -> Told {
-        let at = acknowledged_at(self.start);
+    /// What has been acknowledged after the checkpoint, and where that stands.
+    fn acknowledged<M: Memory>(&self, memory: &M, checkpoint: Checkpoint) -> Told {
+        let Checkpoint { ticket, salt, .. } = checkpoint;
+        let at = self.segment(self.segments).start;
         let word = memory.load(at);
-        let ticket = word >> ACKNOWLEDGED_CHECK;
+        let after = u64::from(((word >> 32) as u32).wrapping_sub(ticket as u32));
+        let ticket = ticket.saturating_add(after);
         (if word == acknowledged_word(salt, ticket) { ticket } else { 0 }, at)
     }
 
@@ -221,7 +224,7 @@ impl Geometry {
         memory: &M,
         checkpoint: Checkpoint,
     ) -> (Vec<Found>, Told) {
-        let (mut found, mut told) = (Vec::new(), self.acknowledged(memory, checkpoint.salt));
+        let (mut found, mut told) = (Vec::new(), self.acknowledged(memory, checkpoint));
         for index in 0..self.segments {
             let end = self.segment(index).end;
             let gap = self.records_in(memory, checkpoint.salt, index, &mut found);
@@ -271,20 +274,10 @@ pub fn newest_sequence<M: Memory + ?Sized>(memory: &M, start: u64) -> u64 {
     newest_checkpoint(memory, start).map_or(0, |checkpoint| checkpoint.sequence)
 }
 
-/// Bits of the check of what has been acknowledged.
-const ACKNOWLEDGED_CHECK: u32 = 20;
-
-/// In another sector than the checkpoints.
-fn acknowledged_at(start: u64) -> u64 {
-    start + PAGE / 2
-}
-
+/// A ticket's lower half, and a check of all of it.
 #[inline]
 fn acknowledged_word(salt: u64, ticket: u64) -> u64 {
-    if ticket == 0 || ticket >> (u64::BITS - ACKNOWLEDGED_CHECK) != 0 {
-        return 0;
-    }
-    ticket << ACKNOWLEDGED_CHECK | mix(ticket ^ salt) >> (u64::BITS - ACKNOWLEDGED_CHECK)
+    ticket << 32 | mix(ticket ^ salt) >> 32
 }
 
 fn slot_at(start: u64, slot: u64) -> u64 {

@@ -172,10 +172,11 @@ fn damage_of_the_rest<E: Engine<Ram>>(closed: bool) {
     let header = (0..2).flat_map(|copy| (0..32).map(move |word| copy * PAGE + word * 8));
     let roots = (CATALOGUE..CATALOGUE + 64).step_by(8);
     let table = (layout.table..layout.table + 256).step_by(8);
-    let log = (log.start..log.start + 320).step_by(8).chain((log.start + PAGE..log.end).step_by(8));
     let used = |at: &u64| memory.load(*at) != 0;
+    let in_log = (log.start + PAGE..log.end).step_by(8).filter(used).step_by(7).take(100);
+    let log = (log.start..log.start + 320).step_by(8);
     let mut told = 0;
-    for at in header.chain(roots).chain(table).chain(log).filter(used) {
+    for at in header.chain(roots).chain(table).chain(log).filter(used).chain(in_log) {
         let damaged = copy(&memory);
         flip(&damaged, at);
         let read = open::<E>(&damaged)

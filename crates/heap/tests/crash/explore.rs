@@ -275,8 +275,8 @@ fn recovers_alone<M: Cuttable, E: Engine<M>>(
     Ok(())
 }
 
-/// The word in the log's header page that says what has been acknowledged.
-const ACKNOWLEDGED: usize = 3 * 4096 + 2048;
+/// The word of the log, after its segments, that says what has been acknowledged.
+const ACKNOWLEDGED: usize = (3 + 17) * 4096;
 
 /// What has promised to be durable is: nothing is left for a fence, or for chance.
 pub(crate) fn settled<M: Cuttable>(memory: &M, what: &str) -> Result<(), String> {
