@@ -1,8 +1,8 @@
 //! Pools that their medium has damaged: is any wrong value served unnoticed?
 //!
-//! A [`sample`] is a pool in a file, with collections in it whose contents are known, closed or
+//! A `sample` is a pool in a file, with collections in it whose contents are known, closed or
 //! left open by a process that was killed. Copies of it are damaged in one of many ways each
-//! ([`damage`]), and then used as people do: `pool check` looks at them, they are opened, and
+//! (`damage`), and then used as people do: `pool check` looks at them, they are opened, and
 //! everything in them is read and compared.
 //!
 //! What always holds: a seed gives the same pools and the same damages, but for what depends on the
