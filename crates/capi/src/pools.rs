@@ -68,7 +68,7 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     fn options(&self) -> Result<Options> {
-        use crate::types::{PERDURA_ACCEPT_WEAKER, PERDURA_FORCE};
+        use crate::types::{PERDURA_ACCEPT_WEAKER, PERDURA_CHECKSUMS, PERDURA_FORCE};
         let unsupported = |why| Fail::new(PERDURA_ERR_UNSUPPORTED, why);
         let mut options = Options::new();
         if let Some(name) = &self.engine {
@@ -89,11 +89,12 @@ impl Wanted {
             })?;
             options = options.requires(survives);
         }
-        if self.flags & !(PERDURA_ACCEPT_WEAKER | PERDURA_FORCE) != 0 {
-            let known = "PERDURA_ACCEPT_WEAKER and PERDURA_FORCE only";
+        if self.flags & !(PERDURA_ACCEPT_WEAKER | PERDURA_FORCE | PERDURA_CHECKSUMS) != 0 {
+            let known = "PERDURA_ACCEPT_WEAKER, PERDURA_FORCE and PERDURA_CHECKSUMS only";
             return Err(invalid("flags", self.flags, known));
         }
         Ok(options
+            .checksums(self.flags & PERDURA_CHECKSUMS != 0)
             .accept_weaker(self.flags & PERDURA_ACCEPT_WEAKER != 0)
             .force(self.flags & PERDURA_FORCE != 0))
     }

@@ -45,6 +45,8 @@ pub const PERDURA_LOG: i32 = 3;
 pub const PERDURA_ACCEPT_WEAKER: u32 = 1;
 /// A flag: open although the pool was left by an engine without crash consistency.
 pub const PERDURA_FORCE: u32 = 2;
+/// A flag: a new pool has checksums of all its pages, so that damage by its medium is noticed.
+pub const PERDURA_CHECKSUMS: u32 = 4;
 
 /// An acknowledged transaction outlives nothing.
 pub const PERDURA_SURVIVES_NOTHING: u32 = 0;
@@ -76,7 +78,7 @@ pub struct perdura_options {
     /// The persistence domain: `transient`, `persistent`, `media` or `process`. NULL: the one
     /// that the file's backing has.
     pub domain: *const c_char,
-    /// `PERDURA_ACCEPT_WEAKER`, `PERDURA_FORCE`, or both.
+    /// `PERDURA_ACCEPT_WEAKER`, `PERDURA_FORCE`, `PERDURA_CHECKSUMS`, or several of them.
     pub flags: u32,
     /// What transactions on a new pool must outlive (`PERDURA_SURVIVES_...`): it is not made
     /// where they do not. 0: what they outlive where it is made.

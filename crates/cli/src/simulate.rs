@@ -134,7 +134,13 @@ fn format(plan: &Plan, bytes: u64) -> Outcome<Format> {
             show_bytes(LARGEST)
         )));
     }
-    Ok(Format { limit: limit.next_multiple_of(1 << 20), log, id: 1, requires: None })
+    Ok(Format {
+        limit: limit.next_multiple_of(1 << 20),
+        log,
+        id: 1,
+        requires: None,
+        checksums: plan.knobs.checksums,
+    })
 }
 
 fn options(plan: &Plan, format: &Format) -> Options {

@@ -56,7 +56,7 @@
 //! machine), `candidates` (what a cut may leave), `verify` (what must hold), `explore` (a case),
 //! `cut` (one of its cuts); `guilt` (which stores decide), [`mod@shrink`] and [`failure`] for what
 //! is found, [`replay`] to see it again; [`mod@check`] for everything at once; [`mutants`] for who
-//! watches the watchman.
+//! watches the watchman; [`rot`] for damaged media, which is apart from all that.
 
 pub mod answers;
 mod bench;
@@ -79,6 +79,7 @@ pub mod prelude;
 mod readers;
 pub mod replay;
 pub mod report;
+pub mod rot;
 pub mod runner;
 pub mod shrink;
 mod starts;

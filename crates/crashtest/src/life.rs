@@ -22,7 +22,7 @@ pub(crate) type Watch<'w> = &'w mut dyn FnMut(&Machine, Event) -> ControlFlow<()
 
 /// How a pool is made for tests.
 pub(crate) fn format(bytes: u64) -> Format {
-    Format { limit: bytes, log: Some(0), id: 7, requires: None }
+    Format { limit: bytes, log: Some(0), id: 7, requires: None, checksums: false }
 }
 
 /// What a life begins with.

@@ -4,7 +4,7 @@
 //! large transaction, are given back when it has ended.
 
 use crate::logged::{Logged, Protocol};
-use crate::record::Part;
+use crate::record::{self, Part};
 use crate::writer::{Writer, split};
 use crate::writes::LineWrite;
 use crate::{Counters, Result};
@@ -44,10 +44,11 @@ impl Writer {
         let extra = self.take_segments(engine, runs.len() - 1, bytes)?;
         let first = engine.geometry.segment(own).start;
         let parts = runs.len() as u16;
+        let behind = record::behind(ticket, engine.durable.0.load(Ordering::Relaxed));
         for (index, run) in runs.into_iter().enumerate() {
             let segment = if index == 0 { own } else { extra[index - 1] };
             let at = engine.geometry.segment(segment).start;
-            let part = Part { ticket, part: index as u16, parts };
+            let part = Part { ticket, part: index as u16, parts, behind };
             self.encode(engine, at, part, run, &mut word_of);
             self.store_record(engine, at);
         }

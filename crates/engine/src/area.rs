@@ -5,6 +5,7 @@
 //!         line 1,2 checkpoint slots, written in turn: sequence, ticket, salt, check
 //!         line 3   commit record, of engines that have one: ticket, parts, check
 //! page 1 ...       segments
+//! a page           what has been acknowledged, of pools whose pages have checksums
 //! the end          checksums, of engines that have any (archapt::cover)
 //! ```
 //!
@@ -13,8 +14,12 @@
 //! - records of tickets up to the checkpoint are dead, wherever they stand;
 //! - records with another salt than the checkpoint's are dead: recovery ends with a new salt, so
 //!   that nothing which it did not see, or discarded, can be taken up by a later one;
-//! - a segment is taken again only when all its records are dead.
+//! - a segment is taken again only when all its records are dead;
+//! - what was durable is alive or dead as the checkpoint says: a record that is missing, or that should
+//!   have been made void, is no crash's work where a later one, or what has been acknowledged, tells
+//!   that it was durable.
 
+use crate::archapt::checksum::mix::mix;
 use crate::record::{self, Found};
 use crate::{Error, Result};
 use perdura_memory::{LINE, Memory, PAGE, line_of};
@@ -29,7 +34,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"PERDLOG1");
 const CHECKSUM_LAYOUT: u64 = 3;
 const LARGEST_SEGMENT: u64 = 1 << 20;
 /// The smallest area that [`Geometry::format`] accepts, in bytes.
-pub const SMALLEST: u64 = PAGE * 17;
+pub const SMALLEST: u64 = PAGE * 18;
 
 /// The fixed facts of an area, as its header tells them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,9 +78,9 @@ impl Geometry {
         let most = len - SMALLEST;
         let checksums = line_of(if checksums <= most { checksums } else { most.min(len / 2) });
         let len = len - checksums;
-        let wanted = ((len - PAGE) / 64).max(PAGE);
+        let wanted = ((len - 2 * PAGE) / 64).max(PAGE);
         let segment_bytes = (1 << wanted.ilog2()).min(LARGEST_SEGMENT);
-        let segments = ((len - PAGE) / segment_bytes).min(u64::from(u16::MAX));
+        let segments = ((len - 2 * PAGE) / segment_bytes).min(u64::from(u16::MAX));
         let layout = checksum_layout(checksums);
         let mut header =
             [MAGIC, engine_tag(engine), segment_bytes, segments, checksums, layout, 0, 0];
@@ -114,7 +119,7 @@ impl Geometry {
         if header[5] != checksum_layout(checksums) {
             return bad("checksums of another layout: open the pool with the version that made it");
         }
-        let room = area.end - start - PAGE;
+        let room = area.end - start - 2 * PAGE;
         let fits = checksums <= room
             && checksums.is_multiple_of(LINE)
             && segment_bytes.is_multiple_of(LINE)
@@ -135,19 +140,30 @@ impl Geometry {
     /// `Corrupt` if neither slot is whole: at most one is written at a time; or for counts that none can
     /// have come to.
     pub fn checkpoint<M: Memory>(&self, memory: &M) -> Result<Checkpoint> {
-        let read = |slot| {
-            let at = slot_at(self.start, slot);
-            let words: [u64; 4] = std::array::from_fn(|word| memory.load(at + word as u64 * 8));
-            let [sequence, ticket, salt, _] = words;
-            let checkpoint = Checkpoint { sequence, ticket, salt };
-            (words == slot_words(checkpoint)).then_some(checkpoint)
-        };
-        let best = read(0).max(read(1));
-        let best = best.ok_or(Error::corrupt("log without a whole checkpoint", self.start))?;
+        let best = newest_checkpoint(memory, self.start)
+            .ok_or(Error::corrupt("log without a whole checkpoint", self.start))?;
         if best.sequence.max(best.ticket) > u64::MAX / 2 {
             return Err(Error::corrupt("checkpoint that cannot be", self.start));
         }
         Ok(best)
+    }
+
+    /// Notes that everything up to `ticket` has been acknowledged: one word, in no hurry to be
+    /// durable, in another page than the checkpoints. Ticket 0 says nothing.
+    #[inline]
+    pub fn acknowledge<M: Memory>(&self, memory: &M, salt: u64, ticket: u64) {
+        let word = if ticket == 0 { 0 } else { acknowledged_word(salt, ticket) };
+        memory.store(self.segment(self.segments).start, word);
+    }
+
+    /// What has been acknowledged after the checkpoint, and where that stands.
+    fn acknowledged<M: Memory>(&self, memory: &M, checkpoint: Checkpoint) -> Told {
+        let Checkpoint { ticket, salt, .. } = checkpoint;
+        let at = self.segment(self.segments).start;
+        let word = memory.load(at);
+        let after = u64::from(((word >> 32) as u32).wrapping_sub(ticket as u32));
+        let ticket = ticket.saturating_add(after);
+        (if word == acknowledged_word(salt, ticket) { ticket } else { 0 }, at)
     }
 
     /// Durably replaces the checkpoint; the one before it stays whole meanwhile.
@@ -189,16 +205,90 @@ impl Geometry {
     pub fn records<M: Memory>(&self, memory: &M, salt: u64) -> Vec<Found> {
         let mut found = Vec::new();
         for index in 0..self.segments {
-            let segment = self.segment(index);
-            let mut at = segment.start;
-            while let Some((record, next)) = record::read(memory, salt, at, segment.end) {
-                found.push(record);
-                at = next;
-            }
+            self.records_in(memory, salt, index, &mut found);
         }
         found.sort_by_key(|record| record.part);
         found
     }
+
+    /// The whole records of a segment up to the first that is none; where that is.
+    fn records_in<M: Memory>(
+        &self,
+        memory: &M,
+        salt: u64,
+        index: u32,
+        found: &mut Vec<Found>,
+    ) -> u64 {
+        let segment = self.segment(index);
+        let mut at = segment.start;
+        while let Some((record, next)) = record::read(memory, salt, at, segment.end) {
+            found.push(record);
+            at = next;
+        }
+        at
+    }
+
+    /// As [`records`](Self::records), and what is told to have been durable: by them, by the records
+    /// behind one that is not whole, by what has been acknowledged.
+    pub fn records_and_told<M: Memory>(
+        &self,
+        memory: &M,
+        checkpoint: Checkpoint,
+    ) -> (Vec<Found>, Told) {
+        let (mut found, mut told) = (Vec::new(), self.acknowledged(memory, checkpoint));
+        for index in 0..self.segments {
+            let end = self.segment(index).end;
+            let gap = self.records_in(memory, checkpoint.salt, index, &mut found);
+            for at in (gap..end).step_by(LINE as usize) {
+                if record::may_be(memory, at, checkpoint.ticket)
+                    && let Some((record, _)) = record::read(memory, checkpoint.salt, at, end)
+                {
+                    told = told.max((record.durable_before(), at));
+                }
+            }
+        }
+        let by_found = found.iter().map(|record| (record.durable_before(), record.at));
+        told = by_found.fold(told, Ord::max);
+        found.sort_by_key(|record| record.part);
+        (found, told)
+    }
+}
+
+/// The last ticket that is told to have been durable, and where that is told.
+pub type Told = (u64, u64);
+
+/// The two checkpoints in the log at `start`, those that are whole.
+fn checkpoints<M: Memory + ?Sized>(memory: &M, start: u64) -> [Option<Checkpoint>; 2] {
+    [0, 1].map(|slot| {
+        let at = slot_at(start, slot);
+        let words: [u64; 4] = std::array::from_fn(|word| memory.load(at + word as u64 * 8));
+        let [sequence, ticket, salt, _] = words;
+        let checkpoint = Checkpoint { sequence, ticket, salt };
+        (words == slot_words(checkpoint) && sequence % 2 == slot).then_some(checkpoint)
+    })
+}
+
+/// The checkpoint that counts in the log at `start`, if there is one.
+fn newest_checkpoint<M: Memory + ?Sized>(memory: &M, start: u64) -> Option<Checkpoint> {
+    checkpoints(memory, start).into_iter().max().flatten()
+}
+
+/// Whether both checkpoints of the log at `start` are whole and have one salt: formatting it is over.
+pub fn is_formatted<M: Memory + ?Sized>(memory: &M, start: u64) -> bool {
+    let [first, second] = checkpoints(memory, start);
+    first.zip(second).is_some_and(|(first, second)| first.salt == second.salt)
+}
+
+/// Sequence number of the checkpoint that counts in the log at `start`; 0 where there is none. In a
+/// log that is in use it only grows.
+pub fn newest_sequence<M: Memory + ?Sized>(memory: &M, start: u64) -> u64 {
+    newest_checkpoint(memory, start).map_or(0, |checkpoint| checkpoint.sequence)
+}
+
+/// A ticket's lower half, and a check of all of it.
+#[inline]
+fn acknowledged_word(salt: u64, ticket: u64) -> u64 {
+    ticket << 32 | mix(ticket ^ salt) >> 32
 }
 
 fn slot_at(start: u64, slot: u64) -> u64 {
@@ -244,8 +334,16 @@ fn check(words: &[u64]) -> u64 {
 }
 
 /// The transactions in a log, oldest first, and how many are discarded: incomplete, or with
-/// `no_gaps` after the first ticket that is missing.
-pub fn transactions(records: Vec<Found>, checkpoint: u64, no_gaps: bool) -> (Vec<Vec<Found>>, u64) {
+/// `no_gaps` after the first ticket that is missing. Something has `told` what was durable.
+///
+/// # Errors
+/// `Corrupt` where something that was durable is missing, or with no `no_gaps` has not left the log.
+pub fn transactions(
+    records: Vec<Found>,
+    checkpoint: u64,
+    no_gaps: bool,
+    (durable, at): Told,
+) -> Result<(Vec<Vec<Found>>, u64)> {
     let mut whole: Vec<Vec<Found>> = Vec::new();
     let mut discarded = 0;
     let mut records = records.into_iter().filter(|r| r.part.ticket > checkpoint).peekable();
@@ -267,7 +365,13 @@ pub fn transactions(records: Vec<Found>, checkpoint: u64, no_gaps: bool) -> (Vec
             discarded += 1;
         }
     }
-    (whole, discarded)
+    if no_gaps && checkpoint + (whole.len() as u64) < durable {
+        return Err(Error::corrupt("log without a record that was durable; what tells so is", at));
+    }
+    if !no_gaps && whole.first().is_some_and(|first| first[0].part.ticket <= durable) {
+        return Err(Error::corrupt("log with a record that had become void; what tells so is", at));
+    }
+    Ok((whole, discarded))
 }
 
 /// The segments of an area in use: who may write where.

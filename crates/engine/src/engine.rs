@@ -1,7 +1,7 @@
 //! Engines and sessions: who runs transactions, and when they are over.
 
 use crate::archapt::Tuning;
-use crate::{Access, Counters, Mode, Result};
+use crate::{Access, Counters, Mode, Result, Sums};
 use perdura_memory::Memory;
 use std::ops::Range;
 use std::sync::Arc;
@@ -67,7 +67,15 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// `Corrupt` if the log is neither.
-    fn start(memory: Arc<M>, area: Range<u64>) -> Result<Arc<Self>>;
+    fn start(memory: Arc<M>, area: Range<u64>) -> Result<Arc<Self>> {
+        Self::start_with_sums(memory, area, None)
+    }
+
+    /// As [`start`](Engine::start), on a memory whose pages have sums: from now on they are kept.
+    ///
+    /// # Errors
+    /// As [`start`](Engine::start).
+    fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>>;
 
     /// A session for one thread.
     ///

@@ -15,8 +15,8 @@
 //! ```
 //!
 //! Reading order: [`access`], [`engine`], [`writes`] (what a transaction wants to store),
-//! [`record`] (what a log holds), [`area`] (where logs live), then the engines: [`volatile`],
-//! [`undo`], [`redo`], [`swal`], [`archapt`].
+//! [`record`] (what a log holds), [`area`] (where logs live), [`sums`] (checksums of what is at
+//! rest), then the engines: [`volatile`], [`undo`], [`redo`], [`swal`], [`archapt`].
 
 pub mod access;
 mod alone;
@@ -39,6 +39,7 @@ pub mod planted;
 pub mod record;
 pub mod redo;
 mod session;
+pub mod sums;
 pub mod swal;
 mod sync;
 mod touched;
@@ -55,6 +56,7 @@ pub use counters::Counters;
 pub use engine::{Engine, Recovery, Session, Ticket};
 pub use error::{Error, Result};
 pub use redo::RedoEngine;
+pub use sums::{Places, Sums};
 pub use swal::SWalEngine;
 pub use undo::UndoEngine;
 pub use volatile::Volatile;

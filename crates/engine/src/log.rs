@@ -2,11 +2,11 @@
 
 use crate::Result;
 use crate::logged::{Logged, Protocol};
-use crate::record;
-use crate::record::Part;
+use crate::record::{self, Part};
 use crate::writer::{Writer, split};
 use crate::writes::{LineWrite, WriteSet};
 use perdura_memory::Memory;
+use std::sync::atomic::Ordering;
 
 impl Writer {
     /// Writes a record of the transaction, of the words that `word_of` gives, behind the ones
@@ -30,7 +30,7 @@ impl Writer {
         }
         let at = self.tail.start;
         let entries = 0..self.writes.entries().len();
-        let part = self.part(ticket, 0, 1);
+        let part = self.part(engine, ticket, 0, 1);
         let stored = self.encode(engine, at, part, entries, &mut word_of);
         debug_assert!(stored <= bytes, "room was made for the record");
         self.store_record(engine, at);
@@ -58,8 +58,16 @@ impl Writer {
 
     /// Which part of the transaction one of these records is.
     #[inline]
-    fn part(&self, ticket: u64, index: u16, parts: u16) -> Part {
-        Part { ticket, part: self.parts_before + index, parts: self.parts_before + parts }
+    fn part<M: Memory, P: Protocol>(
+        &self,
+        engine: &Logged<M, P>,
+        ticket: u64,
+        index: u16,
+        parts: u16,
+    ) -> Part {
+        let (part, parts) = (self.parts_before + index, self.parts_before + parts);
+        let behind = record::behind(ticket, engine.durable.0.load(Ordering::Relaxed));
+        Part { ticket, part, parts, behind }
     }
 
     /// Leaves the current segment and begins another.
@@ -107,7 +115,7 @@ impl Writer {
         let parts = runs.len() as u16;
         for (index, (run, segment)) in runs.into_iter().zip(taken).enumerate() {
             let at = engine.geometry.segment(segment).start;
-            let part = self.part(ticket, index as u16, parts);
+            let part = self.part(engine, ticket, index as u16, parts);
             self.encode(engine, at, part, run, &mut word_of);
             self.store_record(engine, at);
             engine.segments.filled(segment, ticket);

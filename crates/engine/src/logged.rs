@@ -5,7 +5,7 @@
 //! range. What differs is what the log holds and what is fenced when: the [`Protocol`].
 
 use crate::archapt::Tuning;
-use crate::area::{self, Checkpoint, Geometry, Segments};
+use crate::area::{self, Checkpoint, Geometry, Segments, Told};
 use crate::engine::Recovery;
 use crate::left;
 use crate::lock::{Apart, SharedLock};
@@ -15,7 +15,7 @@ use crate::record::Found;
 use crate::session::Buffered;
 use crate::touched::Touched;
 use crate::writer::Writer;
-use crate::{Counters, Engine, Error, Mode, Result, Ticket};
+use crate::{Counters, Engine, Error, Mode, Result, Sums, Ticket};
 use perdura_memory::{DirtyLines, Memory};
 use std::ops::Range;
 use std::sync::Arc;
@@ -164,7 +164,7 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     }
 
     /// Of the records in a log, the transactions that recovery takes, oldest first, and how many
-    /// it discards.
+    /// it discards. The log has `told` what was durable.
     ///
     /// # Errors
     /// `Corrupt` where the log says that there must be more than there is.
@@ -173,8 +173,9 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         _geometry: &Geometry,
         checkpoint: Checkpoint,
         records: Vec<Found>,
+        told: Told,
     ) -> Result<(Vec<Vec<Found>>, u64)> {
-        Ok(area::transactions(records, checkpoint.ticket, Self::NO_GAPS))
+        area::transactions(records, checkpoint.ticket, Self::NO_GAPS, told)
     }
 
     /// Stores the words of recovered transactions in place, given oldest first.
@@ -242,6 +243,8 @@ pub struct Logged<M: Memory, P: Protocol> {
     /// Seed of all records' checks.
     pub(crate) salt: u64,
     pub(crate) checkpointing: AtomicBool,
+    /// Of what is at rest, if the memory has any.
+    pub(crate) sums: Option<Sums>,
     /// A checkpoint has panicked, or failed.
     checkpoint_failed: AtomicBool,
     /// A commit has panicked.
@@ -251,6 +254,16 @@ pub struct Logged<M: Memory, P: Protocol> {
 }
 
 impl<M: Memory, P: Protocol> Logged<M, P> {
+    /// Notes in the log what has been acknowledged, so that it is missed if it is damaged. Where
+    /// nothing becomes durable by itself the next record says the same.
+    #[inline]
+    pub(crate) fn acknowledge(&self) {
+        if self.memory.domain().evicts() {
+            let durable = self.durable.0.load(Ordering::Acquire);
+            self.geometry.acknowledge(&*self.memory, self.salt, durable);
+        }
+    }
+
     /// No reader is there from here on, until the transaction that writes is over.
     #[inline]
     pub(crate) fn be_alone(&self) {
@@ -378,11 +391,15 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
         Ok(Recovery { discarded, covered, corrected, ..recovery })
     }
 
-    fn start(memory: Arc<M>, area: Range<u64>) -> Result<Arc<Self>> {
+    fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
         let geometry = Geometry::read(&*memory, area, P::NAME)?;
         let Checkpoint { sequence, ticket, salt } = geometry.checkpoint(&*memory)?;
         if ticket > last_number::<P>() {
             return Err(Error::corrupt("checkpoint of a commit that cannot be", geometry.start));
+        }
+        if sums.as_ref().is_some_and(Sums::has_all) {
+            // What another log had acknowledged.
+            geometry.acknowledge(&*memory, salt, 0);
         }
         let sessions = (geometry.segments as usize / 4).clamp(1, 128);
         Ok(Arc::new(Logged {
@@ -398,6 +415,7 @@ impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
             checkpoint_failed: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             touched: Touched::new(memory.domain()),
+            sums,
             state: P::state(&*memory, &geometry, salt),
             geometry,
             memory,
@@ -474,8 +492,8 @@ type Log = (Geometry, Checkpoint, Vec<Vec<Found>>, u64);
 fn read_log<M: Memory, P: Protocol>(memory: &M, area: Range<u64>) -> Result<Log> {
     let geometry = Geometry::read(memory, area, P::NAME)?;
     let checkpoint = geometry.checkpoint(memory)?;
-    let records = geometry.records(memory, checkpoint.salt);
-    let (whole, discarded) = P::choose(memory, &geometry, checkpoint, records)?;
+    let (records, told) = geometry.records_and_told(memory, checkpoint);
+    let (whole, discarded) = P::choose(memory, &geometry, checkpoint, records, told)?;
     Ok((geometry, checkpoint, whole, discarded))
 }
 

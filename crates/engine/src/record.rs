@@ -6,8 +6,12 @@
 //! |---|---|
 //! | 0 | check: a 64-bit hash of the words that follow, seeded with the area's salt and the record's place |
 //! | 1 | ticket of the transaction, from 1 |
-//! | 2 | words in use (32 bits), part number (16), number of parts (16) |
+//! | 2 | words in use (20 bits), how far behind it was durable (12), part number (16), number of parts (16) |
 //! | 3.. | for each line: `zeros << 56 or line number << 8 or mask`, then the masked words that are not among the zeros |
+//!
+//! A record that is damaged when it has been durable looks like one that never was. So each says how
+//! far behind its ticket everything was durable when it was written: the later ones vouch for the
+//! earlier.
 //!
 //! Words that hold 0 are only named, by their bits in `zeros`: what fields and slots hold that were
 //! not used before.
@@ -47,6 +51,11 @@ pub(crate) fn words_of<'a>(entries: impl Iterator<Item = &'a LineWrite>) -> usiz
     (HEADER_WORDS + words).next_multiple_of(LINE_WORDS)
 }
 
+/// Bits of a record's words in use.
+const USED_BITS: u32 = 20;
+/// From so many tickets on, a record does not say how far behind it was durable.
+const FAR: u64 = 1 << (32 - USED_BITS);
+
 /// Which part of which transaction a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Part {
@@ -56,6 +65,16 @@ pub struct Part {
     pub part: u16,
     /// How many there are.
     pub parts: u16,
+    /// When it was written, everything up to the ticket so many before its own was durable; 0 where
+    /// it does not say.
+    pub behind: u16,
+}
+
+/// How far `ticket` is from what is durable, as a record says it.
+#[inline]
+pub fn behind(ticket: u64, durable: u64) -> u16 {
+    let behind = ticket.saturating_sub(durable);
+    if behind < FAR { behind as u16 } else { 0 }
 }
 
 /// Encodes a record for the offset `at` into `out`. `word_of` gives each masked word's value.
@@ -97,7 +116,14 @@ pub fn encode(
             put(word, word_of(entry, word as usize));
         }
     }
-    out[2] = out.len() as u64 | u64::from(part.part) << 32 | u64::from(part.parts) << 48;
+    debug_assert!(
+        out.len() < 1 << USED_BITS && u64::from(part.behind) < FAR,
+        "they have their bits"
+    );
+    out[2] = out.len() as u64
+        | u64::from(part.behind) << USED_BITS
+        | u64::from(part.part) << 32
+        | u64::from(part.parts) << 48;
     out[0] = check(salt, at, &out[1..]);
     out.resize(out.len().next_multiple_of(LINE_WORDS), 0);
 }
@@ -126,7 +152,8 @@ pub fn read<M: Memory>(memory: &M, salt: u64, at: u64, end: u64) -> Option<(Foun
         return None;
     }
     let (ticket, shape) = (memory.load(at + 8), memory.load(at + 16));
-    let used = shape & 0xFFFF_FFFF;
+    let used = shape % (1 << USED_BITS);
+    let behind = (shape >> USED_BITS & (FAR - 1)) as u16;
     let (part, parts) = ((shape >> 32) as u16, (shape >> 48) as u16);
     if used < HEADER_WORDS as u64 || used > (end - at) / 8 || part >= parts {
         return None;
@@ -138,7 +165,15 @@ pub fn read<M: Memory>(memory: &M, salt: u64, at: u64, end: u64) -> Option<(Foun
     }
     words.drain(..HEADER_WORDS - 1);
     let next = at + (used * 8).next_multiple_of(LINE);
-    Some((Found { part: Part { ticket, part, parts }, at, words }, next))
+    Some((Found { part: Part { ticket, part, parts, behind }, at, words }, next))
+}
+
+/// Whether a record after `ticket` may begin at `at`: soon said, and what anything else is taken for
+/// seldom.
+#[inline]
+pub(crate) fn may_be<M: Memory>(memory: &M, at: u64, ticket: u64) -> bool {
+    let after = memory.load(at + 8).wrapping_sub(ticket);
+    memory.load(at) & 1 != 0 && (1..1 << 32).contains(&after)
 }
 
 impl Found {
@@ -146,6 +181,14 @@ impl Found {
     pub(crate) fn range(&self) -> Range<u64> {
         let bytes = (HEADER_WORDS + self.words.len()) as u64 * 8;
         self.at..self.at + bytes.next_multiple_of(LINE)
+    }
+
+    /// Everything up to this ticket was durable when it was written, as far as it says.
+    pub fn durable_before(&self) -> u64 {
+        match self.part.behind {
+            0 => 0,
+            behind => self.part.ticket.saturating_sub(u64::from(behind)),
+        }
     }
 
     /// Calls `word` with the offset and value of each word of the record.
@@ -193,7 +236,7 @@ mod tests {
 
     #[test]
     fn reads_back_what_was_written_and_nothing_torn() {
-        let part = Part { ticket: 7, part: 0, parts: 1 };
+        let part = Part { ticket: 7, part: 0, parts: 1, behind: 4095 };
         let (ram, mut words) = (Ram::new(4096), Vec::new());
         encode(&mut words, 3, 128, part, &entries(), |entry, word| entry.words[word]);
         assert_eq!(words.len(), words_for(4, 17), "three words are zeros");

@@ -4,10 +4,11 @@ use crate::lock::SharedLock;
 use crate::logged::{Logged, Protocol, cut_short};
 use crate::overlay::{Found, Overlay};
 use crate::planted::{self, Bug};
+use crate::sums::Change;
 use crate::writer::Writer;
 use crate::writes::LineWrite;
-use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Ticket};
-use perdura_memory::{LINE, Memory, line_of, lines_in};
+use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Sums, Ticket};
+use perdura_memory::{LINE, Memory, WORD, line_of, lines_in};
 use std::borrow::Borrow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,6 +30,10 @@ pub struct Buffered<M: Memory, P: Protocol> {
     overlaid: bool,
     /// The line of the overlay that was looked at last: words are read by the line, mostly.
     looked: Looked,
+    /// Pages are compared with their sums before what they hold is believed.
+    compares: bool,
+    /// See [`Sums::add_to`].
+    changes: Vec<Change>,
     slot: usize,
 }
 
@@ -45,12 +50,14 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
     pub(crate) fn new(engine: Arc<Logged<M, P>>) -> Option<Self> {
         let slot = engine.lock.register()?;
         Some(Buffered {
-            engine,
             writer: Writer::default(),
             mode: None,
             snapshot: 0,
             overlaid: false,
             looked: NOTHING,
+            compares: engine.sums.as_ref().is_some_and(Sums::has_all),
+            changes: Vec::new(),
+            engine,
             slot,
         })
     }
@@ -128,12 +135,38 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
             return Ok(seen);
         }
         let mut ending = Ending { session: self, returned: false };
-        let Buffered { engine, writer, .. } = &mut *ending.session;
-        let result = commit(engine, writer);
+        let summed = ending.session.add_sums();
+        let Buffered { engine, writer, compares, .. } = &mut *ending.session;
+        let result = summed.and_then(|()| commit(engine, writer));
+        if *compares {
+            engine.acknowledge();
+        }
         ending.returned = true;
         drop(ending);
         P::committed(&self.engine, &mut self.writer);
         result
+    }
+
+    /// The sums that the transaction changes are words of it.
+    #[inline]
+    fn add_sums(&mut self) -> Result<()> {
+        let Buffered { engine, writer, changes, snapshot, .. } = self;
+        let Some(sums) = &engine.sums else { return Ok(()) };
+        let overlay = P::overlay(engine);
+        sums.add_to(&*engine.memory, &mut writer.writes, changes, |line| {
+            let overlay = overlay.filter(|overlay| overlay.may_have(line))?;
+            overlay.find(line, *snapshot).map(|found| overlay.words(found))
+        })
+    }
+
+    /// Compares the pages of `[at, at + len)` with their sums, if they have not been. Outside of a
+    /// transaction they may be changing.
+    #[inline]
+    fn compare(&self, at: u64, len: u64) -> Result<()> {
+        match &self.engine.sums {
+            Some(sums) if self.mode.is_some() => sums.look_at_all(&*self.engine.memory, at, len),
+            _ => Ok(()),
+        }
     }
 
     #[cold]
@@ -236,10 +269,15 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
         {
             return Ok(value);
         }
-        self.engine
+        let value = self
+            .engine
             .memory
             .try_load(at)
-            .ok_or_else(|| Error::corrupt("read outside of the pool", at))
+            .ok_or_else(|| Error::corrupt("read outside of the pool", at))?;
+        if self.compares {
+            self.compare(at, WORD)?;
+        }
+        Ok(value)
     }
 
     #[inline(always)]
@@ -255,6 +293,9 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
     fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
         if !self.engine.memory.try_copy_out(at, to) {
             return Err(Error::corrupt("read outside of the pool", at));
+        }
+        if self.compares {
+            self.compare(at, to.len() as u64)?;
         }
         if P::GROUPS
             && self.snapshot > 0
@@ -286,7 +327,9 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
         if !at.is_multiple_of(8) {
             return Err(self.bad_write(at));
         }
-        if P::logs_fresh(self.engine.memory.domain(), len)
+        // What a transaction leaves that comes to nothing no sum would know.
+        if self.compares
+            || P::logs_fresh(self.engine.memory.domain(), len)
             || self.any_written(at, len)
             || P::is_protected(&self.engine, at, len)
         {
@@ -395,7 +438,11 @@ impl<M: Memory, P: Protocol> Session for Buffered<M, P> {
         }
         // The group may end.
         self.looked = NOTHING;
-        P::wait(&self.engine, &mut self.writer, ticket.0 >> P::GROUP_BITS, self.mode)
+        P::wait(&self.engine, &mut self.writer, ticket.0 >> P::GROUP_BITS, self.mode)?;
+        if self.compares {
+            self.engine.acknowledge();
+        }
+        Ok(())
     }
 
     fn checkpoint(&mut self) -> Result<()> {

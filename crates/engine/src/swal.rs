@@ -15,7 +15,7 @@
 //! not an unfinished transaction.
 
 use crate::alone;
-use crate::area::{self, Checkpoint, Geometry};
+use crate::area::{self, Checkpoint, Geometry, Told};
 use crate::engine::Recovery;
 use crate::logged::{Logged, Protocol};
 use crate::record::Found;
@@ -82,8 +82,9 @@ impl Protocol for SWal {
         geometry: &Geometry,
         checkpoint: Checkpoint,
         records: Vec<Found>,
+        told: Told,
     ) -> Result<(Vec<Vec<Found>>, u64)> {
-        let (mut whole, discarded) = area::transactions(records, checkpoint.ticket, true);
+        let (mut whole, discarded) = area::transactions(records, checkpoint.ticket, true, told)?;
         let committed = geometry.commit(memory, checkpoint.salt);
         let Some((ticket, parts)) = committed.filter(|(ticket, _)| *ticket > checkpoint.ticket)
         else {

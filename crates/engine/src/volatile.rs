@@ -8,8 +8,9 @@ use crate::engine::Recovery;
 use crate::lock::SharedLock;
 use crate::logged::{Attempt, cut_short};
 use crate::session::put_bytes;
+use crate::sums::{self, Sums};
 use crate::{Access, Counters, Engine, Error, Mark, Mode, Result, Session, Ticket};
-use perdura_memory::{DirtyLines, Memory};
+use perdura_memory::{DirtyLines, Memory, PAGE, WORD};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +24,8 @@ pub struct Volatile<M: Memory> {
     /// A rollback was cut short by a panic, or a checkpoint: what is in place is no committed state, or
     /// may not be durable.
     broken: AtomicBool,
+    /// Of what is at rest, if the memory has any.
+    sums: Option<Sums>,
 }
 
 /// One thread's transactions on [`Volatile`].
@@ -34,6 +37,8 @@ pub struct VolatileSession<M: Memory> {
     slot: usize,
     counters: Counters,
     wrote: bool,
+    /// Pages are compared with their sums before what they hold is believed.
+    compares: bool,
 }
 
 const SESSIONS: usize = 128;
@@ -53,10 +58,10 @@ impl<M: Memory + 'static> Engine<M> for Volatile<M> {
         Ok(Recovery::default())
     }
 
-    fn start(memory: Arc<M>, _area: Range<u64>) -> Result<Arc<Self>> {
+    fn start_with_sums(memory: Arc<M>, _area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
         let dirty = (!memory.domain().evicts()).then(|| DirtyLines::new(memory.limit()));
         let (lock, broken) = (SharedLock::new(SESSIONS), AtomicBool::new(false));
-        Ok(Arc::new(Volatile { memory, lock, dirty, broken }))
+        Ok(Arc::new(Volatile { memory, lock, dirty, broken, sums }))
     }
 
     fn session(self: &Arc<Self>) -> Result<Self::Session> {
@@ -68,6 +73,7 @@ impl<M: Memory + 'static> Engine<M> for Volatile<M> {
             slot,
             counters: Counters::default(),
             wrote: false,
+            compares: self.sums.as_ref().is_some_and(Sums::has_all),
         })
     }
 
@@ -130,6 +136,50 @@ impl<M: Memory> VolatileSession<M> {
         Ending(self).0.rollback_to(Mark(0));
     }
 
+    /// Compares the pages of `[at, at + len)` with their sums, if they have not been. Outside of a
+    /// transaction they may be changing.
+    #[inline]
+    fn compare(&self, at: u64, len: u64) -> Result<()> {
+        match &self.engine.sums {
+            Some(sums) if self.compares && self.mode.is_some() => {
+                sums.look_at_all(&*self.engine.memory, at, len)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Changes the sum of the page of `at` by what `change` gives, if it has one: to be taken back as
+    /// all else is.
+    #[inline]
+    fn change_sum(&mut self, at: u64, change: impl FnOnce() -> u64) {
+        let place = self.engine.sums.as_ref().and_then(|sums| sums.places().of(at));
+        if let Some(place) = place {
+            let sum = self.engine.memory.load(place);
+            self.old.push((place, sum));
+            self.engine.memory.store(place, sum.wrapping_add(change()));
+            self.note_dirty(place, WORD);
+        }
+    }
+
+    /// As [`change_sum`](Self::change_sum), for the words that have been stored since there were
+    /// `next` old ones.
+    fn change_sums(&mut self, mut next: usize) {
+        let stored = self.old.len();
+        if self.engine.sums.is_none() {
+            return;
+        }
+        while next < stored {
+            let (page, mut by) = (self.old[next].0 / PAGE, 0_u64);
+            while let Some((word, before)) = self.old[..stored].get(next).copied()
+                && word / PAGE == page
+            {
+                by = by.wrapping_add(sums::change(word, before, self.engine.memory.load(word)));
+                next += 1;
+            }
+            self.change_sum(page * PAGE, || by);
+        }
+    }
+
     #[inline]
     fn finish(&mut self) {
         match self.mode.take() {
@@ -145,24 +195,32 @@ impl<M: Memory> VolatileSession<M> {
 impl<M: Memory> Access for VolatileSession<M> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
-        self.engine
+        let value = self
+            .engine
             .memory
             .try_load(at)
-            .ok_or_else(|| Error::corrupt("read outside of the pool", at))
+            .ok_or_else(|| Error::corrupt("read outside of the pool", at))?;
+        if self.compares {
+            self.compare(at, WORD)?;
+        }
+        Ok(value)
     }
 
     #[inline(always)]
     fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
         self.check_write(at, 8)?;
-        self.old.push((at, self.engine.memory.load(at)));
+        self.compare(at, WORD)?;
+        let before = self.engine.memory.load(at);
+        self.change_sum(at, || sums::change(at, before, value));
+        self.old.push((at, before));
         self.engine.memory.store(at, value);
-        self.note_dirty(at, 8);
+        self.note_dirty(at, WORD);
         Ok(())
     }
 
     fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
         if self.engine.memory.try_copy_out(at, to) {
-            Ok(())
+            self.compare(at, to.len() as u64)
         } else {
             Err(Error::corrupt("read outside of the pool", at))
         }
@@ -179,15 +237,22 @@ impl<M: Memory> Access for VolatileSession<M> {
         if len < 64 {
             return put_bytes(self, at, from);
         }
+        self.compare(start, words)?;
+        let first = self.old.len();
         for word in (start..start + words).step_by(8) {
             self.old.push((word, self.engine.memory.load(word)));
         }
         self.engine.memory.copy_in(at, from);
         self.note_dirty(at, len);
+        self.change_sums(first);
         Ok(())
     }
 
     fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        if self.compares {
+            // What a transaction leaves that comes to nothing no sum would know.
+            return self.write_bytes(at, from);
+        }
         self.check_write(at, from.len() as u64)?;
         self.engine.memory.copy_in(at, from);
         self.note_dirty(at, from.len() as u64);

@@ -377,7 +377,8 @@ mod tests {
             assert_eq!((lines, set.is_empty()), (self.lines.clone(), self.words.is_empty()));
             let stored = set.entries().iter().filter(|entry| entry.mask != 0).count();
             assert_eq!((set.words(), set.stored_lines()), (self.words.len(), stored));
-            let (part, mut encoded) = (Part { ticket: 1, part: 0, parts: 1 }, Vec::new());
+            let (part, mut encoded) =
+                (Part { ticket: 1, part: 0, parts: 1, behind: 1 }, Vec::new());
             let word_of = |entry: &LineWrite, word: usize| entry.words[word];
             record::encode(&mut encoded, 0, 0, part, set.entries(), word_of);
             let zeros = self.words.values().filter(|value| **value == 0).count();

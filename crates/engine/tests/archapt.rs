@@ -7,7 +7,7 @@ use perdura_memory::{Domain, Memory, Reference};
 use std::sync::Arc;
 
 const LEN: u64 = 1 << 20;
-const LOG: std::ops::Range<u64> = 4096..4096 + 17 * 4096;
+const LOG: std::ops::Range<u64> = 4096..4096 + 18 * 4096;
 const DATA: u64 = 512 << 10;
 const DOMAINS: [Domain; 4] =
     [Domain::Transient, Domain::Persistent, Domain::Media, Domain::Process];

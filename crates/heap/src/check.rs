@@ -1,4 +1,5 @@
-//! Checks a pool without writing to it: header, log, page table, named roots, collections.
+//! Checks a pool without writing to it: header, log, checksums, page table, named roots,
+//! collections.
 //!
 //! The file is mapped privately and recovered there, so that what is checked is what the next
 //! opening would find, and the file stays as it is.
@@ -95,6 +96,7 @@ pub fn check_heap<M: Memory + 'static, E: Engine<M>>(
     other: &CheckRoot<'_>,
 ) -> Report {
     let mut report = Report::default();
+    check_sums(&**heap.memory(), &heap.superblock(), &mut report);
     let (blocks, problems) = walk(&**heap.memory(), heap.space().layout());
     problems.into_iter().for_each(|problem| report.problem(problem));
     report.count(&blocks);
@@ -125,6 +127,10 @@ fn check_contents(
     // On the private mapping: recovers there, whatever the engine.
     let opening = Opening { accept_weaker: true, force: true };
     let opened = Heap::<Mapped, Volatile<Mapped>>::open(memory.clone(), opening);
+    let summed = report.problems.len();
+    check_sums(&**memory, superblock, report);
+    // What is wrong with a page besides may be told as well.
+    let summed = report.problems.len() - summed;
     let (blocks, problems) = walk(&**memory, &superblock.layout);
     problems.into_iter().for_each(|problem| report.problem(problem));
     report.count(&blocks);
@@ -134,8 +140,24 @@ fn check_contents(
             check_roots(&heap, &blocks, other, report);
         }
         // Without a readable log or table the roots mean nothing.
-        Err(error) if report.problems.is_empty() => report.problem(error),
+        Err(error) if report.problems.len() == summed => report.problem(error),
         Err(_) => {}
+    }
+}
+
+/// Pages that are named one by one.
+const NAMED_PAGES: usize = 20;
+
+/// Compares every page that has a checksum with it.
+fn check_sums<M: Memory>(memory: &M, superblock: &Superblock, report: &mut Report) {
+    let wrong = superblock.wrong_pages(memory);
+    for page in wrong.iter().take(NAMED_PAGES) {
+        report.problem(format!(
+            "the page at {page:#x} does not match its checksum: what it holds is damaged; go back to a copy"
+        ));
+    }
+    if let Some(others) = wrong.len().checked_sub(NAMED_PAGES).filter(|others| *others > 0) {
+        report.problem(format!("{others} other pages do not match their checksums"));
     }
 }
 

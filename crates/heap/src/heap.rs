@@ -34,6 +34,8 @@ pub struct Format {
     pub id: u64,
     /// What transactions must outlive; `None` for what the memory gives.
     pub requires: Option<Survives>,
+    /// Whether all pages have checksums, or only the page table and the named roots.
+    pub checksums: bool,
 }
 
 /// How a heap is opened.
@@ -83,7 +85,8 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         let log = format.log.unwrap_or(Superblock::default_log(format.limit));
         let requires = format.requires.unwrap_or(memory.survives());
         let area = log_area::<M, E>(log, format.limit);
-        let mut superblock = Superblock::new(format.limit, area, format.id, E::NAME, requires);
+        let Format { limit, id, checksums, .. } = format;
+        let mut superblock = Superblock::new(limit, area, id, E::NAME, requires, checksums);
         memory
             .grow(superblock.smallest_len())
             .map_err(|error| OpenError::Contents(error.into()))?;
@@ -129,7 +132,8 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         superblock: Superblock,
         recovery: Recovery,
     ) -> Result<Self, OpenError> {
-        let engine = E::start(memory.clone(), superblock.log.clone())?;
+        let sums = superblock.sums(&*memory);
+        let engine = E::start_with_sums(memory.clone(), superblock.log.clone(), Some(sums))?;
         let shared = Arc::new(Shared {
             memory: memory.clone(),
             space: superblock.scan(&*memory)?,
@@ -281,7 +285,7 @@ fn recover<M: Memory + 'static, E: Engine<M>>(
 ) -> Result<Recovery, OpenError> {
     if superblock.state == State::Formatting {
         // There is no log yet.
-        return inspect(memory, superblock);
+        return before_formatting(memory, superblock);
     }
     let log: Range<u64> = superblock.log.clone();
     match superblock.engine.as_str() {
@@ -299,6 +303,23 @@ fn recover<M: Memory + 'static, E: Engine<M>>(
         "volatile" => Err(OpenError::NotConsistent { engine: superblock.engine.clone() }),
         other => Err(OpenError::UnknownEngine { name: other.to_owned(), known: ENGINES }),
     }
+}
+
+/// Looks at a log that is about to be formatted. Nothing may be alive in it if it has been already,
+/// and is that of the engine that is to have it: the header that said so would be lost.
+fn before_formatting<M: Memory + 'static>(
+    memory: &M,
+    superblock: &Superblock,
+) -> Result<Recovery, OpenError> {
+    if area::is_formatted(memory, superblock.log.start) {
+        let read = Superblock { state: State::Open, ..superblock.clone() };
+        let found = inspect(memory, &read).unwrap_or_default();
+        if found.replayed + found.rolled_back > 0 {
+            let what = "log that is not empty, of a pool whose log is to be formatted: its header is an old one";
+            return Err(OpenError::Damaged { what, at: superblock.log.start });
+        }
+    }
+    Ok(Recovery::default())
 }
 
 /// Looks at the log of the engine that wrote the pool, without writing.

@@ -25,6 +25,8 @@ pub struct Info {
     pub own_limit: u64,
     /// Bytes of log.
     pub log_bytes: u64,
+    /// Whether all pages have checksums, or only the page table and the named roots.
+    pub checksums: bool,
     /// Bytes of the file that are allocated to objects, or in limbo.
     pub used_bytes: u64,
     /// What is free in the file as it is now.
@@ -61,6 +63,7 @@ impl Info {
             limit,
             own_limit: superblock.limit,
             log_bytes: superblock.log.end - superblock.log.start,
+            checksums: superblock.checksums,
             used_bytes: bytes.saturating_sub(superblock.layout.pages).saturating_sub(free),
             usage,
             free_bytes: free + limit.saturating_sub(bytes),

@@ -42,6 +42,7 @@ pub struct Options {
     size: Option<u64>,
     log: Option<u64>,
     requires: Option<Survives>,
+    checksums: bool,
     opening: Opening,
     tuning: Tuning,
     recorder: Option<Arc<Recorder>>,
@@ -91,6 +92,15 @@ impl Options {
     #[must_use]
     pub fn requires(mut self, survives: Survives) -> Self {
         self.requires = Some(survives);
+        self
+    }
+
+    /// Whether all pages of a new pool have checksums, so that whatever its medium damages is noticed
+    /// when it is read, or by [`check`](crate::check::check()). The page table, the named roots, the
+    /// header and the log are always checked. docs/bit-rot.md says what it costs.
+    #[must_use]
+    pub fn checksums(mut self, checksums: bool) -> Self {
+        self.checksums = checksums;
         self
     }
 
@@ -219,7 +229,8 @@ impl Options {
         let id = new_id();
         // What the header will say tells how much the file must hold at first.
         let area = log_area::<Mapped, E>(log, limit);
-        let plan = Superblock::new(limit, area, id, E::NAME, Survives::Nothing);
+        let checksums = self.checksums;
+        let plan = Superblock::new(limit, area, id, E::NAME, Survives::Nothing, checksums);
         let limit = limit.max(plan.smallest_len() + 64 * PAGE);
         let map = MapOptions { domain: self.domain, limit };
         // Nobody sees the file before all of this has gone well.
@@ -227,7 +238,8 @@ impl Options {
         if mapped.domain() == Domain::Media {
             mapped.prefault_zero(plan.log.clone()).map_err(perdura_engine::Error::from)?;
         }
-        let format = Format { limit: plan.limit, log: Some(log), id, requires: self.requires };
+        let requires = self.requires;
+        let format = Format { limit: plan.limit, log: Some(log), id, requires, checksums };
         let survives = mapped.survives();
         if let Some(requires) = self.requires.filter(|&requires| requires > survives) {
             let domain = mapped.domain();

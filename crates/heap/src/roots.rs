@@ -1,14 +1,17 @@
-//! The catalogue of named roots: a list of `{ next, pointer, kind | name length << 32, name }`,
-//! whose head is in the pool's third page.
+//! The catalogue of named roots: a list of `{ next, pointer, kind | name length << 32, check, name }`,
+//! whose head is in the pool's third page. The check is of all the rest of an entry: a root is never
+//! damaged unnoticed, whether the pool has checksums or not.
 
 use crate::superblock::CATALOGUE;
 use crate::tx::{Purpose, Root, Tx};
 use perdura_engine::{Error, Result};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const LONGEST_NAME: usize = 255;
 /// More than this many roots are a list that bites its tail.
 const MOST: usize = 1 << 20;
-const NAME: u64 = 24;
+const CHECK: u64 = 24;
+const NAME: u64 = 32;
 
 /// A root, its name, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,32 +22,56 @@ pub struct Named {
     pub root: Root,
     /// Offset of the entry's own block.
     pub entry: u64,
+    /// The entry after it.
+    next: u64,
 }
 
-/// Calls `found` with each root; stops when it returns true, and gives the place of the pointer
-/// to that entry with the entry.
+impl Named {
+    /// The entry's words before its name.
+    fn words(&self) -> [u64; 4] {
+        let shape = u64::from(self.root.kind) | (self.name.len() as u64) << 32;
+        let mut words = [self.next, self.root.at, shape, 0];
+        let name = xxh3_64_with_seed(&self.name, self.entry);
+        words[3] = xxh3_64_with_seed(bytemuck::cast_slice(&words[..3]), name);
+        words
+    }
+
+    /// Writes all but the name.
+    fn write<T: Tx + ?Sized>(&self, tx: &mut T) -> Result<()> {
+        let words = (self.entry..).step_by(8).zip(self.words());
+        words.into_iter().try_for_each(|(at, word)| tx.write_word(at, word))
+    }
+}
+
+/// Calls `found` with each root; stops when it returns true, and gives that one with the one before
+/// it.
 fn search<T: Tx + ?Sized>(
     tx: &mut T,
     mut found: impl FnMut(&Named) -> bool,
-) -> Result<Option<(u64, Named)>> {
-    let mut link = CATALOGUE;
+) -> Result<Option<(Option<Named>, Named)>> {
+    let (mut entry, mut before) = (tx.read_word(CATALOGUE)?, None);
     for _ in 0..MOST {
-        let entry = tx.read_word(link)?;
         if entry == 0 {
             return Ok(None);
         }
-        let (at, shape) = (tx.read_word(entry + 8)?, tx.read_word(entry + 16)?);
+        let field =
+            |at: u64| entry.checked_add(at).ok_or(Error::corrupt("pointer to a named root", at));
+        let (next, at) = (tx.read_word(entry)?, tx.read_word(field(8)?)?);
+        let (shape, check) = (tx.read_word(field(16)?)?, tx.read_word(field(CHECK)?)?);
         let len = (shape >> 32) as usize;
         if len == 0 || len > LONGEST_NAME {
             return Err(Error::corrupt("named root with an impossible name", entry));
         }
         let mut name = vec![0; len];
         tx.read_bytes(entry + NAME, &mut name)?;
-        let named = Named { name, root: Root { at, kind: shape as u32 }, entry };
-        if found(&named) {
-            return Ok(Some((link, named)));
+        let named = Named { name, root: Root { at, kind: shape as u32 }, entry, next };
+        if named.words()[3] != check {
+            return Err(Error::corrupt("named root with a wrong check", entry));
         }
-        link = entry;
+        if found(&named) {
+            return Ok(Some((before, named)));
+        }
+        (entry, before) = (next, Some(named));
     }
     Err(Error::corrupt("list of named roots without an end", CATALOGUE))
 }
@@ -60,23 +87,22 @@ pub(crate) fn set<T: Tx + ?Sized>(tx: &mut T, name: &str, root: Root) -> Result<
     if name.is_empty() || name.len() > LONGEST_NAME {
         return Err(Error::Invalid("a root's name has 1 to 255 bytes"));
     }
-    let shape = u64::from(root.kind) | (name.len() as u64) << 32;
     match search(tx, |named| named.name == name.as_bytes())? {
-        Some((link, named)) if root.at == 0 => {
-            let next = tx.read_word(named.entry)?;
-            tx.write_word(link, next)?;
+        Some((before, named)) if root.at == 0 => {
+            match before {
+                Some(before) => Named { next: named.next, ..before }.write(tx)?,
+                None => tx.write_word(CATALOGUE, named.next)?,
+            }
             tx.free(named.entry)
         }
-        Some((_, named)) => {
-            tx.write_word(named.entry + 8, root.at)?;
-            tx.write_word(named.entry + 16, shape)
-        }
+        Some((_, named)) => Named { root, ..named }.write(tx),
         None if root.at == 0 => Ok(()),
         None => {
             let entry = tx.allocate(Purpose::General, NAME + name.len() as u64)?;
-            let head = tx.read_word(CATALOGUE)?;
-            let mut bytes = [head, root.at, shape].map(u64::to_ne_bytes).concat();
-            bytes.extend_from_slice(name.as_bytes());
+            let next = tx.read_word(CATALOGUE)?;
+            let named = Named { name: name.as_bytes().to_vec(), root, entry, next };
+            let mut bytes = named.words().map(u64::to_ne_bytes).concat();
+            bytes.extend_from_slice(&named.name);
             tx.write_fresh(entry, &bytes)?;
             tx.write_word(CATALOGUE, entry)
         }

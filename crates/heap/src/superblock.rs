@@ -1,24 +1,29 @@
 //! The pool's header: what it is, where its parts are, and how it was left.
 //!
 //! Two copies, at the beginnings of pages 0 and 1, written in turn; the whole one with the
-//! higher sequence number counts. docs/pool-format.md has the whole format.
+//! higher sequence number counts. Where the other one is damaged, that may have been the newer: then a
+//! pool that says that it was closed is taken for one that was not. docs/pool-format.md has the whole
+//! format.
 
 use crate::alloc::Layout;
 use crate::alloc::layout::ENTRY;
 use crate::alloc::space::Space;
 use crate::error::OpenError;
-use perdura_engine::area;
+use perdura_engine::sums::{self, Places};
+use perdura_engine::{Sums, area};
 use perdura_memory::{Memory, PAGE, Survives};
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PERDURA\0");
 /// Of the format that this code reads and writes.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 const WORDS: usize = 32;
 /// Offset of the head of the list of named roots.
 pub const CATALOGUE: u64 = 2 * PAGE;
 const LOG: u64 = 3 * PAGE;
+/// The flag that the pages of objects have checksums.
+const CHECKSUMS: u64 = 1;
 /// The smallest pool, in bytes.
 pub const SMALLEST: u64 = 1 << 20;
 
@@ -54,16 +59,31 @@ pub struct Superblock {
     pub layout: Layout,
     /// Bytes up to which it grows, unless opened with another limit.
     pub limit: u64,
+    /// Where the checksums of pages begin.
+    pub sums: u64,
+    /// Whether the pages of objects have checksums.
+    pub checksums: bool,
+    /// Sequence number of the log's checkpoint when the header was written.
+    pub checkpoint: u64,
 }
 
 impl Superblock {
-    /// The header of a new pool of at most `limit` bytes, with a log area of `log` bytes.
-    pub fn new(limit: u64, log: u64, id: u64, engine: &str, requires: Survives) -> Self {
+    /// The header of a new pool of at most `limit` bytes, with a log area of `log` bytes, and with
+    /// `checksums` of all its pages or only of the page table and the named roots.
+    pub fn new(
+        limit: u64,
+        log: u64,
+        id: u64,
+        engine: &str,
+        requires: Survives,
+        checksums: bool,
+    ) -> Self {
         let log = LOG..LOG + log.max(area::SMALLEST).next_multiple_of(PAGE);
         // Room in the page table to be reopened with a larger limit.
         let capacity = limit * 4 / PAGE;
         let table = log.end;
-        let pages = (table + capacity * ENTRY).next_multiple_of(PAGE);
+        let sums = (table + capacity * ENTRY).next_multiple_of(PAGE);
+        let pages = sums + sums_bytes(capacity, checksums);
         Superblock {
             sequence: 0,
             state: State::Formatting,
@@ -73,7 +93,17 @@ impl Superblock {
             log,
             layout: Layout { table, capacity, pages },
             limit,
+            sums,
+            checksums,
+            checkpoint: 0,
         }
+    }
+
+    /// Which pages have a checksum, and where it is.
+    pub const fn places(&self) -> Places {
+        let Layout { table, capacity, pages } = self.layout;
+        let end = if self.checksums { pages + capacity * PAGE } else { pages };
+        Places { catalogue: CATALOGUE, table, sums: self.sums, pages, end }
     }
 
     /// The log that a pool of `limit` bytes gets unless told otherwise: an eighth, at most 64 MiB.
@@ -86,13 +116,14 @@ impl Superblock {
         self.layout.pages
     }
 
-    /// Writes the header over the older of the two copies, durably.
+    /// Writes the header over the older of the two copies, durably. The log is at rest.
     ///
     /// # Panics
     /// When the memory is too small to be a pool, or the engine's name too long.
     #[track_caller]
     pub fn write<M: Memory + ?Sized>(&mut self, memory: &M) {
         self.sequence += 1;
+        self.checkpoint = area::newest_sequence(memory, self.log.start);
         let at = self.sequence % 2 * PAGE;
         for (index, word) in self.words().into_iter().enumerate() {
             memory.store(at + index as u64 * 8, word);
@@ -119,7 +150,7 @@ impl Superblock {
         let mut name = [0; 16];
         name[..self.engine.len()].copy_from_slice(self.engine.as_bytes());
         let mut words = [0; WORDS];
-        words[..16].copy_from_slice(&[
+        words[..18].copy_from_slice(&[
             MAGIC,
             VERSION,
             self.sequence,
@@ -135,7 +166,9 @@ impl Superblock {
             self.layout.pages,
             self.limit,
             PAGE,
-            0,
+            u64::from(self.checksums) * CHECKSUMS,
+            self.sums,
+            self.checkpoint,
         ]);
         words[WORDS - 1] = check(&words[..WORDS - 1]);
         words
@@ -149,7 +182,7 @@ impl Superblock {
         if memory.len() < CATALOGUE + PAGE {
             return Err(OpenError::NotAPool { why: "it is too short" });
         }
-        let copies = [0, PAGE].map(|at| Copy::read(memory, at));
+        let copies = [0, 1].map(|copy| Copy::read(memory, copy));
         let best = copies.iter().filter(|copy| copy.whole).max_by_key(|copy| copy.words[2]);
         let Some(best) = best else {
             return Err(match copies.iter().find(|copy| copy.words[0] == MAGIC) {
@@ -167,15 +200,25 @@ impl Superblock {
         if best.words[1] != VERSION {
             return Err(OpenError::Version { found: best.words[1], known: VERSION });
         }
-        let superblock = Self::decode(&best.words)
+        let mut superblock = Self::decode(&best.words)
             .ok_or(OpenError::Damaged { what: "header with impossible values", at: 0 })?;
         superblock.check_layout(memory.len())?;
+        let sequence = area::newest_sequence(memory, superblock.log.start);
+        if superblock.state != State::Formatting && sequence < superblock.checkpoint {
+            let what = "the log has an older checkpoint than the header: the newer is lost";
+            return Err(OpenError::Damaged { what, at: superblock.log.start });
+        }
+        let was_written = superblock.sequence > 1 || copies.iter().all(|copy| copy.words[0] != 0);
+        let one_is_damaged = was_written && copies.iter().any(|copy| !copy.whole);
+        if one_is_damaged && superblock.state == State::Clean {
+            superblock.state = State::Open;
+        }
         Ok(superblock)
     }
 
     /// Which of the two copies are whole.
     pub fn whole_copies<M: Memory + ?Sized>(memory: &M) -> [bool; 2] {
-        [0, PAGE].map(|at| Copy::read(memory, at).whole)
+        [0, 1].map(|copy| Copy::read(memory, copy).whole)
     }
 
     fn decode(words: &[u64; WORDS]) -> Option<Self> {
@@ -189,6 +232,9 @@ impl Superblock {
             3 => State::Formatting,
             _ => return None,
         };
+        if words[15] & !CHECKSUMS != 0 || words[14] != PAGE {
+            return None;
+        }
         let name = [words[5].to_le_bytes(), words[6].to_le_bytes()].concat();
         let name = std::str::from_utf8(&name).ok()?.trim_end_matches('\0').to_owned();
         Some(Superblock {
@@ -200,6 +246,9 @@ impl Superblock {
             log: words[8]..words[9],
             layout: Layout { table: words[10], capacity: words[11], pages: words[12] },
             limit: words[13],
+            sums: words[16],
+            checksums: words[15] & CHECKSUMS != 0,
+            checkpoint: words[17],
         })
     }
 
@@ -210,8 +259,12 @@ impl Superblock {
             && self.log.end >= LOG + area::SMALLEST
             && self.log.end == table
             && capacity < 1 << 40
-            && table.checked_add(capacity * ENTRY).is_some_and(|end| end <= pages)
-            && [self.log.end, pages].iter().all(|at| at.is_multiple_of(PAGE));
+            && table.checked_add(capacity * ENTRY).is_some_and(|end| end <= self.sums)
+            && self
+                .sums
+                .checked_add(sums_bytes(capacity, self.checksums))
+                .is_some_and(|end| end <= pages)
+            && [self.log.end, self.sums, pages].iter().all(|at| at.is_multiple_of(PAGE));
         if !in_order {
             return Err(OpenError::Damaged { what: "header with an impossible layout", at: 0 });
         }
@@ -221,13 +274,49 @@ impl Superblock {
         Ok(())
     }
 
-    /// Derives the free space.
+    /// Derives the free space, once the page table and the page of the named roots have been compared
+    /// with their checksums.
     ///
     /// # Errors
-    /// When the page table is damaged.
+    /// When one of these is damaged, or the file is too short for what the page table has.
     pub fn scan<M: Memory + ?Sized>(&self, memory: &M) -> Result<Space, OpenError> {
+        let places = self.places();
+        let used = self.layout.entry(self.layout.pages_in(memory.len()));
+        let [catalogue, table, _] = places.ranges(memory.len());
+        let beyond = used.next_multiple_of(PAGE)..table.end;
+        let looked_at = [catalogue, table.start..beyond.start];
+        if let Some(page) = sums::wrong_pages(memory, &places, looked_at).first() {
+            return Err(sums::wrong(*page).into());
+        }
+        // What was never used is zero, and so is its sum: the file was longer once.
+        let in_last = (used..beyond.start).step_by(8).find(|at| memory.load(*at) != 0);
+        let in_others = || {
+            let mut pages = beyond.step_by(PAGE as usize);
+            pages.find(|page| places.of(*page).is_some_and(|sum| memory.load(sum) != 0))
+        };
+        if let Some(at) = in_last.or_else(in_others) {
+            let needed = self.layout.page((at - self.layout.table) / ENTRY + 1);
+            return Err(OpenError::Truncated { len: memory.len(), needed });
+        }
         Ok(Space::scan(memory, self.layout)?)
     }
+
+    /// The pages whose contents do not have their checksums, of all that have one. Nothing else may be
+    /// running.
+    pub fn wrong_pages<M: Memory + ?Sized>(&self, memory: &M) -> Vec<u64> {
+        let places = self.places();
+        sums::wrong_pages(memory, &places, places.ranges(memory.len()))
+    }
+
+    /// The checksums, for an engine that is to keep them.
+    pub fn sums<M: Memory + ?Sized>(&self, memory: &M) -> Sums {
+        Sums::new(memory, self.places())
+    }
+}
+
+/// Bytes of checksums, whole pages, for a page table with so many entries.
+const fn sums_bytes(capacity: u64, all: bool) -> u64 {
+    Places::bytes(capacity * ENTRY, if all { capacity } else { 0 }).next_multiple_of(PAGE)
 }
 
 struct Copy {
@@ -236,9 +325,12 @@ struct Copy {
 }
 
 impl Copy {
-    fn read<M: Memory + ?Sized>(memory: &M, at: u64) -> Self {
+    fn read<M: Memory + ?Sized>(memory: &M, copy: u64) -> Self {
+        let at = copy * PAGE;
         let words: [u64; WORDS] = std::array::from_fn(|index| memory.load(at + index as u64 * 8));
-        let whole = words[0] == MAGIC && words[WORDS - 1] == check(&words[..WORDS - 1]);
+        let whole = words[0] == MAGIC
+            && words[WORDS - 1] == check(&words[..WORDS - 1])
+            && (words[1] != VERSION || words[2] % 2 == copy);
         Copy { words, whole }
     }
 }

@@ -16,7 +16,7 @@ const LIMIT: u64 = 4 << 20;
 const CUTS: u64 = 16;
 
 fn format() -> Format {
-    Format { limit: LIMIT, log: Some(256 << 10), id: 1, requires: None }
+    Format { limit: LIMIT, log: Some(256 << 10), id: 1, requires: None, checksums: false }
 }
 
 /// Every model check, on transactions that `run` runs. Each begins and ends with an empty heap.

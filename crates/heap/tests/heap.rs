@@ -10,7 +10,7 @@ use std::sync::Arc;
 const LIMIT: u64 = 4 << 20;
 
 fn format() -> Format {
-    Format { limit: LIMIT, log: None, id: 1, requires: None }
+    Format { limit: LIMIT, log: None, id: 1, requires: None, checksums: false }
 }
 
 fn on_every_engine(test: impl Fn(&dyn Fn() -> Box<dyn Subject>)) {

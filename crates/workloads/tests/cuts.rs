@@ -175,7 +175,8 @@ fn operate<E: Engine<Reference>>(
 
 fn outlives_cuts<E: Engine<Reference>>(domain: Domain, program: &impl Program) {
     let memory = Arc::new(Reference::new(LIMIT, domain));
-    let format = Format { limit: LIMIT, log: Some(96 << 10), id: 1, requires: None };
+    let format =
+        Format { limit: LIMIT, log: Some(96 << 10), id: 1, requires: None, checksums: false };
     let heap = Heap::<_, E>::create(memory.clone(), format).expect("an empty heap");
     heap.session().unwrap().transaction(|tx| program.make(tx)).expect("it is made");
     let mut image = memory.power_cut(Cut::None);

@@ -27,7 +27,8 @@ use std::sync::Arc;
 const SEED: u64 = 20_240_607;
 
 fn heap_on<M: Memory + 'static, E: Engine<M>>(memory: M) -> Heap<M, E> {
-    let format = Format { limit: memory.limit(), log: None, id: 1, requires: None };
+    let format =
+        Format { limit: memory.limit(), log: None, id: 1, requires: None, checksums: false };
     Heap::create(Arc::new(memory), format).expect("an empty heap")
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[test]
 fn plain_records_conform_and_leave_nothing() {
     for seed in 0..6 {
-        let format = Format { limit: 64 << 20, log: None, id: 1, requires: None };
+        let format = Format { limit: 64 << 20, log: None, id: 1, requires: None, checksums: false };
         let memory = Arc::new(Ram::new(format.limit));
         let heap = Heap::<_, RedoEngine<_>>::create(memory, format).expect("an empty heap");
         let mut session = heap.session().expect("a session");

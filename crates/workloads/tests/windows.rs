@@ -152,7 +152,8 @@ fn run_on<M: Memory + 'static, E: Engine<M>>(
     workload: &impl Workload,
     plan: &Plan,
 ) -> Outcome<Measured> {
-    let format = Format { limit: memory.limit(), log: None, id: 1, requires: None };
+    let format =
+        Format { limit: memory.limit(), log: None, id: 1, requires: None, checksums: false };
     let heap = Heap::<M, E>::create(Arc::new(memory), format).expect("a heap");
     let progress = Progress::default();
     perdura_workloads::load(workload, &heap, &progress)?;

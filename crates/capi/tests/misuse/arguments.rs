@@ -56,7 +56,7 @@ fn options_that_cannot_be() {
     refused(&|o| o.engine = c"steam".as_ptr(), unsupported, "unknown engine 'steam': it is one of");
     refused(&|o| o.domain = c"public".as_ptr(), unsupported, "unknown persistence domain");
     refused(&|o| o.engine = c"\xFF".as_ptr(), invalid, "options->engine is no UTF-8 text");
-    refused(&|o| o.flags = 4, invalid, "flags is 4: set PERDURA_ACCEPT_WEAKER and");
+    refused(&|o| o.flags = 8, invalid, "flags is 8: set PERDURA_ACCEPT_WEAKER,");
     refused(&|o| o.must_outlive = 4, invalid, "must_outlive is 4: set one of");
     refused(&|o| o.struct_size = 0, invalid, "perdura_options_init first");
     refused(&|o| o.struct_size = usize::MAX, invalid, "perdura_options_init first");

@@ -47,7 +47,7 @@ pub(crate) fn run<W: Workload>(
 ) -> Outcome<Run> {
     let (path, emptied) = (site.fresh_pool()?, pool.emptied);
     let mut options = Options::new().engine(engine).domain(pool.domain).size(pool.limit);
-    options = options.tuning(pool.knobs.tuning());
+    options = options.tuning(pool.knobs.tuning()).checksums(pool.knobs.checksums);
     if let Some(log) = pool.knobs.log {
         options = options.log(log);
     }
@@ -135,7 +135,8 @@ impl<W: Workload> OnEngine<Unflushed<Mapped>> for Unfenced<'_, W> {
 
     fn run<E: Engine<Unflushed<Mapped>>>(self) -> Self::Output {
         let PoolPlan { limit, knobs, .. } = self.pool;
-        let format = Format { limit, log: knobs.log, id: 1, requires: None };
+        let (log, checksums) = (knobs.log, knobs.checksums);
+        let format = Format { limit, log, id: 1, requires: None, checksums };
         let heap = Heap::<_, E>::create(self.memory, format);
         let heap = heap.map_err(|error| Failure::new(error.to_string()))?;
         heap.tune(&knobs.tuning());

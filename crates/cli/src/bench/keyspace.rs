@@ -77,7 +77,13 @@ mod tests {
     fn the_keyspace_conforms_and_loses_no_block() {
         for seed in 0..6 {
             let memory = Arc::new(Ram::new(64 << 20));
-            let format = Format { limit: memory.limit(), log: None, id: 1, requires: None };
+            let format = Format {
+                limit: memory.limit(),
+                log: None,
+                id: 1,
+                requires: None,
+                checksums: false,
+            };
             let heap = Heap::<_, RedoEngine<_>>::create(memory, format).expect("an empty heap");
             let mut session = heap.session().expect("a session");
             let served = session.transaction(|tx| Served::create(tx)).expect("a keyspace");

@@ -41,6 +41,11 @@ pub(crate) struct Knobs {
     #[arg(long, value_name = "BYTES", value_parser = log_bytes)]
     #[serde(default, deserialize_with = "log", rename(serialize = "log_bytes"))]
     pub(crate) log: Option<u64>,
+
+    /// Pools with checksums of all pages, so that damage by the medium is noticed
+    #[arg(long)]
+    #[serde(default)]
+    pub(crate) checksums: bool,
 }
 
 fn time<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
@@ -104,7 +109,7 @@ impl Knobs {
 
 impl fmt::Display for Knobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Knobs { answer_within, group, queue, skip, log } = *self;
+        let Knobs { answer_within, group, queue, skip, log, checksums } = *self;
         let parts = [
             answer_within.map(|ns| match ns {
                 NEVER => "no bound of time for answers".to_owned(),
@@ -118,6 +123,7 @@ impl fmt::Display for Knobs {
                 Skip::Always => "write-backs skipped always".to_owned(),
             }),
             log.map(|bytes| format!("a log of {}", show_bytes(bytes))),
+            checksums.then(|| "checksums of all pages".to_owned()),
         ];
         f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
     }

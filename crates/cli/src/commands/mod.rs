@@ -5,6 +5,7 @@ mod crash;
 mod crash_disk;
 mod pool;
 mod reproduce;
+mod rot;
 mod serve;
 mod sim;
 
@@ -33,6 +34,8 @@ enum Command {
     Crash(crash::Arguments),
     /// Record what a server writes to a block device, and check what a power cut may leave
     CrashDisk(crash_disk::Arguments),
+    /// Damage pools as a medium does, and see whether wrong values are served unnoticed
+    Rot(rot::Arguments),
     /// Run a workload on a simulated machine, timed by its clock
     Sim(sim::Arguments),
     /// Run a table or figure of a paper again, and put ours beside the paper's
@@ -47,6 +50,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         Command::Bench(command) => bench::run(command),
         Command::Crash(arguments) => crash::run(&arguments),
         Command::CrashDisk(arguments) => crash_disk::run(&arguments),
+        Command::Rot(arguments) => rot::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
     }

@@ -27,6 +27,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ENGINE")]
     engine: Option<EngineKind>,
 
+    /// Checksums of all pages of a new pool, so that damage by the medium is noticed when it is read
+    #[arg(long)]
+    checksums: bool,
+
     /// Persistence domain: auto, transient, persistent, media or process
     #[arg(long, value_name = "DOMAIN", default_value = "auto")]
     domain: DomainChoice,
@@ -107,6 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 fn open(arguments: &Arguments) -> Outcome<Pool> {
     let mut options = perdura::Options::new()
         .domain(arguments.domain.0)
+        .checksums(arguments.checksums)
         .accept_weaker(arguments.accept_weaker)
         .force(arguments.force);
     if let Some(engine) = arguments.engine {

@@ -153,7 +153,7 @@ fn tpcc_reuse(job: &Job<'_>, plan: &Plan, stage: &Stage) -> Outcome<Reuse> {
     let size = job.part.extent.tpcc;
     let limit = size.bytes(job.operations()).saturating_mul(4).saturating_add(64 << 20);
     let memory = Arc::new(Ram::new(limit));
-    let format = Format { limit, log: None, id: 1, requires: None };
+    let format = Format { limit, log: None, id: 1, requires: None, checksums: false };
     let heap = Heap::<_, Volatile<_>>::create(memory, format);
     let heap = heap.map_err(|error| Failure::new(error.to_string()))?;
     let (seed, session) = (job.seed(plan), &mut heap.session()?.erased());

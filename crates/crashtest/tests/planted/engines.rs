@@ -5,7 +5,7 @@ use perdura::superblock::{State, Superblock};
 use perdura_crashtest::Family;
 use perdura_crashtest::subjects::ENGINES;
 use perdura_engine::area::{self, Checkpoint, Geometry};
-use perdura_engine::{Counters, Engine, Recovery, Result, Ticket, Tuning};
+use perdura_engine::{Counters, Engine, Recovery, Result, Sums, Ticket, Tuning};
 use perdura_memory::Memory;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -82,8 +82,8 @@ impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Wrapped<E, 
         }
     }
 
-    fn start(memory: Arc<M>, area: Range<u64>) -> Result<Arc<Self>> {
-        let inner = E::start(memory.clone(), area)?;
+    fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
+        let inner = E::start_with_sums(memory.clone(), area, sums)?;
         Ok(Arc::new(Wrapped { inner, memory }))
     }
 

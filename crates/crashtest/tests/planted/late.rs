@@ -2,7 +2,7 @@
 //! the next fence comes, the words in place have been stored already.
 
 use perdura_crashtest::Family;
-use perdura_engine::{Counters, Engine, Recovery, Result, Ticket, Tuning};
+use perdura_engine::{Counters, Engine, Recovery, Result, Sums, Ticket, Tuning};
 use perdura_memory::{Domain, Memory, Survives};
 use std::io;
 use std::marker::PhantomData;
@@ -152,10 +152,10 @@ where
         R::recover(memory, area)
     }
 
-    fn start(memory: Arc<M>, area: Range<u64>) -> Result<Arc<Self>> {
+    fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
         let (streamed, owed) = (AtomicBool::new(false), AtomicBool::new(false));
         let late = Late { inner: memory, late: LATE, streamed, owed };
-        let inner = E::start(Arc::new(late), area)?;
+        let inner = E::start_with_sums(Arc::new(late), area, sums)?;
         Ok(Arc::new(Behind { inner, recovers: PhantomData }))
     }
 

@@ -38,7 +38,7 @@ mod skip;
 pub use base::{ArchaptRedo, ArchaptUndo, Base, Skipping};
 pub use cover::Skip;
 
-use crate::area::{self, Checkpoint, Geometry};
+use crate::area::{self, Checkpoint, Geometry, Told};
 use crate::engine::Recovery;
 use crate::logged::{Logged, Protocol};
 use crate::overlay::Overlay;
@@ -235,12 +235,13 @@ impl<B: Base> Protocol for Archapt<B> {
         geometry: &Geometry,
         checkpoint: Checkpoint,
         mut records: Vec<Found>,
+        told: Told,
     ) -> Result<(Vec<Vec<Found>>, u64)> {
         if B::SKIPS && B::LOG_IS_ENOUGH {
             records.extend(cover::images(memory, &Layout::of(geometry, checkpoint.salt)));
             records.sort_by_key(|record| record.part);
         }
-        Ok(area::transactions(records, checkpoint.ticket, Self::NO_GAPS))
+        area::transactions(records, checkpoint.ticket, Self::NO_GAPS, told)
     }
 
     fn mend<M: Memory>(

@@ -93,7 +93,8 @@ fn survives<E: Engine<Reference>>() {
     let bench = plain();
     for domain in DOMAINS {
         for seed in 0..runs() {
-            holds(&bench, &stories::running::<_, E>(&bench, domain, seed));
+            holds(&bench, &stories::running::<_, E>(&bench, domain, seed, false));
+            holds(&bench, &stories::running::<_, E>(&bench, domain, seed, true));
         }
     }
 }
@@ -172,7 +173,7 @@ fn breaks<E: Engine<Reference>>(known: (Domain, u64)) -> bool {
     let seeds = number("PERDURA_PLANT_SEEDS", 100);
     let all = DOMAINS.into_iter().flat_map(|domain| (0..seeds).map(move |seed| (domain, seed)));
     std::iter::once(known).chain(all).any(|(domain, seed)| {
-        match bench.explore(&stories::running::<_, E>(&bench, domain, seed)) {
+        match bench.explore(&stories::running::<_, E>(&bench, domain, seed, false)) {
             Outcome::Whole(_) => false,
             Outcome::Broken(why) => {
                 println!("found: {why}");
@@ -204,14 +205,14 @@ fn omission_stories<'a>(bench: &Bench<'_, Omitting>) -> Vec<Story<'a, Omitting>>
     type ArchaptUndo = ArchaptUndoEngine<Omitting>;
     type ArchaptRedo = ArchaptRedoEngine<Omitting>;
     type None = Volatile<Omitting>;
-    let mut told = vec![stories::running::<_, None>(bench, Domain::Transient, 0)];
+    let mut told = vec![stories::running::<_, None>(bench, Domain::Transient, 0, false)];
     for domain in [Domain::Transient, Domain::Media] {
         for seed in 0..2 {
-            told.push(stories::running::<_, Redo>(bench, domain, seed));
-            told.push(stories::running::<_, Undo>(bench, domain, seed));
-            told.push(stories::running::<_, SWal>(bench, domain, seed));
-            told.push(stories::running::<_, ArchaptUndo>(bench, domain, seed));
-            told.push(stories::running::<_, ArchaptRedo>(bench, domain, seed));
+            told.push(stories::running::<_, Redo>(bench, domain, seed, false));
+            told.push(stories::running::<_, Undo>(bench, domain, seed, false));
+            told.push(stories::running::<_, SWal>(bench, domain, seed, false));
+            told.push(stories::running::<_, ArchaptUndo>(bench, domain, seed, false));
+            told.push(stories::running::<_, ArchaptRedo>(bench, domain, seed, false));
         }
         told.push(stories::creating::<_, Redo>(domain));
         told.push(stories::creating::<_, Undo>(domain));

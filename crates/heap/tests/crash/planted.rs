@@ -1,6 +1,7 @@
 //! Engines with a bug planted, which the tests must find.
 
 use perdura::{Engine, Memory, Recovery, Result, Ticket};
+use perdura_engine::Sums;
 use perdura_engine::area::{Checkpoint, Geometry};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -33,14 +34,14 @@ impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Planted<E, 
         E::recover(memory, area)
     }
 
-    fn start(memory: Arc<M>, area: Range<u64>) -> Result<Arc<Self>> {
+    fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
         if BUG == SAME_SALT {
             let geometry = Geometry::read(&*memory, area.clone(), E::NAME)?;
             let Checkpoint { sequence, ticket, .. } = geometry.checkpoint(&*memory)?;
             let checkpoint = Checkpoint { sequence: sequence + 1, ticket, salt: 77 };
             geometry.set_checkpoint(&*memory, checkpoint);
         }
-        let inner = E::start(memory, area)?;
+        let inner = E::start_with_sums(memory, area, sums)?;
         Ok(Arc::new(Planted { inner, memory: PhantomData }))
     }
 

@@ -243,6 +243,10 @@ pub(crate) fn accounted<M: Memory + 'static, E: Engine<M>>(
     if let Some(problem) = problems.first() {
         return Err(problem.to_string());
     }
+    let wrong = heap.superblock().wrong_pages(&**heap.memory());
+    if !wrong.is_empty() {
+        return Err(format!("pages that do not match their checksums: {wrong:x?}"));
+    }
     let reach = |tx: &mut Session<'_, M, E>| {
         let mut reachable: BTreeSet<u64> =
             roots::all(tx)?.iter().map(|named| named.entry).collect();

@@ -8,8 +8,8 @@ use perdura::{Domain, Engine, Format, Heap, Opening};
 use perdura_memory::reference::Cut;
 use std::sync::Arc;
 
-fn format() -> Format {
-    Format { limit: BYTES, log: Some(0), id: 7, requires: None }
+fn format(checksums: bool) -> Format {
+    Format { limit: BYTES, log: Some(0), id: 7, requires: None, checksums }
 }
 
 /// A pool with the root array and some blocks: closed, or left by a crash.
@@ -17,9 +17,10 @@ fn prepared<M: Cuttable, E: Engine<M>>(
     bench: &Bench<'_, M>,
     domain: Domain,
     crashed: Option<Cut>,
+    checksums: bool,
 ) -> Vec<u8> {
     let memory = bench.memory(&vec![0; BYTES as usize], domain);
-    let heap = Heap::<M, E>::create(memory.clone(), format()).expect("a heap");
+    let heap = Heap::<M, E>::create(memory.clone(), format(checksums)).expect("a heap");
     heap.session().unwrap().transaction(|tx| make_root(tx)).unwrap();
     if let Some(cut) = crashed {
         transactions(&heap, 5, 4, &mut Trace::default());
@@ -29,20 +30,21 @@ fn prepared<M: Cuttable, E: Engine<M>>(
     memory.inner().power_cut(Cut::All)
 }
 
-/// A pool in use, closed at the end.
+/// A pool in use, closed at the end; with checksums of all its pages or not.
 pub(crate) fn running<'a, M: Cuttable, E: Engine<M>>(
     bench: &Bench<'_, M>,
     domain: Domain,
     seed: u64,
+    checksums: bool,
 ) -> Story<'a, M> {
     let play = move |memory: &Arc<M>, trace: &mut Trace| {
         trace.refusal = Refusal::in_use::<M, E>();
         use_and_close::<M, E>(memory, seed, 10, trace);
     };
     Story {
-        name: format!("{} on {domain}, seed {seed}", E::NAME),
+        name: format!("{} on {domain}, seed {seed}, checksums {checksums}", E::NAME),
         domain,
-        start: prepared::<M, E>(bench, domain, None),
+        start: prepared::<M, E>(bench, domain, None, checksums),
         play: Box::new(play),
         verify: vec![Box::new(verify::<M, E>)],
     }
@@ -52,7 +54,7 @@ pub(crate) fn running<'a, M: Cuttable, E: Engine<M>>(
 pub(crate) fn creating<'a, M: Cuttable, E: Engine<M>>(domain: Domain) -> Story<'a, M> {
     let play = |memory: &Arc<M>, trace: &mut Trace| {
         trace.refusal = Refusal::Unfinished;
-        let heap = Heap::<M, E>::create(memory.clone(), format()).expect("a heap");
+        let heap = Heap::<M, E>::create(memory.clone(), format(false)).expect("a heap");
         trace.may_refuse(&**memory, Refusal::in_use::<M, E>());
         let mut session = heap.session().unwrap();
         trace.state(&mut session);
@@ -86,7 +88,7 @@ pub(crate) fn switching<'a, M: Cuttable, E: Engine<M>, F: Engine<M>>(
     Story {
         name: format!("{} to {} on {domain}, crashed {crashed:?}", E::NAME, F::NAME),
         domain,
-        start: prepared::<M, E>(bench, domain, crashed),
+        start: prepared::<M, E>(bench, domain, crashed, false),
         play: Box::new(play),
         verify: vec![Box::new(verify::<M, F>), Box::new(verify::<M, E>)],
     }

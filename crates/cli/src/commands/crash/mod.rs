@@ -8,6 +8,7 @@ mod show;
 use crate::failure::{Failure, Outcome};
 use crate::quantity;
 use choice::{Cases, PointsChoice};
+pub(super) use explore::quietly;
 use perdura_crashtest::{Answers, Budget, Points, STARTS};
 use perdura_memory::Domain;
 

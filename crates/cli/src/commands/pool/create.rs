@@ -28,14 +28,19 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
     log: Option<u64>,
 
+    /// Checksums of all pages, so that damage by the medium is noticed when it is read; otherwise only of the page table and the named roots
+    #[arg(long)]
+    checksums: bool,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let Arguments { path, size, engine, domain, log, json } = arguments;
-    let mut options = Options::new().engine(*engine).domain(domain.0).size(*size);
+    let Arguments { path, size, engine, domain, log, checksums, json } = arguments;
+    let mut options =
+        Options::new().engine(*engine).domain(domain.0).size(*size).checksums(*checksums);
     if let Some(bytes) = log {
         options = options.log(*bytes);
     }

@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 use crate::quantity::show_bytes;
+use perdura::alloc::Space;
 use perdura::superblock::{State, Superblock};
 use perdura::{Info, OpenError};
 use perdura_memory::Mapped;
@@ -37,7 +38,8 @@ pub(super) fn state_in_words(state: State) -> &'static str {
 pub(super) fn look(path: &Path) -> Result<Info, OpenError> {
     let memory = Mapped::open_read_only(path)?;
     let superblock = Superblock::read(&memory)?;
-    let usage = superblock.scan(&memory)?.usage();
+    // Not compared with its checksums: somebody may be changing it, or recovery be due.
+    let usage = Space::scan(&memory, superblock.layout)?.usage();
     Ok(Info::new(path, &memory, &superblock, usage))
 }
 
@@ -48,6 +50,7 @@ pub(super) fn show(info: &Info, json: bool) -> Outcome {
 
 fn text(info: &Info) -> String {
     let of_limit = format!("{} of at most {}", show_bytes(info.bytes), show_bytes(info.limit));
+    let checksums = if info.checksums { "of all pages" } else { "of page table and roots" };
     let rows = [
         ("pool", info.path.clone()),
         ("id", info.id.clone()),
@@ -55,6 +58,7 @@ fn text(info: &Info) -> String {
         ("state", state_in_words(info.state).to_owned()),
         ("file", of_limit),
         ("log", show_bytes(info.log_bytes)),
+        ("checksums", checksums.to_owned()),
         ("used", show_bytes(info.used_bytes)),
         ("free", show_bytes(info.free_bytes)),
         ("durability", info.durability.clone()),

@@ -117,7 +117,7 @@ impl Images {
             let (for_these, for_those) = of.split_at(these.len());
             let chunk = self.used.back_mut().expect("the one with the rest");
             // How many there are the log says: these alone are never all.
-            let which = Part { ticket, part, parts: u16::MAX };
+            let which = Part { ticket, part, parts: u16::MAX, behind: 0 };
             let salt = self.layout.salt();
             record::encode(&mut self.record, salt, chunk.next, which, these, |line, word| {
                 line.words[word]

@@ -382,7 +382,8 @@ fn rows_are_used_once_by_a_transaction() {
     let reuse = |operations| {
         let workload = Tpcc::<Plain>::new(SCALE, SEED).expect("a workload");
         let memory = Arc::new(Ram::new(64 << 20));
-        let format = Format { limit: memory.limit(), log: None, id: 1, requires: None };
+        let format =
+            Format { limit: memory.limit(), log: None, id: 1, requires: None, checksums: false };
         let heap = Heap::<_, Volatile<_>>::create(memory, format).expect("an empty heap");
         let mut session = heap.session().expect("a session");
         workload.reuse(&mut session, operations, 3, &Progress::default()).expect("figures")

@@ -1,0 +1,170 @@
+//! Pools that their medium has damaged: is any wrong value served unnoticed?
+//!
+//! A `sample` is a pool in a file, with collections in it whose contents are known, closed or
+//! left open by a process that was killed. Copies of it are damaged in one of many ways each
+//! (`damage`), and then used as people do: `pool check` looks at them, they are opened, and
+//! everything in them is read and compared.
+//!
+//! What always holds: a seed gives the same pools and the same damages, but for what depends on the
+//! clock (identifiers and salts).
+
+mod damage;
+mod sample;
+
+pub use damage::Kind;
+
+use crate::rot::sample::{Contents, Sample};
+use perdura::check::check;
+use perdura::{EngineKind, OpenError, Options};
+use perdura_memory::random::SplitMix64;
+use perdura_workloads::Progress;
+use serde::Serialize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+/// Damaged copies of each pool.
+const COPIES: u64 = 25;
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// How many pools are damaged.
+    pub pools: u64,
+    /// Root of everything random.
+    pub seed: u64,
+    /// Whether the pools are made with checksums.
+    pub checksums: bool,
+}
+
+/// What came of a damaged pool; of several, the first that holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// It was not opened.
+    Refused,
+    /// A read failed, and said why.
+    ReadFails,
+    /// What was read was right or not, and `pool check` tells of the damage.
+    Checked,
+    /// Nothing tells of it, and everything that was read is right.
+    Harmless,
+    /// Wrong values, and nothing tells of it.
+    Wrong,
+}
+
+impl Fate {
+    /// All of them.
+    pub const ALL: [Fate; 5] =
+        [Fate::Refused, Fate::ReadFails, Fate::Checked, Fate::Harmless, Fate::Wrong];
+}
+
+/// A pool that served wrong values unnoticed: how it came to that.
+#[derive(Clone, Debug, Serialize)]
+pub struct Unnoticed {
+    /// Its number: the same seed makes it again.
+    pub pool: u64,
+    /// Its engine.
+    pub engine: &'static str,
+    /// Whether it had been closed.
+    pub closed: bool,
+    /// What was done to it, and where.
+    pub damage: String,
+    /// What was wrong.
+    pub wrong: String,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Found {
+    /// By kind of damage, how many pools met which fate, in the order of [`Fate::ALL`].
+    pub fates: Vec<(Kind, [u64; 5])>,
+    /// Of those that `pool check` tells of, how many served wrong values all the same.
+    pub served_wrong: u64,
+    /// Those that served wrong values unnoticed.
+    pub unnoticed: Vec<Unnoticed>,
+}
+
+impl Found {
+    /// How many pools met this fate.
+    pub fn count(&self, fate: Fate) -> u64 {
+        self.fates.iter().map(|(_, fates)| fates[fate as usize]).sum()
+    }
+}
+
+/// Damages pools in `folder`, and looks at what comes of each.
+///
+/// # Errors
+/// Why a pool could not be made, or a file not be written: not what damage does.
+pub fn run(plan: &Plan, folder: &Path, progress: &Progress) -> Result<Found, String> {
+    let mut found =
+        Found { fates: Kind::ALL.map(|kind| (kind, [0; 5])).to_vec(), ..Found::default() };
+    let (damaged, mut sample) = (folder.join("damaged.pool"), None);
+    for pool in 0..plan.pools {
+        if progress.is_stopped() {
+            break;
+        }
+        if pool % COPIES == 0 {
+            sample = Some(made(plan, pool / COPIES, folder)?);
+        }
+        let sample = sample.as_ref().expect("the first pool makes one");
+        let mut random = SplitMix64::new(plan.seed.wrapping_add(pool).wrapping_mul(0x2545_F491));
+        let kind = Kind::ALL[random.below(Kind::ALL.len() as u64) as usize];
+        let Some((bytes, place)) = damage::damage(sample, kind, &mut random) else { continue };
+        std::fs::write(&damaged, &bytes).map_err(|error| error.to_string())?;
+        let (fate, wrong) = fate(&damaged, &sample.contents);
+        found.fates[kind as usize].1[fate as usize] += 1;
+        found.served_wrong += u64::from(fate == Fate::Checked && wrong.is_some());
+        if fate == Fate::Wrong {
+            found.unnoticed.push(Unnoticed {
+                pool,
+                engine: sample.engine.name(),
+                closed: sample.closed,
+                damage: place,
+                wrong: wrong.unwrap_or_default(),
+            });
+        }
+        progress.advance(1);
+    }
+    Ok(found)
+}
+
+/// The sample with this number.
+fn made(plan: &Plan, number: u64, folder: &Path) -> Result<Sample, String> {
+    let engine = EngineKind::ALL[number as usize % EngineKind::ALL.len()];
+    // What a process leaves that was killed in the middle of it is undefined with this one.
+    let closed = engine == EngineKind::Volatile || number / 8 % 2 == 0;
+    let seed = plan.seed.wrapping_mul(0x9E37_79B9).wrapping_add(number);
+    Sample::make(engine, closed, plan.checksums, seed, folder).map_err(|error| {
+        format!("sample {number} with the engine {engine} could not be made: {error}")
+    })
+}
+
+/// What comes of a pool, and what it served that is wrong.
+fn fate(path: &Path, wanted: &Contents) -> (Fate, Option<String>) {
+    let tells = match quietly(|| check(path, &|_, _, _| Ok(false))) {
+        Some(Ok(report)) => !report.is_whole(),
+        Some(Err(_)) => true,
+        // A panic is no way to tell.
+        None => return (Fate::Wrong, Some("pool check panics".to_owned())),
+    };
+    let read = quietly(|| -> Result<Result<Contents, perdura::Error>, OpenError> {
+        let pool = Options::new().open(path)?;
+        let mut session = pool.session()?;
+        Ok(session.read(|tx| Contents::read(tx, wanted)))
+    });
+    let wrong = match read {
+        None => return (Fate::Wrong, Some("opening or reading it panics".to_owned())),
+        Some(Err(_)) => return (Fate::Refused, None),
+        Some(Ok(Err(_))) => return (Fate::ReadFails, None),
+        Some(Ok(Ok(contents))) => wanted.differs_from(&contents),
+    };
+    match (tells, wrong) {
+        (true, wrong) => (Fate::Checked, wrong),
+        (false, None) => (Fate::Harmless, None),
+        (false, wrong) => (Fate::Wrong, wrong),
+    }
+}
+
+fn quietly<R>(body: impl FnOnce() -> R) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(body)).ok()
+}

@@ -1,0 +1,34 @@
+//! Damaged pools, a few: with checksums no wrong value is served unnoticed. `PERDURA_ROT_POOLS` and
+//! `PERDURA_ROT_SEED` turn the numbers up.
+
+use perdura_crashtest::rot::{Fate, Found, Plan, run};
+use perdura_workloads::Progress;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn found(checksums: bool) -> Found {
+    let (pools, seed) = (number("PERDURA_ROT_POOLS", 400), number("PERDURA_ROT_SEED", 1));
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = Plan { pools, seed, checksums };
+    let found = run(&plan, folder.path(), &Progress::default()).expect("pools");
+    let fates = Fate::ALL.map(|fate| found.count(fate));
+    println!("seed {seed}, checksums {checksums}: {:?} {fates:?}", Fate::ALL);
+    found.fates.iter().for_each(|(kind, fates)| println!("{kind}: {fates:?}"));
+    assert_eq!(fates.iter().sum::<u64>(), pools);
+    found
+}
+
+#[test]
+fn with_checksums_nothing_wrong_is_served_unnoticed() {
+    let found = found(true);
+    assert!(found.unnoticed.is_empty(), "{:#?}", found.unnoticed);
+    assert!([Fate::Refused, Fate::ReadFails].iter().all(|fate| found.count(*fate) > 0));
+}
+
+/// The same damages without: otherwise the other test shows nothing.
+#[test]
+fn without_some_are_served() {
+    assert!(found(false).count(Fate::Wrong) > 0);
+}

@@ -1,0 +1,359 @@
+//! Checksums of what is at rest: a sum of each page, kept in a place of its own in the pool.
+//!
+//! ```text
+//! sum of a page = odd(page) * Σ over its words of (mix(word ^ key[place]) - mix(key[place]))    mod 2^64
+//! ```
+//! `mix` is the bijection of [`checksum::mix`](crate::archapt::checksum): a plain sum is the same when two
+//! words have changed places, or when one has lost what another has gained. A page of zeros has the
+//! sum 0, so that new pages need none; a word that changes changes the sum by what the two words add
+//! to it, so that nothing but the words that a transaction stores is looked at.
+//!
+//! What always holds: in place, words and their sums change together, while the writer is alone. A
+//! transaction's sums are words of its write set as all others are: what makes those atomic and
+//! durable does so with these. So a page in place that does not have its sum has been damaged.
+//!
+//! The pages of the page table, and the one of the named roots, always have a sum; the pages of
+//! objects have one if the pool was made so, and are then looked at when they are first read or
+//! stored to.
+
+use crate::archapt::checksum::mix::mix;
+use crate::writes::{LineWrite, WriteSet};
+use crate::{Error, Result};
+use perdura_memory::{LINE, Memory, PAGE, WORD};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Words of a page.
+const WORDS: usize = (PAGE / WORD) as usize;
+/// What the places of a page's words are multiplied by to be their keys: 2^64 over the golden ratio.
+const KEY: u64 = 0x9E37_79B9_7F4A_7C15;
+/// What a page of zeros adds up to before that is taken off.
+const ZEROS: u64 = {
+    let (mut sum, mut place) = (0_u64, 0);
+    while place < WORDS {
+        sum = sum.wrapping_add(mix(key(place)));
+        place += 1;
+    }
+    sum
+};
+
+/// Which pages of a pool have a sum, and where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// The page of the named roots.
+    pub catalogue: u64,
+    /// Where the page table begins: whole pages.
+    pub table: u64,
+    /// Where it ends, and the sums begin: of the catalogue, of the page table's pages, of the pages.
+    pub sums: u64,
+    /// Where the pages of objects begin.
+    pub pages: u64,
+    /// Where they end: at `pages`, if these have no sums.
+    pub end: u64,
+}
+
+impl Places {
+    /// Bytes of sums for so many bytes of page table, and for so many pages of objects.
+    pub const fn bytes(table: u64, pages: u64) -> u64 {
+        (1 + table.div_ceil(PAGE) + pages) * WORD
+    }
+
+    /// Whether the pages of objects have sums.
+    pub const fn has_all(&self) -> bool {
+        self.end > self.pages
+    }
+
+    /// Where the sum of the page of `at` is, if it has one.
+    #[inline(always)]
+    pub fn of(&self, at: u64) -> Option<u64> {
+        if at >= self.pages {
+            let before = 1 + (self.sums - self.table) / PAGE;
+            let place = self.sums + (before + (at - self.pages) / PAGE) * WORD;
+            return (at < self.end).then_some(place);
+        }
+        self.of_others(at)
+    }
+
+    #[inline]
+    fn of_others(&self, at: u64) -> Option<u64> {
+        if (self.table..self.sums).contains(&at) {
+            return Some(self.sums + (1 + (at - self.table) / PAGE) * WORD);
+        }
+        (self.catalogue..self.catalogue + PAGE).contains(&at).then_some(self.sums)
+    }
+
+    /// Where the pages are that have a sum, in a memory of `len` bytes.
+    pub fn ranges(&self, len: u64) -> [Range<u64>; 3] {
+        let end = self.end.min(len - len % PAGE).max(self.pages);
+        [self.catalogue..self.catalogue + PAGE, self.table..self.sums, self.pages..end]
+    }
+}
+
+/// The sums of an engine's pool, and which pages have been looked at.
+pub struct Sums {
+    places: Places,
+    /// A bit for each page that has been compared with its sum since the pool was opened.
+    looked_at: Box<[AtomicU64]>,
+}
+
+impl Sums {
+    /// Of a pool in `memory`, of which no page has been looked at.
+    pub fn new<M: Memory + ?Sized>(memory: &M, places: Places) -> Self {
+        let pages = if places.has_all() { memory.limit().div_ceil(PAGE) } else { 0 };
+        let looked_at = (0..pages.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Sums { places, looked_at }
+    }
+
+    /// Where they are.
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Whether pages are looked at when they are read: those of objects have sums.
+    pub fn has_all(&self) -> bool {
+        self.places.has_all()
+    }
+
+    /// Compares the page of `at` with its sum, unless that has been done. The caller is in a
+    /// transaction.
+    ///
+    /// # Errors
+    /// `Corrupt` where they differ.
+    #[inline(always)]
+    pub fn look_at<M: Memory>(&self, memory: &M, at: u64) -> Result<()> {
+        let page = at / PAGE;
+        match self.looked_at.get((page / 64) as usize) {
+            Some(bits) if bits.load(Ordering::Relaxed) & 1 << (page % 64) != 0 => Ok(()),
+            Some(bits) => self.compare(memory, at, bits),
+            // Beyond the pool, or none of its pages are looked at.
+            None => Ok(()),
+        }
+    }
+
+    /// As [`look_at`](Self::look_at), for each page of `[at, at + len)`.
+    ///
+    /// # Errors
+    /// As [`look_at`](Self::look_at).
+    #[inline]
+    pub fn look_at_all<M: Memory>(&self, memory: &M, at: u64, len: u64) -> Result<()> {
+        (at - at % PAGE..at + len)
+            .step_by(PAGE as usize)
+            .try_for_each(|at| self.look_at(memory, at))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn compare<M: Memory>(&self, memory: &M, at: u64, bits: &AtomicU64) -> Result<()> {
+        let page = at - at % PAGE;
+        if !is_right(memory, &self.places, page) {
+            return Err(wrong(page));
+        }
+        bits.fetch_or(1 << (page / PAGE % 64), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Adds to `writes` the sums that its words change: what is committed of a line and not in
+    /// place `overlaid` has, and the memory all else. The caller is the writer, and keeps `changes`
+    /// for the next time.
+    ///
+    /// # Errors
+    /// `Corrupt` where a page that is stored to does not have its sum.
+    pub fn add_to<M: Memory>(
+        &self,
+        memory: &M,
+        writes: &mut WriteSet,
+        changes: &mut Vec<Change>,
+        overlaid: impl Fn(u64) -> Option<LineWrite>,
+    ) -> Result<()> {
+        changes.clear();
+        for entry in writes.entries() {
+            let Some(place) = self.places.of(entry.line) else { continue };
+            if entry.mask == 0 {
+                continue;
+            }
+            self.look_at(memory, entry.line)?;
+            let old = overlaid(entry.line);
+            let (mut by, mut mask) = (0_u64, entry.mask);
+            while mask != 0 {
+                let word = mask.trailing_zeros() as usize;
+                mask &= mask - 1;
+                let at = entry.line + word as u64 * WORD;
+                let before = match &old {
+                    Some(old) if old.mask & 1 << word != 0 => old.words[word],
+                    _ => memory.load(at),
+                };
+                by = by.wrapping_add(change(at, before, entry.words[word]));
+            }
+            match changes.last_mut() {
+                Some(last) if last.place == place => last.by = last.by.wrapping_add(by),
+                _ => changes.push(Change { place, by }),
+            }
+        }
+        if changes.len() > 1 {
+            changes.sort_unstable_by_key(|change| change.place);
+        }
+        for of_page in changes.chunk_by(|one, other| one.place == other.place) {
+            let place = of_page[0].place;
+            let by = of_page.iter().fold(0_u64, |sum, change| sum.wrapping_add(change.by));
+            if by == 0 {
+                continue;
+            }
+            let (line, word) = (place - place % LINE, (place % LINE / WORD) as usize);
+            let before = match overlaid(line) {
+                Some(old) if old.mask & 1 << word != 0 => old.words[word],
+                _ => memory.load(place),
+            };
+            writes.put(place, before.wrapping_add(by));
+        }
+        Ok(())
+    }
+}
+
+/// What a page's sum changes by.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    place: u64,
+    by: u64,
+}
+
+/// What the sum of the page of `at` changes by when the word there does.
+#[inline(always)]
+pub fn change(at: u64, before: u64, after: u64) -> u64 {
+    let key = key((at % PAGE / WORD) as usize);
+    mix(after ^ key).wrapping_sub(mix(before ^ key)).wrapping_mul(odd(at / PAGE))
+}
+
+#[inline(always)]
+const fn key(place: usize) -> u64 {
+    (place as u64 + 1).wrapping_mul(KEY)
+}
+
+/// Two pages that have changed places with their sums do not have these.
+#[inline(always)]
+fn odd(page: u64) -> u64 {
+    mix(page ^ KEY) | 1
+}
+
+/// The sum that the page at `page` has.
+fn sum_of<M: Memory + ?Sized>(memory: &M, page: u64) -> u64 {
+    let mut words = [0_u64; WORDS];
+    memory.copy_out(page, bytemuck::cast_slice_mut(&mut words));
+    let sum =
+        (0..).zip(words).fold(0_u64, |sum, (place, word)| sum.wrapping_add(mix(word ^ key(place))));
+    sum.wrapping_sub(ZEROS).wrapping_mul(odd(page / PAGE))
+}
+
+/// Whether the page at `page` has its sum, if it should have one.
+pub fn is_right<M: Memory + ?Sized>(memory: &M, places: &Places, page: u64) -> bool {
+    match places.of(page) {
+        Some(place) if memory.contains(page, PAGE) => memory.load(place) == sum_of(memory, page),
+        _ => true,
+    }
+}
+
+/// The pages that do not have their sums, of those that should, in `ranges`. Nothing else is running.
+pub fn wrong_pages<M: Memory + ?Sized>(
+    memory: &M,
+    places: &Places,
+    ranges: impl IntoIterator<Item = Range<u64>>,
+) -> Vec<u64> {
+    let pages = ranges.into_iter().flat_map(|range| range.step_by(PAGE as usize));
+    pages.filter(|page| !is_right(memory, places, *page)).collect()
+}
+
+/// What is said of such a page.
+#[cold]
+pub const fn wrong(page: u64) -> Error {
+    Error::corrupt("a page that does not match its checksum,", page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_memory::Ram;
+    use perdura_memory::random::SplitMix64;
+
+    const PLACES: Places = Places {
+        catalogue: 8192,
+        table: 5 * PAGE,
+        sums: 7 * PAGE,
+        pages: 8 * PAGE,
+        end: 40 * PAGE,
+    };
+
+    #[test]
+    fn each_page_has_a_place_of_its_own() {
+        let pages = [2, 5, 6].into_iter().chain(8..40);
+        let places: Vec<u64> = pages.filter_map(|page| PLACES.of(page * PAGE + 8)).collect();
+        let wanted: Vec<u64> = (0..35).map(|index| 7 * PAGE + index * 8).collect();
+        assert_eq!(places, wanted);
+        assert!(Places::bytes(2 * PAGE, 32) == 35 * 8 && PLACES.has_all());
+        for page in [0, 1, 3, 4, 7, 40, 41] {
+            assert_eq!(PLACES.of(page * PAGE), None, "page {page}");
+        }
+    }
+
+    /// Transactions of random words: the sums that are kept are those that the pages have, and no
+    /// other contents have them.
+    #[test]
+    fn sums_are_kept_and_damage_shows() {
+        let (ram, sums) = (Ram::new(40 * PAGE), Sums::new(&Ram::new(40 * PAGE), PLACES));
+        let (mut random, mut writes, mut changes) =
+            (SplitMix64::new(1), WriteSet::default(), Vec::new());
+        for _ in 0..200 {
+            for _ in 0..random.below(30) {
+                let page = [2, 5, 6, 8, 9, 20, 39][random.below(7) as usize];
+                let value = if random.below(4) == 0 { 0 } else { random.next() };
+                writes.put(page * PAGE + random.below(512) * 8, value);
+            }
+            sums.add_to(&ram, &mut writes, &mut changes, |_| None).unwrap();
+            for entry in writes.entries() {
+                for word in (0..8).filter(|word| entry.mask & 1 << word != 0) {
+                    ram.store(entry.line + word as u64 * 8, entry.words[word]);
+                }
+            }
+            writes.clear();
+        }
+        let all = || wrong_pages(&ram, &PLACES, PLACES.ranges(ram.len()));
+        assert_eq!(all(), [0; 0]);
+        assert!(sums.look_at_all(&ram, 8 * PAGE, 32 * PAGE).is_ok());
+        for page in [2, 6, 9, 39] {
+            for _ in 0..300 {
+                let at = page * PAGE + random.below(512) * 8;
+                let (old, bit) = (ram.load(at), 1 << random.below(64));
+                ram.store(at, old ^ bit);
+                assert_eq!(all(), [page * PAGE]);
+                ram.store(at, old);
+            }
+        }
+        // Two pages that change places, with their sums.
+        for page in [8, 20] {
+            let place = PLACES.of(page * PAGE).unwrap();
+            let (other, other_place) = (page + 1, place + 8);
+            for word in 0..512 {
+                ram.store(other * PAGE + word * 8, ram.load(page * PAGE + word * 8));
+            }
+            ram.store(other_place, ram.load(place));
+            assert_eq!(all(), [other * PAGE]);
+            (0..512).for_each(|word| ram.store(other * PAGE + word * 8, 0));
+            ram.store(other_place, 0);
+        }
+    }
+
+    #[test]
+    fn what_is_read_first_is_looked_at_and_what_is_stored_to() {
+        let ram = Ram::new(40 * PAGE);
+        let (mut writes, mut changes) = (WriteSet::default(), Vec::new());
+        ram.store(9 * PAGE, 1);
+        let sums = Sums::new(&ram, PLACES);
+        assert!(sums.look_at(&ram, 8 * PAGE).is_ok());
+        assert!(matches!(
+            sums.look_at(&ram, 9 * PAGE + 64),
+            Err(Error::Corrupt { at, .. }) if at == 9 * PAGE
+        ));
+        writes.put(9 * PAGE + 800, 5);
+        assert!(sums.add_to(&ram, &mut writes, &mut changes, |_| None).is_err());
+        ram.store(9 * PAGE, 0);
+        assert!(sums.add_to(&ram, &mut writes, &mut changes, |_| None).is_ok());
+    }
+}
