@@ -153,6 +153,9 @@
 // A flag: open although the pool was left by an engine without crash consistency.
 #define PERDURA_FORCE 2
 
+// A flag: a new pool has checksums of all its pages, so that damage by its medium is noticed.
+#define PERDURA_CHECKSUMS 4
+
 // An acknowledged transaction outlives nothing.
 #define PERDURA_SURVIVES_NOTHING 0
 
@@ -196,7 +199,7 @@ typedef struct perdura_options {
     // The persistence domain: `transient`, `persistent`, `media` or `process`. NULL: the one
     // that the file's backing has.
     const char *domain;
-    // `PERDURA_ACCEPT_WEAKER`, `PERDURA_FORCE`, or both.
+    // `PERDURA_ACCEPT_WEAKER`, `PERDURA_FORCE`, `PERDURA_CHECKSUMS`, or several of them.
     uint32_t flags;
     // What transactions on a new pool must outlive (`PERDURA_SURVIVES_...`): it is not made
     // where they do not. 0: what they outlive where it is made.

@@ -2,6 +2,7 @@
 //! `PERDURA_ROT_SEED` turn the numbers up.
 
 use perdura_crashtest::rot::{Fate, Found, Plan, run};
+use perdura_memory::Domain;
 use perdura_workloads::Progress;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -11,7 +12,7 @@ fn number(name: &str, default: u64) -> u64 {
 fn found(checksums: bool) -> Found {
     let (pools, seed) = (number("PERDURA_ROT_POOLS", 400), number("PERDURA_ROT_SEED", 1));
     let folder = tempfile::tempdir().expect("a folder");
-    let plan = Plan { pools, seed, checksums };
+    let plan = Plan { pools, seed, checksums, domain: Some(Domain::Process) };
     let found = run(&plan, folder.path(), &Progress::default()).expect("pools");
     let fates = Fate::ALL.map(|fate| found.count(fate));
     println!("seed {seed}, checksums {checksums}: {:?} {fates:?}", Fate::ALL);

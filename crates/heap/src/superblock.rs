@@ -210,7 +210,9 @@ impl Superblock {
         }
         let was_written = superblock.sequence > 1 || copies.iter().all(|copy| copy.words[0] != 0);
         let one_is_damaged = was_written && copies.iter().any(|copy| !copy.whole);
-        if one_is_damaged && superblock.state == State::Clean {
+        // Without a log nothing would tell a header that a power cut has torn from a damaged one.
+        let has_log = superblock.engine != "volatile";
+        if one_is_damaged && has_log && superblock.state == State::Clean {
             superblock.state = State::Open;
         }
         Ok(superblock)

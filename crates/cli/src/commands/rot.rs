@@ -1,6 +1,6 @@
 //! `perdura rot`: damages pools as a medium does, and tells whether wrong values are served unnoticed.
 
-use crate::bench::options::Folder;
+use crate::bench::options::{DomainChoice, Folder};
 use crate::bench::site::Site;
 use crate::bench::watch;
 use crate::failure::{Failure, Outcome};
@@ -32,6 +32,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = Checksums::Both)]
     checksums: Checksums,
 
+    /// Persistence domain that the pools are used in: auto, transient, persistent, media or process
+    #[arg(long, value_name = "DOMAIN", default_value = "process")]
+    domain: DomainChoice,
+
     /// Root of everything random [default: from the clock; it is printed]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
@@ -54,7 +58,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     };
     let mut all = Vec::new();
     for &checksums in settings {
-        let plan = Plan { pools: arguments.pools, seed, checksums };
+        let plan = Plan { pools: arguments.pools, seed, checksums, domain: arguments.domain.0 };
         progress.restart();
         let label = format!("checksums {}", if checksums { "on" } else { "off" });
         let found = watch::with_bar(&label, plan.pools, &progress, || {

@@ -16,6 +16,7 @@ pub use damage::Kind;
 use crate::rot::sample::{Contents, Sample};
 use perdura::check::check;
 use perdura::{EngineKind, OpenError, Options};
+use perdura_memory::Domain;
 use perdura_memory::random::SplitMix64;
 use perdura_workloads::Progress;
 use serde::Serialize;
@@ -34,6 +35,8 @@ pub struct Plan {
     pub seed: u64,
     /// Whether the pools are made with checksums.
     pub checksums: bool,
+    /// The domain in which they are used; `None` for the one that the folder has.
+    pub domain: Option<Domain>,
 }
 
 /// What came of a damaged pool; of several, the first that holds.
@@ -111,7 +114,7 @@ pub fn run(plan: &Plan, folder: &Path, progress: &Progress) -> Result<Found, Str
         let kind = Kind::ALL[random.below(Kind::ALL.len() as u64) as usize];
         let Some((bytes, place)) = damage::damage(sample, kind, &mut random) else { continue };
         std::fs::write(&damaged, &bytes).map_err(|error| error.to_string())?;
-        let (fate, wrong) = fate(&damaged, &sample.contents);
+        let (fate, wrong) = fate(&damaged, &sample.contents, plan.domain);
         found.fates[kind as usize].1[fate as usize] += 1;
         found.served_wrong += u64::from(fate == Fate::Checked && wrong.is_some());
         if fate == Fate::Wrong {
@@ -134,13 +137,14 @@ fn made(plan: &Plan, number: u64, folder: &Path) -> Result<Sample, String> {
     // What a process leaves that was killed in the middle of it is undefined with this one.
     let closed = engine == EngineKind::Volatile || number / 8 % 2 == 0;
     let seed = plan.seed.wrapping_mul(0x9E37_79B9).wrapping_add(number);
-    Sample::make(engine, closed, plan.checksums, seed, folder).map_err(|error| {
+    let options = Options::new().engine(engine).domain(plan.domain).checksums(plan.checksums);
+    Sample::make(engine, closed, &options, seed, folder).map_err(|error| {
         format!("sample {number} with the engine {engine} could not be made: {error}")
     })
 }
 
 /// What comes of a pool, and what it served that is wrong.
-fn fate(path: &Path, wanted: &Contents) -> (Fate, Option<String>) {
+fn fate(path: &Path, wanted: &Contents, domain: Option<Domain>) -> (Fate, Option<String>) {
     let tells = match quietly(|| check(path, &|_, _, _| Ok(false))) {
         Some(Ok(report)) => !report.is_whole(),
         Some(Err(_)) => true,
@@ -148,7 +152,7 @@ fn fate(path: &Path, wanted: &Contents) -> (Fate, Option<String>) {
         None => return (Fate::Wrong, Some("pool check panics".to_owned())),
     };
     let read = quietly(|| -> Result<Result<Contents, perdura::Error>, OpenError> {
-        let pool = Options::new().open(path)?;
+        let pool = Options::new().domain(domain).open(path)?;
         let mut session = pool.session()?;
         Ok(session.read(|tx| Contents::read(tx, wanted)))
     });

@@ -41,7 +41,7 @@ impl Sample {
     pub(super) fn make(
         engine: EngineKind,
         closed: bool,
-        checksums: bool,
+        options: &Options,
         seed: u64,
         folder: &Path,
     ) -> Result<Self, OpenError> {
@@ -49,7 +49,7 @@ impl Sample {
         let _ = std::fs::remove_file(&path);
         let io = |error: std::io::Error| OpenError::from(Error::from(error));
         let (mut random, mut contents) = (SplitMix64::new(seed), Contents::default());
-        let options = Options::new().engine(engine).size(SIZE).log(LOG).checksums(checksums);
+        let options = options.clone().size(SIZE).log(LOG);
         let pool = options.create(&path)?;
         let mut session = pool.session()?;
         session.transaction(|tx| contents.create(tx))?;
