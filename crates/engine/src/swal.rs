@@ -59,12 +59,8 @@ impl Protocol for SWal {
         write_commit(engine, writer, ticket, place.parts);
         writer.fence(engine)?;
         engine.be_alone();
-        writer.apply_and_write_back(engine);
-        writer.fence(engine)?;
-        // Removes the transaction from the log; fences.
-        let truncated = engine.alone(|| engine.move_checkpoint(ticket, &mut writer.counters));
-        // Its commit record stands: no other record may be written.
-        truncated.inspect_err(|_| engine.break_off())?;
+        // If that fails, its commit record stands: no other record may be written.
+        store(engine, writer, ticket).inspect_err(|_| engine.break_off())?;
         writer.committed_alone(engine, ticket, place);
         Ok(Ticket(ticket))
     }
@@ -106,6 +102,15 @@ impl Protocol for SWal {
     fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
         Redo::apply(memory, whole)
     }
+}
+
+/// Stores the words durably, and removes the transaction from the log.
+#[inline]
+fn store<M: Memory>(engine: &Logged<M, SWal>, writer: &mut Writer, ticket: u64) -> Result<()> {
+    writer.apply_and_write_back(engine);
+    writer.fence(engine)?;
+    // Fences.
+    engine.alone(|| engine.move_checkpoint(ticket, &mut writer.counters))
 }
 
 #[inline]

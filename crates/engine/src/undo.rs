@@ -49,10 +49,8 @@ impl Protocol for Undo {
         })?;
         writer.fence(engine)?;
         engine.be_alone();
-        writer.apply_and_write_back(engine);
-        writer.fence(engine)?;
-        void(engine, writer, place.first);
-        writer.fence(engine)?;
+        // If that fails, readers would find words that recovery may take back.
+        store(engine, writer, place.first).inspect_err(|_| engine.break_off())?;
         writer.committed_alone(engine, ticket, place);
         Ok(Ticket(ticket))
     }
@@ -74,6 +72,16 @@ impl Protocol for Undo {
         store_words(memory, whole.iter().rev().flatten())?;
         Ok(Recovery { rolled_back: whole.len() as u64, ..Recovery::default() })
     }
+}
+
+/// Stores the words, whose old ones are durable in the record at `first`, and makes that void, each
+/// durably.
+#[inline]
+fn store<M: Memory>(engine: &Logged<M, Undo>, writer: &mut Writer, first: u64) -> Result<()> {
+    writer.apply_and_write_back(engine);
+    writer.fence(engine)?;
+    void(engine, writer, first);
+    writer.fence(engine)
 }
 
 /// Makes the record at `first` void by zeroing its check: without its first part it does not

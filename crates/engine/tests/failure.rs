@@ -18,6 +18,8 @@ struct Failing {
     failed: AtomicBool,
     /// A fence panics.
     panics: AtomicBool,
+    /// The fence fails that comes after this number of others, and all after it.
+    fences_left: AtomicU64,
     /// So many stores, write-backs and fences later one panics.
     left: AtomicU64,
     /// What happens during the next fence.
@@ -28,8 +30,8 @@ impl Failing {
     /// One that does not, until it is told to.
     fn new(inner: Reference) -> Self {
         let (failed, panics) = (AtomicBool::new(false), AtomicBool::new(false));
-        let left = AtomicU64::new(u64::MAX);
-        Failing { inner, failed, panics, left, meanwhile: Mutex::new(None) }
+        let [left, fences_left] = [(); 2].map(|()| AtomicU64::new(u64::MAX));
+        Failing { inner, failed, panics, fences_left, left, meanwhile: Mutex::new(None) }
     }
 
     fn count(&self) {
@@ -88,6 +90,11 @@ unsafe impl Memory for Failing {
     fn fence(&self) {
         assert!(!self.panics.load(Ordering::Relaxed), "as planned");
         self.count();
+        match self.fences_left.load(Ordering::Relaxed) {
+            u64::MAX => {}
+            0 => self.failed.store(true, Ordering::Relaxed),
+            more => self.fences_left.store(more - 1, Ordering::Relaxed),
+        }
         let meanwhile = self.meanwhile.lock().unwrap().take();
         meanwhile.into_iter().for_each(|meanwhile| meanwhile());
         self.inner.fence();
@@ -348,4 +355,43 @@ fn a_commit_that_panics_keeps_no_lock() {
     panics_keep_no_lock::<ArchaptRedoEngine<Failing>>();
     panics_keep_no_lock::<SkippingUndoEngine<Failing>>();
     panics_keep_no_lock::<SkippingRedoEngine<Failing>>();
+}
+
+/// Wherever a commit meets a sync that fails, no later transaction is told that what it read is
+/// durable, unless that is what was there before.
+fn tells_nothing_after_a_failure<E: Engine<Failing>>() {
+    for fences in 0..6 {
+        let area = 0..SMALLEST;
+        let memory = Reference::new(SMALLEST + 4096, Domain::Media);
+        let memory = Arc::new(Failing::new(memory));
+        E::format(&memory, area.clone());
+        let engine = E::start(memory.clone(), area).expect("an empty log");
+        let mut session = engine.session().expect("the first session");
+        memory.fences_left.store(fences, Ordering::Relaxed);
+        session.begin(Mode::Write);
+        session.write_word(SMALLEST, 1).expect("a write");
+        let committed = session.commit();
+        let told = committed.and_then(|ticket| session.wait_durable(ticket));
+        assert!(told.is_ok() || memory.failed.load(Ordering::Relaxed), "{}", E::NAME);
+        session.begin(Mode::Read);
+        let seen = session.read_word(SMALLEST).expect("a read");
+        let read = session.commit().and_then(|ticket| session.wait_durable(ticket));
+        let known = if told.is_ok() { 1 } else { 0 };
+        assert!(
+            read.is_err() || seen == known,
+            "{}: {seen} is said to be durable after {fences} fences",
+            E::NAME
+        );
+    }
+}
+
+#[test]
+fn what_a_failed_commit_stored_is_not_said_to_be_durable() {
+    tells_nothing_after_a_failure::<UndoEngine<Failing>>();
+    tells_nothing_after_a_failure::<RedoEngine<Failing>>();
+    tells_nothing_after_a_failure::<SWalEngine<Failing>>();
+    tells_nothing_after_a_failure::<ArchaptUndoEngine<Failing>>();
+    tells_nothing_after_a_failure::<ArchaptRedoEngine<Failing>>();
+    tells_nothing_after_a_failure::<SkippingUndoEngine<Failing>>();
+    tells_nothing_after_a_failure::<SkippingRedoEngine<Failing>>();
 }
