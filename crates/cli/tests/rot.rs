@@ -6,7 +6,7 @@
 mod common;
 
 use common::{arg, fail, succeed};
-use perdura::{Options, Purpose, Root, Tx, TxExt};
+use perdura::{Options, Purpose, Root, TxExt};
 use serde_json::Value;
 use tempfile::tempdir;
 

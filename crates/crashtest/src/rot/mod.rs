@@ -106,7 +106,7 @@ pub fn run(plan: &Plan, folder: &Path, progress: &Progress) -> Result<Found, Str
         if progress.is_stopped() {
             break;
         }
-        if pool % COPIES == 0 {
+        if pool.is_multiple_of(COPIES) {
             sample = Some(made(plan, pool / COPIES, folder)?);
         }
         let sample = sample.as_ref().expect("the first pool makes one");
@@ -135,7 +135,7 @@ pub fn run(plan: &Plan, folder: &Path, progress: &Progress) -> Result<Found, Str
 fn made(plan: &Plan, number: u64, folder: &Path) -> Result<Sample, String> {
     let engine = EngineKind::ALL[number as usize % EngineKind::ALL.len()];
     // What a process leaves that was killed in the middle of it is undefined with this one.
-    let closed = engine == EngineKind::Volatile || number / 8 % 2 == 0;
+    let closed = engine == EngineKind::Volatile || (number / 8).is_multiple_of(2);
     let seed = plan.seed.wrapping_mul(0x9E37_79B9).wrapping_add(number);
     let options = Options::new().engine(engine).domain(plan.domain).checksums(plan.checksums);
     Sample::make(engine, closed, &options, seed, folder).map_err(|error| {
