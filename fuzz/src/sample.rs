@@ -40,8 +40,7 @@ fn pool(engine: EngineKind) -> Vec<u8> {
 
 fn left_in_use<E: Engine<Ram>>() -> Vec<u8> {
     let memory = Arc::new(Ram::new(BYTES));
-    let format =
-        Format { limit: LIMIT, log: None, id: 1, requires: None, checksums: false };
+    let format = Format { limit: LIMIT, log: None, id: 1, requires: None, checksums: false };
     let heap = Heap::<Ram, E>::create(memory.clone(), format).expect("room for a pool");
     let mut session = heap.session().expect("a session");
     session.transaction(|tx| fill(tx)).expect("room");

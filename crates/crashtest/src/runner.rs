@@ -14,6 +14,9 @@ pub trait Runner: Send + Sync {
     /// Whether the engine skips write-backs: what that takes runs out in long lives only.
     fn skips(&self) -> bool;
 
+    /// As [`Subject::most_operations`].
+    fn most_operations(&self) -> usize;
+
     /// Explores a case: see [`explore`].
     ///
     /// # Errors
@@ -50,6 +53,10 @@ impl<F: Family, S: Subject + Send> Runner for On<F, S> {
 
     fn skips(&self) -> bool {
         F::SKIPS
+    }
+
+    fn most_operations(&self) -> usize {
+        self.subject.most_operations()
     }
 
     fn explore(

@@ -45,6 +45,11 @@ pub trait Subject: Sync {
     /// The same on the model. False if the operation aborts: nothing may have changed then.
     fn step(&self, model: &mut Self::Model, op: &Self::Op) -> bool;
 
+    /// Operations of each of several cores that the pool of a test has room for, at the least.
+    fn most_operations(&self) -> usize {
+        usize::MAX
+    }
+
     /// What comes to the same as an operation that is too large for the log: smaller ones, one after
     /// the other. None, unless this is changed: then it is a failure that it is too large.
     fn split(&self, _op: &Self::Op) -> Vec<Self::Op> {

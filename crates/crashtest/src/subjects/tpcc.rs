@@ -131,6 +131,11 @@ impl Subject for Tpcc {
         "tpcc"
     }
 
+    /// Orders are never deleted.
+    fn most_operations(&self) -> usize {
+        10
+    }
+
     fn prepare(&self, tx: &mut dyn Tx) -> Result<()> {
         let records = Plain::create(tx)?;
         self.loader.batches().try_for_each(|batch| self.loader.load(tx, &records, &batch))

@@ -181,7 +181,9 @@ impl Cases {
     pub(super) fn number(&self, index: u64) -> (usize, Case) {
         let (runner, case) = &self.cases[(index % self.cases.len() as u64) as usize];
         let seed = case.seed.wrapping_add(index);
-        let drawn = || usual_operations(seed, self.runners[*runner].skips());
+        let runner_of_it = &self.runners[*runner];
+        let most = runner_of_it.most_operations();
+        let drawn = || usual_operations(seed, runner_of_it.skips()).min(most);
         let operations = if self.operations_drawn { drawn() } else { case.operations };
         (*runner, Case { seed, operations, ..case.clone() })
     }
