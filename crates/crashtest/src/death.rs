@@ -86,10 +86,10 @@ impl<S: Subject> Explorer<'_, S> {
             return Ok(());
         }
         let visible = self.benches[depth].whole(candidates, &states);
-        let synced = !failed && mix(seed, 0x73_796e_63).is_multiple_of(2);
+        let synced = !failed && mix(seed, 0x7379_6e63).is_multiple_of(2);
         let world = world(image, candidates, &states, visible, synced);
         self.report.deaths += 1;
-        self.again(exploration, world, known, mix(seed, 0x6c_6966_65))
+        self.again(exploration, world, known, mix(seed, 0x6c69_6665))
             .map_err(|what| wrong(format!("of a process that died: {what}")))
     }
 }

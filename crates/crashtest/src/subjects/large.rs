@@ -2,7 +2,7 @@
 //! the same lines.
 
 use crate::Subject;
-use perdura::{Purpose, Result, Root, Tx, TxExt};
+use perdura::{Purpose, Result, Root, Tx};
 use perdura_memory::random::SplitMix64;
 use perdura_memory::{LINE, WORD};
 
