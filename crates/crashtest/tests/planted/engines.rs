@@ -132,7 +132,7 @@ fn recover<M: Memory>(memory: &M, area: Range<u64>, name: &str, bug: u8) -> Resu
         let lane = geometry.segment(FORGOTTEN);
         records.retain(|record| !lane.contains(&record.at));
     }
-    let (mut whole, discarded) = area::transactions(records, old.ticket, redo);
+    let (mut whole, discarded) = area::transactions(records, old.ticket, redo, (0, 0))?;
     let found = whole.len() as u64;
     let highest = whole.iter().flatten().map(|record| record.part.ticket).max();
     let salt = if bug == SAME_SALT { old.salt } else { area::new_salt(memory, old.salt) };
