@@ -89,7 +89,7 @@ impl From<Reference> for Panicking {
 
 fn create<E: Engine<Panicking>>(domain: Domain) -> (Arc<Panicking>, Heap<Panicking, E>) {
     let memory = on::<Panicking>(Reference::new(LIMIT, domain));
-    let format = Format { limit: LIMIT, log: None, id: 1, requires: None };
+    let format = Format { limit: LIMIT, log: None, id: 1, requires: None, checksums: false };
     (memory.clone(), Heap::create(memory, format).unwrap())
 }
 
