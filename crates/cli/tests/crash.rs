@@ -120,7 +120,7 @@ fn what_cannot_be_is_named() {
     );
     assert!(small(&["--engine", "volatile"]).contains("nothing to test"));
     assert!(small(&["--workload", "x"]).contains("sps, hash-map"));
-    assert!(small(&["--domain", "media"]).contains("transient, persistent, all"));
+    assert!(small(&["--domain", "process"]).contains("transient, persistent, media, all"));
     assert!(small(&["--policy", "x"]).contains("there are lru"));
     assert!(small(&["--start", "x"]).contains("closed, new, switched"));
     assert!(small(&["--machine", "x"]).contains("the machines are"));

@@ -270,7 +270,7 @@ fn a_damaged_pool() {
             },
             &["(its creation was cut short, or its header lost)"],
         ),
-        ("version", |bytes| both(bytes, 8, 0x40), &["the pool has format version 67"]),
+        ("version", |bytes| both(bytes, 8, 0x40), &["the pool has format version 68"]),
         (
             "headers",
             |bytes| both(bytes, 100, 1),
@@ -292,9 +292,9 @@ fn a_damaged_pool() {
                 bytes[LOG + 64] ^= 1;
                 bytes[LOG + 128] ^= 1;
             },
-            &["the pool is damaged:"],
+            &["the log has an older checkpoint than the header: the newer is lost"],
         ),
-        ("page table", |_| {}, &["page-table entry that cannot be"]),
+        ("page table", |_| {}, &["a page that does not match its checksum"]),
     ];
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pool");

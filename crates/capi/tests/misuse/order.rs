@@ -51,7 +51,7 @@ fn what_failed_inside_is_not_committed() {
     c.commit();
     c.begin(PERDURA_WRITE);
     expect(perdura_write_u64(c.session, at, 7), PERDURA_OK, "");
-    expect(perdura_write_u64(c.session, at + 64, 7), PERDURA_ERR_OFFSET, "");
+    expect(perdura_write_u64(c.session, at + 512, 7), PERDURA_ERR_OFFSET, "");
     // Whatever the program makes of that.
     expect(c.word(at).0, PERDURA_ERR_ROLLED_BACK, "abort it and begin again");
     expect(perdura_write_u64(c.session, at, 8), PERDURA_ERR_ROLLED_BACK, "");
