@@ -1,7 +1,7 @@
 //! A pool's lives: a real server on it, loaded, killed, opened again, killed while it recovers.
 //!
 //! What always holds: the trace and the pool's file agree when a life begins
-//! ([`settle`](crate::trace::settle)); the parent's notes hold what was answered, whatever ended the life.
+//! ([`settle`]); the parent's notes hold what was answered, whatever ended the life.
 
 mod server;
 mod traffic;
