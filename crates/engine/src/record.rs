@@ -178,7 +178,7 @@ pub(crate) fn may_be<M: Memory>(memory: &M, at: u64, ticket: u64) -> bool {
 
 impl Found {
     /// Where it is, padding to whole lines included.
-    pub(crate) fn range(&self) -> Range<u64> {
+    pub fn range(&self) -> Range<u64> {
         let bytes = (HEADER_WORDS + self.words.len()) as u64 * 8;
         self.at..self.at + bytes.next_multiple_of(LINE)
     }

@@ -133,6 +133,13 @@ fn recover<M: Memory>(memory: &M, area: Range<u64>, name: &str, bug: u8) -> Resu
         records.retain(|record| !lane.contains(&record.at));
     }
     let (mut whole, discarded) = area::transactions(records, old.ticket, redo, (0, 0))?;
+    // As the engines do, what a dead process may have left is made durable before it is believed.
+    memory.write_back(geometry.start, 256);
+    for record in whole.iter().flatten() {
+        let range = record.range();
+        memory.write_back(range.start, range.end - range.start);
+    }
+    memory.fence();
     let found = whole.len() as u64;
     let highest = whole.iter().flatten().map(|record| record.part.ticket).max();
     let salt = if bug == SAME_SALT { old.salt } else { area::new_salt(memory, old.salt) };
