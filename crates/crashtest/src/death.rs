@@ -16,7 +16,7 @@ use perdura_memory::image::Image;
 use perdura_memory::random::SplitMix64;
 use std::collections::BTreeMap;
 
-/// Of so many lives on a file one meets a sync that fails.
+/// On a file, one life in this many meets a sync that fails.
 const FAILING: u64 = 3;
 /// The last fence that may be the one.
 const LAST_FENCE: u64 = 60;

@@ -38,7 +38,7 @@ pub(super) fn state_in_words(state: State) -> &'static str {
 pub(super) fn look(path: &Path) -> Result<Info, OpenError> {
     let memory = Mapped::open_read_only(path)?;
     let superblock = Superblock::read(&memory)?;
-    // Not compared with its checksums: somebody may be changing it, or recovery be due.
+    // Not compared with its checksums: the pool may be in use, or recovery due.
     let usage = Space::scan(&memory, superblock.layout)?.usage();
     Ok(Info::new(path, &memory, &superblock, usage))
 }
