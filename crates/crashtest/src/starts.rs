@@ -24,23 +24,21 @@ pub(crate) fn first_image<S: Subject>(
     case: &Case,
     bytes: u64,
 ) -> Result<Begins<S::Model>, String> {
-    let prepared = |engine| prepared(engine, subject, case.domain, bytes);
-    let image = match case.start {
+    let space = (case.domain, bytes);
+    let (maker, used) = match case.start {
         Start::New => return Ok((vec![0; 8], None)),
-        Start::Closed => prepared(engine)?,
-        Start::Switched => prepared(other(engine)?)?,
-        Start::SwitchedBack => {
-            let image = prepared(engine)?;
-            let mut model = subject.prepared();
-            let mut random = SplitMix64::new(case.seed ^ 0x7377_6974_6368);
-            let [first, second] = [(engine, SESSIONS), (other(engine)?, 1)];
-            let image = used(first, subject, &mut model, image, &mut random, (case.domain, bytes))?;
-            let image =
-                used(second, subject, &mut model, image, &mut random, (case.domain, bytes))?;
-            return Ok((image, Some(model)));
-        }
+        Start::Closed => (engine, false),
+        Start::Switched => (other(engine)?, false),
+        Start::SwitchedBack => (engine, true),
     };
-    Ok((image, Some(subject.prepared())))
+    let mut model = subject.prepared();
+    let mut random = SplitMix64::new(case.seed ^ 0x7377_6974_6368);
+    let mut work = Work { subject, model: &mut model, random: &mut random };
+    let mut image = work.life(maker, From::Made, if used { SESSIONS } else { 0 }, space)?;
+    if used {
+        image = work.life(other(engine)?, From::Opened(image), 1, space)?;
+    }
+    Ok((image, Some(model)))
 }
 
 /// Another engine than this one: which takes over what it leaves.
@@ -48,46 +46,54 @@ fn other(engine: &dyn AnyFamily) -> Result<&'static dyn AnyFamily, String> {
     Ok(if engine.name() == Undo::NAME { &Of::<Redo>::ENGINE } else { &Of::<Undo>::ENGINE })
 }
 
-/// A pool of this engine with the subject's structure in it, closed.
-fn prepared<S: Subject>(
-    engine: &dyn AnyFamily,
-    subject: &S,
-    domain: Domain,
-    bytes: u64,
-) -> Result<Vec<u64>, String> {
-    let trial = Arc::new(Trial::new(64, bytes, domain));
-    let heap = engine
-        .on_trial(&trial, Some(format(bytes)))
-        .map_err(|error| format!("no pool can be made: {error}"))?;
-    let mut session = heap.session().map_err(text)?;
-    session.transaction(|tx| subject.prepare(tx)).map_err(text)?;
-    drop(session);
-    heap.close().map_err(text)?;
-    Ok(trial.contents())
+/// How a life of a pool begins.
+enum From {
+    Made,
+    Opened(Vec<u64>),
 }
 
-/// The pool after so many sessions on this engine, closed.
-fn used<S: Subject>(
-    (engine, sessions): (&dyn AnyFamily, usize),
-    subject: &S,
-    model: &mut S::Model,
-    image: Vec<u64>,
-    random: &mut SplitMix64,
-    (domain, bytes): (Domain, u64),
-) -> Result<Vec<u64>, String> {
-    let trial = Arc::new(Trial::of(&image, bytes, domain));
-    let heap = engine.on_trial(&trial, None).map_err(|error| error.to_string())?;
-    for _ in 0..sessions {
-        let mut session = heap.session().map_err(text)?;
-        for _ in 0..EACH {
-            let op = subject.draw(random, 0);
-            match session.transaction(|tx| subject.apply(tx, &op)) {
-                Ok(()) => _ = subject.step(model, &op),
-                Err(Error::Aborted(_) | Error::TooLarge { .. }) => {}
-                Err(error) => return Err(text(error)),
+/// What sessions do to a pool before a case begins, and what it holds by then.
+struct Work<'a, S: Subject> {
+    subject: &'a S,
+    model: &'a mut S::Model,
+    random: &'a mut SplitMix64,
+}
+
+impl<S: Subject> Work<'_, S> {
+    /// A life of the pool on this engine, closed at its end: with the subject's structure where it
+    /// begins with the pool being made, and sessions one after the other. They use the pool in the life
+    /// in which its log was formatted, so that their records have the salt that formatting chose.
+    fn life(
+        &mut self,
+        engine: &dyn AnyFamily,
+        from: From,
+        sessions: usize,
+        (domain, bytes): (Domain, u64),
+    ) -> Result<Vec<u64>, String> {
+        let (trial, made) = match from {
+            From::Made => (Trial::new(64, bytes, domain), true),
+            From::Opened(image) => (Trial::of(&image, bytes, domain), false),
+        };
+        let trial = Arc::new(trial);
+        let heap = engine
+            .on_trial(&trial, made.then(|| format(bytes)))
+            .map_err(|error| format!("a pool to begin with: {error}"))?;
+        if made {
+            let mut session = heap.session().map_err(text)?;
+            session.transaction(|tx| self.subject.prepare(tx)).map_err(text)?;
+        }
+        for _ in 0..sessions {
+            let mut session = heap.session().map_err(text)?;
+            for _ in 0..EACH {
+                let op = self.subject.draw(self.random, 0);
+                match session.transaction(|tx| self.subject.apply(tx, &op)) {
+                    Ok(()) => _ = self.subject.step(self.model, &op),
+                    Err(Error::Aborted(_) | Error::TooLarge { .. }) => {}
+                    Err(error) => return Err(text(error)),
+                }
             }
         }
+        heap.close().map_err(text)?;
+        Ok(trial.contents())
     }
-    heap.close().map_err(text)?;
-    Ok(trial.contents())
 }

@@ -166,6 +166,20 @@ fn a_fence_behind_the_words() {
     finds::<ArchaptUndo>();
 }
 
+/// What a log was formatted over counts again as soon as as many transactions have committed: where the
+/// engine comes back, its own records are there.
+#[test]
+fn a_constant_salt_of_new_logs() {
+    let back = Search { start: Start::SwitchedBack, ..SEARCH };
+    let says = [PREFIX, LOST, DAMAGED, "the pool cannot be opened", "recovery left records"];
+    back.finds::<Redo, _, CONSTANT_SALT>(Sps::default(), &says);
+    back.finds::<SWal, _, CONSTANT_SALT>(Sps::default(), &says);
+    back.finds::<ArchaptRedo, _, CONSTANT_SALT>(Sps::default(), &says);
+    // Nothing is there to be taken up where the pool was never the engine's.
+    let once = Search { start: Start::Switched, seeds: 4, ..SEARCH };
+    once.harmless::<Redo, _, CONSTANT_SALT>(Sps::default());
+}
+
 #[test]
 fn a_header_that_does_not_say_formatting() {
     let switched = Search { start: Start::Switched, ..SEARCH };
