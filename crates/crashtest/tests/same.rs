@@ -28,22 +28,20 @@ fn numbers(report: &Report) -> [u64; 9] {
 
 #[test]
 fn the_same_case_comes_to_the_same() {
+    let mut seen = 0;
     for (runner, seed) in runners().zip(0..) {
-        let mut seen = 0;
-        for cores in [1, 3] {
-            let case = Case { cores, seed, points: Points::Random(10), ..Case::default() };
-            let deaths_every = if cores == 1 { 0 } else { Budget::default().deaths_every };
-            let budget = Budget { deaths_every, ..Budget::default() };
-            let [first, second] =
-                [(), ()].map(|()| runner.explore(&case, budget, &Watcher::default()).unwrap());
-            assert_eq!(numbers(&first), numbers(&second), "{cores} cores");
-            assert!(first.images > 0);
-            println!("{} {} {cores}: {} seen", runner.engine(), runner.subject(), first.seen);
-            seen += first.seen;
-        }
-        // A single case may well come to no image twice.
-        assert!(seen > 0, "{} {}", runner.engine(), runner.subject());
+        let cores = [1, 3][seed as usize % 2];
+        let case = Case { cores, seed, points: Points::Random(10), ..Case::default() };
+        let deaths_every = if cores == 1 { 0 } else { Budget::default().deaths_every };
+        let budget = Budget { deaths_every, ..Budget::default() };
+        let [first, second] =
+            [(), ()].map(|()| runner.explore(&case, budget, &Watcher::default()).unwrap());
+        assert_eq!(numbers(&first), numbers(&second), "{cores} cores");
+        assert!(first.images > 0);
+        seen += first.seen;
     }
+    // A single case may well come to no image twice.
+    assert!(seen > 500, "{seen}");
 }
 
 /// Images that differ from others only in what was not read, and images that were there before,
@@ -52,14 +50,13 @@ fn the_same_case_comes_to_the_same() {
 fn what_is_left_out_would_not_have_mattered() {
     let (mut sum, watcher) = (Report::default(), Watcher::default());
     for (runner, seed) in runners().zip(7..) {
-        for (cores, domain) in
+        let (cores, domain) =
             [(1, Domain::Transient), (3, Domain::Transient), (1, Domain::Persistent)]
-        {
-            let case = Case { cores, domain, seed, points: Points::Random(20), ..Case::default() };
-            match runner.explore(&case, CHECKED, &watcher) {
-                Ok(report) => sum.add(&report),
-                Err(failure) => panic!("{failure}"),
-            }
+                [seed as usize % 3];
+        let case = Case { cores, domain, seed, points: Points::Random(20), ..Case::default() };
+        match runner.explore(&case, CHECKED, &watcher) {
+            Ok(report) => sum.add(&report),
+            Err(failure) => panic!("{failure}"),
         }
     }
     println!("{} unread, {} seen, {} images", sum.unread, sum.seen, sum.images);

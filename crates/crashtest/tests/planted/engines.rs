@@ -7,6 +7,7 @@ use perdura_crashtest::subjects::ENGINES;
 use perdura_engine::area::{self, Checkpoint, Geometry};
 use perdura_engine::{Counters, Engine, Recovery, Result, Sums, Ticket, Tuning};
 use perdura_memory::Memory;
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,35 +33,55 @@ pub(crate) const ANSWERS_FIRST: u8 = 7;
 pub(crate) const CONSTANT_SALT: u8 = 8;
 /// The header does not say that a log is being made, but still what it said before.
 pub(crate) const NO_FORMATTING: u8 = 9;
+/// The fence behind a log record comes when the words are in place.
+pub(crate) const LATE_FENCE: u8 = 10;
+
+thread_local! {
+    /// The bug of this thread's planted engines. A type for each bug would be compiled as often.
+    static BUG: Cell<u8> = const { Cell::new(NONE) };
+}
+
+/// The bug that this thread's planted engines have.
+pub(crate) fn bug() -> u8 {
+    BUG.get()
+}
+
+/// Runs `body` with this bug in this thread's planted engines.
+pub(crate) fn with<R>(bug: u8, body: impl FnOnce() -> R) -> R {
+    BUG.set(bug);
+    let result = body();
+    BUG.set(NONE);
+    result
+}
 
 /// The log segment of the second session that commits.
 const FORGOTTEN: u32 = 1;
 
-/// The engines of `F` with the bug `BUG`.
-pub(crate) struct Planted<F, const BUG: u8>(PhantomData<fn() -> F>);
+/// The engines of `F` with the [`bug`].
+pub(crate) struct Planted<F>(PhantomData<fn() -> F>);
 
-impl<F: Family, const BUG: u8> Family for Planted<F, BUG> {
+impl<F: Family> Family for Planted<F> {
     const NAME: &'static str = F::NAME;
     const GROUPS: bool = F::GROUPS;
-    type On<M: Memory + 'static> = Wrapped<F::On<M>, M, BUG>;
+    type On<M: Memory + 'static> = Wrapped<F::On<M>, M>;
 }
 
 /// An engine with a bug.
-pub(crate) struct Wrapped<E, M, const BUG: u8> {
+pub(crate) struct Wrapped<E, M> {
     inner: Arc<E>,
     memory: Arc<M>,
 }
 
-impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Wrapped<E, M, BUG> {
+impl<M: Memory + 'static, E: Engine<M>> Engine<M> for Wrapped<E, M> {
     const NAME: &'static str = E::NAME;
     type Session = Eager<E::Session, M>;
 
     fn format(memory: &M, area: Range<u64>) {
-        if BUG == NO_FORMATTING {
+        if bug() == NO_FORMATTING {
             say_what_was(memory, &area);
         }
         E::format(memory, area.clone());
-        if BUG == CONSTANT_SALT {
+        if bug() == CONSTANT_SALT {
             let geometry = Geometry::read(memory, area, E::NAME).expect("a new log");
             for sequence in 0..2 {
                 geometry.set_checkpoint(memory, Checkpoint { sequence, ticket: 0, salt: 7 });
@@ -73,7 +94,7 @@ impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Wrapped<E, 
     }
 
     fn recover(memory: &M, area: Range<u64>) -> Result<Recovery> {
-        match BUG {
+        match bug() {
             TOO_EARLY | NO_LIMBO | ANSWERS_FIRST | CONSTANT_SALT | NO_FORMATTING => {
                 E::recover(memory, area)
             }
@@ -88,11 +109,11 @@ impl<M: Memory + 'static, E: Engine<M>, const BUG: u8> Engine<M> for Wrapped<E, 
     }
 
     fn session(self: &Arc<Self>) -> Result<Self::Session> {
-        Ok(Eager::new(self.inner.session()?, self.memory.clone(), BUG))
+        Ok(Eager::new(self.inner.session()?, self.memory.clone(), bug()))
     }
 
     fn reclaimable(&self) -> Ticket {
-        if BUG == NO_LIMBO { Ticket(u64::MAX) } else { self.inner.reclaimable() }
+        if bug() == NO_LIMBO { Ticket(u64::MAX) } else { self.inner.reclaimable() }
     }
 
     fn tend(&self) -> Result<()> {

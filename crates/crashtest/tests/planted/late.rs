@@ -1,6 +1,7 @@
 //! A memory that makes the fence behind a log record late: when the next line is asked for, or
 //! the next fence comes, the words in place have been stored already.
 
+use crate::engines::{LATE_FENCE, bug};
 use perdura_crashtest::Family;
 use perdura_engine::{Counters, Engine, Recovery, Result, Sums, Ticket, Tuning};
 use perdura_memory::{Domain, Memory, Survives};
@@ -116,22 +117,22 @@ unsafe impl<M: Memory> Memory for Late<M> {
     }
 }
 
-/// The engines of `F`, on a memory whose fences behind records are late, or not.
-pub(crate) struct OnLate<F, const LATE: bool>(PhantomData<fn() -> F>);
+/// The engines of `F`, on a memory whose fences behind records are late, if that is the bug.
+pub(crate) struct OnLate<F>(PhantomData<fn() -> F>);
 
-impl<F: Family, const LATE: bool> Family for OnLate<F, LATE> {
+impl<F: Family> Family for OnLate<F> {
     const NAME: &'static str = F::NAME;
     const GROUPS: bool = F::GROUPS;
-    type On<M: Memory + 'static> = Behind<F::On<Late<M>>, F::On<M>, LATE>;
+    type On<M: Memory + 'static> = Behind<F::On<Late<M>>, F::On<M>>;
 }
 
 /// The engine `E`, made and recovered by `R`.
-pub(crate) struct Behind<E, R, const LATE: bool> {
+pub(crate) struct Behind<E, R> {
     inner: Arc<E>,
     recovers: PhantomData<fn() -> R>,
 }
 
-impl<M, E, R, const LATE: bool> Engine<M> for Behind<E, R, LATE>
+impl<M, E, R> Engine<M> for Behind<E, R>
 where
     M: Memory + 'static,
     E: Engine<Late<M>>,
@@ -154,7 +155,7 @@ where
 
     fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
         let (streamed, owed) = (AtomicBool::new(false), AtomicBool::new(false));
-        let late = Late { inner: memory, late: LATE, streamed, owed };
+        let late = Late { inner: memory, late: bug() == LATE_FENCE, streamed, owed };
         let inner = E::start_with_sums(Arc::new(late), area, sums)?;
         Ok(Arc::new(Behind { inner, recovers: PhantomData }))
     }

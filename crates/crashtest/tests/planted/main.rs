@@ -66,22 +66,22 @@ impl Search {
 
     /// The bug is found, and one of these is said of it; and not where it is not: neither in the
     /// engine itself, nor in the wrapped one without it.
-    fn finds<F: Family, S: Subject + Send + Copy, const BUG: u8>(self, subject: S, says: &[&str]) {
-        let (seed, images, found) = self.first::<Planted<F, BUG>, S>(subject);
+    fn finds<F: Family, S: Subject + Send + Copy>(self, bug: u8, subject: S, says: &[&str]) {
+        let (seed, images, found) = with(bug, || self.first::<Planted<F>, S>(subject));
         let failure = found.unwrap_or_else(|| panic!("not found in {images} images"));
-        println!("{} {BUG}: seed {seed}, {images} images: {failure}\n", F::NAME);
+        println!("{} {bug}: seed {seed}, {images} images: {failure}\n", F::NAME);
         assert!(says.iter().any(|what| failure.what.contains(what)), "{failure}");
         let passed = Search { seeds: seed + 1, ..self };
         for (_, _, failure) in
-            [passed.first::<F, S>(subject), passed.first::<Planted<F, NONE>, S>(subject)]
+            [passed.first::<F, S>(subject), passed.first::<Planted<F>, S>(subject)]
         {
             assert!(failure.is_none(), "without a bug: {}", failure.expect("one"));
         }
     }
 
     /// It does no harm here.
-    fn harmless<F: Family, S: Subject + Send, const BUG: u8>(self, subject: S) {
-        let (_, images, found) = self.first::<Planted<F, BUG>, S>(subject);
+    fn harmless<F: Family, S: Subject + Send>(self, bug: u8, subject: S) {
+        let (_, images, found) = with(bug, || self.first::<Planted<F>, S>(subject));
         assert!(found.is_none(), "{}", found.expect("a failure"));
         println!("harmless in {}: {images} images", F::NAME);
     }
@@ -89,76 +89,83 @@ impl Search {
 
 #[test]
 fn a_record_applied_twice() {
-    SEARCH.finds::<Redo, _, TWICE>(Sps { entries: 16 }, &[PREFIX]);
+    SEARCH.finds::<Redo, _>(TWICE, Sps { entries: 16 }, &[PREFIX]);
     // An undo log never holds two records that count: applying one twice changes nothing.
-    Search { seeds: 4, ..SEARCH }.harmless::<Undo, _, TWICE>(Sps { entries: 16 });
-    SEARCH.finds::<ArchaptRedo, _, TWICE>(Sps { entries: 16 }, &[PREFIX]);
+    Search { seeds: 4, ..SEARCH }.harmless::<Undo, _>(TWICE, Sps { entries: 16 });
+    SEARCH.finds::<ArchaptRedo, _>(TWICE, Sps { entries: 16 }, &[PREFIX]);
     // The oldest is the last that recovery undoes: once more changes nothing here either.
-    Search { seeds: 4, ..SEARCH }.harmless::<ArchaptUndo, _, TWICE>(Sps { entries: 16 });
+    Search { seeds: 4, ..SEARCH }.harmless::<ArchaptUndo, _>(TWICE, Sps { entries: 16 });
 }
 
 #[test]
 fn recovery_that_cannot_be_cut_short() {
-    SEARCH.finds::<Redo, _, FORGETS_FIRST>(Sps::default(), &[PREFIX]);
-    SEARCH.finds::<Undo, _, FORGETS_FIRST>(Sps::default(), &[PREFIX]);
-    SEARCH.finds::<ArchaptRedo, _, FORGETS_FIRST>(Sps::default(), &[PREFIX, LOST]);
-    SEARCH.finds::<ArchaptUndo, _, FORGETS_FIRST>(Sps::default(), &[PREFIX]);
+    SEARCH.finds::<Redo, _>(FORGETS_FIRST, Sps::default(), &[PREFIX]);
+    SEARCH.finds::<Undo, _>(FORGETS_FIRST, Sps::default(), &[PREFIX]);
+    SEARCH.finds::<ArchaptRedo, _>(FORGETS_FIRST, Sps::default(), &[PREFIX, LOST]);
+    SEARCH.finds::<ArchaptUndo, _>(FORGETS_FIRST, Sps::default(), &[PREFIX]);
 }
 
 #[test]
 fn a_lane_forgotten() {
     let cores = Search { cores: 3, ..SEARCH };
-    cores.finds::<Redo, _, LANE_FORGOTTEN>(Sps::default(), &[PREFIX, LOST]);
-    cores.finds::<Undo, _, LANE_FORGOTTEN>(Sps::default(), &[PREFIX, LOST]);
+    cores.finds::<Redo, _>(LANE_FORGOTTEN, Sps::default(), &[PREFIX, LOST]);
+    cores.finds::<Undo, _>(LANE_FORGOTTEN, Sps::default(), &[PREFIX, LOST]);
     // With one session, nothing is in that lane.
-    Search { seeds: 4, ..SEARCH }.harmless::<Redo, _, LANE_FORGOTTEN>(Sps::default());
-    Search { seeds: 4, ..SEARCH }.harmless::<Undo, _, LANE_FORGOTTEN>(Sps::default());
+    Search { seeds: 4, ..SEARCH }.harmless::<Redo, _>(LANE_FORGOTTEN, Sps::default());
+    Search { seeds: 4, ..SEARCH }.harmless::<Undo, _>(LANE_FORGOTTEN, Sps::default());
 }
 
 #[test]
 fn a_page_table_changed_too_early() {
-    SEARCH.finds::<Redo, _, TOO_EARLY>(Churn, &[DAMAGED]);
-    SEARCH.finds::<Undo, _, TOO_EARLY>(Churn, &[DAMAGED]);
-    SEARCH.finds::<SWal, _, TOO_EARLY>(Churn, &[DAMAGED]);
-    SEARCH.finds::<Redo, _, TOO_EARLY>(Hash, &[DAMAGED]);
-    SEARCH.finds::<ArchaptRedo, _, TOO_EARLY>(Churn, &[DAMAGED]);
-    SEARCH.finds::<ArchaptUndo, _, TOO_EARLY>(Churn, &[DAMAGED]);
+    SEARCH.finds::<Redo, _>(TOO_EARLY, Churn, &[DAMAGED]);
+    SEARCH.finds::<Undo, _>(TOO_EARLY, Churn, &[DAMAGED]);
+    SEARCH.finds::<SWal, _>(TOO_EARLY, Churn, &[DAMAGED]);
+    SEARCH.finds::<Redo, _>(TOO_EARLY, Hash, &[DAMAGED]);
+    SEARCH.finds::<ArchaptRedo, _>(TOO_EARLY, Churn, &[DAMAGED]);
+    SEARCH.finds::<ArchaptUndo, _>(TOO_EARLY, Churn, &[DAMAGED]);
 }
 
 #[test]
 fn freed_memory_used_at_once() {
-    SEARCH.finds::<Redo, _, NO_LIMBO>(Churn, &[PREFIX, DAMAGED]);
+    SEARCH.finds::<Redo, _>(NO_LIMBO, Churn, &[PREFIX, DAMAGED]);
     // Here it does: a rollback goes back to before the memory was freed.
-    SEARCH.finds::<ArchaptUndo, _, NO_LIMBO>(Churn, &[PREFIX, DAMAGED]);
+    SEARCH.finds::<ArchaptUndo, _>(NO_LIMBO, Churn, &[PREFIX, DAMAGED]);
     // An undo log protects nothing that has committed.
-    Search { seeds: 4, ..SEARCH }.harmless::<Undo, _, NO_LIMBO>(Churn);
+    Search { seeds: 4, ..SEARCH }.harmless::<Undo, _>(NO_LIMBO, Churn);
 }
 
 #[test]
 fn a_salt_kept() {
     // Records are discarded where a transaction has several, and was cut between them.
     let cut_in_two = Search { operations: 3, again: (10, 1), points: 30, ..SEARCH };
-    cut_in_two
-        .finds::<Redo, _, SAME_SALT>(Wide, &[PREFIX, LOST, "recovery left records that count"]);
-    cut_in_two
-        .finds::<Undo, _, SAME_SALT>(Wide, &[PREFIX, LOST, "recovery left records that count"]);
+    cut_in_two.finds::<Redo, _>(
+        SAME_SALT,
+        Wide,
+        &[PREFIX, LOST, "recovery left records that count"],
+    );
+    cut_in_two.finds::<Undo, _>(
+        SAME_SALT,
+        Wide,
+        &[PREFIX, LOST, "recovery left records that count"],
+    );
 }
 
 #[test]
 fn an_answer_before_it_is_durable() {
-    SEARCH.finds::<ArchaptRedo, _, ANSWERS_FIRST>(Sps::default(), &[LOST]);
-    SEARCH.finds::<ArchaptUndo, _, ANSWERS_FIRST>(Sps::default(), &[LOST]);
+    SEARCH.finds::<ArchaptRedo, _>(ANSWERS_FIRST, Sps::default(), &[LOST]);
+    SEARCH.finds::<ArchaptUndo, _>(ANSWERS_FIRST, Sps::default(), &[LOST]);
 }
 
 /// The words of a group are in place before its record is durable.
 #[test]
 fn a_fence_behind_the_words() {
     fn finds<F: Family>() {
-        let (seed, images, found) = SEARCH.looks_for(&On::<OnLate<F, true>, _>::new(Hash));
+        let (seed, images, found) =
+            with(LATE_FENCE, || SEARCH.looks_for(&On::<OnLate<F>, _>::new(Hash)));
         let failure = found.unwrap_or_else(|| panic!("not found in {images} images"));
         println!("{}: seed {seed}, {images} images: {failure}\n", F::NAME);
         let passed = Search { seeds: seed + 1, ..SEARCH };
-        let (_, _, failure) = passed.looks_for(&On::<OnLate<F, false>, _>::new(Hash));
+        let (_, _, failure) = passed.looks_for(&On::<OnLate<F>, _>::new(Hash));
         assert!(failure.is_none(), "without a bug: {}", failure.expect("one"));
     }
     finds::<Redo>();
@@ -172,22 +179,22 @@ fn a_fence_behind_the_words() {
 fn a_constant_salt_of_new_logs() {
     let back = Search { start: Start::SwitchedBack, ..SEARCH };
     let says = [PREFIX, LOST, DAMAGED, "the pool cannot be opened", "recovery left records"];
-    back.finds::<Redo, _, CONSTANT_SALT>(Sps::default(), &says);
-    back.finds::<SWal, _, CONSTANT_SALT>(Sps::default(), &says);
-    back.finds::<ArchaptRedo, _, CONSTANT_SALT>(Sps::default(), &says);
+    back.finds::<Redo, _>(CONSTANT_SALT, Sps::default(), &says);
+    back.finds::<SWal, _>(CONSTANT_SALT, Sps::default(), &says);
+    back.finds::<ArchaptRedo, _>(CONSTANT_SALT, Sps::default(), &says);
     // Nothing is there to be taken up where the pool was never the engine's.
     let once = Search { start: Start::Switched, seeds: 4, ..SEARCH };
-    once.harmless::<Redo, _, CONSTANT_SALT>(Sps::default());
+    once.harmless::<Redo, _>(CONSTANT_SALT, Sps::default());
 }
 
 #[test]
 fn a_header_that_does_not_say_formatting() {
     let switched = Search { start: Start::Switched, ..SEARCH };
     let says = ["the pool cannot be opened"];
-    switched.finds::<Redo, _, NO_FORMATTING>(Sps::default(), &says);
-    switched.finds::<Undo, _, NO_FORMATTING>(Sps::default(), &says);
-    switched.finds::<SWal, _, NO_FORMATTING>(Sps::default(), &says);
-    switched.finds::<ArchaptRedo, _, NO_FORMATTING>(Sps::default(), &says);
+    switched.finds::<Redo, _>(NO_FORMATTING, Sps::default(), &says);
+    switched.finds::<Undo, _>(NO_FORMATTING, Sps::default(), &says);
+    switched.finds::<SWal, _>(NO_FORMATTING, Sps::default(), &says);
+    switched.finds::<ArchaptRedo, _>(NO_FORMATTING, Sps::default(), &says);
     // Where no engine is switched, no log is made anew.
-    Search { seeds: 4, ..SEARCH }.harmless::<Redo, _, NO_FORMATTING>(Sps::default());
+    Search { seeds: 4, ..SEARCH }.harmless::<Redo, _>(NO_FORMATTING, Sps::default());
 }

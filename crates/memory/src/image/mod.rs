@@ -4,16 +4,19 @@
 //! it, and the simulated machine keeps one beside its caches, to know which images the model
 //! allows where the caches leave only one of them.
 
-use crate::random::SplitMix64;
 use crate::{Domain, LINE, WORD, line_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
 
+mod cut;
+mod piece;
+
+pub use cut::Cut;
+pub use piece::{Piece, patch, words_of};
+
+use cut::between;
+
 const WORDS: usize = (LINE / WORD) as usize;
-/// Unordered stores of which `outcomes` lists every subset.
-const MOST_UNORDERED: usize = 16;
-/// Combinations that `outcomes` lists.
-const MOST_OUTCOMES: usize = 1 << 20;
 /// Stores to a line of which nobody asks anything, from which on the older half count as one.
 const MOST_PENDING: usize = 128;
 /// In a group's number: its pieces become durable as one.
@@ -24,90 +27,6 @@ pub type Site = &'static Location<'static>;
 
 /// The contents of a line.
 pub type LineWords = [u64; WORDS];
-
-/// Which of the durable images that a power cut may leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
-    /// The least: nothing but what a fence, or the domain, promised.
-    None,
-    /// The most: everything that may have reached the durable image.
-    All,
-    /// One of them all, chosen by this seed.
-    Seed(u64),
-}
-
-/// A store to a word, or to one byte of it: the most that reaches the durable image at once.
-#[derive(Clone, Copy, Debug)]
-pub struct Piece {
-    at: u64,
-    mask: u64,
-    value: u64,
-}
-
-impl Piece {
-    /// A whole word, at a multiple of 8.
-    pub fn word(at: u64, value: u64) -> Self {
-        Piece { at, mask: !0, value }
-    }
-
-    /// Whole words where `bytes` cover them, and single bytes at the edges.
-    pub fn of_bytes(at: u64, bytes: &[u8]) -> Vec<Self> {
-        let mut pieces = Vec::with_capacity(bytes.len() / 8 + 14);
-        let mut done = 0;
-        while done < bytes.len() {
-            let here = at + done as u64;
-            let rest = &bytes[done..];
-            if here.is_multiple_of(WORD)
-                && let Some(word) = rest.first_chunk()
-            {
-                pieces.push(Piece::word(here, u64::from_ne_bytes(*word)));
-                done += WORD as usize;
-            } else {
-                let (mut mask, mut value) = ([0; 8], [0; 8]);
-                mask[(here % WORD) as usize] = !0;
-                value[(here % WORD) as usize] = rest[0];
-                pieces.push(Piece {
-                    at: here - here % WORD,
-                    mask: u64::from_ne_bytes(mask),
-                    value: u64::from_ne_bytes(value),
-                });
-                done += 1;
-            }
-        }
-        pieces
-    }
-
-    /// The offset of its word.
-    pub fn at(&self) -> u64 {
-        self.at
-    }
-
-    /// How many bytes of it are stored.
-    pub fn bytes(&self) -> u64 {
-        u64::from(self.mask.count_ones() / 8)
-    }
-
-    fn onto(&self, word: &mut u64) {
-        *word = *word & !self.mask | self.value & self.mask;
-    }
-}
-
-/// Bytes as an image: words, rounded up to whole lines with zeros.
-pub fn words_of(bytes: &[u8]) -> Vec<u64> {
-    let words = bytes.chunks(WORD as usize).map(|bytes| {
-        let mut word = [0; WORD as usize];
-        word[..bytes.len()].copy_from_slice(bytes);
-        u64::from_ne_bytes(word)
-    });
-    let mut words: Vec<u64> = words.collect();
-    words.resize(words.len().next_multiple_of(WORDS), 0);
-    words
-}
-
-/// Does `piece` to an image that is an array of words.
-pub fn patch(words: &mut [u64], piece: &Piece) {
-    piece.onto(&mut words[(piece.at / WORD) as usize]);
-}
 
 /// A piece that is not durable for sure.
 #[derive(Clone, Copy, Debug)]
@@ -415,129 +334,6 @@ impl Image {
                 return true;
             }
             state = whole;
-        }
-    }
-
-    /// One durable image.
-    pub fn cut(&self, cut: Cut) -> Vec<u64> {
-        let mut words = self.durable.clone();
-        let mut chance = match cut {
-            Cut::None => return words,
-            Cut::All => None,
-            Cut::Seed(seed) => Some(Chance::new(seed)),
-        };
-        for pending in self.pending.values() {
-            let groups: Vec<_> = self.candidates(pending).collect();
-            let whole = chance.as_mut().map_or(groups.len(), |chance| chance.prefix(groups.len()));
-            for Store { piece, .. } in groups[..whole].concat() {
-                patch(&mut words, &piece);
-            }
-            // The group in the middle of which the prefix ends.
-            if let (Some(group), Some(chance)) = (groups.get(whole), &mut chance)
-                && group.len() > 1
-                && group[0].group & WHOLE == 0
-            {
-                let kept = group.iter().filter(|_| chance.random.below(2) == 0);
-                kept.for_each(|store| patch(&mut words, &store.piece));
-            }
-        }
-        words
-    }
-
-    /// Every combination of values in the words at `words`.
-    ///
-    /// # Panics
-    /// If the combinations are too many to list.
-    pub fn outcomes(&self, words: &[u64]) -> BTreeSet<Vec<u64>> {
-        let lines: BTreeSet<u64> = words.iter().map(|at| line_of(*at)).collect();
-        let mut outcomes = BTreeSet::from([vec![0; words.len()]]);
-        for line in lines {
-            let states = self.states(line);
-            assert!(outcomes.len() * states.len() <= MOST_OUTCOMES, "too many outcomes to list");
-            let mut combined = BTreeSet::new();
-            for state in &states {
-                for outcome in &outcomes {
-                    let mut outcome = outcome.clone();
-                    for (value, at) in outcome.iter_mut().zip(words) {
-                        if line_of(*at) == line {
-                            *value = state[((at - line) / WORD) as usize];
-                        }
-                    }
-                    combined.insert(outcome);
-                }
-            }
-            outcomes = combined;
-        }
-        outcomes
-    }
-
-    /// Every state that a power cut may leave a line in.
-    fn states(&self, line: u64) -> BTreeSet<LineWords> {
-        let mut state = self.line(line, 0);
-        let mut states = BTreeSet::from([state]);
-        let Some(pending) = self.pending.get(&line) else { return states };
-        for group in self.candidates(pending) {
-            assert!(group.len() <= MOST_UNORDERED, "too many unordered stores to list");
-            for subset in 0..1_u32 << group.len() {
-                let mut partly = state;
-                for (index, Store { piece, .. }) in group.iter().enumerate() {
-                    if subset & 1 << index != 0 {
-                        piece.onto(&mut partly[((piece.at - line) / WORD) as usize]);
-                    }
-                }
-                states.insert(partly);
-                if subset + 1 == 1 << group.len() {
-                    state = partly;
-                }
-            }
-        }
-        states
-    }
-}
-
-/// Whether each piece of `group` was either done or not on the way from `before` to `words`.
-fn between(
-    before: &LineWords,
-    after: &LineWords,
-    words: &LineWords,
-    group: &[Store],
-    line: u64,
-) -> bool {
-    (0..WORDS).all(|index| {
-        let here = group.iter().filter(|store| store.piece.at == line + index as u64 * WORD);
-        let mut reached = vec![before[index]];
-        for Store { piece, .. } in here {
-            for mut word in reached.clone() {
-                piece.onto(&mut word);
-                reached.push(word);
-            }
-        }
-        words[index] == after[index] || reached.contains(&words[index])
-    })
-}
-
-/// Chooses how much of each line is durable. Where every line is as likely to be anywhere, a
-/// cut with one line missing, or only one there, hardly ever comes: some seeds lean.
-struct Chance {
-    random: SplitMix64,
-    lean: u64,
-}
-
-impl Chance {
-    fn new(seed: u64) -> Self {
-        let mut random = SplitMix64::new(seed);
-        let lean = random.below(4);
-        Chance { random, lean }
-    }
-
-    /// How many of a line's `groups` are there.
-    fn prefix(&mut self, groups: usize) -> usize {
-        let leans = self.random.below(8) != 0;
-        match self.lean {
-            0 if leans => 0,
-            1 if leans => groups,
-            2 => groups * self.random.below(2) as usize,
-            _ => self.random.below(groups as u64 + 1) as usize,
         }
     }
 }
