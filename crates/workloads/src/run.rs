@@ -215,7 +215,11 @@ impl Measured {
 ///
 /// # Errors
 /// As [`Workload::load`].
-pub fn load<W: Workload, S: Store>(workload: &W, store: &S, progress: &Progress) -> Outcome {
+pub fn load<W: Workload, S: Store + ?Sized>(
+    workload: &W,
+    store: &S,
+    progress: &Progress,
+) -> Outcome {
     progress.restart();
     workload.load(&mut store.session()?, progress)
 }
@@ -225,7 +229,7 @@ pub fn load<W: Workload, S: Store>(workload: &W, store: &S, progress: &Progress)
 /// # Errors
 /// As [`Workload::run_thread`]; the first of several threads' failures. `Parameters` if the plan
 /// contradicts itself.
-pub fn measure<W: Workload, S: Store<Session: Submit>>(
+pub fn measure<W: Workload, S: ?Sized + Store<Session: Submit>>(
     workload: &W,
     store: &S,
     plan: &Plan,

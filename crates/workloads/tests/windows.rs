@@ -3,8 +3,8 @@
 
 use perdura::testing::TestHeap;
 use perdura::{
-    ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Format, Heap, RedoEngine, Result,
-    SWalEngine, Ticket, UndoEngine,
+    AnyHeap, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Format, Heap, RedoEngine,
+    Result, SWalEngine, Ticket, UndoEngine,
 };
 use perdura_memory::{Domain, Memory, Ram, Reference};
 use perdura_workloads::map::OnHashMap;
@@ -154,10 +154,11 @@ fn run_on<M: Memory + 'static, E: Engine<M>>(
 ) -> Outcome<Measured> {
     let format =
         Format { limit: memory.limit(), log: None, id: 1, requires: None, checksums: false };
-    let heap = Heap::<M, E>::create(Arc::new(memory), format).expect("a heap");
+    // Compiled once for each workload, and not for each engine too.
+    let heap: &dyn AnyHeap = &Heap::<M, E>::create(Arc::new(memory), format).expect("a heap");
     let progress = Progress::default();
-    perdura_workloads::load(workload, &heap, &progress)?;
-    let measured = perdura_workloads::measure(workload, &heap, plan, &progress)?;
+    perdura_workloads::load(workload, heap, &progress)?;
+    let measured = perdura_workloads::measure(workload, heap, plan, &progress)?;
     workload.check(&mut heap.session()?)?;
     Ok(measured)
 }
