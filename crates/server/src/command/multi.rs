@@ -25,7 +25,7 @@ pub(crate) struct Queue {
 
 impl Queue {
     /// A command could not be queued: EXEC will fail.
-    pub(crate) fn spoil(&mut self) {
+    fn spoil(&mut self) {
         self.broken = true;
     }
 
@@ -67,6 +67,22 @@ pub(crate) fn is_immediate(command: &Command) -> bool {
         command.name,
         "multi" | "exec" | "discard" | "watch" | "quit" | "reset" | "post" | "host:"
     )
+}
+
+/// A command was refused before it could be done or queued: what is queued will fail. EXEC itself,
+/// refused, ends the transaction, as in Redis: it is not left open for what follows.
+pub(crate) fn refused(call: &mut ClientCall<'_>, failure: Failure) -> Failure {
+    if !call.args.is(0, "exec") {
+        if let Some(queue) = &mut call.client.queue {
+            queue.spoil();
+        }
+        return failure;
+    }
+    call.client.queue = None;
+    call.client.watched.clear();
+    let Failure::Say(text) = failure else { return failure };
+    let text = text.strip_prefix("ERR ").unwrap_or(&text);
+    Failure::say(format!("EXECABORT Transaction discarded because of: {text}"))
 }
 
 fn multi(call: &mut ClientCall<'_>) -> Outcome<Next> {

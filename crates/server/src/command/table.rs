@@ -1,8 +1,9 @@
 //! The table of commands, and finding one by its name in any case.
 
 use super::{Call, ClientCall, Next, Outcome};
-use super::{connection, expiry, hash_numbers, hashes, info, introspection, keys, multi, numbers};
-use super::{scan, strings, substrings, zset_ranges, zsets};
+use super::{config, connection, debug, expiry, functions, hash_numbers, hashes, info};
+use super::{introspection, keys, multi, numbers, objects, scan, strings, substrings};
+use super::{zset_ranges, zsets};
 use std::sync::LazyLock;
 
 /// What runs a command.
@@ -57,7 +58,7 @@ impl Command {
 }
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 13] = [
+static FAMILIES: [(&str, &[Command]); 18] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
@@ -70,6 +71,11 @@ static FAMILIES: [(&str, &[Command]); 13] = [
     ("sorted-set", zset_ranges::TABLE),
     ("connection", connection::TABLE),
     ("server", introspection::TABLE),
+    ("server", config::TABLE),
+    ("server", debug::TABLE),
+    ("scripting", functions::TABLE),
+    ("generic", objects::OBJECT),
+    ("server", objects::MEMORY),
     ("transactions", multi::TABLE),
 ];
 
