@@ -58,6 +58,10 @@ fn limits_of_redis_are_kept_and_told() {
                 "CONFIG SET hash-max-ziplist-entries -1",
                 &refused("argument must be between 0 and 9223372036854775807 inclusive"),
             ),
+            (
+                "CONFIG SET port 1 port 2",
+                "ERR CONFIG SET failed (possibly related to argument 'port') - duplicate parameter",
+            ),
             // All of it or nothing.
             (
                 "CONFIG SET hash-max-ziplist-entries 8 nonsense 1",
@@ -103,6 +107,40 @@ fn debug_is_allowed_where_it_is_asked_for() {
         assert!(start.elapsed().as_secs() < 20, "the key is not deleted");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
+}
+
+#[test]
+fn calls_are_counted_by_command() {
+    let running = Running::start();
+    let mut client = running.client();
+    for command in [
+        "SET key x",
+        "INCR key",
+        "GET",
+        "GET key",
+        "MULTI",
+        "SET a 1",
+        "PING",
+        "EXEC",
+        "PING a b c",
+    ] {
+        client.ask(command);
+    }
+    let info = client.ask("INFO commandstats");
+    for line in [
+        "cmdstat_set:calls=2,rejected_calls=0,failed_calls=0",
+        "cmdstat_incr:calls=1,rejected_calls=0,failed_calls=1",
+        "cmdstat_get:calls=1,rejected_calls=1,failed_calls=0",
+        "cmdstat_multi:calls=1,rejected_calls=0,failed_calls=0",
+        "cmdstat_exec:calls=1,rejected_calls=0,failed_calls=0",
+        "cmdstat_ping:calls=2,rejected_calls=0,failed_calls=1",
+    ] {
+        assert!(info.lines().any(|one| one == line), "{line} in {info}");
+    }
+    assert!(!info.contains("cmdstat_del") && !client.ask("INFO").contains("cmdstat_"));
+    assert!(client.ask("INFO all").contains("cmdstat_set:"));
+    client.ask("CONFIG RESETSTAT");
+    assert!(!client.ask("INFO everything").contains("cmdstat_set:"));
 }
 
 #[test]

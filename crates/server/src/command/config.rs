@@ -158,32 +158,17 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
         return Err(Failure::SYNTAX);
     }
     let known = options(server);
-    let mut given = Vec::new();
+    let given = names(&known, pairs)?;
     let (mut clients, mut limits) = (None, Vec::new());
-    for at in (0..pairs.len()).step_by(2) {
-        let option = known.iter().find(|(name, _)| pairs.is(at, name));
-        let Some((name, current)) = option else {
-            let name = shown(pairs.at(at), usize::MAX);
-            return Err(Failure::say(format!(
-                "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
-            )));
-        };
-        let refused = |why: &str| {
-            Failure::say(format!(
-                "ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"
-            ))
-        };
-        if given.contains(name) {
-            return Err(refused("duplicate parameter"));
-        }
-        given.push(name);
-        if *name == "maxclients" {
-            clients = Some(client_count(pairs.at(at + 1)).map_err(|why| refused(&why))?);
+    for (at, (name, current)) in given.into_iter().enumerate() {
+        let value = 2 * at + 1;
+        if name == "maxclients" {
+            clients = Some(client_count(pairs.at(value)).map_err(|why| refused(name, &why))?);
         } else if let Some(index) = LIMITS.iter().position(|limit| limit.is(name)) {
-            let value = LIMITS[index].parse(pairs.at(at + 1)).map_err(|why| refused(&why))?;
+            let value = LIMITS[index].parse(pairs.at(value)).map_err(|why| refused(name, &why))?;
             limits.push((index, value));
-        } else if !pairs.is(at + 1, current) {
-            return Err(refused("can't set immutable config"));
+        } else if !pairs.is(value, current) {
+            return Err(refused(name, "can't set immutable config"));
         }
     }
     if let Some(clients) = clients {
@@ -193,6 +178,32 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
         server.tuning.0[index].store(value, Ordering::Relaxed);
     }
     Ok(())
+}
+
+/// The options that are to be set, each once, with the values that they have. As in Redis, names
+/// are looked at before any value is.
+fn names<'k>(
+    known: &'k [(&'static str, String)],
+    pairs: Args<'_>,
+) -> Outcome<Vec<(&'static str, &'k str)>> {
+    let mut given: Vec<(&str, &str)> = Vec::new();
+    for at in (0..pairs.len()).step_by(2) {
+        let Some((name, current)) = known.iter().find(|(name, _)| pairs.is(at, name)) else {
+            let name = shown(pairs.at(at), usize::MAX);
+            return Err(Failure::say(format!(
+                "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+            )));
+        };
+        if given.iter().any(|(other, _)| other == name) {
+            return Err(refused(name, "duplicate parameter"));
+        }
+        given.push((name, current));
+    }
+    Ok(given)
+}
+
+fn refused(name: &str, why: &str) -> Failure {
+    Failure::say(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
 }
 
 /// A number of clients that there is room for.

@@ -3,7 +3,7 @@
 use super::{Call, Command, Outcome, Run};
 use crate::keyspace::{DATABASES, Database};
 use crate::server::Server;
-use crate::stats::{CODES, sum};
+use crate::stats::{CODES, CommandStats, Counter, sum};
 use perdura::Result;
 use std::fmt::Write;
 
@@ -17,6 +17,7 @@ macro_rules! lines {
     };
 }
 
+/// What INFO tells of itself, and what only if it is asked for.
 const SECTIONS: [&str; 9] = [
     "server",
     "clients",
@@ -28,20 +29,20 @@ const SECTIONS: [&str; 9] = [
     "errorstats",
     "keyspace",
 ];
+const MORE: [&str; 1] = ["commandstats"];
 
 fn info(call: &mut Call<'_>) -> Outcome {
     let args = call.args.from(1);
-    let everything = args.len() == 0
-        || (0..args.len())
-            .any(|at| ["all", "default", "everything"].iter().any(|name| args.is(at, name)));
+    let asked = |names: &[&str]| (0..args.len()).any(|at| names.iter().any(|n| args.is(at, n)));
+    let everything = asked(&["all", "everything"]);
+    let usual = args.len() == 0 || everything || asked(&["default"]);
     let mut text = String::new();
-    for section in SECTIONS {
-        if everything || (0..args.len()).any(|at| args.is(at, section)) {
-            if !text.is_empty() {
-                text.push_str("\r\n");
-            }
-            write_section(call, section, &mut text)?;
+    let sections = SECTIONS.into_iter().filter(|name| usual || asked(&[*name]));
+    for section in sections.chain(MORE.into_iter().filter(|name| everything || asked(&[*name]))) {
+        if !text.is_empty() {
+            text.push_str("\r\n");
         }
+        write_section(call, section, &mut text)?;
     }
     call.out.verbatim(&text);
     Ok(())
@@ -57,6 +58,7 @@ fn write_section(call: &mut Call<'_>, section: &str, to: &mut String) -> Outcome
         "stats" => write_stats(server, to),
         "replication" => write_replication(to),
         "cpu" => write_cpu(to),
+        "commandstats" => write_commands(server, to),
         "errorstats" => write_errors(server, to),
         _ => write_keyspace(call, to)?,
     }
@@ -176,6 +178,25 @@ fn processor_time() -> Option<(f64, f64)> {
     let ticks = rustix::param::clock_ticks_per_second() as f64;
     let mut next = || Some(fields.next()?.parse::<f64>().ok()? / ticks);
     Some((next()?, next()?))
+}
+
+/// Of each command that was called, or refused, how often. Times are not taken.
+fn write_commands(server: &Server, to: &mut String) {
+    to.push_str("# Commandstats\r\n");
+    for (_, command) in super::all() {
+        let count = |pick: fn(&CommandStats) -> &Counter| -> u64 {
+            server.stats.iter().map(|one| pick(one.of(command)).get()).sum()
+        };
+        let (calls, rejected) = (count(|one| &one.calls), count(|one| &one.rejected));
+        let failed = count(|one| &one.failed);
+        if calls + rejected > 0 {
+            let name = command.name;
+            let _ = write!(
+                to,
+                "cmdstat_{name}:calls={calls},rejected_calls={rejected},failed_calls={failed}\r\n"
+            );
+        }
+    }
 }
 
 fn write_errors(server: &Server, to: &mut String) {

@@ -38,7 +38,7 @@ pub(crate) use client::{ClientCall, Next};
 pub(crate) use config::Tuning;
 pub(crate) use failure::{Failure, Outcome, shown};
 pub(crate) use multi::{Exec, Queue, Step, is_immediate, refused};
-pub(crate) use table::{Command, Run, find};
+pub(crate) use table::{Command, Run, all, find};
 
 /// The version of Redis that clients are told, for what they expect of it.
 pub(crate) const VERSION: &str = "7.2.0";

@@ -26,6 +26,7 @@ pub(crate) fn one(mut call: Call<'_>, command: &Command) -> Result<Answer, Error
         Run::Client(_) => return Ok(Answer::Done),
     };
     let done = done.and_then(|()| whole(&call.out, call.env));
+    call.env.stats.called(command, done.is_ok());
     let Err(failure) = done else { return Ok(Answer::Done) };
     if let Some(mark) = mark {
         call.tx.undo_to(mark);

@@ -22,7 +22,10 @@ pub(crate) enum Run {
 pub(crate) type Keys = (i32, i32, i32);
 
 /// A command, in the sense of Redis's COMMAND INFO.
+#[derive(Clone, Copy)]
 pub(crate) struct Command {
+    /// Its place among all of them.
+    pub(crate) number: usize,
     /// Its name, in lower case.
     pub(crate) name: &'static str,
     /// Arguments with the name; negative for a minimum.
@@ -43,7 +46,7 @@ impl Command {
         run: Run,
         summary: &'static str,
     ) -> Self {
-        Command { name, arity, keys, run, summary }
+        Command { number: 0, name, arity, keys, run, summary }
     }
 
     /// Whether a request of `len` arguments, name included, has as many as it should.
@@ -58,7 +61,7 @@ impl Command {
 }
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 18] = [
+static FAMILIES: [(&str, &[Command]); 19] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
@@ -76,16 +79,22 @@ static FAMILIES: [(&str, &[Command]); 18] = [
     ("scripting", functions::TABLE),
     ("generic", objects::OBJECT),
     ("server", objects::MEMORY),
+    ("server", info::TABLE),
     ("transactions", multi::TABLE),
 ];
 
+/// Every command with its group, numbered.
+static COMMANDS: LazyLock<Box<[(&'static str, Command)]>> = LazyLock::new(|| {
+    let all = FAMILIES.iter().flat_map(|(group, table)| table.iter().map(move |c| (*group, *c)));
+    all.enumerate()
+        .map(|(number, (group, command))| (group, Command { number, ..command }))
+        .collect()
+});
+
 /// Every command with its group.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static Command)> {
-    let families = FAMILIES.iter().chain([&INFO]);
-    families.flat_map(|(group, table)| table.iter().map(move |command| (*group, command)))
+    COMMANDS.iter().map(|(group, command)| (*group, command))
 }
-
-static INFO: (&str, &[Command]) = ("server", info::TABLE);
 
 /// Slots of the index: a power of two, sparse enough for short probes.
 const SLOTS: usize = 1024;

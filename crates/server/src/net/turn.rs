@@ -235,9 +235,8 @@ impl Route {
                 return Next::Go;
             }
             Route::Client(command) => {
-                let Run::Client(run) = command.run else { return Next::Go };
                 env.stats.commands.add(1);
-                run(&mut call)
+                call.run(command).unwrap_or(Ok(Next::Go))
             }
             Route::Reject(failure) => Err(refused(&mut call, failure)),
         };
