@@ -42,7 +42,10 @@ struct Slot {
 
 /// The keys that clients watch.
 #[derive(Default)]
-struct List(Mutex<HashMap<u8, HashMap<Arc<[u8]>, Watchers>>>);
+struct List(Mutex<Names>);
+
+/// Keys by their databases.
+type Names = HashMap<u8, HashMap<Arc<[u8]>, Watchers>>;
 
 /// The clients that watch a key.
 struct Watchers {
@@ -67,7 +70,7 @@ pub(crate) struct Watched {
 pub(crate) struct Touched(RefCell<Vec<usize>>);
 
 impl List {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u8, HashMap<Arc<[u8]>, Watchers>>> {
+    fn lock(&self) -> MutexGuard<'_, Names> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
