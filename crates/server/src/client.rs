@@ -122,15 +122,15 @@ impl Listing {
         self.labels.lock().unwrap_or_else(PoisonError::into_inner)[0].clone()
     }
 
-    /// Its line in CLIENT LIST.
-    pub(crate) fn line(&self, server: &Server) -> String {
+    /// Its line in CLIENT LIST; `command` is what it does now, or NULL.
+    pub(crate) fn line(&self, server: &Server, command: &str) -> String {
         let labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let [name, library, version] = labels;
         let age = self.since.elapsed().as_secs();
         format!(
             "id={} addr={} laddr={} fd=0 name={name} age={age} idle={} flags=N db={} sub=0 \
              psub=0 ssub=0 multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 obl=0 oll=0 \
-             omem=0 tot-mem=0 events=r cmd=NULL user=default redir=-1 resp={} \
+             omem=0 tot-mem=0 events=r cmd={command} user=default redir=-1 resp={} \
              lib-name={library} lib-ver={version}\n",
             self.id,
             self.address,

@@ -83,13 +83,23 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn new(engine: EngineKind, hooks: Hooks) -> Self {
+        Running::with(engine, hooks, |options| options)
+    }
+
+    /// The same, with options of its own.
+    pub(crate) fn with(
+        engine: EngineKind,
+        hooks: Hooks,
+        change: impl FnOnce(Options) -> Options,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let pool = perdura::Options::new().size(32 << 20).engine(engine);
         let pool = pool.domain(Some(perdura::Domain::Process));
         let pool = pool.create(folder.path().join("pool")).unwrap();
         let listener = Listener::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
         let store = Hooked { pool, hooks };
-        let server = Server::on(store, listener, Options::new().threads(2)).unwrap();
+        let options = change(Options::new().threads(2));
+        let server = Server::on(store, listener, options).unwrap();
         let (address, shutdown) = (server.local_addr(), server.shutdown());
         let thread = std::thread::spawn(move || server.run().unwrap());
         Running { address, shutdown, thread: Some(thread), _folder: folder }

@@ -90,7 +90,8 @@ impl Chores {
 
     fn find(tx: &mut dyn Tx, env: Env<'_>) -> Result<Self, Error> {
         let mut chores = Chores { expired: None, garbage: !garbage::is_empty(tx, env.keyspace)? };
-        for index in 0..DATABASES {
+        let indices = if env.server.expires_actively() { 0..DATABASES } else { 0..0 };
+        for index in indices {
             if let Some(expiries) = Database::new(env.keyspace, index).expiries(tx)?
                 && let Some(((time, _), ())) = expiries.first(tx)?
                 && time <= env.now
@@ -122,7 +123,7 @@ fn expire(tx: &mut dyn Tx, env: Env<'_>, db: Database) -> Result<(), Error> {
                 if !db.remove(tx, &key)? {
                     return Err(Error::corrupt("an expiring key that is not there", expiries.at()));
                 }
-                env.touch(&db, &key);
+                env.touch_expired(&db, &key, time);
                 env.stats.expired.add(1);
             }
             _ => break,

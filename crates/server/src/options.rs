@@ -17,6 +17,8 @@ pub struct Options {
     /// Bytes of one reply; a command with a larger one fails. What waits for one client to read
     /// it is never much more, since a client that does not read is not served.
     pub max_reply: usize,
+    /// Whether clients may use DEBUG, for tests: it can make other clients wait.
+    pub debug_command: bool,
 }
 
 impl Default for Options {
@@ -27,6 +29,7 @@ impl Default for Options {
             max_clients: 10_000,
             password: None,
             max_reply: 1 << 30,
+            debug_command: false,
         }
     }
 }
@@ -64,6 +67,12 @@ impl Options {
     /// Lets a reply have this many bytes.
     pub fn max_reply(mut self, bytes: usize) -> Self {
         self.max_reply = bytes;
+        self
+    }
+
+    /// Lets clients use DEBUG.
+    pub fn debug_command(mut self, allowed: bool) -> Self {
+        self.debug_command = allowed;
         self
     }
 

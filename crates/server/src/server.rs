@@ -1,6 +1,7 @@
 //! What all threads of a server share.
 
 use crate::client::Listing;
+use crate::command::Tuning;
 use crate::options::Options;
 use crate::stats::Stats;
 use crate::store::Facts;
@@ -26,6 +27,10 @@ pub(crate) struct Server {
     connected: AtomicUsize,
     /// Clients that may be connected at once.
     max_clients: AtomicUsize,
+    /// What CONFIG SET has set, and nothing depends on.
+    pub(crate) tuning: Tuning,
+    /// Expired keys are deleted before a command meets them.
+    expires_actively: AtomicBool,
     stopping: AtomicBool,
     failed: AtomicBool,
     /// The operator was told that the file cannot grow, and not yet that it can again.
@@ -41,6 +46,8 @@ impl Server {
         let workers = options.worker_count();
         Server {
             max_clients: AtomicUsize::new(options.max_clients),
+            tuning: Tuning::default(),
+            expires_actively: AtomicBool::new(true),
             options,
             address,
             started: Instant::now(),
@@ -74,6 +81,15 @@ impl Server {
     /// Lets this many clients in from now on; those who are in stay.
     pub(crate) fn set_max_clients(&self, most: usize) {
         self.max_clients.store(most, Ordering::Relaxed);
+    }
+
+    pub(crate) fn expires_actively(&self) -> bool {
+        self.expires_actively.load(Ordering::Relaxed)
+    }
+
+    /// Whether expired keys are deleted from now on though no command meets them.
+    pub(crate) fn set_expires_actively(&self, on: bool) {
+        self.expires_actively.store(on, Ordering::Relaxed);
     }
 
     pub(crate) fn connected(&self) -> usize {

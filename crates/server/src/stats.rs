@@ -1,6 +1,7 @@
 //! Counters for INFO: one set for each thread, so that counting never makes threads wait for
 //! each other; sums are made when somebody asks.
 
+use crate::command::{Command, all};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A counter that one thread advances, and any reads or starts anew.
@@ -44,6 +45,27 @@ pub(crate) struct Stats {
     pub(crate) hits: Counter,
     pub(crate) misses: Counter,
     pub(crate) expired: Counter,
+    pub(crate) by_command: ByCommand,
+}
+
+/// What happened to one command.
+#[derive(Debug, Default)]
+pub(crate) struct CommandStats {
+    pub(crate) calls: Counter,
+    /// Refused before it was called: a wrong number of arguments, no password.
+    pub(crate) rejected: Counter,
+    /// Of the calls, those that answered with an error.
+    pub(crate) failed: Counter,
+}
+
+/// For each command, by its number.
+#[derive(Debug)]
+pub(crate) struct ByCommand(Box<[CommandStats]>);
+
+impl Default for ByCommand {
+    fn default() -> Self {
+        ByCommand(all().map(|_| CommandStats::default()).collect())
+    }
 }
 
 /// The codes of error replies that are counted apart; others are counted with the last.
@@ -51,6 +73,18 @@ pub(crate) const CODES: [&str; 8] =
     ["EXECABORT", "MISCONF", "NOAUTH", "NOPROTO", "OOM", "WRONGPASS", "WRONGTYPE", "ERR"];
 
 impl Stats {
+    /// The counters of one command.
+    pub(crate) fn of(&self, command: &Command) -> &CommandStats {
+        &self.by_command.0[command.number]
+    }
+
+    /// A command was called; `done` says whether it did its work.
+    pub(crate) fn called(&self, command: &Command, done: bool) {
+        let counters = self.of(command);
+        counters.calls.add(1);
+        counters.failed.add(u64::from(!done));
+    }
+
     /// An error is answered whose reply begins with `code`.
     pub(crate) fn error(&self, code: &str) {
         self.errors.add(1);
@@ -77,6 +111,9 @@ impl Stats {
             counter.restart();
         }
         self.codes.iter().for_each(Counter::restart);
+        for CommandStats { calls, rejected, failed } in &self.by_command.0 {
+            [calls, rejected, failed].into_iter().for_each(Counter::restart);
+        }
     }
 }
 

@@ -4,19 +4,33 @@
 //! EXEC fails where it need not, which clients must expect anyway.
 //!
 //! Readers go on beside a writer, and see what was there before until it has committed. A version
-//! that moved once, before the commit or after it, would let somebody who begins to watch in
+//! that moved once, before the commit or after it, would let a client that begins to watch in
 //! between read the old value and not be told. So a slot counts transactions that write one of
-//! its keys twice: from within, and when they are over. Who begins to watch while the counts
-//! differ has watched in vain.
+//! its keys twice: from within, and when they are over. A client that begins to watch while the
+//! counts differ has watched in vain.
+//!
+//! FLUSHALL, FLUSHDB and expiry write only keys that are there, as Redis sees it. So the watched
+//! keys themselves are listed too, each once: a flush looks which of them it deletes. It counts
+//! in a slot of its own before it reads the list; a client is on the list before it reads that slot.
+//! So a client that began too late for the list has watched in vain until the flush is over.
 
+use crate::server::now;
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Slots of keys.
 const SLOTS: usize = 4096;
+/// The slot that every flush writes.
+const FLUSHES: usize = SLOTS;
 
 /// The versions of all keys of all databases.
-pub(crate) struct Watch(Box<[Slot]>);
+pub(crate) struct Watch {
+    slots: Box<[Slot]>,
+    list: Arc<List>,
+}
 
 /// How often keys were written.
 #[derive(Default)]
@@ -26,21 +40,85 @@ struct Slot {
     over: AtomicU64,
 }
 
-/// A key's slot and the version it had.
-#[derive(Clone, Copy, Debug)]
+/// The keys that clients watch.
+#[derive(Default)]
+struct List(Mutex<Names>);
+
+/// Keys by their databases.
+type Names = HashMap<u8, HashMap<Arc<[u8]>, Watchers>>;
+
+/// The clients that watch a key.
+struct Watchers {
+    count: usize,
+    /// When the first of them began, in milliseconds since 1970.
+    since: u64,
+}
+
+/// A key that a client watches, and the version it had. On the list until it is dropped.
 pub(crate) struct Watched {
     slot: usize,
     /// None if the key was being written.
     version: Option<u64>,
+    db: u8,
+    key: Arc<[u8]>,
+    since: u64,
+    list: Arc<List>,
 }
 
 /// What one thread's transaction has written.
 #[derive(Default)]
 pub(crate) struct Touched(RefCell<Vec<usize>>);
 
+impl List {
+    fn lock(&self) -> MutexGuard<'_, Names> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, db: u8, key: &[u8], since: u64) -> Arc<[u8]> {
+        let mut list = self.lock();
+        let keys = list.entry(db).or_default();
+        let key =
+            keys.get_key_value(key).map_or_else(|| Arc::from(key), |(key, _)| Arc::clone(key));
+        let watchers = keys.entry(Arc::clone(&key)).or_insert(Watchers { count: 0, since });
+        watchers.count += 1;
+        key
+    }
+
+    fn leave(&self, db: u8, key: &[u8]) {
+        let mut list = self.lock();
+        let Some(keys) = list.get_mut(&db) else { return };
+        if let Some(watchers) = keys.get_mut(key) {
+            watchers.count -= 1;
+            if watchers.count == 0 {
+                keys.remove(key);
+            }
+        }
+    }
+}
+
+impl Watched {
+    /// The database and the key.
+    pub(crate) fn name(&self) -> (u8, &[u8]) {
+        (self.db, &self.key)
+    }
+
+    /// Whether a key that expires at `time`, and is still there at `now`, has expired since it is
+    /// watched. One that had expired before is, to Redis, still what it was.
+    pub(crate) fn expired(&self, time: u64, now: u64) -> bool {
+        self.since < time && time <= now
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.list.leave(self.db, &self.key);
+    }
+}
+
 impl Watch {
     pub(crate) fn new() -> Self {
-        Watch((0..SLOTS).map(|_| Slot::default()).collect())
+        let slots = (0..=FLUSHES).map(|_| Slot::default()).collect();
+        Watch { slots, list: Arc::default() }
     }
 
     fn slot(db: u8, key: &[u8]) -> usize {
@@ -49,18 +127,33 @@ impl Watch {
         hasher.finish() as usize % SLOTS
     }
 
-    /// Starts watching a key.
-    pub(crate) fn watch(&self, db: u8, key: &[u8]) -> Watched {
-        let slot = Watch::slot(db, key);
-        // In this order: if they are equal, nobody was in between.
-        let over = self.0[slot].over.load(Ordering::SeqCst);
-        let begun = self.0[slot].begun.load(Ordering::SeqCst);
-        Watched { slot, version: (over == begun).then_some(begun) }
+    /// Whether two keys of a database share a slot.
+    #[cfg(test)]
+    pub(crate) fn are_together(db: u8, keys: [&[u8]; 2]) -> bool {
+        Watch::slot(db, keys[0]) == Watch::slot(db, keys[1])
     }
 
-    /// Whether the keys were left alone.
+    /// A slot's version, unless it is being written.
+    fn version(&self, slot: usize) -> Option<u64> {
+        // In this order: if they are equal, no transaction was in between.
+        let over = self.slots[slot].over.load(Ordering::SeqCst);
+        let begun = self.slots[slot].begun.load(Ordering::SeqCst);
+        (over == begun).then_some(begun)
+    }
+
+    /// Starts watching a key.
+    pub(crate) fn watch(&self, db: u8, key: &[u8]) -> Watched {
+        let (slot, since) = (Watch::slot(db, key), now());
+        // On the list first: see above.
+        let key = self.list.enter(db, key, since);
+        let version = self.version(FLUSHES).and_then(|_| self.version(slot));
+        Watched { slot, version, db, key, since, list: Arc::clone(&self.list) }
+    }
+
+    /// Whether no transaction has written the keys.
     pub(crate) fn unchanged(&self, watched: &[Watched]) -> bool {
-        watched.iter().all(|one| one.version == Some(self.0[one.slot].begun.load(Ordering::SeqCst)))
+        let begun = |slot: usize| self.slots[slot].begun.load(Ordering::SeqCst);
+        watched.iter().all(|one| one.version == Some(begun(one.slot)))
     }
 
     /// A key is written, in a transaction that is under way.
@@ -68,20 +161,78 @@ impl Watch {
         self.touch_slot(Watch::slot(db, key), touched);
     }
 
-    /// Everything is written.
-    pub(crate) fn touch_all(&self, touched: &Touched) {
-        (0..SLOTS).for_each(|slot| self.touch_slot(slot, touched));
+    /// A key that expired at `time` is removed: only clients that watched it before are told.
+    pub(crate) fn touch_expired(&self, db: u8, key: &[u8], time: u64, touched: &Touched) {
+        let list = self.list.lock();
+        let watchers = list.get(&db).and_then(|keys| keys.get(key));
+        if watchers.is_some_and(|watchers| watchers.since < time) {
+            self.touch(db, key, touched);
+        }
+    }
+
+    /// A database is being flushed: its watched keys, and since when they are watched. The caller
+    /// touches those that it deletes.
+    pub(crate) fn flush(&self, db: u8, touched: &Touched) -> Vec<(Arc<[u8]>, u64)> {
+        self.touch_slot(FLUSHES, touched);
+        let list = self.list.lock();
+        let keys = list.get(&db).into_iter().flatten();
+        keys.map(|(key, watchers)| (Arc::clone(key), watchers.since)).collect()
     }
 
     fn touch_slot(&self, slot: usize, touched: &Touched) {
-        self.0[slot].begun.fetch_add(1, Ordering::SeqCst);
+        self.slots[slot].begun.fetch_add(1, Ordering::SeqCst);
         touched.0.borrow_mut().push(slot);
     }
 
-    /// The transaction is over, whether it was committed or not: everybody sees what it wrote.
+    /// The transaction is over, whether it was committed or not: every client sees what it wrote.
     pub(crate) fn settle(&self, touched: &Touched) {
         for slot in touched.0.borrow_mut().drain(..) {
-            self.0[slot].over.fetch_add(1, Ordering::SeqCst);
+            self.slots[slot].over.fetch_add(1, Ordering::SeqCst);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_listed_while_a_client_watches_it() {
+        let (watch, touched) = (Watch::new(), Touched::default());
+        let listed = |db| {
+            let keys = watch.flush(db, &touched);
+            watch.settle(&touched);
+            keys.iter().map(|(key, _)| key.to_vec()).collect::<Vec<_>>()
+        };
+        let (first, second) = (watch.watch(1, b"key"), watch.watch(1, b"key"));
+        assert_eq!((listed(1), listed(0)), (vec![b"key".to_vec()], vec![]));
+        drop(first);
+        assert_eq!(listed(1), [b"key".to_vec()]);
+        drop(second);
+        assert!(listed(1).is_empty());
+    }
+
+    #[test]
+    fn a_watch_that_begins_during_a_flush_is_in_vain() {
+        let (watch, touched) = (Watch::new(), Touched::default());
+        watch.flush(0, &touched);
+        let during = watch.watch(0, b"key");
+        watch.settle(&touched);
+        assert!(!watch.unchanged(&[during]));
+        assert!(watch.unchanged(&[watch.watch(0, b"key")]));
+    }
+
+    #[test]
+    fn what_expires_disturbs_those_that_watched_it_before() {
+        let (watch, touched) = (Watch::new(), Touched::default());
+        let watched = [watch.watch(0, b"key")];
+        let since = watched[0].since;
+        watch.touch_expired(0, b"key", since, &touched);
+        assert!(watch.unchanged(&watched) && !watched[0].expired(since, since + 1));
+        assert!(
+            watched[0].expired(since + 1, since + 1) && !watched[0].expired(since + 2, since + 1)
+        );
+        watch.touch_expired(0, b"key", since + 1, &touched);
+        assert!(!watch.unchanged(&watched));
     }
 }

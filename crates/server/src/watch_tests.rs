@@ -1,9 +1,11 @@
 //! WATCH, with a writer between its last store and its commit.
 
 use crate::hooked::{Client, Hooks, Running};
+use crate::watch::Watch;
 use perdura::EngineKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 /// What a client that began to watch, and read, while another wrote the key gets for its EXEC.
 fn exec_after_a_read_beside_a_writer(engine: EngineKind) -> String {
@@ -60,5 +62,82 @@ fn who_watches_what_nobody_writes_is_left_alone() {
     assert_eq!(writer.ask("SET other 1"), "+OK");
     assert_eq!(exec(&mut watcher), "*1");
     assert_eq!(watcher.line(), "+OK");
+    server.stop();
+}
+
+/// What EXEC answers after `WATCH key` and then these commands of another client.
+fn exec_after(before: &[&str], watched: &str, between: &[&str]) -> String {
+    let server = Running::with(EngineKind::Redo, Hooks::default(), |o| o.debug_command(true));
+    let (mut writer, mut watcher) = (server.client(), server.client());
+    let mut tell = |commands: &[&str]| {
+        for command in commands {
+            match command.strip_prefix("WAIT ") {
+                Some(ms) => std::thread::sleep(Duration::from_millis(ms.parse().unwrap())),
+                None => assert!(!writer.ask(command).starts_with('-'), "{command}"),
+            }
+        }
+    };
+    tell(before);
+    assert_eq!(watcher.ask(&format!("WATCH {watched}")), "+OK");
+    tell(between);
+    assert_eq!(watcher.ask("MULTI"), "+OK");
+    assert_eq!(watcher.ask("PING"), "+QUEUED");
+    let reply = watcher.ask("EXEC");
+    server.stop();
+    reply
+}
+
+#[test]
+fn a_flush_disturbs_watchers_of_keys_that_are_there() {
+    for flush in ["FLUSHALL", "FLUSHDB"] {
+        assert_eq!(exec_after(&["SET other 1"], "key", &[flush]), "*1", "{flush}, absent");
+        assert_eq!(exec_after(&["SET key 1"], "key", &[flush]), "*-1", "{flush}, there");
+        assert_eq!(exec_after(&[], "key", &["SET key 1", flush]), "*-1", "{flush}, made and gone");
+        let past = ["DEBUG SET-ACTIVE-EXPIRE 0", "SET key 1 PX 1", "WAIT 5"];
+        assert_eq!(exec_after(&past, "key", &[flush]), "*1", "{flush}, had expired");
+    }
+    assert_eq!(exec_after(&["SET key 1"], "key", &["SELECT 1", "FLUSHDB"]), "*1");
+    assert_eq!(exec_after(&["SET key 1"], "key", &["SELECT 1", "FLUSHALL"]), "*-1");
+}
+
+#[test]
+fn each_watched_key_counts_though_they_share_a_slot() {
+    let mut names = (0..).map(|n| format!("key:{n}"));
+    let other = names.find(|other| Watch::are_together(0, [b"key", other.as_bytes()])).unwrap();
+    let set = format!("SET {other} 1");
+    assert_eq!(exec_after(&[&set], &format!("key {other}"), &["FLUSHALL"]), "*-1");
+}
+
+#[test]
+fn a_watched_key_that_expires_counts_as_written() {
+    let lazy = "DEBUG SET-ACTIVE-EXPIRE 0";
+    assert_eq!(exec_after(&[lazy, "SET key 1 PX 300"], "key", &["WAIT 350"]), "*-1");
+    // Removed by a command that finds it expired, and writes nothing else.
+    let found = ["WAIT 350", "PERSIST key"];
+    assert_eq!(exec_after(&[lazy, "SET key 1 PX 300"], "key", &found), "*-1");
+    assert_eq!(exec_after(&["SET key 1 PX 300"], "key", &["WAIT 700"]), "*-1", "by the house");
+    // What had expired before is, to Redis, what it was.
+    let past = [lazy, "SET key 1 PX 1", "WAIT 5"];
+    assert_eq!(exec_after(&past, "key", &[]), "*1");
+    assert_eq!(exec_after(&past, "key", &["PERSIST key"]), "*1");
+    assert_eq!(exec_after(&past, "key", &["SET key 2"]), "*-1");
+}
+
+#[test]
+fn an_exec_that_is_refused_ends_the_transaction() {
+    let server = Running::new(EngineKind::Redo, Hooks::default());
+    let (mut client, mut other) = (server.client(), server.client());
+    let refused = "-EXECABORT Transaction discarded because of: wrong number of arguments for \
+                   'exec' command";
+    assert_eq!(client.ask("WATCH key"), "+OK");
+    assert_eq!(client.ask("MULTI"), "+OK");
+    assert_eq!(client.ask("SET key 1"), "+QUEUED");
+    assert_eq!(client.ask("EXEC extra"), refused);
+    assert_eq!(client.ask("PING"), "+PONG");
+    assert_eq!(client.ask("EXEC"), "-ERR EXEC without MULTI");
+    assert_eq!(client.ask("EXEC extra"), refused);
+    assert_eq!(other.ask("SET key 2"), "+OK");
+    assert_eq!(exec(&mut client), "*1", "nothing is watched any more");
+    assert_eq!(client.line(), "+OK");
     server.stop();
 }

@@ -132,6 +132,9 @@ const TEMPLATES: &[(&str, Compare)] = &[
     ("HINCRBYFLOAT key field number", Compare::Same),
     ("HSCAN key 0 COUNT 100000", Compare::Scan),
     ("HSCAN key 0 MATCH pattern COUNT 100000", Compare::Scan),
+    ("HSCAN key number scan-option number", Compare::Error),
+    ("ZSCAN key number scan-option number", Compare::Error),
+    ("ZSCAN key 0 scan-option", Compare::Error),
     ("ZADD key score member", Compare::Same),
     ("ZADD key score member score member score member", Compare::Same),
     ("ZADD key add-option score member", Compare::Same),
@@ -161,18 +164,27 @@ const TEMPLATES: &[(&str, Compare)] = &[
     ("ZREVRANGEBYSCORE key limit limit WITHSCORES", Compare::Same),
     ("ZRANGEBYLEX lexset name name", Compare::Same),
     ("ZREVRANGEBYLEX lexset name name LIMIT index index", Compare::Same),
-    ("ZADD lexset 0 member 0 member", Compare::Same),
+    ("ZADD lex 0 member 0 member", Compare::Same),
+    ("ZADD mixed score member score member score member", Compare::Same),
+    ("ZADD mixed score member score member", Compare::Same),
+    ("ZREM lexset member", Compare::Same),
+    ("ZRANGEBYLEX key name name", Compare::Same),
     ("ZREMRANGEBYRANK key index index", Compare::Same),
     ("ZREMRANGEBYSCORE key limit limit", Compare::Same),
     ("ZREMRANGEBYLEX lexset name name", Compare::Same),
     ("ZPOPMIN key", Compare::Same),
     ("ZPOPMAX key index", Compare::Same),
     ("ZSCAN key 0 COUNT 100000", Compare::Scan),
+    ("ZSCAN lexset 0 MATCH pattern", Compare::Scan),
     ("MULTI", Compare::Same),
     ("EXEC", Compare::Same),
     ("EXEC", Compare::Same),
+    ("EXEC extra", Compare::Same),
+    ("MULTI extra", Compare::Same),
     ("DISCARD", Compare::Same),
+    ("DISCARD extra", Compare::Same),
     ("WATCH key", Compare::Same),
+    ("WATCH key key", Compare::Same),
     ("UNWATCH", Compare::Same),
     ("PING", Compare::Same),
     ("PING value", Compare::Same),
@@ -181,13 +193,19 @@ const TEMPLATES: &[(&str, Compare)] = &[
     ("GET", Compare::Same),
     ("HSET key", Compare::Same),
     ("FLUSHDB", Compare::Same),
+    ("FLUSHALL", Compare::Same),
     ("FLUSHALL index", Compare::Same),
+    ("FUNCTION FLUSH", Compare::Same),
+    ("FUNCTION FLUSH index", Compare::Same),
+    ("FUNCTION LIST", Compare::Same),
+    ("CONFIG SET limit-option number", Compare::Same),
+    ("CONFIG GET hash-max-*", Compare::Pairs),
 ];
 
 fn word(template: &str, random: &mut Random, now: u64) -> Vec<u8> {
     let choices: &[&str] = match template {
-        "key" => &["k0", "k1", "k2", "k3", "k4", "k5"],
-        "lexset" => &["lex"],
+        "key" => &["k0", "k1", "k2", "k3", "k4", "k5", ""],
+        "lexset" => &["lex", "mixed"],
         "field" => &["f1", "f2", "f3", "a-field-with-a-name-of-more-than-23-bytes", ""],
         "member" => {
             &["a", "b", "c", "dd", "e", "f", "", "a-member-with-a-name-of-more-than-23-bytes"]
@@ -238,6 +256,8 @@ fn word(template: &str, random: &mut Random, now: u64) -> Vec<u8> {
             "1.5",
             "-2.25",
             "1e10",
+            "-1e17",
+            "4e18",
             "inf",
             "-inf",
             "+inf",
@@ -282,7 +302,7 @@ fn word(template: &str, random: &mut Random, now: u64) -> Vec<u8> {
             "1 ",
             "(1\0x",
         ],
-        "name" => &["-", "+", "[a", "(a", "[b", "(dd", "[f", "x", "[", "("],
+        "name" => &["-", "+", "[a", "(a", "[b", "[c", "(c", "(dd", "[e", "[f", "x", "[", "("],
         "index" => &["0", "1", "2", "-1", "-2", "5", "10", "-10", "3", "x", "-100", "100"],
         "time" => &["1000", "5000", "100000", "0", "-1", "x", "9223372036854775807", "2000"],
         "instant" => return instant(random, now),
@@ -291,7 +311,11 @@ fn word(template: &str, random: &mut Random, now: u64) -> Vec<u8> {
         "when-option" => &["NX", "XX", "GT", "LT", "zz"],
         "add-option" => &["NX", "XX", "GT", "LT", "CH", "INCR", "ch"],
         "range-option" => &["REV", "WITHSCORES", "BYSCORE", "BYLEX", "LIMIT", "rev"],
-        "pattern" => &["*", "k?", "k[0-2]", "k[^0-2]", "nothing", "?1", "*x*", "f*"],
+        "pattern" => {
+            &["*", "k?", "k[0-2]", "k[^0-2]", "nothing", "?1", "*x*", "f*", "**", "*?*", "**a", ""]
+        }
+        "scan-option" => &["COUNT", "MATCH", "TYPE", "nonsense"],
+        "limit-option" => &["hash-max-ziplist-entries", "hash-max-listpack-value"],
         "type" => &["string", "hash", "zset", "list"],
         "database" => &["0", "1", "15", "16", "-1", "x"],
         literal => return literal.as_bytes().to_vec(),
@@ -342,16 +366,11 @@ struct Pair {
     ours: Client,
     theirs: Client,
     queued: Vec<Compare>,
-    watching: bool,
 }
 
 impl Pair {
     fn step(&mut self, random: &mut Random, now: u64, log: &mut Vec<String>) {
         let (template, compare) = *random.pick(TEMPLATES);
-        if self.watching && template.starts_with("FLUSH") {
-            // Here it disturbs watchers of absent keys too.
-            return;
-        }
         let args: Vec<Vec<u8>> =
             template.split(' ').map(|word_| word(word_, random, now)).collect();
         let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
@@ -367,15 +386,9 @@ impl Pair {
             }
             _ => meaning(&ours, compare) == meaning(&theirs, compare),
         };
-        match template {
-            "WATCH key" => self.watching = true,
-            "EXEC" | "DISCARD" if !show(&ours).contains("without MULTI") => self.watching = false,
-            "UNWATCH" if show(&ours) == "OK" => self.watching = false,
-            _ => {}
-        }
         if show(&ours) == "QUEUED" {
             self.queued.push(compare);
-        } else if matches!(template, "EXEC" | "DISCARD") {
+        } else if matches!(template, "EXEC" | "EXEC extra" | "DISCARD") {
             self.queued.clear();
         }
         if !same {
@@ -404,7 +417,7 @@ fn compare(protocol: u32) {
     println!("replay with DIFFERENTIAL_SEED={seed}");
     let mut random = Random(seed);
     let theirs = Client::connect(([127, 0, 0, 1], redis.port).into());
-    let mut pair = Pair { ours: running.client(), theirs, queued: Vec::new(), watching: false };
+    let mut pair = Pair { ours: running.client(), theirs, queued: Vec::new() };
     if protocol == 3 {
         for client in [&mut pair.ours, &mut pair.theirs] {
             client.ask("HELLO 3");

@@ -57,6 +57,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PASSWORD", value_parser = NonEmptyStringValueParser::new())]
     requirepass: Option<String>,
 
+    /// Let clients use DEBUG, for tests of clients and of this server; DEBUG SLEEP keeps others waiting
+    #[arg(long)]
+    debug_command: bool,
+
     /// Open the pool although transactions outlive less here than it asks for
     #[arg(long)]
     accept_weaker: bool,
@@ -130,6 +134,7 @@ fn open(arguments: &Arguments) -> Outcome<Pool> {
 
 fn options(arguments: &Arguments) -> Options {
     let mut options = Options::new().max_clients(arguments.max_clients as usize);
+    options = options.debug_command(arguments.debug_command);
     options = options.max_reply(usize::try_from(arguments.max_reply).unwrap_or(usize::MAX));
     if let Some(threads) = arguments.threads {
         options = options.threads(usize::from(threads));

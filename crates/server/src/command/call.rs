@@ -29,9 +29,21 @@ impl Env<'_> {
         self.server.watch.touch(db.index(), key, self.touched);
     }
 
-    /// Tells them that every key is.
-    pub(crate) fn touch_all(&self) {
-        self.server.watch.touch_all(self.touched);
+    /// Tells those that watched a key before it expired, at `time`, that it is removed.
+    pub(crate) fn touch_expired(&self, db: &Database, key: &[u8], time: u64) {
+        self.server.watch.touch_expired(db.index(), key, time, self.touched);
+    }
+
+    /// Tells watchers of the keys that are in `db`: it is about to be cleared. A key that had
+    /// expired before it was watched is not in it.
+    pub(crate) fn touch_all(&self, tx: &mut dyn Tx, db: &Database) -> perdura::Result<()> {
+        for (key, since) in self.server.watch.flush(db.index(), self.touched) {
+            let found = db.find(tx, &key)?;
+            if found.is_some_and(|found| found.entry.expires().is_none_or(|time| time > since)) {
+                self.touch(db, &key);
+            }
+        }
+        Ok(())
     }
 
     /// The transaction is over: to be said after each one that may have written.
@@ -74,6 +86,9 @@ impl<'a> Call<'a> {
         match self.db.find(self.tx, key)? {
             Some(found) if found.entry.expired(self.env.now) => {
                 self.db.remove(self.tx, key)?;
+                if let Some(time) = found.entry.expires() {
+                    self.env.touch_expired(&self.db, key, time);
+                }
                 self.env.stats.expired.add(1);
                 Ok(None)
             }

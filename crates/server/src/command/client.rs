@@ -1,6 +1,6 @@
 //! What a command on the client works with.
 
-use super::{Exec, Failure, Outcome};
+use super::{Command, Exec, Failure, Outcome, Run};
 use crate::client::Client;
 use crate::protocol::{Args, Reply};
 use crate::server::Server;
@@ -26,6 +26,14 @@ pub(crate) enum Next {
 }
 
 impl ClientCall<'_> {
+    /// Runs a command; `None` if it is not one on the client.
+    pub(crate) fn run(&mut self, command: &Command) -> Option<Outcome<Next>> {
+        let Run::Client(run) = command.run else { return None };
+        let done = run(self);
+        self.stats.called(command, done.is_ok());
+        Some(done)
+    }
+
     /// Where to write the reply, in the protocol that the client speaks now.
     pub(crate) fn reply(&mut self) -> Reply<'_> {
         Reply::new(self.out, self.client.protocol)

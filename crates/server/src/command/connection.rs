@@ -201,11 +201,16 @@ fn client(call: &mut ClientCall<'_>) -> Outcome<Next> {
             call.reply().size(id);
         }
         (b"info", 2) => {
-            let line = call.client.listing.line(server);
+            let line = call.client.listing.line(server, "client|info");
             call.reply().verbatim(&line);
         }
         (b"list", _) => {
-            let lines: String = server.clients().values().map(|one| one.line(server)).collect();
+            let (listed, own) = (listed(args.from(2))?, call.client.listing.id);
+            let clients = server.clients();
+            let lines = clients.values().filter(|one| listed.takes(one.id));
+            let of = |id| if id == own { "client|list" } else { "NULL" };
+            let lines: String = lines.map(|one| one.line(server, of(one.id))).collect();
+            drop(clients);
             call.reply().verbatim(&lines);
         }
         (b"no-evict" | b"no-touch", 3) => return call.ok(),
@@ -216,6 +221,47 @@ fn client(call: &mut ClientCall<'_>) -> Outcome<Next> {
         _ => return Err(unknown_subcommand(args, "CLIENT")),
     }
     Ok(Next::Go)
+}
+
+/// The clients that CLIENT LIST is asked for.
+enum Listed {
+    All,
+    Ids(Vec<i64>),
+}
+
+impl Listed {
+    fn takes(&self, id: u64) -> bool {
+        match self {
+            Listed::All => true,
+            Listed::Ids(ids) => ids.iter().any(|&one| u64::try_from(one) == Ok(id)),
+        }
+    }
+}
+
+/// Reads `TYPE type` or `ID id ...`. All clients are of the type `normal`.
+fn listed(args: Args<'_>) -> Outcome<Listed> {
+    if args.len() == 0 {
+        return Ok(Listed::All);
+    }
+    if args.len() == 2 && args.is(0, "type") {
+        let others = ["master", "replica", "slave", "pubsub"];
+        return match () {
+            () if args.is(1, "normal") => Ok(Listed::All),
+            () if others.iter().any(|name| args.is(1, name)) => Ok(Listed::Ids(Vec::new())),
+            () => {
+                let name = shown(args.at(1), usize::MAX);
+                Err(Failure::say(format!("ERR Unknown client type '{name}'")))
+            }
+        };
+    }
+    if args.len() > 1 && args.is(0, "id") {
+        let ids = args.from(1).iter().map(number::parse_i64).collect::<Option<Vec<_>>>();
+        return match ids {
+            Some(ids) => Ok(Listed::Ids(ids)),
+            None => Err(Failure::Say("ERR Invalid client ID".into())),
+        };
+    }
+    Err(Failure::SYNTAX)
 }
 
 /// Whether this client is answered from now on. Only when it is, it is told.

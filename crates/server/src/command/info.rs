@@ -3,7 +3,7 @@
 use super::{Call, Command, Outcome, Run};
 use crate::keyspace::{DATABASES, Database};
 use crate::server::Server;
-use crate::stats::{CODES, sum};
+use crate::stats::{CODES, CommandStats, Counter, sum};
 use perdura::Result;
 use std::fmt::Write;
 
@@ -17,22 +17,32 @@ macro_rules! lines {
     };
 }
 
-const SECTIONS: [&str; 7] =
-    ["server", "clients", "memory", "persistence", "stats", "errorstats", "keyspace"];
+/// What INFO tells of itself, and what only if it is asked for.
+const SECTIONS: [&str; 9] = [
+    "server",
+    "clients",
+    "memory",
+    "persistence",
+    "stats",
+    "replication",
+    "cpu",
+    "errorstats",
+    "keyspace",
+];
+const MORE: [&str; 1] = ["commandstats"];
 
 fn info(call: &mut Call<'_>) -> Outcome {
     let args = call.args.from(1);
-    let everything = args.len() == 0
-        || (0..args.len())
-            .any(|at| ["all", "default", "everything"].iter().any(|name| args.is(at, name)));
+    let asked = |names: &[&str]| (0..args.len()).any(|at| names.iter().any(|n| args.is(at, n)));
+    let everything = asked(&["all", "everything"]);
+    let usual = args.len() == 0 || everything || asked(&["default"]);
     let mut text = String::new();
-    for section in SECTIONS {
-        if everything || (0..args.len()).any(|at| args.is(at, section)) {
-            if !text.is_empty() {
-                text.push_str("\r\n");
-            }
-            write_section(call, section, &mut text)?;
+    let sections = SECTIONS.into_iter().filter(|name| usual || asked(&[*name]));
+    for section in sections.chain(MORE.into_iter().filter(|name| everything || asked(&[*name]))) {
+        if !text.is_empty() {
+            text.push_str("\r\n");
         }
+        write_section(call, section, &mut text)?;
     }
     call.out.verbatim(&text);
     Ok(())
@@ -46,6 +56,9 @@ fn write_section(call: &mut Call<'_>, section: &str, to: &mut String) -> Outcome
         "memory" => write_memory(server, to),
         "persistence" => write_persistence(server, to),
         "stats" => write_stats(server, to),
+        "replication" => write_replication(to),
+        "cpu" => write_cpu(to),
+        "commandstats" => write_commands(server, to),
         "errorstats" => write_errors(server, to),
         _ => write_keyspace(call, to)?,
     }
@@ -57,6 +70,7 @@ fn write_server(server: &Server, to: &mut String) {
     to.push_str("# Server\r\n");
     lines!(to,
         "redis_version": super::VERSION,
+        "redis_git_sha1": "00000000",
         "perdura_version": env!("CARGO_PKG_VERSION"),
         "redis_mode": "standalone",
         "os": std::env::consts::OS,
@@ -138,6 +152,53 @@ fn write_stats(server: &Server, to: &mut String) {
     );
 }
 
+/// There are no replicas, and this is none: said, since clients ask for the role.
+fn write_replication(to: &mut String) {
+    to.push_str("# Replication\r\n");
+    lines!(to, "role": "master", "connected_slaves": 0, "master_repl_offset": 0);
+}
+
+/// Seconds that the process has used, in itself and for it.
+fn write_cpu(to: &mut String) {
+    to.push_str("# CPU\r\n");
+    if let Some((user, system)) = processor_time() {
+        lines!(to,
+            "used_cpu_sys": format!("{system:.6}"),
+            "used_cpu_user": format!("{user:.6}"),
+        );
+    }
+}
+
+/// Seconds in user and system mode, as Linux counts them; none elsewhere.
+fn processor_time() -> Option<(f64, f64)> {
+    let text = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The program's name, in parentheses, may have spaces. After it, fields 12 and 13 are ticks.
+    let (_, fields) = text.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11);
+    let ticks = rustix::param::clock_ticks_per_second() as f64;
+    let mut next = || Some(fields.next()?.parse::<f64>().ok()? / ticks);
+    Some((next()?, next()?))
+}
+
+/// Of each command that was called, or refused, how often. Times are not taken.
+fn write_commands(server: &Server, to: &mut String) {
+    to.push_str("# Commandstats\r\n");
+    for (_, command) in super::all() {
+        let count = |pick: fn(&CommandStats) -> &Counter| -> u64 {
+            server.stats.iter().map(|one| pick(one.of(command)).get()).sum()
+        };
+        let (calls, rejected) = (count(|one| &one.calls), count(|one| &one.rejected));
+        let failed = count(|one| &one.failed);
+        if calls + rejected > 0 {
+            let name = command.name;
+            let _ = write!(
+                to,
+                "cmdstat_{name}:calls={calls},rejected_calls={rejected},failed_calls={failed}\r\n"
+            );
+        }
+    }
+}
+
 fn write_errors(server: &Server, to: &mut String) {
     to.push_str("# Errorstats\r\n");
     for (index, code) in CODES.iter().enumerate() {
@@ -162,4 +223,22 @@ fn write_keyspace(call: &mut Call<'_>, to: &mut String) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::processor_time;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn work_is_time_of_the_processor() {
+        let before = processor_time().unwrap();
+        let start = Instant::now();
+        // Ticks are 10 ms; other tests take the processor's time too.
+        while processor_time().unwrap().0 + processor_time().unwrap().1 < before.0 + before.1 + 0.03
+        {
+            assert!(start.elapsed() < Duration::from_secs(20), "no time passes");
+        }
+    }
 }

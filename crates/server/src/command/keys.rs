@@ -123,10 +123,15 @@ fn check_flush(call: &Call<'_>) -> Outcome {
     }
 }
 
+/// Deletes all keys of a database.
+fn clear(call: &mut Call<'_>, db: Database) -> Outcome {
+    call.env.touch_all(call.tx, &db)?;
+    Ok(db.clear(call.tx)?)
+}
+
 fn flushdb(call: &mut Call<'_>) -> Outcome {
     check_flush(call)?;
-    call.db.clear(call.tx)?;
-    call.env.touch_all();
+    clear(call, call.db)?;
     call.out.ok();
     Ok(())
 }
@@ -134,9 +139,8 @@ fn flushdb(call: &mut Call<'_>) -> Outcome {
 fn flushall(call: &mut Call<'_>) -> Outcome {
     check_flush(call)?;
     for index in 0..DATABASES {
-        Database::new(call.env.keyspace, index).clear(call.tx)?;
+        clear(call, Database::new(call.env.keyspace, index))?;
     }
-    call.env.touch_all();
     call.out.ok();
     Ok(())
 }

@@ -6,9 +6,12 @@
 
 mod call;
 mod client;
+mod config;
 mod connection;
+mod debug;
 mod expiry;
 mod failure;
+mod functions;
 pub(crate) mod harness;
 mod hash_numbers;
 mod hashes;
@@ -16,7 +19,9 @@ mod info;
 mod introspection;
 mod keys;
 mod multi;
+mod name_range;
 mod numbers;
+mod objects;
 pub(crate) mod perform;
 mod scan;
 mod score_range;
@@ -30,9 +35,10 @@ mod zsets;
 
 pub(crate) use call::{Call, Env};
 pub(crate) use client::{ClientCall, Next};
+pub(crate) use config::Tuning;
 pub(crate) use failure::{Failure, Outcome, shown};
-pub(crate) use multi::{Exec, Queue, Step, is_immediate};
-pub(crate) use table::{Command, Run, find};
+pub(crate) use multi::{Exec, Queue, Step, is_immediate, refused};
+pub(crate) use table::{Command, Run, all, find};
 
 /// The version of Redis that clients are told, for what they expect of it.
 pub(crate) const VERSION: &str = "7.2.0";

@@ -4,7 +4,7 @@
 //! or nothing. As in Redis, a command that fails does not keep the others from being done; but
 //! when the pool is full, nothing is done.
 
-use super::{ClientCall, Command, Failure, Next, Outcome, Run};
+use super::{ClientCall, Command, Failure, Next, Outcome, Run, find};
 use crate::protocol::args::OwnedArgs;
 use crate::watch::Watched;
 
@@ -25,7 +25,7 @@ pub(crate) struct Queue {
 
 impl Queue {
     /// A command could not be queued: EXEC will fail.
-    pub(crate) fn spoil(&mut self) {
+    fn spoil(&mut self) {
         self.broken = true;
     }
 
@@ -69,6 +69,25 @@ pub(crate) fn is_immediate(command: &Command) -> bool {
     )
 }
 
+/// A command was refused before it could be done or queued: what is queued will fail. EXEC itself,
+/// refused, ends the transaction, as in Redis: it is not left open for what follows.
+pub(crate) fn refused(call: &mut ClientCall<'_>, failure: Failure) -> Failure {
+    if let Some(command) = find(call.args.at(0)) {
+        call.stats.of(command).rejected.add(1);
+    }
+    if !call.args.is(0, "exec") {
+        if let Some(queue) = &mut call.client.queue {
+            queue.spoil();
+        }
+        return failure;
+    }
+    call.client.queue = None;
+    call.client.watched.clear();
+    let Failure::Say(text) = failure else { return failure };
+    let text = text.strip_prefix("ERR ").unwrap_or(&text);
+    Failure::say(format!("EXECABORT Transaction discarded because of: {text}"))
+}
+
 fn multi(call: &mut ClientCall<'_>) -> Outcome<Next> {
     if call.client.queue.is_some() {
         return Err(Failure::Say("ERR MULTI calls can not be nested".into()));
@@ -94,9 +113,9 @@ fn exec(call: &mut ClientCall<'_>) -> Outcome<Next> {
 
 /// Prepares one queued command; one on the client is done now.
 fn step(call: &mut ClientCall<'_>, command: &'static Command, args: OwnedArgs) -> Step {
-    let Run::Client(run) = command.run else {
+    if !matches!(command.run, Run::Client(_)) {
         return Step::Data { command, args, db: call.client.db };
-    };
+    }
     let mut out = Vec::new();
     let mut inner = ClientCall {
         server: call.server,
@@ -105,7 +124,7 @@ fn step(call: &mut ClientCall<'_>, command: &'static Command, args: OwnedArgs) -
         args: args.as_args(),
         out: &mut out,
     };
-    if let Err(failure) = run(&mut inner) {
+    if let Some(Err(failure)) = inner.run(command) {
         inner.fail(0, &failure);
     }
     Step::Said(out)

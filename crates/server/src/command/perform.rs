@@ -3,6 +3,7 @@
 use super::{Call, Command, Env, Exec, Failure, Outcome, Run, Step};
 use crate::keyspace::Database;
 use crate::protocol::Reply;
+use crate::watch::Watched;
 use perdura::{Error, Tx};
 
 /// How a command was answered.
@@ -25,6 +26,7 @@ pub(crate) fn one(mut call: Call<'_>, command: &Command) -> Result<Answer, Error
         Run::Client(_) => return Ok(Answer::Done),
     };
     let done = done.and_then(|()| whole(&call.out, call.env));
+    call.env.stats.called(command, done.is_ok());
     let Err(failure) = done else { return Ok(Answer::Done) };
     if let Some(mark) = mark {
         call.tx.undo_to(mark);
@@ -71,7 +73,7 @@ pub(crate) fn all(
     exec: &mut Exec,
     mut out: Reply<'_>,
 ) -> Result<(), Error> {
-    exec.aborted = !env.server.watch.unchanged(&exec.watched);
+    exec.aborted = !unchanged(tx, env, &exec.watched)?;
     if exec.aborted {
         out.null_array();
         return Ok(());
@@ -102,6 +104,23 @@ pub(crate) fn all(
         failure.tell(&mut out);
     }
     Ok(())
+}
+
+/// Whether the watched keys were neither written nor have expired.
+fn unchanged(tx: &mut dyn Tx, env: Env<'_>, watched: &[Watched]) -> Result<bool, Error> {
+    if !env.server.watch.unchanged(watched) {
+        return Ok(false);
+    }
+    for one in watched {
+        let (db, key) = one.name();
+        let found = Database::new(env.keyspace, db).find(tx, key)?;
+        if let Some(time) = found.and_then(|found| found.entry.expires())
+            && one.expired(time, env.now)
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn step_of(

@@ -27,11 +27,10 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// From the arguments, the first of which is the cursor.
-    fn parse(args: Args<'a>, typed: bool) -> Outcome<Self> {
-        let cursor = cursor(args.at(0)).ok_or(Failure::CURSOR)?;
+    /// From the arguments after the cursor.
+    fn parse(cursor: u64, args: Args<'a>, typed: bool) -> Outcome<Self> {
         let mut options = Options { cursor, count: 10, pattern: None, kind: None };
-        for at in (1..args.len()).step_by(2) {
+        for at in (0..args.len()).step_by(2) {
             let value = args.get(at + 1).ok_or(Failure::SYNTAX)?;
             if args.is(at, "count") {
                 let count = number::parse_i64(value).ok_or(Failure::NOT_INTEGER)?;
@@ -59,14 +58,15 @@ impl<'a> Options<'a> {
     }
 }
 
-/// A cursor as C's strtoul reads it: nothing is 0, and a sign is no error.
-fn cursor(text: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(text).ok()?;
-    match text.strip_prefix('-') {
+/// The cursor at `index`, as C's strtoul reads it: nothing is 0, and a sign is no error.
+fn cursor(call: &Call<'_>, index: usize) -> Outcome<u64> {
+    let text = std::str::from_utf8(call.args.at(index)).map_err(|_| Failure::CURSOR)?;
+    let cursor = match text.strip_prefix('-') {
         _ if text.is_empty() => Some(0),
         Some(digits) => digits.parse().ok().map(u64::wrapping_neg),
         None => text.parse().ok(),
-    }
+    };
+    cursor.ok_or(Failure::CURSOR)
 }
 
 fn keys(call: &mut Call<'_>) -> Outcome {
@@ -87,7 +87,8 @@ fn keys(call: &mut Call<'_>) -> Outcome {
 }
 
 fn scan(call: &mut Call<'_>) -> Outcome {
-    let options = Options::parse(call.args.from(1), true)?;
+    let cursor = cursor(call, 1)?;
+    let options = Options::parse(cursor, call.args.from(2), true)?;
     let (next, found) = match call.db.keys(call.tx)? {
         Some(keys) => keys.scan(call.tx, options.cursor, options.count)?,
         None => (0, Vec::new()),
@@ -102,10 +103,22 @@ fn scan(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+/// The entry to go through, and how; `None` once it is answered that there is none. As in Redis,
+/// the cursor is looked at before the key, and the key before the options.
+fn begin<'a>(call: &mut Call<'a>, kind: Kind) -> Outcome<Option<(Entry, Options<'a>)>> {
+    let cursor = cursor(call, 2)?;
+    match call.look_for(call.args.at(1), kind)? {
+        Some(entry) => Ok(Some((entry, Options::parse(cursor, call.args.from(3), false)?))),
+        None => {
+            head(call, 0).end(call);
+            Ok(None)
+        }
+    }
+}
+
 fn hscan(call: &mut Call<'_>) -> Outcome {
-    let options = Options::parse(call.args.from(2), false)?;
-    let entry = call.look_for(call.args.at(1), Kind::Hash)?;
-    let hash = Hash::load(call.tx, entry)?;
+    let Some((entry, options)) = begin(call, Kind::Hash)? else { return Ok(()) };
+    let hash = Hash::load(call.tx, Some(entry))?;
     let (next, pairs) = hash.scan(call.tx, options.cursor, options.count)?;
     let mut names = head(call, next);
     for (field, value) in pairs {
@@ -119,20 +132,15 @@ fn hscan(call: &mut Call<'_>) -> Outcome {
 }
 
 fn zscan(call: &mut Call<'_>) -> Outcome {
-    let options = Options::parse(call.args.from(2), false)?;
-    let (next, members) = match call.look_for(call.args.at(1), Kind::SortedSet)? {
-        Some(entry) => {
-            let set = SortedSet::load(call.tx, entry)?;
-            set.scan(call.tx, options.cursor, options.count)?
-        }
-        None => (0, Vec::new()),
-    };
+    let Some((entry, options)) = begin(call, Kind::SortedSet)? else { return Ok(()) };
+    let set = SortedSet::load(call.tx, entry)?;
+    let (next, members) = set.scan(call.tx, options.cursor, options.count)?;
     let mut names = head(call, next);
     for (member, score) in members {
         if options.takes(&member) {
             names.push(call, &member);
             let mut text = Vec::new();
-            number::push_f64(&mut text, score);
+            number::push_score(&mut text, score);
             names.push(call, &text);
         }
     }

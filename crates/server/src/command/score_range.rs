@@ -1,5 +1,6 @@
 //! Ranges of sorted sets, as their commands give them: by rank, by score, by member.
 
+use super::name_range::{Members, NameRange};
 use super::substrings::clamp;
 use super::{Call, Failure, Outcome};
 use crate::keyspace::zset::{Edge, SortedSet};
@@ -21,23 +22,14 @@ struct Limit<T> {
     included: bool,
 }
 
-/// The smallest member, the largest one, or one of this name.
-#[derive(Clone, Copy)]
-enum Name<'a> {
-    First,
-    Last,
-    Is(&'a [u8]),
-}
-
 /// A range, in the arguments' own terms.
 pub(super) enum Limits<'a> {
     Rank(i64, i64),
     Score(LimitPair<f64>),
-    Member(NamePair<'a>),
+    Member(NameRange<'a>),
 }
 
 pub(super) struct LimitPair<T>(Limit<T>, Limit<T>);
-pub(super) struct NamePair<'a>(Limit<Name<'a>>, Limit<Name<'a>>);
 
 impl<'a> Limits<'a> {
     /// From the arguments at two indices.
@@ -47,19 +39,12 @@ impl<'a> Limits<'a> {
             By::Score => {
                 Limits::Score(LimitPair(score(call.args.at(low))?, score(call.args.at(high))?))
             }
-            By::Member => {
-                Limits::Member(NamePair(name(call.args.at(low))?, name(call.args.at(high))?))
-            }
+            By::Member => Limits::Member(NameRange::parse(call.args.at(low), call.args.at(high))?),
         })
     }
 
     /// The ranks that it covers, counted from the first member.
-    pub(super) fn ranks(
-        &self,
-        call: &mut Call<'_>,
-        set: SortedSet,
-        backwards: bool,
-    ) -> Outcome<Range<u64>> {
+    fn ranks(&self, call: &mut Call<'_>, set: SortedSet, backwards: bool) -> Outcome<Range<u64>> {
         let (low, high) = match self {
             Limits::Rank(start, end) => {
                 let len = set.len(call.tx)?;
@@ -70,21 +55,62 @@ impl<'a> Limits<'a> {
                 if low.included { Edge::Before(low.value) } else { Edge::After(low.value) },
                 if high.included { Edge::After(high.value) } else { Edge::Before(high.value) },
             ),
-            Limits::Member(NamePair(low, high)) => {
-                let Some(score) = set.least(call.tx)? else { return Ok(0..0) };
-                let edge = |limit: &Limit<Name<'_>>, before: bool| match limit.value {
-                    Name::First => Edge::Before(f64::NEG_INFINITY),
-                    Name::Last => Edge::After(f64::INFINITY),
-                    Name::Is(name) if before => Edge::BeforeMember(score, name.to_vec()),
-                    Name::Is(name) => Edge::AfterMember(score, name.to_vec()),
-                };
-                (edge(low, low.included), edge(high, !high.included))
-            }
+            Limits::Member(names) => return names.ranks(call, set),
         };
         let from = set.count_before(call.tx, &low)?;
         let to = set.count_before(call.tx, &high)?;
         Ok(from..to.max(from))
     }
+}
+
+/// The members that a command covers, of ranks as its LIMIT leaves them.
+pub(super) fn find(
+    call: &mut Call<'_>,
+    set: SortedSet,
+    limits: &Limits<'_>,
+    backwards: bool,
+    most: Option<(i64, i64)>,
+) -> Outcome<Members> {
+    if let Limits::Member(names) = limits
+        && NameRange::is_walked(call, set)?
+    {
+        let len = set.len(call.tx)?;
+        let all = members(call, set, 0..len, backwards)?;
+        return Ok(names.select(all, backwards, most));
+    }
+    let mut ranks = limits.ranks(call, set, backwards)?;
+    if let Some((offset, count)) = most {
+        ranks = limit(ranks, offset, count, backwards);
+    }
+    members(call, set, ranks, backwards)
+}
+
+fn members(
+    call: &mut Call<'_>,
+    set: SortedSet,
+    ranks: Range<u64>,
+    backwards: bool,
+) -> Outcome<Members> {
+    let mut found = Vec::new();
+    if ranks.is_empty() {
+        return Ok(found);
+    }
+    let first = if backwards { ranks.end - 1 } else { ranks.start };
+    let mut walk = set.walk_at(call.tx, first, backwards)?;
+    for _ in ranks {
+        let Some(next) = walk.next(call.tx)? else { break };
+        found.push(next);
+    }
+    Ok(found)
+}
+
+/// How many members a command covers.
+pub(super) fn count(call: &mut Call<'_>, set: SortedSet, limits: &Limits<'_>) -> Outcome<u64> {
+    if matches!(limits, Limits::Member(_)) && NameRange::is_walked(call, set)? {
+        return Ok(find(call, set, limits, false, None)?.len() as u64);
+    }
+    let ranks = limits.ranks(call, set, false)?;
+    Ok(ranks.end - ranks.start)
 }
 
 /// As for strings, but for a range that ends before the first: it is empty.
@@ -103,19 +129,8 @@ fn score(text: &[u8]) -> Outcome<Limit<f64>> {
     Ok(Limit { value, included })
 }
 
-/// `[a`, `(a` without it, `-` and `+`.
-fn name(text: &[u8]) -> Outcome<Limit<Name<'_>>> {
-    Ok(match text {
-        b"-" => Limit { value: Name::First, included: true },
-        b"+" => Limit { value: Name::Last, included: true },
-        [b'[', name @ ..] => Limit { value: Name::Is(name), included: true },
-        [b'(', name @ ..] => Limit { value: Name::Is(name), included: false },
-        _ => return Err(Failure::MIN_MAX_STRING),
-    })
-}
-
 /// The part of a range that LIMIT asks for. A negative count takes all.
-pub(super) fn limit(ranks: Range<u64>, offset: i64, count: i64, backwards: bool) -> Range<u64> {
+fn limit(ranks: Range<u64>, offset: i64, count: i64, backwards: bool) -> Range<u64> {
     let Ok(offset) = u64::try_from(offset) else { return 0..0 };
     let len = ranks.end - ranks.start;
     let left = len.saturating_sub(offset);

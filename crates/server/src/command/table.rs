@@ -1,8 +1,9 @@
 //! The table of commands, and finding one by its name in any case.
 
 use super::{Call, ClientCall, Next, Outcome};
-use super::{connection, expiry, hash_numbers, hashes, info, introspection, keys, multi, numbers};
-use super::{scan, strings, substrings, zset_ranges, zsets};
+use super::{config, connection, debug, expiry, functions, hash_numbers, hashes, info};
+use super::{introspection, keys, multi, numbers, objects, scan, strings, substrings};
+use super::{zset_ranges, zsets};
 use std::sync::LazyLock;
 
 /// What runs a command.
@@ -21,7 +22,10 @@ pub(crate) enum Run {
 pub(crate) type Keys = (i32, i32, i32);
 
 /// A command, in the sense of Redis's COMMAND INFO.
+#[derive(Clone, Copy)]
 pub(crate) struct Command {
+    /// Its place among all of them.
+    pub(crate) number: usize,
     /// Its name, in lower case.
     pub(crate) name: &'static str,
     /// Arguments with the name; negative for a minimum.
@@ -42,7 +46,7 @@ impl Command {
         run: Run,
         summary: &'static str,
     ) -> Self {
-        Command { name, arity, keys, run, summary }
+        Command { number: 0, name, arity, keys, run, summary }
     }
 
     /// Whether a request of `len` arguments, name included, has as many as it should.
@@ -57,7 +61,7 @@ impl Command {
 }
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 13] = [
+static FAMILIES: [(&str, &[Command]); 19] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
@@ -70,16 +74,27 @@ static FAMILIES: [(&str, &[Command]); 13] = [
     ("sorted-set", zset_ranges::TABLE),
     ("connection", connection::TABLE),
     ("server", introspection::TABLE),
+    ("server", config::TABLE),
+    ("server", debug::TABLE),
+    ("scripting", functions::TABLE),
+    ("generic", objects::OBJECT),
+    ("server", objects::MEMORY),
+    ("server", info::TABLE),
     ("transactions", multi::TABLE),
 ];
 
+/// Every command with its group, numbered.
+static COMMANDS: LazyLock<Box<[(&'static str, Command)]>> = LazyLock::new(|| {
+    let all = FAMILIES.iter().flat_map(|(group, table)| table.iter().map(move |c| (*group, *c)));
+    all.enumerate()
+        .map(|(number, (group, command))| (group, Command { number, ..command }))
+        .collect()
+});
+
 /// Every command with its group.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static Command)> {
-    let families = FAMILIES.iter().chain([&INFO]);
-    families.flat_map(|(group, table)| table.iter().map(move |command| (*group, command)))
+    COMMANDS.iter().map(|(group, command)| (*group, command))
 }
-
-static INFO: (&str, &[Command]) = ("server", info::TABLE);
 
 /// Slots of the index: a power of two, sparse enough for short probes.
 const SLOTS: usize = 1024;

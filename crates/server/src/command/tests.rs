@@ -1,4 +1,5 @@
 use super::harness::Bench;
+use perdura::Tx;
 use proptest::prelude::*;
 
 #[test]
@@ -158,6 +159,133 @@ fn sorted_sets() {
         ("zadd lex 0 a 0 b 0 c", ":3"),
         ("zrangebylex lex [a (c", "*2 $1 a $1 b"),
         ("zremrangebylex lex - +", ":3"),
+    ]);
+}
+
+#[test]
+fn names_are_looked_for_in_sets_of_differing_scores() {
+    let mut bench = Bench::new();
+    bench.play(&[
+        ("zadd z 1 a 2 c 3 b 4 d", ":4"),
+        ("zrangebylex z [b +", "*3 $1 c $1 b $1 d"),
+        ("zrange z [c [d bylex", "*3 $1 c $1 b $1 d"),
+        ("zrangebylex z - [b", "*1 $1 a"),
+        ("zrangebylex z - [b limit 2 5", "*1 $1 b"),
+        ("zrevrangebylex z + [b", "*3 $1 d $1 b $1 c"),
+        ("zlexcount z [b +", ":3"),
+        ("zlexcount z + -", ":0"),
+        ("zremrangebylex z [c +", ":3"),
+        ("zrange z 0 -1", "*1 $1 a"),
+    ]);
+    // Members in the order of their names, in a set too large to be gone through.
+    for index in 0..300 {
+        bench.run(&format!("zadd large {index} member:{index:03}"));
+    }
+    bench.play(&[
+        ("zrangebylex large [member:007 (member:009", "*2 $10 member:007 $10 member:008"),
+        ("zrevrangebylex large (member:009 - limit 1 1", "*1 $10 member:007"),
+        ("zlexcount large (member:000 +", ":299"),
+        ("zlexcount large [member:2 [member:1", ":0"),
+        ("zremrangebylex large [member:100 +", ":200"),
+        ("zcard large", ":100"),
+    ]);
+}
+
+#[test]
+fn scans_look_at_the_key_before_the_options() {
+    Bench::new().play(&[
+        ("set s v", "+OK"),
+        ("hset h f v", ":1"),
+        ("zadd z 1e17 a 1e19 b", ":2"),
+        (
+            "hscan s 0 nonsense",
+            "-WRONGTYPE Operation against a key holding the wrong kind of value",
+        ),
+        ("zscan h 0 count", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ("hscan nothing 0 nonsense", "*2 $1 0 *0"),
+        ("zscan nothing 0 count 0", "*2 $1 0 *0"),
+        ("hscan nothing x", "-ERR invalid cursor"),
+        ("hscan h 0 nonsense", "-ERR syntax error"),
+        ("zscan z 0 match b", "*2 $1 0 *2 $1 b $5 1e+19"),
+        ("zscan z 0 match a", "*2 $1 0 *2 $1 a $18 100000000000000000"),
+        ("zscore z a", "$5 1e+17"),
+    ]);
+}
+
+#[test]
+fn only_one_star_takes_the_empty_key() {
+    Bench::new().play(&[
+        ("set '' v", "+OK"),
+        ("keys *", "*1 $0"),
+        ("keys **", "*0"),
+        ("scan 0 match **", "*2 $1 0 *0"),
+        ("keys ''", "*1 $0"),
+    ]);
+}
+
+#[test]
+fn how_values_are_kept() {
+    let mut bench = Bench::new();
+    bench.play(&[
+        ("set n 12345678901234567", "+OK"),
+        ("set s short", "+OK"),
+        ("set l 'longer than what an entry has room for'", "+OK"),
+        ("hset h f v", ":1"),
+        ("zadd z 1 m", ":1"),
+        ("object encoding n", "$3 int"),
+        ("object encoding s", "$6 embstr"),
+        ("object encoding l", "$3 raw"),
+        ("object encoding h", "$8 listpack"),
+        ("object encoding z", "$8 skiplist"),
+        ("object encoding nothing", "$-1"),
+        ("object refcount s", ":1"),
+        ("object idletime nothing", "$-1"),
+        ("object idletime s", "-ERR idle time is not tracked"),
+        ("object encoding", "-ERR wrong number of arguments for 'object|encoding' command"),
+        ("object nonsense s", "-ERR unknown subcommand 'nonsense'. Try OBJECT HELP."),
+    ]);
+    for index in 0..300 {
+        bench.run(&format!("hset h field:{index} {index}"));
+    }
+    bench.play(&[("object encoding h", "$9 hashtable")]);
+}
+
+#[test]
+fn memory_usage_is_what_is_freed_with_the_key() {
+    let mut bench = Bench::new();
+    // The table of keys, and what it allocates for the first of them, is there already.
+    bench.play(&[("set other v", "+OK"), ("memory usage nothing", "$-1")]);
+    let bytes = |bench: &mut Bench| -> u64 {
+        bench.heap.live_blocks().into_iter().map(|at| bench.heap.usable(at).unwrap()).sum()
+    };
+    let before = bytes(&mut bench);
+    let long = "long".repeat(100);
+    let make: [(&str, Vec<String>); 6] = [
+        ("k", vec!["set k short".into()]),
+        ("k", vec![format!("set k {long}")]),
+        ("k", (0..20).map(|n| format!("hset k field:{n} value")).collect()),
+        ("k", (0..700).map(|n| format!("hset k field:{n} {long}")).collect()),
+        ("k", (0..700).map(|n| format!("zadd k {n} member:{n}:{long}")).collect()),
+        (long.as_str(), vec![format!("set {long} {long}")]),
+    ];
+    for (key, commands) in make {
+        for command in &commands {
+            bench.run(command);
+        }
+        let more = bytes(&mut bench) - before;
+        // And the key's line in the table.
+        assert_eq!(bench.run(&format!("memory usage {key}")), format!(":{}", 64 + more));
+        assert_eq!(bench.run(&format!("memory usage {key} samples 0")), format!(":{}", 64 + more));
+        bench.run(&format!("del {key}"));
+        bench.keep_house();
+        assert_eq!(bytes(&mut bench), before, "{}", commands[0]);
+    }
+    bench.play(&[
+        ("memory usage other samples -1", "-ERR syntax error"),
+        ("memory usage other nonsense", "-ERR syntax error"),
+        ("memory usage", "-ERR wrong number of arguments for 'memory|usage' command"),
+        ("expire other 100", ":1"),
+        ("memory usage other", ":96"),
     ]);
 }
 

@@ -1,9 +1,8 @@
 //! Sorted sets: ranges of members.
 
-use super::score_range::{By, Limits, limit};
+use super::score_range::{self, By, Limits};
 use super::{Call, Command, Failure, Outcome, Run, zsets};
 use crate::protocol::Protocol;
-use std::ops::Range;
 
 const ONE: (i32, i32, i32) = (1, 1, 1);
 
@@ -69,36 +68,11 @@ impl Query {
         let limits = Limits::parse(call, self.by, low, high)?;
         let mut found = Vec::new();
         if let Some(set) = zsets::look(call)? {
-            let mut ranks = limits.ranks(call, set, self.backwards)?;
-            if let Some((offset, count)) = self.limit {
-                ranks = limit(ranks, offset, count, self.backwards);
-            }
-            found = members(call, set, ranks, self.backwards)?;
+            found = score_range::find(call, set, &limits, self.backwards, self.limit)?;
         }
         reply(call, &found, self.with_scores, true);
         Ok(())
     }
-}
-
-type Members = Vec<(f64, Vec<u8>)>;
-
-fn members(
-    call: &mut Call<'_>,
-    set: crate::keyspace::zset::SortedSet,
-    ranks: Range<u64>,
-    backwards: bool,
-) -> Outcome<Members> {
-    let mut found = Vec::new();
-    if ranks.is_empty() {
-        return Ok(found);
-    }
-    let first = if backwards { ranks.end - 1 } else { ranks.start };
-    let mut walk = set.walk_at(call.tx, first, backwards)?;
-    for _ in ranks {
-        let Some(next) = walk.next(call.tx)? else { break };
-        found.push(next);
-    }
-    Ok(found)
 }
 
 /// Answers members. In RESP3, those with scores are `paired` into arrays.
@@ -157,10 +131,7 @@ fn zrevrangebylex(call: &mut Call<'_>) -> Outcome {
 fn count(call: &mut Call<'_>, by: By) -> Outcome {
     let limits = Limits::parse(call, by, 2, 3)?;
     let count = match zsets::look(call)? {
-        Some(set) => {
-            let ranks = limits.ranks(call, set, false)?;
-            ranks.end - ranks.start
-        }
+        Some(set) => score_range::count(call, set, &limits)?,
         None => 0,
     };
     call.out.size(count);
@@ -179,8 +150,7 @@ fn remove(call: &mut Call<'_>, by: By) -> Outcome {
     let limits = Limits::parse(call, by, 2, 3)?;
     let mut removed = 0;
     if let Some((_, set)) = zsets::claim(call)? {
-        let ranks = limits.ranks(call, set, false)?;
-        let found = members(call, set, ranks, false)?;
+        let found = score_range::find(call, set, &limits, false, None)?;
         for (_, member) in &found {
             set.remove(call.tx, member)?;
         }

@@ -108,6 +108,16 @@ impl Entry {
         }
     }
 
+    /// Whether it is a string in the entry itself.
+    pub(crate) fn is_in_place(self) -> bool {
+        self.form() == Form::Inline
+    }
+
+    /// Whether it is a small hash in one block.
+    pub(crate) fn is_one_block(self) -> bool {
+        self.form() == Form::Image
+    }
+
     /// The bytes of an inline string.
     pub(super) fn inline_bytes(&self) -> &[u8] {
         let len = (self.head >> 16) as usize;

@@ -17,6 +17,7 @@ mod header;
 mod image;
 #[cfg(test)]
 mod lines_tests;
+pub(crate) mod size;
 pub(crate) mod text;
 pub(crate) mod zset;
 

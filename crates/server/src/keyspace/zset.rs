@@ -136,6 +136,16 @@ impl SortedSet {
         Ok(Walk { cursor: self.order.at_index(tx, rank)?, backwards })
     }
 
+    /// The member that has `rank` others before it, and its score.
+    pub(crate) fn nth(self, tx: &mut dyn Tx, rank: u64) -> Result<Option<(f64, Vec<u8>)>> {
+        Ok(self.order.nth(tx, rank)?.map(|((score, member), ())| (score.0, member)))
+    }
+
+    /// The greatest score.
+    pub(crate) fn greatest(self, tx: &mut dyn Tx) -> Result<Option<f64>> {
+        Ok(self.order.last(tx)?.map(|((score, _), ())| score.0))
+    }
+
     /// The least score.
     pub(crate) fn least(self, tx: &mut dyn Tx) -> Result<Option<f64>> {
         Ok(self.order.first(tx)?.map(|((score, _), ())| score.0))

@@ -12,7 +12,8 @@ use super::connection::{Connection, Next as Incoming};
 use super::slots::Slots;
 use crate::client::Replies;
 use crate::command::{
-    Call, ClientCall, Command, Env, Exec, Failure, Next, Run, find, is_immediate, perform, shown,
+    Call, ClientCall, Command, Env, Exec, Failure, Next, Run, find, is_immediate, perform, refused,
+    shown,
 };
 use crate::keyspace::Database;
 use crate::protocol::args::OwnedArgs;
@@ -234,16 +235,10 @@ impl Route {
                 return Next::Go;
             }
             Route::Client(command) => {
-                let Run::Client(run) = command.run else { return Next::Go };
                 env.stats.commands.add(1);
-                run(&mut call)
+                call.run(command).unwrap_or(Ok(Next::Go))
             }
-            Route::Reject(failure) => {
-                if let Some(queue) = &mut call.client.queue {
-                    queue.spoil();
-                }
-                Err(failure)
-            }
+            Route::Reject(failure) => Err(refused(&mut call, failure)),
         };
         done.unwrap_or_else(|failure| {
             call.fail(start, &failure);

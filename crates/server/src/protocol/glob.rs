@@ -2,7 +2,13 @@
 
 /// Whether `text` matches `pattern`. Takes time of at most their lengths' product: after a
 /// mismatch only the last `*` is widened.
+///
+/// The empty text is matched by `*` alone, not by `**`: as in Redis, whose commands know `*` and
+/// whose patterns need a byte to begin with.
 pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    if text.is_empty() {
+        return pattern.is_empty() || pattern == b"*";
+    }
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     loop {
@@ -81,6 +87,10 @@ mod tests {
     fn patterns() {
         for (pattern, text, expected) in [
             ("*", "", true),
+            ("**", "", false),
+            ("***", "a", true),
+            ("a**", "a", true),
+            ("*?*", "", false),
             ("*", "anything", true),
             ("h?llo", "hello", true),
             ("h?llo", "hllo", false),

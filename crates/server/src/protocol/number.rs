@@ -88,6 +88,18 @@ pub(crate) fn push_i64(to: &mut Vec<u8>, value: i64) {
     to.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
+/// As [`push_f64`], but whole numbers of up to 2^62 have all their digits: what ZSCAN says of a
+/// small set's scores, which Redis keeps as such texts.
+pub(crate) fn push_score(to: &mut Vec<u8>, value: f64) {
+    /// Redis's largest number that is an integer here.
+    const MOST: f64 = (1u64 << 62) as f64;
+    if value.abs() <= MOST && value.trunc() == value {
+        push_i64(to, value as i64);
+    } else {
+        push_f64(to, value);
+    }
+}
+
 /// Up to 17 digits, which tell `value` from every other: C's `%.17g`, as Redis prints scores.
 pub(crate) fn push_f64(to: &mut Vec<u8>, value: f64) {
     /// Below it, an integer has no more digits than are printed.
@@ -171,6 +183,24 @@ mod tests {
         ] {
             let mut to = Vec::new();
             push_f64(&mut to, value);
+            assert_eq!(to, text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn scores_of_small_sets() {
+        for (value, text) in [
+            (1e17, "100000000000000000"),
+            (-1e17, "-100000000000000000"),
+            (4e18, "4000000000000000000"),
+            (4611686018427387904.0, "4611686018427387904"),
+            (5e18, "5e+18"),
+            (0.1, "0.10000000000000001"),
+            (1e300, "1.0000000000000001e+300"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            let mut to = Vec::new();
+            push_score(&mut to, value);
             assert_eq!(to, text.as_bytes());
         }
     }

@@ -350,6 +350,23 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         self.table(tx)?.destroy_some(tx, budget)
     }
 
+    /// Reports the blocks that the entry of a key owns: those of a long key and of a long value.
+    /// Whether the key is there.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged; what `visit` returns.
+    pub fn blocks_of<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        key: K::Ref<'_>,
+        visit: &mut Visit<'_>,
+    ) -> Result<bool> {
+        let Some(value) = self.slot(tx, key)? else { return Ok(false) };
+        K::FORM.check(tx, value.at() - Self::VALUE, visit)?;
+        V::FORM.check(tx, value.at(), visit)?;
+        Ok(true)
+    }
+
     /// Checks the whole map, and reports every block that it owns.
     ///
     /// # Errors

@@ -1,0 +1,255 @@
+//! CONFIG: the server's options under Redis's names.
+//!
+//! What Redis can change while it runs depends on what it is. Here only the number of clients does.
+//! Where Redis's small hashes, sets and lists end ([`LIMITS`]) is kept and told, and changes nothing:
+//! tools and tests set it, and how values are kept here is not theirs to choose.
+
+use super::introspection::{subcommand_arity, unknown_subcommand};
+use super::table::Command;
+use super::{ClientCall, Failure, Next, Outcome, Run, shown};
+use crate::descriptors;
+use crate::protocol::{Args, glob, number};
+use crate::server::Server;
+use crate::stats::Stats;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+pub(super) const TABLE: &[Command] =
+    &[Command::new("config", -2, (0, 0, 0), Run::Client(config), "The server's options.")];
+
+/// An option that Redis's data structures depend on, and ours do not.
+struct Limit {
+    name: &'static str,
+    /// What it was called before Redis 7.
+    old_name: &'static str,
+    least: i64,
+    most: i64,
+    default: i64,
+    /// It is a number of bytes: `1kb` will do.
+    bytes: bool,
+}
+
+static LIMITS: [Limit; 5] = [
+    Limit::new("hash-max-listpack-entries", "hash-max-ziplist-entries", 512, false),
+    Limit::new("hash-max-listpack-value", "hash-max-ziplist-value", 64, true),
+    Limit::new("zset-max-listpack-entries", "zset-max-ziplist-entries", 128, false),
+    Limit::new("zset-max-listpack-value", "zset-max-ziplist-value", 64, true),
+    Limit {
+        name: "list-max-listpack-size",
+        old_name: "list-max-ziplist-size",
+        least: i32::MIN as i64,
+        most: i32::MAX as i64,
+        default: -2,
+        bytes: false,
+    },
+];
+
+/// The values of the [`LIMITS`].
+pub(crate) struct Tuning([AtomicI64; LIMITS.len()]);
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Tuning(std::array::from_fn(|index| AtomicI64::new(LIMITS[index].default)))
+    }
+}
+
+impl Limit {
+    const fn new(name: &'static str, old_name: &'static str, default: i64, bytes: bool) -> Self {
+        Limit { name, old_name, least: 0, most: i64::MAX, default, bytes }
+    }
+
+    fn is(&self, name: &str) -> bool {
+        [self.name, self.old_name].contains(&name)
+    }
+
+    fn parse(&self, text: &[u8]) -> Result<i64, String> {
+        let value = if self.bytes {
+            bytes(text).ok_or("argument must be a memory value")?
+        } else {
+            number::parse_i64(text).ok_or("argument couldn't be parsed into an integer")?
+        };
+        let Limit { least, most, .. } = *self;
+        if (least..=most).contains(&value) {
+            Ok(value)
+        } else {
+            Err(format!("argument must be between {least} and {most} inclusive"))
+        }
+    }
+}
+
+/// A number of bytes, perhaps with a unit; no digits are zero, as in Redis.
+fn bytes(text: &[u8]) -> Option<i64> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, unit) = text.split_at(digits);
+    let factor = match unit.to_ascii_lowercase().as_slice() {
+        b"" | b"b" => 1,
+        b"k" => 1000,
+        b"kb" => 1 << 10,
+        b"m" => 1_000_000,
+        b"mb" => 1 << 20,
+        b"g" => 1_000_000_000,
+        b"gb" => 1 << 30,
+        _ => return None,
+    };
+    let number =
+        if digits.is_empty() { 0 } else { std::str::from_utf8(digits).ok()?.parse().ok()? };
+    i64::checked_mul(number, factor)
+}
+
+/// The options that CONFIG GET tells, under Redis's names.
+fn options(server: &Server) -> Vec<(&'static str, String)> {
+    let facts = server.facts();
+    let mut options = vec![
+        ("appendfsync", "always".to_owned()),
+        ("appendonly", if facts.engine == "volatile" { "no" } else { "yes" }.to_owned()),
+        ("bind", server.address.ip().to_string()),
+        ("databases", crate::keyspace::DATABASES.to_string()),
+        ("io-threads", server.stats.len().to_string()),
+        ("maxclients", server.max_clients().to_string()),
+        ("maxmemory", facts.limit.to_string()),
+        ("maxmemory-policy", "noeviction".to_owned()),
+        ("port", server.address.port().to_string()),
+        ("proto-max-bulk-len", (512u64 << 20).to_string()),
+        ("save", String::new()),
+        ("timeout", "0".to_owned()),
+    ];
+    let limits = LIMITS.iter().zip(&server.tuning.0);
+    options.extend(limits.flat_map(|(limit, value)| {
+        let value = value.load(Ordering::Relaxed).to_string();
+        [(limit.name, value.clone()), (limit.old_name, value)]
+    }));
+    options
+}
+
+fn config(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    let args = call.args;
+    match (args.at(1).to_ascii_lowercase().as_slice(), args.len()) {
+        (b"get", 3..) => {
+            let asked = |name: &str| {
+                let name = name.as_bytes();
+                args.from(2).iter().any(|p| glob::matches(&p.to_ascii_lowercase(), name))
+            };
+            let mut found = options(call.server);
+            found.retain(|(name, _)| asked(name));
+            let mut out = call.reply();
+            out.map(found.len());
+            for (name, value) in found {
+                out.bulk(name.as_bytes());
+                out.bulk(value.as_bytes());
+            }
+            Ok(Next::Go)
+        }
+        (b"resetstat", 2) => {
+            call.server.stats.iter().for_each(Stats::restart);
+            call.ok()
+        }
+        (b"set", 4..) => {
+            set_options(call.server, args.from(2))?;
+            call.ok()
+        }
+        (b"get" | b"set" | b"resetstat", _) => Err(subcommand_arity(args, "config")),
+        _ => Err(unknown_subcommand(args, "CONFIG")),
+    }
+}
+
+/// Sets options: all that are given, or none. Only the number of clients and the [`LIMITS`] can be
+/// changed while the server runs; of all others the value that they have is accepted.
+fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
+    if !pairs.len().is_multiple_of(2) {
+        return Err(Failure::SYNTAX);
+    }
+    let known = options(server);
+    let given = names(&known, pairs)?;
+    let (mut clients, mut limits) = (None, Vec::new());
+    for (at, (name, current)) in given.into_iter().enumerate() {
+        let value = 2 * at + 1;
+        if name == "maxclients" {
+            clients = Some(client_count(pairs.at(value)).map_err(|why| refused(name, &why))?);
+        } else if let Some(index) = LIMITS.iter().position(|limit| limit.is(name)) {
+            let value = LIMITS[index].parse(pairs.at(value)).map_err(|why| refused(name, &why))?;
+            limits.push((index, value));
+        } else if !pairs.is(value, current) {
+            return Err(refused(name, "can't set immutable config"));
+        }
+    }
+    if let Some(clients) = clients {
+        server.set_max_clients(clients);
+    }
+    for (index, value) in limits {
+        server.tuning.0[index].store(value, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// The options that are to be set, each once, with the values that they have. As in Redis, names
+/// are looked at before any value is.
+fn names<'k>(
+    known: &'k [(&'static str, String)],
+    pairs: Args<'_>,
+) -> Outcome<Vec<(&'static str, &'k str)>> {
+    let mut given: Vec<(&str, &str)> = Vec::new();
+    for at in (0..pairs.len()).step_by(2) {
+        let Some((name, current)) = known.iter().find(|(name, _)| pairs.is(at, name)) else {
+            let name = shown(pairs.at(at), usize::MAX);
+            return Err(Failure::say(format!(
+                "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+            )));
+        };
+        if given.iter().any(|(other, _)| other == name) {
+            return Err(refused(name, "duplicate parameter"));
+        }
+        given.push((name, current));
+    }
+    Ok(given)
+}
+
+fn refused(name: &str, why: &str) -> Failure {
+    Failure::say(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
+}
+
+/// A number of clients that there is room for.
+fn client_count(text: &[u8]) -> Result<usize, String> {
+    let count = number::parse_i64(text);
+    let count = count.ok_or("argument couldn't be parsed into an integer")?;
+    let count = u32::try_from(count).ok().filter(|&count| count > 0);
+    let count = count.ok_or("argument must be between 1 and 4294967295 inclusive")? as usize;
+    match descriptors::room_for(count) {
+        room if room < count => Err(format!(
+            "The operating system is not able to handle the specified number of clients, try \
+             with {room}"
+        )),
+        _ => Ok(count),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_bytes() {
+        for (text, value) in [
+            ("", Some(0)),
+            ("64", Some(64)),
+            ("1kb", Some(1024)),
+            ("2K", Some(2000)),
+            ("3Gb", Some(3 << 30)),
+            ("-1", None),
+            ("1.5", None),
+            ("x", None),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("9223372036854775808", None),
+            ("9223372036854775807kb", None),
+        ] {
+            assert_eq!(bytes(text.as_bytes()), value, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn limits_have_bounds() {
+        let list = LIMITS.iter().find(|limit| limit.is("list-max-ziplist-size")).unwrap();
+        assert_eq!(list.parse(b"-6"), Ok(-6));
+        let text = "argument must be between -2147483648 and 2147483647 inclusive";
+        assert_eq!(list.parse(b"99999999999"), Err(text.to_owned()));
+        assert!(LIMITS[0].parse(b"1kb").is_err() && LIMITS[1].parse(b"1kb") == Ok(1024));
+    }
+}

@@ -1,0 +1,104 @@
+//! OBJECT and MEMORY USAGE: how keys are kept, and how much they take.
+
+use super::introspection::{subcommand_arity, unknown_subcommand};
+use super::{Call, Command, Failure, Outcome, Run};
+use crate::keyspace::{Kind, size, text};
+use crate::protocol::number;
+
+const SECOND: (i32, i32, i32) = (2, 2, 1);
+
+pub(super) const OBJECT: &[Command] =
+    &[Command::new("object", -2, SECOND, Run::Read(object), "How a key's value is kept.")];
+pub(super) const MEMORY: &[Command] =
+    &[Command::new("memory", -2, SECOND, Run::Read(memory), "Bytes of the pool that a key takes.")];
+
+fn object(call: &mut Call<'_>) -> Outcome {
+    let args = call.args;
+    match (args.at(1).to_ascii_lowercase().as_slice(), args.len()) {
+        (b"encoding", 3) => encoding(call),
+        (b"refcount", 3) => {
+            match call.look(args.at(2))? {
+                Some(_) => call.out.integer(1),
+                None => call.out.null(),
+            }
+            Ok(())
+        }
+        (b"idletime", 3) => untracked(call, "ERR idle time is not tracked"),
+        (b"freq", 3) => untracked(
+            call,
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked.",
+        ),
+        (b"encoding" | b"refcount" | b"idletime" | b"freq", _) => {
+            Err(subcommand_arity(args, "object"))
+        }
+        _ => Err(unknown_subcommand(args, "OBJECT")),
+    }
+}
+
+/// What is known of no key; of one that is not there, nothing.
+fn untracked(call: &mut Call<'_>, text: &'static str) -> Outcome {
+    if call.look(call.args.at(2))?.is_some() {
+        return Err(Failure::Say(text.into()));
+    }
+    call.out.null();
+    Ok(())
+}
+
+/// The encoding of Redis's that is nearest to how the value is kept.
+fn encoding(call: &mut Call<'_>) -> Outcome {
+    /// Digits and sign of the longest integer.
+    const INTEGER: u64 = 20;
+    let Some(entry) = call.look(call.args.at(2))? else {
+        call.out.null();
+        return Ok(());
+    };
+    let name = match entry.kind() {
+        Kind::String => {
+            let short = text::len(call.tx, entry)? <= INTEGER;
+            let is_integer = short && number::parse_i64(&text::read(call.tx, entry)?).is_some();
+            match () {
+                () if is_integer => "int",
+                () if entry.is_in_place() => "embstr",
+                () => "raw",
+            }
+        }
+        Kind::Hash if entry.is_one_block() => "listpack",
+        Kind::Hash => "hashtable",
+        Kind::SortedSet => "skiplist",
+    };
+    call.out.bulk(name.as_bytes());
+    Ok(())
+}
+
+fn memory(call: &mut Call<'_>) -> Outcome {
+    let args = call.args;
+    match (args.at(1).to_ascii_lowercase().as_slice(), args.len()) {
+        (b"usage", 3..) => {
+            check_samples(call)?;
+            let bytes = match call.look(args.at(2))? {
+                Some(_) => size::of_key(call.tx, call.db, args.at(2))?,
+                None => None,
+            };
+            match bytes {
+                Some(bytes) => call.out.size(bytes),
+                None => call.out.null(),
+            }
+            Ok(())
+        }
+        (b"usage", _) => Err(subcommand_arity(args, "memory")),
+        _ => Err(unknown_subcommand(args, "MEMORY")),
+    }
+}
+
+/// SAMPLES is understood, and changes nothing: all of a value is counted.
+fn check_samples(call: &Call<'_>) -> Outcome {
+    for at in (3..call.args.len()).step_by(2) {
+        if !call.args.is(at, "samples") || at + 1 == call.args.len() {
+            return Err(Failure::SYNTAX);
+        }
+        if call.integer(at + 1)? < 0 {
+            return Err(Failure::SYNTAX);
+        }
+    }
+    Ok(())
+}
