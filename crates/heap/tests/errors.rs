@@ -57,7 +57,7 @@ fn a_full_pool() {
     let mut handle = pool.session().unwrap();
     let large = handle.transaction(|tx| {
         (0..200).try_for_each(|_| {
-            tx.allocate(Purpose::General, 4000).and_then(|at| tx.write_bytes(at, &[1; 4000]))
+            tx.allocate(Purpose::General, 4000).and_then(|new| tx.write_bytes(new.at(), &[1; 4000]))
         })
     });
     says(&large.unwrap_err(), &["the pool is full"]);

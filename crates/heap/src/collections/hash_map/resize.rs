@@ -119,7 +119,7 @@ impl Table {
             to = self.append(tx, to, at)?;
         }
         for (block, _) in &from[1..] {
-            tx.free(*block)?;
+            tx.free(*block).map_err(Error::in_pool)?;
         }
         self.set_buckets(tx, last)?;
         self.segments().shrunk(tx, last)
@@ -139,7 +139,7 @@ impl Table {
         }
         let chain = self.chain(tx, bucket)?;
         for (block, _) in &chain[1..] {
-            tx.free(*block)?;
+            tx.free(*block).map_err(Error::in_pool)?;
         }
         if self.counted {
             let count = tx.read_word(self.at + COUNT)?;
