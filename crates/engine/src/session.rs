@@ -269,11 +269,7 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
         {
             return Ok(value);
         }
-        let value = self
-            .engine
-            .memory
-            .try_load(at)
-            .ok_or_else(|| Error::outside(at))?;
+        let value = self.engine.memory.try_load(at).ok_or_else(|| Error::outside(at))?;
         if self.compares {
             self.compare(at, WORD)?;
         }

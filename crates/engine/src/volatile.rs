@@ -195,11 +195,7 @@ impl<M: Memory> VolatileSession<M> {
 impl<M: Memory> Access for VolatileSession<M> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
-        let value = self
-            .engine
-            .memory
-            .try_load(at)
-            .ok_or_else(|| Error::outside(at))?;
+        let value = self.engine.memory.try_load(at).ok_or_else(|| Error::outside(at))?;
         if self.compares {
             self.compare(at, WORD)?;
         }

@@ -6,7 +6,6 @@
 /// [`Tx::write_fresh`](crate::Tx::write_fresh) takes. Others refer to it by its [offset](Fresh::at), which is
 /// all that is left of it when the transaction has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "what is allocated and not kept anywhere is leaked"]
 pub struct Fresh {
     pub(crate) at: u64,
     pub(crate) len: u64,

@@ -84,7 +84,13 @@ pub(crate) fn check_outside(pool: u64) -> Result<()> {
     match ONE.get() {
         0 => Ok(()),
         SEVERAL => check_others(pool, None),
-        one => if one == pool { Err(Error::Nested) } else { Ok(()) },
+        one => {
+            if one == pool {
+                Err(Error::Nested)
+            } else {
+                Ok(())
+            }
+        }
     }
 }
 

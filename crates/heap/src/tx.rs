@@ -4,10 +4,10 @@
 //! `dyn Tx` included. Collections and workloads are written against these two, once, and run on
 //! every engine and memory.
 
-use bytemuck::{Pod, Zeroable};
-use perdura_engine::{Access, Error, Result};
 pub use crate::fresh::Fresh;
 pub use crate::savepoint::{Moment, Savepoint};
+use bytemuck::{Pod, Zeroable};
+use perdura_engine::{Access, Error, Result};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;

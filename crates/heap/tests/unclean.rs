@@ -181,8 +181,9 @@ fn a_checkpoint_after_a_commit<E: Engine<Panicking>>() {
     let mut kept = Vec::new();
     session
         .transaction(|tx| {
-            kept =
-                (0..20).map(|_| Ok(tx.allocate(Purpose::Value, 4 * PAGE)?.at())).collect::<Result<_, _>>()?;
+            kept = (0..20)
+                .map(|_| tx.allocate(Purpose::Value, 4 * PAGE).map(|new| new.at()))
+                .collect::<Result<_, _>>()?;
             Ok(())
         })
         .unwrap();

@@ -299,7 +299,9 @@ const EXPECTED: Expected =
 
 /// Whether a word can be a byte string's first.
 pub(super) const fn is_head(word: u64) -> bool {
-    word >> 56 == TAG && (word >> 48 & 0xFF) < Purpose::ALL.len() as u64 && word & MAX_LEN == word & ((1 << 48) - 1)
+    word >> 56 == TAG
+        && (word >> 48 & 0xFF) < Purpose::ALL.len() as u64
+        && word & MAX_LEN == word & ((1 << 48) - 1)
 }
 
 fn head(purpose: Purpose, len: u64) -> u64 {

@@ -40,7 +40,8 @@ impl Tag {
 
     /// From a [`word`](Tag::word); `None` if it is none.
     pub(super) const fn from_word(word: u64) -> Option<Self> {
-        let (Some(key), Some(value)) = (Form::unpack(word >> 10 & 0x3FF), Form::unpack(word & 0x3FF))
+        let (Some(key), Some(value)) =
+            (Form::unpack(word >> 10 & 0x3FF), Form::unpack(word & 0x3FF))
         else {
             return None;
         };
@@ -68,6 +69,12 @@ const fn check(parts: u64) -> u64 {
         }
     }
     crc
+}
+
+/// Frees a header, whose tag is void from now on: a handle that is left finds none.
+pub(super) fn end<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<()> {
+    tx.write_word(at, 0)?;
+    tx.free(at)
 }
 
 /// What a program takes for a collection.

@@ -5,7 +5,7 @@
 
 use super::form::Form;
 use super::segments::Segments;
-use super::tag::{Expected, Tag};
+use super::tag::{Expected, Tag, end};
 use super::typed::{TypeName, Typed};
 use super::{Visit, kind};
 use crate::{Error, Pod, Ptr, Purpose, Result, Tx, TxExt};
@@ -116,7 +116,7 @@ impl<T: Pod + Typed> Vector<T> {
     /// `Corrupt` if the vector is damaged.
     pub fn get<X: Tx + ?Sized>(self, tx: &mut X, index: u64) -> Result<Option<T>> {
         match self.slot(tx, index)? {
-            Some(slot) => tx.read(slot).map(Some),
+            Some(slot) => tx.read(slot).map(Some).map_err(Error::in_pool),
             None => Ok(None),
         }
     }
@@ -131,7 +131,7 @@ impl<T: Pod + Typed> Vector<T> {
     /// `Invalid` if there is none; `Corrupt`, `ReadOnly`, `TooLarge`.
     pub fn set<X: Tx + ?Sized>(self, tx: &mut X, index: u64, value: T) -> Result<()> {
         let slot = self.existing(tx, index)?;
-        tx.write(slot, value)
+        tx.write(slot, value).map_err(Error::in_pool)
     }
 
     /// Swaps two elements.
@@ -140,7 +140,8 @@ impl<T: Pod + Typed> Vector<T> {
     /// `Invalid` if there is no such element; `Corrupt`, `ReadOnly`, `TooLarge`.
     pub fn swap<X: Tx + ?Sized>(self, tx: &mut X, a: u64, b: u64) -> Result<()> {
         let (a, b) = (self.existing(tx, a)?, self.existing(tx, b)?);
-        let (first, second) = (tx.read(a)?, tx.read(b)?);
+        let mut read = |at| tx.read(at).map_err(Error::in_pool);
+        let (first, second) = (read(a)?, read(b)?);
         tx.write(a, second)?;
         tx.write(b, first)
     }
@@ -153,7 +154,7 @@ impl<T: Pod + Typed> Vector<T> {
         let len = self.len(tx)?;
         self.segments().reserve(tx, len)?;
         let at = self.segments().address(tx, len)?;
-        tx.write(Ptr::new(at), value)?;
+        tx.write(Ptr::new(at), value).map_err(Error::in_pool)?;
         tx.write_word(self.at + LEN, len + 1)
     }
 
@@ -167,7 +168,7 @@ impl<T: Pod + Typed> Vector<T> {
             return Ok(None);
         }
         let at = self.segments().address(tx, len - 1)?;
-        let value = tx.read(Ptr::new(at))?;
+        let value = tx.read(Ptr::new(at)).map_err(Error::in_pool)?;
         tx.write_word(self.at + LEN, len - 1)?;
         self.segments().shrunk(tx, len - 1)?;
         Ok(Some(value))
@@ -197,7 +198,7 @@ impl<T: Pod + Typed> Vector<T> {
     ) -> Result<()> {
         for index in 0..self.len(tx)? {
             let at = self.segments().address(tx, index)?;
-            each(tx.read(Ptr::new(at))?)?;
+            each(tx.read(Ptr::new(at)).map_err(Error::in_pool)?)?;
         }
         Ok(())
     }
@@ -264,7 +265,7 @@ pub(super) fn destroy_some<X: Tx + ?Sized>(tx: &mut X, at: u64, budget: u64) -> 
     segments.free_from(tx, len, kept)?;
     tx.write_word(at + LEN, kept)?;
     if kept == 0 {
-        tx.free(at)?;
+        end(tx, at)?;
     }
     Ok(kept == 0)
 }

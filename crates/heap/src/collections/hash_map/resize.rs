@@ -7,6 +7,7 @@
 
 use super::table::{BUCKETS, COUNT, Meta, Table};
 use crate::collections::form::mix;
+use crate::collections::tag::end;
 use crate::{Error, Result, Tx};
 
 /// Buckets that stand for all.
@@ -181,7 +182,7 @@ impl Table {
         }
         self.empty(tx, 0)?;
         self.segments().free_from(tx, 1, 0)?;
-        tx.free(self.at)?;
+        end(tx, self.at)?;
         Ok(true)
     }
 }

@@ -3,6 +3,7 @@
 use super::path::Path;
 use super::tree::{Node, Order, Tree};
 use crate::collections::codec::OrderedItem;
+use crate::collections::tag::end;
 use crate::{Error, Result, Tx};
 
 impl Tree {
@@ -300,7 +301,7 @@ impl Tree {
         while spent < budget.max(1) {
             match self.drop_last(tx)? {
                 0 => {
-                    tx.free(self.at)?;
+                    end(tx, self.at)?;
                     return Ok(true);
                 }
                 dropped => spent += dropped,
