@@ -149,11 +149,11 @@ mod tests {
     #[test]
     fn names_stay_as_they_are() {
         let names = [
-            (u64::TYPE, "u64", 0),
-            (<[u64; 4]>::TYPE, "[u64; 4]", 0),
-            (<[[f32; 2]; 8]>::TYPE, "[[f32; 2]; 8]", 0),
-            (<Ptr<i64>>::TYPE, "Ptr<i64>", 0),
-            (<()>::TYPE, "()", 0),
+            (u64::TYPE, "u64", 0x74AC_A282_DC5C_36F6),
+            (<[u64; 4]>::TYPE, "[u64; 4]", 0x2E4A_D3E7_B74D_5EF1),
+            (<[[f32; 2]; 8]>::TYPE, "[[f32; 2]; 8]", 0xEC00_9485_E9F5_1FE8),
+            (<Ptr<i64>>::TYPE, "Ptr<i64>", 0x7FFB_CB26_4D08_012B),
+            (<()>::TYPE, "()", 0xB497_4FE5_BDBA_70C6),
         ];
         for (name, text, hash) in names {
             assert_eq!((name.to_string().as_str(), name.hash(0)), (text, hash));

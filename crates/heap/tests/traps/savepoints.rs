@@ -2,7 +2,7 @@
 //! has allocated.
 
 use super::{is_misuse, on_every_engine};
-use perdura::{Error, Mode, Purpose, Root, TxExt};
+use perdura::{Error, Mode, Purpose, Root, Tx, TxExt};
 
 /// What went wrong with the other pair of savepoints, which left the allocator's own notes as they were:
 /// the slot was free for the allocator and taken in the page table, or the other way round.
@@ -20,8 +20,11 @@ fn allocations_and_frees_are_undone_with_the_writes() {
             })
             .unwrap();
         // With a slot that is free and taken, this met `free slot that is taken`.
-        for _ in 0..300 {
-            handle.transaction(|tx| tx.new_bytes(Purpose::General, &[3; 40])).unwrap();
+        for _ in 0..3 {
+            let many = |tx: &mut dyn Tx| {
+                (0..70).try_for_each(|_| tx.new_bytes(Purpose::General, &[3; 40]).map(drop))
+            };
+            handle.transaction(many).unwrap();
         }
         let mut bytes = [0; 40];
         handle.read(|tx| tx.read_bytes(a, &mut bytes)).unwrap();

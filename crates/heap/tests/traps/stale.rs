@@ -66,9 +66,9 @@ fn a_stale_cursor_is_refused() {
 /// Far from a cursor the map may change, until the cursor's own nodes do; what it returns is what is there.
 #[test]
 fn a_cursor_that_is_not_refused_is_right() {
-    for seed in 0..40u64 {
-        let folder = tempfile::tempdir().unwrap();
-        let pool = options().create(folder.path().join("pool")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let pool = options().create(folder.path().join("pool")).unwrap();
+    for seed in 0..60u64 {
         let run = |tx: &mut dyn Tx| {
             let mut state = seed;
             let mut random = |below: u64| {
@@ -102,7 +102,7 @@ fn a_cursor_that_is_not_refused_is_right() {
                     }
                 }
             }
-            Ok(())
+            map.destroy(tx)
         };
         pool.session().unwrap().transaction(run).unwrap();
     }
@@ -123,9 +123,10 @@ fn a_cursor_outlives_its_transaction_as_long_as_it_fits() {
         is_misuse(&handle.read(|tx| cursor.next(tx)));
         other.transaction(|tx| map.destroy(tx)).unwrap();
         // Other things may lie there by now.
-        for _ in 0..200 {
-            other.transaction(|tx| tx.new_bytes(Purpose::General, &[0x7B; 250])).unwrap();
-        }
+        let many = |tx: &mut dyn Tx| {
+            (0..200).try_for_each(|_| tx.new_bytes(Purpose::General, &[0x7B; 250]).map(drop))
+        };
+        other.transaction(many).unwrap();
         is_misuse(&handle.read(|tx| cursor.next(tx)));
         is_misuse(&handle.read(|tx| map.get(tx, 7)));
     });
@@ -174,9 +175,10 @@ fn what_is_of_another_pool_is_no_damage() {
     let folder = tempfile::tempdir().unwrap();
     let c = options().create(folder.path().join("c")).unwrap();
     let mut on_c = c.session().unwrap();
-    for _ in 0..300 {
-        on_c.transaction(|tx| tx.new_bytes(Purpose::General, &[0x6B; 64])).unwrap();
-    }
+    let many = |tx: &mut dyn Tx| {
+        (0..300).try_for_each(|_| tx.new_bytes(Purpose::General, &[0x6B; 64]).map(drop))
+    };
+    on_c.transaction(many).unwrap();
     on_c.transaction(|tx| {
         tries(tx)?;
         is_misuse(&HashMap::<Bytes, u64>::new(hash.at()).get(tx, b"key"));
