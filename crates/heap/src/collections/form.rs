@@ -1,8 +1,6 @@
 //! What stored items look like, as far as one must know to move, hash and free them without
-//! knowing their types. Every collection's header begins with a word, its [`Tag`], that holds the forms of
+//! knowing their types. Every collection's header begins with a word, its tag, that holds the forms of
 //! its items, so that a pool can be checked by a program that has never heard of them.
-//!
-//! [`Tag`]: super::tag::Tag
 
 use super::Visit;
 use super::bytes::Blob;

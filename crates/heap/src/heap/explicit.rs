@@ -53,9 +53,9 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         &mut self,
         commit: impl FnOnce(&mut E::Session) -> Result<Ticket>,
     ) -> Result<Ticket> {
-        let ticket = self.commit_by(commit);
+        // Whatever becomes of the commit, the transaction is over.
         self.place.end();
-        ticket
+        self.commit_by(commit)
     }
 
     /// Rolls the running transaction back.
