@@ -55,7 +55,9 @@ impl From<Error> for Fail {
             Error::ReadOnly => PERDURA_ERR_READ_ONLY,
             Error::Sessions { .. } => PERDURA_ERR_TOO_MANY,
             Error::Aborted(_) => PERDURA_ERR_ROLLED_BACK,
-            Error::Invalid(_) => PERDURA_ERR_INVALID,
+            Error::Invalid(_) | Error::WrongType { .. } => PERDURA_ERR_INVALID,
+            Error::Misuse { .. } => PERDURA_ERR_OFFSET,
+            Error::Nested => PERDURA_ERR_TX_OPEN,
             Error::Io(_) => PERDURA_ERR_IO,
             _ => PERDURA_ERR_OTHER,
         };

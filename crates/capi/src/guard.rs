@@ -6,7 +6,7 @@
 
 use crate::codes::*;
 use crate::fail::{Fail, Result};
-use perdura::{Extent, Tx, roots};
+use perdura::{Extent, Fresh, Tx, roots};
 
 /// The entries of named roots, as of some count of changes to them.
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub(crate) struct Guard {
     /// The last one that was found to be the program's own.
     last: Option<Extent>,
     /// Allocated by the transaction, oldest first.
-    fresh: Vec<Extent>,
+    fresh: Vec<(Extent, Fresh)>,
 }
 
 /// `[at, at + len)` must lie in a pool of `pool` bytes.
@@ -46,17 +46,17 @@ pub(crate) fn check_word(at: u64) -> Result<()> {
 }
 
 impl Guard {
-    /// The transaction has allocated at `at`.
-    pub(crate) fn allocated(&mut self, tx: &mut dyn Tx, at: u64) -> perdura::Result<()> {
-        self.fresh.extend(tx.extent(at)?);
-        self.last = self.fresh.last().copied();
+    /// The transaction has allocated this.
+    pub(crate) fn allocated(&mut self, tx: &mut dyn Tx, fresh: Fresh) -> perdura::Result<()> {
+        self.last = tx.extent(fresh.at())?;
+        self.fresh.extend(self.last.map(|extent| (extent, fresh)));
         Ok(())
     }
 
     /// The transaction has freed what begins at `at`.
     pub(crate) fn freed(&mut self, at: u64) {
         self.last = None;
-        self.fresh.retain(|extent| extent.at != at);
+        self.fresh.retain(|(extent, _)| extent.at != at);
     }
 
     /// A root has changed: an entry may have come or gone.
@@ -89,11 +89,12 @@ impl Guard {
         Ok(())
     }
 
-    /// `[at, at + len)` must lie in what this transaction has allocated.
-    pub(crate) fn check_fresh(&self, at: u64, len: u64) -> Result<()> {
+    /// What this transaction has allocated that `[at, at + len)` lies in.
+    pub(crate) fn fresh(&self, at: u64, len: u64) -> Result<Fresh> {
         // What was allocated last is filled first.
-        if self.fresh.iter().rev().any(|extent| extent.contains(at, len)) {
-            return Ok(());
+        let mut all = self.fresh.iter().rev();
+        if let Some((_, fresh)) = all.find(|(extent, _)| extent.contains(at, len)) {
+            return Ok(*fresh);
         }
         Err(offset(format!(
             "{len} bytes at offset {at:#x} are not in an object that this transaction has \

@@ -75,8 +75,8 @@ pub(crate) fn write_fresh(session: &mut Session, at: u64, from: &[u8]) -> Result
     guard::check_word(at)?;
     session.within(|tx, guard, _, _| {
         check_writer(tx)?;
-        guard.check_fresh(at, from.len() as u64)?;
-        Ok(tx.write_fresh(at, from)?)
+        let fresh = guard.fresh(at, from.len() as u64)?;
+        Ok(tx.write_fresh(fresh, at - fresh.at(), from)?)
     })
 }
 
@@ -88,9 +88,9 @@ pub(crate) fn alloc(session: &mut Session, number: i32, len: u64) -> Result<u64>
         if len == 0 {
             return Err(invalid("an object of 0 bytes: ask for at least 1".to_owned()));
         }
-        let at = tx.allocate(purpose, len)?;
-        guard.allocated(tx, at)?;
-        Ok(at)
+        let fresh = tx.allocate(purpose, len)?;
+        guard.allocated(tx, fresh)?;
+        Ok(fresh.at())
     })
 }
 

@@ -1,8 +1,8 @@
 //! Open sessions, their transactions, and which thread may do what.
 //!
 //! What always holds: a session is in one call at a time; a transaction is used by the thread
-//! that began it; a thread has at most one transaction open on a pool, so that it never waits
-//! for itself. A call that fails inside a transaction leaves it to be rolled back only.
+//! that began it. That a thread has at most one transaction open on a pool, so that it never waits
+//! for itself, the library sees to, for C as for Rust. A call that fails inside a transaction leaves it to be rolled back only.
 
 use crate::codes::*;
 use crate::fail::{Fail, Result};
@@ -10,7 +10,6 @@ use crate::guard::{self, Entries, Guard};
 use crate::pools::{self, Shared};
 use crate::table::{Slot, Table};
 use perdura::{Handle, Mode, Ticket, Tx};
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,11 +22,10 @@ static SESSIONS: Table<Session> = Table { kind: 2, what: "session", slots: &SLOT
 pub(crate) struct Session {
     handle: Handle,
     pub(crate) pool: Arc<Shared>,
-    pool_id: u64,
     open: Option<Open>,
     entries: Entries,
-    /// The thread whose transaction is open; zero for none.
-    owner: Arc<AtomicU64>,
+    /// The thread whose transaction was begun last.
+    owner: u64,
 }
 
 /// The transaction that is open.
@@ -41,7 +39,6 @@ struct Open {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.owner.store(0, Ordering::Release);
         self.pool.sessions.fetch_sub(1, Ordering::Release);
     }
 }
@@ -51,8 +48,6 @@ static THREADS: AtomicU64 = AtomicU64::new(1);
 thread_local! {
     /// This thread's number.
     static ME: u64 = THREADS.fetch_add(1, Ordering::Relaxed);
-    /// Pools on which this thread has a transaction open, each with its session's owner.
-    static MINE: RefCell<Vec<(u64, Arc<AtomicU64>)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// This thread's number; a number of no thread while it ends.
@@ -60,30 +55,13 @@ fn me() -> u64 {
     ME.try_with(|&me| me).unwrap_or(u64::MAX)
 }
 
-/// This thread must have no transaction open on the pool.
-pub(crate) fn check_none_open(pool: u64, why: &str) -> Result<()> {
-    let open = MINE.try_with(|mine| {
-        let mut mine = mine.borrow_mut();
-        // A session may have been closed by another thread.
-        mine.retain(|(_, owner)| owner.load(Ordering::Acquire) == me());
-        mine.iter().any(|&(id, _)| id == pool)
-    });
-    if open.unwrap_or(false) {
-        let text = format!(
-            "this thread has a transaction open on the pool, and {why}: commit or abort it first"
-        );
-        return Err(Fail::new(PERDURA_ERR_TX_OPEN, text));
-    }
-    Ok(())
-}
-
 /// A session on the pool.
 pub(crate) fn open(pool_id: u64) -> Result<u64> {
     let pool = pools::get(pool_id)?;
     let handle = pool.pool.session()?;
     pool.sessions.fetch_add(1, Ordering::Relaxed);
-    let (entries, owner) = (Entries::default(), Arc::default());
-    SESSIONS.insert(Session { handle, pool, pool_id, open: None, entries, owner })
+    let entries = Entries::default();
+    SESSIONS.insert(Session { handle, pool, open: None, entries, owner: 0 })
 }
 
 /// Ends a session; a transaction that is open is rolled back.
@@ -96,7 +74,7 @@ pub(crate) fn close(id: u64) -> Result<()> {
 pub(crate) fn run<R>(id: u64, body: impl FnOnce(&mut Session) -> Result<R>) -> Result<R> {
     let mut held = SESSIONS.get(id)?;
     let session = &mut *held;
-    if session.open.is_some() && session.owner.load(Ordering::Relaxed) != me() {
+    if session.open.is_some() && session.owner != me() {
         let why = "the session's transaction was begun by another thread, which must end it";
         return Err(Fail::new(PERDURA_ERR_THREAD, why));
     }
@@ -110,10 +88,11 @@ pub(crate) fn run<R>(id: u64, body: impl FnOnce(&mut Session) -> Result<R>) -> R
 impl Session {
     /// Begins a transaction.
     pub(crate) fn begin(&mut self, mode: Mode) -> Result<()> {
-        check_none_open(self.pool_id, "another would wait for it")?;
+        if self.open.is_some() {
+            return Err(perdura::Error::Nested.into());
+        }
         self.handle.begin(mode)?;
-        self.owner.store(me(), Ordering::Release);
-        let _ = MINE.try_with(|mine| mine.borrow_mut().push((self.pool_id, self.owner.clone())));
+        self.owner = me();
         self.open = Some(Open { guard: Guard::default(), failed: None, roots: false });
         Ok(())
     }
@@ -217,12 +196,7 @@ impl Session {
     }
 
     fn end(&mut self) -> Result<Open> {
-        let open = self.open.take().ok_or_else(none_open)?;
-        self.owner.store(0, Ordering::Release);
-        let _ = MINE.try_with(|mine| {
-            mine.borrow_mut().retain(|(_, owner)| !Arc::ptr_eq(owner, &self.owner));
-        });
-        Ok(open)
+        self.open.take().ok_or_else(none_open)
     }
 }
 

@@ -76,6 +76,9 @@ pub(crate) struct Plan {
     pub(crate) cuts: u64,
     /// Without write-backs, streams and fences: only to see what they cost.
     pub(crate) unflushed: bool,
+    /// The log is emptied before and after the measured transactions, and what the latter takes is
+    /// counted with them.
+    pub(crate) emptied: bool,
 }
 
 /// What was measured.
@@ -195,15 +198,20 @@ fn phases<W: Workload>(
         heap.checkpoint()?;
     }
     work(plan, workload, machine, heap, &phase(plan.settle, 2 << 32), progress)?;
+    if plan.emptied {
+        heap.empty_log()?;
+    }
     let (before, counted) = (heap.counters(), workload.counts());
     machine.start_measuring();
     let start = std::time::Instant::now();
     let cutter = Cutter::new(machine, plan.cuts, plan.operations, plan.seed);
     let measured = Phase { operations: plan.operations, first_stream: 0, cutter: &cutter };
     work(plan, workload, machine, heap, &measured, progress)?;
+    let emptying = if plan.emptied { heap.empty_log()? } else { Counters::default() };
     let seconds = start.elapsed().as_secs_f64();
     let statistics = machine.statistics();
-    let counters = heap.counters() - before;
+    let mut counters = heap.counters() - before;
+    counters += emptying;
     let counts = perdura_workloads::counted_since(workload, &counted);
     workload.check(&mut heap.session()?)?;
     let losses = cutter.losses()?;

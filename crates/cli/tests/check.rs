@@ -130,7 +130,7 @@ fn another_version_is_refused() {
         damage(&sample.path, copy + 8, 0x40);
     }
     let complaint = fail(&["pool", "check", arg(&sample.path)]);
-    assert!(complaint.contains("version 68"), "{complaint}");
+    assert!(complaint.contains("version 69"), "{complaint}");
 }
 
 /// Whatever single byte of its first pages changes: no panic, no hang, no write.

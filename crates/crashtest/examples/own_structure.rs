@@ -31,8 +31,9 @@ impl Subject for Bank {
         let Some(rest) = tx.read(from)?.checked_sub(*amount) else { return tx.abort("too much") };
         tx.write(from, rest)?;
         let sum = tx.read(to)? + amount;
-        // The bug: this memory is not fresh, so the engine need not protect what was there.
-        if self.0 { tx.write_fresh(to.at(), &sum.to_ne_bytes()) } else { tx.write(to, sum) }
+        tx.write(to, sum)?;
+        // The bug: a receipt that no root leads to.
+        if self.0 { tx.new_bytes(Purpose::Log, &sum.to_ne_bytes()).map(drop) } else { Ok(()) }
     }
     fn step(&self, model: &mut Vec<u64>, (from, to, amount): &Self::Op) -> bool {
         let Some(rest) = model[*from as usize].checked_sub(*amount) else { return false };

@@ -1,7 +1,7 @@
 //! Engines and sessions: who runs transactions, and when they are over.
 
 use crate::archapt::Tuning;
-use crate::{Access, Counters, Mode, Result, Sums};
+use crate::{Access, Counters, Mark, Mode, Result, Sums};
 use perdura_memory::Memory;
 use std::ops::Range;
 use std::sync::Arc;
@@ -145,6 +145,26 @@ pub trait Session: Access + Send {
     /// thread may be one of them, which is waited for in vain**. If a transaction is running on this
     /// session it is rolled back instead, and none is running then: what follows is refused.
     fn begin(&mut self, mode: Mode);
+
+    /// Writes `from` into memory that this very transaction has allocated, and that nothing
+    /// committed refers to: an engine may skip the log for it. `at` is a multiple of 8, and the
+    /// bytes up to the next multiple of 8 after the end may be overwritten too. If there are more than
+    /// 256, nothing else that is committed may be in the last line. What a transaction has freed is
+    /// no such memory until its ticket is [`reclaimable`](Engine::reclaimable): readers may
+    /// still look at it. **The caller sees to that**: a heap takes nothing but what its allocator gave.
+    ///
+    /// # Errors
+    /// As [`write_word`](Access::write_word).
+    fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        self.write_bytes(at, from)
+    }
+
+    /// A point to go back to. Nested transactions are flattened into their outermost one;
+    /// marks are how a part of it is undone. What [`write_fresh`](Self::write_fresh) stored is not.
+    fn mark(&mut self) -> Mark;
+
+    /// Undoes every write since `mark`; later marks are void.
+    fn rollback_to(&mut self, mark: Mark);
 
     /// Ends the transaction: it is visible and ordered from here on.
     ///

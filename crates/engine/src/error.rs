@@ -6,6 +6,33 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The program passed an offset, a handle or a cursor that fits nothing in the pool. Nothing was
+    /// changed, and nothing says that the pool is damaged.
+    #[error(
+        "{what} at offset {at:#x}: what was passed is stale, or of another pool, and nothing says that this one is damaged; pass what this pool gave (if the offset was read from the pool itself, run `perdura pool check` on it)"
+    )]
+    Misuse {
+        /// What was found, or not found.
+        what: &'static str,
+        /// Where, in bytes from the pool's start.
+        at: u64,
+    },
+    /// A collection is of another kind, or has keys or values of other types, than the program says.
+    /// The pool is not damaged.
+    #[error(
+        "what is at offset {at:#x} is no {expected}, but a collection of another kind or of other types; open it with the types that it was made with"
+    )]
+    WrongType {
+        /// What the program took it for.
+        expected: String,
+        /// Where, in bytes from the pool's start.
+        at: u64,
+    },
+    /// The calling thread has a transaction open on the pool, on this handle or on another.
+    #[error(
+        "this thread has a transaction open on the pool, for which the call would wait for ever: commit or abort it first, or use it"
+    )]
+    Nested,
     /// The pool holds something that it cannot hold.
     #[error("the pool is damaged: {what} at offset {at:#x}; run `perdura pool check` on it")]
     Corrupt {
@@ -81,6 +108,47 @@ impl Error {
     #[cold]
     pub const fn corrupt(what: &'static str, at: u64) -> Self {
         Error::Corrupt { what, at }
+    }
+
+    /// An access at `at`, which is outside of the pool, or not at a word's edge.
+    #[cold]
+    pub const fn outside(at: u64) -> Self {
+        Error::Misuse { what: "no word of the pool begins", at }
+    }
+
+    /// The same error, where what was passed came from the pool itself: it is damage then, and no
+    /// mistake of the program's.
+    #[must_use]
+    pub fn in_pool(self) -> Self {
+        match self {
+            Error::Misuse { what, at } => Error::Corrupt { what, at },
+            Error::WrongType { at, .. } => {
+                Error::Corrupt { what: "a collection of other types than its owner says", at }
+            }
+            other => other,
+        }
+    }
+
+    /// Whether the program has made a mistake: nothing is wrong with the pool.
+    pub const fn is_misuse(&self) -> bool {
+        matches!(
+            self,
+            Error::Misuse { .. }
+                | Error::WrongType { .. }
+                | Error::Nested
+                | Error::Invalid(_)
+                | Error::ReadOnly
+        )
+    }
+
+    /// Whether the pool is damaged.
+    pub const fn is_damage(&self) -> bool {
+        matches!(self, Error::Corrupt { .. } | Error::Lost { .. })
+    }
+
+    /// Whether there is no room: in the pool, or on its disk.
+    pub const fn is_full(&self) -> bool {
+        matches!(self, Error::Full { .. } | Error::NoSpace { .. })
     }
 }
 

@@ -183,7 +183,7 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
     #[cold]
     fn bad_write(&self, at: u64) -> Error {
         match self.mode {
-            Some(Mode::Write) => Error::corrupt("write outside of the pool", at),
+            Some(Mode::Write) => Error::outside(at),
             Some(Mode::Read) => Error::ReadOnly,
             None => Error::Invalid("a write outside of a transaction"),
         }
@@ -269,11 +269,7 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
         {
             return Ok(value);
         }
-        let value = self
-            .engine
-            .memory
-            .try_load(at)
-            .ok_or_else(|| Error::corrupt("read outside of the pool", at))?;
+        let value = self.engine.memory.try_load(at).ok_or_else(|| Error::outside(at))?;
         if self.compares {
             self.compare(at, WORD)?;
         }
@@ -292,7 +288,7 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
 
     fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
         if !self.engine.memory.try_copy_out(at, to) {
-            return Err(Error::corrupt("read outside of the pool", at));
+            return Err(Error::outside(at));
         }
         if self.compares {
             self.compare(at, to.len() as u64)?;
@@ -321,35 +317,8 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
         self.put_checked(at, from)
     }
 
-    fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
-        let len = (from.len() as u64).next_multiple_of(8);
-        self.check_write(at, len)?;
-        if !at.is_multiple_of(8) {
-            return Err(self.bad_write(at));
-        }
-        // What a transaction leaves that comes to nothing no sum would know.
-        if self.compares
-            || P::logs_fresh(self.engine.memory.domain(), len)
-            || self.any_written(at, len)
-            || P::is_protected(&self.engine, at, len)
-        {
-            return self.put_checked(at, from);
-        }
-        self.engine.memory.copy_in(at, from);
-        self.writer.fresh.push(at..at + from.len() as u64);
-        Ok(())
-    }
-
     fn mode(&self) -> Mode {
         self.mode.unwrap_or(Mode::Read)
-    }
-
-    fn mark(&mut self) -> Mark {
-        self.writer.writes.mark()
-    }
-
-    fn rollback_to(&mut self, mark: Mark) {
-        self.writer.writes.rollback_to(mark);
     }
 }
 
@@ -395,6 +364,33 @@ pub(crate) fn put_bytes<A: Access + ?Sized>(access: &mut A, at: u64, from: &[u8]
 }
 
 impl<M: Memory, P: Protocol> Session for Buffered<M, P> {
+    fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        let len = (from.len() as u64).next_multiple_of(8);
+        self.check_write(at, len)?;
+        if !at.is_multiple_of(8) {
+            return Err(self.bad_write(at));
+        }
+        // What a transaction leaves that comes to nothing no sum would know.
+        if self.compares
+            || P::logs_fresh(self.engine.memory.domain(), len)
+            || self.any_written(at, len)
+            || P::is_protected(&self.engine, at, len)
+        {
+            return self.put_checked(at, from);
+        }
+        self.engine.memory.copy_in(at, from);
+        self.writer.fresh.push(at..at + from.len() as u64);
+        Ok(())
+    }
+
+    fn mark(&mut self) -> Mark {
+        self.writer.writes.mark()
+    }
+
+    fn rollback_to(&mut self, mark: Mark) {
+        self.writer.writes.rollback_to(mark);
+    }
+
     #[inline]
     fn begin(&mut self, mode: Mode) {
         if self.mode.is_some() {

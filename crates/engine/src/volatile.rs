@@ -108,7 +108,7 @@ impl<M: Memory> VolatileSession<M> {
             return Err(Error::ReadOnly);
         }
         if !at.is_multiple_of(8) || !self.engine.memory.contains(at, len) {
-            return Err(Error::corrupt("write outside of the pool", at));
+            return Err(Error::outside(at));
         }
         Ok(())
     }
@@ -195,11 +195,7 @@ impl<M: Memory> VolatileSession<M> {
 impl<M: Memory> Access for VolatileSession<M> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
-        let value = self
-            .engine
-            .memory
-            .try_load(at)
-            .ok_or_else(|| Error::corrupt("read outside of the pool", at))?;
+        let value = self.engine.memory.try_load(at).ok_or_else(|| Error::outside(at))?;
         if self.compares {
             self.compare(at, WORD)?;
         }
@@ -222,7 +218,7 @@ impl<M: Memory> Access for VolatileSession<M> {
         if self.engine.memory.try_copy_out(at, to) {
             self.compare(at, to.len() as u64)
         } else {
-            Err(Error::corrupt("read outside of the pool", at))
+            Err(Error::outside(at))
         }
     }
 
@@ -230,7 +226,7 @@ impl<M: Memory> Access for VolatileSession<M> {
         let len = from.len() as u64;
         let start = at & !7;
         if !self.engine.memory.contains(at, len) {
-            return Err(Error::corrupt("write outside of the pool", at));
+            return Err(Error::outside(at));
         }
         let words = (at + len).next_multiple_of(8) - start;
         self.check_write(start, words)?;
@@ -248,6 +244,12 @@ impl<M: Memory> Access for VolatileSession<M> {
         Ok(())
     }
 
+    fn mode(&self) -> Mode {
+        self.mode.unwrap_or(Mode::Read)
+    }
+}
+
+impl<M: Memory> Session for VolatileSession<M> {
     fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
         if self.compares {
             // What a transaction leaves that comes to nothing no sum would know.
@@ -257,10 +259,6 @@ impl<M: Memory> Access for VolatileSession<M> {
         self.engine.memory.copy_in(at, from);
         self.note_dirty(at, from.len() as u64);
         Ok(())
-    }
-
-    fn mode(&self) -> Mode {
-        self.mode.unwrap_or(Mode::Read)
     }
 
     fn mark(&mut self) -> Mark {
@@ -273,9 +271,7 @@ impl<M: Memory> Access for VolatileSession<M> {
             self.old.pop();
         }
     }
-}
 
-impl<M: Memory> Session for VolatileSession<M> {
     #[inline]
     fn begin(&mut self, mode: Mode) {
         if self.mode.is_some() {

@@ -211,7 +211,7 @@ fn check_roots<M: Memory + 'static, E: Engine<M>>(
                     }
                     Err(error) => {
                         all_known = false;
-                        report.problem(format!("root '{name}': {error}"));
+                        report.problem(format!("root '{name}': {}", error.in_pool()));
                     }
                 }
                 for at in owned {

@@ -12,6 +12,7 @@ pub use transaction::HeapTx;
 
 use crate::alloc::{Local, Space};
 use crate::error::OpenError;
+use crate::inside::{self, Place};
 use crate::superblock::{State, Superblock};
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mode, Recovery,
@@ -53,10 +54,14 @@ pub struct Heap<M: Memory, E: Engine<M>> {
     engine: Arc<E>,
     shared: Arc<Shared>,
     recovery: Recovery,
+    /// The pool's number, if threads inside of its transactions are watched; else 0.
+    watched: u64,
 }
 
 /// What sessions share besides the engine.
 struct Shared {
+    /// The pool's identifier.
+    id: u64,
     memory: Arc<dyn Memory>,
     space: Space,
     superblock: Mutex<Superblock>,
@@ -135,13 +140,19 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         let sums = superblock.sums(&*memory);
         let engine = E::start_with_sums(memory.clone(), superblock.log.clone(), Some(sums))?;
         let shared = Arc::new(Shared {
+            id: superblock.id,
             memory: memory.clone(),
             space: superblock.scan(&*memory)?,
             superblock: Mutex::new(superblock),
             counters: Mutex::default(),
             giving_back: AtomicBool::new(false),
         });
-        Ok(Heap { memory, engine, shared, recovery })
+        Ok(Heap { memory, engine, shared, recovery, watched: 0 })
+    }
+
+    /// From now on a thread inside of a transaction is refused what would wait for that transaction.
+    pub(crate) fn watch(&mut self) {
+        self.watched = inside::number();
     }
 
     /// A session for one thread.
@@ -155,6 +166,8 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
             engine: self.engine.clone(),
             shared: self.shared.clone(),
             private: self.memory.domain() == Domain::Media,
+            watched: self.watched,
+            place: Place::default(),
         })
     }
 
@@ -194,8 +207,9 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// of the calling thread, which it may wait for in vain**; there, [`Session::checkpoint`].
     ///
     /// # Errors
-    /// `Io` when the medium failed.
+    /// `Io` when the medium failed; on a pool, `Nested` inside of a transaction of the calling thread.
     pub fn checkpoint(&self) -> Result<()> {
+        inside::check_outside(self.watched)?;
         self.engine.checkpoint()?;
         self.shared.space.reclaim(self.engine.reclaimable());
         Ok(())
@@ -206,8 +220,9 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// good. What that took.
     ///
     /// # Errors
-    /// `Io` when the medium failed, `Sessions` when there are too many.
+    /// As [`checkpoint`](Self::checkpoint); `Sessions` when there are too many.
     pub fn empty_log(&self) -> Result<Counters> {
+        inside::check_outside(self.watched)?;
         let mut session = self.engine.session()?;
         session.checkpoint()?;
         Ok(*session.counters())
@@ -218,8 +233,9 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// wait for in vain.**
     ///
     /// # Errors
-    /// `Io` when the medium failed.
+    /// As [`checkpoint`](Self::checkpoint).
     pub fn tend(&self) -> Result<()> {
+        inside::check_outside(self.watched)?;
         self.engine.tend()
     }
 
@@ -234,7 +250,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// vain.**
     ///
     /// # Errors
-    /// `Io` when the medium failed.
+    /// As [`checkpoint`](Self::checkpoint).
     pub fn close(self) -> Result<()> {
         self.close_shared()
     }
@@ -260,6 +276,7 @@ impl<M: Memory, E: Engine<M>> Drop for Heap<M, E> {
         // A failure leaves the pool marked as in use, also one that `close` has told already.
         if self.shared.superblock().state == State::Open
             && !std::thread::panicking()
+            && inside::check_outside(self.watched).is_ok()
             && self.engine.checkpoint().is_ok()
             && Arc::strong_count(&self.shared) == 1
         {
@@ -362,6 +379,10 @@ pub struct HeapSession<M: Memory, E: Engine<M>> {
     shared: Arc<Shared>,
     /// The memory keeps copies of what was stored to, which are to be given back now and then.
     private: bool,
+    /// As the heap's.
+    watched: u64,
+    /// The thread that uses the transaction begun by a call.
+    place: Place,
 }
 
 impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
@@ -369,7 +390,8 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     /// has happened. It may be run more than once.
     ///
     /// # Errors
-    /// What `body` returned, or why the commit failed.
+    /// What `body` returned, or why the commit failed; on a pool, `Nested` if the calling thread is inside
+    /// of another transaction on it.
     #[inline]
     pub fn transaction<R>(
         &mut self,
@@ -439,6 +461,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         mut body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
         commit: impl FnOnce(&mut E::Session) -> Result<Ticket>,
     ) -> Result<(R, Ticket)> {
+        let _inside = inside::enter(self.watched)?;
         self.session.begin(mode);
         let mut running = Running { session: self, finished: false };
         let result = {
@@ -509,8 +532,9 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     /// Returns when the commit with this ticket is durable.
     ///
     /// # Errors
-    /// `Io` when the medium failed.
+    /// `Io` when the medium failed; on a pool, `Nested` inside of a transaction of the calling thread.
     pub fn wait(&mut self, ticket: Ticket) -> Result<()> {
+        self.place.check_others(self.watched)?;
         self.session.wait_durable(ticket)
     }
 
@@ -522,6 +546,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
 
 impl<M: Memory, E: Engine<M>> Drop for HeapSession<M, E> {
     fn drop(&mut self) {
+        self.place.end();
         self.local.end(&self.shared.space);
         *self.shared.counters() += *self.session.counters();
     }
@@ -538,6 +563,7 @@ impl<M: Memory, E: Engine<M>> Drop for Running<'_, M, E> {
         if !self.finished {
             self.session.session.abort();
             self.session.local.aborted(&self.session.shared.space);
+            self.session.place.end();
         }
     }
 }

@@ -31,10 +31,13 @@ pub mod alloc;
 pub mod check;
 pub mod collections;
 pub mod error;
+mod fresh;
 pub mod heap;
 pub mod info;
+mod inside;
 pub mod pool;
 pub mod roots;
+mod savepoint;
 pub mod superblock;
 #[doc(hidden)]
 pub mod testing;
@@ -45,10 +48,10 @@ pub use error::OpenError;
 pub use heap::{AnyHeap, AnySession, AnyTx, Format, Heap, HeapSession, HeapTx, Opening};
 pub use info::Info;
 pub use perdura_engine::{
-    Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mark, Mode, Recovery,
+    Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mode, Recovery,
     RedoEngine, Result, SWalEngine, Session, Skip, SkippingRedoEngine, SkippingUndoEngine, Ticket,
     Tuning, UndoEngine, Volatile,
 };
 pub use perdura_memory::{Domain, MapError, Memory, Survives};
 pub use pool::{EngineKind, Handle, Options, Pool, Visitor};
-pub use tx::{Extent, Ptr, Purpose, Root, Tx, TxExt, TxMark};
+pub use tx::{Extent, Fresh, Moment, Ptr, Purpose, Root, Savepoint, Tx, TxExt};

@@ -1,7 +1,6 @@
 //! Pools: heaps in files, with the engine chosen when the program runs.
 
 mod explicit;
-mod inside;
 mod kind;
 mod tender;
 
@@ -12,7 +11,6 @@ use crate::heap::{AnySession, Format, Heap, Opening, log_area};
 use crate::info::Info;
 use crate::superblock::{SMALLEST, Superblock};
 use crate::tx::Tx;
-use inside::{Note, Notes};
 use perdura_engine::{
     ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Mode, Recovery, RedoEngine, Result,
     SWalEngine, SkippingRedoEngine, SkippingUndoEngine, Ticket, Tuning, UndoEngine, Volatile,
@@ -313,7 +311,6 @@ pub trait Visitor {
 struct Tended {
     _tender: Option<Tender>,
     inner: Inner,
-    inside: Notes,
 }
 
 /// An open pool. Clones are the same pool; it is closed when the last of them, and of their
@@ -325,12 +322,13 @@ pub struct Pool {
 }
 
 impl Pool {
-    fn new(path: &Path, inner: Inner, tuning: &Tuning) -> Self {
-        let tender = each!(&inner, heap => {
+    fn new(path: &Path, mut inner: Inner, tuning: &Tuning) -> Self {
+        let tender = each!(&mut inner, heap => {
+            heap.watch();
             heap.tune(tuning);
             Tender::of(heap.engine())
         });
-        let tended = Tended { _tender: tender, inner, inside: Notes::default() };
+        let tended = Tended { _tender: tender, inner };
         Pool { inner: Arc::new(tended), path: Arc::new(path.to_owned()) }
     }
 
@@ -340,7 +338,7 @@ impl Pool {
     /// `Sessions` when there are too many.
     pub fn session(&self) -> Result<Handle> {
         let session = each!(&self.inner.inner, heap => heap.session()?.erased());
-        Ok(Handle { session, open: None, note: self.inner.inside.add(), _pool: self.clone() })
+        Ok(Handle { session, open: None, _pool: self.clone() })
     }
 
     /// Runs `visitor` on the heap with its engine known.
@@ -401,9 +399,8 @@ impl Pool {
     /// Makes everything committed durable in place and empties the log.
     ///
     /// # Errors
-    /// `Io` when the medium failed; `Invalid` inside of a transaction of the calling thread.
+    /// `Io` when the medium failed; `Nested` inside of a transaction of the calling thread.
     pub fn checkpoint(&self) -> Result<()> {
-        self.inner.inside.check_outside()?;
         each!(&self.inner.inner, heap => heap.checkpoint())
     }
 
@@ -415,7 +412,7 @@ impl Pool {
     pub fn close(self) -> Result<()> {
         self.checkpoint()?;
         match Arc::try_unwrap(self.inner) {
-            Ok(Tended { _tender: tender, inner, .. }) => {
+            Ok(Tended { _tender: tender, inner }) => {
                 drop(tender);
                 each!(inner, heap => heap.close())
             }
@@ -426,14 +423,21 @@ impl Pool {
 
 /// One thread's transactions on a pool, whatever its engine.
 ///
-/// **A thread that is inside of a transaction on one handle should begin, commit or wait on no other
-/// one of the same pool: it may wait for itself for ever.** Of the pool's own calls, those that
-/// would are refused.
+/// A thread that is inside of a transaction on one handle can begin, commit or wait on no other one of
+/// the same pool, nor have the pool make a checkpoint: it would wait for itself, and gets an
+/// [`Error::Nested`](crate::Error::Nested) instead.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let pool = perdura::Options::new().size(8 << 20).create(folder.path().join("a.pool"))?;
+/// let (mut outer, mut inner) = (pool.session()?, pool.session()?);
+/// let nested = outer.read(|_| inner.transaction(|_| Ok(())));
+/// assert!(matches!(nested, Err(perdura::Error::Nested)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Handle {
     session: AnySession,
     open: Option<explicit::Open>,
-    /// The thread that is inside of a transaction.
-    note: Arc<Note>,
     // After the session: the pool is closed last.
     _pool: Pool,
 }
@@ -443,10 +447,10 @@ impl Handle {
     /// has happened. It may be run more than once.
     ///
     /// # Errors
-    /// What `body` returned, or why the commit failed.
+    /// What `body` returned, or why the commit failed; `Nested` if the calling thread is inside of a
+    /// transaction on another handle of the pool.
     pub fn transaction<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
         self.check_closed()?;
-        let _inside = self.note.inside();
         self.session.transaction(body)
     }
 
@@ -456,7 +460,6 @@ impl Handle {
     /// As [`transaction`](Self::transaction).
     pub fn read<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
         self.check_closed()?;
-        let _inside = self.note.inside();
         self.session.read(body)
     }
 
@@ -487,7 +490,6 @@ impl Handle {
         body: impl FnMut(&mut dyn Tx) -> Result<R>,
     ) -> Result<(R, Ticket)> {
         self.check_closed()?;
-        let _inside = self.note.inside();
         self.session.run(mode, body)
     }
 
@@ -499,7 +501,7 @@ impl Handle {
     /// Returns when the commit with this ticket, and all before it, are durable.
     ///
     /// # Errors
-    /// `Io` when the medium failed.
+    /// `Io` when the medium failed; `Nested` inside of a transaction on another handle of the pool.
     pub fn wait(&mut self, ticket: Ticket) -> Result<()> {
         self.session.wait(ticket)
     }

@@ -56,14 +56,15 @@ fn search<T: Tx + ?Sized>(
         }
         let field =
             |at: u64| entry.checked_add(at).ok_or(Error::corrupt("pointer to a named root", at));
-        let (next, at) = (tx.read_word(entry)?, tx.read_word(field(8)?)?);
-        let (shape, check) = (tx.read_word(field(16)?)?, tx.read_word(field(CHECK)?)?);
+        let mut word = |at| tx.read_word(at).map_err(Error::in_pool);
+        let (next, at) = (word(entry)?, word(field(8)?)?);
+        let (shape, check) = (word(field(16)?)?, word(field(CHECK)?)?);
         let len = (shape >> 32) as usize;
         if len == 0 || len > LONGEST_NAME {
             return Err(Error::corrupt("named root with an impossible name", entry));
         }
         let mut name = vec![0; len];
-        tx.read_bytes(entry + NAME, &mut name)?;
+        tx.read_bytes(entry + NAME, &mut name).map_err(Error::in_pool)?;
         let named = Named { name, root: Root { at, kind: shape as u32 }, entry, next };
         if named.words()[3] != check {
             return Err(Error::corrupt("named root with a wrong check", entry));
@@ -93,17 +94,18 @@ pub(crate) fn set<T: Tx + ?Sized>(tx: &mut T, name: &str, root: Root) -> Result<
                 Some(before) => Named { next: named.next, ..before }.write(tx)?,
                 None => tx.write_word(CATALOGUE, named.next)?,
             }
-            tx.free(named.entry)
+            tx.free(named.entry).map_err(Error::in_pool)
         }
         Some((_, named)) => Named { root, ..named }.write(tx),
         None if root.at == 0 => Ok(()),
         None => {
-            let entry = tx.allocate(Purpose::General, NAME + name.len() as u64)?;
+            let new = tx.allocate(Purpose::General, NAME + name.len() as u64)?;
+            let entry = new.at();
             let next = tx.read_word(CATALOGUE)?;
             let named = Named { name: name.as_bytes().to_vec(), root, entry, next };
             let mut bytes = named.words().map(u64::to_ne_bytes).concat();
             bytes.extend_from_slice(&named.name);
-            tx.write_fresh(entry, &bytes)?;
+            tx.write_fresh(new, 0, &bytes)?;
             tx.write_word(CATALOGUE, entry)
         }
     }

@@ -3,7 +3,8 @@
 
 mod traced;
 
-use crate::tx::{Extent, Purpose, Root, Tx, TxMark};
+use crate::savepoint::{Done, Savepoints};
+use crate::tx::{Extent, Fresh, Moment, Purpose, Root, Savepoint, Tx};
 use perdura_engine::{Access, Error, Mark, Mode, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
 pub use traced::{TracedTx, Words, Writes};
@@ -48,6 +49,7 @@ pub struct TestHeap {
     undo: Vec<(u64, u64)>,
     allocated: Vec<u64>,
     freed: Vec<u64>,
+    savepoints: Savepoints,
     /// Touched lines; `None` when they are not counted.
     pub lines: Option<Lines>,
     /// Largest pool, in bytes; 0 for no limit.
@@ -77,6 +79,7 @@ impl TestHeap {
             self.poison(at, len);
             self.spare.entry(len).or_default().push(at);
         }
+        self.savepoints.end();
         self.undo.clear();
         self.allocated.clear();
         self.old_roots = self.roots.clone();
@@ -84,8 +87,7 @@ impl TestHeap {
 
     /// Ends the transaction without a trace.
     pub fn abort(&mut self) {
-        let start = TxMark { access: Mark(0), allocated: 0, freed: 0 };
-        self.undo_to(start);
+        self.undo(Done { access: Mark(0), taken: 0, freed: 0 });
         self.roots = self.old_roots.clone();
         self.commit();
     }
@@ -137,13 +139,13 @@ impl TestHeap {
 
     fn block_of(&self, at: u64, len: u64, write: bool) -> Result<u64> {
         let (start, (size, state)) =
-            self.blocks.range(..=at).next_back().ok_or(Error::corrupt("no block", at))?;
-        let end = at.checked_add(len).ok_or(Error::corrupt("an overflowing offset", at))?;
+            self.blocks.range(..=at).next_back().ok_or(Error::outside(at))?;
+        let end = at.checked_add(len).ok_or(Error::outside(at))?;
         if end > start + size {
-            return Err(Error::corrupt("an access outside of all blocks", at));
+            return Err(Error::outside(at));
         }
         if write && *state == State::Freed {
-            return Err(Error::corrupt("a write to a freed block", at));
+            return Err(Error::outside(at));
         }
         Ok(*start)
     }
@@ -155,8 +157,23 @@ impl TestHeap {
     }
 
     fn save(&mut self, at: u64, len: u64) {
+        self.savepoints.changed();
         for word in at / 8..(at + len).div_ceil(8) {
             self.undo.push((word * 8, self.peek(word * 8)));
+        }
+    }
+
+    fn undo(&mut self, done: Done) {
+        while self.undo.len() > done.access.0 {
+            let (at, old) = self.undo.pop().expect("it is longer than that");
+            self.damage(at, old);
+        }
+        for at in self.freed.split_off(done.freed) {
+            self.blocks.get_mut(&at).expect("a freed block is known").1 = State::Live;
+        }
+        for at in self.allocated.split_off(done.taken) {
+            let (len, _) = self.blocks.remove(&at).expect("an allocated block is known");
+            self.spare.entry(len).or_default().push(at);
         }
     }
 
@@ -174,7 +191,7 @@ impl TestHeap {
 impl Access for TestHeap {
     fn read_word(&mut self, at: u64) -> Result<u64> {
         if !at.is_multiple_of(8) {
-            return Err(Error::corrupt("a misaligned word", at));
+            return Err(Error::outside(at));
         }
         self.block_of(at, 8, false)?;
         self.note(at, 8, |l| &mut l.read);
@@ -183,7 +200,7 @@ impl Access for TestHeap {
 
     fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
         if !at.is_multiple_of(8) {
-            return Err(Error::corrupt("a misaligned word", at));
+            return Err(Error::outside(at));
         }
         self.block_of(at, 8, true)?;
         self.note(at, 8, |l| &mut l.written);
@@ -207,39 +224,13 @@ impl Access for TestHeap {
         Ok(())
     }
 
-    fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
-        let block = self.block_of(at, from.len() as u64, true)?;
-        if !at.is_multiple_of(8) || !self.allocated.contains(&block) {
-            return Err(Error::corrupt("a fresh write to a block that is not fresh", at));
-        }
-        self.note(at, from.len() as u64, |l| &mut l.fresh);
-        self.save(at, from.len() as u64);
-        self.bytes[at as usize..][..from.len()].copy_from_slice(from);
-        // The bytes up to the next word may be overwritten: so they are.
-        let end = at as usize + from.len();
-        let pad = end.next_multiple_of(8).min(self.bytes.len());
-        self.bytes[end..pad].fill(0xEE);
-        Ok(())
-    }
-
     fn mode(&self) -> Mode {
         Mode::Write
-    }
-
-    fn mark(&mut self) -> Mark {
-        Mark(self.undo.len())
-    }
-
-    fn rollback_to(&mut self, mark: Mark) {
-        while self.undo.len() > mark.0 {
-            let (at, old) = self.undo.pop().expect("it is longer than the mark");
-            self.damage(at, old);
-        }
     }
 }
 
 impl Tx for TestHeap {
-    fn allocate(&mut self, _: Purpose, len: u64) -> Result<u64> {
+    fn allocate(&mut self, _: Purpose, len: u64) -> Result<Fresh> {
         if len == 0 {
             return Err(Error::Invalid("an allocation of 0 bytes"));
         }
@@ -253,14 +244,33 @@ impl Tx for TestHeap {
             None => self.grow(size, len)?,
         };
         self.blocks.insert(at, (size, State::Live));
+        let (transaction, place) = (self.savepoints.transaction(), self.allocated.len());
         self.allocated.push(at);
-        Ok(at)
+        Ok(Fresh { at, len: size, transaction, place })
+    }
+
+    fn write_fresh(&mut self, fresh: Fresh, from: u64, bytes: &[u8]) -> Result<()> {
+        let (at, len) = (fresh.at + from, bytes.len() as u64);
+        let known = fresh.transaction == self.savepoints.transaction()
+            && self.allocated.get(fresh.place) == Some(&fresh.at);
+        if !known || !fresh.has(from, len) {
+            return Err(Error::Invalid("a fresh write to a block that is not fresh"));
+        }
+        self.block_of(at, len, true)?;
+        self.note(at, len, |l| &mut l.fresh);
+        self.save(at, len);
+        self.bytes[at as usize..][..bytes.len()].copy_from_slice(bytes);
+        // The bytes up to the next word may be overwritten: so they are.
+        let end = at as usize + bytes.len();
+        let pad = end.next_multiple_of(8).min(self.bytes.len());
+        self.bytes[end..pad].fill(0xEE);
+        Ok(())
     }
 
     fn free(&mut self, at: u64) -> Result<()> {
         match self.blocks.get_mut(&at) {
             Some((_, state @ State::Live)) => *state = State::Freed,
-            _ => return Err(Error::corrupt("a free of what is not allocated", at)),
+            _ => return Err(Error::Misuse { what: "nothing is allocated", at }),
         }
         if let Some(lines) = &mut self.lines {
             lines.freed += 1;
@@ -272,7 +282,7 @@ impl Tx for TestHeap {
     fn usable(&mut self, at: u64) -> Result<u64> {
         match self.blocks.get(&at) {
             Some((len, State::Live)) => Ok(*len),
-            _ => Err(Error::corrupt("no block is allocated there", at)),
+            _ => Err(Error::Misuse { what: "nothing is allocated", at }),
         }
     }
 
@@ -283,19 +293,20 @@ impl Tx for TestHeap {
         }))
     }
 
-    fn undo_to(&mut self, mark: TxMark) {
-        self.rollback_to(mark.access);
-        for at in self.freed.split_off(mark.freed) {
-            self.blocks.get_mut(&at).expect("a freed block is known").1 = State::Live;
-        }
-        for at in self.allocated.split_off(mark.allocated) {
-            let (len, _) = self.blocks.remove(&at).expect("an allocated block is known");
-            self.spare.entry(len).or_default().push(at);
-        }
+    fn undo_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        let done = self.savepoints.back_to(savepoint)?;
+        self.undo(done);
+        Ok(())
     }
 
-    fn point(&mut self) -> TxMark {
-        TxMark { access: self.mark(), allocated: self.allocated.len(), freed: self.freed.len() }
+    fn point(&mut self) -> Savepoint {
+        let access = Mark(self.undo.len());
+        let done = Done { access, taken: self.allocated.len(), freed: self.freed.len() };
+        self.savepoints.add(done)
+    }
+
+    fn moment(&self) -> Moment {
+        self.savepoints.moment(0)
     }
 
     fn root(&mut self, name: &str) -> Result<Option<Root>> {

@@ -4,6 +4,8 @@
 //! `dyn Tx` included. Collections and workloads are written against these two, once, and run on
 //! every engine and memory.
 
+pub use crate::fresh::Fresh;
+pub use crate::savepoint::{Moment, Savepoint};
 use bytemuck::{Pod, Zeroable};
 use perdura_engine::{Access, Error, Result};
 use std::fmt;
@@ -38,24 +40,43 @@ impl Purpose {
 pub trait Tx: Access {
     /// Allocates at least `len` bytes, aligned to 8 (to a line, from 33 bytes on; never over
     /// more lines than needed). The contents are undefined: fill it with
-    /// [`write_fresh`](Access::write_fresh), or with writes, before anything refers to it. If
+    /// [`write_fresh`](Tx::write_fresh), or with writes, before anything refers to it. If
     /// the transaction does not commit, it was never allocated.
     ///
     /// # Errors
-    /// `Full`, `ReadOnly`, `Invalid` for 0 bytes.
-    fn allocate(&mut self, purpose: Purpose, len: u64) -> Result<u64>;
+    /// `Full`, `NoSpace`, `ReadOnly`, `Invalid` for 0 bytes.
+    fn allocate(&mut self, purpose: Purpose, len: u64) -> Result<Fresh>;
+
+    /// Writes `bytes` into memory that this very transaction has allocated, from its byte `from` on, a
+    /// multiple of 8: an engine may skip the log for it, which is faster for large objects. The bytes up to
+    /// the next multiple of 8 after the end may be overwritten too.
+    ///
+    /// Nothing but what [`allocate`](Tx::allocate) returned can be passed, so nothing committed can be
+    /// overwritten without the log's protection:
+    ///
+    /// ```compile_fail,E0308
+    /// # fn body(tx: &mut dyn perdura::Tx, at: u64) -> perdura::Result<()> {
+    /// tx.write_fresh(at, 0, b"an offset is not enough")
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` if the memory was allocated by another transaction, or by this one before it went back
+    /// to a savepoint; or if the bytes run over its end, or begin in the middle of a word. As
+    /// [`write_word`](Access::write_word) otherwise.
+    fn write_fresh(&mut self, fresh: Fresh, from: u64, bytes: &[u8]) -> Result<()>;
 
     /// Frees what [`allocate`](Tx::allocate) returned. It can be read until the transaction
     /// commits.
     ///
     /// # Errors
-    /// `Corrupt` if nothing is allocated there.
+    /// `Misuse` if nothing is allocated there.
     fn free(&mut self, at: u64) -> Result<()>;
 
     /// The usable bytes of the allocation at `at`: what was asked for, rounded up.
     ///
     /// # Errors
-    /// `Corrupt` if nothing is allocated there.
+    /// `Misuse` if nothing is allocated there.
     fn usable(&mut self, at: u64) -> Result<u64>;
 
     /// The allocation that the byte at `at` belongs to, if it belongs to one. What is freed by
@@ -66,11 +87,26 @@ pub trait Tx: Access {
     /// `Corrupt` where the pool's page table is damaged.
     fn extent(&mut self, at: u64) -> Result<Option<Extent>>;
 
-    /// Undoes everything since `mark`, allocations and frees included.
-    fn undo_to(&mut self, mark: TxMark);
+    /// Undoes everything since the savepoint, allocations and frees included. Savepoints that were made
+    /// after it are void then; it can be gone back to again.
+    ///
+    /// There is no other way to undo a part, and none that leaves out what was allocated:
+    ///
+    /// ```compile_fail,E0599
+    /// # fn body(tx: &mut dyn perdura::Tx) {
+    /// let mark = perdura::Tx::mark(tx);
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` if the savepoint is void, or another transaction's. Nothing is undone then.
+    fn undo_to(&mut self, savepoint: Savepoint) -> Result<()>;
 
-    /// A point to go back to with [`undo_to`](Tx::undo_to).
-    fn point(&mut self) -> TxMark;
+    /// A savepoint: a point to go back to with [`undo_to`](Tx::undo_to).
+    fn point(&mut self) -> Savepoint;
+
+    /// Where and when this is: two that are equal have seen the same, with no write in between.
+    fn moment(&self) -> Moment;
 
     /// The named root's pointer and kind.
     ///
@@ -107,17 +143,6 @@ impl Extent {
     pub fn contains(&self, at: u64, len: u64) -> bool {
         at >= self.at && at.checked_add(len).is_some_and(|end| end <= self.end())
     }
-}
-
-/// A point inside a transaction: see [`Tx::point`].
-#[derive(Clone, Copy, Debug)]
-pub struct TxMark {
-    /// The accesses' part.
-    pub access: perdura_engine::Mark,
-    /// Allocations before it.
-    pub allocated: usize,
-    /// Frees before it.
-    pub freed: usize,
 }
 
 /// A named entry point into the heap.
@@ -195,7 +220,7 @@ pub trait TxExt: Tx {
     /// Reads a value.
     ///
     /// # Errors
-    /// `Corrupt` where it is out of bounds.
+    /// `Misuse` where it is out of bounds.
     #[inline]
     fn read<T: Pod>(&mut self, ptr: Ptr<T>) -> Result<T> {
         if size_of::<T>() == 8 && ptr.at().is_multiple_of(8) {
@@ -210,7 +235,7 @@ pub trait TxExt: Tx {
     /// Writes a value.
     ///
     /// # Errors
-    /// `Corrupt` where it is out of bounds; `ReadOnly`, `TooLarge`.
+    /// `Misuse` where it is out of bounds; `ReadOnly`, `TooLarge`.
     #[inline]
     fn write<T: Pod>(&mut self, ptr: Ptr<T>, value: T) -> Result<()> {
         if size_of::<T>() == 8 && ptr.at().is_multiple_of(8) {
@@ -225,9 +250,9 @@ pub trait TxExt: Tx {
     /// # Errors
     /// As [`Tx::allocate`].
     fn new_object<T: Pod>(&mut self, purpose: Purpose, value: T) -> Result<Ptr<T>> {
-        let at = self.allocate(purpose, size_of::<T>() as u64)?;
-        self.write_fresh(at, bytemuck::bytes_of(&value))?;
-        Ok(Ptr::new(at))
+        let new = self.allocate(purpose, size_of::<T>() as u64)?;
+        self.write_fresh(new, 0, bytemuck::bytes_of(&value))?;
+        Ok(Ptr::new(new.at()))
     }
 
     /// Allocates and fills a block of bytes.
@@ -235,9 +260,9 @@ pub trait TxExt: Tx {
     /// # Errors
     /// As [`Tx::allocate`].
     fn new_bytes(&mut self, purpose: Purpose, bytes: &[u8]) -> Result<u64> {
-        let at = self.allocate(purpose, (bytes.len() as u64).max(1))?;
-        self.write_fresh(at, bytes)?;
-        Ok(at)
+        let new = self.allocate(purpose, (bytes.len() as u64).max(1))?;
+        self.write_fresh(new, 0, bytes)?;
+        Ok(new.at())
     }
 
     /// Rolls the transaction back: the error to return from its body.

@@ -190,7 +190,7 @@ fn garbage_is_refused_or_survived() {
                 Ok(pool) => {
                     let mut session = pool.session().unwrap();
                     let _ = session.transaction(|tx| {
-                        let at = tx.allocate(Purpose::General, 100)?;
+                        let at = tx.allocate(Purpose::General, 100)?.at();
                         tx.set_root("new", Root { at, kind: 1000 })
                     });
                     drop((session, pool));

@@ -4,9 +4,11 @@
 //! A full disk is a small file system of this program's own, in a namespace of its own; where the
 //! system does not permit that, what needs it is skipped, and says so.
 
+use perdura::collections::{HashMap, OrderedMap};
 use perdura::superblock::Superblock;
-use perdura::{EngineKind, Error, OpenError, Options, Pool, Purpose, TxExt};
+use perdura::{EngineKind, Error, OpenError, Options, Pool, Purpose, Tx, TxExt};
 use std::fs;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -57,7 +59,7 @@ fn a_full_pool() {
     let mut handle = pool.session().unwrap();
     let large = handle.transaction(|tx| {
         (0..200).try_for_each(|_| {
-            tx.allocate(Purpose::General, 4000).and_then(|at| tx.write_bytes(at, &[1; 4000]))
+            tx.allocate(Purpose::General, 4000).and_then(|new| tx.write_bytes(new.at(), &[1; 4000]))
         })
     });
     says(&large.unwrap_err(), &["the pool is full"]);
@@ -249,6 +251,112 @@ fn under_a_limit() {
     println!("under a limit: done");
 }
 
+/// The program's mistakes: none of them is called damage, or a full pool.
+#[test]
+fn mistakes_of_the_program() {
+    fn mistake(body: impl FnMut(&mut dyn Tx) -> perdura::Result<()>, words: &[&str]) {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = options().create(folder.path().join("pool")).unwrap();
+        let error = pool.session().unwrap().transaction(body).unwrap_err();
+        assert!(error.is_misuse() && !error.is_damage() && !error.is_full(), "{error:?}");
+        says(&error, words);
+    }
+    const NOT_DAMAGED: &str = "what was passed is stale, or of another pool, and nothing says that this one is damaged; \
+         pass what this pool gave (if the offset was read from the pool itself, run `perdura pool check` on it)";
+    mistake(|tx| tx.read_word(1 << 45).map(drop), &["no word of the pool begins", NOT_DAMAGED]);
+    mistake(|tx| tx.write_word(1 << 20 | 3, 1), &["no word of the pool begins", NOT_DAMAGED]);
+    mistake(|tx| tx.free(64), &["no page of the pool is", NOT_DAMAGED]);
+    mistake(
+        |tx| {
+            let at = tx.allocate(Purpose::Value, 100)?.at();
+            tx.free(at)?;
+            tx.free(at)
+        },
+        &["nothing is allocated", NOT_DAMAGED],
+    );
+    mistake(
+        |tx| {
+            let at = tx.allocate(Purpose::Value, 100)?.at();
+            tx.usable(at + 8).map(drop)
+        },
+        &["no object begins", NOT_DAMAGED],
+    );
+    mistake(
+        |tx| {
+            let at = tx.new_bytes(Purpose::Value, &[1; 100])?;
+            HashMap::<u64, u64>::new(at).len(tx).map(drop)
+        },
+        &["no hash map begins", NOT_DAMAGED],
+    );
+    mistake(
+        |tx| {
+            let map = OrderedMap::<u64, u64>::create(tx)?;
+            map.insert(tx, 1, 1)?;
+            let mut cursor = map.range(tx, Bound::Unbounded, Bound::Unbounded)?;
+            map.insert(tx, 2, 2)?;
+            cursor.next(tx).map(drop)
+        },
+        &["a cursor made before entries were inserted or removed, of the ordered map", NOT_DAMAGED],
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let other = options().create(folder.path().join("other")).unwrap();
+    let map = other.session().unwrap().transaction(|tx| HashMap::<u64, u64>::create(tx)).unwrap();
+    mistake(|tx| map.len(tx).map(drop), &["another pool's collection was meant", NOT_DAMAGED]);
+    mistake(
+        |tx| {
+            let at = HashMap::<u64, [u64; 4]>::create(tx)?.at();
+            HashMap::<i64, [f32; 8]>::new(at).len(tx).map(drop)
+        },
+        &[
+            "is no HashMap<i64, [f32; 8]>, but a collection of another kind or of other types; open it with \
+             the types that it was made with",
+        ],
+    );
+    mistake(
+        |tx| {
+            let first = tx.point();
+            let second = tx.point();
+            tx.undo_to(first)?;
+            tx.undo_to(second)
+        },
+        &[
+            "the savepoint is void: the transaction that made it has ended, or has gone back to one before it",
+        ],
+    );
+    mistake(
+        |tx| {
+            let point = tx.point();
+            let new = tx.allocate(Purpose::Value, 100)?;
+            tx.undo_to(point)?;
+            tx.write_fresh(new, 0, &[1; 8])
+        },
+        &[
+            "the memory was allocated by another transaction, or by this one before it went back to a savepoint",
+        ],
+    );
+    mistake(
+        |tx| {
+            let new = tx.allocate(Purpose::Value, 100)?;
+            tx.write_fresh(new, 0, &[1; 1000])
+        },
+        &["the bytes run over the end of the allocation"],
+    );
+    mistake(|tx| tx.write_word(64, 1), &["a transaction tried to write before the pool's pages"]);
+    let mut handle = other.session().unwrap();
+    let nested = handle.read(|_| other.session()?.read(|_| Ok(()))).unwrap_err();
+    assert!(nested.is_misuse());
+    says(
+        &nested,
+        &[
+            "this thread has a transaction open on the pool, for which the call would wait for ever: commit or \
+           abort it first, or use it",
+        ],
+    );
+    let wrote = handle.read(|tx| tx.new_bytes(Purpose::Value, b"x")).unwrap_err();
+    assert!(wrote.is_misuse());
+    says(&wrote, &["a read-only transaction tried to write; use `transaction` for it"]);
+}
+
 /// Each kind of damage, by what it is answered with.
 #[test]
 fn a_damaged_pool() {
@@ -270,7 +378,7 @@ fn a_damaged_pool() {
             },
             &["(its creation was cut short, or its header lost)"],
         ),
-        ("version", |bytes| both(bytes, 8, 0x40), &["the pool has format version 68"]),
+        ("version", |bytes| both(bytes, 8, 0x40), &["the pool has format version 69"]),
         (
             "headers",
             |bytes| both(bytes, 100, 1),

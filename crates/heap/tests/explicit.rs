@@ -125,7 +125,7 @@ fn an_offset_is_told_its_allocation() {
         let mut handle = pool.session().unwrap();
         let (small, run) = handle
             .transaction(|tx| {
-                Ok((tx.allocate(Purpose::Key, 100)?, tx.allocate(Purpose::Log, 40_000)?))
+                Ok((tx.allocate(Purpose::Key, 100)?.at(), tx.allocate(Purpose::Log, 40_000)?.at()))
             })
             .unwrap();
         let slot = Extent { at: small, bytes: 128, purpose: Some(Purpose::Key) };

@@ -98,7 +98,7 @@ fn a_part_can_be_undone() {
             let gone = tx.new_bytes(Purpose::General, b"gone....")?;
             tx.write_bytes(kept, b"KEPT....")?;
             tx.free(kept)?;
-            tx.undo_to(point);
+            tx.undo_to(point)?;
             let again = tx.new_bytes(Purpose::General, b"again...")?;
             assert_eq!(again, gone, "the undone allocation is free");
             let mut bytes = [0; 8];
@@ -118,16 +118,16 @@ fn bad_pointers_are_errors() {
         let heap = make();
         let mut at = 0;
         heap.run(&mut |tx| {
-            at = tx.allocate(Purpose::General, 64)?;
+            at = tx.allocate(Purpose::General, 64)?.at();
             Ok(())
         })
         .unwrap();
         for bad in [0, 8, at + 8, at + 64, at + (1 << 19), u64::MAX, u64::MAX - 7] {
             let result = heap.run(&mut |tx| tx.free(bad));
-            assert!(matches!(result, Err(Error::Corrupt { .. })), "{bad:#x}: {result:?}");
+            assert!(matches!(result, Err(Error::Misuse { .. })), "{bad:#x}: {result:?}");
         }
         let twice = heap.run(&mut |tx| tx.free(at).and_then(|()| tx.free(at)));
-        assert!(matches!(twice, Err(Error::Corrupt { .. })));
+        assert!(matches!(twice, Err(Error::Misuse { .. })));
         for bad in [LIMIT, LIMIT - 4, 3, u64::MAX - 7] {
             assert!(heap.run(&mut |tx| tx.read_word(bad).map(drop)).is_err(), "{bad:#x}");
             assert!(heap.run(&mut |tx| tx.write_word(bad, 1)).is_err(), "{bad:#x}");
@@ -171,7 +171,7 @@ fn too_large_is_refused_whole<E: Engine<Ram>>(heap: &Heap<Ram, E>) {
     let mut session = heap.session().unwrap();
     session
         .transaction(|tx| {
-            at = tx.allocate(Purpose::Value, 1 << 20)?;
+            at = tx.allocate(Purpose::Value, 1 << 20)?.at();
             Ok(())
         })
         .unwrap();

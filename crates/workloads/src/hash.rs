@@ -89,10 +89,10 @@ impl KeySet for Hash {
             tx.free(node)?;
             return Ok(false);
         }
-        let node = tx.allocate(Purpose::General, NODE)?;
+        let new = tx.allocate(Purpose::General, NODE)?;
         let words = [tx.read_word(head)?, key, value_of(key)];
-        tx.write_fresh(node, words.map(u64::to_ne_bytes).as_flattened())?;
-        tx.write_word(head, node)?;
+        tx.write_fresh(new, 0, words.map(u64::to_ne_bytes).as_flattened())?;
+        tx.write_word(head, new.at())?;
         Ok(true)
     }
 

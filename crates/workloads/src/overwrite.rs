@@ -71,7 +71,7 @@ impl Workload for Overwrite {
 
     fn load<S: Session>(&self, session: &mut S, progress: &Progress) -> Outcome {
         let directory = session.transaction(|tx| {
-            let at = tx.allocate(Purpose::General, (1 + self.values) * WORD)?;
+            let at = tx.allocate(Purpose::General, (1 + self.values) * WORD)?.at();
             tx.write_word(at, 0)?;
             tx.set_root(ROOT, Root { at, kind: KIND })?;
             Ok(at)
@@ -80,10 +80,10 @@ impl Workload for Overwrite {
         for index in 0..self.values {
             payload::fill(index, 0, &mut value);
             session.transaction(|tx| {
-                let at = tx.allocate(Purpose::Value, self.bytes as u64)?;
-                tx.write_fresh(at, &value)?;
+                let new = tx.allocate(Purpose::Value, self.bytes as u64)?;
+                tx.write_fresh(new, 0, &value)?;
                 tx.write_word(directory, index + 1)?;
-                tx.write_word(directory + (1 + index) * WORD, at)
+                tx.write_word(directory + (1 + index) * WORD, new.at())
             })?;
             progress.loaded(1)?;
         }

@@ -83,7 +83,7 @@ impl Workload for Sps {
 
     fn load<S: Session>(&self, session: &mut S, progress: &Progress) -> Outcome {
         let array = session.transaction(|tx| {
-            let at = tx.allocate(Purpose::General, self.entries * WORD)?;
+            let at = tx.allocate(Purpose::General, self.entries * WORD)?.at();
             tx.set_root(ROOT, Root { at, kind: KIND })?;
             Ok(at)
         })?;

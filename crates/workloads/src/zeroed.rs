@@ -10,10 +10,10 @@ const PIECE: u64 = 1 << 20;
 /// # Errors
 /// As [`Tx::allocate`].
 pub(crate) fn allocate<T: Tx + ?Sized>(tx: &mut T, len: u64) -> Result<u64> {
-    let at = tx.allocate(Purpose::General, len)?;
+    let new = tx.allocate(Purpose::General, len)?;
     let zeros = vec![0; PIECE.min(len) as usize];
     for first in (0..len).step_by(PIECE as usize) {
-        tx.write_fresh(at + first, &zeros[..PIECE.min(len - first) as usize])?;
+        tx.write_fresh(new, first, &zeros[..PIECE.min(len - first) as usize])?;
     }
-    Ok(at)
+    Ok(new.at())
 }

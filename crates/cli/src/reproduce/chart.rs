@@ -105,7 +105,11 @@ fn measured(plan: &Plan, figures: &[&Figure], threads: bool, place: &str) -> Vec
             ]
         }
         Kind::Flushes => {
-            vec![by_engine("Write-backs", "lines per transaction".to_owned(), Flushes, None)]
+            let lines = || "lines per transaction".to_owned();
+            vec![
+                by_engine("Write-backs asked for", lines(), Flushes, None),
+                by_engine("Lines that reached memory", lines(), MemoryWrites, None),
+            ]
         }
         Kind::Dirtiness => {
             let eighths: Vec<Quantity> = (1..=8).map(Eighths).collect();
@@ -198,8 +202,9 @@ fn beside(comparisons: &[Comparison]) -> Vec<Panel> {
         "%" => "percent".to_owned(),
         other => other.to_owned(),
     };
-    let any =
-        |says: &str| comparisons.iter().any(|other| other.says == says && other.ours.is_some());
+    let any = |says: &str| {
+        comparisons.iter().any(|other| other.says == says && other.ours.is_some() && other.tried)
+    };
     for comparison in comparisons.iter().filter(|comparison| any(&comparison.says)) {
         let y = unit(comparison.quantity);
         let setting = comparison.setting.as_ref().filter(|_| comparison.of_setting);
@@ -223,7 +228,7 @@ fn beside(comparisons: &[Comparison]) -> Vec<Panel> {
             let label = Some(quantity.show(comparison.paper));
             panel.put(&comparison.says, "paper", exactly(comparison.paper), label);
         }
-        if let Some(ours) = comparison.ours {
+        if let Some(ours) = comparison.ours.filter(|_| comparison.tried) {
             let series = format!("ours, {}", comparison.show_place());
             panel.put(&comparison.says, &series, exactly(ours), Some(quantity.show(ours)));
         }

@@ -1,6 +1,6 @@
 //! Ours beside the paper's, value by value.
 
-use super::experiment::{Experiment, Over, Value};
+use super::experiment::{Bound, Experiment, Kind, Over, Value};
 use super::findings::Figure;
 use super::plan::{Place, Plan};
 use super::quantity::Quantity;
@@ -24,8 +24,12 @@ pub(crate) struct Comparison {
     pub(crate) of_setting: bool,
     pub(crate) paper: f64,
     pub(crate) approximate: bool,
-    /// None where nothing was run that it is about.
+    /// It is a bound, which ours should keep.
+    pub(crate) bound: Option<Bound>,
+    /// None where nothing was run that it is about, or what was run did not try it.
     pub(crate) ours: Option<f64>,
+    /// Whether what was run tried it: where nothing could be lost, that nothing was lost says nothing.
+    pub(crate) tried: bool,
 }
 
 /// Compares every value of the paper in every place and setting that was run in, and that it is of.
@@ -44,19 +48,35 @@ pub(crate) fn compare(experiment: &Experiment, plan: &Plan, figures: &[Figure]) 
             of_setting: value.setting.is_some(),
             paper: value.value,
             approximate: value.approximate,
+            bound: value.bound,
             ours: ours(value, place, setting.as_deref(), figures),
+            tried: tried(value, place, setting.as_deref(), figures),
         })
     });
     each.collect()
 }
 
+/// Whether a figure's cell is one that the value is of.
+fn is_of(figure: &Figure, value: &Value, place: Place, setting: Option<&str>) -> bool {
+    figure.cell.place == place
+        && figure.cell.setting.as_deref() == setting
+        && value.engine.as_deref().is_none_or(|engine| figure.cell.engine == Some(engine))
+        && value.workload.as_deref().is_none_or(|name| figure.cell.workload == name)
+}
+
+/// Of power cuts: whether anything was left to the caches, in every cell that the value is of. All else is
+/// tried by being run.
+fn tried(value: &Value, place: Place, setting: Option<&str>, figures: &[Figure]) -> bool {
+    let left = |figure: &&Figure| figure.quantity == Quantity::LeftToCaches;
+    let of = |figure: &&Figure| is_of(figure, value, place, setting);
+    value.quantity.kind() != Kind::Crash
+        || value.quantity == Quantity::LeftToCaches
+        || figures.iter().filter(left).filter(of).all(|figure| figure.spread.median > 0.0)
+}
+
 fn ours(value: &Value, place: Place, setting: Option<&str>, figures: &[Figure]) -> Option<f64> {
     let fits = |figure: &&Figure| {
-        figure.quantity == value.quantity
-            && figure.cell.place == place
-            && figure.cell.setting.as_deref() == setting
-            && value.engine.as_deref().is_none_or(|engine| figure.cell.engine == Some(engine))
-            && value.workload.as_deref().is_none_or(|name| figure.cell.workload == name)
+        figure.quantity == value.quantity && is_of(figure, value, place, setting)
     };
     let medians: Vec<f64> =
         figures.iter().filter(fits).map(|figure| figure.spread.median).collect();
@@ -72,17 +92,29 @@ fn ours(value: &Value, place: Place, setting: Option<&str>, figures: &[Figure]) 
 }
 
 impl Comparison {
-    /// Whether ours is near the paper's; `None` if there is none of ours.
+    /// Whether ours is near the paper's, or keeps its bound; `None` if there is none of ours, or nothing
+    /// was tried.
     pub(crate) fn matches(&self) -> Option<bool> {
-        let distance = (self.ours? - self.paper).abs();
+        let ours = self.ours.filter(|_| self.tried)?;
+        match self.bound {
+            Some(Bound::AtMost) => return Some(ours <= self.paper),
+            Some(Bound::AtLeast) => return Some(ours >= self.paper),
+            None => {}
+        }
+        let distance = (ours - self.paper).abs();
         let points = if self.quantity.unit() == "%" { NEAR_POINTS } else { 0.0 };
         Some(distance <= (self.paper.abs() * NEAR).max(points))
     }
 
     /// The paper's value, for people.
     pub(crate) fn show_paper(&self) -> String {
+        let bound = match self.bound {
+            Some(Bound::AtMost) => "at most ",
+            Some(Bound::AtLeast) => "at least ",
+            None => "",
+        };
         let about = if self.approximate { "about " } else { "" };
-        format!("{about}{}", self.quantity.show(self.paper))
+        format!("{bound}{about}{}", self.quantity.show(self.paper))
     }
 
     /// What does not match, in a sentence.
@@ -108,7 +140,9 @@ impl Comparison {
 
 #[cfg(test)]
 mod tests {
+    use super::super::grid::Cell;
     use super::*;
+    use crate::bench::spread::Spread;
 
     fn comparison(paper: f64, ours: Option<f64>) -> Comparison {
         Comparison {
@@ -119,8 +153,65 @@ mod tests {
             of_setting: false,
             paper,
             approximate: false,
+            bound: None,
             ours,
+            tried: true,
         }
+    }
+
+    #[test]
+    fn a_bound_is_kept_or_not() {
+        let bound = |bound, ours| Comparison { bound: Some(bound), ..comparison(10.0, Some(ours)) };
+        // Far below: nothing near, and kept.
+        assert_eq!(bound(Bound::AtMost, 0.0).matches(), Some(true));
+        assert_eq!(bound(Bound::AtMost, 10.0).matches(), Some(true));
+        assert_eq!(bound(Bound::AtMost, 10.1).matches(), Some(false));
+        assert_eq!(bound(Bound::AtLeast, 100.0).matches(), Some(true));
+        assert_eq!(bound(Bound::AtLeast, 9.9).matches(), Some(false));
+        let said = bound(Bound::AtMost, 11.0).complaint();
+        assert_eq!(
+            said.as_deref(),
+            Some("mean gain (native): paper at most +10.0 %, ours +11.0 %")
+        );
+    }
+
+    #[test]
+    fn what_was_not_tried_matches_nothing() {
+        let cell = |engine| Cell {
+            place: Place::Simulated,
+            workload: "ycsb-b".to_owned(),
+            threads: 1,
+            engine: Some(engine),
+            setting: None,
+        };
+        let figure = |engine, quantity, value| Figure {
+            cell: cell(engine),
+            quantity,
+            spread: Spread::of(vec![value]),
+        };
+        let value = Value {
+            says: "B".to_owned(),
+            quantity: Quantity::Inconsistent,
+            engine: None,
+            workload: Some("ycsb-b".to_owned()),
+            over: None,
+            setting: None,
+            value: 0.0,
+            bound: None,
+            approximate: false,
+        };
+        let of = |left: [f64; 2]| {
+            let engines = ["archapt-undo-sum", "archapt-redo-sum"];
+            let found = engines.iter().zip(left).flat_map(|(engine, left)| {
+                let none = figure(engine, Quantity::Inconsistent, 0.0);
+                [figure(engine, Quantity::LeftToCaches, left), none]
+            });
+            tried(&value, Place::Simulated, None, &found.collect::<Vec<_>>())
+        };
+        assert!(of([5.0, 1.0]));
+        assert!(!of([0.0, 0.0]) && !of([5.0, 0.0]));
+        let untried = Comparison { tried: false, ..comparison(0.0, Some(0.0)) };
+        assert_eq!((untried.matches(), untried.complaint()), (None, None));
     }
 
     #[test]

@@ -87,9 +87,21 @@ pub(crate) struct Value {
     pub(crate) setting: Option<String>,
     /// In the quantity's unit.
     pub(crate) value: f64,
+    /// It is no value but a bound of it.
+    pub(crate) bound: Option<Bound>,
     /// Read off a picture, or otherwise not exact.
     #[serde(default)]
     pub(crate) approximate: bool,
+}
+
+/// What a bound says of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Bound {
+    /// It is not more.
+    AtMost,
+    /// It is not less.
+    AtLeast,
 }
 
 /// Which of the workloads' values.

@@ -122,6 +122,13 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
         FlushChangeWithoutLog => flush_change(base?, own, |sample| {
             sample.counters.write_backs() - sample.counters.write_backs_log
         }),
+        MemoryWrites => per_commit(own.memory_writes?),
+        MemoryWriteChange => {
+            let each = |sample: &Sample| {
+                Some(sample.memory_writes? as f64 / sample.counters.commits.max(1) as f64)
+            };
+            change(each(base?)?, each(own)?)
+        }
         Dirtiness => dirtiness(own),
         DirtinessChange => change(dirtiness(base?)?, dirtiness(own)?),
         Eighths(words) => eighths(own, words),
@@ -239,6 +246,7 @@ mod tests {
             reuse: None,
             checksums: None,
             losses: None,
+            memory_writes: None,
             memory: String::new(),
         }
     }
@@ -299,6 +307,19 @@ mod tests {
         assert_eq!(found(Kind::Flushes, "undo", &samples, Flushes), [5.0, 4.0]);
         assert_eq!(found(Kind::Flushes, "undo", &samples, FlushChange), [-20.0]);
         assert_eq!(found(Kind::Flushes, "undo", &samples, FlushChangeWithoutLog), [-50.0]);
+    }
+
+    /// What was asked for, and what reached memory, are two things, which may differ in sign.
+    #[test]
+    fn what_reaches_memory_is_counted_apart() {
+        let wrote =
+            |engine, lines| Sample { memory_writes: Some(lines), ..sample(engine, 0, 1.0, false) };
+        let samples = [wrote("undo", 40), wrote("redo", 50)];
+        assert_eq!(found(Kind::Flushes, "undo", &samples, MemoryWrites), [4.0, 5.0]);
+        assert_eq!(found(Kind::Flushes, "undo", &samples, MemoryWriteChange), [25.0]);
+        assert_eq!(found(Kind::Flushes, "undo", &samples, FlushChange), [-20.0]);
+        let native = [sample("undo", 0, 1.0, false), sample("redo", 0, 1.0, false)];
+        assert!(found(Kind::Flushes, "undo", &native, MemoryWrites).is_empty());
     }
 
     #[test]

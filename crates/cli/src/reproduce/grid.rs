@@ -50,6 +50,8 @@ pub(crate) struct Sample {
     pub(crate) checksums: Option<Costs>,
     /// What power cuts would have taken.
     pub(crate) losses: Option<Losses>,
+    /// Lines that reached the simulated machine's memory.
+    pub(crate) memory_writes: Option<u64>,
     pub(crate) memory: String,
 }
 
@@ -71,6 +73,7 @@ impl Sample {
             reuse: None,
             checksums: None,
             losses: None,
+            memory_writes: None,
             memory: String::new(),
         }
     }

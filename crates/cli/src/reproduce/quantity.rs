@@ -24,7 +24,7 @@ pub(crate) enum Quantity {
     Added,
     /// Share of it that goes when nothing is written back or fenced.
     PersistenceShare,
-    /// Lines written back for each transaction that writes: of the log,
+    /// Lines that were asked to be written back for each transaction that writes: of the log,
     LogFlushes,
     /// of data,
     DataFlushes,
@@ -38,6 +38,11 @@ pub(crate) enum Quantity {
     FlushChange,
     /// The same without the log's.
     FlushChangeWithoutLog,
+    /// Lines that reached memory for each transaction that writes, whatever made them: of a simulated
+    /// machine.
+    MemoryWrites,
+    /// Change of those.
+    MemoryWriteChange,
     /// Dirty bytes in a data line written back, of its 64.
     Dirtiness,
     /// Change of that.
@@ -93,7 +98,7 @@ use Quantity::*;
 use Step::*;
 
 /// All of them, with their names, units and the kind of experiment that finds them.
-const ALL: [(Quantity, &str, &str, Kind); 48] = [
+const ALL: [(Quantity, &str, &str, Kind); 50] = [
     (PerSecond, "per-second", "/s", Kind::Throughput),
     (ThroughputChange, "throughput-change", "%", Kind::Throughput),
     (RivalChange, "rival-change", "%", Kind::Throughput),
@@ -109,6 +114,8 @@ const ALL: [(Quantity, &str, &str, Kind); 48] = [
     (Flushes, "flushes", "/tx", Kind::Flushes),
     (FlushChange, "flush-change", "%", Kind::Flushes),
     (FlushChangeWithoutLog, "flush-change-without-log", "%", Kind::Flushes),
+    (MemoryWrites, "memory-writes", "/tx", Kind::Flushes),
+    (MemoryWriteChange, "memory-write-change", "%", Kind::Flushes),
     (Dirtiness, "dirtiness", "%", Kind::Dirtiness),
     (DirtinessChange, "dirtiness-change", "%", Kind::Dirtiness),
     (Eighths(1), "1/8", "%", Kind::Dirtiness),
@@ -174,6 +181,7 @@ impl Quantity {
                 | Added
                 | FlushChange
                 | FlushChangeWithoutLog
+                | MemoryWriteChange
                 | DirtinessChange
                 | ObjectChange(_)
         )

@@ -112,6 +112,7 @@ impl On<'_> {
             knobs: job.setting.tuning,
             cuts: job.part.cuts,
             unflushed: job.unflushed,
+            emptied: plan.kind == Kind::Flushes,
         };
         let total = work.operations + work.warm_up;
         let run = watch::with_bar(self.label, total, &stage.progress, || {
@@ -124,6 +125,7 @@ impl On<'_> {
             ns_per_operation: run.statistics.time_ns * f64::from(job.threads) / operations,
             counters: run.counters,
             losses: (run.losses.cuts > 0).then_some(run.losses),
+            memory_writes: Some(run.statistics.memory.home.writes),
             memory,
             ..job.sample(plan)
         })

@@ -45,7 +45,7 @@ impl Subject for Large {
 
     fn prepare(&self, tx: &mut dyn Tx) -> Result<()> {
         // A new pool's memory is zero; written, it would be too large for the log of a block device.
-        let at = tx.allocate(Purpose::General, LINES * LINE)?;
+        let at = tx.allocate(Purpose::General, LINES * LINE)?.at();
         tx.set_root(ROOT, Root { at, kind: KIND })
     }
 

@@ -57,12 +57,14 @@ impl<S: Session, M: Memory> Access for Eager<S, M> {
         self.inner.write_bytes(at, from)
     }
 
-    fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
-        self.inner.write_fresh(at, from)
-    }
-
     fn mode(&self) -> Mode {
         self.inner.mode()
+    }
+}
+
+impl<S: Session, M: Memory> Session for Eager<S, M> {
+    fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        self.inner.write_fresh(at, from)
     }
 
     fn mark(&mut self) -> Mark {
@@ -79,9 +81,7 @@ impl<S: Session, M: Memory> Access for Eager<S, M> {
             self.memory.store(at, value);
         }
     }
-}
 
-impl<S: Session, M: Memory> Session for Eager<S, M> {
     fn begin(&mut self, mode: Mode) {
         self.inner.begin(mode);
     }

@@ -156,7 +156,7 @@ impl Layout {
     pub fn locate(&self, at: u64) -> Result<(u64, u64)> {
         let page = at.wrapping_sub(self.pages) / PAGE;
         if at < self.pages || page >= self.capacity {
-            return Err(Error::corrupt("pointer outside of the heap", at));
+            return Err(Error::Misuse { what: "no page of the pool is", at });
         }
         Ok((page, at % PAGE))
     }

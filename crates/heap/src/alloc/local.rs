@@ -8,8 +8,10 @@
 
 use super::layout::{CLASSES, Class, Use, slot_bit};
 use super::space::{Freed, Space};
+use crate::fresh::Fresh;
+use crate::savepoint::{Done, Savepoint, Savepoints};
 use crate::tx::Purpose;
-use perdura_engine::{Access, Error, Result, Ticket};
+use perdura_engine::{Access, Error, Mark, Result, Ticket};
 use perdura_memory::{Memory, PAGE};
 
 /// The free slots of a page that a session owns.
@@ -34,6 +36,7 @@ pub struct Local {
     freed: Vec<Freed>,
     /// Pages that were used up during this transaction.
     exhausted: Vec<u64>,
+    pub(crate) savepoints: Savepoints,
 }
 
 impl Default for Local {
@@ -43,14 +46,35 @@ impl Default for Local {
             taken: Vec::new(),
             freed: Vec::new(),
             exhausted: Vec::new(),
+            savepoints: Savepoints::new(),
         }
     }
 }
 
 impl Local {
-    /// Allocations and frees so far in this transaction.
-    pub fn counts(&self) -> (usize, usize) {
-        (self.taken.len(), self.freed.len())
+    /// A savepoint, of which the accesses' part is made.
+    pub(crate) fn point(&mut self, access: Mark) -> Savepoint {
+        let done = Done { access, taken: self.taken.len(), freed: self.freed.len() };
+        self.savepoints.add(done)
+    }
+
+    /// Whether the memory is what the running transaction has allocated, and has not undone.
+    #[inline]
+    pub(crate) fn is_fresh(&self, space: &Space, fresh: &Fresh) -> bool {
+        let layout = space.layout();
+        let at = match self.taken.get(fresh.place) {
+            Some(Taken::Slot { page, slot, class, .. }) => {
+                layout.page(*page) + u64::from(*slot) * class.slot_bytes()
+            }
+            Some(Taken::Run { page, .. }) => layout.page(*page),
+            Some(Taken::Page { .. }) | None => return false,
+        };
+        fresh.transaction == self.savepoints.transaction() && fresh.at == at
+    }
+
+    fn fresh(&self, at: u64, len: u64) -> Fresh {
+        let transaction = self.savepoints.transaction();
+        Fresh { at, len, transaction, place: self.taken.len() - 1 }
     }
 
     /// Allocates `len` bytes; `None` when no room is left.
@@ -64,7 +88,7 @@ impl Local {
         memory: &dyn Memory,
         purpose: Purpose,
         len: u64,
-    ) -> Result<Option<u64>> {
+    ) -> Result<Option<Fresh>> {
         match Class::of(len) {
             Some(class) => self.take_slot(access, space, memory, class, purpose),
             None => self.take_run(access, space, memory, len.div_ceil(PAGE)),
@@ -78,7 +102,7 @@ impl Local {
         memory: &dyn Memory,
         class: Class,
         purpose: Purpose,
-    ) -> Result<Option<u64>> {
+    ) -> Result<Option<Fresh>> {
         if self.caches[purpose as usize][class.number()].free == 0
             && !self.refill(access, space, memory, class, purpose)?
         {
@@ -97,7 +121,8 @@ impl Local {
             return Err(Error::corrupt("free slot that is taken", at));
         }
         access.write_word(at, taken | bit)?;
-        Ok(Some(layout.page(page) + u64::from(slot) * class.slot_bytes()))
+        let at = layout.page(page) + u64::from(slot) * class.slot_bytes();
+        Ok(Some(self.fresh(at, class.slot_bytes())))
     }
 
     /// Gets slots into an empty cache: those that came back, another page's, a new page's.
@@ -138,7 +163,7 @@ impl Local {
         space: &Space,
         memory: &dyn Memory,
         pages: u64,
-    ) -> Result<Option<u64>> {
+    ) -> Result<Option<Fresh>> {
         let Some(page) = space.take_run(memory, pages) else { return Ok(None) };
         self.taken.push(Taken::Run { page, pages });
         let layout = space.layout();
@@ -149,13 +174,13 @@ impl Local {
                 access.write_word(layout.entry(inside), 0)?;
             }
         }
-        Ok(Some(layout.page(page)))
+        Ok(Some(self.fresh(layout.page(page), pages * PAGE)))
     }
 
     /// Frees the allocation at `at`.
     ///
     /// # Errors
-    /// `Corrupt` if nothing is allocated there.
+    /// `Misuse` if nothing is allocated there.
     pub fn free<A: Access + ?Sized>(
         &mut self,
         access: &mut A,
@@ -181,7 +206,7 @@ impl Local {
 
     /// Takes back what was allocated and freed since there were as many of each as given; the
     /// accesses are rolled back by the caller.
-    pub fn undo_to(&mut self, space: &Space, taken: usize, freed: usize) {
+    pub(crate) fn undo_to(&mut self, space: &Space, taken: usize, freed: usize) {
         self.freed.truncate(freed);
         while self.taken.len() > taken {
             match self.taken.pop().expect("longer than that") {
@@ -214,6 +239,7 @@ impl Local {
         ticket: Ticket,
         reclaimable: impl FnOnce() -> Ticket,
     ) -> u64 {
+        self.savepoints.end();
         if self.taken.is_empty() && self.freed.is_empty() && self.exhausted.is_empty() {
             return 0;
         }
@@ -229,6 +255,7 @@ impl Local {
 
     /// The transaction has been rolled back.
     pub fn aborted(&mut self, space: &Space) {
+        self.savepoints.end();
         self.undo_to(space, 0, 0);
         self.disown_exhausted(space);
     }
@@ -284,30 +311,31 @@ impl Allocation {
 /// Finds the allocation that begins at `at`.
 ///
 /// # Errors
-/// `Corrupt` if none does.
+/// `Misuse` if none does.
 pub fn allocation<A: Access + ?Sized>(
     access: &mut A,
     space: &Space,
     at: u64,
 ) -> Result<Allocation> {
     let layout = space.layout();
+    let nothing = |what| Error::Misuse { what, at };
     let (page, in_page) = layout.locate(at)?;
     let entry = layout.entry(page);
     match Use::from_word(access.read_word(entry)?) {
         Some(Use::Slots(class, _)) => {
             let slot = (in_page / class.slot_bytes()) as u32;
             if !in_page.is_multiple_of(class.slot_bytes()) || slot >= class.slots() {
-                return Err(Error::corrupt("pointer into the middle of a slot", at));
+                return Err(nothing("no object begins"));
             }
             let (word, bit) = slot_bit(slot);
             if access.read_word(entry + word)? & bit == 0 {
-                return Err(Error::corrupt("pointer to a slot that is not allocated", at));
+                return Err(nothing("nothing is allocated"));
             }
             Ok(Allocation::Slot { page, slot, class })
         }
         Some(Use::Run(pages)) if in_page == 0 => Ok(Allocation::Run { page, pages }),
-        Some(Use::Run(_)) => Err(Error::corrupt("pointer into the middle of an object", at)),
-        Some(Use::Free) => Err(Error::corrupt("pointer to a page that is not allocated", at)),
+        Some(Use::Run(_)) => Err(nothing("no object begins")),
+        Some(Use::Free) => Err(nothing("nothing is allocated")),
         None => Err(Error::corrupt("page-table entry that cannot be", entry)),
     }
 }

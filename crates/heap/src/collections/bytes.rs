@@ -3,8 +3,9 @@
 //! The first word is `0xB1 << 56 | purpose << 48 | length`. Short strings are overwritten in
 //! place; long ones are replaced by a new block, whose bytes need no log.
 
-use super::Visit;
-use crate::{Error, Purpose, Result, Tx};
+use super::tag::Expected;
+use super::{Visit, kind};
+use crate::{Error, Fresh, Purpose, Result, Tx};
 
 const TAG: u64 = 0xB1;
 /// Offset of the bytes in the block.
@@ -46,11 +47,11 @@ impl Blob {
     /// # Errors
     /// As [`Tx::allocate`].
     pub fn create<T: Tx + ?Sized>(tx: &mut T, purpose: Purpose, bytes: &[u8]) -> Result<Self> {
-        let blob = Self::with_room(tx, purpose, bytes.len() as u64, bytes.len() as u64)?;
+        let block = Self::with_room(tx, purpose, bytes.len() as u64, bytes.len() as u64)?;
         if !bytes.is_empty() {
-            tx.write_fresh(blob.at + DATA, bytes)?;
+            tx.write_fresh(block, DATA, bytes)?;
         }
-        Ok(blob)
+        Ok(Blob { at: block.at() })
     }
 
     /// A fresh block for `room` bytes, of which `len` are to be filled.
@@ -59,19 +60,19 @@ impl Blob {
         purpose: Purpose,
         len: u64,
         room: u64,
-    ) -> Result<Self> {
+    ) -> Result<Fresh> {
         if room > MAX_LEN {
             return Err(Error::Invalid("a byte string of more than 2^40 bytes"));
         }
-        let at = tx.allocate(purpose, DATA + room)?;
-        tx.write_fresh(at, &head(purpose, len).to_le_bytes())?;
-        Ok(Blob { at })
+        let block = tx.allocate(purpose, DATA + room)?;
+        tx.write_fresh(block, 0, &head(purpose, len).to_le_bytes())?;
+        Ok(block)
     }
 
     /// The number of bytes.
     ///
     /// # Errors
-    /// `Corrupt` if this is no blob.
+    /// `Misuse` or `WrongType` if this is no blob.
     pub fn len<T: Tx + ?Sized>(self, tx: &mut T) -> Result<u64> {
         Ok(self.head(tx)?.len)
     }
@@ -79,7 +80,7 @@ impl Blob {
     /// Whether it has no bytes.
     ///
     /// # Errors
-    /// `Corrupt` if this is no blob.
+    /// `Misuse` or `WrongType` if this is no blob.
     pub fn is_empty<T: Tx + ?Sized>(self, tx: &mut T) -> Result<bool> {
         Ok(self.len(tx)? == 0)
     }
@@ -87,7 +88,7 @@ impl Blob {
     /// All bytes.
     ///
     /// # Errors
-    /// `Corrupt` if this is no blob.
+    /// `Misuse` or `WrongType` if this is no blob.
     pub fn read<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.read_into(tx, &mut bytes)?;
@@ -97,7 +98,7 @@ impl Blob {
     /// Appends all bytes to `to`.
     ///
     /// # Errors
-    /// `Corrupt` if this is no blob.
+    /// `Misuse` or `WrongType` if this is no blob.
     pub fn read_into<T: Tx + ?Sized>(self, tx: &mut T, to: &mut Vec<u8>) -> Result<()> {
         let len = self.head(tx)?.len;
         self.extend(tx, 0, len, to)
@@ -106,7 +107,7 @@ impl Blob {
     /// Bytes `from` and on, at most `len` of them.
     ///
     /// # Errors
-    /// `Corrupt` if this is no blob.
+    /// `Misuse` or `WrongType` if this is no blob.
     pub fn read_range<T: Tx + ?Sized>(self, tx: &mut T, from: u64, len: u64) -> Result<Vec<u8>> {
         let all = self.head(tx)?.len;
         let from = from.min(all);
@@ -140,7 +141,7 @@ impl Blob {
     /// Overwrites the bytes from `from` on.
     ///
     /// # Errors
-    /// `Invalid` if the range ends behind the string's end; `Corrupt` if this is no blob;
+    /// `Invalid` if the range ends behind the string's end; `Misuse` or `WrongType` if this is no blob;
     /// `ReadOnly`, `TooLarge`.
     pub fn write_range<T: Tx + ?Sized>(self, tx: &mut T, from: u64, bytes: &[u8]) -> Result<()> {
         let len = self.head(tx)?.len;
@@ -154,7 +155,7 @@ impl Blob {
     /// block unused; otherwise in a new block, and this one is freed.
     ///
     /// # Errors
-    /// `Corrupt` if this is no blob; as [`Tx::allocate`] otherwise.
+    /// `Misuse` or `WrongType` if this is no blob; as [`Tx::allocate`] otherwise.
     pub fn set<T: Tx + ?Sized>(self, tx: &mut T, bytes: &[u8]) -> Result<Self> {
         let old = self.head(tx)?;
         let len = bytes.len() as u64;
@@ -183,7 +184,7 @@ impl Blob {
     /// (1 MiB more, from there on).
     ///
     /// # Errors
-    /// `Corrupt` if this is no blob; as [`Tx::allocate`] otherwise.
+    /// `Misuse` or `WrongType` if this is no blob; as [`Tx::allocate`] otherwise.
     pub fn append<T: Tx + ?Sized>(self, tx: &mut T, bytes: &[u8]) -> Result<Self> {
         let old = self.head(tx)?;
         let len = old.len.saturating_add(bytes.len() as u64);
@@ -193,31 +194,31 @@ impl Blob {
             return Ok(self);
         }
         let new = Self::with_room(tx, old.purpose, len, len + len.min(1 << 20))?;
-        new.fill(tx, self, old.len, bytes)?;
+        self.fill(tx, new, old.len, bytes)?;
         tx.free(self.at)?;
-        Ok(new)
+        Ok(Blob { at: new.at() })
     }
 
-    /// Fills this fresh block with `kept` bytes of `old`, then `more`.
-    fn fill<T: Tx + ?Sized>(self, tx: &mut T, old: Blob, kept: u64, more: &[u8]) -> Result<()> {
+    /// Fills a new block with `kept` bytes of this one, then `more`.
+    fn fill<T: Tx + ?Sized>(self, tx: &mut T, new: Fresh, kept: u64, more: &[u8]) -> Result<()> {
         let mut buffer = Vec::with_capacity(CHUNK);
         let whole = kept - kept % 8;
         let mut done = 0;
         while done < whole {
             let step = (whole - done).min(CHUNK as u64);
             buffer.clear();
-            old.extend(tx, done, step, &mut buffer)?;
-            tx.write_fresh(self.at + DATA + done, &buffer)?;
+            self.extend(tx, done, step, &mut buffer)?;
+            tx.write_fresh(new, DATA + done, &buffer)?;
             done += step;
         }
         // The rest begins at a word's edge, as fresh writes must.
         buffer.clear();
-        old.extend(tx, whole, kept - whole, &mut buffer)?;
+        self.extend(tx, whole, kept - whole, &mut buffer)?;
         let head = more.len().min(8 - buffer.len());
         buffer.extend_from_slice(&more[..head]);
-        tx.write_fresh(self.at + DATA + whole, &buffer)?;
+        tx.write_fresh(new, DATA + whole, &buffer)?;
         if head < more.len() {
-            tx.write_fresh(self.at + DATA + whole + 8, &more[head..])?;
+            tx.write_fresh(new, DATA + whole + 8, &more[head..])?;
         }
         Ok(())
     }
@@ -225,7 +226,7 @@ impl Blob {
     /// Makes it `len` bytes long: cut, or filled up with zeros.
     ///
     /// # Errors
-    /// `Corrupt` if this is no blob; as [`Tx::allocate`] otherwise.
+    /// `Misuse` or `WrongType` if this is no blob; as [`Tx::allocate`] otherwise.
     pub fn resize<T: Tx + ?Sized>(self, tx: &mut T, len: u64) -> Result<Self> {
         let old = self.head(tx)?;
         if len <= old.len {
@@ -241,7 +242,7 @@ impl Blob {
     /// Frees it.
     ///
     /// # Errors
-    /// `Corrupt` if this is no blob.
+    /// `Misuse` or `WrongType` if this is no blob.
     pub fn free<T: Tx + ?Sized>(self, tx: &mut T) -> Result<()> {
         tx.free(self.at)
     }
@@ -249,7 +250,7 @@ impl Blob {
     /// Whether it holds just `bytes`. Allocates nothing.
     ///
     /// # Errors
-    /// `Corrupt` if this is no blob.
+    /// `Misuse` or `WrongType` if this is no blob.
     pub fn equals<T: Tx + ?Sized>(self, tx: &mut T, bytes: &[u8]) -> Result<bool> {
         if self.head(tx)?.len != bytes.len() as u64 {
             return Ok(false);
@@ -284,13 +285,23 @@ impl Blob {
         let len = word & MAX_LEN;
         let purpose = Purpose::ALL.get((word >> 48 & 0xFF) as usize);
         let (TAG, Some(&purpose)) = (word >> 56, purpose) else {
-            return Err(Error::corrupt("a byte string's tag", self.at));
+            return Err(EXPECTED.missing(tx, self.at));
         };
         if len > TRUSTED && DATA + len > tx.usable(self.at)? {
             return Err(Error::corrupt("a byte string longer than its block", self.at));
         }
         Ok(Head { purpose, len })
     }
+}
+
+const EXPECTED: Expected =
+    Expected { kind: kind::BLOB, name: || "byte string".to_owned(), pool: 0 };
+
+/// Whether a word can be a byte string's first.
+pub(super) const fn is_head(word: u64) -> bool {
+    word >> 56 == TAG
+        && (word >> 48 & 0xFF) < Purpose::ALL.len() as u64
+        && word & MAX_LEN == word & ((1 << 48) - 1)
 }
 
 fn head(purpose: Purpose, len: u64) -> u64 {

@@ -1,12 +1,13 @@
 //! How keys and values are stored: a fixed number of words each, inside the collection.
 //!
-//! - Every `T: Pod` of up to 256 bytes: its bytes, filled up with zeros to a word.
+//! - Every `T: Pod + Typed` of up to 256 bytes: its bytes, filled up with zeros to a word.
 //! - [`Bytes<W>`](super::Bytes): a byte string in `W` words: up to `8 W - 1` bytes inline, longer
 //!   ones in a [`Blob`](super::Blob), with their first `8 (W - 1)` bytes kept inline to compare by.
 //! - [`Pair<A, B>`](Pair): the one after the other, ordered by the first, then by the second.
 //! - [`Total`]: an `f64` that is ordered.
 
 use super::form::{self, Form};
+use super::typed::{TypeName, Typed};
 use crate::{Pod, Purpose, Result, Tx, Zeroable};
 use std::cmp::Ordering;
 use std::marker::PhantomData;
@@ -19,6 +20,8 @@ use std::marker::PhantomData;
 pub trait Item: 'static {
     /// What it looks like in the pool.
     const FORM: Form;
+    /// The name of its type.
+    const TYPE: TypeName;
     /// The borrowed form: arguments.
     type Ref<'a>: Copy;
     /// The owned form: results.
@@ -118,8 +121,9 @@ fn each_word<P: Pod>(item: &P, mut each: impl FnMut(u64) -> Result<bool>) -> Res
     Ok(true)
 }
 
-impl<P: Pod> Item for P {
+impl<P: Pod + Typed> Item for P {
     const FORM: Form = Form::plain(words_of::<P>());
+    const TYPE: TypeName = <P as Typed>::TYPE;
     type Ref<'a> = P;
     type Owned = P;
     type Probe<'a> = P;
@@ -175,7 +179,7 @@ impl<P: Pod> Item for P {
     }
 }
 
-impl<P: Pod + Ord> OrderedItem for P {
+impl<P: Pod + Typed + Ord> OrderedItem for P {
     #[inline]
     fn compare<T: Tx + ?Sized>(tx: &mut T, at: u64, probe: P) -> Result<Ordering> {
         Ok(Self::load(tx, at)?.cmp(&probe))
@@ -190,6 +194,10 @@ impl<P: Pod + Ord> OrderedItem for P {
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Total(pub f64);
+
+impl Typed for Total {
+    const TYPE: TypeName = TypeName::new("Total");
+}
 
 impl Ord for Total {
     fn cmp(&self, other: &Self) -> Ordering {
@@ -220,6 +228,7 @@ impl<A: Item, B: Item> Item for Pair<A, B> {
         assert!(A::FORM.string == 0, "only the last item of a pair may be a byte string");
         Form { words: A::FORM.words + B::FORM.words, string: B::FORM.string }
     };
+    const TYPE: TypeName = TypeName::generic("Pair", &[A::TYPE, B::TYPE]);
     type Ref<'a> = (A::Ref<'a>, B::Ref<'a>);
     type Owned = (A::Owned, B::Owned);
     type Probe<'a> = (A::Probe<'a>, B::Probe<'a>);

@@ -1,6 +1,6 @@
 //! What stored items look like, as far as one must know to move, hash and free them without
-//! knowing their types. Every collection's header begins with a word that holds the forms of its
-//! items, so that a pool can be checked by a program that has never heard of them.
+//! knowing their types. Every collection's header begins with a word, its tag, that holds the forms of
+//! its items, so that a pool can be checked by a program that has never heard of them.
 
 use super::Visit;
 use super::bytes::Blob;
@@ -38,7 +38,7 @@ impl Form {
         self.words as u64 * 8
     }
 
-    /// As 12 bits of a header's first word.
+    /// As 10 bits of a header's first word.
     pub(super) const fn pack(self) -> u64 {
         assert!(self.words <= MAX_WORDS && self.string <= 15 && self.string <= self.words);
         (self.words as u64) << 4 | self.string as u64
@@ -46,7 +46,7 @@ impl Form {
 
     /// From [`pack`](Form::pack); `None` if it is no form.
     pub(super) const fn unpack(bits: u64) -> Option<Self> {
-        let form = Form { words: (bits >> 4 & 0xFF) as usize, string: (bits & 15) as usize };
+        let form = Form { words: (bits >> 4 & 0x3F) as usize, string: (bits & 15) as usize };
         let whole = form.words <= MAX_WORDS && form.string <= form.words && form.string != 1;
         if whole { Some(form) } else { None }
     }
@@ -62,7 +62,7 @@ impl Form {
     /// Frees what the item at `at` owns.
     pub(super) fn release<T: Tx + ?Sized>(self, tx: &mut T, at: u64) -> Result<()> {
         match self.blob(tx, at)? {
-            Some(blob) => blob.free(tx),
+            Some(blob) => blob.free(tx).map_err(Error::in_pool),
             None => Ok(()),
         }
     }
@@ -79,7 +79,7 @@ impl Form {
         }
         let last = tx.read_word(at + self.bytes() - 8)?;
         match blob_in(last) {
-            Some(blob) => blob.check(tx, visit),
+            Some(blob) => blob.check(tx, visit).map_err(Error::in_pool),
             None if last & 0xFF < self.string as u64 * 8 => Ok(()),
             None => Err(Error::corrupt("an inline string's length", at)),
         }
@@ -112,36 +112,6 @@ pub(super) const fn mix(hash: u64, word: u64) -> u64 {
 #[inline]
 pub(super) fn hash_bytes(hash: u64, bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(bytes, hash)
-}
-
-/// The first word of a header: the kind of collection, the forms of its items, and two flags
-/// of its own.
-pub(super) const fn tag(kind: u32, key: Form, value: Form, flags: u64) -> u64 {
-    (kind as u64 | 0x7D_0000) << 32 | flags << 24 | key.pack() << 12 | value.pack()
-}
-
-/// The parts of a header's first word.
-pub(super) struct Tag {
-    pub(super) kind: u32,
-    pub(super) key: Form,
-    pub(super) value: Form,
-    pub(super) flags: u64,
-}
-
-impl Tag {
-    /// Reads the tag of the header at `at`.
-    pub(super) fn read<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<Tag> {
-        let word = tx.read_word(at)?;
-        let damaged = Error::corrupt("a collection's tag", at);
-        let (Some(key), Some(value)) =
-            (Form::unpack(word >> 12 & 0xFFF), Form::unpack(word & 0xFFF))
-        else {
-            return Err(damaged);
-        };
-        let found =
-            Tag { kind: (word >> 32) as u32 & 0xFFFF, key, value, flags: word >> 24 & 0xFF };
-        if tag(found.kind, key, value, found.flags) == word { Ok(found) } else { Err(damaged) }
-    }
 }
 
 /// Writes a word if it differs from what is there: what need not be written need not be logged.

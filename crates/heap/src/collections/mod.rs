@@ -5,9 +5,10 @@
 //! operations take the transaction they run in.
 //!
 //! What is read from the pool may be damaged: a wrong tag, length or pointer is
-//! [`Error::Corrupt`](crate::Error::Corrupt), and every walk is bounded. A handle of the wrong
-//! type is noticed by the header's first word ([`form`]), which says what the collection is and
-//! what its items look like.
+//! [`Error::Corrupt`](crate::Error::Corrupt), and every walk is bounded. A mistake of the program is
+//! another error: a handle of the wrong type is [`Error::WrongType`](crate::Error::WrongType), noticed by
+//! the header's first word, which says what the collection is and what its items are; a handle of another
+//! pool, of what is gone, or a cursor that is stale is [`Error::Misuse`](crate::Error::Misuse).
 //!
 //! ```
 //! use perdura::collections::{Bytes, HashMap, OrderedMap, Pair, Total};
@@ -29,7 +30,7 @@
 //!
 //! docs/collections.md has the layouts, and what each operation costs in cache lines.
 //!
-//! Reading order: [`form`], [`bytes`], [`codec`], [`string`], then one collection at a time.
+//! Reading order: [`form`], [`typed`], [`bytes`], [`codec`], [`string`], then one collection at a time.
 
 pub mod bytes;
 pub mod codec;
@@ -41,6 +42,8 @@ pub mod ordered_map;
 mod root;
 mod segments;
 pub mod string;
+mod tag;
+pub mod typed;
 pub mod vector;
 
 pub use bytes::Blob;
@@ -49,6 +52,7 @@ pub use hash_map::HashMap;
 pub use ordered_map::{Cursor, OrderedMap};
 pub use root::{check_root, destroy_root_some};
 pub use string::Bytes;
+pub use typed::{TypeName, Typed};
 pub use vector::Vector;
 
 /// What a named root points to: [`Root::kind`](crate::tx::Root::kind).

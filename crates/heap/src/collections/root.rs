@@ -1,6 +1,6 @@
 //! Collections by their kind alone, for programs that do not know their types.
 
-use super::form::Tag;
+use super::tag::Tag;
 use super::{Blob, Visit, hash_map, kind, ordered_map, vector};
 use crate::tx::Root;
 use crate::{Error, Result, Tx};
@@ -12,8 +12,8 @@ use crate::{Error, Result, Tx};
 /// `Corrupt` if it is damaged; what `visit` returns.
 pub fn check_root<T: Tx + ?Sized>(tx: &mut T, root: Root, visit: &mut Visit<'_>) -> Result<bool> {
     match root.kind {
-        kind::BLOB => Blob::new(root.at).check(tx, visit)?,
-        kind::VECTOR => vector::check(tx, root.at, visit)?,
+        kind::BLOB => Blob::new(root.at).check(tx, visit).map_err(Error::in_pool)?,
+        kind::VECTOR => vector::check(tx, root.at, visit).map_err(Error::in_pool)?,
         kind::HASH_MAP => {
             let tag = tagged(tx, root)?;
             hash_map::open(tx, root.at, tag.key, tag.value, tag.flags)?.check(tx, visit)?;

@@ -113,8 +113,9 @@ impl Segments {
             return Ok(if more == 0 { 0 } else { more + (segment - INLINE) * 8 });
         }
         let (page, entry) = self.in_directory(segment)?;
-        let root = tx.read_word(more + (MORE_WORDS - 1) * 8)?;
-        let page = if root == 0 { 0 } else { tx.read_word(root + page * 8)? };
+        let root = tx.read_word(more + (MORE_WORDS - 1) * 8).map_err(Error::in_pool)?;
+        let page =
+            if root == 0 { 0 } else { tx.read_word(root + page * 8).map_err(Error::in_pool)? };
         Ok(if page == 0 { 0 } else { page + entry * 8 })
     }
 
@@ -134,7 +135,7 @@ impl Segments {
     pub(super) fn address<T: Tx + ?Sized>(self, tx: &mut T, index: u64) -> Result<u64> {
         let (segment, first) = self.locate(index);
         let slot = self.slot(tx, segment)?;
-        let at = if slot == 0 { 0 } else { tx.read_word(slot)? };
+        let at = if slot == 0 { 0 } else { tx.read_word(slot).map_err(Error::in_pool)? };
         if at == 0 {
             return Err(Error::corrupt("a missing segment", self.header));
         }
@@ -152,8 +153,8 @@ impl Segments {
             slot => slot,
         };
         if tx.read_word(slot)? == 0 {
-            let at = tx.allocate(Purpose::General, self.elements(segment) * self.pitch)?;
-            tx.write_word(slot, at)?;
+            let new = tx.allocate(Purpose::General, self.elements(segment) * self.pitch)?;
+            tx.write_word(slot, new.at())?;
         }
         Ok(())
     }
@@ -234,12 +235,12 @@ impl Segments {
         let used = if len == 0 { 0 } else { self.locate(len - 1).0 + 1 };
         for segment in 0..=used {
             let slot = self.slot(tx, segment)?;
-            let at = if slot == 0 { 0 } else { tx.read_word(slot)? };
+            let at = if slot == 0 { 0 } else { tx.read_word(slot).map_err(Error::in_pool)? };
             if at == 0 && segment < used {
                 return Err(Error::corrupt("a missing segment", self.header));
             }
             if at != 0 {
-                if tx.usable(at)? < self.elements(segment) * self.pitch {
+                if tx.usable(at).map_err(Error::in_pool)? < self.elements(segment) * self.pitch {
                     return Err(Error::corrupt("a segment that is too small", at));
                 }
                 visit(at)?;
@@ -254,13 +255,13 @@ impl Segments {
             return Ok(());
         }
         visit(more)?;
-        let root = tx.read_word(more + (MORE_WORDS - 1) * 8)?;
+        let root = tx.read_word(more + (MORE_WORDS - 1) * 8).map_err(Error::in_pool)?;
         if root == 0 {
             return Ok(());
         }
         visit(root)?;
         for page in 0..FANOUT {
-            let page = tx.read_word(root + page * 8)?;
+            let page = tx.read_word(root + page * 8).map_err(Error::in_pool)?;
             if page != 0 {
                 visit(page)?;
             }
@@ -271,23 +272,23 @@ impl Segments {
 
 /// What the word at `slot` points to; a new block of `words` zeros if it is null.
 fn pointed_or_new<T: Tx + ?Sized>(tx: &mut T, slot: u64, words: u64) -> Result<u64> {
-    let at = tx.read_word(slot)?;
+    let at = tx.read_word(slot).map_err(Error::in_pool)?;
     if at != 0 {
         return Ok(at);
     }
-    let at = tx.allocate(Purpose::General, words * 8)?;
-    tx.write_fresh(at, &[0; 4096][..words as usize * 8])?;
-    tx.write_word(slot, at)?;
-    Ok(at)
+    let new = tx.allocate(Purpose::General, words * 8)?;
+    tx.write_fresh(new, 0, &[0; 4096][..words as usize * 8])?;
+    tx.write_word(slot, new.at())?;
+    Ok(new.at())
 }
 
 /// Frees what the word at `slot` points to, and makes it null.
 fn free_pointed<T: Tx + ?Sized>(tx: &mut T, slot: u64) -> Result<()> {
-    let at = tx.read_word(slot)?;
+    let at = tx.read_word(slot).map_err(Error::in_pool)?;
     if at == 0 {
         return Ok(());
     }
-    tx.free(at)?;
+    tx.free(at).map_err(Error::in_pool)?;
     tx.write_word(slot, 0)
 }
 

@@ -3,6 +3,7 @@
 use super::bytes::Blob;
 use super::codec::{Item, OrderedItem};
 use super::form::{self, Form, blob_in};
+use super::typed::TypeName;
 use crate::{Error, Purpose, Result, Tx};
 use std::cmp::Ordering;
 
@@ -55,11 +56,11 @@ pub(super) fn with_string<T: Tx + ?Sized, R>(
     let last = tx.read_word(at + words as u64 * 8 - 8)?;
     let mut buffer = [0; 128];
     if let Some(blob) = blob_in(last) {
-        let len = blob.len(tx)? as usize;
+        let len = blob.len(tx).map_err(Error::in_pool)? as usize;
         if len > buffer.len() {
-            return Ok(with(&blob.read(tx)?));
+            return Ok(with(&blob.read(tx).map_err(Error::in_pool)?));
         }
-        blob.copy_out(tx, 0, &mut buffer[..len])?;
+        blob.copy_out(tx, 0, &mut buffer[..len]).map_err(Error::in_pool)?;
         return Ok(with(&buffer[..len]));
     }
     let len = (last & 0xFF) as usize;
@@ -78,6 +79,7 @@ impl<const W: usize> Item for Bytes<W> {
         assert!(W >= 2 && W <= 15, "byte strings take 2 to 15 words");
         Form { words: W, string: W }
     };
+    const TYPE: TypeName = TypeName::counted("Bytes", W);
     type Ref<'a> = &'a [u8];
     type Owned = Vec<u8>;
     type Probe<'a> = BytesProbe<'a, W>;
@@ -117,7 +119,8 @@ impl<const W: usize> Item for Bytes<W> {
                 return Ok(false);
             }
         }
-        blob.map_or(Ok(true), |blob| blob.equals(tx, probe.bytes))
+        let equals = |blob: Blob| blob.equals(tx, probe.bytes).map_err(Error::in_pool);
+        blob.map_or(Ok(true), equals)
     }
 
     fn store<T: Tx + ?Sized>(
@@ -146,9 +149,9 @@ impl<const W: usize> Item for Bytes<W> {
         };
         let mut words = probe.words;
         if probe.bytes.len() > Self::INLINE {
-            words[W - 1] |= pointing(old.set(tx, probe.bytes)?);
+            words[W - 1] |= pointing(old.set(tx, probe.bytes).map_err(Error::in_pool)?);
         } else {
-            old.free(tx)?;
+            old.free(tx).map_err(Error::in_pool)?;
         }
         update_words(tx, at, &words)
     }

@@ -3,8 +3,10 @@
 //! The header is one line: tag, length, bytes per element, a word of zeros, and the directory
 //! of segments. Elements never move.
 
-use super::form::{Form, Tag, tag};
+use super::form::Form;
 use super::segments::Segments;
+use super::tag::{Expected, Tag, end};
+use super::typed::{TypeName, Typed};
 use super::{Visit, kind};
 use crate::{Error, Pod, Ptr, Purpose, Result, Tx, TxExt};
 use std::fmt;
@@ -15,8 +17,13 @@ const PITCH: u64 = 16;
 const HEADER: usize = 64;
 
 /// A growable array of `T`: a handle to it.
+///
+/// Besides what stands at each of them, all operations fail with `WrongType` if the header is that of
+/// another collection, or of one of other elements, and with `Misuse` if none is there.
 pub struct Vector<T> {
     at: u64,
+    /// The identifier of the pool that it was made in; 0 if that is not known.
+    pool: u64,
     of: PhantomData<fn() -> T>,
 }
 
@@ -32,7 +39,7 @@ impl<T> fmt::Debug for Vector<T> {
     }
 }
 
-impl<T: Pod> Vector<T> {
+impl<T: Pod + Typed> Vector<T> {
     /// Elements of 1, 2 or 4 bytes are packed; others begin at a word's edge.
     const EACH: u64 = {
         let size = size_of::<T>() as u64;
@@ -40,9 +47,11 @@ impl<T: Pod> Vector<T> {
         if size <= 4 && size != 3 { size } else { size.next_multiple_of(8) }
     };
 
+    const TAG: u64 = tag(&[T::TYPE]).word();
+
     /// The vector whose header is at `at`.
     pub const fn new(at: u64) -> Self {
-        Vector { at, of: PhantomData }
+        Vector { at, pool: 0, of: PhantomData }
     }
 
     /// The offset of its header: what a root or another object keeps.
@@ -55,29 +64,36 @@ impl<T: Pod> Vector<T> {
     /// # Errors
     /// As [`Tx::allocate`].
     pub fn create<X: Tx + ?Sized>(tx: &mut X) -> Result<Self> {
-        let at = tx.allocate(Purpose::General, HEADER as u64)?;
-        let none = Form::plain(0);
-        let words = [tag(kind::VECTOR, none, none, 0), 0, Self::EACH, 0, 0, 0, 0, 0];
-        tx.write_fresh(at, bytemuck::bytes_of(&words))?;
-        Ok(Self::new(at))
+        let header = tx.allocate(Purpose::General, HEADER as u64)?;
+        let words = [Self::TAG, 0, Self::EACH, 0, 0, 0, 0, 0];
+        tx.write_fresh(header, 0, bytemuck::bytes_of(&words))?;
+        Ok(Vector { at: header.at(), pool: tx.moment().pool, of: PhantomData })
     }
 
     /// The number of elements.
     ///
     /// # Errors
-    /// `Corrupt` if this is no vector of `T`.
+    /// `Corrupt` if the vector is damaged.
     pub fn len<X: Tx + ?Sized>(self, tx: &mut X) -> Result<u64> {
+        if Expected::is_elsewhere(self.pool, tx) || tx.read_word(self.at)? != Self::TAG {
+            return Err(self.expected().missing(tx, self.at));
+        }
         let (segments, len) = open(tx, self.at)?;
         if segments.pitch() != Self::EACH {
-            return Err(Error::corrupt("a vector of elements of another size", self.at));
+            return Err(Error::corrupt("a vector's size of elements", self.at));
         }
         Ok(len)
+    }
+
+    fn expected(self) -> Expected {
+        let name = || format!("Vector<{}>", T::TYPE);
+        Expected { kind: kind::VECTOR, name, pool: self.pool }
     }
 
     /// Whether there are no elements.
     ///
     /// # Errors
-    /// `Corrupt` if this is no vector of `T`.
+    /// `Corrupt` if the vector is damaged.
     pub fn is_empty<X: Tx + ?Sized>(self, tx: &mut X) -> Result<bool> {
         Ok(self.len(tx)? == 0)
     }
@@ -100,7 +116,7 @@ impl<T: Pod> Vector<T> {
     /// `Corrupt` if the vector is damaged.
     pub fn get<X: Tx + ?Sized>(self, tx: &mut X, index: u64) -> Result<Option<T>> {
         match self.slot(tx, index)? {
-            Some(slot) => tx.read(slot).map(Some),
+            Some(slot) => tx.read(slot).map(Some).map_err(Error::in_pool),
             None => Ok(None),
         }
     }
@@ -115,7 +131,7 @@ impl<T: Pod> Vector<T> {
     /// `Invalid` if there is none; `Corrupt`, `ReadOnly`, `TooLarge`.
     pub fn set<X: Tx + ?Sized>(self, tx: &mut X, index: u64, value: T) -> Result<()> {
         let slot = self.existing(tx, index)?;
-        tx.write(slot, value)
+        tx.write(slot, value).map_err(Error::in_pool)
     }
 
     /// Swaps two elements.
@@ -124,7 +140,8 @@ impl<T: Pod> Vector<T> {
     /// `Invalid` if there is no such element; `Corrupt`, `ReadOnly`, `TooLarge`.
     pub fn swap<X: Tx + ?Sized>(self, tx: &mut X, a: u64, b: u64) -> Result<()> {
         let (a, b) = (self.existing(tx, a)?, self.existing(tx, b)?);
-        let (first, second) = (tx.read(a)?, tx.read(b)?);
+        let mut read = |at| tx.read(at).map_err(Error::in_pool);
+        let (first, second) = (read(a)?, read(b)?);
         tx.write(a, second)?;
         tx.write(b, first)
     }
@@ -137,7 +154,7 @@ impl<T: Pod> Vector<T> {
         let len = self.len(tx)?;
         self.segments().reserve(tx, len)?;
         let at = self.segments().address(tx, len)?;
-        tx.write(Ptr::new(at), value)?;
+        tx.write(Ptr::new(at), value).map_err(Error::in_pool)?;
         tx.write_word(self.at + LEN, len + 1)
     }
 
@@ -151,7 +168,7 @@ impl<T: Pod> Vector<T> {
             return Ok(None);
         }
         let at = self.segments().address(tx, len - 1)?;
-        let value = tx.read(Ptr::new(at))?;
+        let value = tx.read(Ptr::new(at)).map_err(Error::in_pool)?;
         tx.write_word(self.at + LEN, len - 1)?;
         self.segments().shrunk(tx, len - 1)?;
         Ok(Some(value))
@@ -181,7 +198,7 @@ impl<T: Pod> Vector<T> {
     ) -> Result<()> {
         for index in 0..self.len(tx)? {
             let at = self.segments().address(tx, index)?;
-            each(tx.read(Ptr::new(at))?)?;
+            each(tx.read(Ptr::new(at)).map_err(Error::in_pool)?)?;
         }
         Ok(())
     }
@@ -220,11 +237,17 @@ impl<T: Pod> Vector<T> {
     }
 }
 
+/// The tag of a vector of such elements.
+const fn tag(types: &[TypeName]) -> Tag {
+    Tag::of(kind::VECTOR, (Form::plain(0), Form::plain(0)), types, 0)
+}
+
 /// The segments and the length of the vector at `at`, whatever its elements are.
 fn open<X: Tx + ?Sized>(tx: &mut X, at: u64) -> Result<(Segments, u64)> {
-    const TAG: u64 = tag(kind::VECTOR, Form::plain(0), Form::plain(0), 0);
+    let found = Tag::read(tx, at)?;
+    let known = found == Tag { types: found.types, ..tag(&[]) };
     let pitch = tx.read_word(at + PITCH)?;
-    if tx.read_word(at)? != TAG || pitch == 0 || pitch > 1 << 20 {
+    if !known || pitch == 0 || pitch > 1 << 20 {
         return Err(Error::corrupt("a vector's header", at));
     }
     let segments = Segments::new(at, pitch);
@@ -242,7 +265,7 @@ pub(super) fn destroy_some<X: Tx + ?Sized>(tx: &mut X, at: u64, budget: u64) -> 
     segments.free_from(tx, len, kept)?;
     tx.write_word(at + LEN, kept)?;
     if kept == 0 {
-        tx.free(at)?;
+        end(tx, at)?;
     }
     Ok(kept == 0)
 }
@@ -250,7 +273,6 @@ pub(super) fn destroy_some<X: Tx + ?Sized>(tx: &mut X, at: u64, budget: u64) -> 
 /// [`Vector::check`], whatever the elements are.
 pub(super) fn check<X: Tx + ?Sized>(tx: &mut X, at: u64, visit: &mut Visit<'_>) -> Result<()> {
     let (segments, len) = open(tx, at)?;
-    Tag::read(tx, at)?;
     visit(at)?;
     segments.check(tx, len, visit)
 }

@@ -5,8 +5,8 @@
 
 use super::{Heap, HeapSession};
 use crate::check::{CheckRoot, Report, check_heap};
-use crate::tx::{Extent, Purpose, Root, Tx, TxMark};
-use perdura_engine::{Access, Counters, Engine, Mark, Mode, Recovery, Result, Ticket, Tuning};
+use crate::tx::{Extent, Fresh, Moment, Purpose, Root, Savepoint, Tx};
+use perdura_engine::{Access, Counters, Engine, Mode, Recovery, Result, Ticket, Tuning};
 use perdura_memory::Memory;
 
 /// A [`Heap`] on some memory with some engine.
@@ -113,7 +113,8 @@ type Body<'a> = dyn FnMut(&mut dyn Tx) -> Result<()> + 'a;
 trait Erased: Send {
     fn run(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket>;
     fn run_awaited(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket>;
-    fn begin(&mut self, mode: Mode);
+    fn begin(&mut self, mode: Mode) -> Result<()>;
+    fn check_alone(&self) -> Result<()>;
     fn within(&mut self, body: &mut Body<'_>) -> Result<()>;
     fn commit(&mut self) -> Result<Ticket>;
     fn commit_awaited(&mut self) -> Result<Ticket>;
@@ -132,8 +133,12 @@ impl<M: Memory + 'static, E: Engine<M>> Erased for HeapSession<M, E> {
         HeapSession::run_awaited(self, mode, |tx| body(tx)).map(|((), ticket)| ticket)
     }
 
-    fn begin(&mut self, mode: Mode) {
-        HeapSession::begin(self, mode);
+    fn begin(&mut self, mode: Mode) -> Result<()> {
+        HeapSession::begin(self, mode)
+    }
+
+    fn check_alone(&self) -> Result<()> {
+        HeapSession::check_alone(self)
     }
 
     fn within(&mut self, body: &mut Body<'_>) -> Result<()> {
@@ -209,8 +214,12 @@ impl AnySession {
         with_result(body, |body| self.0.run_awaited(mode, body))
     }
 
-    pub(crate) fn begin(&mut self, mode: Mode) {
-        self.0.begin(mode);
+    pub(crate) fn begin(&mut self, mode: Mode) -> Result<()> {
+        self.0.begin(mode)
+    }
+
+    pub(crate) fn check_alone(&self) -> Result<()> {
+        self.0.check_alone()
     }
 
     pub(crate) fn within<R>(&mut self, body: impl FnOnce(&mut dyn Tx) -> Result<R>) -> Result<R> {
@@ -294,26 +303,18 @@ impl Access for AnyTx<'_> {
         self.0.write_bytes(at, from)
     }
 
-    fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
-        self.0.write_fresh(at, from)
-    }
-
     fn mode(&self) -> Mode {
         self.0.mode()
-    }
-
-    fn mark(&mut self) -> Mark {
-        self.0.mark()
-    }
-
-    fn rollback_to(&mut self, mark: Mark) {
-        self.0.rollback_to(mark);
     }
 }
 
 impl Tx for AnyTx<'_> {
-    fn allocate(&mut self, purpose: Purpose, len: u64) -> Result<u64> {
+    fn allocate(&mut self, purpose: Purpose, len: u64) -> Result<Fresh> {
         self.0.allocate(purpose, len)
+    }
+
+    fn write_fresh(&mut self, fresh: Fresh, from: u64, bytes: &[u8]) -> Result<()> {
+        self.0.write_fresh(fresh, from, bytes)
     }
 
     fn free(&mut self, at: u64) -> Result<()> {
@@ -328,12 +329,16 @@ impl Tx for AnyTx<'_> {
         self.0.extent(at)
     }
 
-    fn undo_to(&mut self, mark: TxMark) {
-        self.0.undo_to(mark);
+    fn undo_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.0.undo_to(savepoint)
     }
 
-    fn point(&mut self) -> TxMark {
+    fn point(&mut self) -> Savepoint {
         self.0.point()
+    }
+
+    fn moment(&self) -> Moment {
+        self.0.moment()
     }
 
     fn root(&mut self, name: &str) -> Result<Option<Root>> {

@@ -7,8 +7,10 @@ use perdura_memory::Memory;
 
 impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     /// Begins a transaction; none is running.
-    pub(crate) fn begin(&mut self, mode: Mode) {
+    pub(crate) fn begin(&mut self, mode: Mode) -> Result<()> {
+        self.place.begin(self.watched)?;
         self.session.begin(mode);
+        Ok(())
     }
 
     /// Runs `body` inside the running transaction, which is over if `body` panics.
@@ -16,6 +18,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         &mut self,
         body: impl FnOnce(&mut HeapTx<'_, E::Session>) -> Result<R>,
     ) -> Result<R> {
+        self.place.take(self.watched)?;
         let mut running = Running { session: self, finished: false };
         let result = {
             let HeapSession { session, local, shared, engine, .. } = &mut *running.session;
@@ -28,14 +31,31 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
 
     /// Commits the running transaction logically.
     pub(crate) fn commit(&mut self) -> Result<Ticket> {
-        self.commit_by(E::Session::commit)
+        self.commit_alone(E::Session::commit)
     }
 
     /// Commits the running transaction, and returns when that is durable.
     pub(crate) fn commit_awaited(&mut self) -> Result<Ticket> {
-        let ticket = self.commit_by(E::Session::commit_awaited)?;
+        let ticket = self.commit_alone(E::Session::commit_awaited)?;
         self.wait(ticket)?;
         Ok(ticket)
+    }
+
+    /// Nothing, if the calling thread may commit the running transaction.
+    ///
+    /// # Errors
+    /// `Nested` if it is inside of another one on the pool, for which the commit would wait.
+    pub(crate) fn check_alone(&self) -> Result<()> {
+        self.place.check_others(self.watched)
+    }
+
+    fn commit_alone(
+        &mut self,
+        commit: impl FnOnce(&mut E::Session) -> Result<Ticket>,
+    ) -> Result<Ticket> {
+        // Whatever becomes of the commit, the transaction is over.
+        self.place.end();
+        self.commit_by(commit)
     }
 
     /// Rolls the running transaction back.

@@ -8,8 +8,8 @@ use super::Shared;
 use crate::alloc::Local;
 use crate::roots;
 use crate::superblock::CATALOGUE;
-use crate::tx::{Extent, Purpose, Root, Tx, TxMark};
-use perdura_engine::{Access, Error, Mark, Mode, Result, Session, Ticket};
+use crate::tx::{Extent, Fresh, Moment, Purpose, Root, Savepoint, Tx};
+use perdura_engine::{Access, Error, Mode, Result, Session, Ticket};
 
 /// A transaction on a heap, as its body sees it.
 pub struct HeapTx<'a, S: Session> {
@@ -50,6 +50,15 @@ const BEFORE: Error = Error::Invalid(
      are; write to what `allocate` returned",
 );
 
+const NOT_FRESH: Error = Error::Invalid(
+    "the memory was allocated by another transaction, or by this one before it went back to a savepoint; \
+     use `write_bytes` for what is allocated already",
+);
+
+const OVER_THE_END: Error = Error::Invalid(
+    "the bytes run over the end of the allocation, or do not begin at one of its words; allocate a larger one",
+);
+
 impl<S: Session> Access for HeapTx<'_, S> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
@@ -61,6 +70,7 @@ impl<S: Session> Access for HeapTx<'_, S> {
         if at < self.pages {
             return self.write_before(at, value);
         }
+        self.local.savepoints.changed();
         self.session.write_word(at, value)
     }
 
@@ -74,32 +84,17 @@ impl<S: Session> Access for HeapTx<'_, S> {
         if at < self.pages {
             return Err(BEFORE);
         }
+        self.local.savepoints.changed();
         self.session.write_bytes(at, from)
-    }
-
-    #[inline]
-    fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
-        if at < self.pages {
-            return Err(BEFORE);
-        }
-        self.session.write_fresh(at, from)
     }
 
     fn mode(&self) -> Mode {
         self.session.mode()
     }
-
-    fn mark(&mut self) -> Mark {
-        self.session.mark()
-    }
-
-    fn rollback_to(&mut self, mark: Mark) {
-        self.session.rollback_to(mark);
-    }
 }
 
 impl<S: Session> Tx for HeapTx<'_, S> {
-    fn allocate(&mut self, purpose: Purpose, len: u64) -> Result<u64> {
+    fn allocate(&mut self, purpose: Purpose, len: u64) -> Result<Fresh> {
         if self.session.mode() == Mode::Read {
             return Err(Error::ReadOnly);
         }
@@ -109,12 +104,13 @@ impl<S: Session> Tx for HeapTx<'_, S> {
                 requested => Error::Full { requested },
             });
         }
+        self.local.savepoints.changed();
         for attempt in 0..3 {
             let Shared { space, memory, .. } = self.shared;
-            if let Some(at) =
+            if let Some(fresh) =
                 self.local.allocate(&mut *self.session, space, &**memory, purpose, len)?
             {
-                return Ok(at);
+                return Ok(fresh);
             }
             // First what the log has let go meanwhile, then what it can be made to let go.
             if attempt == 1 {
@@ -130,10 +126,27 @@ impl<S: Session> Tx for HeapTx<'_, S> {
         Err(Error::NoSpace { requested: len, source })
     }
 
+    #[inline]
+    fn write_fresh(&mut self, fresh: Fresh, from: u64, bytes: &[u8]) -> Result<()> {
+        if !self.local.is_fresh(&self.shared.space, &fresh) {
+            return Err(NOT_FRESH);
+        }
+        if !fresh.has(from, bytes.len() as u64) {
+            return Err(OVER_THE_END);
+        }
+        self.local.savepoints.changed();
+        if self.local.savepoints.may_undo(fresh.place) {
+            // What is stored past the log is not undone.
+            return self.session.write_bytes(fresh.at + from, bytes);
+        }
+        self.session.write_fresh(fresh.at + from, bytes)
+    }
+
     fn free(&mut self, at: u64) -> Result<()> {
         if self.session.mode() == Mode::Read {
             return Err(Error::ReadOnly);
         }
+        self.local.savepoints.changed();
         self.local.free(&mut *self.session, &self.shared.space, at)
     }
 
@@ -145,14 +158,20 @@ impl<S: Session> Tx for HeapTx<'_, S> {
         crate::alloc::extent::extent(&mut *self.session, self.shared.space.layout(), at)
     }
 
-    fn point(&mut self) -> TxMark {
-        let (allocated, freed) = self.local.counts();
-        TxMark { access: self.session.mark(), allocated, freed }
+    fn point(&mut self) -> Savepoint {
+        let access = self.session.mark();
+        self.local.point(access)
     }
 
-    fn undo_to(&mut self, mark: TxMark) {
-        self.session.rollback_to(mark.access);
-        self.local.undo_to(&self.shared.space, mark.allocated, mark.freed);
+    fn undo_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        let done = self.local.savepoints.back_to(savepoint)?;
+        self.session.rollback_to(done.access);
+        self.local.undo_to(&self.shared.space, done.taken, done.freed);
+        Ok(())
+    }
+
+    fn moment(&self) -> Moment {
+        self.local.savepoints.moment(self.shared.id)
     }
 
     fn root(&mut self, name: &str) -> Result<Option<Root>> {

@@ -18,8 +18,7 @@ pub(super) struct Open {
 impl Handle {
     /// Begins a transaction; waits for whoever must finish first. It must be ended by
     /// [`commit`](Self::commit) or [`abort`](Self::abort), and is rolled back when the handle is
-    /// dropped before. While it is open, others wait: **a thread that begins another one on the
-    /// same pool may wait for itself**.
+    /// dropped before. While it is open, others wait.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -36,11 +35,11 @@ impl Handle {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` when one is open already.
+    /// `Invalid` when one is open already; `Nested` if the calling thread is inside of one on another
+    /// handle of the pool.
     pub fn begin(&mut self, mode: Mode) -> Result<()> {
         self.check_closed()?;
-        self.session.begin(mode);
-        self.note.enter();
+        self.session.begin(mode)?;
         self.open = Some(Open { mode, failed: false });
         Ok(())
     }
@@ -63,9 +62,7 @@ impl Handle {
             return Err(failed());
         }
         // A panic leaves no transaction open: the session has rolled it back.
-        let inside = self.note.inside();
         let result = self.session.within(body);
-        std::mem::forget(inside);
         self.open = Some(Open { failed: result.is_err(), ..open });
         result
     }
@@ -74,7 +71,8 @@ impl Handle {
     ///
     /// # Errors
     /// `Invalid` when none is open, `Aborted` when a call in it has failed, or why the commit
-    /// failed; it is rolled back then.
+    /// failed; it is rolled back then. `Nested`, and it stays open, if the calling thread is inside of
+    /// another transaction on the pool.
     pub fn commit(&mut self) -> Result<Ticket> {
         self.end_open()?;
         self.session.commit()
@@ -93,8 +91,10 @@ impl Handle {
     /// Whoever calls this commits the open transaction next; in one that has failed it is rolled
     /// back instead.
     fn end_open(&mut self) -> Result<()> {
+        if self.open.is_some() {
+            self.session.check_alone()?;
+        }
         let open = self.open.take().ok_or(NONE_OPEN)?;
-        self.note.leave();
         if open.failed {
             self.session.abort();
             return Err(failed());
@@ -105,7 +105,6 @@ impl Handle {
     /// Rolls the open transaction back, if there is one.
     pub fn abort(&mut self) {
         if self.open.take().is_some() {
-            self.note.leave();
             self.session.abort();
         }
     }

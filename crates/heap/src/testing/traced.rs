@@ -1,7 +1,7 @@
 //! A transaction that notes which words it writes: for counting lines on a real pool.
 
-use crate::tx::{Extent, Purpose, Root, Tx, TxMark};
-use perdura_engine::{Access, Mark, Mode, Result};
+use crate::tx::{Extent, Fresh, Moment, Purpose, Root, Savepoint, Tx};
+use perdura_engine::{Access, Mode, Result};
 use std::collections::BTreeMap;
 
 /// The words that one transaction wrote in a line, a bit each.
@@ -58,27 +58,19 @@ impl Access for TracedTx<'_> {
         self.tx.write_bytes(at, from)
     }
 
-    fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
-        self.writes.note(at, from.len() as u64, true);
-        self.tx.write_fresh(at, from)
-    }
-
     fn mode(&self) -> Mode {
         self.tx.mode()
-    }
-
-    fn mark(&mut self) -> Mark {
-        self.tx.mark()
-    }
-
-    fn rollback_to(&mut self, mark: Mark) {
-        self.tx.rollback_to(mark);
     }
 }
 
 impl Tx for TracedTx<'_> {
-    fn allocate(&mut self, purpose: Purpose, len: u64) -> Result<u64> {
+    fn allocate(&mut self, purpose: Purpose, len: u64) -> Result<Fresh> {
         self.tx.allocate(purpose, len)
+    }
+
+    fn write_fresh(&mut self, fresh: Fresh, from: u64, bytes: &[u8]) -> Result<()> {
+        self.writes.note(fresh.at() + from, bytes.len() as u64, true);
+        self.tx.write_fresh(fresh, from, bytes)
     }
 
     fn free(&mut self, at: u64) -> Result<()> {
@@ -93,12 +85,16 @@ impl Tx for TracedTx<'_> {
         self.tx.extent(at)
     }
 
-    fn undo_to(&mut self, mark: TxMark) {
-        self.tx.undo_to(mark);
+    fn undo_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.tx.undo_to(savepoint)
     }
 
-    fn point(&mut self) -> TxMark {
+    fn point(&mut self) -> Savepoint {
         self.tx.point()
+    }
+
+    fn moment(&self) -> Moment {
+        self.tx.moment()
     }
 
     fn root(&mut self, name: &str) -> Result<Option<Root>> {

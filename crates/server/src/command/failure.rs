@@ -33,6 +33,14 @@ impl Failure {
         Failure::Say(Cow::Owned(text))
     }
 
+    /// The same, where what the pool was asked for came from the pool itself.
+    pub(crate) fn in_pool(self) -> Self {
+        match self {
+            Failure::Pool(error) => Failure::Pool(error.in_pool()),
+            said => said,
+        }
+    }
+
     /// Writes it as a reply.
     pub(crate) fn tell(&self, out: &mut Reply<'_>) {
         match self {

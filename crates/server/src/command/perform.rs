@@ -27,9 +27,10 @@ pub(crate) fn one(mut call: Call<'_>, command: &Command) -> Result<Answer, Error
     };
     let done = done.and_then(|()| whole(&call.out, call.env));
     call.env.stats.called(command, done.is_ok());
-    let Err(failure) = done else { return Ok(Answer::Done) };
+    // The server has every offset from the pool: a wrong one is damage.
+    let Err(failure) = done.map_err(Failure::in_pool) else { return Ok(Answer::Done) };
     if let Some(mark) = mark {
-        call.tx.undo_to(mark);
+        call.tx.undo_to(mark)?;
     }
     call.out.truncate(start);
     match failure {
@@ -85,20 +86,20 @@ pub(crate) fn all(
         match step_of(tx, env, step, &mut out) {
             Ok(Answer::Done | Answer::Failed) => {}
             Ok(Answer::Full(failure)) => {
-                tx.undo_to(mark);
+                tx.undo_to(mark)?;
                 out.truncate(start);
                 failure.tell(&mut out);
                 return Ok(());
             }
             Err(error) => {
-                tx.undo_to(mark);
+                tx.undo_to(mark)?;
                 out.truncate(start);
                 return Err(error);
             }
         }
     }
     if let Err(failure) = whole(&out, env) {
-        tx.undo_to(mark);
+        tx.undo_to(mark)?;
         out.truncate(start);
         env.stats.error(failure.code());
         failure.tell(&mut out);

@@ -1,5 +1,6 @@
 //! What a key maps to.
 
+use perdura::collections::{TypeName, Typed};
 use perdura::{Error, Pod, Result, Zeroable};
 
 /// What a key holds.
@@ -49,6 +50,10 @@ pub(crate) struct Entry {
     head: u64,
     expires: u64,
     payload: [u64; 2],
+}
+
+impl Typed for Entry {
+    const TYPE: TypeName = TypeName::new("perdura-server.Entry");
 }
 
 /// Longest string in an entry.

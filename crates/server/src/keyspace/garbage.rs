@@ -57,8 +57,8 @@ fn put_off(tx: &mut dyn Tx, header: u64, what: u64, at: u64) -> Result<()> {
     let next = tx.read_word(header + GARBAGE)?;
     match tx.allocate(Purpose::General, 24) {
         Ok(block) => {
-            tx.write_fresh(block, bytemuck::bytes_of(&[what, at, next]))?;
-            tx.write_word(header + GARBAGE, block)
+            tx.write_fresh(block, 0, bytemuck::bytes_of(&[what, at, next]))?;
+            tx.write_word(header + GARBAGE, block.at())
         }
         // Deleting from a full pool, or on a full disk, must go on: no list, but all at once.
         Err(Error::Full { .. } | Error::NoSpace { .. }) => {

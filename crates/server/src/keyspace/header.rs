@@ -56,11 +56,12 @@ pub(crate) fn open(tx: &mut dyn Tx, seed: u64) -> Result<Result<u64, String>> {
     match find(tx)? {
         Ok(Some(at)) => Ok(Ok(at)),
         Ok(None) => {
-            let at = tx.allocate(Purpose::General, 8 * WORDS as u64)?;
+            let new = tx.allocate(Purpose::General, 8 * WORDS as u64)?;
             let mut words = [0u64; WORDS];
             words[0] = TAG | VERSION;
             words[SEED as usize / 8] = seed;
-            tx.write_fresh(at, bytemuck::cast_slice(&words))?;
+            tx.write_fresh(new, 0, bytemuck::cast_slice(&words))?;
+            let at = new.at();
             tx.set_root(NAME, Root { at, kind: KIND })?;
             Ok(Ok(at))
         }

@@ -198,12 +198,12 @@ impl Image {
                 return Ok(self.at);
             }
         }
-        let at = tx.allocate(Purpose::Value, self.bytes.len() as u64)?;
-        tx.write_fresh(at, &self.bytes)?;
+        let new = tx.allocate(Purpose::Value, self.bytes.len() as u64)?;
+        tx.write_fresh(new, 0, &self.bytes)?;
         if self.at != 0 {
             tx.free(self.at)?;
         }
-        Ok(at)
+        Ok(new.at())
     }
 
     /// Whether its block is large enough, and not much too large.

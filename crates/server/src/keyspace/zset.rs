@@ -70,9 +70,9 @@ impl SortedSet {
         let order = Order::create(tx)?;
         let seed = db.seed_for(tx, order.at())?;
         let scores = Scores::create_seeded(tx, seed)?;
-        let at = tx.allocate(Purpose::General, 16)?;
-        tx.write_fresh(at, bytemuck::bytes_of(&[scores.at(), order.at()]))?;
-        Ok(SortedSet { at, scores, order })
+        let new = tx.allocate(Purpose::General, 16)?;
+        tx.write_fresh(new, 0, bytemuck::bytes_of(&[scores.at(), order.at()]))?;
+        Ok(SortedSet { at: new.at(), scores, order })
     }
 
     /// Its entry, which never expires.

@@ -32,7 +32,7 @@ impl BpTree {
     fn grow<T: Tx + ?Sized>(self, tx: &mut T, old: Node, entry: Entry) -> Result<()> {
         let root = tx.allocate(Purpose::General, SIZE)?;
         Node::create(tx, root, old.level + 1, old.at, &[entry.0], &[entry.1])?;
-        self.set_root(tx, root, old.level + 1)
+        self.set_root(tx, root.at(), old.level + 1)
     }
 }
 
@@ -40,7 +40,7 @@ impl BpTree {
 /// entry for the node above.
 fn split<T: Tx + ?Sized>(tx: &mut T, mut node: Node, place: u64, entry: Entry) -> Result<Entry> {
     let (mut keys, mut others) = node.entries(tx)?;
-    let at = tx.allocate(Purpose::General, SIZE)?;
+    let new = tx.allocate(Purpose::General, SIZE)?;
     // A leaf's separator is the new node's first key; an inner node's moves up.
     let leaf = node.level == 0;
     let stays = place < FEWEST || leaf && place == FEWEST;
@@ -52,13 +52,13 @@ fn split<T: Tx + ?Sized>(tx: &mut T, mut node: Node, place: u64, entry: Entry) -
     let cut = if stays && !leaf { FEWEST - 1 } else { FEWEST } as usize;
     let (separator, first, from) =
         if leaf { (keys[cut], node.next(tx)?, cut) } else { (keys[cut], others[cut], cut + 1) };
-    Node::create(tx, at, node.level, first, &keys[from..], &others[from..])?;
+    Node::create(tx, new, node.level, first, &keys[from..], &others[from..])?;
     node.set_count(tx, cut as u64)?;
     if leaf {
-        node.set_next(tx, at)?;
+        node.set_next(tx, new.at())?;
     }
     if stays {
         node.put(tx, place, entry)?;
     }
-    Ok((separator, at))
+    Ok((separator, new.at()))
 }

@@ -77,11 +77,11 @@ impl KeySet for BpTree {
     const BYTES_PER_ENTRY: u64 = 48;
 
     fn create<T: Tx + ?Sized>(tx: &mut T, _entries: u64) -> Result<Self> {
-        let at = tx.allocate(Purpose::General, 2 * 8)?;
+        let at = tx.allocate(Purpose::General, 2 * 8)?.at();
         let root = tx.allocate(Purpose::General, SIZE)?;
         Node::create(tx, root, 0, 0, &[], &[])?;
         let tree = BpTree(at);
-        tree.set_root(tx, root, 0)?;
+        tree.set_root(tx, root.at(), 0)?;
         Ok(tree)
     }
 

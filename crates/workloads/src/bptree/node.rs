@@ -4,7 +4,7 @@
 //! The arrays are sorted; what follows the place of a change is moved.
 
 use super::{MOST, Step};
-use perdura::{Error, Result, Tx};
+use perdura::{Error, Fresh, Result, Tx};
 
 /// Bytes of a node.
 pub(super) const SIZE: u64 = 4096;
@@ -42,13 +42,13 @@ impl Node {
     /// after a leaf.
     pub(super) fn create<T: Tx + ?Sized>(
         tx: &mut T,
-        at: u64,
+        new: Fresh,
         level: u64,
         first: u64,
         keys: &[u64],
         others: &[u64],
     ) -> Result<Self> {
-        let node = Node { at, level, count: keys.len() as u64 };
+        let node = Node { at: new.at(), level, count: keys.len() as u64 };
         let mut bytes = vec![0; SIZE as usize];
         let mut put = |at: u64, from: &[u8]| {
             bytes[at as usize..at as usize + from.len()].copy_from_slice(from);
@@ -61,7 +61,7 @@ impl Node {
             let (start, size) = node.others();
             put(start + index * size, &other.to_ne_bytes()[..size as usize]);
         }
-        tx.write_fresh(at, &bytes)?;
+        tx.write_fresh(new, 0, &bytes)?;
         Ok(node)
     }
 

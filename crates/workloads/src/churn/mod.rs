@@ -129,8 +129,8 @@ fn change_one<T: Tx + ?Sized>(tx: &mut T, header: u64, change: Change) -> Result
             let mut contents = vec![0; bytes as usize];
             tx.read_bytes(block, &mut contents[..kept as usize])?;
             next.fill(change.slot, kept, &mut contents[kept as usize..]);
-            tx.write_fresh(new, &contents)?;
-            new
+            tx.write_fresh(new, 0, &contents)?;
+            new.at()
         }
     };
     if held.bytes != 0 {

@@ -7,9 +7,10 @@ use perdura::{Purpose, Result, Tx};
 impl<T: Tx + ?Sized> Nodes<'_, T> {
     /// Hangs a new node under `parent`, or makes it the root.
     pub(super) fn insert(&mut self, key: u64, parent: u64, side: Side) -> Result<()> {
-        let node = self.tx.allocate(Purpose::General, NODE)?;
+        let new = self.tx.allocate(Purpose::General, NODE)?;
         let words = [0, 0, parent, RED, key, value_of(key), 0, 0];
-        self.tx.write_fresh(node, words.map(u64::to_ne_bytes).as_flattened())?;
+        self.tx.write_fresh(new, 0, words.map(u64::to_ne_bytes).as_flattened())?;
+        let node = new.at();
         match parent {
             0 => self.tx.write_word(self.header, node)?,
             _ => self.set(parent, side as u64 * 8, node)?,

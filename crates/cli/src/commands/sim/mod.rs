@@ -248,6 +248,7 @@ impl Arguments {
             knobs: self.knobs,
             cuts: if engine.skips() { self.cuts } else { 0 },
             unflushed: false,
+            emptied: false,
         }
     }
 

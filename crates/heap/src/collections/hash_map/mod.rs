@@ -7,7 +7,8 @@ mod walk;
 
 use self::table::{COUNT, Meta, SEED};
 use super::codec::Item;
-use super::form::{Form, mix, tag};
+use super::form::{Form, mix};
+use super::tag::{Expected, Tag};
 use super::{Visit, kind};
 use crate::{Error, Ptr, Purpose, Result, Tx};
 use std::fmt;
@@ -23,10 +24,15 @@ const COUNTED_FLAG: u64 = 1;
 /// `K` and `V` say how keys and values are stored ([`Item`]): `HashMap<u64, u64>`,
 /// `HashMap<Bytes, Bytes>`, `HashMap<Bytes<3>, MyPod>`; `HashMap<K, ()>` is a set.
 ///
+/// Besides what stands at each of them, all operations fail with `WrongType` if the header is that of
+/// another collection, or of one with other types, and with `Misuse` if none is there.
+///
 /// If it is not `COUNTED`, insertions and removals write one line less, and do not all write
 /// the same line; [`len`](HashMap::len) walks the map then.
 pub struct HashMap<K, V, const COUNTED: bool = true> {
     at: u64,
+    /// The identifier of the pool that it was made in; 0 if that is not known.
+    pool: u64,
     of: PhantomData<fn() -> (K, V)>,
 }
 
@@ -55,11 +61,14 @@ struct Place {
 impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     const SHAPE: Shape = Shape::of(K::FORM, V::FORM);
     const VALUE: u64 = K::FORM.bytes();
-    const TAG: u64 = tag(kind::HASH_MAP, K::FORM, V::FORM, COUNTED as u64 * COUNTED_FLAG);
+    const TAG: u64 = {
+        let flags = COUNTED as u64 * COUNTED_FLAG;
+        Tag::of(kind::HASH_MAP, (K::FORM, V::FORM), &[K::TYPE, V::TYPE], flags).word()
+    };
 
     /// The map whose header is at `at`.
     pub const fn new(at: u64) -> Self {
-        HashMap { at, of: PhantomData }
+        HashMap { at, pool: 0, of: PhantomData }
     }
 
     /// The offset of its header: what a root or another object keeps.
@@ -83,22 +92,31 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     /// # Errors
     /// As [`Tx::allocate`].
     pub fn create_seeded<T: Tx + ?Sized>(tx: &mut T, seed: u64) -> Result<Self> {
-        let at = tx.allocate(Purpose::General, HEADER as u64)?;
+        let header = tx.allocate(Purpose::General, HEADER as u64)?;
+        let at = header.at();
         let words = [Self::TAG, seed, 1, 0, 0, 0, 0, 0];
-        tx.write_fresh(at, bytemuck::bytes_of(&words))?;
+        tx.write_fresh(header, 0, bytemuck::bytes_of(&words))?;
         let table = Table::open(tx, at, Self::SHAPE, COUNTED)?;
         table.segments().reserve(tx, 0)?;
         let block = table.block(tx, 0)?;
-        tx.write_fresh(block, &Meta::EMPTY.word().to_le_bytes())?;
-        Ok(Self::new(at))
+        tx.write_word(block, Meta::EMPTY.word())?;
+        Ok(HashMap { at, pool: tx.moment().pool, of: PhantomData })
     }
 
     #[inline]
     fn table<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Table> {
-        if tx.read_word(self.at)? != Self::TAG {
-            return Err(Error::corrupt("a hash map's tag, or its type", self.at));
+        if Expected::is_elsewhere(self.pool, tx) || tx.read_word(self.at)? != Self::TAG {
+            return Err(self.expected().missing(tx, self.at));
         }
         Table::open(tx, self.at, Self::SHAPE, COUNTED)
+    }
+
+    fn expected(self) -> Expected {
+        let name = || match COUNTED {
+            true => format!("HashMap<{}, {}>", K::TYPE, V::TYPE),
+            false => format!("HashMap<{}, {}, false>", K::TYPE, V::TYPE),
+        };
+        Expected { kind: kind::HASH_MAP, name, pool: self.pool }
     }
 
     #[inline]

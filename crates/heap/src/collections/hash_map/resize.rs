@@ -7,6 +7,7 @@
 
 use super::table::{BUCKETS, COUNT, Meta, Table};
 use crate::collections::form::mix;
+use crate::collections::tag::end;
 use crate::{Error, Result, Tx};
 
 /// Buckets that stand for all.
@@ -119,7 +120,7 @@ impl Table {
             to = self.append(tx, to, at)?;
         }
         for (block, _) in &from[1..] {
-            tx.free(*block)?;
+            tx.free(*block).map_err(Error::in_pool)?;
         }
         self.set_buckets(tx, last)?;
         self.segments().shrunk(tx, last)
@@ -139,7 +140,7 @@ impl Table {
         }
         let chain = self.chain(tx, bucket)?;
         for (block, _) in &chain[1..] {
-            tx.free(*block)?;
+            tx.free(*block).map_err(Error::in_pool)?;
         }
         if self.counted {
             let count = tx.read_word(self.at + COUNT)?;
@@ -181,7 +182,7 @@ impl Table {
         }
         self.empty(tx, 0)?;
         self.segments().free_from(tx, 1, 0)?;
-        tx.free(self.at)?;
+        end(tx, self.at)?;
         Ok(true)
     }
 }

@@ -158,7 +158,7 @@ impl Table {
     /// A block's first word.
     #[inline]
     pub(super) fn meta<T: Tx + ?Sized>(&self, tx: &mut T, block: u64) -> Result<Meta> {
-        let word = tx.read_word(block)?;
+        let word = tx.read_word(block).map_err(Error::in_pool)?;
         let used = word & 0xFFFF;
         if word >> 56 != MARK || used >> self.shape.slots != 0 {
             return Err(Error::corrupt("a hash map's bucket", block));
@@ -218,7 +218,7 @@ impl Table {
             tx.write_word(last, Meta { used: meta.used | 1 << slot, ..meta }.word())?;
             return Ok(self.slot(last, slot));
         }
-        let next = tx.allocate(Purpose::General, self.shape.block)?;
+        let next = tx.allocate(Purpose::General, self.shape.block)?.at();
         // Not as fresh memory, since the entry is not: both are one line, written back once.
         tx.write_word(next, Meta { used: 1, next: 0 }.word())?;
         tx.write_word(last, Meta { next, ..meta }.word())?;
@@ -248,7 +248,7 @@ impl Table {
         while chain.len() > 1 {
             let (last, used) = (chain.len() - 1, chain[chain.len() - 1].1.used);
             if used == 0 {
-                tx.free(chain[last].0)?;
+                tx.free(chain[last].0).map_err(Error::in_pool)?;
                 chain.pop();
                 chain[last - 1].1.next = 0;
                 continue;

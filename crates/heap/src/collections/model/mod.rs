@@ -143,8 +143,7 @@ fn undone<S: Clone>(
     for _ in 0..rng.below(6) {
         step(tx, &mut dropped, rng)?;
     }
-    tx.undo_to(point);
-    Ok(())
+    tx.undo_to(point)
 }
 
 /// Notes each block once; twice is an error.

@@ -1,7 +1,7 @@
 //! Vectors and byte strings against std's.
 
 use super::{Blocks, Rng, Run, destroy, same, transact};
-use crate::collections::{Blob, Vector};
+use crate::collections::{Blob, Typed, Vector};
 use crate::{Pod, Purpose, Result, Tx};
 use std::fmt::Debug;
 
@@ -9,7 +9,7 @@ use std::fmt::Debug;
 ///
 /// # Errors
 /// The first thing that differs from the model; what the engine returns.
-pub fn check_vector<E: Pod + PartialEq + Debug>(
+pub fn check_vector<E: Pod + Typed + PartialEq + Debug>(
     run: &mut Run<'_>,
     seed: u64,
     transactions: u64,
@@ -37,7 +37,7 @@ pub fn check_vector<E: Pod + PartialEq + Debug>(
     })
 }
 
-fn vector_step<E: Pod + PartialEq + Debug>(
+fn vector_step<E: Pod + Typed + PartialEq + Debug>(
     tx: &mut dyn Tx,
     vector: Vector<E>,
     model: &mut Vec<E>,
@@ -69,7 +69,7 @@ fn vector_step<E: Pod + PartialEq + Debug>(
     }
 }
 
-fn compare<E: Pod + PartialEq + Debug>(
+fn compare<E: Pod + Typed + PartialEq + Debug>(
     tx: &mut dyn Tx,
     vector: Vector<E>,
     model: &[E],

@@ -3,7 +3,8 @@
 use super::path::Path;
 use super::tree::{Node, Order, Tree};
 use crate::collections::codec::OrderedItem;
-use crate::{Result, Tx};
+use crate::collections::tag::end;
+use crate::{Error, Result, Tx};
 
 impl Tree {
     /// Sees to it that there is a free slot in the leaf that a path leads to, which is the place
@@ -177,7 +178,7 @@ impl Tree {
         let empty = node.order.len() == 0;
         if parent.order.len() == 1 {
             if empty {
-                tx.free(node.at)?;
+                tx.free(node.at).map_err(Error::in_pool)?;
                 self.set_order(tx, &mut parent, Order(0))?;
             }
             return Ok(empty);
@@ -228,7 +229,7 @@ impl Tree {
             let moved = tx.read_word(self.count_at(slot))?;
             self.add_weight(tx, parent, position - 1, moved)?;
         }
-        tx.free(right.at)
+        tx.free(right.at).map_err(Error::in_pool)
     }
 
     /// Removes roots that have one child, or nothing.
@@ -238,12 +239,12 @@ impl Tree {
             match root.order.len() {
                 0 => {
                     self.set_root(tx, 0)?;
-                    return tx.free(root.at);
+                    return tx.free(root.at).map_err(Error::in_pool);
                 }
                 1 if root.level > 0 => {
                     let child = self.child(tx, &root, 0)?;
                     self.set_root(tx, child.at)?;
-                    tx.free(root.at)?;
+                    tx.free(root.at).map_err(Error::in_pool)?;
                     root = child;
                 }
                 _ => return Ok(()),
@@ -265,7 +266,7 @@ impl Tree {
             self.release(tx, slot)?;
         }
         self.count(tx, &path, (entries as u64).wrapping_neg())?;
-        tx.free(leaf.at)?;
+        tx.free(leaf.at).map_err(Error::in_pool)?;
         for depth in (0..path.len() - 1).rev() {
             let mut node = path.node(tx, self, depth)?;
             let last = node.order.len() - 1;
@@ -276,7 +277,7 @@ impl Tree {
                 self.set_order(tx, &mut node, order)?;
                 return Ok(entries as u64 + 1);
             }
-            tx.free(node.at)?;
+            tx.free(node.at).map_err(Error::in_pool)?;
         }
         self.set_root(tx, 0)?;
         Ok(entries as u64 + 1)
@@ -300,7 +301,7 @@ impl Tree {
         while spent < budget.max(1) {
             match self.drop_last(tx)? {
                 0 => {
-                    tx.free(self.at)?;
+                    end(tx, self.at)?;
                     return Ok(true);
                 }
                 dropped => spent += dropped,

@@ -12,7 +12,7 @@ impl Tree {
     /// Checks nodes and items, and reports the blocks. The order of keys needs their type:
     /// [`check_order`](Tree::check_order).
     pub(crate) fn check<T: Tx + ?Sized>(&self, tx: &mut T, visit: &mut Visit<'_>) -> Result<()> {
-        if tx.usable(self.at)? < ROOT + 8 {
+        if tx.usable(self.at).map_err(Error::in_pool)? < ROOT + 8 {
             return Err(Error::corrupt("a tree's header", self.at));
         }
         visit(self.at)?;
@@ -35,7 +35,7 @@ impl Tree {
         if used.count_ones() as usize != node.order.len() || !seen.insert(node.at) || used == 0 {
             return Err(Error::corrupt("a tree's node", node.at));
         }
-        if tx.usable(node.at)? < self.shape(node.level).node {
+        if tx.usable(node.at).map_err(Error::in_pool)? < self.shape(node.level).node {
             return Err(Error::corrupt("a tree node that is too small", node.at));
         }
         visit(node.at)?;

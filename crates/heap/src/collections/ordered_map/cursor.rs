@@ -4,13 +4,20 @@ use super::Entry;
 use super::path::Path;
 use super::tree::Tree;
 use crate::collections::codec::{Item, OrderedItem};
-use crate::{Result, Tx};
+use crate::collections::tag::Expected;
+use crate::{Error, Moment, Result, Tx};
 use std::marker::PhantomData;
 
-/// A place between two entries of an ordered map, inside a range. It is good until entries are
-/// inserted or removed; used after that, it returns wrong entries, or `Corrupt`.
+/// A place between two entries of an ordered map, inside a range. It is good as long as nothing is
+/// inserted or removed beside it, beside the range's two ends, or so that nodes above these split or
+/// merge: it is *stale* then, and refused. Values may change. Of an entry that has taken the very place of
+/// one that was removed, a cursor does not know.
 pub struct Cursor<K, V> {
     tree: Tree,
+    /// The map's tag.
+    tag: u64,
+    /// When it was known to be good.
+    good: Moment,
     /// Settled, as the two ends are: that makes places comparable.
     place: Path,
     low: Path,
@@ -19,9 +26,33 @@ pub struct Cursor<K, V> {
 }
 
 impl<K: OrderedItem, V: Item> Cursor<K, V> {
-    pub(super) fn new(tree: Tree, low: Path, high: Path) -> Self {
+    pub(super) fn new(tree: Tree, tag: u64, good: Moment, low: Path, high: Path) -> Self {
         let high = if high.is_before(&low) { low } else { high };
-        Cursor { tree, place: low, low, high, of: PhantomData }
+        Cursor { tree, tag, good, place: low, low, high, of: PhantomData }
+    }
+
+    /// Nothing, if the cursor is good now.
+    #[inline]
+    fn check<T: Tx + ?Sized>(&mut self, tx: &mut T) -> Result<()> {
+        let now = tx.moment();
+        if now == self.good { Ok(()) } else { self.check_again(tx, now) }
+    }
+
+    fn check_again<T: Tx + ?Sized>(&mut self, tx: &mut T, now: Moment) -> Result<()> {
+        let at = self.tree.at;
+        if Expected::is_elsewhere(self.good.pool, tx) {
+            return Err(Error::Misuse { what: "a cursor of another pool's ordered map", at });
+        }
+        let mut good = tx.read_word(at)? == self.tag;
+        for path in [&self.place, &self.low, &self.high] {
+            good = good && path.is_current(tx, &self.tree)?;
+        }
+        if !good {
+            let what = "a cursor made before entries were inserted or removed, of the ordered map";
+            return Err(Error::Misuse { what, at });
+        }
+        self.good = now;
+        Ok(())
     }
 
     /// The same range, placed behind its last entry.
@@ -40,8 +71,9 @@ impl<K: OrderedItem, V: Item> Cursor<K, V> {
     /// The entry behind this place, and moves behind it; `None` at the range's end.
     ///
     /// # Errors
-    /// `Corrupt` if the map is damaged.
+    /// `Misuse` if the cursor is stale, or of another pool; `Corrupt` if the map is damaged.
     pub fn next<T: Tx + ?Sized>(&mut self, tx: &mut T) -> Result<Option<Entry<K, V>>> {
+        self.check(tx)?;
         if self.place.is_at(&self.high) {
             return Ok(None);
         }
@@ -53,8 +85,9 @@ impl<K: OrderedItem, V: Item> Cursor<K, V> {
     /// The entry before this place, and moves before it; `None` at the range's beginning.
     ///
     /// # Errors
-    /// `Corrupt` if the map is damaged.
+    /// As [`next`](Cursor::next).
     pub fn prev<T: Tx + ?Sized>(&mut self, tx: &mut T) -> Result<Option<Entry<K, V>>> {
+        self.check(tx)?;
         if self.place.is_at(&self.low) || !self.place.back(tx, &self.tree)? {
             return Ok(None);
         }

@@ -11,9 +11,10 @@ use self::path::Path;
 pub(super) use self::tree::Tree;
 use self::tree::{Order, ROOT};
 use super::codec::{Item, OrderedItem};
-use super::form::{Form, tag};
+use super::form::Form;
+use super::tag::{Expected, Tag};
 use super::{Visit, kind};
-use crate::{Error, Ptr, Purpose, Result, Tx};
+use crate::{Ptr, Purpose, Result, Tx};
 pub use cursor::Cursor;
 use std::fmt;
 use std::marker::PhantomData;
@@ -31,8 +32,13 @@ const COUNTED_FLAG: u64 = 1;
 /// [`rank`](OrderedMap::rank), [`nth`](OrderedMap::nth) and a quick [`len`](OrderedMap::len), and
 /// costs an insertion or removal one line for each level from the second above the leaves on. If
 /// it is not, `len` walks the leaves.
+///
+/// Besides what stands at each of them, all operations fail with `WrongType` if the header is that of
+/// another collection, or of one with other types, and with `Misuse` if none is there.
 pub struct OrderedMap<K, V, const COUNTED: bool = false> {
     at: u64,
+    /// The identifier of the pool that it was made in; 0 if that is not known.
+    pool: u64,
     of: PhantomData<fn() -> (K, V)>,
 }
 
@@ -53,11 +59,14 @@ pub type Entry<K, V> = (<K as Item>::Owned, <V as Item>::Owned);
 
 impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     const VALUE: u64 = K::FORM.bytes();
-    const TAG: u64 = tag(kind::ORDERED_MAP, K::FORM, V::FORM, COUNTED as u64 * COUNTED_FLAG);
+    const TAG: u64 = {
+        let flags = COUNTED as u64 * COUNTED_FLAG;
+        Tag::of(kind::ORDERED_MAP, (K::FORM, V::FORM), &[K::TYPE, V::TYPE], flags).word()
+    };
 
     /// The map whose header is at `at`.
     pub const fn new(at: u64) -> Self {
-        OrderedMap { at, of: PhantomData }
+        OrderedMap { at, pool: 0, of: PhantomData }
     }
 
     /// The offset of its header: what a root or another object keeps.
@@ -71,17 +80,25 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     /// As [`Tx::allocate`].
     pub fn create<T: Tx + ?Sized>(tx: &mut T) -> Result<Self> {
         let words = [Self::TAG, 0];
-        let at = tx.allocate(Purpose::General, ROOT + 8)?;
-        tx.write_fresh(at, bytemuck::bytes_of(&words))?;
-        Ok(Self::new(at))
+        let header = tx.allocate(Purpose::General, ROOT + 8)?;
+        tx.write_fresh(header, 0, bytemuck::bytes_of(&words))?;
+        Ok(OrderedMap { at: header.at(), pool: tx.moment().pool, of: PhantomData })
     }
 
     #[inline]
     fn tree<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Tree> {
-        if tx.read_word(self.at)? != Self::TAG {
-            return Err(Error::corrupt("an ordered map's tag, or its type", self.at));
+        if Expected::is_elsewhere(self.pool, tx) || tx.read_word(self.at)? != Self::TAG {
+            return Err(self.expected().missing(tx, self.at));
         }
         Ok(Tree::of(self.at, K::FORM, V::FORM, COUNTED))
+    }
+
+    fn expected(self) -> Expected {
+        let name = || match COUNTED {
+            true => format!("OrderedMap<{}, {}, true>", K::TYPE, V::TYPE),
+            false => format!("OrderedMap<{}, {}>", K::TYPE, V::TYPE),
+        };
+        Expected { kind: kind::ORDERED_MAP, name, pool: self.pool }
     }
 
     /// Where the value of a key is, if it is there: to read or write parts of it. It stays
@@ -230,7 +247,7 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
             Bound::Included(key) => tree.gap::<T, K>(tx, K::probe(key, 0), true)?,
             Bound::Excluded(key) => tree.gap::<T, K>(tx, K::probe(key, 0), false)?,
         };
-        Ok(Cursor::new(tree, low, high))
+        Ok(Cursor::new(tree, Self::TAG, tx.moment(), low, high))
     }
 
     /// Calls `each` with every entry, in order; an error of its ends the walk.

@@ -1,20 +1,41 @@
 //! Ways from the root to a leaf, and steps from leaf to leaf.
 
-use super::tree::{MAX_LEVELS, Node, Tree};
+use super::tree::{MAX_LEVELS, Node, Order, ROOT, Tree};
 use crate::{Error, Result, Tx};
+
+/// A step on a path: a node, the position taken in it, and what its order was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Step {
+    at: u64,
+    order: u32,
+    position: u8,
+}
+
+impl Step {
+    const NONE: Step = Step { at: 0, order: 0, position: 0 };
+
+    fn new(node: &Node, position: usize) -> Self {
+        Step { at: node.at, order: folded(node.order), position: position as u8 }
+    }
+}
+
+/// An order in 32 bits: another one nearly always has others.
+fn folded(order: Order) -> u32 {
+    (order.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
+}
 
 /// A way from the root to a position in a leaf. In the leaf the position may be behind the last
 /// slot, but only behind the tree's last entry once the path is [settled](Path::settle).
 #[derive(Clone, Copy)]
 pub(super) struct Path {
-    /// Nodes, root first, and the position taken in each.
-    steps: [(u64, u8); MAX_LEVELS],
+    /// The steps, root first.
+    steps: [Step; MAX_LEVELS],
     len: usize,
 }
 
 impl Path {
     pub(super) const fn new() -> Self {
-        Path { steps: [(0, 0); MAX_LEVELS], len: 0 }
+        Path { steps: [Step::NONE; MAX_LEVELS], len: 0 }
     }
 
     /// Nodes on it; 0 in an empty tree.
@@ -26,7 +47,7 @@ impl Path {
         if self.len == MAX_LEVELS {
             return Err(Error::corrupt("a tree that is too high", node.at));
         }
-        self.steps[self.len] = (node.at, position as u8);
+        self.steps[self.len] = Step::new(node, position);
         self.len += 1;
         Ok(())
     }
@@ -39,15 +60,15 @@ impl Path {
     }
 
     pub(super) const fn position(&self, depth: usize) -> usize {
-        self.steps[depth].1 as usize
+        self.steps[depth].position as usize
     }
 
     pub(super) const fn at(&self, depth: usize) -> u64 {
-        self.steps[depth].0
+        self.steps[depth].at
     }
 
     pub(super) fn set(&mut self, depth: usize, node: &Node, position: usize) {
-        self.steps[depth] = (node.at, position as u8);
+        self.steps[depth] = Step::new(node, position);
     }
 
     /// The node at a depth, read again.
@@ -57,7 +78,26 @@ impl Path {
         tree: &Tree,
         depth: usize,
     ) -> Result<Node> {
-        tree.node(tx, self.steps[depth].0, self.len - 1 - depth)
+        tree.node(tx, self.steps[depth].at, self.len - 1 - depth)
+    }
+
+    /// Whether the tree still has this path: its nodes are where they were, and have the slots that they
+    /// had, in the same order.
+    pub(super) fn is_current<T: Tx + ?Sized>(&self, tx: &mut T, tree: &Tree) -> Result<bool> {
+        let mut at = tx.read_word(tree.at + ROOT)?;
+        for (depth, step) in self.steps[..self.len].iter().enumerate() {
+            let level = self.len - 1 - depth;
+            // What was a node may be anything by now.
+            let Ok(node) = tree.node(tx, at, level) else { return Ok(false) };
+            if *step != Step::new(&node, self.position(depth)) {
+                return Ok(false);
+            }
+            if level > 0 {
+                let slot = tree.slot(tx, &node, self.position(depth))?;
+                at = tx.read_word(slot + tree.key.bytes())?;
+            }
+        }
+        Ok(self.len > 0 || at == 0)
     }
 
     /// The leaf and the position in it.
@@ -79,7 +119,7 @@ impl Path {
 
     /// Whether it leads to an earlier place.
     pub(super) fn is_before(&self, other: &Path) -> bool {
-        let positions = |path: &Path| path.steps.map(|step| step.1);
+        let positions = |path: &Path| path.steps.map(|step| step.position);
         positions(self)[..self.len] < positions(other)[..other.len]
     }
 
@@ -188,7 +228,7 @@ impl Path {
 
     /// One entry on; the path was at an entry.
     pub(super) fn forward<T: Tx + ?Sized>(&mut self, tx: &mut T, tree: &Tree) -> Result<()> {
-        self.steps[self.len - 1].1 += 1;
+        self.steps[self.len - 1].position += 1;
         self.settle(tx, tree)
     }
 
@@ -198,9 +238,9 @@ impl Path {
         if self.position(depth) == 0 && !self.previous_leaf(tx, tree)? {
             return Ok(false);
         }
-        match self.steps[depth].1.checked_sub(1) {
-            Some(position) => self.steps[depth].1 = position,
-            None => return Err(Error::corrupt("an empty leaf", self.steps[depth].0)),
+        match self.steps[depth].position.checked_sub(1) {
+            Some(position) => self.steps[depth].position = position,
+            None => return Err(Error::corrupt("an empty leaf", self.steps[depth].at)),
         }
         Ok(true)
     }

@@ -165,7 +165,7 @@ impl Tree {
         if at == 0 {
             return Ok(None);
         }
-        let level = tx.read_word(at)? & 0xFF;
+        let level = tx.read_word(at).map_err(Error::in_pool)? & 0xFF;
         if level as usize >= MAX_LEVELS {
             return Err(Error::corrupt("a tree that is too high", at));
         }
@@ -179,10 +179,10 @@ impl Tree {
     /// The node at `at`, of which the level is known.
     #[inline]
     pub(super) fn node<T: Tx + ?Sized>(&self, tx: &mut T, at: u64, level: usize) -> Result<Node> {
-        if tx.read_word(at)? != MARK << 56 | level as u64 {
+        if tx.read_word(at).map_err(Error::in_pool)? != MARK << 56 | level as u64 {
             return Err(Error::corrupt("a tree's node", at));
         }
-        let order = Order(tx.read_word(at + 8)?);
+        let order = Order(tx.read_word(at + 8).map_err(Error::in_pool)?);
         if order.len() > self.shape(level).slots || order.len() == 0 && level > 0 {
             return Err(Error::corrupt("a tree node's order", at));
         }
@@ -197,12 +197,12 @@ impl Tree {
         order: Order,
         slots: &[u64],
     ) -> Result<Node> {
-        let at = tx.allocate(Purpose::General, self.shape(level).node)?;
+        let new = tx.allocate(Purpose::General, self.shape(level).node)?;
         let mut words = vec![0; (self.shape(level).start / 8) as usize];
         words[..2].copy_from_slice(&[MARK << 56 | level as u64, order.0]);
         words.extend_from_slice(slots);
-        tx.write_fresh(at, bytemuck::cast_slice(&words))?;
-        Ok(Node { at, level, order })
+        tx.write_fresh(new, 0, bytemuck::cast_slice(&words))?;
+        Ok(Node { at: new.at(), level, order })
     }
 
     /// Whether there is no free slot.

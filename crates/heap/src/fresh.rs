@@ -1,0 +1,33 @@
+//! Memory that the running transaction has allocated: the right to write it past the log.
+//!
+//! What always holds: only allocation makes a [`Fresh`], and it is good in its own transaction only.
+
+/// Memory that a transaction has allocated: what [`Tx::allocate`](crate::Tx::allocate) returns, and
+/// [`Tx::write_fresh`](crate::Tx::write_fresh) takes. Others refer to it by its [offset](Fresh::at), which is
+/// all that is left of it when the transaction has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fresh {
+    pub(crate) at: u64,
+    pub(crate) len: u64,
+    /// The transaction's number.
+    pub(crate) transaction: u64,
+    /// Allocations of the transaction before it.
+    pub(crate) place: usize,
+}
+
+impl Fresh {
+    /// The offset of its first byte.
+    pub const fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Usable bytes: what was asked for, rounded up.
+    pub const fn bytes(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether `len` bytes from its byte `from` on, a word's edge, are in it.
+    pub(crate) const fn has(&self, from: u64, len: u64) -> bool {
+        from.is_multiple_of(8) && from <= self.len && len <= self.len - from
+    }
+}

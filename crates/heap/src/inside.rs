@@ -1,0 +1,195 @@
+//! Which pools the calling thread is inside of a transaction on: what would wait for that transaction
+//! waits for its own thread, and is refused at once.
+//!
+//! What always holds: a thread has at most one transaction open on a pool, whatever handle, session or
+//! clone it is on. One that is a closure stays on its thread. One that was begun by a call belongs to the
+//! thread that used it last: its [`Place`] says which that is, and entries of other threads are stale.
+//!
+//! Heaps that are no pool's are not watched (their number is 0): the programs of a simulated machine
+//! take turns on one thread.
+
+use perdura_engine::{Error, Result};
+use std::cell::{Cell, RefCell};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// The thread that is inside of a transaction begun by a call; 0 for none.
+type Owner = Arc<AtomicUsize>;
+
+/// A transaction that the thread has open.
+struct Open {
+    pool: u64,
+    /// If it was begun by a call.
+    owner: Option<Owner>,
+}
+
+impl Open {
+    fn is_stale(&self) -> bool {
+        self.owner.as_ref().is_some_and(|owner| owner.load(Ordering::Relaxed) != this_thread())
+    }
+}
+
+/// What `ONE` says if the thread has more open than one closure: `OPEN` has it then.
+const SEVERAL: u64 = u64::MAX;
+
+thread_local! {
+    /// The pool of the closure that runs, if that is all: 0 for none.
+    static ONE: Cell<u64> = const { Cell::new(0) };
+    /// What is open, if `ONE` says `SEVERAL`.
+    static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A number for a pool that is opened: no other has it in this process.
+pub(crate) fn number() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+/// The calling thread is inside of a transaction on the pool until this is dropped.
+pub(crate) struct Inside(u64);
+
+/// Notes that a closure runs as a transaction on the pool.
+///
+/// # Errors
+/// `Nested` if the thread is inside of one already.
+#[inline]
+pub(crate) fn enter(pool: u64) -> Result<Inside> {
+    if pool != 0 {
+        match ONE.get() {
+            0 => ONE.set(pool),
+            one => enter_another(one, Open { pool, owner: None })?,
+        }
+    }
+    Ok(Inside(pool))
+}
+
+impl Drop for Inside {
+    #[inline]
+    fn drop(&mut self) {
+        match (self.0, ONE.get()) {
+            (0, _) => {}
+            (pool, one) if pool == one => ONE.set(0),
+            (pool, _) => leave(|open| open.pool == pool && open.owner.is_none()),
+        }
+    }
+}
+
+/// Nothing, unless the calling thread is inside of a transaction on the pool.
+///
+/// # Errors
+/// `Nested` if it is.
+#[inline]
+pub(crate) fn check_outside(pool: u64) -> Result<()> {
+    match ONE.get() {
+        0 => Ok(()),
+        SEVERAL => check_others(pool, None),
+        one => {
+            if one == pool {
+                Err(Error::Nested)
+            } else {
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Drops what is stale, and looks for the pool: but for `owner`'s transaction.
+fn check_others(pool: u64, owner: Option<&Owner>) -> Result<()> {
+    with_open(|all| {
+        all.retain(|open| !open.is_stale());
+        let own = |open: &Open| match (&open.owner, owner) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        };
+        let nested = all.iter().any(|open| open.pool == pool && !own(open));
+        if nested { Err(Error::Nested) } else { Ok(()) }
+    })
+    .unwrap_or(Ok(()))
+}
+
+#[cold]
+fn enter_another(one: u64, open: Open) -> Result<()> {
+    match one {
+        0 => {}
+        SEVERAL => check_others(open.pool, None)?,
+        one if one == open.pool => return Err(Error::Nested),
+        one => drop(with_open(|all| all.push(Open { pool: one, owner: None }))),
+    }
+    with_open(|all| {
+        all.push(open);
+        ONE.set(SEVERAL);
+    });
+    Ok(())
+}
+
+#[cold]
+fn leave(is_it: impl Fn(&Open) -> bool) {
+    with_open(|all| {
+        if let Some(place) = all.iter().rposition(is_it) {
+            all.remove(place);
+        }
+        if all.is_empty() && ONE.get() == SEVERAL {
+            ONE.set(0);
+        }
+    });
+}
+
+/// What is open; nothing while the thread ends.
+fn with_open<R>(body: impl FnOnce(&mut Vec<Open>) -> R) -> Option<R> {
+    OPEN.try_with(|open| body(&mut open.borrow_mut())).ok()
+}
+
+/// A session's transactions that are begun by a call.
+#[derive(Default)]
+pub(crate) struct Place(Owner);
+
+impl Place {
+    /// Notes that the calling thread begins one.
+    ///
+    /// # Errors
+    /// `Nested` if the thread is inside of one on the pool already.
+    pub(crate) fn begin(&self, pool: u64) -> Result<()> {
+        if pool == 0 {
+            return Ok(());
+        }
+        check_outside(pool)?;
+        self.0.store(this_thread(), Ordering::Relaxed);
+        enter_another(ONE.get(), Open { pool, owner: Some(self.0.clone()) })
+    }
+
+    /// Notes that the calling thread uses the one that is open: it is that thread's from here on.
+    ///
+    /// # Errors
+    /// `Nested` if the thread is inside of another one on the pool.
+    pub(crate) fn take(&self, pool: u64) -> Result<()> {
+        if pool == 0 || self.0.load(Ordering::Relaxed) == this_thread() {
+            return Ok(());
+        }
+        self.begin(pool)
+    }
+
+    /// Nothing, unless the calling thread is inside of a transaction on the pool that is not this one.
+    ///
+    /// # Errors
+    /// `Nested` if it is.
+    pub(crate) fn check_others(&self, pool: u64) -> Result<()> {
+        match ONE.get() {
+            SEVERAL => check_others(pool, Some(&self.0)),
+            _ => check_outside(pool),
+        }
+    }
+
+    /// Notes that it is over.
+    pub(crate) fn end(&self) {
+        if self.0.swap(0, Ordering::Relaxed) != 0 {
+            leave(|open| open.owner.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, &self.0)));
+        }
+    }
+}
+
+/// A number that no other living thread has: where something of the thread's own is.
+fn this_thread() -> usize {
+    thread_local!(static OWN: u8 = const { 0 });
+    OWN.with(|own| ptr::from_ref(own).addr())
+}

@@ -1,0 +1,124 @@
+//! Savepoints: points inside a transaction that it can go back to, with what it wrote, allocated and freed.
+//!
+//! What always holds: a savepoint is good until its transaction ends or goes back to one before it. One that
+//! is not is refused, and never undoes something else.
+
+use perdura_engine::{Error, Mark, Result};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A point inside a transaction: see [`Tx::point`](crate::Tx::point).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint {
+    /// Savepoints before it that were good when it was made.
+    depth: usize,
+    /// No other one has it.
+    number: u64,
+}
+
+/// Where and when a transaction is: see [`Tx::moment`](crate::Tx::moment).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The pool's identifier; 0 if it has none.
+    pub pool: u64,
+    /// The transaction's number, which no other has.
+    pub transaction: u64,
+    /// Calls in it so far that may have changed something.
+    pub changes: u64,
+}
+
+/// What had been done when a savepoint was made.
+#[derive(Clone, Copy)]
+pub(crate) struct Done {
+    pub(crate) access: Mark,
+    /// Allocations.
+    pub(crate) taken: usize,
+    /// Frees.
+    pub(crate) freed: usize,
+}
+
+/// The savepoints of the running transaction, and its number.
+pub(crate) struct Savepoints {
+    good: Vec<(u64, Done)>,
+    /// The number of the last one that was made.
+    last: u64,
+    transaction: u64,
+    changes: u64,
+}
+
+impl Default for Savepoints {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Transactions of a session that are numbered before its numbers could be another session's.
+const TRANSACTIONS: u32 = 40;
+
+impl Savepoints {
+    /// Those of a session.
+    pub(crate) fn new() -> Self {
+        static SESSIONS: AtomicU64 = AtomicU64::new(1);
+        let transaction = SESSIONS.fetch_add(1, Ordering::Relaxed) << TRANSACTIONS;
+        Savepoints { good: Vec::new(), last: transaction, transaction, changes: 0 }
+    }
+
+    /// The number of the running transaction.
+    #[inline]
+    pub(crate) fn transaction(&self) -> u64 {
+        self.transaction
+    }
+
+    /// The transaction, which is on the pool with this identifier.
+    pub(crate) fn moment(&self, pool: u64) -> Moment {
+        Moment { pool, transaction: self.transaction, changes: self.changes }
+    }
+
+    /// Something may have changed.
+    #[inline(always)]
+    pub(crate) fn changed(&mut self) {
+        self.changes += 1;
+    }
+
+    /// The transaction has ended.
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        self.good.clear();
+        self.transaction = self.transaction.wrapping_add(1);
+        self.changes = 0;
+    }
+
+    /// A new one.
+    pub(crate) fn add(&mut self, done: Done) -> Savepoint {
+        self.last += 1;
+        self.good.push((self.last, done));
+        Savepoint { depth: self.good.len() - 1, number: self.last }
+    }
+
+    /// What had been done at a savepoint, to which the transaction goes back.
+    ///
+    /// # Errors
+    /// `Invalid` if it is none of this transaction's that is good.
+    pub(crate) fn back_to(&mut self, savepoint: Savepoint) -> Result<Done> {
+        match self.good.get(savepoint.depth) {
+            Some((number, done)) if *number == savepoint.number => {
+                let done = *done;
+                self.good.truncate(savepoint.depth + 1);
+                self.changed();
+                Ok(done)
+            }
+            _ => Err(VOID),
+        }
+    }
+
+    /// Whether the allocation with so many before it is older than a savepoint: what is written to it can
+    /// be undone.
+    #[inline]
+    pub(crate) fn may_undo(&self, place: usize) -> bool {
+        self.good.last().is_some_and(|(_, done)| done.taken > place)
+    }
+}
+
+const VOID: Error = Error::Invalid(
+    "the savepoint is void: the transaction that made it has ended, or has gone back to one before it; \
+     make a new one",
+);

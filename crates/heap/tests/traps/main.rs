@@ -1,0 +1,54 @@
+//! Mistakes that a program can make: each is an error at once, tells a mistake from damage, and leaves the
+//! pool whole.
+
+mod nested;
+mod savepoints;
+mod stale;
+mod types;
+
+use perdura::check::check;
+use perdura::{EngineKind, Error, Options, Pool, Purpose, Root, Tx, TxExt};
+use std::path::Path;
+
+fn options() -> Options {
+    Options::new().size(16 << 20).log(1 << 20)
+}
+
+fn pool_on(engine: EngineKind, path: &Path) -> Pool {
+    options().engine(engine).create(path).expect("a pool")
+}
+
+/// Runs `test` on a pool of each engine, and checks that it is whole then.
+fn on_every_engine(test: impl Fn(&Pool)) {
+    let folder = tempfile::tempdir().expect("a folder");
+    for engine in EngineKind::ALL {
+        let path = folder.path().join(format!("{engine}.pool"));
+        let pool = pool_on(engine, &path);
+        // With a root whose blocks nobody knows, nothing is counted as leaked.
+        let mut handle = pool.session().expect("a session");
+        let root = |tx: &mut dyn Tx| {
+            let at = tx.new_bytes(Purpose::General, b"own")?;
+            tx.set_root("own", Root { at, kind: 1000 })
+        };
+        handle.transaction(root).expect("a root");
+        drop(handle);
+        test(&pool);
+        pool.close().expect("a pool that can be closed");
+        let report = check(&path, &|_, _, _| Ok(false)).expect("a pool that can be checked");
+        assert!(report.is_whole(), "{engine}: {:?}", report.problems);
+    }
+}
+
+#[track_caller]
+fn is_misuse<T: std::fmt::Debug>(result: &perdura::Result<T>) {
+    let error = result.as_ref().expect_err("a mistake");
+    assert!(error.is_misuse() && !error.is_damage() && !error.is_full(), "{error:?}");
+    assert!(!error.to_string().contains("the pool is damaged"), "{error}");
+}
+
+#[track_caller]
+fn is_damage<T: std::fmt::Debug>(result: &perdura::Result<T>) {
+    let error = result.as_ref().expect_err("damage");
+    assert!(matches!(error, Error::Corrupt { .. }) && error.is_damage(), "{error:?}");
+    assert!(!error.is_misuse() && error.to_string().contains("the pool is damaged"), "{error}");
+}
