@@ -17,6 +17,9 @@ pub struct Options {
     /// Bytes of one reply; a command with a larger one fails. What waits for one client to read
     /// it is never much more, since a client that does not read is not served.
     pub max_reply: usize,
+    /// Bytes of one request, and of all commands from a MULTI to its EXEC. A client that sends a
+    /// larger request is told so, and disconnected; a larger transaction fails.
+    pub max_request: usize,
 }
 
 impl Default for Options {
@@ -27,6 +30,7 @@ impl Default for Options {
             max_clients: 10_000,
             password: None,
             max_reply: 1 << 30,
+            max_request: 1 << 30,
         }
     }
 }
@@ -64,6 +68,12 @@ impl Options {
     /// Lets a reply have this many bytes.
     pub fn max_reply(mut self, bytes: usize) -> Self {
         self.max_reply = bytes;
+        self
+    }
+
+    /// Lets a request, or the commands of a MULTI, have this many bytes.
+    pub fn max_request(mut self, bytes: usize) -> Self {
+        self.max_request = bytes;
         self
     }
 

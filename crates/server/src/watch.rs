@@ -10,6 +10,7 @@
 //! differ has watched in vain.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,6 +33,22 @@ pub(crate) struct Watched {
     slot: usize,
     /// None if the key was being written.
     version: Option<u64>,
+}
+
+/// What a client watches. Of keys that share a slot the one that was watched first stands for all:
+/// if it was written since, EXEC fails. So the list is never longer than there are slots.
+#[derive(Debug, Default)]
+pub(crate) struct WatchList(BTreeMap<usize, Watched>);
+
+impl WatchList {
+    /// Adds a key. One that is watched already is watched since then.
+    pub(crate) fn add(&mut self, watched: Watched) {
+        self.0.entry(watched.slot).or_insert(watched);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
 }
 
 /// What one thread's transaction has written.
@@ -59,8 +76,11 @@ impl Watch {
     }
 
     /// Whether the keys were left alone.
-    pub(crate) fn unchanged(&self, watched: &[Watched]) -> bool {
-        watched.iter().all(|one| one.version == Some(self.0[one.slot].begun.load(Ordering::SeqCst)))
+    pub(crate) fn unchanged(&self, watched: &WatchList) -> bool {
+        watched
+            .0
+            .values()
+            .all(|one| one.version == Some(self.0[one.slot].begun.load(Ordering::SeqCst)))
     }
 
     /// A key is written, in a transaction that is under way.
@@ -83,5 +103,31 @@ impl Watch {
         for slot in touched.0.borrow_mut().drain(..) {
             self.0[slot].over.fetch_add(1, Ordering::SeqCst);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_watched_once_and_since_it_was_watched_first() {
+        let (watch, touched) = (Watch::new(), Touched::default());
+        let mut list = WatchList::default();
+        for _ in 0..3 {
+            list.add(watch.watch(0, b"key"));
+        }
+        assert_eq!(list.0.len(), 1);
+        assert!(watch.unchanged(&list));
+        watch.touch(0, b"key", &touched);
+        watch.settle(&touched);
+        list.add(watch.watch(0, b"key"));
+        assert!(!watch.unchanged(&list), "a write before it was watched again is forgotten");
+        for number in 0..10 * SLOTS {
+            list.add(watch.watch(0, &number.to_le_bytes()));
+        }
+        assert!(list.0.len() <= SLOTS);
+        list.clear();
+        assert!(watch.unchanged(&list));
     }
 }
