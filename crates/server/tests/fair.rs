@@ -12,7 +12,7 @@ mod common;
 mod flood;
 
 use common::{Client, Running, encode, show};
-use flood::{Felt, Flood, Kind, felt, memory};
+use flood::{Felt, Flood, Kind, felt, memory, peak, restart_peak};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -215,8 +215,14 @@ fn replies_to_a_transaction_are_bounded_as_they_are_made() {
     let _alone = alone();
     let running = Running::with(|options| options.max_reply(1 << 20), 64 << 20);
     let mut client = running.client();
-    let bytes = taken(&mut client, b"MULTI\r\n", 1) + taken(&mut client, b"COMMAND DOCS\r\n", 2000);
-    let bytes = bytes + taken(&mut client, b"EXEC\r\n", 1);
+    assert_eq!(client.ask("MULTI"), "OK");
+    client.send(&b"COMMAND DOCS\r\n".repeat(6000));
+    (0..6000).for_each(|_| assert_eq!(show(&client.receive().expect("a reply")), "QUEUED"));
+    let before = restart_peak();
+    let refusal = "ERR the reply is larger than 1048576 bytes, see --max-reply";
+    assert_eq!(client.ask("EXEC"), refusal);
+    let bytes = peak().saturating_sub(before);
+    println!("a transaction with large replies: {} KiB", bytes >> 10);
     assert!(bytes < MOST_MEMORY, "{bytes} bytes of memory");
     assert_eq!(client.ask("PING"), "PONG");
 }

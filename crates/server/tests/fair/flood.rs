@@ -120,7 +120,22 @@ fn ping(client: &mut Client) -> Duration {
 
 /// Bytes of memory of this process that are no file's.
 pub(crate) fn memory() -> u64 {
+    of_status("RssAnon:")
+}
+
+/// The most memory that this process had at once, since it was restarted, files' pages with it.
+pub(crate) fn peak() -> u64 {
+    of_status("VmHWM:")
+}
+
+/// Makes the peak what it is now.
+pub(crate) fn restart_peak() -> u64 {
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+    peak()
+}
+
+fn of_status(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
 }
