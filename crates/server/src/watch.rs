@@ -15,6 +15,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const SLOTS: usize = 4096;
+/// Room for slots that a thread keeps from one transaction to the next.
+const KEEP: usize = 2 * SLOTS;
 
 /// The versions of all keys of all databases.
 pub(crate) struct Watch(Box<[Slot]>);
@@ -100,9 +102,11 @@ impl Watch {
 
     /// The transaction is over, whether it was committed or not: everybody sees what it wrote.
     pub(crate) fn settle(&self, touched: &Touched) {
-        for slot in touched.0.borrow_mut().drain(..) {
+        let mut touched = touched.0.borrow_mut();
+        for slot in touched.drain(..) {
             self.0[slot].over.fetch_add(1, Ordering::SeqCst);
         }
+        touched.shrink_to(KEEP);
     }
 }
 

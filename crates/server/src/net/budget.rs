@@ -1,11 +1,14 @@
 //! The time that a turn may take, and how it is shared.
 //!
-//! A turn ends in time for the next one to begin: what connections send in the meantime waits for
-//! that. The first request of each connection is done in every turn, and a few more, as pipelines
-//! have, while others do not wait too long for it; all that is beyond takes what time is left.
+//! A request that arrives during a turn waits for the next one, so a turn must be short. It does the
+//! first request of each connection however long that takes; as many as a pipeline has, for a few
+//! milliseconds; and more of the same connection for a part of one.
 //!
-//! Always true: what a turn takes once is [`Claim::First`], so every connection goes on in every
-//! turn; once time is short for a claim, it stays so until the turn's end.
+//! Always true:
+//! - a connection's first request in a turn has [`Claim::First`], for which time is never short: every
+//!   connection goes on in every turn;
+//! - once time is short for a claim, it is short for it until the turn's end: what a connection sent
+//!   after a request that is put off is put off too.
 
 use std::time::{Duration, Instant};
 
