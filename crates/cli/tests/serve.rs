@@ -130,6 +130,22 @@ fn what_is_acknowledged_is_there_after_the_end_of_the_process() {
     assert_eq!(server.ask("HGET h f"), "v");
 }
 
+/// A terminal that goes away ends the server as well, unless the server was told not to mind.
+#[test]
+fn a_server_below_nohup_outlives_its_terminal() {
+    let folder = tempdir().expect("a folder");
+    let pool = folder.path().join("pool");
+    let mut nohup = Command::new("nohup");
+    nohup.arg(env!("CARGO_BIN_EXE_perdura")).args(["serve", "--size", "32M", "--pool", arg(&pool)]);
+    let server = launch(nohup.args(["--listen", "127.0.0.1:0"]).stderr(Stdio::null()));
+    assert_eq!(server.ask("SET greeting hello"), "+OK");
+    let id = server.process.id().to_string();
+    assert!(Command::new("kill").args(["-HUP", &id]).status().expect("kill").success());
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(server.ask("GET greeting"), "hello");
+    assert_eq!(server.end("-TERM"), Some(0));
+}
+
 #[test]
 fn a_pool_or_port_in_use_is_refused() {
     let folder = tempdir().expect("a folder");

@@ -3,7 +3,7 @@
 use crate::command::Queue;
 use crate::protocol::{Limits, Protocol};
 use crate::server::Server;
-use crate::watch::Watched;
+use crate::watch::WatchList;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,8 +17,10 @@ pub(crate) struct Client {
     pub(crate) authenticated: bool,
     /// Since MULTI, until EXEC or DISCARD.
     pub(crate) queue: Option<Queue>,
-    pub(crate) watched: Vec<Watched>,
+    pub(crate) watched: WatchList,
     pub(crate) replies: Replies,
+    /// Bytes of a request.
+    most_request: usize,
 }
 
 /// Whether a client wants to be answered.
@@ -39,14 +41,16 @@ impl Client {
             db: 0,
             authenticated: server.options.password.is_none(),
             queue: None,
-            watched: Vec::new(),
+            watched: WatchList::default(),
             replies: Replies::default(),
+            most_request: server.options.max_request,
         }
     }
 
     /// What its requests may be.
     pub(crate) fn limits(&self) -> Limits {
-        if self.authenticated { Limits::USUAL } else { Limits::UNAUTHENTICATED }
+        let limits = if self.authenticated { Limits::USUAL } else { Limits::UNAUTHENTICATED };
+        Limits { request: limits.request.min(self.most_request), ..limits }
     }
 
     /// Chooses a database.

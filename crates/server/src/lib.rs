@@ -29,6 +29,7 @@ mod options;
 mod protocol;
 mod serve;
 mod server;
+mod signals;
 mod stats;
 mod store;
 #[doc(hidden)]

@@ -19,6 +19,9 @@ pub struct Options {
     pub max_reply: usize,
     /// Whether clients may use DEBUG, for tests: it can make other clients wait.
     pub debug_command: bool,
+    /// Bytes of one request, and of all commands from a MULTI to its EXEC. A client that sends a
+    /// larger request is told so, and disconnected; a larger transaction fails.
+    pub max_request: usize,
 }
 
 impl Default for Options {
@@ -30,6 +33,7 @@ impl Default for Options {
             password: None,
             max_reply: 1 << 30,
             debug_command: false,
+            max_request: 1 << 30,
         }
     }
 }
@@ -73,6 +77,12 @@ impl Options {
     /// Lets clients use DEBUG.
     pub fn debug_command(mut self, allowed: bool) -> Self {
         self.debug_command = allowed;
+        self
+    }
+
+    /// Lets a request, or the commands of a MULTI, have this many bytes.
+    pub fn max_request(mut self, bytes: usize) -> Self {
+        self.max_request = bytes;
         self
     }
 

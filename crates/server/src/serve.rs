@@ -6,10 +6,11 @@ use crate::keyspace;
 use crate::net::{Inbox, Worker};
 use crate::options::Options;
 use crate::server;
+use crate::signals;
 use crate::store::{Session, Store};
 use mio::net::TcpListener;
 use perdura::Pool;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use std::io;
@@ -22,7 +23,8 @@ use std::time::{Duration, Instant};
 /// to its group, for instance.
 const SAME: Duration = Duration::from_secs(1);
 
-/// Serves `pool` until SIGTERM or SIGINT, then closes it. A second signal, a second or more later,
+/// Serves `pool` until SIGTERM, SIGINT or SIGHUP, then closes it; SIGHUP does nothing in a process
+/// that was started to ignore it, by `nohup` for instance. A second signal, a second or more later,
 /// ends the process at once, whatever it hangs in; what was acknowledged is durable all the same.
 ///
 /// # Errors
@@ -42,7 +44,9 @@ pub fn serve<E: From<ServeError>>(
     server: Server,
     ready: impl FnOnce() -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(ServeError::from)?;
+    let ends = [SIGTERM, SIGINT, SIGHUP];
+    let ends = ends.into_iter().filter(|&signal| signal != SIGHUP || !signals::is_ignored(SIGHUP));
+    let mut signals = Signals::new(ends).map_err(ServeError::from)?;
     let (handle, shutdown) = (signals.handle(), server.shutdown());
     let watcher = thread::Builder::new().name("signals".to_owned()).spawn(move || {
         let mut first = None;

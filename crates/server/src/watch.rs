@@ -16,7 +16,8 @@
 
 use crate::server::now;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +26,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const SLOTS: usize = 4096;
 /// The slot that every flush writes.
 const FLUSHES: usize = SLOTS;
+/// Room for slots that a thread keeps from one transaction to the next.
+const KEEP: usize = 2 * SLOTS;
 
 /// The versions of all keys of all databases.
 pub(crate) struct Watch {
@@ -63,6 +66,40 @@ pub(crate) struct Watched {
     key: Arc<[u8]>,
     since: u64,
     list: Arc<List>,
+}
+
+/// Bytes of memory that a watched key takes beside its name.
+const PER_KEY: usize = 200;
+
+/// What a client watches: each key once, since it was watched first.
+#[derive(Default)]
+pub(crate) struct WatchList {
+    keys: BTreeMap<(u8, Arc<[u8]>), Watched>,
+    bytes: usize,
+}
+
+impl WatchList {
+    /// Adds a key. One that is watched already is watched since then. False if all of them would take
+    /// more than `most` bytes of memory.
+    pub(crate) fn add(&mut self, watched: Watched, most: usize) -> bool {
+        if let Entry::Vacant(place) = self.keys.entry((watched.db, Arc::clone(&watched.key))) {
+            let bytes = self.bytes + watched.key.len() + PER_KEY;
+            if bytes > most {
+                return false;
+            }
+            self.bytes = bytes;
+            place.insert(watched);
+        }
+        true
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Watched> {
+        self.keys.values()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = WatchList::default();
+    }
 }
 
 /// What one thread's transaction has written.
@@ -151,7 +188,7 @@ impl Watch {
     }
 
     /// Whether no transaction has written the keys.
-    pub(crate) fn unchanged(&self, watched: &[Watched]) -> bool {
+    pub(crate) fn unchanged(&self, watched: &WatchList) -> bool {
         let begun = |slot: usize| self.slots[slot].begun.load(Ordering::SeqCst);
         watched.iter().all(|one| one.version == Some(begun(one.slot)))
     }
@@ -186,15 +223,42 @@ impl Watch {
 
     /// The transaction is over, whether it was committed or not: every client sees what it wrote.
     pub(crate) fn settle(&self, touched: &Touched) {
-        for slot in touched.0.borrow_mut().drain(..) {
+        let mut touched = touched.0.borrow_mut();
+        for slot in touched.drain(..) {
             self.slots[slot].over.fetch_add(1, Ordering::SeqCst);
         }
+        touched.shrink_to(KEEP);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of these keys.
+    fn list(watched: impl IntoIterator<Item = Watched>) -> WatchList {
+        let mut list = WatchList::default();
+        assert!(watched.into_iter().all(|one| list.add(one, usize::MAX)));
+        list
+    }
+
+    #[test]
+    fn a_key_is_watched_once_and_since_it_was_watched_first() {
+        let (watch, touched) = (Watch::new(), Touched::default());
+        let (mut list, most) = (WatchList::default(), 10 * (PER_KEY + 8));
+        for _ in 0..100 {
+            assert!(list.add(watch.watch(0, b"key"), most));
+        }
+        assert!(list.iter().count() == 1 && watch.unchanged(&list));
+        watch.touch(0, b"key", &touched);
+        watch.settle(&touched);
+        assert!(list.add(watch.watch(0, b"key"), most));
+        assert!(!watch.unchanged(&list), "a write before it was watched again is forgotten");
+        list.clear();
+        assert!(watch.unchanged(&list));
+        let taken = (0_u64..20).filter(|n| list.add(watch.watch(0, &n.to_le_bytes()), most));
+        assert_eq!(taken.count(), 10);
+    }
 
     #[test]
     fn a_key_is_listed_while_a_client_watches_it() {
@@ -218,20 +282,19 @@ mod tests {
         watch.flush(0, &touched);
         let during = watch.watch(0, b"key");
         watch.settle(&touched);
-        assert!(!watch.unchanged(&[during]));
-        assert!(watch.unchanged(&[watch.watch(0, b"key")]));
+        assert!(!watch.unchanged(&list([during])));
+        assert!(watch.unchanged(&list([watch.watch(0, b"key")])));
     }
 
     #[test]
     fn what_expires_disturbs_those_that_watched_it_before() {
         let (watch, touched) = (Watch::new(), Touched::default());
-        let watched = [watch.watch(0, b"key")];
-        let since = watched[0].since;
+        let watched = list([watch.watch(0, b"key")]);
+        let one = watched.iter().next().expect("the key");
+        let since = one.since;
         watch.touch_expired(0, b"key", since, &touched);
-        assert!(watch.unchanged(&watched) && !watched[0].expired(since, since + 1));
-        assert!(
-            watched[0].expired(since + 1, since + 1) && !watched[0].expired(since + 2, since + 1)
-        );
+        assert!(watch.unchanged(&watched) && !one.expired(since, since + 1));
+        assert!(one.expired(since + 1, since + 1) && !one.expired(since + 2, since + 1));
         watch.touch_expired(0, b"key", since + 1, &touched);
         assert!(!watch.unchanged(&watched));
     }

@@ -49,9 +49,14 @@ pub(crate) struct Arguments {
     max_clients: u32,
 
     /// Bytes of one reply, which is kept until its client has read it; a command with a larger
-    /// one fails. While more than 4M wait for a client, its next commands wait too
+    /// one fails. While more than 1M wait for a client, its next commands wait too
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = quantity::bytes)]
     max_reply: u64,
+
+    /// Bytes of one request, and of all commands from a MULTI to its EXEC. A client with a larger
+    /// request is disconnected; a larger transaction fails
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = quantity::bytes)]
+    max_request: u64,
 
     /// Password that clients must give to AUTH
     #[arg(long, value_name = "PASSWORD", value_parser = NonEmptyStringValueParser::new())]
@@ -135,7 +140,8 @@ fn open(arguments: &Arguments) -> Outcome<Pool> {
 fn options(arguments: &Arguments) -> Options {
     let mut options = Options::new().max_clients(arguments.max_clients as usize);
     options = options.debug_command(arguments.debug_command);
-    options = options.max_reply(usize::try_from(arguments.max_reply).unwrap_or(usize::MAX));
+    let size = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+    options = options.max_reply(size(arguments.max_reply)).max_request(size(arguments.max_request));
     if let Some(threads) = arguments.threads {
         options = options.threads(usize::from(threads));
     }

@@ -173,6 +173,11 @@ fn reset(call: &mut ClientCall<'_>) -> Outcome<Next> {
 
 /// What a client may call itself: nothing that could break a line of CLIENT LIST.
 fn label(text: &[u8]) -> Outcome<&str> {
+    /// Every client may keep three of them.
+    const MOST: usize = 1024;
+    if text.len() > MOST {
+        return Err(Failure::say(format!("ERR Client names cannot be longer than {MOST} bytes")));
+    }
     match std::str::from_utf8(text) {
         Ok(text) if text.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(text),
         _ => {

@@ -5,8 +5,9 @@
 //! when the pool is full, nothing is done.
 
 use super::{ClientCall, Command, Failure, Next, Outcome, Run, find};
+use crate::protocol::Args;
 use crate::protocol::args::OwnedArgs;
-use crate::watch::Watched;
+use crate::watch::WatchList;
 
 pub(super) const TABLE: &[Command] = &[
     Command::new("multi", 1, (0, 0, 0), Run::Client(multi), "Starts a transaction."),
@@ -20,24 +21,49 @@ pub(super) const TABLE: &[Command] = &[
 #[derive(Default)]
 pub(crate) struct Queue {
     commands: Vec<(&'static Command, OwnedArgs)>,
+    /// Bytes that the commands take.
+    bytes: usize,
     broken: bool,
 }
+
+/// Bytes of memory that a queued command takes beside its arguments, and each of these.
+const PER_COMMAND: usize = 160;
+const PER_ARGUMENT: usize = 16;
 
 impl Queue {
     /// A command could not be queued: EXEC will fail.
     fn spoil(&mut self) {
         self.broken = true;
+        self.commands = Vec::new();
     }
 
-    pub(crate) fn push(&mut self, command: &'static Command, args: OwnedArgs) {
-        self.commands.push((command, args));
+    /// Queues a command, unless EXEC will fail anyway. All that are queued take at most `most` bytes
+    /// of memory; beyond that this fails, and EXEC will.
+    pub(crate) fn push(
+        &mut self,
+        command: &'static Command,
+        args: Args<'_>,
+        most: usize,
+    ) -> Outcome {
+        if self.broken {
+            return Ok(());
+        }
+        self.bytes += args.bytes() + args.len() * PER_ARGUMENT + PER_COMMAND;
+        if self.bytes > most {
+            self.spoil();
+            return Err(Failure::say(format!(
+                "ERR the commands since MULTI take more than {most} bytes, see --max-request"
+            )));
+        }
+        self.commands.push((command, OwnedArgs::from(args)));
+        Ok(())
     }
 }
 
 /// A transaction that was asked for with EXEC.
 pub(crate) struct Exec {
     pub(crate) steps: Vec<Step>,
-    pub(crate) watched: Vec<Watched>,
+    pub(crate) watched: WatchList,
     /// The database that was selected before, for the case that nothing is done.
     pub(crate) db: u8,
     /// A watched key was written: nothing was done.
@@ -107,8 +133,20 @@ fn exec(call: &mut ClientCall<'_>) -> Outcome<Next> {
     }
     let watched = std::mem::take(&mut call.client.watched);
     let db = call.client.db;
-    let steps = queue.commands.into_iter().map(|(command, args)| step(call, command, args));
-    Ok(Next::Exec(Exec { steps: steps.collect(), watched, db, aborted: false }))
+    let mut said = 0;
+    let steps = queue.commands.into_iter().map(|(command, args)| {
+        let step = step(call, command, args);
+        if let Step::Said(reply) = &step {
+            // The whole reply will be refused: what follows in it need not be kept.
+            if said > call.server.options.max_reply {
+                return Step::Said(Vec::new());
+            }
+            said += reply.len();
+        }
+        step
+    });
+    let steps = steps.collect();
+    Ok(Next::Exec(Exec { steps, watched, db, aborted: false }))
 }
 
 /// Prepares one queued command; one on the client is done now.
@@ -144,7 +182,12 @@ fn watch(call: &mut ClientCall<'_>) -> Outcome<Next> {
     }
     for key in call.args.from(1).iter() {
         let watched = call.server.watch.watch(call.client.db, key);
-        call.client.watched.push(watched);
+        let most = call.server.options.max_request;
+        if !call.client.watched.add(watched, most) {
+            return Err(Failure::say(format!(
+                "ERR the watched keys take more than {most} bytes, see --max-request"
+            )));
+        }
     }
     call.ok()
 }

@@ -3,7 +3,7 @@
 use super::{Call, Command, Env, Exec, Failure, Outcome, Run, Step};
 use crate::keyspace::Database;
 use crate::protocol::Reply;
-use crate::watch::Watched;
+use crate::watch::WatchList;
 use perdura::{Error, Tx};
 
 /// How a command was answered.
@@ -108,11 +108,11 @@ pub(crate) fn all(
 }
 
 /// Whether the watched keys were neither written nor have expired.
-fn unchanged(tx: &mut dyn Tx, env: Env<'_>, watched: &[Watched]) -> Result<bool, Error> {
+fn unchanged(tx: &mut dyn Tx, env: Env<'_>, watched: &WatchList) -> Result<bool, Error> {
     if !env.server.watch.unchanged(watched) {
         return Ok(false);
     }
-    for one in watched {
+    for one in watched.iter() {
         let (db, key) = one.name();
         let found = Database::new(env.keyspace, db).find(tx, key)?;
         if let Some(time) = found.and_then(|found| found.entry.expires())

@@ -1,4 +1,8 @@
 //! One client's connection: what it has sent, and what is still to be sent to it.
+//!
+//! What a connection holds is bounded, whatever its client does: nothing is read while requests
+//! that have been read wait, and nothing is done while too much is unsent. docs/server.md has the
+//! bounds.
 
 use crate::client::{Client, Replies};
 use crate::protocol::{Args, ProtocolError, Reply, Request, RequestReader};
@@ -6,15 +10,19 @@ use crate::server::Server;
 use crate::stats::Stats;
 use mio::net::TcpStream;
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::time::Instant;
 
 /// While more than this is unsent, nothing more is done for a client.
-const MOST_UNSENT: usize = 4 << 20;
-/// What is read in one turn, so that one client does not keep others waiting.
-const MOST_READ: usize = 1 << 20;
+const MOST_UNSENT: usize = 1 << 20;
+/// The same for a client that has yet to give the password.
+const MOST_UNSENT_UNAUTHENTICATED: usize = 64 << 10;
+/// What is read in one turn.
+const MOST_READ: usize = 64 << 10;
+/// What is sent in one turn, so that sending a large reply does not keep others waiting.
+const MOST_SENT: usize = 256 << 10;
 /// An output buffer beyond this is given back once it is sent.
-const KEEP: usize = 1 << 20;
+const KEEP: usize = 128 << 10;
 
 /// What comes next from a client.
 pub(crate) enum Next {
@@ -38,6 +46,9 @@ pub(crate) struct Connection {
     /// The length of `out` when the turn began: what follows is not acknowledged yet.
     acknowledged: usize,
     readable: bool,
+    writable: bool,
+    /// No complete request is left of what was read: only then more is read.
+    drained: bool,
     /// The end of what is to be read was announced, and will not be again.
     to_end: bool,
     ended: bool,
@@ -50,6 +61,12 @@ pub(crate) struct Connection {
     pub(crate) stalled: bool,
     /// Whether it is in the worker's list of connections with work.
     pub(crate) listed: bool,
+    /// Requests that this turn has taken from it.
+    pub(crate) taken: usize,
+    /// Some of these are in the round that is under way, and not yet done.
+    pub(crate) waits: bool,
+    /// Some of these were put off: what came after them is put off too.
+    pub(crate) skips: bool,
 }
 
 impl Connection {
@@ -63,6 +80,8 @@ impl Connection {
             sent: 0,
             acknowledged: 0,
             readable: true,
+            writable: true,
+            drained: true,
             to_end: false,
             ended: false,
             closing: false,
@@ -70,6 +89,9 @@ impl Connection {
             refusal: None,
             stalled: false,
             listed: false,
+            taken: 0,
+            waits: false,
+            skips: false,
         }
     }
 
@@ -83,38 +105,50 @@ impl Connection {
         self.to_end |= to_end;
     }
 
+    /// The poll says that there is room for what is to be sent.
+    pub(crate) fn set_writable(&mut self) {
+        self.writable = true;
+    }
+
     pub(crate) fn set_closing(&mut self) {
         self.closing = true;
     }
 
     /// Whether so much is unsent that nothing more is done for it.
     pub(crate) fn is_full(&self) -> bool {
-        self.out.len() - self.sent > MOST_UNSENT
+        let authenticated = self.client.authenticated;
+        let most = if authenticated { MOST_UNSENT } else { MOST_UNSENT_UNAUTHENTICATED };
+        self.unsent() > most
+    }
+
+    fn unsent(&self) -> usize {
+        self.out.len() - self.sent
     }
 
     /// Whether it can be dropped.
     pub(crate) fn is_over(&self) -> bool {
-        self.broken || (self.closing && self.sent == self.out.len())
+        self.broken || (self.closing && self.unsent() == 0)
     }
 
     /// Whether there is something to do that no event will announce.
     pub(crate) fn has_work(&self) -> bool {
-        !self.closing
-            && !self.broken
-            && !self.is_full()
-            && (self.readable || self.ended || self.stalled)
+        let sends = self.writable && self.unsent() > 0;
+        let works = self.readable || self.ended || self.stalled;
+        !self.broken && (sends || (works && !self.closing && !self.is_full()))
     }
 
-    /// Reads what has come.
+    /// Begins a turn: reads what has come, if nothing of what was read before is left to do.
     pub(crate) fn receive(&mut self, now: Instant, stats: &Stats) {
         self.acknowledged = self.out.len();
-        if self.closing || self.is_full() || !self.put_off.is_empty() {
+        self.taken = 0;
+        if self.closing || self.is_full() || !self.drained {
             return;
         }
         let mut received = 0;
-        while self.readable && received < MOST_READ {
-            let room = self.reader.prepare();
-            match self.reader.fill(&mut self.stream) {
+        // Not for the last few bytes of what may be read: they cost a call, as many do.
+        while self.readable && received < MOST_READ / 2 {
+            let room = self.reader.prepare().min(MOST_READ - received);
+            match self.reader.fill(&mut (&mut self.stream).take(room as u64)) {
                 Ok(0) => (self.readable, self.ended) = (false, true),
                 Ok(read) => {
                     received += read;
@@ -129,6 +163,7 @@ impl Connection {
             }
         }
         if received > 0 {
+            self.drained = false;
             stats.input.add(received as u64);
             self.client.listing.set_active(now);
         }
@@ -149,6 +184,7 @@ impl Connection {
         match self.reader.next(self.client.limits()) {
             Ok(Some(request)) => Next::Request(request),
             Ok(None) => {
+                self.drained = true;
                 self.closing = self.ended;
                 Next::Nothing
             }
@@ -213,31 +249,40 @@ impl Connection {
         self.closing = true;
     }
 
-    /// Sends what can be sent now, and makes room.
+    /// Sends what can be sent now, or a part of it, and makes room.
     pub(crate) fn send(&mut self, stats: &Stats) {
         if self.put_off.is_empty() {
             self.reader.release();
         }
-        while self.sent < self.out.len() && !self.broken {
-            match self.stream.write(&self.out[self.sent..]) {
+        let end = self.out.len().min(self.sent + MOST_SENT);
+        while self.sent < end && self.writable && !self.broken {
+            match self.stream.write(&self.out[self.sent..end]) {
                 Ok(0) => self.broken = true,
                 Ok(written) => {
                     self.sent += written;
                     stats.output.add(written as u64);
                 }
                 Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock => break,
+                    ErrorKind::WouldBlock => self.writable = false,
                     ErrorKind::Interrupted => {}
                     _ => self.broken = true,
                 },
             }
         }
-        if self.sent == self.out.len() {
+        self.tidy();
+    }
+
+    /// Gives back the room of what was sent.
+    fn tidy(&mut self) {
+        let unsent = self.unsent();
+        if unsent == 0 {
             (self.sent, self.acknowledged) = (0, 0);
             self.out.clear();
             self.out.shrink_to(KEEP);
-        } else if self.sent > KEEP {
+        } else if self.sent > KEEP.max(unsent) && unsent <= MOST_UNSENT {
+            // A larger rest is not moved: that would take long, and nothing is added to it.
             self.out.drain(..self.sent);
+            self.out.shrink_to(2 * MOST_UNSENT);
             self.acknowledged = self.out.len();
             self.sent = 0;
         }

@@ -1,5 +1,6 @@
 //! Sockets and threads: each worker polls its own connections and works in turns.
 
+mod budget;
 mod connection;
 mod slots;
 mod spin;

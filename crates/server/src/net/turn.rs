@@ -1,13 +1,19 @@
-//! One turn: everything that the ready connections have sent is done, made durable once, and
-//! answered.
+//! One turn: what the ready connections have sent is done, as far as the turn's time allows, made
+//! durable once, and answered.
 //!
-//! A turn goes in rounds. A round takes requests from each connection, up to one that does not
-//! work on data; those are done while nothing of the same connection waits, so that replies
-//! stay in order and a client's state never changes under its waiting requests. Then all
-//! requests of the round run in as few transactions as possible: one, unless it gets too large.
+//! A turn goes in rounds. A round takes requests from the connections one after the other, a few
+//! from each, until it is full or nothing is left to take; each round goes on where the one before
+//! it ended, so no connection takes the places of all rounds. It takes a connection's requests up
+//! to one that does not work on data; those are done while nothing of the same connection waits,
+//! so that replies stay in order and a client's state never changes under its waiting requests.
+//! Then all requests of the round run in as few transactions as possible: one, unless it gets too
+//! large.
+//!
+//! Of each connection at least one request is done in each turn; see [`Budget`] for the rest.
 //!
 //! A transaction's body may run several times: outputs are cut back to where they were.
 
+use super::budget::{Budget, Claim};
 use super::connection::{Connection, Next as Incoming};
 use super::slots::Slots;
 use crate::client::Replies;
@@ -16,17 +22,17 @@ use crate::command::{
     shown,
 };
 use crate::keyspace::Database;
-use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Reply, Request};
 use crate::store::Session;
 use perdura::{Error, Tx};
+use std::collections::VecDeque;
 
 /// Commands in one transaction.
 const MOST_COMMANDS: usize = 512;
 /// Bytes of arguments in one transaction (exceeded by no more than one command).
 const MOST_BYTES: usize = 1 << 20;
-/// Rounds in one turn.
-const MOST_ROUNDS: usize = 64;
+/// Requests taken from one connection before it is another's turn in the same round.
+const AT_ONCE: usize = 64;
 
 /// What a round does for one connection.
 struct Op {
@@ -34,7 +40,8 @@ struct Op {
     what: What,
     /// The length of the connection's output before.
     start: usize,
-    /// Left for later, since too much output is unsent.
+    claim: Claim,
+    /// Left for later, since too much output is unsent, or time is short.
     skipped: bool,
 }
 
@@ -52,9 +59,23 @@ impl Op {
     }
 }
 
+/// What is left of a connection after it was planned.
+enum Left {
+    /// Nothing, or nothing that this turn will do.
+    Nothing,
+    /// More, once others were planned.
+    More,
+    /// More, once what the round holds of it is done.
+    Blocked,
+}
+
 /// Room for a round's work, kept from turn to turn.
 #[derive(Default)]
 pub(super) struct Turn {
+    /// Connections to be planned, in their order.
+    queue: VecDeque<usize>,
+    /// Those to be planned from the next round on.
+    blocked: Vec<usize>,
     ops: Vec<Op>,
     bytes: usize,
 }
@@ -67,82 +88,116 @@ impl Turn {
         env: Env<'_>,
         slots: &mut Slots,
         ready: &[usize],
+        budget: &mut Budget,
     ) -> Result<Option<S::Ticket>, Error> {
         let mut last = None;
-        for _ in 0..MOST_ROUNDS {
-            for &slot in ready {
-                if let Some(connection) = slots.get(slot) {
-                    self.plan(env, slot, connection);
-                }
-            }
-            if self.ops.is_empty() {
-                break;
-            }
-            env.stats.commands.add(self.ops.len() as u64);
-            let ticket = self.execute(session, env, slots);
-            self.put_off(slots);
-            self.ops.clear();
-            self.bytes = 0;
+        self.queue.clear();
+        self.queue.extend(ready);
+        while !self.queue.is_empty() {
+            self.fill(env, slots, budget);
+            let ticket = self.execute(session, env, slots, budget);
+            self.end_round(env, slots);
             last = last.max(ticket?);
         }
         Ok(last)
     }
 
-    /// Takes a connection's requests into the round.
-    fn plan(&mut self, env: Env<'_>, slot: usize, connection: &mut Connection) {
-        let mut waiting = false;
-        loop {
-            if self.ops.len() >= MOST_COMMANDS || self.bytes >= MOST_BYTES {
+    /// Takes connections' requests into the round, until it is full.
+    fn fill(&mut self, env: Env<'_>, slots: &mut Slots, budget: &mut Budget) {
+        while self.has_room() {
+            let Some(slot) = self.queue.pop_front() else { return };
+            let Some(connection) = slots.get(slot) else { continue };
+            let left = self.plan(env, slot, connection, budget);
+            connection.stalled |= !matches!(left, Left::Nothing);
+            match left {
+                Left::Nothing => {}
+                Left::More => self.queue.push_back(slot),
+                Left::Blocked => self.blocked.push(slot),
+            }
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.ops.len() < MOST_COMMANDS && self.bytes < MOST_BYTES
+    }
+
+    /// Takes some of a connection's requests into the round.
+    fn plan(
+        &mut self,
+        env: Env<'_>,
+        slot: usize,
+        connection: &mut Connection,
+        budget: &mut Budget,
+    ) -> Left {
+        for _ in 0..AT_ONCE {
+            if !self.has_room() {
+                return Left::More;
+            }
+            let claim = Claim::after(connection.taken);
+            if budget.is_short_for(claim) {
                 connection.stalled = true;
-                return;
+                return Left::Nothing;
             }
             let request = match connection.next_request() {
                 Incoming::Request(request) => request,
-                Incoming::Nothing => return,
-                Incoming::Broken if waiting => {
-                    connection.stalled = true;
-                    return;
-                }
+                Incoming::Nothing => return Left::Nothing,
+                Incoming::Broken if connection.waits => return Left::Blocked,
                 Incoming::Broken => {
                     env.stats.error("ERR");
-                    return connection.refuse();
+                    connection.refuse();
+                    return Left::Nothing;
                 }
             };
-            match Route::of(connection, request) {
+            let route = Route::of(connection, request);
+            if connection.waits && !matches!(route, Route::Data(_)) {
+                connection.put_back(request);
+                return Left::Blocked;
+            }
+            connection.taken += 1;
+            match route {
                 Route::Data(command) => {
                     self.bytes += connection.args(request).bytes();
-                    self.push(slot, What::Request(request, command));
-                    waiting = true;
+                    self.push(slot, connection, claim, What::Request(request, command));
                     if connection.client.replies == Replies::Skip {
                         // Whether the next one is answered is known when this one was.
-                        connection.stalled = true;
-                        return;
+                        return Left::Blocked;
                     }
                 }
-                _ if waiting => return connection.put_back(request),
                 route => match route.answer(env, connection, request) {
                     Next::Go => {}
-                    Next::Close => return connection.set_closing(),
+                    Next::Close => {
+                        connection.set_closing();
+                        return Left::Nothing;
+                    }
                     Next::Exec(exec) => {
-                        connection.stalled = true;
-                        return self.push(slot, What::Exec(exec));
+                        self.push(slot, connection, claim, What::Exec(exec));
+                        return Left::Blocked;
                     }
                 },
             }
         }
+        Left::More
     }
 
-    fn push(&mut self, slot: usize, what: What) {
-        self.ops.push(Op { slot, what, start: 0, skipped: false });
+    fn push(&mut self, slot: usize, connection: &mut Connection, claim: Claim, what: What) {
+        connection.waits = true;
+        self.ops.push(Op { slot, what, start: 0, claim, skipped: false });
     }
 
     /// Gives back what was skipped: the last first, so that each connection's stay in order.
-    fn put_off(&mut self, slots: &mut Slots) {
-        for op in self.ops.iter().rev().filter(|op| op.skipped) {
-            if let (What::Request(request, _), Some(connection)) = (&op.what, slots.get(op.slot)) {
-                connection.put_back(*request);
+    fn end_round(&mut self, env: Env<'_>, slots: &mut Slots) {
+        let mut done = 0;
+        for op in self.ops.drain(..).rev() {
+            let Some(connection) = slots.get(op.slot) else { continue };
+            (connection.waits, connection.skips) = (false, false);
+            match op.what {
+                What::Request(request, _) if op.skipped => connection.put_back(request),
+                _ => done += 1,
             }
         }
+        env.stats.commands.add(done);
+        self.bytes = 0;
+        self.queue.extend(self.blocked.drain(..));
     }
 
     /// Runs the round's work in transactions.
@@ -151,13 +206,14 @@ impl Turn {
         session: &mut S,
         env: Env<'_>,
         slots: &mut Slots,
+        budget: &mut Budget,
     ) -> Result<Option<S::Ticket>, Error> {
         let mut last = None;
         let mut ops = self.ops.as_mut_slice();
         let mut most = ops.len();
         while !ops.is_empty() {
             let count = most.min(ops.len());
-            let mut group = Group { ops: &mut ops[..count], reached: 0, env, slots };
+            let mut group = Group { ops: &mut ops[..count], reached: 0, env, slots, budget };
             match group.commit(session) {
                 Ok(ticket) => {
                     last = last.max(Some(ticket));
@@ -228,11 +284,12 @@ impl Route {
         let done = match self {
             Route::Data(_) => return Next::Go,
             Route::Queue(command) => {
-                if let Some(queue) = &mut call.client.queue {
-                    queue.push(command, OwnedArgs::from(args));
-                }
-                call.reply().simple("QUEUED");
-                return Next::Go;
+                let most = env.server.options.max_request;
+                let queue = call.client.queue.as_mut();
+                queue.map_or(Ok(()), |queue| queue.push(command, args, most)).map(|()| {
+                    call.reply().simple("QUEUED");
+                    Next::Go
+                })
             }
             Route::Client(command) => {
                 env.stats.commands.add(1);
@@ -268,6 +325,7 @@ struct Group<'g> {
     reached: usize,
     env: Env<'g>,
     slots: &'g mut Slots,
+    budget: &'g mut Budget,
 }
 
 impl Group<'_> {
@@ -313,7 +371,11 @@ impl Group<'_> {
         let db = Database::new(self.env.keyspace, connection.client.db);
         let most = self.env.server.options.max_reply;
         let done = match &mut op.what {
-            What::Request(..) if connection.is_full() => {
+            What::Request(..)
+                if connection.skips
+                    || connection.is_full()
+                    || self.budget.is_short_for(op.claim) =>
+            {
                 op.skipped = true;
                 return Ok(true);
             }
@@ -342,6 +404,7 @@ impl Group<'_> {
     fn finish(&mut self) -> usize {
         for op in &self.ops[..self.reached] {
             if let Some(connection) = self.slots.get(op.slot) {
+                connection.skips |= op.skipped;
                 connection.hush(op.start);
             }
             let What::Exec(exec) = &op.what else { continue };

@@ -1,6 +1,7 @@
 //! A worker: one thread with its own poll, its own connections and its own session of the pool.
 //! The first one also accepts connections, and keeps the house.
 
+use super::budget::Budget;
 use super::connection::Connection;
 use super::slots::Slots;
 use super::spin::Spin;
@@ -66,6 +67,8 @@ pub(crate) struct Worker<S> {
     house: House,
     touched: Touched,
     turns: u64,
+    /// How long the last turn waited for what it did to be durable.
+    waited: Duration,
 }
 
 impl<S: Session> Worker<S> {
@@ -100,6 +103,7 @@ impl<S: Session> Worker<S> {
             house: House::default(),
             touched: Touched::default(),
             turns: 0,
+            waited: Duration::ZERO,
         }
     }
 
@@ -127,7 +131,8 @@ impl<S: Session> Worker<S> {
                     LISTENER => self.accept(),
                     Token(token) => {
                         let readable = event.is_readable().then_some(event.is_read_closed());
-                        self.notice(token - FIRST, readable);
+                        let writable = event.is_writable() || event.is_write_closed();
+                        self.notice(token - FIRST, readable, writable);
                     }
                 }
             }
@@ -152,11 +157,14 @@ impl<S: Session> Worker<S> {
         &self.server.stats[self.index]
     }
 
-    /// Something happened to a connection: it may be read from, perhaps to its end.
-    fn notice(&mut self, slot: usize, readable: Option<bool>) {
+    /// Something happened to a connection: it may be read from, perhaps to its end, or written to.
+    fn notice(&mut self, slot: usize, readable: Option<bool>, writable: bool) {
         let Some(connection) = self.slots.get(slot) else { return };
         if let Some(to_end) = readable {
             connection.set_readable(to_end);
+        }
+        if writable {
+            connection.set_writable();
         }
         if !connection.listed {
             connection.listed = true;
@@ -186,11 +194,15 @@ impl<S: Session> Worker<S> {
             now: now(),
             seed: self.turns,
         };
-        let done = self.turn.run(&mut self.session, env, &mut self.slots, &self.ready);
+        let mut budget = Budget::new(started, self.waited);
+        let done = self.turn.run(&mut self.session, env, &mut self.slots, &self.ready, &mut budget);
         let durable = done.and_then(|ticket| match ticket {
             Some(ticket) => {
                 stats.waits.add(1);
-                self.session.wait(ticket)
+                let waits = Instant::now();
+                let waited = self.session.wait(ticket);
+                self.waited = waits.elapsed();
+                waited
             }
             None => Ok(()),
         });
@@ -287,7 +299,7 @@ impl<S: Session> Worker<S> {
         }
         let client = Client::new(&self.server, listing);
         self.slots.insert(Connection::new(stream, client));
-        self.notice(slot, Some(false));
+        self.notice(slot, Some(false), true);
     }
 
     fn keep_house(&mut self) {

@@ -2,22 +2,20 @@
 
 use std::ops::Index;
 
-/// Where an argument lies in its buffer. Buffers are below 4 GiB, see
-/// [`Limits`](super::Limits).
+/// Where an argument lies in its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    pub(crate) start: u32,
-    pub(crate) len: u32,
+    pub(crate) start: usize,
+    pub(crate) len: usize,
 }
 
 impl Span {
     pub(crate) fn new(start: usize, len: usize) -> Self {
-        debug_assert!(start + len <= u32::MAX as usize);
-        Span { start: start as u32, len: len as u32 }
+        Span { start, len }
     }
 
     fn of(self, buffer: &[u8]) -> &[u8] {
-        &buffer[self.start as usize..self.start as usize + self.len as usize]
+        &buffer[self.start..self.start + self.len]
     }
 }
 
@@ -63,7 +61,7 @@ impl<'a> Args<'a> {
 
     /// Bytes of all arguments together.
     pub(crate) fn bytes(&self) -> usize {
-        self.spans.iter().map(|span| span.len as usize).sum()
+        self.spans.iter().map(|span| span.len).sum()
     }
 }
 
@@ -83,6 +81,11 @@ pub(crate) struct OwnedArgs {
 }
 
 impl OwnedArgs {
+    fn push(&mut self, arg: &[u8]) {
+        self.spans.push(Span::new(self.buffer.len(), arg.len()));
+        self.buffer.extend_from_slice(arg);
+    }
+
     pub(crate) fn as_args(&self) -> Args<'_> {
         Args::new(&self.buffer, &self.spans)
     }
@@ -90,7 +93,13 @@ impl OwnedArgs {
 
 impl From<Args<'_>> for OwnedArgs {
     fn from(args: Args<'_>) -> Self {
-        args.iter().collect()
+        // A queue of them is bounded by what they hold: no more is reserved.
+        let mut owned = OwnedArgs {
+            buffer: Vec::with_capacity(args.bytes()),
+            spans: Vec::with_capacity(args.len()),
+        };
+        args.iter().for_each(|arg| owned.push(arg));
+        owned
     }
 }
 
@@ -98,8 +107,7 @@ impl<'a> FromIterator<&'a [u8]> for OwnedArgs {
     fn from_iter<I: IntoIterator<Item = &'a [u8]>>(args: I) -> Self {
         let mut owned = OwnedArgs::default();
         for arg in args {
-            owned.spans.push(Span::new(owned.buffer.len(), arg.len()));
-            owned.buffer.extend_from_slice(arg);
+            owned.push(arg);
         }
         owned
     }

@@ -8,6 +8,7 @@
 //! Always true:
 //! - every byte is looked at once, whatever the pieces;
 //! - nothing is reserved on the word of a client: memory grows with the bytes that arrived;
+//! - a request is refused as soon as it says that it is larger than it may be;
 //! - after an error the stream is dead: nothing that follows is read.
 
 use super::args::{Args, Span};
@@ -21,22 +22,26 @@ pub(crate) struct Limits {
     pub(crate) arguments: i64,
     /// Bytes of an argument.
     pub(crate) bulk: i64,
+    /// Bytes of a request, as it is sent.
+    pub(crate) request: usize,
 }
 
 impl Limits {
-    pub(crate) const USUAL: Limits = Limits { arguments: 1024 * 1024, bulk: 512 << 20 };
+    pub(crate) const USUAL: Limits =
+        Limits { arguments: 1024 * 1024, bulk: 512 << 20, request: 1 << 30 };
     /// For a client that has yet to give the password.
-    pub(crate) const UNAUTHENTICATED: Limits = Limits { arguments: 10, bulk: 16384 };
+    pub(crate) const UNAUTHENTICATED: Limits =
+        Limits { arguments: 10, bulk: 16384, request: 256 << 10 };
 }
 
 /// Bytes that an inline request, or the line that announces a length, may have.
 const LINE: usize = 64 << 10;
-/// Bytes of a client's requests that may wait at once.
-const BACKLOG: usize = 1 << 30;
 /// Room for one read.
 const CHUNK: usize = 16 << 10;
+/// Up to here a buffer doubles when it grows; beyond, it grows by a quarter.
+const DOUBLES: usize = 1 << 20;
 /// A buffer that grew beyond this is given back once it is empty.
-const KEEP: usize = 1 << 20;
+const KEEP: usize = 128 << 10;
 
 /// What made the stream unreadable, in Redis's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +83,14 @@ impl RequestReader {
     /// Makes room for the next [`fill`](RequestReader::fill), and says how much.
     pub(crate) fn prepare(&mut self) -> usize {
         if self.buffer.len() - self.filled < CHUNK {
-            let grown = (self.buffer.len() * 2).max(self.filled + CHUNK);
+            let len = self.buffer.len();
+            let mut grown = if len < DOUBLES { len * 2 } else { len + len / 4 };
+            if let Some(bulk) = self.bulk {
+                // What follows the argument under way is still unknown.
+                grown = grown.min(self.next + bulk + CHUNK);
+            }
+            let grown = grown.max(self.filled + CHUNK);
+            self.buffer.reserve_exact(grown - len);
             self.buffer.resize(grown, 0);
         }
         self.buffer.len() - self.filled
@@ -90,11 +102,6 @@ impl RequestReader {
         let read = source.read(&mut self.buffer[self.filled..])?;
         self.filled += read;
         Ok(read)
-    }
-
-    /// Bytes that no finished request has used.
-    fn backlog(&self) -> usize {
-        self.filled - self.finished
     }
 
     /// The next complete request that has arguments.
@@ -137,7 +144,7 @@ impl RequestReader {
         self.spans.drain(..self.first);
         self.first = 0;
         for span in &mut self.spans {
-            span.start -= shift as u32;
+            span.start -= shift;
         }
         if self.buffer.len() > KEEP && self.filled < CHUNK {
             self.buffer.truncate(CHUNK.max(self.filled));
@@ -221,11 +228,11 @@ impl RequestReader {
             },
         };
         self.bulk = Some(len);
+        if self.next + len - self.finished > limits.request {
+            return broken("Protocol error: too big request");
+        }
         // The two bytes after an argument are skipped unseen, as Redis does.
         if self.filled - self.next < len + 2 {
-            if self.backlog() > BACKLOG {
-                return broken("Protocol error: too big request");
-            }
             return Ok(false);
         }
         self.spans.push(Span::new(self.next, len));

@@ -56,6 +56,46 @@ fn strangers_are_kept_short() {
     let error = |text: &[u8]| read(&[text], Limits::UNAUTHENTICATED).1.unwrap();
     assert_eq!(error(b"*11\r\n"), "Protocol error: unauthenticated multibulk length");
     assert_eq!(error(b"*1\r\n$16385\r\n"), "Protocol error: unauthenticated bulk length");
+    // All that these allow is less than a request may have.
+    let most =
+        [b"*10\r\n".to_vec(), [b"$16384\r\n", &*vec![b'x'; 16384], b"\r\n"].concat().repeat(10)];
+    assert_eq!(read(&[&most.concat()], Limits::UNAUTHENTICATED).1, None);
+}
+
+#[test]
+fn a_request_that_says_that_it_is_too_large_is_refused_at_once() {
+    let limits = Limits { request: 1000, ..Limits::USUAL };
+    let error = |text: &[u8]| read(&[text], limits);
+    let refused = Some("Protocol error: too big request".to_owned());
+    assert_eq!(
+        error(b"PING\r\n*2\r\n$3\r\nGET\r\n$1000\r\n"),
+        (vec![words("PING")], refused.clone())
+    );
+    let many = [b"*1000\r\n".to_vec(), b"$1\r\na\r\n".repeat(200)].concat();
+    assert_eq!(error(&many), (vec![], refused));
+    // Several of them, each of which is small enough.
+    let text = [b"*1\r\n$900\r\n".as_slice(), &[b'x'; 900], b"\r\n"].concat().repeat(3);
+    assert_eq!(error(&text), (vec![vec![vec![b'x'; 900]]; 3], None));
+}
+
+#[test]
+fn a_buffer_is_not_much_larger_than_what_arrived() {
+    let mut reader = RequestReader::default();
+    let len = 8 << 20;
+    let text = [format!("*1\r\n${len}\r\n").as_bytes(), &vec![b'x'; len + 2]].concat();
+    let mut most = 0;
+    for piece in text.chunks(CHUNK) {
+        reader.fill(&mut &*piece).unwrap();
+        most = most.max(reader.buffer.capacity() - reader.filled);
+        if reader.filled < text.len() {
+            assert_eq!(reader.next(Limits::USUAL), Ok(None));
+        }
+    }
+    assert!(most < len / 4 + 2 * CHUNK, "{most}");
+    assert!(reader.buffer.capacity() < len + 3 * CHUNK);
+    assert!(reader.next(Limits::USUAL).unwrap().is_some());
+    reader.release();
+    assert!(reader.buffer.capacity() <= KEEP);
 }
 
 #[test]
