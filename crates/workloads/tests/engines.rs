@@ -86,12 +86,15 @@ fn run_and_account<W: Workload>(plan: &Plan, make: impl Fn() -> W) {
     assert_eq!(reached.expect("sound roots"), allocated, "a leak");
 }
 
+/// Makes a heap of some engine.
+type Make = fn() -> Box<dyn AnyHeap>;
+
 /// Runs a workload on every engine; `make` makes it anew for each.
 fn run_everywhere<W: Workload>(plan: &Plan, make: impl Fn() -> W) {
     fn new<E: Engine<Ram>>() -> Box<dyn AnyHeap> {
         Box::new(heap::<E>())
     }
-    let engines: [(&str, fn() -> Box<dyn AnyHeap>); 6] = [
+    let engines: [(&str, Make); 6] = [
         ("volatile", new::<Volatile<Ram>>),
         ("undo", new::<UndoEngine<Ram>>),
         ("redo", new::<RedoEngine<Ram>>),
