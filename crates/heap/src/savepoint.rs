@@ -110,8 +110,8 @@ impl Savepoints {
         }
     }
 
-    /// Whether the allocation with so many before it is older than a savepoint: what is written to it can
-    /// be undone.
+    /// Whether the transaction's allocation number `place` is older than a savepoint, so that what is
+    /// written to it can be undone.
     #[inline]
     pub(crate) fn may_undo(&self, place: usize) -> bool {
         self.good.last().is_some_and(|(_, done)| done.taken > place)

@@ -129,6 +129,10 @@ impl List {
             if watchers.count == 0 {
                 keys.remove(key);
             }
+            if keys.is_empty() {
+                // Room that many watched keys needed is given back.
+                keys.shrink_to(KEEP);
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Mistakes that a program can make: each is an error at once, tells a mistake from damage, and leaves the
 //! pool whole.
 
+mod inside;
 mod nested;
 mod savepoints;
 mod stale;
@@ -9,9 +10,24 @@ mod types;
 use perdura::check::check;
 use perdura::{EngineKind, Error, Options, Pool, Purpose, Root, Tx, TxExt};
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 fn options() -> Options {
     Options::new().size(16 << 20).log(1 << 20)
+}
+
+/// Runs `body` on a thread of its own, and fails if that hangs.
+fn in_time(what: &str, body: impl FnOnce() + Send + 'static) {
+    let (tell, told) = mpsc::channel();
+    let runs = thread::spawn(move || {
+        body();
+        let _ = tell.send(());
+    });
+    let ended = told.recv_timeout(Duration::from_secs(30));
+    assert!(!matches!(ended, Err(mpsc::RecvTimeoutError::Timeout)), "{what}: hangs");
+    runs.join().unwrap_or_else(|_| panic!("{what}"));
 }
 
 fn pool_on(engine: EngineKind, path: &Path) -> Pool {
@@ -24,7 +40,7 @@ fn on_every_engine(test: impl Fn(&Pool)) {
     for engine in EngineKind::ALL {
         let path = folder.path().join(format!("{engine}.pool"));
         let pool = pool_on(engine, &path);
-        // With a root whose blocks nobody knows, nothing is counted as leaked.
+        // With a root of a kind that the check does not know, no block is counted as leaked.
         let mut handle = pool.session().expect("a session");
         let root = |tx: &mut dyn Tx| {
             let at = tx.new_bytes(Purpose::General, b"own")?;

@@ -1,23 +1,9 @@
 //! Two transactions of one thread on one pool, one inside of the other: it would wait for itself.
 
-use super::{on_every_engine, options};
+use super::{in_time, on_every_engine, options};
 use perdura::{Engine, Error, Handle, Heap, Mode, Pool, Purpose, TxExt, Visitor};
 use perdura_memory::Mapped;
-use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
-
-/// Runs `body` on a thread of its own, and fails if that hangs.
-fn in_time(body: impl FnOnce() + Send + 'static) {
-    let (tell, told) = mpsc::channel();
-    let runs = thread::spawn(move || {
-        body();
-        let _ = tell.send(());
-    });
-    let ended = told.recv_timeout(Duration::from_secs(30));
-    assert!(!matches!(ended, Err(mpsc::RecvTimeoutError::Timeout)), "it hangs");
-    runs.join().expect("no panic");
-}
 
 /// All ways into a transaction on another handle are refused.
 fn refuses(handle: &mut Handle) {
@@ -65,7 +51,7 @@ fn works(handle: &mut Handle) {
 
 #[test]
 fn one_inside_of_the_other_is_refused_at_once() {
-    in_time(|| {
+    in_time("a nested transaction", || {
         on_every_engine(|pool| {
             let (mut outer, mut inner) = (pool.session().unwrap(), pool.session().unwrap());
             outer.transaction(|_| refuses_all(pool, &mut inner)).unwrap();
@@ -96,7 +82,7 @@ fn one_inside_of_the_other_is_refused_at_once() {
 
 #[test]
 fn other_pools_and_other_threads_are_not_meant() {
-    in_time(|| {
+    in_time("a nested transaction", || {
         let folder = tempfile::tempdir().unwrap();
         let [a, b] = ["a", "b"].map(|name| options().create(folder.path().join(name)).unwrap());
         let mut on_a = a.session().unwrap();
@@ -126,7 +112,7 @@ fn other_pools_and_other_threads_are_not_meant() {
 /// A transaction begun by a call is that of the thread that used it last.
 #[test]
 fn a_transaction_may_be_given_to_another_thread() {
-    in_time(|| {
+    in_time("a nested transaction", || {
         on_every_engine(|pool| {
             let mut handle = pool.session().unwrap();
             handle.begin(Mode::Write).unwrap();
@@ -165,7 +151,7 @@ fn a_pool_that_is_dropped_inside_waits_for_nothing() {
             heap.session().expect("a session").erased()
         }
     }
-    in_time(|| {
+    in_time("a nested transaction", || {
         let folder = tempfile::tempdir().unwrap();
         for engine in perdura::EngineKind::ALL {
             let path = folder.path().join(engine.name());

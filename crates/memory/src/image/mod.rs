@@ -17,7 +17,7 @@ pub use piece::{Piece, patch, words_of};
 use cut::between;
 
 const WORDS: usize = (LINE / WORD) as usize;
-/// Stores to a line of which nobody asks anything, from which on the older half count as one.
+/// Stores to a line without any request for it, from which on the older half count as one.
 const MOST_PENDING: usize = 128;
 /// In a group's number: its pieces become durable as one.
 const WHOLE: u64 = 1 << 63;

@@ -1,22 +1,11 @@
 //! Calls on a pool by a thread that is inside of a transaction on it: refused, or done, but never waited
 //! for in vain.
 
+use super::in_time;
 use perdura::{Counters, EngineKind, Error, Mode, Options, Pool, Purpose, TxExt};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
-
-/// Runs `body` on a thread of its own, and fails if that hangs.
-fn in_time(what: String, body: impl FnOnce() + Send + 'static) {
-    let (tell, told) = mpsc::channel();
-    let runs = thread::spawn(move || {
-        body();
-        let _ = tell.send(());
-    });
-    let ended = told.recv_timeout(Duration::from_secs(20));
-    assert!(!matches!(ended, Err(mpsc::RecvTimeoutError::Timeout)), "{what}: hangs");
-    runs.join().unwrap_or_else(|_| panic!("{what}"));
-}
 
 fn refuses_to_wait(pool: &Pool) -> perdura::Result<()> {
     assert!(matches!(pool.checkpoint(), Err(Error::Nested)), "{}", pool.engine());
@@ -27,7 +16,7 @@ fn refuses_to_wait(pool: &Pool) -> perdura::Result<()> {
 }
 
 fn with_pool(engine: EngineKind, body: impl FnOnce(Pool) + Send + 'static) {
-    in_time(engine.to_string(), move || {
+    in_time(&engine.to_string(), move || {
         let folder = tempfile::tempdir().unwrap();
         let options = Options::new().size(8 << 20).engine(engine);
         let pool = options.create(folder.path().join("a.pool")).unwrap();
