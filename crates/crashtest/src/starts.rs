@@ -34,9 +34,9 @@ pub(crate) fn first_image<S: Subject>(
     let mut model = subject.prepared();
     let mut random = SplitMix64::new(case.seed ^ 0x7377_6974_6368);
     let mut work = Work { subject, model: &mut model, random: &mut random };
-    let mut image = work.life(maker, From::Made, if used { SESSIONS } else { 0 }, space)?;
+    let mut image = work.life(maker, Origin::Made, if used { SESSIONS } else { 0 }, space)?;
     if used {
-        image = work.life(other(engine)?, From::Opened(image), 1, space)?;
+        image = work.life(other(engine)?, Origin::Opened(image), 1, space)?;
     }
     Ok((image, Some(model)))
 }
@@ -47,7 +47,7 @@ fn other(engine: &dyn AnyFamily) -> Result<&'static dyn AnyFamily, String> {
 }
 
 /// How a life of a pool begins.
-enum From {
+enum Origin {
     Made,
     Opened(Vec<u64>),
 }
@@ -66,13 +66,13 @@ impl<S: Subject> Work<'_, S> {
     fn life(
         &mut self,
         engine: &dyn AnyFamily,
-        from: From,
+        from: Origin,
         sessions: usize,
         (domain, bytes): (Domain, u64),
     ) -> Result<Vec<u64>, String> {
         let (trial, made) = match from {
-            From::Made => (Trial::new(64, bytes, domain), true),
-            From::Opened(image) => (Trial::of(&image, bytes, domain), false),
+            Origin::Made => (Trial::new(64, bytes, domain), true),
+            Origin::Opened(image) => (Trial::of(&image, bytes, domain), false),
         };
         let trial = Arc::new(trial);
         let heap = engine
