@@ -300,6 +300,10 @@ macro_rules! each {
     };
 }
 
+mod compaction;
+
+pub use compaction::Compaction;
+
 /// Code that wants the heap with its engine known, to be compiled for each: see [`Pool::visit`].
 pub trait Visitor {
     /// What it returns.
@@ -340,7 +344,7 @@ impl Pool {
     /// `Sessions` when there are too many.
     pub fn session(&self) -> Result<Handle> {
         let session = each!(&self.inner.inner, heap => heap.session()?.erased());
-        Ok(Handle { session, open: None, note: self.inner.inside.add(), _pool: self.clone() })
+        Ok(Handle { session, open: None, note: self.inner.inside.add(), pool: self.clone() })
     }
 
     /// Runs `visitor` on the heap with its engine known.
@@ -435,7 +439,7 @@ pub struct Handle {
     /// The thread that is inside of a transaction.
     note: Arc<Note>,
     // After the session: the pool is closed last.
-    _pool: Pool,
+    pool: Pool,
 }
 
 impl Handle {

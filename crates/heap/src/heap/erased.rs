@@ -316,6 +316,18 @@ impl Tx for AnyTx<'_> {
         self.0.allocate(purpose, len)
     }
 
+    fn allocate_now(&mut self, purpose: Purpose, len: u64) -> Result<Option<u64>> {
+        self.0.allocate_now(purpose, len)
+    }
+
+    fn allocate_some(&mut self, purpose: Purpose, len: u64) -> Result<u64> {
+        self.0.allocate_some(purpose, len)
+    }
+
+    fn is_sparse(&mut self, at: u64) -> bool {
+        self.0.is_sparse(at)
+    }
+
     fn free(&mut self, at: u64) -> Result<()> {
         self.0.free(at)
     }

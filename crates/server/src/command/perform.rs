@@ -31,7 +31,7 @@ pub(crate) fn one(mut call: Call<'_>, command: &Command) -> Result<Answer, Error
     }
     call.out.truncate(start);
     match failure {
-        Failure::Pool(error) if !is_answer(&error) => Err(error),
+        Failure::Pool(error) if !is_answer(&error, call.env) => Err(error),
         failure => {
             call.env.stats.error(failure.code());
             failure.tell(&mut call.out);
@@ -53,15 +53,12 @@ fn whole(out: &Reply<'_>, env: Env<'_>) -> Outcome {
 }
 
 /// Whether a command can answer this error, with the rest of the transaction going on.
-fn is_answer(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Full { .. }
-            | Error::NoSpace { .. }
-            | Error::Corrupt { .. }
-            | Error::Invalid(_)
-            | Error::ReadOnly
-    )
+fn is_answer(error: &Error, env: Env<'_>) -> bool {
+    match error {
+        Error::Full { .. } | Error::NoSpace { .. } => env.last_resort,
+        Error::Corrupt { .. } | Error::Invalid(_) | Error::ReadOnly => true,
+        _ => false,
+    }
 }
 
 /// Runs the commands of an EXEC: all, or none if one does not fit into the pool, or on the disk.

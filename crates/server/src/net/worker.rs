@@ -185,6 +185,7 @@ impl<S: Session> Worker<S> {
             keyspace: self.keyspace,
             now: now(),
             seed: self.turns,
+            last_resort: false,
         };
         let done = self.turn.run(&mut self.session, env, &mut self.slots, &self.ready);
         let durable = done.and_then(|ticket| match ticket {
@@ -303,6 +304,7 @@ impl<S: Session> Worker<S> {
             keyspace: self.keyspace,
             now: now(),
             seed: self.turns,
+            last_resort: false,
         };
         if let Err(error) = self.house.keep(&mut self.session, env) {
             server.fail(&error);
