@@ -72,7 +72,7 @@ impl Store for Pool {
             domain: info.domain.to_string(),
             survives: info.survives.to_string(),
             path: info.path,
-            used: info.used_bytes,
+            used: info.used_bytes.saturating_sub(info.usage.limbo_bytes),
             bytes: info.bytes,
             limit: info.limit,
             cannot_grow: self.cannot_grow().map(|error| error.to_string()),

@@ -87,3 +87,33 @@ fn large_collections_are_freed_where_nothing_is_left() {
     assert!(again > first, "{again} values after FLUSHALL, {first} before");
     running.check();
 }
+
+/// Bytes of memory that Redis 7.0.15 uses for a key of 16 bytes and a value of so many: `used_memory` of INFO,
+/// before and after 200,000, 200,000, 100,000, 20,000 and 20,000 keys.
+const REDIS: [(usize, f64); 5] =
+    [(10, 106.7), (100, 202.7), (1_000, 1_120.1), (5_000, 5_214.8), (10_000, 10_341.4)];
+
+#[test]
+fn a_key_uses_little_more_than_redis_has_for_it() {
+    let running = Running::with(|options| options.threads(1), 128 << 20);
+    let mut client = running.client();
+    let used = |client: &mut Client| {
+        let text = client.ask("INFO memory");
+        let line = text.lines().find_map(|line| line.strip_prefix("used_memory:"));
+        line.expect("a line of INFO").trim().parse::<u64>().expect("a number")
+    };
+    for (len, redis) in REDIS {
+        let (value, before) = (vec![b'v'; len], used(&mut client));
+        let count = (4_000_000 / len).clamp(1_000, 60_000);
+        let set = |key: usize| {
+            vec![b"SET".to_vec(), format!("{len:05}:{key:010}").into_bytes(), value.clone()]
+        };
+        for first in (0..count).step_by(500) {
+            let batch: Vec<_> = (first..count.min(first + 500)).map(set).collect();
+            assert!(all(&mut client, &batch).iter().all(|answer| answer == "OK"));
+        }
+        let each = (used(&mut client) - before) as f64 / count as f64;
+        println!("{len} bytes: {each:.1} a key, Redis {redis:.1}");
+        assert!(each <= 1.2 * redis, "{len} bytes take {each:.1}, and Redis's {redis:.1}");
+    }
+}

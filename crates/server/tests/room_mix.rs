@@ -51,8 +51,12 @@ fn value(key: u64, len: usize) -> Vec<u8> {
 
 fn name(key: u64) -> Vec<u8> {
     // Every fourth does not fit into its entry.
-    if key % 4 == 0 { format!("a rather long name of a key:{key}") } else { format!("key:{key}") }
-        .into_bytes()
+    if key.is_multiple_of(4) {
+        format!("a rather long name of a key:{key}")
+    } else {
+        format!("key:{key}")
+    }
+    .into_bytes()
 }
 
 /// A pool that is filled, and what should be in it.
@@ -96,14 +100,13 @@ impl Filled {
             self.client.send(&batch);
             for len in lens {
                 let answer = show(&self.client.receive().expect("an answer"));
-                let free = self.free();
-                assert_eq!(
-                    answer,
-                    "OK",
-                    "{len} bytes, of {sizes:?}: {free} of {} are free, {:?}",
-                    self.room,
-                    self.running.pool.info().usage
-                );
+                if answer != "OK" {
+                    let (free, usage) = (self.free(), self.running.pool.info().usage);
+                    panic!(
+                        "{len} bytes, of {sizes:?}: {answer}: {free} of {} are free, {usage:?}",
+                        self.room
+                    );
+                }
                 self.keys.insert(self.next, len);
                 self.next += 1;
             }
@@ -130,9 +133,15 @@ impl Filled {
 
     /// Everything is there.
     fn compare(&mut self) {
-        for (key, len) in &self.keys {
-            let answer = self.client.call(&[b"GET", &name(*key)]);
-            assert!(answer == Frame::Text(value(*key, *len)), "key {key} of {len} bytes");
+        let keys: Vec<(u64, usize)> = self.keys.iter().map(|(key, len)| (*key, *len)).collect();
+        for some in keys.chunks(100) {
+            let batch: Vec<u8> =
+                some.iter().flat_map(|(key, _)| encode(&[b"GET", &name(*key)])).collect();
+            self.client.send(&batch);
+            for (key, len) in some {
+                let answer = self.client.receive().expect("an answer");
+                assert!(answer == Frame::Text(value(*key, *len)), "key {key} of {len} bytes");
+            }
         }
         assert_eq!(self.running.check().keys, self.keys.len() as u64);
     }
@@ -173,7 +182,7 @@ fn churn(engine: EngineKind, bytes: u64, seed: u64, rounds: u64) {
 
 #[test]
 fn no_write_is_refused_while_there_is_room() {
-    let bytes = number("PERDURA_ROOM_MIB", 16) << 20;
+    let bytes = number("PERDURA_ROOM_MIB", 12) << 20;
     let seed = number("PERDURA_ROOM_SEED", 1);
     let rounds = number("PERDURA_ROOM_ROUNDS", 2);
     for (index, engine) in EngineKind::ALL.into_iter().enumerate() {
@@ -184,7 +193,7 @@ fn no_write_is_refused_while_there_is_room() {
 /// Of values of 1 KB, each page has some left: without moving them, none of 5 KB has a place.
 #[test]
 fn small_values_make_room_for_large_ones_and_large_ones_for_small() {
-    let bytes = number("PERDURA_ROOM_MIB", 16) << 20;
+    let bytes = number("PERDURA_ROOM_MIB", 12) << 20;
     for (first, second) in [(1_000, 5_000), (5_000, 100), (100, 1_000)] {
         let mut filled = filled(EngineKind::Redo, bytes, 7);
         filled.fill(Sizes::One(first), FILLED);

@@ -225,7 +225,8 @@ impl Local {
         ticket: Ticket,
         reclaimable: impl FnOnce() -> Ticket,
     ) -> u64 {
-        if self.taken.is_empty() && self.freed.is_empty() && self.exhausted.is_empty() {
+        let nothing = self.taken.is_empty() && self.freed.is_empty() && self.exhausted.is_empty();
+        if nothing && !self.has_log_page {
             return 0;
         }
         self.taken.clear();

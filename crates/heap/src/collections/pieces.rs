@@ -19,6 +19,9 @@ pub(super) const SMALLEST: u64 = PAGE / 2;
 /// From this many bytes on the rest is not worth a piece of its own.
 const LARGE: u64 = 32 * PAGE;
 
+/// Told of the place of some bytes: an offset, and which of them begin there.
+type Each<'a, T> = dyn FnMut(&mut T, u64, Range<usize>) -> Result<()> + 'a;
+
 /// One piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
@@ -140,7 +143,7 @@ pub(super) fn places<T: Tx + ?Sized>(
     at: u64,
     from: u64,
     len: usize,
-    each: &mut dyn FnMut(&mut T, u64, Range<usize>) -> Result<()>,
+    each: &mut Each<'_, T>,
 ) -> Result<()> {
     let (mut piece, mut skip) = (Piece::first(tx, at)?, from);
     while len > 0 && skip >= piece.room {
@@ -155,7 +158,7 @@ pub(super) fn places_from<T: Tx + ?Sized>(
     tx: &mut T,
     piece: Piece,
     len: usize,
-    each: &mut dyn FnMut(&mut T, u64, Range<usize>) -> Result<()>,
+    each: &mut Each<'_, T>,
 ) -> Result<()> {
     run(tx, piece, 0, len, each)
 }
@@ -165,7 +168,7 @@ fn run<T: Tx + ?Sized>(
     mut piece: Piece,
     mut skip: u64,
     len: usize,
-    each: &mut dyn FnMut(&mut T, u64, Range<usize>) -> Result<()>,
+    each: &mut Each<'_, T>,
 ) -> Result<()> {
     let mut done = 0;
     while done < len {

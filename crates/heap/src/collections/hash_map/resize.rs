@@ -1,9 +1,10 @@
 //! How the table grows and shrinks: one bucket at a time, so that no operation waits for a
 //! rehash.
 //!
-//! A counted table splits a bucket when more than four sixths of the slots are used, and merges
-//! two when no more than one sixth is. One that is not counted looks at four buckets, when it has
-//! just needed an overflow block, or emptied a bucket, and takes them for all.
+//! A counted table splits a bucket when more than four sixths of the slots are used, or five where a
+//! bucket has few slots and these are large, and merges two when no more than one sixth is. One that is
+//! not counted looks at the first blocks of four buckets, when it has just needed an overflow block, or
+//! emptied a bucket, and takes them for all; four sixths of these stand for as much.
 
 use super::table::{BUCKETS, COUNT, Meta, Table};
 use crate::collections::form::mix;
@@ -25,7 +26,7 @@ impl Table {
         let crowded = if self.counted {
             let count = tx.read_word(self.at + COUNT)?.wrapping_add(1);
             tx.write_word(self.at + COUNT, count)?;
-            over(count, 4, self.buckets * self.shape.slots)
+            over(count, self.shape.fullest(), self.buckets * self.shape.slots)
         } else {
             overflowed && over(self.sampled(tx, hash)?, 4, SAMPLE * self.shape.slots)
         };
