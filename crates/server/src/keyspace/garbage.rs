@@ -17,6 +17,9 @@ use perdura::{Error, Purpose, Result, Tx, TxExt};
 /// Entries and blocks that are freed at once without further ado.
 const SMALL: u64 = 64;
 
+/// Blocks of a list that are believed.
+const LONGEST: u64 = 1 << 20;
+
 /// What a block of the list is about.
 const NOTHING: u64 = 0;
 const KEYS: u64 = 1;
@@ -26,12 +29,14 @@ const RANKING: u64 = 4;
 
 /// Sees to it that the list has its last block, unless the pool is full.
 pub(super) fn keep_room(tx: &mut dyn Tx, header: u64) -> Result<bool> {
-    let mut link = header + GARBAGE;
+    let (mut link, mut steps) = (header + GARBAGE, 0);
     loop {
         match tx.read_word(link)? {
             0 => break,
             block if tx.read_word(block)? == NOTHING => return Ok(true),
-            block => link = block + 16,
+            // Damaged: it goes in circles.
+            _ if steps > LONGEST => return Ok(false),
+            block => (link, steps) = (block + 16, steps + 1),
         }
     }
     match new_block(tx, [NOTHING, 0, 0]) {
