@@ -28,9 +28,10 @@ fn runners() -> Vec<Box<dyn Runner>> {
 fn nothing_is_lost() {
     let (mut all, mut seed) = (Report::default(), number("PERDURA_CRASH_SEED", 0));
     let subject = std::env::var("PERDURA_CRASH_SUBJECT").ok();
-    let chosen =
-        |runner: &Box<dyn Runner>| subject.as_deref().is_none_or(|s| s == runner.subject());
-    for runner in runners().into_iter().filter(chosen) {
+    for runner in runners() {
+        if subject.as_deref().is_some_and(|subject| subject != runner.subject()) {
+            continue;
+        }
         let mut sum = Report::default();
         for (policy, domain) in POLICIES.into_iter().flat_map(|p| DOMAINS.map(|d| (p, d))) {
             for cores in [1, 3] {
