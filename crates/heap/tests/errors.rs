@@ -264,7 +264,7 @@ fn mistakes_of_the_program() {
     const NOT_DAMAGED: &str = "what was passed is stale, or of another pool, and nothing says that this one is damaged; \
          pass what this pool gave (if the offset was read from the pool itself, run `perdura pool check` on it)";
     mistake(|tx| tx.read_word(1 << 45).map(drop), &["no word of the pool begins", NOT_DAMAGED]);
-    mistake(|tx| tx.write_word(1 << 20 | 3, 1), &["no word of the pool begins", NOT_DAMAGED]);
+    mistake(|tx| tx.write_word(1 << 45 | 3, 1), &["no word of the pool begins", NOT_DAMAGED]);
     mistake(|tx| tx.free(64), &["no page of the pool is", NOT_DAMAGED]);
     mistake(
         |tx| {

@@ -37,7 +37,7 @@ fn measure(name: &str, kinds: &[Kind<'_>]) -> (Felt, Vec<Flood>) {
     assert_eq!(show(&client.call(&hash)), "1000");
 
     let strict = std::env::var("PERDURA_FAIR_PINGS").ok();
-    let pings = strict.as_ref().map_or(60, |pings| pings.parse().expect("a number of PINGs"));
+    let pings = strict.as_ref().map_or(40, |pings| pings.parse().expect("a number of PINGs"));
     let (felt, floods) = felt(running.address, &mut client, kinds, pings);
     println!(
         "{name}: PING {:?} in the middle, {:?} at most; {} KiB",

@@ -20,9 +20,9 @@ const MOST_UNSENT_UNAUTHENTICATED: usize = 64 << 10;
 /// What is read in one turn.
 const MOST_READ: usize = 64 << 10;
 /// What is sent in one turn, so that sending a large reply does not keep others waiting.
-const MOST_SENT: usize = 256 << 10;
-/// An output buffer beyond this is given back once it is sent.
-const KEEP: usize = 128 << 10;
+const MOST_SENT: usize = 1 << 20;
+/// An output buffer beyond this is given back once it is sent; all of it, once the client is idle.
+const KEEP: usize = 2 << 20;
 
 /// What comes next from a client.
 pub(crate) enum Next {
@@ -61,6 +61,8 @@ pub(crate) struct Connection {
     pub(crate) stalled: bool,
     /// Whether it is in the worker's list of connections with work.
     pub(crate) listed: bool,
+    /// It has had no turn since it was asked to [`rest`](Connection::rest).
+    idle: bool,
     /// Requests that this turn has taken from it.
     pub(crate) taken: usize,
     /// Some of these are in the round that is under way, and not yet done.
@@ -89,6 +91,7 @@ impl Connection {
             refusal: None,
             stalled: false,
             listed: false,
+            idle: false,
             taken: 0,
             waits: false,
             skips: false,
@@ -140,7 +143,7 @@ impl Connection {
     /// Begins a turn: reads what has come, if nothing of what was read before is left to do.
     pub(crate) fn receive(&mut self, now: Instant, stats: &Stats) {
         self.acknowledged = self.out.len();
-        self.taken = 0;
+        (self.taken, self.idle) = (0, false);
         if self.closing || self.is_full() || !self.drained {
             return;
         }
@@ -279,12 +282,22 @@ impl Connection {
             (self.sent, self.acknowledged) = (0, 0);
             self.out.clear();
             self.out.shrink_to(KEEP);
-        } else if self.sent > KEEP.max(unsent) && unsent <= MOST_UNSENT {
+        } else if self.sent >= unsent && unsent <= MOST_UNSENT {
             // A larger rest is not moved: that would take long, and nothing is added to it.
             self.out.drain(..self.sent);
-            self.out.shrink_to(2 * MOST_UNSENT);
+            self.out.shrink_to(KEEP);
             self.acknowledged = self.out.len();
             self.sent = 0;
+        }
+    }
+
+    /// Gives back empty buffers, if there was nothing to do since this was asked last.
+    pub(crate) fn rest(&mut self) {
+        if std::mem::replace(&mut self.idle, true) && self.unsent() == 0 && self.put_off.is_empty()
+        {
+            self.out = Vec::new();
+            self.put_off = VecDeque::new();
+            self.reader.rest();
         }
     }
 

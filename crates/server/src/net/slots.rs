@@ -32,7 +32,12 @@ impl Slots {
         Some(connection)
     }
 
-    /// All of them.
+    /// Those that are open.
+    pub(super) fn all(&mut self) -> impl Iterator<Item = &mut Connection> {
+        self.slots.iter_mut().flatten()
+    }
+
+    /// Takes all of them.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Connection> + '_ {
         self.free.clear();
         self.slots.drain(..).flatten()

@@ -25,6 +25,8 @@ const LISTENER: Token = Token(1);
 const FIRST: usize = 2;
 /// How often the house is kept, and how soon an end is noticed.
 const TICK: Duration = Duration::from_millis(100);
+/// Connections that had nothing to do from one such time to the next give back their buffers.
+const IDLE: Duration = Duration::from_secs(1);
 /// Connections accepted in one turn.
 const MOST_ACCEPTED: usize = 256;
 
@@ -69,6 +71,8 @@ pub(crate) struct Worker<S> {
     turns: u64,
     /// How long the last turn waited for what it did to be durable.
     waited: Duration,
+    /// When idle connections last gave back their buffers.
+    rested: Instant,
 }
 
 impl<S: Session> Worker<S> {
@@ -104,6 +108,7 @@ impl<S: Session> Worker<S> {
             touched: Touched::default(),
             turns: 0,
             waited: Duration::ZERO,
+            rested: Instant::now(),
         }
     }
 
@@ -140,6 +145,7 @@ impl<S: Session> Worker<S> {
                 self.take_turn();
                 spin.worked();
             }
+            self.rest();
             if std::mem::take(&mut self.crowded) {
                 self.accept();
             }
@@ -231,6 +237,14 @@ impl<S: Session> Worker<S> {
             connection.listed
         });
         self.ready = ready;
+    }
+
+    /// Lets idle connections give back their buffers.
+    fn rest(&mut self) {
+        if self.rested.elapsed() >= IDLE {
+            self.slots.all().for_each(Connection::rest);
+            self.rested = Instant::now();
+        }
     }
 
     fn drop_connection(&mut self, slot: usize) {

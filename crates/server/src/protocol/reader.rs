@@ -41,7 +41,7 @@ const CHUNK: usize = 16 << 10;
 /// Up to here a buffer doubles when it grows; beyond, it grows by a quarter.
 const DOUBLES: usize = 1 << 20;
 /// A buffer that grew beyond this is given back once it is empty.
-const KEEP: usize = 128 << 10;
+const KEEP: usize = 1 << 20;
 
 /// What made the stream unreadable, in Redis's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +152,13 @@ impl RequestReader {
         }
         if self.spans.capacity() > KEEP / size_of::<Span>() && self.spans.is_empty() {
             self.spans = Vec::new();
+        }
+    }
+
+    /// Gives the buffer back, if it is empty.
+    pub(crate) fn rest(&mut self) {
+        if self.filled == 0 && self.spans.is_empty() {
+            *self = RequestReader::default();
         }
     }
 

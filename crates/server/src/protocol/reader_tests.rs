@@ -94,8 +94,12 @@ fn a_buffer_is_not_much_larger_than_what_arrived() {
     assert!(most < len / 4 + 2 * CHUNK, "{most}");
     assert!(reader.buffer.capacity() < len + 3 * CHUNK);
     assert!(reader.next(Limits::USUAL).unwrap().is_some());
+    reader.rest();
+    assert!(reader.buffer.capacity() >= len, "a request that is not released needs its bytes");
     reader.release();
     assert!(reader.buffer.capacity() <= KEEP);
+    reader.rest();
+    assert_eq!(reader.buffer.capacity(), 0);
 }
 
 #[test]
