@@ -1,5 +1,5 @@
 //! A byte string in a block of its own: a word with its length, then the bytes; a long one in several
-//! blocks, its [`pieces`].
+//! blocks, its pieces (`pieces.rs`).
 //!
 //! The first word is `0xB1 << 56 | purpose << 48 | length`, or begins with `0xB2` if there are pieces. Short
 //! strings are overwritten in place; long ones are replaced by new blocks, whose bytes need no log.
