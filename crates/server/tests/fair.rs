@@ -12,7 +12,7 @@ mod common;
 mod flood;
 
 use common::{Client, Running, encode, show};
-use flood::{Felt, Flood, Kind, felt, memory, peak, restart_peak};
+use flood::{Flood, Kind, felt, memory, peak, restart_peak};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,8 +25,16 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// In milliseconds, what a PING may take in the middle, and at most, on a machine that is idle.
+#[derive(Clone, Copy)]
+struct Soon(u64, u64);
+
+/// Beside requests that are short, and beside some that take long.
+const AT_ONCE: Soon = Soon(2, 20);
+const AFTER_LONG_ONES: Soon = Soon(20, 60);
+
 /// Lets clients send, and judges what another one felt of it.
-fn measure(name: &str, kinds: &[Kind<'_>]) -> (Felt, Vec<Flood>) {
+fn measure(name: &str, kinds: &[Kind<'_>], soon: Soon) {
     let _alone = alone();
     let running = Running::start();
     let mut client = running.client();
@@ -46,7 +54,7 @@ fn measure(name: &str, kinds: &[Kind<'_>]) -> (Felt, Vec<Flood>) {
         felt.bytes >> 10
     );
     let (middle, most) = match strict {
-        Some(_) => (Duration::from_millis(2), Duration::from_millis(20)),
+        Some(_) => (Duration::from_millis(soon.0), Duration::from_millis(soon.1)),
         None => (Duration::from_millis(100), Duration::from_secs(2)),
     };
     assert!(felt.median() < middle && felt.longest() < most, "{name}: PINGs took too long");
@@ -56,7 +64,6 @@ fn measure(name: &str, kinds: &[Kind<'_>]) -> (Felt, Vec<Flood>) {
         let served = if kind.reads { 100_000 } else { 0 };
         assert!(flood.received() >= served, "{name}: {} bytes of replies", flood.received());
     }
-    (felt, floods)
 }
 
 /// `GET a` for ever.
@@ -65,42 +72,42 @@ const STREAM: Kind<'_> =
 
 #[test]
 fn beside_a_client_that_streams() {
-    measure("one client", &[STREAM]);
+    measure("one client", &[STREAM], AT_ONCE);
 }
 
 #[test]
 fn beside_four_that_stream() {
-    measure("four clients", &[STREAM; 4]);
+    measure("four clients", &[STREAM; 4], AT_ONCE);
 }
 
 #[test]
 fn beside_one_that_wants_no_replies() {
     let first = b"CLIENT REPLY OFF\r\n";
-    measure("no replies", &[Kind { first, reads: false, ..STREAM }]);
+    measure("no replies", &[Kind { first, reads: false, ..STREAM }], AT_ONCE);
 }
 
 #[test]
 fn beside_one_that_does_not_read() {
-    measure("not reading", &[Kind { reads: false, ..STREAM }]);
+    measure("not reading", &[Kind { reads: false, ..STREAM }], AT_ONCE);
 }
 
 #[test]
 fn beside_one_that_writes() {
     let request = b"*2\r\n$4\r\nINCR\r\n$5\r\ncount\r\n";
-    measure("writes", &[Kind { request, ..STREAM }]);
+    measure("writes", &[Kind { request, ..STREAM }], AT_ONCE);
 }
 
 #[test]
 fn beside_requests_that_need_no_transaction() {
-    measure("pings", &[Kind { request: b"PING\r\n", ..STREAM }]);
+    measure("pings", &[Kind { request: b"PING\r\n", ..STREAM }], AT_ONCE);
     let first = b"CLIENT REPLY OFF\r\n";
     let slow = Kind { first, request: b"COMMAND DOCS\r\n", reads: false };
-    measure("slow ones without replies", &[slow]);
+    measure("slow ones without replies", &[slow], AFTER_LONG_ONES);
 }
 
 #[test]
 fn beside_requests_that_take_long() {
-    measure("whole hashes", &[Kind { request: b"HGETALL hash\r\n", ..STREAM }; 2]);
+    measure("whole hashes", &[Kind { request: b"HGETALL hash\r\n", ..STREAM }; 2], AFTER_LONG_ONES);
 }
 
 /// What a turn puts off, since its time is over, is done later and in order.
