@@ -102,7 +102,8 @@ fn a_breakdown_runs_engines_unflushed() {
 
 #[test]
 fn flushes_by_what_is_flushed() {
-    let more = ["--engine", "undo,s-wal", "--workload", "ycsb-a", "--setting", "window 64"];
+    let more =
+        ["--native", "--engine", "undo,s-wal", "--workload", "ycsb-a", "--setting", "window 64"];
     let report = report("archapt-fig9", &more);
     let of = |quantity| medians(&report, quantity).into_iter().map(|found| found.1).sum::<f64>();
     let parts = ["log-flushes", "data-flushes", "checksum-flushes", "other-flushes"];
@@ -113,7 +114,7 @@ fn flushes_by_what_is_flushed() {
 
 #[test]
 fn settings_stand_beside_each_other() {
-    let more = ["--engine", "undo,archapt-undo", "--workload", "ycsb-a"];
+    let more = ["--native", "--engine", "undo,archapt-undo", "--workload", "ycsb-a"];
     let both = report("archapt-fig9", &more);
     assert_eq!(both["samples"].as_array().map(Vec::len), Some(6));
     assert_eq!(both["plan"]["settings"][1]["tuning"]["log_bytes"], 512 << 20);
