@@ -53,5 +53,5 @@ pub use perdura_engine::{
     Tuning, UndoEngine, Volatile,
 };
 pub use perdura_memory::{Domain, MapError, Memory, Survives};
-pub use pool::{EngineKind, Handle, Options, Pool, Visitor};
+pub use pool::{Compaction, EngineKind, Handle, Options, Pool, Visitor};
 pub use tx::{Extent, Fresh, Moment, Ptr, Purpose, Root, Savepoint, Tx, TxExt};

@@ -298,6 +298,10 @@ macro_rules! each {
     };
 }
 
+mod compaction;
+
+pub use compaction::Compaction;
+
 /// Code that wants the heap with its engine known, to be compiled for each: see [`Pool::visit`].
 pub trait Visitor {
     /// What it returns.
@@ -338,7 +342,7 @@ impl Pool {
     /// `Sessions` when there are too many.
     pub fn session(&self) -> Result<Handle> {
         let session = each!(&self.inner.inner, heap => heap.session()?.erased());
-        Ok(Handle { session, open: None, _pool: self.clone() })
+        Ok(Handle { session, open: None, pool: self.clone() })
     }
 
     /// Runs `visitor` on the heap with its engine known.
@@ -439,7 +443,7 @@ pub struct Handle {
     session: AnySession,
     open: Option<explicit::Open>,
     // After the session: the pool is closed last.
-    _pool: Pool,
+    pool: Pool,
 }
 
 impl Handle {

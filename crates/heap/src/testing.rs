@@ -1,11 +1,13 @@
 //! A heap in plain memory, for tests: every access must hit a live block, frees are checked,
 //! and marks and undo work as on the real one.
 
+mod scattered;
 mod traced;
 
 use crate::savepoint::{Done, Savepoints};
 use crate::tx::{Extent, Fresh, Moment, Purpose, Root, Savepoint, Tx};
 use perdura_engine::{Access, Error, Mark, Mode, Result};
+pub use scattered::ScatteredTx;
 use std::collections::{BTreeMap, HashMap, HashSet};
 pub use traced::{TracedTx, Words, Writes};
 
@@ -54,6 +56,10 @@ pub struct TestHeap {
     pub lines: Option<Lines>,
     /// Largest pool, in bytes; 0 for no limit.
     pub limit: u64,
+    /// Most bytes that are free in one place, for [`Tx::allocate_some`]; 0 for no limit.
+    pub largest: u64,
+    /// Numbers of the pages that are being emptied.
+    pub sparse: HashSet<u64>,
 }
 
 impl TestHeap {
@@ -265,6 +271,14 @@ impl Tx for TestHeap {
         let pad = end.next_multiple_of(8).min(self.bytes.len());
         self.bytes[end..pad].fill(0xEE);
         Ok(())
+    }
+
+    fn allocate_some(&mut self, purpose: Purpose, len: u64) -> Result<Fresh> {
+        self.allocate(purpose, if self.largest == 0 { len } else { len.min(self.largest) })
+    }
+
+    fn is_sparse(&mut self, at: u64) -> bool {
+        self.sparse.contains(&(at / PAGE))
     }
 
     fn free(&mut self, at: u64) -> Result<()> {

@@ -66,6 +66,36 @@ pub trait Tx: Access {
     /// [`write_word`](Access::write_word) otherwise.
     fn write_fresh(&mut self, fresh: Fresh, from: u64, bytes: &[u8]) -> Result<()>;
 
+    /// As [`allocate`](Tx::allocate), but `None` if there is no room at once: nothing is waited for, and the log
+    /// stays as it is. For what can be done without.
+    ///
+    /// # Errors
+    /// As [`allocate`](Tx::allocate), but `Full` and `NoSpace`.
+    fn allocate_now(&mut self, purpose: Purpose, len: u64) -> Result<Option<Fresh>> {
+        match self.allocate(purpose, len) {
+            Ok(fresh) => Ok(Some(fresh)),
+            Err(Error::Full { .. } | Error::NoSpace { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Allocates a piece of something that may lie in several: `len` bytes if so many are free in one place,
+    /// otherwise as many whole pages as are. [`Fresh::bytes`] says how many bytes there are.
+    ///
+    /// # Errors
+    /// As [`allocate`](Tx::allocate).
+    fn allocate_some(&mut self, purpose: Purpose, len: u64) -> Result<Fresh> {
+        self.allocate(purpose, len)
+    }
+
+    /// Whether the block at `at` lies in a page that is being emptied, since most of it is free: then it
+    /// should be moved ([`move_block`](crate::collections::compact::move_block)). So it is only while a
+    /// [`Compaction`](crate::Compaction) is under way.
+    fn is_sparse(&mut self, at: u64) -> bool {
+        let _ = at;
+        false
+    }
+
     /// Frees what [`allocate`](Tx::allocate) returned. It can be read until the transaction
     /// commits.
     ///

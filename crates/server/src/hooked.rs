@@ -3,7 +3,7 @@
 use crate::options::Options;
 use crate::serve::{Listener, Server, Shutdown};
 use crate::store::{Body, Facts, Session, Store};
-use perdura::{EngineKind, Handle, Pool, Result, Ticket};
+use perdura::{Compaction, EngineKind, Handle, Pool, Result, Ticket};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -65,6 +65,10 @@ impl Session for HookedSession {
 
     fn read(&mut self, body: &mut Body<'_>) -> Result<Ticket> {
         Session::read(&mut self.handle, body)
+    }
+
+    fn compact(&mut self) -> Option<Compaction> {
+        Session::compact(&mut self.handle)
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<()> {

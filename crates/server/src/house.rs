@@ -77,18 +77,18 @@ pub(crate) fn tidy(tx: &mut dyn Tx, env: Env<'_>) -> Result<bool, Error> {
 
 /// What there is to do.
 #[derive(Default)]
-struct Chores {
+pub(crate) struct Chores {
     /// A database with an expired key.
     expired: Option<u8>,
     garbage: bool,
 }
 
 impl Chores {
-    fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         self.expired.is_none() && !self.garbage
     }
 
-    fn find(tx: &mut dyn Tx, env: Env<'_>) -> Result<Self, Error> {
+    pub(crate) fn find(tx: &mut dyn Tx, env: Env<'_>) -> Result<Self, Error> {
         let mut chores = Chores { expired: None, garbage: !garbage::is_empty(tx, env.keyspace)? };
         let indices = if env.server.expires_actively() { 0..DATABASES } else { 0..0 };
         for index in indices {
@@ -103,7 +103,7 @@ impl Chores {
         Ok(chores)
     }
 
-    fn go(&self, tx: &mut dyn Tx, env: Env<'_>) -> Result<(), Error> {
+    pub(crate) fn go(&self, tx: &mut dyn Tx, env: Env<'_>) -> Result<(), Error> {
         if let Some(index) = self.expired {
             expire(tx, env, Database::new(env.keyspace, index))?;
         }

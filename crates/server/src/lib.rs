@@ -27,6 +27,7 @@ mod keyspace;
 mod net;
 mod options;
 mod protocol;
+mod room;
 mod serve;
 mod server;
 mod signals;

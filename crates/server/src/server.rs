@@ -33,6 +33,8 @@ pub(crate) struct Server {
     expires_actively: AtomicBool,
     stopping: AtomicBool,
     failed: AtomicBool,
+    /// Held by the thread that makes room for a write.
+    pub(crate) room: Mutex<()>,
     /// The operator was told that the file cannot grow, and not yet that it can again.
     told_of_disk: AtomicBool,
 }
@@ -59,6 +61,7 @@ impl Server {
             connected: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            room: Mutex::default(),
             told_of_disk: AtomicBool::new(false),
         }
     }

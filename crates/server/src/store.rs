@@ -1,7 +1,11 @@
 //! What the server needs of a pool: sessions with transactions whose durable moment can be
 //! waited for later. A seam, so that tests run on a heap in plain memory.
 
-use perdura::{Handle, Pool, Result, Ticket, Tx};
+use perdura::{Compaction, Handle, Memory as _, Pool, Result, Ticket, Tx};
+
+const PAGE: u64 = 4096;
+/// One in so many of a pool's pages is worth looking at everything that is in it.
+const WORTH: u64 = 64;
 
 /// The body of a transaction; it may run more than once.
 pub(crate) type Body<'a> = dyn FnMut(&mut dyn Tx) -> Result<()> + 'a;
@@ -28,6 +32,9 @@ pub(crate) trait Session: Send {
 
     /// Runs a read-only transaction. What it has read is durable when its ticket is.
     fn read(&mut self, body: &mut Body<'_>) -> Result<Self::Ticket>;
+
+    /// Begins to empty pages, if that makes free ones that are worth a walk over all keys.
+    fn compact(&mut self) -> Option<Compaction>;
 
     /// Returns when `ticket`'s commit is durable.
     fn wait(&mut self, ticket: Self::Ticket) -> Result<()>;
@@ -65,7 +72,7 @@ impl Store for Pool {
             domain: info.domain.to_string(),
             survives: info.survives.to_string(),
             path: info.path,
-            used: info.used_bytes,
+            used: info.used_bytes.saturating_sub(info.usage.limbo_bytes),
             bytes: info.bytes,
             limit: info.limit,
             cannot_grow: self.cannot_grow().map(|error| error.to_string()),
@@ -82,6 +89,11 @@ impl Session for Handle {
 
     fn read(&mut self, body: &mut Body<'_>) -> Result<Ticket> {
         self.submit_read(body).map(|((), ticket)| ticket)
+    }
+
+    fn compact(&mut self) -> Option<Compaction> {
+        let all = self.pool().memory().limit() / PAGE;
+        self.pool().compact((all / WORTH).max(1))
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<()> {

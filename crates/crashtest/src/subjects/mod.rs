@@ -4,6 +4,7 @@ mod bytes;
 mod churn;
 mod large;
 mod maps;
+mod pieces;
 mod sps;
 mod tpcc;
 mod wide;
@@ -13,6 +14,7 @@ pub use bytes::Strings;
 pub use churn::Churn;
 pub use large::Large;
 pub use maps::{Hash, Ordered};
+pub use pieces::Pieces;
 pub use sps::Sps;
 pub use tpcc::Tpcc;
 pub use wide::Wide;
@@ -22,8 +24,18 @@ use crate::runner::{On, Runner};
 use crate::{ArchaptRedo, ArchaptRedoSum, ArchaptUndo, ArchaptUndoSum, Family, Redo, SWal, Undo};
 
 /// The names of the structures.
-pub const SUBJECTS: [&str; 9] =
-    ["sps", "hash-map", "ordered-map", "churn", "ycsb-a", "wide", "tpcc", "bytes", "large"];
+pub const SUBJECTS: [&str; 10] = [
+    "sps",
+    "hash-map",
+    "ordered-map",
+    "churn",
+    "ycsb-a",
+    "wide",
+    "tpcc",
+    "bytes",
+    "large",
+    "pieces",
+];
 /// The names of the replacement policies, one of each kind.
 pub const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
 /// The names of the engines.
@@ -61,6 +73,7 @@ fn on<F: Family>(subject: &str) -> Option<Box<dyn Runner>> {
         "wide" => Box::new(On::<F, _>::new(Wide)),
         "bytes" => Box::new(On::<F, _>::new(Strings)),
         "large" => Box::new(On::<F, _>::new(Large)),
+        "pieces" => Box::new(On::<F, _>::new(Pieces)),
         "tpcc" => Box::new(On::<F, _>::new(Tpcc::default())),
         _ => return None,
     })

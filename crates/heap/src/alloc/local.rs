@@ -37,6 +37,8 @@ pub struct Local {
     /// Pages that were used up during this transaction.
     exhausted: Vec<u64>,
     pub(crate) savepoints: Savepoints,
+    /// A page of logs is owned.
+    has_log_page: bool,
 }
 
 impl Default for Local {
@@ -47,6 +49,7 @@ impl Default for Local {
             freed: Vec::new(),
             exhausted: Vec::new(),
             savepoints: Savepoints::new(),
+            has_log_page: false,
         }
     }
 }
@@ -77,7 +80,8 @@ impl Local {
         Fresh { at, len, transaction, place: self.taken.len() - 1 }
     }
 
-    /// Allocates `len` bytes; `None` when no room is left.
+    /// Allocates `len` bytes, or as many whole pages as are free in one place unless it is to be `whole`;
+    /// `None` when no room is left.
     ///
     /// # Errors
     /// As the accesses', and `Corrupt` if what should be free is not.
@@ -88,11 +92,18 @@ impl Local {
         memory: &dyn Memory,
         purpose: Purpose,
         len: u64,
+        whole: bool,
     ) -> Result<Option<Fresh>> {
-        match Class::of(len) {
-            Some(class) => self.take_slot(access, space, memory, class, purpose),
-            None => self.take_run(access, space, memory, len.div_ceil(PAGE)),
-        }
+        let Some(class) = Class::of(len) else {
+            let pages = len.div_ceil(PAGE);
+            let mut taken = space.take_run(memory, pages).map(|page| (page, pages));
+            if taken.is_none() && !whole {
+                taken = space.take_largest(pages);
+            }
+            let Some((page, pages)) = taken else { return Ok(None) };
+            return self.make_run(access, space, page, pages).map(Some);
+        };
+        self.take_slot(access, space, memory, class, purpose)
     }
 
     fn take_slot<A: Access + ?Sized>(
@@ -134,6 +145,7 @@ impl Local {
         class: Class,
         purpose: Purpose,
     ) -> Result<bool> {
+        self.has_log_page |= purpose == Purpose::Log;
         let cache = &mut self.caches[purpose as usize][class.number()];
         if let Some(page) = cache.page {
             cache.free = space.take_returned(page);
@@ -157,14 +169,13 @@ impl Local {
         Ok(true)
     }
 
-    fn take_run<A: Access + ?Sized>(
+    fn make_run<A: Access + ?Sized>(
         &mut self,
         access: &mut A,
         space: &Space,
-        memory: &dyn Memory,
+        page: u64,
         pages: u64,
-    ) -> Result<Option<Fresh>> {
-        let Some(page) = space.take_run(memory, pages) else { return Ok(None) };
+    ) -> Result<Fresh> {
         self.taken.push(Taken::Run { page, pages });
         let layout = space.layout();
         access.write_word(layout.entry(page), Use::Run(pages).word())?;
@@ -174,7 +185,7 @@ impl Local {
                 access.write_word(layout.entry(inside), 0)?;
             }
         }
-        Ok(Some(self.fresh(layout.page(page), pages * PAGE)))
+        Ok(self.fresh(layout.page(page), pages * PAGE))
     }
 
     /// Frees the allocation at `at`.
@@ -240,11 +251,13 @@ impl Local {
         reclaimable: impl FnOnce() -> Ticket,
     ) -> u64 {
         self.savepoints.end();
-        if self.taken.is_empty() && self.freed.is_empty() && self.exhausted.is_empty() {
+        let nothing = self.taken.is_empty() && self.freed.is_empty() && self.exhausted.is_empty();
+        if nothing && !self.has_log_page {
             return 0;
         }
         self.taken.clear();
         self.disown_exhausted(space);
+        self.disown_logs(space);
         if self.freed.is_empty() {
             return 0;
         }
@@ -258,6 +271,7 @@ impl Local {
         self.savepoints.end();
         self.undo_to(space, 0, 0);
         self.disown_exhausted(space);
+        self.disown_logs(space);
     }
 
     fn disown_exhausted(&mut self, space: &Space) {
@@ -266,13 +280,25 @@ impl Local {
         }
     }
 
+    /// Gives pages of logs back with each transaction: programs allocate from them seldom, and what one
+    /// keeps for when the pool is full must be there for all sessions.
+    fn disown_logs(&mut self, space: &Space) {
+        if std::mem::take(&mut self.has_log_page) {
+            disown(space, &mut self.caches[Purpose::Log as usize]);
+        }
+    }
+
     /// Gives every owned page back: the session ends.
     pub fn end(&mut self, space: &Space) {
         self.aborted(space);
-        for cache in self.caches.iter_mut().flatten() {
-            if let Some(page) = cache.page.take() {
-                space.disown(page, std::mem::take(&mut cache.free));
-            }
+        self.caches.iter_mut().for_each(|caches| disown(space, caches));
+    }
+}
+
+fn disown(space: &Space, caches: &mut [Cache]) {
+    for cache in caches {
+        if let Some(page) = cache.page.take() {
+            space.disown(page, std::mem::take(&mut cache.free));
         }
     }
 }

@@ -5,13 +5,14 @@
 //! crash-consistent as everything else; what is free is derived from it when the pool is opened,
 //! and kept in ordinary memory.
 //!
-//! Reading order: [`layout`], [`space`] (what is free, shared), [`local`] (one session's part),
-//! [`walk`] and [`extent`] (checking).
+//! Reading order: [`layout`], [`space`] (what is free, shared), `sparse` (pages to be emptied), [`local`] (one
+//! session's part), [`walk`] and [`extent`] (checking).
 
 pub mod extent;
 pub mod layout;
 pub mod local;
 pub mod space;
+mod sparse;
 pub mod walk;
 
 pub use layout::{Class, Layout};

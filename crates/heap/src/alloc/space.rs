@@ -34,27 +34,42 @@ pub enum Freed {
 
 /// The state of a page of slots, as far as it is known here.
 #[derive(Clone, Copy)]
-struct PageState {
+pub(super) struct PageState {
     /// Slots that nobody has and no session caches.
-    free: u128,
-    class: Class,
-    purpose: Purpose,
+    pub(super) free: u128,
+    pub(super) class: Class,
+    pub(super) purpose: Purpose,
     /// A session caches some of its slots.
-    owned: bool,
+    pub(super) owned: bool,
     /// It is in the list of pages with free slots.
     listed: bool,
+    /// It is being emptied: nothing is taken from it.
+    pub(super) sparse: bool,
+}
+
+impl PageState {
+    /// Bytes of its free slots.
+    fn free_bytes(&self) -> u64 {
+        u64::from(self.free.count_ones()) * self.class.slot_bytes()
+    }
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     /// Pages of the memory as it is now.
     pages: u64,
-    states: Vec<Option<PageState>>,
+    pub(super) states: Vec<Option<PageState>>,
     runs: BTreeMap<u64, u64>,
     runs_by_len: BTreeSet<(u64, u64)>,
     partial: BTreeMap<(u8, usize), Vec<u64>>,
     limbo: VecDeque<(Ticket, Freed)>,
     limbo_bytes: u64,
+    /// Bytes of the slots that are free in `states`.
+    pub(super) free_slots: u64,
+    /// Pages that are being emptied.
+    pub(super) sparse: Vec<u64>,
+    /// Bytes of free slots when it was last seen that pages cannot be emptied for them.
+    pub(super) scattered: u64,
     /// Why the memory could not grow when that was tried last, though its limit was not reached.
     refusal: Option<(io::ErrorKind, String)>,
 }
@@ -117,7 +132,7 @@ impl Space {
         &self.layout
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -129,6 +144,14 @@ impl Space {
         }
         self.grow(&mut state, memory, pages);
         state.take_run(pages)
+    }
+
+    /// Takes the largest run of free pages, or `most` pages of it.
+    pub fn take_largest(&self, most: u64) -> Option<(u64, u64)> {
+        let mut state = self.state();
+        let &(len, _) = state.runs_by_len.last()?;
+        let pages = len.min(most);
+        state.take_run(pages).map(|page| (page, pages))
     }
 
     fn grow(&self, state: &mut State, memory: &dyn Memory, pages: u64) {
@@ -143,7 +166,9 @@ impl Space {
         if needed > most.saturating_sub(state.pages) {
             return;
         }
-        let step = (state.pages / 4).clamp(256, 65_536).max(needed);
+        // What is not used yet takes space all the same: a quarter of a small pool, little of a large one.
+        let step = (state.pages / 4).min((state.pages / 32).max(4096)).clamp(256, 65_536);
+        let step = step.max(needed);
         for wanted in [step.min(most - state.pages), needed] {
             match memory.grow(self.layout.page(state.pages + wanted)) {
                 Ok(()) => {
@@ -173,20 +198,19 @@ impl Space {
                 continue;
             }
             found.listed = false;
+            if found.sparse {
+                continue;
+            }
             if found.free != 0 {
                 found.owned = true;
-                return Some((page, std::mem::take(&mut found.free)));
+                return Some((page, state.take_slots(page)));
             }
         }
     }
 
     /// The slots of an owned page that came back since it was taken.
     pub fn take_returned(&self, page: u64) -> u128 {
-        let mut state = self.state();
-        match state.states.get_mut(page as usize) {
-            Some(Some(found)) => std::mem::take(&mut found.free),
-            _ => 0,
-        }
+        self.state().take_slots(page)
     }
 
     /// Notes that a session has made a page of slots out of a free page, and owns it.
@@ -199,8 +223,8 @@ impl Space {
         let mut state = self.state();
         if let Some(Some(found)) = state.states.get_mut(page as usize) {
             found.owned = false;
-            found.free |= free;
         }
+        state.free_slots(page, free);
         state.settle(page);
     }
 
@@ -212,6 +236,7 @@ impl Space {
     /// Makes an owned page that its transaction did not commit a free page again.
     pub fn unmake(&self, page: u64) {
         let mut state = self.state();
+        state.take_slots(page);
         if let Some(found @ Some(_)) = state.states.get_mut(page as usize) {
             *found = None;
             state.add_run(page, 1);
@@ -235,17 +260,21 @@ impl Space {
         self.state().reclaim(reclaimable);
     }
 
+    /// Whether something that was freed is not free yet.
+    pub fn has_limbo(&self) -> bool {
+        !self.state().limbo.is_empty()
+    }
+
     /// How full the pool is.
     pub fn usage(&self) -> Usage {
         let state = self.state();
+        debug_assert_eq!(
+            state.free_slots,
+            state.states.iter().flatten().map(PageState::free_bytes).sum::<u64>()
+        );
         Usage {
             free_page_bytes: state.runs.values().sum::<u64>() * PAGE,
-            free_slot_bytes: state
-                .states
-                .iter()
-                .flatten()
-                .map(|page| u64::from(page.free.count_ones()) * page.class.slot_bytes())
-                .sum(),
+            free_slot_bytes: state.free_slots,
             limbo_bytes: state.limbo_bytes,
             largest_free_run: state.runs_by_len.last().map_or(0, |&(len, _)| len * PAGE),
         }
@@ -286,20 +315,39 @@ impl State {
         if self.states.len() <= index {
             self.states.resize(index + 1, None);
         }
-        self.states[index] = Some(PageState { free, class, purpose, owned, listed: false });
+        self.states[index] =
+            Some(PageState { free: 0, class, purpose, owned, listed: false, sparse: false });
+        self.free_slots(page, free);
         self.settle(page);
     }
 
+    /// Slots of a page are free.
+    fn free_slots(&mut self, page: u64, slots: u128) {
+        if let Some(Some(found)) = self.states.get_mut(page as usize) {
+            let before = found.free_bytes();
+            found.free |= slots;
+            self.free_slots += found.free_bytes() - before;
+        }
+    }
+
+    /// Takes the free slots of a page.
+    fn take_slots(&mut self, page: u64) -> u128 {
+        let Some(Some(found)) = self.states.get_mut(page as usize) else { return 0 };
+        self.free_slots -= found.free_bytes();
+        std::mem::take(&mut found.free)
+    }
+
     /// Puts an unowned page where it belongs: into the list, or back among the free pages.
-    fn settle(&mut self, page: u64) {
+    pub(super) fn settle(&mut self, page: u64) {
         let Some(Some(found)) = self.states.get_mut(page as usize) else { return };
         if found.owned || found.free == 0 {
             return;
         }
         if found.free == found.class.all_slots() {
+            self.take_slots(page);
             self.states[page as usize] = None;
             self.add_run(page, 1);
-        } else if !found.listed {
+        } else if !found.listed && !found.sparse {
             found.listed = true;
             let key = (found.purpose as u8, found.class.number());
             self.partial.entry(key).or_default().push(page);
@@ -309,9 +357,7 @@ impl State {
     fn give_back(&mut self, freed: Freed) {
         match freed {
             Freed::Slot { page, slot } => {
-                if let Some(Some(found)) = self.states.get_mut(page as usize) {
-                    found.free |= 1 << slot;
-                }
+                self.free_slots(page, 1 << slot);
                 self.settle(page);
             }
             Freed::Run { page, pages } => self.add_run(page, pages),

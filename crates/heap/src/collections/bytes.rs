@@ -1,34 +1,121 @@
-//! A byte string in a block of its own: a word with its length, then the bytes.
+//! A byte string in a block of its own: a word with its length, then the bytes; a long one in several
+//! blocks, its pieces (`pieces.rs`).
 //!
-//! The first word is `0xB1 << 56 | purpose << 48 | length`. Short strings are overwritten in
-//! place; long ones are replaced by a new block, whose bytes need no log.
+//! The first word is `0xB1 << 56 | purpose << 48 | length`, or begins with `0xB2` if there are pieces. Short
+//! strings are overwritten in place; long ones are replaced by new blocks, whose bytes need no log.
 
+use super::pieces::{self, NewPieces};
 use super::tag::Expected;
-use super::{Visit, kind};
+use super::{Visit, compact, kind};
 use crate::{Error, Fresh, Purpose, Result, Tx};
 
 const TAG: u64 = 0xB1;
+/// Of a string in pieces.
+const IN_PIECES: u64 = 0xB2;
 /// Offset of the bytes in the block.
 const DATA: u64 = 8;
 /// Longest byte string, in bytes.
 pub const MAX_LEN: u64 = (1 << 40) - 1;
 /// Up to so many bytes, logging them is cheaper than the metadata of a new block.
 const IN_PLACE: u64 = 1024;
-/// Lengths up to here are believed; longer ones are compared with the block's size first.
-const TRUSTED: u64 = 4096 - DATA;
-/// Bytes moved at a time.
-const CHUNK: usize = 4096;
+/// Bytes that a long string gets for what may be appended.
+const MORE: u64 = 1 << 20;
+const PAGE: u64 = 4096;
+/// Lengths up to here are in one block, and believed; longer ones are compared with the blocks' sizes first.
+const TRUSTED: u64 = PAGE - DATA;
+/// Bytes moved at a time: whole words.
+const CHUNK: usize = 1 << 20;
 
-/// A byte string in a block: a handle to it. [`set`](Blob::set), [`append`](Blob::append) and
+/// A byte string in a block, or in several: a handle to it. [`set`](Blob::set), [`append`](Blob::append) and
 /// [`resize`](Blob::resize) may move it; the handle they return takes the place of this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Blob {
     at: u64,
 }
 
+#[derive(Clone, Copy)]
 struct Head {
     purpose: Purpose,
     len: u64,
+    in_pieces: bool,
+}
+
+/// The blocks of a string that is being made.
+enum NewBlob {
+    Block(Fresh),
+    Pieces(NewPieces),
+}
+
+impl NewBlob {
+    /// Fresh blocks for `room` bytes, of which `len` are to be filled.
+    fn with_room<T: Tx + ?Sized>(
+        tx: &mut T,
+        purpose: Purpose,
+        len: u64,
+        room: u64,
+    ) -> Result<Self> {
+        if room > MAX_LEN {
+            return Err(Error::Invalid("a byte string of more than 2^40 bytes"));
+        }
+        let in_pieces = pieces::are_better(room);
+        let new = if in_pieces {
+            NewBlob::Pieces(pieces::create(tx, purpose, room, None)?)
+        } else {
+            NewBlob::Block(tx.allocate(purpose, DATA + room)?)
+        };
+        tx.write_fresh(new.first(), 0, &Head { purpose, len, in_pieces }.word().to_le_bytes())?;
+        Ok(new)
+    }
+
+    fn first(&self) -> Fresh {
+        match self {
+            NewBlob::Block(block) => *block,
+            NewBlob::Pieces(pieces) => pieces.first(),
+        }
+    }
+
+    fn blob(&self) -> Blob {
+        Blob { at: self.first().at() }
+    }
+
+    /// Writes bytes of it, from a word's edge on.
+    fn write<T: Tx + ?Sized>(&self, tx: &mut T, from: u64, bytes: &[u8]) -> Result<()> {
+        match self {
+            NewBlob::Block(_) if bytes.is_empty() => Ok(()),
+            NewBlob::Block(block) => tx.write_fresh(*block, DATA + from, bytes),
+            NewBlob::Pieces(pieces) => pieces.write(tx, from, bytes),
+        }
+    }
+
+    /// Fills it with the bytes of `old`, then `more`.
+    fn fill<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        (old, head): (Blob, Head),
+        more: &[u8],
+    ) -> Result<()> {
+        let (kept, len) = (head.len, head.len + more.len() as u64);
+        let mut buffer = Vec::new();
+        for from in (0..len).step_by(CHUNK) {
+            buffer.clear();
+            let end = (from + CHUNK as u64).min(len);
+            if from < kept {
+                old.extend(tx, head, from, end.min(kept) - from, &mut buffer)?;
+            }
+            let rest = from.max(kept).min(end) - kept.min(end);
+            let count = end - from - buffer.len() as u64;
+            buffer.extend_from_slice(&more[rest as usize..(rest + count) as usize]);
+            self.write(tx, from, &buffer)?;
+        }
+        Ok(())
+    }
+}
+
+impl Head {
+    const fn word(self) -> u64 {
+        let tag = if self.in_pieces { IN_PIECES } else { TAG };
+        tag << 56 | (self.purpose as u64) << 48 | self.len
+    }
 }
 
 impl Blob {
@@ -37,7 +124,7 @@ impl Blob {
         Blob { at }
     }
 
-    /// The offset of its block.
+    /// The offset of its block, the first if it has several.
     pub const fn at(self) -> u64 {
         self.at
     }
@@ -47,26 +134,26 @@ impl Blob {
     /// # Errors
     /// As [`Tx::allocate`].
     pub fn create<T: Tx + ?Sized>(tx: &mut T, purpose: Purpose, bytes: &[u8]) -> Result<Self> {
-        let block = Self::with_room(tx, purpose, bytes.len() as u64, bytes.len() as u64)?;
-        if !bytes.is_empty() {
-            tx.write_fresh(block, DATA, bytes)?;
-        }
-        Ok(Blob { at: block.at() })
+        let len = bytes.len() as u64;
+        let new = NewBlob::with_room(tx, purpose, len, len)?;
+        new.write(tx, 0, bytes)?;
+        Ok(new.blob())
     }
 
-    /// A fresh block for `room` bytes, of which `len` are to be filled.
-    fn with_room<T: Tx + ?Sized>(
+    /// Writes bytes into what it has room for.
+    fn write_old<T: Tx + ?Sized>(
+        self,
         tx: &mut T,
-        purpose: Purpose,
-        len: u64,
-        room: u64,
-    ) -> Result<Fresh> {
-        if room > MAX_LEN {
-            return Err(Error::Invalid("a byte string of more than 2^40 bytes"));
+        head: Head,
+        from: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
+        if !head.in_pieces {
+            return tx.write_bytes(self.at + DATA + from, bytes);
         }
-        let block = tx.allocate(purpose, DATA + room)?;
-        tx.write_fresh(block, 0, &head(purpose, len).to_le_bytes())?;
-        Ok(block)
+        pieces::places(tx, self.at, from, bytes.len(), &mut |tx, at, part| {
+            tx.write_bytes(at, &bytes[part])
+        })
     }
 
     /// The number of bytes.
@@ -100,8 +187,8 @@ impl Blob {
     /// # Errors
     /// `Misuse` or `WrongType` if this is no blob.
     pub fn read_into<T: Tx + ?Sized>(self, tx: &mut T, to: &mut Vec<u8>) -> Result<()> {
-        let len = self.head(tx)?.len;
-        self.extend(tx, 0, len, to)
+        let head = self.head(tx)?;
+        self.extend(tx, head, 0, head.len, to)
     }
 
     /// Bytes `from` and on, at most `len` of them.
@@ -109,33 +196,46 @@ impl Blob {
     /// # Errors
     /// `Misuse` or `WrongType` if this is no blob.
     pub fn read_range<T: Tx + ?Sized>(self, tx: &mut T, from: u64, len: u64) -> Result<Vec<u8>> {
-        let all = self.head(tx)?.len;
-        let from = from.min(all);
+        let head = self.head(tx)?;
+        let from = from.min(head.len);
         let mut bytes = Vec::new();
-        self.extend(tx, from, len.min(all - from), &mut bytes)?;
+        self.extend(tx, head, from, len.min(head.len - from), &mut bytes)?;
         Ok(bytes)
     }
 
+    /// Fills `to` from the first byte on; that there are so many is known.
+    pub(super) fn copy_out<T: Tx + ?Sized>(self, tx: &mut T, to: &mut [u8]) -> Result<()> {
+        let head = self.head(tx)?;
+        self.read_at(tx, head, 0, to)
+    }
+
     /// Fills `to` from the byte `from` on; the range is known to be inside.
-    pub(super) fn copy_out<T: Tx + ?Sized>(
+    fn read_at<T: Tx + ?Sized>(
         self,
         tx: &mut T,
+        head: Head,
         from: u64,
         to: &mut [u8],
     ) -> Result<()> {
-        tx.read_bytes(self.at + DATA + from, to)
+        if !head.in_pieces {
+            return tx.read_bytes(self.at + DATA + from, to);
+        }
+        pieces::places(tx, self.at, from, to.len(), &mut |tx, at, part| {
+            tx.read_bytes(at, &mut to[part])
+        })
     }
 
     fn extend<T: Tx + ?Sized>(
         self,
         tx: &mut T,
+        head: Head,
         from: u64,
         len: u64,
         to: &mut Vec<u8>,
     ) -> Result<()> {
         let start = to.len();
         to.resize(start + len as usize, 0);
-        self.copy_out(tx, from, &mut to[start..])
+        self.read_at(tx, head, from, &mut to[start..])
     }
 
     /// Overwrites the bytes from `from` on.
@@ -144,30 +244,30 @@ impl Blob {
     /// `Invalid` if the range ends behind the string's end; `Misuse` or `WrongType` if this is no blob;
     /// `ReadOnly`, `TooLarge`.
     pub fn write_range<T: Tx + ?Sized>(self, tx: &mut T, from: u64, bytes: &[u8]) -> Result<()> {
-        let len = self.head(tx)?.len;
-        if from.checked_add(bytes.len() as u64).is_none_or(|end| end > len) {
+        let head = self.head(tx)?;
+        if from.checked_add(bytes.len() as u64).is_none_or(|end| end > head.len) {
             return Err(Error::Invalid("a write behind the end of a byte string"));
         }
-        tx.write_bytes(self.at + DATA + from, bytes)
+        self.write_old(tx, head, from, bytes)
     }
 
     /// Replaces all bytes: in place if they are few, fit, and leave no more than half of the
-    /// block unused; otherwise in a new block, and this one is freed.
+    /// block unused; otherwise in new blocks, and the old are freed.
     ///
     /// # Errors
     /// `Misuse` or `WrongType` if this is no blob; as [`Tx::allocate`] otherwise.
     pub fn set<T: Tx + ?Sized>(self, tx: &mut T, bytes: &[u8]) -> Result<Self> {
         let old = self.head(tx)?;
         let len = bytes.len() as u64;
-        if len <= IN_PLACE && self.suits(tx, old.len, len)? {
+        if len <= IN_PLACE && !old.in_pieces && self.suits(tx, old.len, len)? {
             if len != old.len {
-                tx.write_word(self.at, head(old.purpose, len))?;
+                tx.write_word(self.at, Head { len, ..old }.word())?;
             }
             tx.write_bytes(self.at + DATA, bytes)?;
             return Ok(self);
         }
         let new = Self::create(tx, old.purpose, bytes)?;
-        tx.free(self.at)?;
+        self.free_as(tx, old)?;
         Ok(new)
     }
 
@@ -180,47 +280,49 @@ impl Blob {
         Ok(DATA + len <= size && (size <= 64 || (DATA + len) * 2 >= size))
     }
 
-    /// Appends `bytes`, in place if there is room; a block that must grow gets twice the size
-    /// (1 MiB more, from there on).
+    /// Appends `bytes`, in place if there is room; otherwise there is made room for twice the length
+    /// (1 MiB more, from there on), in a new block, or of a string in pieces in more of them.
     ///
     /// # Errors
     /// `Misuse` or `WrongType` if this is no blob; as [`Tx::allocate`] otherwise.
     pub fn append<T: Tx + ?Sized>(self, tx: &mut T, bytes: &[u8]) -> Result<Self> {
         let old = self.head(tx)?;
         let len = old.len.saturating_add(bytes.len() as u64);
-        if DATA + len <= tx.usable(self.at)? {
-            tx.write_word(self.at, head(old.purpose, len))?;
-            tx.write_bytes(self.at + DATA + old.len, bytes)?;
+        let new = Head { len, ..old };
+        if old.in_pieces {
+            self.append_pieces(tx, new, old.len, bytes)?;
             return Ok(self);
         }
-        let new = Self::with_room(tx, old.purpose, len, len + len.min(1 << 20))?;
-        self.fill(tx, new, old.len, bytes)?;
+        if DATA + len <= tx.usable(self.at)? {
+            tx.write_word(self.at, new.word())?;
+            self.write_old(tx, new, old.len, bytes)?;
+            return Ok(self);
+        }
+        let new = NewBlob::with_room(tx, old.purpose, len, len + len.min(MORE))?;
+        new.fill(tx, (self, old), bytes)?;
         tx.free(self.at)?;
-        Ok(Blob { at: new.at() })
+        Ok(new.blob())
     }
 
-    /// Fills a new block with `kept` bytes of this one, then `more`.
-    fn fill<T: Tx + ?Sized>(self, tx: &mut T, new: Fresh, kept: u64, more: &[u8]) -> Result<()> {
-        let mut buffer = Vec::with_capacity(CHUNK);
-        let whole = kept - kept % 8;
-        let mut done = 0;
-        while done < whole {
-            let step = (whole - done).min(CHUNK as u64);
-            buffer.clear();
-            self.extend(tx, done, step, &mut buffer)?;
-            tx.write_fresh(new, DATA + done, &buffer)?;
-            done += step;
+    fn append_pieces<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        new: Head,
+        old: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
+        if new.len > MAX_LEN {
+            return Err(Error::Invalid("a byte string of more than 2^40 bytes"));
         }
-        // The rest begins at a word's edge, as fresh writes must.
-        buffer.clear();
-        self.extend(tx, whole, kept - whole, &mut buffer)?;
-        let head = more.len().min(8 - buffer.len());
-        buffer.extend_from_slice(&more[..head]);
-        tx.write_fresh(new, DATA + whole, &buffer)?;
-        if head < more.len() {
-            tx.write_fresh(new, DATA + whole + 8, &more[head..])?;
+        let (last, room) = pieces::walk(tx, self.at, u64::MAX, &mut |_| Ok(()))?;
+        tx.write_word(self.at, new.word())?;
+        let (now, more) = bytes.split_at((room.max(old) - old).min(bytes.len() as u64) as usize);
+        self.write_old(tx, new, old, now)?;
+        if more.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let wanted = (more.len() as u64).max(new.len.min(MORE));
+        pieces::create(tx, new.purpose, wanted, Some(last))?.write(tx, 0, more)
     }
 
     /// Makes it `len` bytes long: cut, or filled up with zeros.
@@ -230,7 +332,7 @@ impl Blob {
     pub fn resize<T: Tx + ?Sized>(self, tx: &mut T, len: u64) -> Result<Self> {
         let old = self.head(tx)?;
         if len <= old.len {
-            tx.write_word(self.at, head(old.purpose, len))?;
+            tx.write_word(self.at, Head { len, ..old }.word())?;
             return Ok(self);
         }
         if len > MAX_LEN {
@@ -244,7 +346,29 @@ impl Blob {
     /// # Errors
     /// `Misuse` or `WrongType` if this is no blob.
     pub fn free<T: Tx + ?Sized>(self, tx: &mut T) -> Result<()> {
-        tx.free(self.at)
+        // What is smaller is no first piece; most are, and need not be looked into.
+        if tx.usable(self.at)? < pieces::SMALLEST {
+            return tx.free(self.at);
+        }
+        let head = self.head(tx)?;
+        self.free_as(tx, head)
+    }
+
+    fn free_as<T: Tx + ?Sized>(self, tx: &mut T, head: Head) -> Result<()> {
+        if head.in_pieces { pieces::free(tx, self.at) } else { tx.free(self.at) }
+    }
+
+    /// Moves what of it lies in pages that are to be emptied. The handle that takes the place of this one.
+    ///
+    /// # Errors
+    /// As [`move_block`](super::compact::move_block).
+    pub fn compact<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Self> {
+        let at = if tx.usable(self.at)? >= pieces::SMALLEST && self.head(tx)?.in_pieces {
+            pieces::compact(tx, self.at)?
+        } else {
+            compact::move_block(tx, self.at)?
+        };
+        Ok(Blob { at })
     }
 
     /// Whether it holds just `bytes`. Allocates nothing.
@@ -252,45 +376,59 @@ impl Blob {
     /// # Errors
     /// `Misuse` or `WrongType` if this is no blob.
     pub fn equals<T: Tx + ?Sized>(self, tx: &mut T, bytes: &[u8]) -> Result<bool> {
-        if self.head(tx)?.len != bytes.len() as u64 {
+        let head = self.head(tx)?;
+        if head.len != bytes.len() as u64 {
             return Ok(false);
         }
-        let mut buffer = [0; 256];
-        let mut from = 0;
-        for part in bytes.chunks(buffer.len()) {
-            let stored = &mut buffer[..part.len()];
-            self.copy_out(tx, from, stored)?;
-            if stored != part {
-                return Ok(false);
-            }
-            from += part.len() as u64;
+        if !head.in_pieces {
+            return same(tx, self.at + DATA, bytes);
         }
-        Ok(true)
+        let mut all = true;
+        pieces::places(tx, self.at, 0, bytes.len(), &mut |tx, at, part| {
+            all = all && same(tx, at, &bytes[part])?;
+            Ok(())
+        })?;
+        Ok(all)
     }
 
-    /// Checks it, and reports its block.
+    /// Checks it, and reports its blocks.
     ///
     /// # Errors
     /// `Corrupt` if it is damaged; what `visit` returns.
     pub fn check<T: Tx + ?Sized>(self, tx: &mut T, visit: &mut Visit<'_>) -> Result<()> {
-        let len = self.head(tx)?.len;
-        if DATA + len > tx.usable(self.at)? {
-            return Err(Error::corrupt("a byte string longer than its block", self.at));
-        }
-        visit(self.at)
+        let head = self.head(tx)?;
+        let room = if head.in_pieces {
+            pieces::walk(tx, self.at, u64::MAX, visit)?.1
+        } else {
+            visit(self.at)?;
+            tx.usable(self.at)?.saturating_sub(DATA)
+        };
+        if head.len > room { Err(self.too_long()) } else { Ok(()) }
     }
 
     fn head<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Head> {
         let word = tx.read_word(self.at)?;
         let len = word & MAX_LEN;
         let purpose = Purpose::ALL.get((word >> 48 & 0xFF) as usize);
-        let (TAG, Some(&purpose)) = (word >> 56, purpose) else {
+        let (TAG | IN_PIECES, Some(&purpose)) = (word >> 56, purpose) else {
             return Err(EXPECTED.missing(tx, self.at));
         };
-        if len > TRUSTED && DATA + len > tx.usable(self.at)? {
-            return Err(Error::corrupt("a byte string longer than its block", self.at));
+        let in_pieces = word >> 56 == IN_PIECES;
+        if len > TRUSTED {
+            let room = if in_pieces {
+                pieces::walk(tx, self.at, len, &mut |_| Ok(()))?.1
+            } else {
+                tx.usable(self.at)?.saturating_sub(DATA)
+            };
+            if len > room {
+                return Err(self.too_long());
+            }
         }
-        Ok(Head { purpose, len })
+        Ok(Head { purpose, len, in_pieces })
+    }
+
+    const fn too_long(self) -> Error {
+        Error::corrupt("a byte string longer than its blocks", self.at)
     }
 }
 
@@ -299,11 +437,21 @@ const EXPECTED: Expected =
 
 /// Whether a word can be a byte string's first.
 pub(super) const fn is_head(word: u64) -> bool {
-    word >> 56 == TAG
+    matches!(word >> 56, TAG | IN_PIECES)
         && (word >> 48 & 0xFF) < Purpose::ALL.len() as u64
         && word & MAX_LEN == word & ((1 << 48) - 1)
 }
 
-fn head(purpose: Purpose, len: u64) -> u64 {
-    TAG << 56 | (purpose as u64) << 48 | len
+/// Whether these bytes are at `at`.
+fn same<T: Tx + ?Sized>(tx: &mut T, at: u64, bytes: &[u8]) -> Result<bool> {
+    let (mut buffer, mut at) = ([0; 256], at);
+    for part in bytes.chunks(buffer.len()) {
+        let stored = &mut buffer[..part.len()];
+        tx.read_bytes(at, stored)?;
+        if stored != part {
+            return Ok(false);
+        }
+        at += part.len() as u64;
+    }
+    Ok(true)
 }

@@ -22,6 +22,9 @@ pub struct Form {
 /// The low byte of a byte string's last word, when that word is a pointer.
 pub(super) const POINTER: u64 = 0xFF;
 
+/// The bits of a pointing last word that are not the pointer.
+pub(super) const NOT_POINTER: u64 = !(((1 << 45) - 1) << 8);
+
 /// The blob that a byte string's last word points to, if it does.
 pub(super) const fn blob_in(last: u64) -> Option<Blob> {
     if last & 0xFF == POINTER { Some(Blob::new((last >> 8 & ((1 << 45) - 1)) << 3)) } else { None }
@@ -65,6 +68,21 @@ impl Form {
             Some(blob) => blob.free(tx).map_err(Error::in_pool),
             None => Ok(()),
         }
+    }
+
+    /// Moves what the item at `at` owns out of pages that are to be emptied.
+    pub(super) fn compact<T: Tx + ?Sized>(self, tx: &mut T, at: u64) -> Result<()> {
+        if self.string == 0 {
+            return Ok(());
+        }
+        let last = at + self.bytes() - 8;
+        let word = tx.read_word(last)?;
+        let Some(blob) = blob_in(word) else { return Ok(()) };
+        let moved = blob.compact(tx).map_err(Error::in_pool)?;
+        if moved == blob {
+            return Ok(());
+        }
+        tx.write_word(last, word & NOT_POINTER | moved.at() >> 3 << 8)
     }
 
     /// Checks the item at `at`, and reports the blocks it owns.

@@ -34,11 +34,13 @@
 
 pub mod bytes;
 pub mod codec;
+pub mod compact;
 pub mod form;
 pub mod hash_map;
 #[doc(hidden)]
 pub mod model;
 pub mod ordered_map;
+mod pieces;
 mod root;
 mod segments;
 pub mod string;

@@ -10,7 +10,7 @@
 //! swings around a segment's edge does not allocate and free all the time.
 
 use super::Visit;
-use crate::{Error, Purpose, Result, Tx};
+use crate::{Error, Fresh, Purpose, Result, Tx};
 
 /// Offset of the segments' words in the owner's header.
 const WORDS: u64 = 32;
@@ -144,19 +144,35 @@ impl Segments {
 
     /// Sees to it that there is room for an element; those before it have theirs.
     pub(super) fn reserve<T: Tx + ?Sized>(self, tx: &mut T, index: u64) -> Result<()> {
+        self.reserve_by(tx, index, |tx, len| tx.allocate(Purpose::General, len).map(Some)).map(drop)
+    }
+
+    /// As [`reserve`](Self::reserve), but false if there is no room at once, in one place.
+    pub(super) fn reserve_now<T: Tx + ?Sized>(self, tx: &mut T, index: u64) -> Result<bool> {
+        self.reserve_by(tx, index, |tx, len| tx.allocate_now(Purpose::General, len))
+    }
+
+    fn reserve_by<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        index: u64,
+        allocate: impl FnOnce(&mut T, u64) -> Result<Option<Fresh>>,
+    ) -> Result<bool> {
         let (segment, first) = self.locate(index);
         if index != first {
-            return Ok(());
+            return Ok(true);
         }
         let slot = match self.slot(tx, segment)? {
             0 => self.extend_directory(tx, segment)?,
             slot => slot,
         };
         if tx.read_word(slot)? == 0 {
-            let new = tx.allocate(Purpose::General, self.elements(segment) * self.pitch)?;
+            let Some(new) = allocate(tx, self.elements(segment) * self.pitch)? else {
+                return Ok(false);
+            };
             tx.write_word(slot, new.at())?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Makes the directory reach a segment, and returns where its pointer is.

@@ -2,7 +2,7 @@
 
 use super::bytes::Blob;
 use super::codec::{Item, OrderedItem};
-use super::form::{self, Form, blob_in};
+use super::form::{self, Form, NOT_POINTER, blob_in};
 use super::typed::TypeName;
 use crate::{Error, Purpose, Result, Tx};
 use std::cmp::Ordering;
@@ -21,9 +21,6 @@ pub struct BytesProbe<'a, const W: usize> {
     /// As they are stored; of a long string's last word, all but the pointer.
     words: [u64; W],
 }
-
-/// The bits of a pointing last word that are not the pointer.
-const NOT_POINTER: u64 = !(((1 << 45) - 1) << 8);
 
 impl<const W: usize> Bytes<W> {
     const INLINE: usize = 8 * W - 1;
@@ -60,7 +57,7 @@ pub(super) fn with_string<T: Tx + ?Sized, R>(
         if len > buffer.len() {
             return Ok(with(&blob.read(tx).map_err(Error::in_pool)?));
         }
-        blob.copy_out(tx, 0, &mut buffer[..len]).map_err(Error::in_pool)?;
+        blob.copy_out(tx, &mut buffer[..len]).map_err(Error::in_pool)?;
         return Ok(with(&buffer[..len]));
     }
     let len = (last & 0xFF) as usize;

@@ -317,6 +317,18 @@ impl Tx for AnyTx<'_> {
         self.0.write_fresh(fresh, from, bytes)
     }
 
+    fn allocate_now(&mut self, purpose: Purpose, len: u64) -> Result<Option<Fresh>> {
+        self.0.allocate_now(purpose, len)
+    }
+
+    fn allocate_some(&mut self, purpose: Purpose, len: u64) -> Result<Fresh> {
+        self.0.allocate_some(purpose, len)
+    }
+
+    fn is_sparse(&mut self, at: u64) -> bool {
+        self.0.is_sparse(at)
+    }
+
     fn free(&mut self, at: u64) -> Result<()> {
         self.0.free(at)
     }

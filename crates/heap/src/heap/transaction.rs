@@ -93,30 +93,36 @@ impl<S: Session> Access for HeapTx<'_, S> {
     }
 }
 
-impl<S: Session> Tx for HeapTx<'_, S> {
-    fn allocate(&mut self, purpose: Purpose, len: u64) -> Result<Fresh> {
+impl<S: Session> HeapTx<'_, S> {
+    /// Takes what is free.
+    fn take(&mut self, purpose: Purpose, len: u64, whole: bool) -> Result<Option<Fresh>> {
         if self.session.mode() == Mode::Read {
             return Err(Error::ReadOnly);
         }
-        if len == 0 || len > self.shared.memory.limit() {
-            return Err(match len {
-                0 => Error::Invalid("an allocation of 0 bytes"),
-                requested => Error::Full { requested },
-            });
+        if len == 0 {
+            return Err(Error::Invalid("an allocation of 0 bytes"));
+        }
+        let Shared { space, memory, .. } = self.shared;
+        if len > memory.limit() {
+            return Err(Error::Full { requested: len });
         }
         self.local.savepoints.changed();
+        self.local.allocate(&mut *self.session, space, &**memory, purpose, len, whole)
+    }
+
+    /// Takes what is free, or can be had.
+    fn take_or_reclaim(&mut self, purpose: Purpose, len: u64, whole: bool) -> Result<Fresh> {
         for attempt in 0..3 {
-            let Shared { space, memory, .. } = self.shared;
-            if let Some(fresh) =
-                self.local.allocate(&mut *self.session, space, &**memory, purpose, len)?
-            {
+            if let Some(fresh) = self.take(purpose, len, whole)? {
                 return Ok(fresh);
             }
+            let space = &self.shared.space;
             // First what the log has let go meanwhile, then what it can be made to let go.
-            if attempt == 1 {
-                self.session.checkpoint()?;
-            }
             space.reclaim((self.reclaimable)());
+            if attempt == 1 && space.has_limbo() {
+                self.session.checkpoint()?;
+                space.reclaim((self.reclaimable)());
+            }
         }
         let Some(source) = self.shared.space.refusal() else {
             return Err(Error::Full { requested: len });
@@ -124,6 +130,27 @@ impl<S: Session> Tx for HeapTx<'_, S> {
         // A medium that failed is not helped by space.
         self.shared.memory.check_fence()?;
         Err(Error::NoSpace { requested: len, source })
+    }
+}
+
+impl<S: Session> Tx for HeapTx<'_, S> {
+    fn allocate(&mut self, purpose: Purpose, len: u64) -> Result<Fresh> {
+        self.take_or_reclaim(purpose, len, true)
+    }
+
+    fn allocate_now(&mut self, purpose: Purpose, len: u64) -> Result<Option<Fresh>> {
+        match self.take(purpose, len, true) {
+            Err(Error::Full { .. }) => Ok(None),
+            taken => taken,
+        }
+    }
+
+    fn allocate_some(&mut self, purpose: Purpose, len: u64) -> Result<Fresh> {
+        self.take_or_reclaim(purpose, len, false)
+    }
+
+    fn is_sparse(&mut self, at: u64) -> bool {
+        self.shared.space.is_sparse(at)
     }
 
     #[inline]

@@ -73,6 +73,18 @@ impl Tx for TracedTx<'_> {
         self.tx.write_fresh(fresh, from, bytes)
     }
 
+    fn allocate_now(&mut self, purpose: Purpose, len: u64) -> Result<Option<Fresh>> {
+        self.tx.allocate_now(purpose, len)
+    }
+
+    fn allocate_some(&mut self, purpose: Purpose, len: u64) -> Result<Fresh> {
+        self.tx.allocate_some(purpose, len)
+    }
+
+    fn is_sparse(&mut self, at: u64) -> bool {
+        self.tx.is_sparse(at)
+    }
+
     fn free(&mut self, at: u64) -> Result<()> {
         self.tx.free(at)
     }

@@ -21,6 +21,8 @@ pub(crate) struct Env<'a> {
     pub(crate) now: u64,
     /// A number that differs from turn to turn.
     pub(crate) seed: u64,
+    /// Nothing that is in the way of a write can be freed any more: one that has no room is refused.
+    pub(crate) last_resort: bool,
 }
 
 impl Env<'_> {

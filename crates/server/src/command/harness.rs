@@ -62,7 +62,7 @@ impl Bench {
     fn env(&self) -> Env<'_> {
         let stats = &self.server.stats[0];
         let (server, keyspace, now) = (&self.server, self.keyspace, self.now);
-        Env { server, stats, touched: &self.touched, keyspace, now, seed: 1 }
+        Env { server, stats, touched: &self.touched, keyspace, now, seed: 1, last_resort: true }
     }
 
     fn run_args(&mut self, args: &OwnedArgs) -> Vec<u8> {

@@ -26,7 +26,11 @@ pub(crate) fn one(mut call: Call<'_>, command: &Command) -> Result<Answer, Error
         Run::Client(_) => return Ok(Answer::Done),
     };
     let done = done.and_then(|()| whole(&call.out, call.env));
-    call.env.stats.called(command, done.is_ok());
+    // One that finds no room is called again when there is some.
+    let again = !call.env.last_resort && done.as_ref().is_err_and(Failure::is_full);
+    if !again {
+        call.env.stats.called(command, done.is_ok());
+    }
     // The server has every offset from the pool: a wrong one is damage.
     let Err(failure) = done.map_err(Failure::in_pool) else { return Ok(Answer::Done) };
     if let Some(mark) = mark {
@@ -34,7 +38,7 @@ pub(crate) fn one(mut call: Call<'_>, command: &Command) -> Result<Answer, Error
     }
     call.out.truncate(start);
     match failure {
-        Failure::Pool(error) if !is_answer(&error) => Err(error),
+        Failure::Pool(error) if !is_answer(&error, call.env) => Err(error),
         failure => {
             call.env.stats.error(failure.code());
             failure.tell(&mut call.out);
@@ -56,15 +60,12 @@ fn whole(out: &Reply<'_>, env: Env<'_>) -> Outcome {
 }
 
 /// Whether a command can answer this error, with the rest of the transaction going on.
-fn is_answer(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Full { .. }
-            | Error::NoSpace { .. }
-            | Error::Corrupt { .. }
-            | Error::Invalid(_)
-            | Error::ReadOnly
-    )
+fn is_answer(error: &Error, env: Env<'_>) -> bool {
+    match error {
+        Error::Full { .. } | Error::NoSpace { .. } => env.last_resort,
+        Error::Corrupt { .. } | Error::Invalid(_) | Error::ReadOnly => true,
+        _ => false,
+    }
 }
 
 /// Runs the commands of an EXEC: all, or none if one does not fit into the pool, or on the disk.

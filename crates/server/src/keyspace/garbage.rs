@@ -1,7 +1,10 @@
 //! What was deleted and is too large to be freed at once.
 //!
 //! A list in the pool, newest first; a block of it has three words: what it is, the offset, and
-//! the next block. Each [`sweep`] frees a part, in a transaction of its caller's.
+//! the next block. Each [`sweep`] frees a part, in a transaction of its caller's, and allocates nothing.
+//!
+//! The list's last block is about nothing: while it is there, so is its page, which has room for the
+//! blocks of a hundred other things. So deleting works in a full pool.
 
 use super::entry::{Entry, Form};
 use super::hash::Fields;
@@ -9,16 +12,52 @@ use super::header::GARBAGE;
 use super::zset::SortedSet;
 use super::{Expiries, Keys, check::check_entry, text};
 use perdura::collections::Visit;
-use perdura::{Error, Purpose, Result, Tx};
+use perdura::{Error, Purpose, Result, Tx, TxExt};
 
 /// Entries and blocks that are freed at once without further ado.
 const SMALL: u64 = 64;
 
+/// Blocks of a list that are believed.
+const LONGEST: u64 = 1 << 20;
+
 /// What a block of the list is about.
+const NOTHING: u64 = 0;
 const KEYS: u64 = 1;
 const EXPIRIES: u64 = 2;
 const FIELDS: u64 = 3;
 const RANKING: u64 = 4;
+
+/// Sees to it that the list has its last block, unless the pool is full.
+pub(super) fn keep_room(tx: &mut dyn Tx, header: u64) -> Result<bool> {
+    let (mut link, mut steps) = (header + GARBAGE, 0);
+    loop {
+        match tx.read_word(link)? {
+            0 => break,
+            block if tx.read_word(block)? == NOTHING => return Ok(true),
+            // Damaged: it goes in circles.
+            _ if steps > LONGEST => return Ok(false),
+            block => (link, steps) = (block + 16, steps + 1),
+        }
+    }
+    match new_block(tx, [NOTHING, 0, 0]) {
+        Ok(block) => tx.write_word(link, block).map(|()| true),
+        Err(Error::Full { .. } | Error::NoSpace { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Of a purpose that nothing else in a keyspace has.
+fn new_block(tx: &mut dyn Tx, words: [u64; 3]) -> Result<u64> {
+    let block = tx.allocate(Purpose::Log, 24)?;
+    tx.write_fresh(block, 0, bytemuck::bytes_of(&words))?;
+    Ok(block.at())
+}
+
+/// The list's first block that is about something.
+fn first(tx: &mut dyn Tx, header: u64) -> Result<Option<u64>> {
+    let block = tx.read_word(header + GARBAGE)?;
+    Ok((block != 0 && tx.read_word(block)? != NOTHING).then_some(block))
+}
 
 /// Frees what an entry holds, now or later.
 pub(super) fn discard(tx: &mut dyn Tx, header: u64, entry: Entry) -> Result<()> {
@@ -35,8 +74,7 @@ pub(super) fn discard(tx: &mut dyn Tx, header: u64, entry: Entry) -> Result<()> 
         Form::Ranking => {
             let set = SortedSet::load(tx, entry)?;
             if set.len(tx)? <= SMALL {
-                while !sweep_one(tx, header, RANKING, entry.at(), u64::MAX)? {}
-                return Ok(());
+                return sweep_ranking(tx, set, u64::MAX).map(drop);
             }
             put_off(tx, header, RANKING, entry.at())
         }
@@ -55,14 +93,11 @@ pub(super) fn discard_expiries(tx: &mut dyn Tx, header: u64, expiries: Expiries)
 
 fn put_off(tx: &mut dyn Tx, header: u64, what: u64, at: u64) -> Result<()> {
     let next = tx.read_word(header + GARBAGE)?;
-    match tx.allocate(Purpose::General, 24) {
-        Ok(block) => {
-            tx.write_fresh(block, 0, bytemuck::bytes_of(&[what, at, next]))?;
-            tx.write_word(header + GARBAGE, block.at())
-        }
+    match new_block(tx, [what, at, next]) {
+        Ok(block) => tx.write_word(header + GARBAGE, block),
         // Deleting from a full pool, or on a full disk, must go on: no list, but all at once.
         Err(Error::Full { .. } | Error::NoSpace { .. }) => {
-            while !sweep_one(tx, header, what, at, u64::MAX)? {}
+            while !sweep_one(tx, what, at, u64::MAX)? {}
             Ok(())
         }
         Err(error) => Err(error),
@@ -71,41 +106,25 @@ fn put_off(tx: &mut dyn Tx, header: u64, what: u64, at: u64) -> Result<()> {
 
 /// Whether there is nothing to free.
 pub(crate) fn is_empty(tx: &mut dyn Tx, header: u64) -> Result<bool> {
-    Ok(tx.read_word(header + GARBAGE)? == 0)
+    Ok(first(tx, header)?.is_none())
 }
 
 /// Frees about `budget` things of the list. Whether there is more.
 pub(crate) fn sweep(tx: &mut dyn Tx, header: u64, budget: u64) -> Result<bool> {
-    let block = tx.read_word(header + GARBAGE)?;
-    if block == 0 {
-        return Ok(false);
-    }
+    let Some(block) = first(tx, header)? else { return Ok(false) };
     let (what, at) = (tx.read_word(block)?, tx.read_word(block + 8)?);
-    if sweep_one(tx, header, what, at, budget)? {
-        unlink(tx, header, block)?;
+    if sweep_one(tx, what, at, budget)? {
+        let next = tx.read_word(block + 16)?;
+        tx.write_word(header + GARBAGE, next)?;
+        tx.free(block)?;
     }
-    Ok(tx.read_word(header + GARBAGE)? != 0)
-}
-
-/// Takes a block from the list; others may have come before it meanwhile.
-fn unlink(tx: &mut dyn Tx, header: u64, block: u64) -> Result<()> {
-    let next = tx.read_word(block + 16)?;
-    let mut link = header + GARBAGE;
-    loop {
-        match tx.read_word(link)? {
-            0 => return Err(Error::corrupt("the garbage list", block)),
-            found if found == block => break,
-            other => link = other + 16,
-        }
-    }
-    tx.write_word(link, next)?;
-    tx.free(block)
+    Ok(!is_empty(tx, header)?)
 }
 
 /// Frees a part of one thing. Whether it is gone.
-fn sweep_one(tx: &mut dyn Tx, header: u64, what: u64, at: u64, budget: u64) -> Result<bool> {
+fn sweep_one(tx: &mut dyn Tx, what: u64, at: u64, budget: u64) -> Result<bool> {
     match what {
-        KEYS => sweep_keys(tx, header, Keys::new(at), budget),
+        KEYS => sweep_keys(tx, Keys::new(at), budget),
         EXPIRIES => Expiries::new(at).destroy_some(tx, budget),
         FIELDS => Fields::new(at).destroy_some(tx, budget),
         RANKING => {
@@ -116,31 +135,51 @@ fn sweep_one(tx: &mut dyn Tx, header: u64, what: u64, at: u64, budget: u64) -> R
     }
 }
 
-fn sweep_keys(tx: &mut dyn Tx, header: u64, keys: Keys, budget: u64) -> Result<bool> {
-    let mut cursor = 0;
-    loop {
-        let (next, found) = keys.scan(tx, cursor, budget.min(1024))?;
-        for (key, entry) in &found {
-            keys.remove(tx, key)?;
-            discard(tx, header, *entry)?;
+fn sweep_keys(tx: &mut dyn Tx, keys: Keys, budget: u64) -> Result<bool> {
+    let mut left = budget;
+    let empty = keys.drain_some(tx, budget, &mut |tx, place| {
+        let entry = tx.read(place)?.checked(place.at())?;
+        sweep_entry(tx, entry, &mut left)
+    })?;
+    if empty { keys.destroy_some(tx, u64::MAX) } else { Ok(false) }
+}
+
+/// Frees what an entry holds, or about `left` entries and blocks of it. Whether all of it is gone.
+fn sweep_entry(tx: &mut dyn Tx, entry: Entry, left: &mut u64) -> Result<bool> {
+    if *left == 0 {
+        return Ok(false);
+    }
+    let budget = *left;
+    let mut spend = |cost: u64| *left = budget.saturating_sub(cost.max(1));
+    match entry.form() {
+        Form::Inline | Form::Blob => {
+            spend(1);
+            text::free(tx, entry).map(|()| true)
         }
-        if keys.is_empty(tx)? {
-            return keys.destroy_some(tx, u64::MAX);
+        Form::Image => {
+            spend(1);
+            tx.free(entry.at()).map(|()| true)
         }
-        if !found.is_empty() {
-            return Ok(false);
+        Form::Fields => {
+            let fields = Fields::new(entry.at());
+            spend(fields.len(tx)?);
+            fields.destroy_some(tx, budget)
         }
-        cursor = next;
+        Form::Ranking => {
+            let set = SortedSet::load(tx, entry)?;
+            spend(if set.order.at() == 0 { budget } else { set.len(tx)? });
+            sweep_ranking(tx, set, budget)
+        }
     }
 }
 
 fn sweep_ranking(tx: &mut dyn Tx, set: SortedSet, budget: u64) -> Result<bool> {
     // The maps say themselves how far they are: freed ones leave a zero.
     if set.order.at() != 0 {
-        if set.order.destroy_some(tx, budget)? {
-            tx.write_word(set.at() + 8, 0)?;
+        if !set.order.destroy_some(tx, budget)? {
+            return Ok(false);
         }
-        return Ok(false);
+        tx.write_word(set.at() + 8, 0)?;
     }
     if !set.scores.destroy_some(tx, budget)? {
         return Ok(false);
@@ -156,9 +195,14 @@ pub(super) fn check(tx: &mut dyn Tx, header: u64, visit: &mut Visit<'_>) -> Resu
         // A block that was visited before ends a walk in circles.
         visit(block)?;
         let (what, at) = (tx.read_word(block)?, tx.read_word(block + 8)?);
-        check_one(tx, what, at, visit)?;
-        block = tx.read_word(block + 16)?;
-        count += 1;
+        let next = tx.read_word(block + 16)?;
+        if what != NOTHING {
+            check_one(tx, what, at, visit)?;
+            count += 1;
+        } else if next != 0 {
+            return Err(Error::corrupt("the garbage list", block));
+        }
+        block = next;
     }
     Ok(count)
 }
@@ -172,7 +216,12 @@ fn check_one(tx: &mut dyn Tx, what: u64, at: u64, visit: &mut Visit<'_>) -> Resu
             loop {
                 let (next, entries) = keys.scan(tx, cursor, 256)?;
                 for (_, entry) in entries {
-                    check_entry(tx, entry.checked(at)?, visit)?;
+                    let entry = entry.checked(at)?;
+                    match entry.form() {
+                        // It may be freed in part.
+                        Form::Ranking => check_one(tx, RANKING, entry.at(), visit)?,
+                        _ => check_entry(tx, entry, visit)?,
+                    }
                 }
                 cursor = next;
                 if cursor == 0 {

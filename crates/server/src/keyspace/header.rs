@@ -3,7 +3,11 @@
 //! Words: `0x5EED << 48 | version`, the first block of the garbage list, the seed of the
 //! databases' hash maps, then for each database its keys and its expiries (0 until they are
 //! needed).
+//!
+//! Version 1 has no last block on its garbage list, nor hashes there that are freed where they are: it
+//! becomes version 2 when it is opened to be written to, unless the pool is full.
 
+use super::garbage;
 use perdura::{Error, Purpose, Result, Root, Tx};
 
 /// How many databases SELECT can choose from.
@@ -13,7 +17,8 @@ const NAME: &str = "redis";
 /// The root's kind.
 pub(super) const KIND: u32 = 1001;
 const TAG: u64 = 0x5EED << 48;
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+const OLD_VERSION: u64 = 1;
 const WORDS: usize = 3 + 2 * DATABASES as usize;
 
 /// Offset of the garbage list's first block.
@@ -41,7 +46,7 @@ pub(crate) fn find(tx: &mut dyn Tx) -> Result<Result<Option<u64>, String>> {
     if word & !0xFFFF != TAG {
         return Err(Error::corrupt("the keyspace's header", root.at));
     }
-    if word != TAG | VERSION {
+    if ![TAG | VERSION, TAG | OLD_VERSION].contains(&word) {
         return Ok(Err(format!(
             "the pool's keyspace has format {}, and this program knows format {VERSION}: use \
              the program that wrote it",
@@ -54,7 +59,12 @@ pub(crate) fn find(tx: &mut dyn Tx) -> Result<Result<Option<u64>, String>> {
 /// The header's offset; a new one, in a pool that has none.
 pub(crate) fn open(tx: &mut dyn Tx, seed: u64) -> Result<Result<u64, String>> {
     match find(tx)? {
-        Ok(Some(at)) => Ok(Ok(at)),
+        Ok(Some(at)) => {
+            if tx.read_word(at)? != TAG | VERSION && garbage::keep_room(tx, at)? {
+                tx.write_word(at, TAG | VERSION)?;
+            }
+            Ok(Ok(at))
+        }
         Ok(None) => {
             let new = tx.allocate(Purpose::General, 8 * WORDS as u64)?;
             let mut words = [0u64; WORDS];
@@ -62,6 +72,7 @@ pub(crate) fn open(tx: &mut dyn Tx, seed: u64) -> Result<Result<u64, String>> {
             words[SEED as usize / 8] = seed;
             tx.write_fresh(new, 0, bytemuck::cast_slice(&words))?;
             let at = new.at();
+            garbage::keep_room(tx, at)?;
             tx.set_root(NAME, Root { at, kind: KIND })?;
             Ok(Ok(at))
         }

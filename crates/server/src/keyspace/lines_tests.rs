@@ -206,10 +206,10 @@ fn hold(engine: EngineKind, insertion: [f64; 2], updating: [f64; 2]) {
 
 #[test]
 fn records_write_few_lines_with_undo() {
-    hold(EngineKind::Undo, [33.9, 8.2], [2.45, 4.0]);
+    hold(EngineKind::Undo, [34.4, 6.7], [2.45, 4.0]);
 }
 
 #[test]
 fn records_write_few_lines_with_redo() {
-    hold(EngineKind::Redo, [17.2, 7.8], [0.0, 3.0]);
+    hold(EngineKind::Redo, [17.2, 8.1], [0.0, 3.0]);
 }

@@ -9,6 +9,7 @@
 //! look at: [`Database::find`] finds it all the same.
 
 mod check;
+pub(crate) mod compact;
 mod database;
 mod entry;
 pub(crate) mod garbage;

@@ -23,6 +23,7 @@ use crate::command::{
 };
 use crate::keyspace::Database;
 use crate::protocol::{Args, Reply, Request};
+use crate::room;
 use crate::store::Session;
 use perdura::{Error, Tx};
 use std::collections::VecDeque;
@@ -211,14 +212,22 @@ impl Turn {
         let mut last = None;
         let mut ops = self.ops.as_mut_slice();
         let mut most = ops.len();
+        // Attempts to make room for the first of them.
+        let (mut attempts, mut env) = (0, env);
         while !ops.is_empty() {
-            let count = most.min(ops.len());
+            let count = if env.last_resort { 1 } else { most.min(ops.len()) };
             let mut group = Group { ops: &mut ops[..count], reached: 0, env, slots, budget };
             match group.commit(session) {
                 Ok(ticket) => {
                     last = last.max(Some(ticket));
                     let done = group.finish();
                     ops = &mut ops[done..];
+                    (attempts, env.last_resort) = (0, false);
+                }
+                Err(Error::Full { .. } | Error::NoSpace { .. }) if !env.last_resort => {
+                    group.retract();
+                    env.last_resort = !room::make(session, env, attempts)?;
+                    attempts += 1;
                 }
                 Err(error @ Error::Io(_)) => return Err(error),
                 Err(error) => {
@@ -229,6 +238,7 @@ impl Turn {
                     }
                     group.fail(error);
                     ops = &mut ops[1..];
+                    (attempts, env.last_resort) = (0, false);
                 }
             }
         }
@@ -392,7 +402,9 @@ impl Group<'_> {
         };
         match done {
             Ok(()) => Ok(true),
-            Err(Error::TooLarge { .. }) if index > 0 => {
+            Err(Error::TooLarge { .. } | Error::Full { .. } | Error::NoSpace { .. })
+                if index > 0 =>
+            {
                 connection.out.truncate(op.start);
                 Ok(false)
             }

@@ -199,6 +199,7 @@ impl<S: Session> Worker<S> {
             keyspace: self.keyspace,
             now: now(),
             seed: self.turns,
+            last_resort: false,
         };
         let mut budget = Budget::new(started, self.waited);
         let done = self.turn.run(&mut self.session, env, &mut self.slots, &self.ready, &mut budget);
@@ -329,6 +330,7 @@ impl<S: Session> Worker<S> {
             keyspace: self.keyspace,
             now: now(),
             seed: self.turns,
+            last_resort: false,
         };
         if let Err(error) = self.house.keep(&mut self.session, env) {
             server.fail(&error);

@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     engine: Vec<String>,
 
-    /// Structures: sps, hash-map, ordered-map, churn, wide, ycsb-a, tpcc, bytes, large, or all
+    /// Structures: sps, hash-map, ordered-map, churn, wide, ycsb-a, tpcc, bytes, large, pieces, or all
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     workload: Vec<String>,
 

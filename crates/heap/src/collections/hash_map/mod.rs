@@ -385,6 +385,57 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         Ok(true)
     }
 
+    /// Removes about `budget` entries, without looking for them by their keys, and gives the buckets back
+    /// with them: for a map whose values refer to more than the map frees. `each` gets the place of an
+    /// entry's value and frees what that refers to; it returns false to keep the entry and end the call.
+    /// `true` when the map is empty. In between it is a smaller map.
+    ///
+    /// # Errors
+    /// What `each` returns; `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
+    pub fn drain_some<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        budget: u64,
+        each: &mut dyn FnMut(&mut T, Ptr<V>) -> Result<bool>,
+    ) -> Result<bool> {
+        self.table(tx)?.drain_some(tx, budget, &mut |tx, at| each(tx, Ptr::new(at)))
+    }
+
+    /// Moves overflow blocks, and keys and values that have blocks of their own, out of pages that are to be
+    /// emptied ([`Tx::is_sparse`]): those of `count` buckets from the cursor on, which is that of
+    /// [`scan`](HashMap::scan). `each` gets the place of every value, to move what that refers to. The cursor
+    /// to go on with; 0 at the end.
+    ///
+    /// # Errors
+    /// What `each` returns; as [`Tx::allocate`]; `Corrupt` if the map is damaged.
+    pub fn compact_some<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        cursor: u64,
+        count: u64,
+        each: &mut dyn FnMut(&mut T, Ptr<V>) -> Result<()>,
+    ) -> Result<u64> {
+        let (table, mut cursor) = (self.table(tx)?, cursor);
+        for _ in 0..count {
+            let bucket = table.bucket(cursor);
+            table.compact_blocks(tx, bucket, &mut |tx, at| each(tx, Ptr::new(at)))?;
+            cursor = table.after(cursor, bucket);
+            if cursor == 0 {
+                break;
+            }
+        }
+        Ok(cursor)
+    }
+
+    /// The key of the entry whose value is at `place`: as [`slot`](HashMap::slot) and
+    /// [`compact_some`](HashMap::compact_some) say.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is damaged.
+    pub fn key_at<T: Tx + ?Sized>(self, tx: &mut T, place: Ptr<V>) -> Result<K::Owned> {
+        K::load(tx, place.at() - Self::VALUE)
+    }
+
     /// Checks the whole map, and reports every block that it owns.
     ///
     /// # Errors

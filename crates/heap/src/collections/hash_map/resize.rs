@@ -1,9 +1,10 @@
 //! How the table grows and shrinks: one bucket at a time, so that no operation waits for a
 //! rehash.
 //!
-//! A counted table splits a bucket when more than four sixths of the slots are used, and merges
-//! two when no more than one sixth is. One that is not counted looks at four buckets, when it has
-//! just needed an overflow block, or emptied a bucket, and takes them for all.
+//! A counted table splits a bucket when more than four sixths of the slots are used, or five where a
+//! bucket has few slots and these are large, and merges two when no more than one sixth is. One that is
+//! not counted looks at the first blocks of four buckets, when it has just needed an overflow block, or
+//! emptied a bucket, and takes them for all; four sixths of these stand for as much.
 
 use super::table::{BUCKETS, COUNT, Meta, Table};
 use crate::collections::form::mix;
@@ -26,7 +27,7 @@ impl Table {
         let crowded = if self.counted {
             let count = tx.read_word(self.at + COUNT)?.wrapping_add(1);
             tx.write_word(self.at + COUNT, count)?;
-            over(count, 4, self.buckets * self.shape.slots)
+            over(count, self.shape.fullest(), self.buckets * self.shape.slots)
         } else {
             overflowed && over(self.sampled(tx, hash)?, 4, SAMPLE * self.shape.slots)
         };
@@ -67,7 +68,10 @@ impl Table {
     fn split<T: Tx + ?Sized>(&mut self, tx: &mut T) -> Result<()> {
         let half = 1 << self.level();
         let (old, new) = (self.buckets - half, self.buckets);
-        self.segments().reserve(tx, new)?;
+        // Without room for a bucket entries go to overflow blocks, until there is some.
+        if !self.segments().reserve_now(tx, new)? {
+            return Ok(());
+        }
         let mut to = (self.block(tx, new)?, Meta::EMPTY);
         tx.write_word(to.0, to.1.word())?;
         let (mut block, first) = (self.block(tx, old)?, self.block(tx, old)?);
@@ -173,6 +177,78 @@ impl Table {
         self.empty(tx, 0)?;
         let block = self.block(tx, 0)?;
         tx.write_word(block, Meta::EMPTY.word())
+    }
+
+    /// Removes entries from the last bucket on, about `budget` of them and of blocks; `true` when none is
+    /// left. See [`HashMap::drain_some`](super::HashMap::drain_some).
+    pub(super) fn drain_some<T: Tx + ?Sized>(
+        &mut self,
+        tx: &mut T,
+        budget: u64,
+        each: &mut dyn FnMut(&mut T, u64) -> Result<bool>,
+    ) -> Result<bool> {
+        let mut left = budget.max(1);
+        loop {
+            let last = self.buckets - 1;
+            let mut chain = self.chain(tx, last)?;
+            while let Some((block, meta)) = chain.pop() {
+                let used = self.drain_block(tx, block, meta.used, &mut left, each)?;
+                let stop = used != 0 || left == 0;
+                match chain.last() {
+                    Some((before, meta)) if used == 0 => {
+                        tx.free(block).map_err(Error::in_pool)?;
+                        left = left.saturating_sub(1);
+                        if stop {
+                            tx.write_word(*before, Meta { next: 0, ..*meta }.word())?;
+                        }
+                    }
+                    // What is dropped with its bucket need not be written.
+                    _ if stop || last == 0 => {
+                        tx.write_word(block, Meta { used, next: 0 }.word())?;
+                    }
+                    _ => {}
+                }
+                if stop && (used != 0 || last > 0 || !chain.is_empty()) {
+                    return Ok(false);
+                }
+            }
+            if last == 0 {
+                return Ok(true);
+            }
+            self.set_buckets(tx, last)?;
+            self.segments().shrunk(tx, last)?;
+            left = left.saturating_sub(1);
+        }
+    }
+
+    /// Removes entries of the last block of a chain, the last first. The slots that are left.
+    fn drain_block<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        block: u64,
+        mut used: u64,
+        left: &mut u64,
+        each: &mut dyn FnMut(&mut T, u64) -> Result<bool>,
+    ) -> Result<u64> {
+        let mut removed = 0;
+        while used != 0 && *left > 0 {
+            let at = self.slot(block, u64::from(used.ilog2()));
+            if !each(tx, at + self.shape.key.bytes())? {
+                // The entry stays, and the call ends.
+                *left = 0;
+                break;
+            }
+            self.release(tx, at)?;
+            used &= !(1 << used.ilog2());
+            removed += 1;
+            *left -= 1;
+        }
+        if self.counted && removed > 0 {
+            let count = tx.read_word(self.at + COUNT)?.checked_sub(removed);
+            let count = count.ok_or(Error::corrupt("an entry's count", self.at))?;
+            tx.write_word(self.at + COUNT, count)?;
+        }
+        Ok(used)
     }
 
     /// Frees about `budget` entries and blocks; `true` when everything is freed.

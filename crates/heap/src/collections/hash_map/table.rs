@@ -61,6 +61,12 @@ impl Shape {
         };
         Shape { key, value, entry, slots, block, start, pitch }
     }
+
+    /// Sixths of the slots that may be used: where entries are large, a bucket more takes more memory than
+    /// the overflow blocks that it saves.
+    pub(super) const fn fullest(&self) -> u64 {
+        if self.slots <= LEAST_SLOTS { 5 } else { 4 }
+    }
 }
 
 /// A block's first word.

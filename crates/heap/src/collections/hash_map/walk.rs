@@ -1,7 +1,8 @@
 //! Walks over the whole table.
 
-use super::table::{COUNT, Table};
+use super::table::{COUNT, Meta, Table};
 use crate::collections::Visit;
+use crate::collections::compact::move_block;
 use crate::collections::form::mix;
 use crate::{Error, Result, Tx};
 
@@ -19,6 +20,35 @@ impl Table {
             for at in self.entries(tx, bucket)? {
                 each(tx, at)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Moves a bucket's blocks, but the first, and what its entries own out of pages that are to be emptied;
+    /// calls `each` with the place of every value.
+    pub(super) fn compact_blocks<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        bucket: u64,
+        each: &mut dyn FnMut(&mut T, u64) -> Result<()>,
+    ) -> Result<()> {
+        let mut before: Option<(u64, Meta)> = None;
+        for (block, meta) in self.chain(tx, bucket)? {
+            let mut at = block;
+            if let Some((before, meta)) = before {
+                at = move_block(tx, block).map_err(Error::in_pool)?;
+                if at != block {
+                    tx.write_word(before, Meta { next: at, ..meta }.word())?;
+                }
+            }
+            for slot in (0..self.shape.slots).filter(|slot| meta.used >> slot & 1 == 1) {
+                let key = self.slot(at, slot);
+                let value = key + self.shape.key.bytes();
+                self.shape.key.compact(tx, key)?;
+                self.shape.value.compact(tx, value)?;
+                each(tx, value)?;
+            }
+            before = Some((at, meta));
         }
         Ok(())
     }

@@ -1,0 +1,80 @@
+//! Room for a write that the pool has refused: what is deleted, or has expired, is freed for it, and pages of
+//! which most is free are emptied.
+//!
+//! What holds always: the write itself has been undone, and no transaction is running on this thread.
+//! One thread makes room at a time; the others wait for it, outside of transactions too.
+
+use crate::command::Env;
+use crate::house::Chores;
+use crate::keyspace::compact::Walk;
+use crate::store::Session;
+use perdura::Error;
+use std::sync::PoisonError;
+
+/// Transactions of chores for the first attempt; twice as many for each that follows.
+const FIRST: u32 = 4;
+/// Doublings.
+const MOST: u32 = 8;
+
+/// Frees something. False if there is nothing: the write is to be refused.
+///
+/// # Errors
+/// `Io` when the medium failed.
+pub(crate) fn make<S: Session>(
+    session: &mut S,
+    env: Env<'_>,
+    attempts: u32,
+) -> Result<bool, Error> {
+    let _alone = env.server.room.lock().unwrap_or_else(PoisonError::into_inner);
+    let made = tidy(session, env, FIRST << attempts.min(MOST)).and_then(|any| match any {
+        true => Ok(true),
+        false => compact(session, env),
+    });
+    match made {
+        Err(error @ Error::Io(_)) => Err(error),
+        // Damage, or a log that is too small: the write is refused for want of room, as it is.
+        Err(_) => Ok(false),
+        Ok(done) => Ok(done),
+    }
+}
+
+/// Empties pages. Whether that made some free.
+fn compact<S: Session>(session: &mut S, env: Env<'_>) -> Result<bool, Error> {
+    let Some(compaction) = session.compact() else { return Ok(false) };
+    let (mut walk, mut more) = (Walk::default(), true);
+    while more {
+        let mut next = walk.clone();
+        let written = session.write(&mut |tx| {
+            next = walk.clone();
+            more = next.step(tx, env.keyspace)?;
+            Ok(())
+        });
+        match written {
+            Ok(_) => walk = next,
+            // Others have taken what there was.
+            Err(Error::Full { .. } | Error::NoSpace { .. }) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(compaction.finish()? > 0)
+}
+
+/// Does what the house would do sooner or later. Whether there was something.
+fn tidy<S: Session>(session: &mut S, env: Env<'_>, most: u32) -> Result<bool, Error> {
+    let mut any = false;
+    for _ in 0..most {
+        let mut chores = Chores::default();
+        session.read(&mut |tx| {
+            chores = Chores::find(tx, env)?;
+            Ok(())
+        })?;
+        if chores.is_none() {
+            break;
+        }
+        let written = session.write(&mut |tx| chores.go(tx, env));
+        env.settle();
+        written?;
+        any = true;
+    }
+    Ok(any)
+}
