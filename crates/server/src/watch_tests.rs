@@ -141,3 +141,20 @@ fn an_exec_that_is_refused_ends_the_transaction() {
     assert_eq!(client.line(), "+OK");
     server.stop();
 }
+
+/// What an EXEC that is answered with nil would have done to the server or the client it has not done.
+#[test]
+fn an_exec_that_fails_leaves_settings_as_they_are() {
+    let server = Running::new(EngineKind::Redo, Hooks::default());
+    let (mut writer, mut watcher) = (server.client(), server.client());
+    assert_eq!(watcher.ask("WATCH key"), "+OK");
+    assert_eq!(writer.ask("SET key 1"), "+OK");
+    assert_eq!(watcher.ask("MULTI"), "+OK");
+    assert_eq!(watcher.ask("CLIENT SETNAME changed"), "+QUEUED");
+    assert_eq!(watcher.ask("SELECT 3"), "+QUEUED");
+    assert_eq!(watcher.ask("EXEC"), "*-1");
+    assert_eq!(watcher.ask("GET key"), "$1", "database 0 is selected as before");
+    assert_eq!(watcher.line(), "1");
+    assert_eq!(watcher.ask("CLIENT GETNAME"), "$-1");
+    server.stop();
+}

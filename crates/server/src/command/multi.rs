@@ -133,6 +133,10 @@ fn exec(call: &mut ClientCall<'_>) -> Outcome<Next> {
     }
     let watched = std::mem::take(&mut call.client.watched);
     let db = call.client.db;
+    if !call.server.watch.unchanged(&watched) {
+        // It will be answered with nil: what its commands would do to the client or the server is not done.
+        return Ok(Next::Exec(Exec { steps: Vec::new(), watched, db, aborted: false }));
+    }
     let mut said = 0;
     let steps = queue.commands.into_iter().map(|(command, args)| {
         let step = step(call, command, args);
