@@ -175,7 +175,7 @@ impl Data {
         }
     }
 
-    /// A line as programs see it; zeros where nobody will ask (a trace has no data).
+    /// A line as programs see it; zeros where none is asked for (a trace has no data).
     pub(crate) fn visible_line(&self, line: u64) -> LineWords {
         if self.kept { words_of(&self.visible, line) } else { [0; WORDS] }
     }

@@ -178,7 +178,7 @@ impl Hardware {
         }
     }
 
-    /// The core's program has stored so many bytes.
+    /// The core's program has stored this many bytes.
     pub(crate) fn stored(&mut self, bytes: u64) {
         self.cores[self.core].stats.stored_bytes += bytes;
     }

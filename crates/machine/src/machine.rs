@@ -149,7 +149,7 @@ impl Machine {
     ///
     /// # Panics
     /// When a program panics, when there are more programs than cores, when all of them wait for
-    /// something that nobody does, or when programs run on the machine already.
+    /// something that is not done, or when programs run on the machine already.
     pub fn run<'a>(&self, programs: Vec<Box<dyn FnOnce() + 'a>>) {
         let _ = run::run(self, programs, None);
     }

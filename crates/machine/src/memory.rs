@@ -11,7 +11,7 @@ use std::io;
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 
-/// Rounds of waiting in a row, with nothing stored or computed by anybody meanwhile, that mean
+/// Rounds of waiting in a row, with nothing stored or computed by any core meanwhile, that mean
 /// waiting for ever.
 const STUCK: u64 = 500_000;
 

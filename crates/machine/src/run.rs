@@ -128,7 +128,7 @@ fn resume(core: &mut Core) -> CoroutineResult<Turn, ()> {
     core.resume(())
 }
 
-/// Whoever ran on this thread before does so again.
+/// The run that was on this thread before goes on.
 struct Outer(Option<Running>);
 
 impl Drop for Outer {

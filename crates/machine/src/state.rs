@@ -19,7 +19,7 @@ pub(crate) struct State {
     pub(crate) horizon: u64,
     /// Programs are running on cores of their own.
     pub(crate) inside: bool,
-    /// Every event is shown to whoever watches.
+    /// Every event is shown to the watcher.
     pub(crate) watched: bool,
     pub(crate) last: Option<Event>,
     pub(crate) events: u64,
@@ -51,7 +51,7 @@ pub(crate) enum Turn {
     Stay,
     /// Lets another core go on.
     Switch,
-    /// Shows the event to whoever watches, then goes on.
+    /// Shows the event to the watcher, then goes on.
     Show,
 }
 

@@ -286,7 +286,7 @@ fn caches_are_before_the_mechanism() {
     assert_eq!(*fetched.lock().unwrap(), [0, 1]);
 }
 
-/// Makes everybody wait when a line is written back.
+/// Makes every core wait when a line is written back.
 struct Barrier;
 
 impl Mechanism for Barrier {

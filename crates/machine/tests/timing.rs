@@ -148,7 +148,7 @@ fn lines_are_durable_when_they_are_accepted() {
     }
 }
 
-/// A line that a cache has evicted is awaited by whoever writes it back while it is on its way.
+/// A line that a cache has evicted is awaited by the core that writes it back while it is on its way.
 #[test]
 fn lines_on_their_way_are_awaited() {
     let mut config = config(4);

@@ -89,7 +89,7 @@ impl<'p> Recorder<'p> {
         self.answers = answers;
     }
 
-    /// Whether the thread should begin another operation: false once somebody asked to stop.
+    /// Whether the thread should begin another operation: false once the run is to stop.
     #[inline]
     pub fn go_on(&mut self) -> bool {
         if self.done - self.reported < self.report_every {

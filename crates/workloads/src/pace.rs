@@ -41,7 +41,7 @@ impl Pace {
     }
 
     /// Waits until the next `count` operations are due, as one: when the first of them is.
-    /// Returns when that was; `None` if somebody asked to stop meanwhile.
+    /// Returns when that was; `None` if the run was to stop meanwhile.
     pub fn wait(&mut self, count: u64, progress: &Progress) -> Option<Instant> {
         let start = *self.start.get_or_insert_with(Instant::now);
         let after = self.jitter + self.tick * self.begun as f64;
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn operations_are_due_at_even_distances() {
         let (mut pace, progress) = (Pace::new(20_000.0, 2, 1 << 63), Progress::default());
-        let mut wait = |count| pace.wait(count, &progress).expect("nobody stops it");
+        let mut wait = |count| pace.wait(count, &progress).expect("it is not stopped");
         let first = wait(1);
         let times: Vec<Instant> = (0..20).map(|_| wait(1)).collect();
         for (index, due) in times.iter().enumerate() {

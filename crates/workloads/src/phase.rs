@@ -105,7 +105,7 @@ struct ThreadResult {
     end: Instant,
 }
 
-/// Runs `part` on so many threads. Compiled once: threads take more code than most workloads.
+/// Runs `part` on this many threads. Compiled once: threads take more code than most workloads.
 fn on_threads(
     count: usize,
     part: &(dyn Fn(usize, &Barrier) -> Outcome<ThreadResult> + Sync),

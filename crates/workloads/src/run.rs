@@ -20,7 +20,7 @@ pub enum Failure {
     /// The data is not what the workload left there: a durable heap's worst fault.
     #[error("wrong answer: {0}")]
     Wrong(String),
-    /// Somebody asked to end before the data was loaded.
+    /// The run was to end before the data was loaded.
     #[error("stopped")]
     Stopped,
     /// A store elsewhere did not do what it was asked to.
@@ -42,7 +42,7 @@ impl Failure {
 /// A result of a workload.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
-/// How far a run is, and whether it should end early. Shared with whoever watches.
+/// How far a run is, and whether it should end early. Shared with what watches it.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     done: Arc<AtomicU64>,
@@ -58,7 +58,7 @@ impl Progress {
     /// Adds records that a load has made.
     ///
     /// # Errors
-    /// `Stopped` once somebody asked to end: half a load is of no use.
+    /// `Stopped` once the run is to end: half a load is of no use.
     pub fn loaded(&self, records: u64) -> Outcome {
         self.advance(records);
         if self.is_stopped() { Err(Failure::Stopped) } else { Ok(()) }
@@ -84,7 +84,7 @@ impl Progress {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked to end.
+    /// Whether the run is to end.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
@@ -170,7 +170,7 @@ pub trait Workload: Sync {
         recorder: &mut Recorder<'_>,
     ) -> Outcome;
 
-    /// Compares all data with what the threads did; nobody else is running.
+    /// Compares all data with what the threads did; no thread is running.
     ///
     /// # Errors
     /// `Wrong` where they differ.

@@ -26,7 +26,7 @@ pub struct Sps {
 }
 
 impl Sps {
-    /// Fails if there are too few entries for so many threads.
+    /// Fails if there are too few entries for the threads.
     ///
     /// # Errors
     /// `Parameters`.

@@ -1,7 +1,7 @@
 //! Windows of unanswered transactions: a client that does not wait for each answer.
 //!
 //! A commit has two moments: from the logical one on others see it, and from the durable one on
-//! it may be answered. A [`Windowed`] session goes on at the first. It keeps up to so many
+//! it may be answered. A [`Windowed`] session goes on at the first. It keeps up to a given number of
 //! transactions unanswered; then it waits for the oldest of them, by which others become durable
 //! too. With a window of one it is a closed loop, in which each waits for the one before.
 //! Nothing is gained where an engine's commits are durable before they are visible.
@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Tickets that a window has room for at first: one that nobody waits in may be without end.
+/// Tickets that a window has room for at first: one in which nothing is waited for may be without end.
 const MOST_AT_FIRST: usize = 1 << 16;
 
 /// A store whose sessions keep up to `window` transactions unanswered.
@@ -27,7 +27,7 @@ pub struct Windows<'s, S: ?Sized> {
 }
 
 impl<'s, S: ?Sized> Windows<'s, S> {
-    /// `store` through a window of so many transactions; 0 is taken for 1.
+    /// `store` through a window of this many transactions; 0 is taken for 1.
     pub fn new(store: &'s S, window: usize) -> Self {
         Windows { store, window: window.max(1) }
     }
@@ -150,7 +150,7 @@ struct Shared {
 /// A timed operation.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
-    /// It is answered when so many transactions are.
+    /// It is answered when this many transactions are.
     after: u64,
     kind: usize,
     start: Instant,
@@ -167,7 +167,7 @@ impl Answers {
         self.0.submitted.set(self.0.submitted.get() + 1);
     }
 
-    /// So many more have been answered, the oldest ones.
+    /// This many more have been answered, the oldest ones.
     fn answered(&self, count: usize) {
         let answered = self.0.answered.get() + count as u64;
         self.0.answered.set(answered);

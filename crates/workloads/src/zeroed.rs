@@ -2,7 +2,7 @@
 
 use perdura::{Purpose, Result, Tx};
 
-/// Bytes cleared at once: so many that no engine logs them.
+/// Bytes cleared at once: enough that no engine logs them.
 const PIECE: u64 = 1 << 20;
 
 /// Allocates `len` bytes that are all 0.

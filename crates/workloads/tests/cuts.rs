@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 const LIMIT: u64 = 384 << 10;
 const DOMAINS: [Domain; 2] = [Domain::Transient, Domain::Media];
-/// Operations that are cut, and about so many cuts in each.
+/// Operations that are cut, and about this many cuts in each.
 const OPERATIONS: u64 = 4;
 const CUTS: u64 = 6;
 
@@ -158,7 +158,7 @@ fn contents<E: Engine<Reference>>(heap: &Heap<Reference, E>, program: &impl Prog
     session.read(|tx| program.contents(tx)).expect("a whole structure")
 }
 
-/// Does the operation, cut after so many events; returns what a cut leaves, and the events.
+/// Does the operation, cut after this many events; returns what a cut leaves, and the events.
 fn operate<E: Engine<Reference>>(
     heap: &Heap<Reference, E>,
     program: &impl Program,

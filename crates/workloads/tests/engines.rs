@@ -332,7 +332,7 @@ fn transactions_are_as_large_as_those_of_loc() {
     }
 }
 
-/// A key that nobody has toggled, and one that was lost: both against the model.
+/// A key that was not toggled, and one that was lost: both against the model.
 #[test]
 fn the_model_of_toggles_notices() {
     fn notices<K: KeySet>() {

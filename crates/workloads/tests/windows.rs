@@ -28,7 +28,7 @@ struct Script {
     waits: Cell<u64>,
 }
 
-/// Transactions that are durable when the script says so, or somebody waits.
+/// Transactions that are durable when the script says so, or one is waited for.
 struct Scripted(Rc<Script>, TestHeap);
 
 impl Session for Scripted {

@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release -p perdura-machine --example cache_speed -- --accesses 20000000
 //!
-//! `--accesses N`, `--seed S`, `--cores C`, `--rounds R` (the best of so many is printed) and
+//! `--accesses N`, `--seed S`, `--cores C`, `--rounds R` (the best of these is printed) and
 //! `--policy NAME` change what they say. Three levels: 32 KiB of 8 ways, 256 KiB of 8, both each
 //! core's own, 8 MiB of 16, shared. The trace is made beforehand: a third runs through memory
 //! word by word, the rest draws lines with a Zipf popularity; 12 % miss the first level with LRU

@@ -3,7 +3,7 @@
 //!
 //!     cargo run --release -p perdura-machine --example machine_speed -- --machine pcm
 //!
-//! `--accesses N`, `--seed S`, `--rounds R` (the best of so many is printed). Of the trace, 12 %
+//! `--accesses N`, `--seed S`, `--rounds R` (the best of these is printed). Of the trace, 12 %
 //! miss a first level of 32 KiB and 8 ways. *Without data* only times are simulated; *visible*
 //! loads and stores words through the memory that programs use; *durable* also keeps what a power
 //! cut would leave, with a line written back and a fence now and then; *model* also keeps all
@@ -19,7 +19,7 @@ use std::time::Instant;
 
 /// Stores after which one line is written back and fenced.
 const FENCE_EVERY: u64 = 64;
-/// The trace's lines lie in so many.
+/// The trace's lines lie in this many.
 const LINES: u64 = 1 << 21;
 
 fn main() -> Result<(), String> {

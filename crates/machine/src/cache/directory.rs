@@ -34,7 +34,7 @@ impl Directory {
     pub(super) fn add(&mut self, line: Line, core: usize) {
         let at = self.place_of(line);
         if self.lines[at] != line {
-            debug_assert!(self.used < self.most, "entries of lines that nobody has");
+            debug_assert!(self.used < self.most, "entries of lines that no cache has");
             (self.lines[at], self.cores[at]) = (line, 0);
             self.used += 1;
         }

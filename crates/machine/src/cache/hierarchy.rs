@@ -42,7 +42,7 @@ pub struct Hierarchy {
     /// Level after level; the caches of a private level in the order of the cores.
     pub(super) caches: Vec<Cache>,
     pub(super) levels: Vec<Place>,
-    /// Levels that every core has its own of. With one core all are: nobody else can have a line.
+    /// Levels that every core has its own of. With one core all are: no other core can have a line.
     pub(super) private: usize,
     pub(super) cores: usize,
     /// Of private caches; unused with one core.

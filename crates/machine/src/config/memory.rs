@@ -29,7 +29,7 @@ pub struct ControllerConfig {
     /// Lines that a channel's write queue (write-pending queue) holds.
     pub write_queue: usize,
     /// Lines that have left the last cache and that the controller does not have yet. What takes
-    /// their place waits only if there are so many.
+    /// their place waits only if there are this many.
     pub eviction_buffers: usize,
     /// Share of the write queue from which on writes go before reads.
     pub drain_from: f64,
@@ -89,7 +89,7 @@ pub struct Device {
     pub write_burst_ns: f64,
     /// What is inside of an Optane-like device, in place of banks; absent for plain banks.
     pub inside: Option<InsideConfig>,
-    /// What accesses cost in energy; absent where nobody has published it.
+    /// What accesses cost in energy; absent where none is published.
     pub energy: Option<Energy>,
 }
 

@@ -1,6 +1,6 @@
 //! What a machine is made of, as TOML says it: one file under machines/ for each.
 //!
-//! Every table of a file names the source of its figures (`source`); keys that nobody knows are
+//! Every table of a file names the source of its figures (`source`); unknown keys are
 //! refused, and so is a machine that cannot be built.
 
 mod memory;
@@ -98,7 +98,7 @@ pub struct Cores {
     pub line_buffers: usize,
     /// Cycles until a core goes on after asking for a write-back.
     pub write_back_cycles: u32,
-    /// Whether a write-back is waited for at once, as clflush is by whoever orders it; otherwise
+    /// Whether a write-back is waited for at once, as clflush is by the core that orders it; otherwise
     /// the next fence waits (clwb, clflushopt).
     #[serde(default)]
     pub write_back_waits: bool,

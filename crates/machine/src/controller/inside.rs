@@ -2,7 +2,7 @@
 //! address-translation buffer.
 //!
 //! A block is written to the media once all its lines were, or when it must leave the buffer:
-//! then the lines that nobody wrote are written too, which is write amplification. The media
+//! then the lines that were not stored to are written too, which is write amplification. The media
 //! does one thing at a time; reads go before blocks that wait for being written.
 
 use super::buffer::{Block, Buffer};

@@ -73,7 +73,7 @@ pub struct DeviceStats {
     pub write_amplification: f64,
     /// Blocks that the device moved to level wear.
     pub wear_moves: u64,
-    /// Energy of all accesses, nJ; absent where nobody has published it.
+    /// Energy of all accesses, nJ; absent where none is published.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_nj: Option<f64>,
     /// How evenly it wears; absent for DRAM in front of the home device.

@@ -4,7 +4,7 @@ use super::stats::WearStats;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A hash for numbers that nobody chooses to our harm.
+/// A hash for numbers that are not chosen by an adversary.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Fold(u64);
 

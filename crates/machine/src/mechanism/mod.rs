@@ -27,7 +27,7 @@ pub enum Verdict {
 }
 
 /// A mechanism in hardware. All methods run at [`Hardware::now`], with the time that they take
-/// charged to whoever caused them.
+/// charged to the core that caused them.
 pub trait Mechanism: Send {
     /// Its name in results.
     fn name(&self) -> &'static str;

@@ -28,7 +28,7 @@ mod core {
     pub(super) const BUFFERS: usize = 12;
     /// The same of loads, those of its prefetchers included: fitted to one thread's bandwidth.
     pub(super) const LOADS: usize = 13;
-    /// A thread's loads reach the controller in any order within so many lines: fitted to 24
+    /// A thread's loads reach the controller in any order within this many lines: fitted to 24
     /// threads. Its stores do within all their buffers.
     pub(super) const LOAD_WINDOW: usize = 4;
 }

@@ -5,7 +5,7 @@
 //! at first. So half of the operations insert, half delete, and the size stays. A key's value
 //! follows from it.
 //!
-//! Toggles of a key commute, whoever does them: it is there in the end if it was at first and
+//! Toggles of a key commute, whichever thread does them: it is there in the end if it was at first and
 //! has been toggled an even number of times, or if neither. So threads may share all keys, and
 //! the model is a bit for each key, flipped when a transaction has committed.
 
@@ -34,7 +34,7 @@ pub trait KeySet: Copy + Send + Sync {
     /// Bytes that an entry takes at most, nodes that are half empty included.
     const BYTES_PER_ENTRY: u64;
 
-    /// A new, empty one, for about so many entries.
+    /// A new, empty one, for about this many entries.
     ///
     /// # Errors
     /// As [`Tx::allocate`].

@@ -59,7 +59,7 @@ pub(crate) fn as_the_model<K: KeySet>(seed: u64, entries: u64, operations: u64) 
     assert_is(&mut heap, set, &model);
 }
 
-/// Inserts so many scattered keys, and deletes them again.
+/// Inserts this many scattered keys, and deletes them again.
 pub(crate) fn fills_and_empties<K: KeySet>(seed: u64, entries: u64) {
     let (mut heap, set) = heap_with::<K>(entries);
     let empty = heap.live();

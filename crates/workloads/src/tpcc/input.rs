@@ -5,9 +5,9 @@ use super::draw::{Constants, last_name, uniform};
 use super::{Cents, Scale};
 use crate::random::Random;
 
-/// One New-Order in so many names an item that nobody sells, and is rolled back.
+/// One New-Order in this many names an item that does not exist, and is rolled back.
 const ROLLED_BACK: u64 = 100;
-/// One line in so many comes from another warehouse.
+/// One line in this many comes from another warehouse.
 const REMOTE_LINES: u64 = 100;
 /// Of a hundred payments, those of another warehouse's customer.
 const REMOTE_PAYMENTS: u64 = 15;

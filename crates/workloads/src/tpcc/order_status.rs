@@ -21,7 +21,7 @@ pub(super) struct Status {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Newest {
     pub(super) id: u32,
-    /// 0: nobody yet.
+    /// 0: none yet.
     pub(super) carrier: u8,
     /// The lines, with when they were delivered.
     pub(super) lines: Vec<(Line, u64)>,

@@ -240,7 +240,7 @@ groups! {
     /// What stays of an order.
     Order = "order" { customer: u32, date: u64, lines: u8, all_local: u8 }
 
-    /// Who delivers an order; 0: nobody yet.
+    /// The carrier that delivers an order; 0: none yet.
     Carrier = "carrier" { carrier: u8 }
 
     /// What stays of a line. Amount in cents.

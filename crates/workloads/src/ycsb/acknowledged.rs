@@ -34,7 +34,7 @@ impl Acknowledged {
         self.existing.load(Ordering::Acquire)
     }
 
-    /// The number of the next record to insert: nobody else gets it.
+    /// The number of the next record to insert: no other thread gets it.
     pub(super) fn take_next(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
@@ -44,7 +44,7 @@ impl Acknowledged {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// Record `record`, from [`take_next`](Self::take_next), is there for everybody.
+    /// Record `record`, from [`take_next`](Self::take_next), is there for all threads.
     ///
     /// # Panics
     /// If 2^20 inserts are under way at once.

@@ -155,7 +155,7 @@ impl Found {
         key: &[u8],
         place: T::Place<'_>,
     ) -> Result<()> {
-        // A name that is not one of ours fails verification as the record of nobody.
+        // A name that is not one of ours fails verification as no record's.
         let identity = identity_of(key).unwrap_or(u64::MAX);
         self.read(tx, table, place, identity)?;
         self.follows(key, T::begins, T::ascends);
@@ -193,7 +193,7 @@ impl Found {
         self.take(identity, bytes, |record| table.read(tx, place, record))
     }
 
-    /// Has `read` fill a record of so many bytes, all of them 0; `None` if it is not whole, which
+    /// Has `read` fill a record of this many bytes, all of them 0; `None` if it is not whole, which
     /// is noted.
     pub(super) fn take<E>(
         &mut self,

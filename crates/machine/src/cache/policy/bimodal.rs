@@ -8,7 +8,7 @@ use super::Replace;
 use super::recency::Recency;
 use perdura_memory::reference::SplitMix64;
 
-/// One new line in so many is inserted as the most recent one.
+/// One new line in this many is inserted as the most recent one.
 const ONE_IN: u64 = 32;
 
 pub(in crate::cache) struct Bimodal<R> {

@@ -10,7 +10,7 @@ use perdura_memory::reference::SplitMix64;
 use std::fmt;
 use std::str::FromStr;
 
-/// With `MRxy`, one new line in so many gets age y.
+/// With `MRxy`, one new line in this many gets age y.
 const ONE_IN: u64 = 16;
 
 /// A quad-age policy, written as `H11_M1_R1_U2`:

@@ -47,7 +47,7 @@ impl Shop {
         Shop { heap, records }
     }
 
-    /// With so many transactions done.
+    /// With this many transactions done.
     fn used(transactions: u64) -> Self {
         let (mut shop, desk) = (Shop::loaded(), Desk::new(SCALE, SEED));
         let mut random = Random::new(SEED, 0);

@@ -67,7 +67,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// So many records of this shape, not loaded yet.
+    /// This many records of this shape, not loaded yet.
     ///
     /// # Errors
     /// `Parameters`.
@@ -90,7 +90,7 @@ impl Records {
         self.inserts.existing()
     }
 
-    /// Inserts all of them into a store that has none, over so many connections at once.
+    /// Inserts all of them into a store that has none, over this many connections at once.
     ///
     /// # Errors
     /// `Remote`; `Wrong` if one was there already; `Stopped`.
@@ -147,8 +147,8 @@ impl Records {
         run(&Phase::measured(plan, Kind::NAMES, progress))
     }
 
-    /// Reads every record, over so many connections at once, and compares it with what was
-    /// written; nobody else may be running.
+    /// Reads every record, over this many connections at once, and compares it with what was
+    /// written; no other client may be running.
     ///
     /// # Errors
     /// `Wrong` where they differ; `Remote`; `Stopped`.
@@ -253,7 +253,7 @@ impl Records {
             Kind::Scan => {
                 found.begin_scan(operation.identity, operation.scan);
                 for (key, fields) in remote.scan(name.as_bytes(), operation.scan)? {
-                    // A name that is not one of ours fails verification as the record of nobody.
+                    // A name that is not one of ours fails verification as no record's.
                     let identity = identity_of(&key).unwrap_or(u64::MAX);
                     self.take(identity, Some(fields), found)?;
                     found.follows(&key, layout::begins, layout::ascends);

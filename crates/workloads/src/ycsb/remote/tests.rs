@@ -14,11 +14,11 @@ enum Fault {
     Ignored,
     /// A field is missing.
     Missing,
-    /// A record is there that nobody inserted.
+    /// A record is there that was not inserted.
     Added,
     /// Scans do not go by score.
     Disordered,
-    /// Nobody answers.
+    /// Nothing answers.
     Silent,
 }
 

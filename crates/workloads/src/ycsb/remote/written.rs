@@ -1,6 +1,6 @@
 //! What may be in the fields: the versions that were written last.
 //!
-//! Requests of several clients overlap, and nobody but the store knows in which order it took
+//! Requests of several clients overlap, and only the store knows in which order it took
 //! them. A value may be a field's last if no other write of the field began after that value's
 //! was answered.
 
