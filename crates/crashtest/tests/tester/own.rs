@@ -1,7 +1,7 @@
 //! The example's structure, without its bug and with it.
 
 #[allow(dead_code, unreachable_pub)] // It is a program, not a module.
-#[path = "../examples/own_structure.rs"]
+#[path = "../../examples/own_structure.rs"]
 mod example;
 
 use perdura_crashtest::check::{check, replay};

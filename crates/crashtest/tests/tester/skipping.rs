@@ -11,7 +11,8 @@ fn number(name: &str, default: u64) -> u64 {
 /// On structures whose pools are small enough that many lines of a region are lost at once.
 #[test]
 fn what_was_left_to_the_caches_is_restored_or_told() {
-    let tiny = MachineConfig::parse("tiny", include_str!("../../../machines/tiny.toml")).unwrap();
+    let tiny =
+        MachineConfig::parse("tiny", include_str!("../../../../machines/tiny.toml")).unwrap();
     for engine in ["archapt-undo-sum", "archapt-redo-sum"] {
         let mut all = Report::default();
         for (seed, subject) in (0..number("PERDURA_CRASH_CASES", 4))
