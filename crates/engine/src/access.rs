@@ -47,6 +47,13 @@ pub trait Access {
     /// As [`write_word`](Access::write_word).
     fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()>;
 
+    /// Says that what is at `at` will be read soon: it is fetched meanwhile, if that can be. For addresses that
+    /// are known together, so that the processor waits for them at the same time. Anything is allowed.
+    #[inline(always)]
+    fn prefetch(&mut self, at: u64) {
+        let _ = at;
+    }
+
     /// What this transaction may do.
     fn mode(&self) -> Mode;
 }

@@ -49,8 +49,8 @@ impl Writer {
             let segment = if index == 0 { own } else { extra[index - 1] };
             let at = engine.geometry.segment(segment).start;
             let part = Part { ticket, part: index as u16, parts, behind };
-            self.encode(engine, at, part, run, &mut word_of);
-            self.store_record(engine, at);
+            let stored = self.encode(engine, at, part, run, &mut word_of);
+            self.store_record(engine, at, stored);
         }
         Ok(Place { first, parts, extra })
     }

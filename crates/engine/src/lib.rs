@@ -25,7 +25,6 @@ pub mod area;
 pub mod counters;
 pub mod engine;
 pub mod error;
-mod filter;
 mod guarded;
 mod left;
 pub mod lock;

@@ -33,7 +33,7 @@ impl Writer {
         let part = self.part(engine, ticket, 0, 1);
         let stored = self.encode(engine, at, part, entries, &mut word_of);
         debug_assert!(stored <= bytes, "room was made for the record");
-        self.store_record(engine, at);
+        self.store_record(engine, at, stored);
         self.tail.start += stored;
         self.highest = ticket;
         Ok(())
@@ -116,8 +116,8 @@ impl Writer {
         for (index, (run, segment)) in runs.into_iter().zip(taken).enumerate() {
             let at = engine.geometry.segment(segment).start;
             let part = self.part(engine, ticket, index as u16, parts);
-            self.encode(engine, at, part, run, &mut word_of);
-            self.store_record(engine, at);
+            let stored = self.encode(engine, at, part, run, &mut word_of);
+            self.store_record(engine, at, stored);
             engine.segments.filled(segment, ticket);
         }
         self.filled = true;

@@ -20,15 +20,18 @@
 //! fence makes it count. A transaction that needs more than one run of lines writes several
 //! parts with the same ticket, and counts when all of them are whole.
 
-use crate::writes::{ALL, LineWrite};
+use crate::archapt::checksum::mix::mix;
+use crate::writes::LineWrite;
 use crate::{Error, Result};
 use perdura_memory::{LINE, Memory};
 use std::ops::Range;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Words before the first entry.
 pub(crate) const HEADER_WORDS: usize = 3;
 const LINE_WORDS: usize = (LINE / 8) as usize;
+/// Words of the largest entry.
+const ENTRY_WORDS: usize = 1 + LINE_WORDS;
 /// Lines that a record can name.
 const LINES: u64 = 1 << 48;
 /// The first bit of an entry's zeros.
@@ -77,61 +80,80 @@ pub fn behind(ticket: u64, durable: u64) -> u16 {
     if behind < FAR { behind as u16 } else { 0 }
 }
 
-/// Encodes a record for the offset `at` into `out`. `word_of` gives each masked word's value.
+/// Encodes a record for the offset `at` into `out`, which grows as it must; the record, padding to whole
+/// lines included. `word_of` gives each masked word's value.
 #[inline]
-pub fn encode(
-    out: &mut Vec<u64>,
+pub fn encode<'a>(
+    out: &'a mut Vec<u64>,
     salt: u64,
     at: u64,
     part: Part,
     entries: &[LineWrite],
     mut word_of: impl FnMut(&LineWrite, usize) -> u64,
-) {
-    out.clear();
-    out.extend_from_slice(&[0, part.ticket, 0]);
+) -> &'a [u64] {
+    let most = (HEADER_WORDS + entries.len() * ENTRY_WORDS).next_multiple_of(LINE_WORDS);
+    if out.len() < most {
+        out.resize(most, 0);
+    }
+    let mut used = HEADER_WORDS;
+    let room = &mut out[..most];
     for entry in entries {
         if entry.mask == 0 {
             continue;
         }
         debug_assert!(entry.line / LINE < LINES, "a line number of 48 bits");
-        let (start, header) = (out.len(), (entry.line / LINE) << 8 | u64::from(entry.mask));
-        out.push(header);
-        let mut put = |word: u32, value: u64| match value {
-            0 => out[start] |= 1 << (ZEROS + word),
-            value => out.push(value),
-        };
-        if entry.mask == ALL {
-            let words: [u64; LINE_WORDS] = std::array::from_fn(|word| word_of(entry, word));
-            if words.iter().all(|word| *word != 0) {
-                out.extend_from_slice(&words);
-            } else {
-                (0..).zip(words).for_each(|(word, value)| put(word, value));
-            }
-            continue;
-        }
-        let mut mask = entry.mask;
-        while mask != 0 {
-            let word = mask.trailing_zeros();
-            mask &= mask - 1;
-            put(word, word_of(entry, word as usize));
-        }
+        let room = room[used..].first_chunk_mut().expect("room for every entry");
+        used += encode_entry(room, entry, &mut word_of);
     }
-    debug_assert!(
-        out.len() < 1 << USED_BITS && u64::from(part.behind) < FAR,
-        "they have their bits"
-    );
-    out[2] = out.len() as u64
+    debug_assert!(used < 1 << USED_BITS && u64::from(part.behind) < FAR, "they have their bits");
+    out[1] = part.ticket;
+    out[2] = used as u64
         | u64::from(part.behind) << USED_BITS
         | u64::from(part.part) << 32
         | u64::from(part.parts) << 48;
-    out[0] = check(salt, at, &out[1..]);
-    out.resize(out.len().next_multiple_of(LINE_WORDS), 0);
+    out[0] = check(salt, at, &out[1..used]);
+    let whole = used.next_multiple_of(LINE_WORDS);
+    out[used..whole].fill(0);
+    &out[..whole]
 }
 
+/// Encodes an entry at the start of `room`; how many words it takes.
+#[inline(always)]
+fn encode_entry(
+    room: &mut [u64; ENTRY_WORDS],
+    entry: &LineWrite,
+    word_of: &mut impl FnMut(&LineWrite, usize) -> u64,
+) -> usize {
+    let header = (entry.line / LINE) << 8 | u64::from(entry.mask);
+    if entry.mask.is_power_of_two() {
+        let word = entry.mask.trailing_zeros() as usize;
+        let value = word_of(entry, word);
+        let zero = u64::from(value == 0);
+        // Stored in any case, and kept unless it is 0: no branch to be guessed.
+        (room[0], room[1]) = (zero << (ZEROS + word as u32) | header, value);
+        return 2 - zero as usize;
+    }
+    let (mut zeros, mut used, mut mask) = (0, 1, entry.mask);
+    while mask != 0 {
+        let word = mask.trailing_zeros() as usize % LINE_WORDS;
+        mask &= mask - 1;
+        let value = word_of(entry, word);
+        room[used] = value;
+        used += usize::from(value != 0);
+        zeros |= u64::from(value == 0) << word;
+    }
+    room[0] = zeros << ZEROS | header;
+    used
+}
+
+/// Seeded at the end and not at the start: a seed of its own would make the hash of more than 240 bytes
+/// build a secret first. Words that have the same hash have the same check only in the same place, under
+/// the same salt.
 #[inline]
 fn check(salt: u64, at: u64, words: &[u64]) -> u64 {
+    let place = mix(salt ^ at);
     // Never 0, so that zeroing word 0 always invalidates.
-    xxh3_64_with_seed(bytemuck::cast_slice(words), salt ^ at) | 1
+    mix(xxh3_64(bytemuck::cast_slice(words)) ^ place) | 1
 }
 
 /// A record found in a log.

@@ -23,6 +23,8 @@ pub struct Buffered<M: Memory, P: Protocol> {
     pub(crate) engine: Arc<Logged<M, P>>,
     pub(crate) writer: Writer,
     mode: Option<Mode>,
+    /// Before this offset a word may be written: 0 unless the transaction may write.
+    writable: u64,
     /// How many transactions had joined the overlay when this one began. It sees the words of
     /// these. 0 outside of transactions: only inside does the lock keep the overlay as it is.
     snapshot: u64,
@@ -52,6 +54,7 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
         Some(Buffered {
             writer: Writer::default(),
             mode: None,
+            writable: 0,
             snapshot: 0,
             overlaid: false,
             looked: NOTHING,
@@ -106,7 +109,7 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
     /// Gives the lock back and forgets the transaction.
     #[inline]
     pub(crate) fn finish(&mut self) {
-        self.snapshot = 0;
+        (self.snapshot, self.writable) = (0, 0);
         match self.mode.take() {
             Some(Mode::Write) => {
                 self.lock().done_writing();
@@ -198,6 +201,18 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
         }
     }
 
+    /// The memory may have grown since the transaction began.
+    #[cold]
+    #[inline(never)]
+    fn look_for_room(&mut self, at: u64) -> Result<()> {
+        self.check_write(at, WORD)?;
+        if !at.is_multiple_of(WORD) {
+            return Err(self.bad_write(at));
+        }
+        self.writable = self.engine.memory.len() & !(WORD - 1);
+        Ok(())
+    }
+
     /// Splits bytes that lie in the pool into whole lines, and words at the edges.
     fn put_checked(&mut self, at: u64, from: &[u8]) -> Result<()> {
         let head = ((at.next_multiple_of(LINE) - at) as usize).min(from.len());
@@ -277,10 +292,14 @@ impl<M: Memory, P: Protocol> Access for Buffered<M, P> {
     }
 
     #[inline(always)]
+    fn prefetch(&mut self, at: u64) {
+        self.engine.memory.prefetch(at);
+    }
+
+    #[inline(always)]
     fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
-        self.check_write(at, 8)?;
-        if !at.is_multiple_of(8) {
-            return Err(self.bad_write(at));
+        if at >= self.writable || !at.is_multiple_of(WORD) {
+            self.look_for_room(at)?;
         }
         self.writer.writes.put(at, value);
         Ok(())
@@ -398,7 +417,10 @@ impl<M: Memory, P: Protocol> Session for Buffered<M, P> {
         }
         match mode {
             Mode::Read => self.engine.lock.read(self.slot, &*self.engine.memory),
-            Mode::Write => self.engine.lock.write(&*self.engine.memory),
+            Mode::Write => {
+                self.engine.lock.write(&*self.engine.memory);
+                self.writable = self.engine.memory.len() & !(WORD - 1);
+            }
         }
         self.mode = Some(mode);
         // Only now: whoever joined before is seen, and no group ends before this transaction does.

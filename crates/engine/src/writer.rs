@@ -5,7 +5,7 @@ use crate::logged::{Logged, Protocol};
 use crate::record;
 use crate::writes::{ALL, LineWrite, WriteSet};
 use crate::{Counters, Error, Result};
-use perdura_memory::{LINE, Memory, lines_in};
+use perdura_memory::{LINE, Memory, WORD, lines_in};
 use std::ops::Range;
 
 /// A transaction's words, and the part of the log that they go to.
@@ -123,27 +123,33 @@ impl Writer {
                 mask = 0;
             }
             while mask != 0 {
-                let word = mask.trailing_zeros() as usize;
+                let word = mask.trailing_zeros() as usize % entry.words.len();
                 mask &= mask - 1;
-                engine.memory.store(entry.line + word as u64 * 8, entry.words[word]);
+                engine.memory.store(entry.line + word as u64 * WORD, entry.words[word]);
             }
             stored(entry, &mut self.counters);
         }
         engine.touched.note(self.writes.entries());
     }
 
-    /// Stores the encoded record in `scratch` at `at` and asks for it to become durable.
+    /// Stores the record of `bytes` bytes that was encoded last at `at`, and asks for it to become durable.
     #[inline]
     #[track_caller]
-    pub(crate) fn store_record<M: Memory, P: Protocol>(&mut self, engine: &Logged<M, P>, at: u64) {
-        let record = std::mem::take(&mut self.scratch);
-        self.counters.log_bytes += record.len() as u64 * 8;
+    pub(crate) fn store_record<M: Memory, P: Protocol>(
+        &mut self,
+        engine: &Logged<M, P>,
+        at: u64,
+        bytes: u64,
+    ) {
+        let scratch = std::mem::take(&mut self.scratch);
+        let record = &scratch[..(bytes / WORD) as usize];
+        self.counters.log_bytes += bytes;
         if P::STREAMS {
-            self.stream_log(engine, at, &record);
+            self.stream_log(engine, at, record);
         } else {
-            self.cache_log(engine, at, &record);
+            self.cache_log(engine, at, record);
         }
-        self.scratch = record;
+        self.scratch = scratch;
     }
 
     /// Bytes of log for the whole transaction, if one record holds it.
@@ -164,8 +170,8 @@ impl Writer {
         word_of: impl FnMut(&LineWrite, usize) -> u64,
     ) -> u64 {
         let entries = &self.writes.entries()[entries];
-        record::encode(&mut self.scratch, engine.salt, at, part, entries, word_of);
-        self.scratch.len() as u64 * 8
+        let record = record::encode(&mut self.scratch, engine.salt, at, part, entries, word_of);
+        record.len() as u64 * WORD
     }
 
     /// Takes a free segment for a record of `needed` bytes, making one free if it must; the lock

@@ -119,12 +119,11 @@ impl Images {
             // How many there are the log says: these alone are never all.
             let which = Part { ticket, part, parts: u16::MAX, behind: 0 };
             let salt = self.layout.salt();
-            record::encode(&mut self.record, salt, chunk.next, which, these, |line, word| {
-                line.words[word]
-            });
+            let word_of = |line: &LineWrite, word: usize| line.words[word];
+            let record = record::encode(&mut self.record, salt, chunk.next, which, these, word_of);
             part += 1;
-            stream(memory, counters, chunk.next, &self.record);
-            chunk.next += self.record.len() as u64 * WORD;
+            stream(memory, counters, chunk.next, record);
+            chunk.next += record.len() as u64 * WORD;
             chunk.highest = chunk.highest.max(ticket);
             chunk.of.extend_from_slice(for_these);
             (lines, of) = (after, for_those);

@@ -1,22 +1,21 @@
 //! What a transaction wants to store: a set of words, kept by cache line.
 //!
 //! Keeping it by line means that one entry serves all words of a line, in the log and when the
-//! line is written back. A filter says at once of most lines that they are not there. A few lines
-//! are looked through; more are found by an open-addressed table, sparse so that the first slot
-//! nearly always decides, whose slots carry a generation so that clearing costs nothing.
+//! line is written back. A few lines are in arrays of a fixed size, in which nothing is checked twice; more
+//! are in a table that grows. A transaction that has written nothing looks nothing up.
+
+mod few;
+mod many;
 
 use crate::Mark;
-use crate::filter::Filter;
+use few::Few;
+use many::Many;
 use perdura_memory::{LINE, line_of};
 
 /// The mask of a line that is stored whole.
 pub const ALL: u8 = 0xFF;
-/// Lines that are found by looking through them all; more have a table.
-const FEW: usize = 8;
 /// After a transaction of more lines than this, or more journalled words, memory is given back.
 const KEPT: usize = 1 << 16;
-/// At least this many slots for each line.
-const SPARSE: usize = 4;
 
 /// Words to be stored in one line.
 #[derive(Clone, Copy)]
@@ -29,6 +28,9 @@ pub struct LineWrite {
     pub words: [u64; 8],
 }
 
+/// Nothing to be stored.
+const NOTHING: LineWrite = LineWrite { line: 0, mask: 0, words: [0; 8] };
+
 /// What a word was before a write since a mark.
 struct Previous {
     entry: u32,
@@ -37,42 +39,35 @@ struct Previous {
     value: u64,
 }
 
-#[derive(Clone, Copy, Default)]
-struct Slot {
-    line: u64,
-    entry: u32,
-    generation: u32,
-}
-
 /// The set.
 pub struct WriteSet {
-    /// Those from `used` on are left from earlier transactions: room that is initialised.
-    lines: Vec<LineWrite>,
-    used: usize,
-    filter: Filter,
-    /// Lines by hash, once there are more than a few.
-    table: Vec<Slot>,
-    generation: u32,
+    /// Writes are journalled, or there are many lines.
+    unusual: bool,
+    marked: bool,
     /// Words to be stored.
     words: usize,
-    /// Lines with words to be stored.
-    stored: usize,
+    /// Lines without words to be stored.
+    empty: usize,
+    /// No line that has been written to is before this one.
+    lowest: u64,
+    /// The lines, until there are more than it has room for.
+    few: Few,
+    /// All lines from then on.
+    many: Many,
     journal: Vec<Previous>,
-    marked: bool,
 }
 
 impl Default for WriteSet {
     fn default() -> Self {
         WriteSet {
-            lines: vec![LineWrite { line: 0, mask: 0, words: [0; 8] }; FEW],
-            used: 0,
-            filter: Filter::default(),
-            table: vec![Slot::default(); 2 * SPARSE * FEW],
-            generation: 1,
-            words: 0,
-            stored: 0,
-            journal: Vec::new(),
+            unusual: false,
             marked: false,
+            words: 0,
+            empty: 0,
+            lowest: u64::MAX,
+            few: Few::default(),
+            many: Many::default(),
+            journal: Vec::new(),
         }
     }
 }
@@ -81,7 +76,7 @@ impl WriteSet {
     /// The lines, in the order of their first write.
     #[inline]
     pub fn entries(&self) -> &[LineWrite] {
-        &self.lines[..self.used]
+        if self.many.is_used() { self.many.lines() } else { self.few.lines() }
     }
 
     /// Whether nothing is to be stored.
@@ -99,43 +94,35 @@ impl WriteSet {
     /// Lines in which words are to be stored.
     #[inline]
     pub fn stored_lines(&self) -> usize {
-        self.stored
+        self.entries().len() - self.empty
+    }
+
+    /// An offset that no line which has been written to is before.
+    #[inline]
+    pub fn lowest(&self) -> u64 {
+        self.lowest
     }
 
     /// Forgets everything.
     #[inline]
     pub fn clear(&mut self) {
-        if self.used > FEW {
-            self.clear_table();
-        }
-        self.used = 0;
-        self.filter.clear();
+        self.few.clear();
         self.words = 0;
-        self.stored = 0;
-        if self.marked {
+        self.empty = 0;
+        self.lowest = u64::MAX;
+        self.many.clear();
+        if self.unusual {
             self.journal.clear();
             self.journal.shrink_to(KEPT);
-            self.marked = false;
+            (self.unusual, self.marked) = (false, false);
         }
     }
 
-    #[cold]
-    fn clear_table(&mut self) {
-        if self.used > KEPT {
-            *self = WriteSet::default();
-            return;
-        }
-        self.generation = self.generation.wrapping_add(1);
-        if self.generation == 0 {
-            self.table.fill(Slot::default());
-            self.generation = 1;
-        }
-    }
-
-    /// Whether anything may be to be stored in the line of `at`; that is soon said, and seldom wrong.
+    /// Whether anything may be to be stored in the line of `at`; that is soon said, and seldom wrong of a
+    /// few lines.
     #[inline(always)]
     pub fn may_have(&self, at: u64) -> bool {
-        self.filter.may_have(hash(at))
+        self.few.may_have(at)
     }
 
     /// The word at `at`, if it is to be stored.
@@ -149,30 +136,59 @@ impl WriteSet {
     /// The writes to the line at `line`, if there are any.
     #[inline(always)]
     pub fn line(&self, line: u64) -> Option<&LineWrite> {
-        let hash = hash(line);
-        if !self.filter.may_have(hash) {
+        if !self.few.may_have(line) {
             return None;
         }
-        self.find(line, hash).map(|entry| &self.lines[entry])
+        if self.many.is_used() {
+            return self.many.find(line).map(|place| &self.many.lines()[place]);
+        }
+        self.few.find(line).ok().map(|place| &self.few.lines()[place])
     }
 
     /// Notes that the word at `at` becomes `value`.
     #[inline(always)]
     pub fn put(&mut self, at: u64, value: u64) {
-        let word = word_in_line(at);
-        let index = self.entry_for(line_of(at));
-        let entry = &mut self.lines[index];
-        let (bit, old) = (1 << word, entry.mask);
-        if self.marked {
-            let present = old & bit != 0;
-            let value = entry.words[word];
-            let previous = Previous { entry: index as u32, word: word as u8, present, value };
-            self.journal.push(previous);
+        if self.unusual {
+            return self.put_noting(at, value);
         }
+        let (line, word) = (line_of(at), word_in_line(at));
+        match self.few.find(line) {
+            Ok(place) => {
+                let entry = self.few.at(place);
+                let old = entry.mask;
+                entry.mask |= 1 << word;
+                entry.words[word] = value;
+                // Nothing is undone where nothing is noted: no line is empty.
+                self.words += usize::from(old & 1 << word == 0);
+            }
+            Err(slot) => {
+                let Some(place) = self.few.add(slot, line) else {
+                    return self.put_noting(at, value);
+                };
+                let entry = self.few.at(place);
+                entry.mask = 1 << word;
+                entry.words[word] = value;
+                self.words += 1;
+                self.lowest = self.lowest.min(line);
+            }
+        }
+    }
+
+    /// As [`put`](Self::put), where what was there is noted, or there are many lines.
+    #[inline(never)]
+    fn put_noting(&mut self, at: u64, value: u64) {
+        let (line, word) = (line_of(at), word_in_line(at));
+        let place = self.place_of(line);
+        let entry = self.entry(place);
+        let (bit, old, previous) = (1 << word, entry.mask, entry.words[word]);
         entry.mask = old | bit;
         entry.words[word] = value;
         self.words += usize::from(old & bit == 0);
-        self.stored += usize::from(old == 0);
+        self.empty -= usize::from(old == 0);
+        if self.marked {
+            let (entry, word, present) = (place as u32, word as u8, old & bit != 0);
+            self.journal.push(Previous { entry, word, present, value: previous });
+        }
     }
 
     /// Notes that a whole line becomes `words`: as eight times [`put`](Self::put), for the price
@@ -185,31 +201,58 @@ impl WriteSet {
             }
             return;
         }
-        let index = self.entry_for(line);
-        let entry = &mut self.lines[index];
-        self.words += 8 - entry.mask.count_ones() as usize;
-        self.stored += usize::from(entry.mask == 0);
+        let place = self.place_of(line);
+        let entry = self.entry(place);
+        let old = entry.mask;
         entry.mask = ALL;
         entry.words = *words;
+        self.words += 8 - old.count_ones() as usize;
+        self.empty -= usize::from(old == 0);
     }
 
     /// Adds words of a line, of which there are some, and none that are there already: for sets that
     /// are gone through by [`entries`](Self::entries), since they are not looked up.
     #[inline]
     pub fn push(&mut self, entry: &LineWrite) {
-        debug_assert_ne!(entry.mask, 0);
+        debug_assert!(entry.mask != 0 && self.few.lines().is_empty());
         self.words += entry.mask.count_ones() as usize;
-        self.stored += 1;
-        match self.lines.get_mut(self.used) {
-            Some(place) => *place = *entry,
-            None => self.lines.push(*entry),
+        self.lowest = self.lowest.min(entry.line);
+        self.many.push(entry);
+    }
+
+    /// The place of a line that is there, or from now on is, an empty one.
+    #[inline]
+    fn place_of(&mut self, line: u64) -> usize {
+        let there = match self.many.is_used() {
+            true => self.many.find(line),
+            false => self.few.find(line).ok(),
+        };
+        there.unwrap_or_else(|| self.add(line))
+    }
+
+    fn add(&mut self, line: u64) -> usize {
+        self.lowest = self.lowest.min(line);
+        self.empty += 1;
+        if !self.many.is_used() {
+            let added = self.few.find(line).err().and_then(|slot| self.few.add(slot, line));
+            if let Some(place) = added {
+                return place;
+            }
+            self.many.take(self.few.lines());
+            self.few.may_have_all();
+            self.unusual = true;
         }
-        self.used += 1;
+        self.many.add(line)
+    }
+
+    #[inline]
+    fn entry(&mut self, place: usize) -> &mut LineWrite {
+        if self.many.is_used() { self.many.at(place) } else { self.few.at(place) }
     }
 
     /// A point to go back to; from now on every write is journalled.
     pub fn mark(&mut self) -> Mark {
-        self.marked = true;
+        (self.unusual, self.marked) = (true, true);
         Mark(self.journal.len())
     }
 
@@ -217,85 +260,15 @@ impl WriteSet {
     pub fn rollback_to(&mut self, mark: Mark) {
         while self.journal.len() > mark.0 {
             let Some(previous) = self.journal.pop() else { return };
-            let entry = &mut self.lines[previous.entry as usize];
+            let entry = self.entry(previous.entry as usize);
             if previous.present {
                 entry.words[previous.word as usize] = previous.value;
             } else {
                 entry.mask &= !(1 << previous.word);
+                let empty = entry.mask == 0;
                 self.words -= 1;
-                self.stored -= usize::from(entry.mask == 0);
+                self.empty += usize::from(empty);
             }
-        }
-    }
-
-    /// The place of a line that is there already, or is now.
-    #[inline(always)]
-    fn entry_for(&mut self, line: u64) -> usize {
-        let hash = hash(line);
-        if self.filter.may_have(hash)
-            && let Some(index) = self.find(line, hash)
-        {
-            return index;
-        }
-        let index = self.used;
-        self.used += 1;
-        match self.lines.get_mut(index) {
-            Some(entry) => (entry.line, entry.mask) = (line, 0),
-            None => self.lines.push(LineWrite { line, mask: 0, words: [0; 8] }),
-        }
-        if index > FEW && self.used * SPARSE <= self.table.len() {
-            self.insert_slot(line, hash, index);
-        } else if index >= FEW {
-            self.fill_table();
-        }
-        if self.filter.is_narrow(self.used) {
-            let lines = &self.lines[..self.used];
-            self.filter.fill(self.used, lines.iter().map(|entry| self::hash(entry.line)));
-        } else {
-            self.filter.add(hash);
-        }
-        index
-    }
-
-    #[inline]
-    fn find(&self, line: u64, hash: u64) -> Option<usize> {
-        if self.used <= FEW {
-            return self.entries().iter().rposition(|entry| entry.line == line);
-        }
-        let mask = self.table.len() - 1;
-        let mut at = hash as usize & mask;
-        loop {
-            let slot = self.table[at];
-            if slot.generation != self.generation {
-                return None;
-            }
-            if slot.line == line {
-                return Some(slot.entry as usize);
-            }
-            at = (at + 1) & mask;
-        }
-    }
-
-    #[inline(always)]
-    fn insert_slot(&mut self, line: u64, hash: u64, index: usize) {
-        let mask = self.table.len() - 1;
-        let mut at = hash as usize & mask;
-        while self.table[at].generation == self.generation {
-            at = (at + 1) & mask;
-        }
-        self.table[at] = Slot { line, entry: index as u32, generation: self.generation };
-    }
-
-    /// Enters all lines into the table, a larger one if they need it.
-    #[inline(never)]
-    fn fill_table(&mut self) {
-        if self.used * SPARSE > self.table.len() {
-            self.table = vec![Slot::default(); self.table.len() * 4];
-            self.generation = 1;
-        }
-        for index in 0..self.used {
-            let line = self.lines[index].line;
-            self.insert_slot(line, hash(line), index);
         }
     }
 }
@@ -403,7 +376,8 @@ mod tests {
         let mut set = WriteSet::default();
         for (index, steps) in transactions.iter().enumerate() {
             if index == 1 {
-                set.generation = u32::MAX;
+                set.few.near_the_last_generation();
+                set.many.near_the_last_generation();
             }
             let mut model = Model::default();
             for step in steps {
@@ -419,7 +393,7 @@ mod tests {
     }
 
     proptest! {
-        /// About as many lines as are looked through: the table comes and goes.
+        /// Lines that there is room for in the arrays.
         #[test]
         fn few_lines_are_as_the_model(
             transactions in (5u64..14).prop_flat_map(|lines| vec(steps(lines, 40), 1..10))
@@ -446,6 +420,6 @@ mod tests {
         (0..=KEPT as u64).for_each(|line| set.put(line * LINE, 1));
         assert_eq!((set.get(KEPT as u64 * LINE), set.get(8)), (Some(1), None));
         set.clear();
-        assert!(set.lines.capacity() <= FEW && set.is_empty() && set.get(0).is_none());
+        assert!(!set.many.has_room() && set.is_empty() && set.get(0).is_none());
     }
 }
