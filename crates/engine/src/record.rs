@@ -259,8 +259,8 @@ mod tests {
     #[test]
     fn reads_back_what_was_written_and_nothing_torn() {
         let part = Part { ticket: 7, part: 0, parts: 1, behind: 4095 };
-        let (ram, mut words) = (Ram::new(4096), Vec::new());
-        encode(&mut words, 3, 128, part, &entries(), |entry, word| entry.words[word]);
+        let (ram, mut room) = (Ram::new(4096), Vec::new());
+        let words = encode(&mut room, 3, 128, part, &entries(), |entry, word| entry.words[word]);
         assert_eq!(words.len(), words_for(4, 17), "three words are zeros");
         assert_eq!(words.len(), words_of(entries().iter()));
         for (index, &word) in words.iter().enumerate() {

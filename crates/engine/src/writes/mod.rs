@@ -353,7 +353,7 @@ mod tests {
             let (part, mut encoded) =
                 (Part { ticket: 1, part: 0, parts: 1, behind: 1 }, Vec::new());
             let word_of = |entry: &LineWrite, word: usize| entry.words[word];
-            record::encode(&mut encoded, 0, 0, part, set.entries(), word_of);
+            let encoded = record::encode(&mut encoded, 0, 0, part, set.entries(), word_of);
             let zeros = self.words.values().filter(|value| **value == 0).count();
             let words = set.words() - zeros;
             assert_eq!(encoded.len(), record::words_for(set.stored_lines(), words));
@@ -393,7 +393,7 @@ mod tests {
     }
 
     proptest! {
-        /// Lines that there is room for in the arrays.
+        /// Lines for which there is room in the arrays.
         #[test]
         fn few_lines_are_as_the_model(
             transactions in (5u64..14).prop_flat_map(|lines| vec(steps(lines, 40), 1..10))
