@@ -39,6 +39,10 @@ pub struct VolatileSession<M: Memory> {
     wrote: bool,
     /// Pages are compared with their sums before what they hold is believed.
     compares: bool,
+    /// No page from this offset on has a sum.
+    summed: u64,
+    /// Before this offset a word may be written: 0 unless the transaction may write.
+    writable: u64,
 }
 
 const SESSIONS: usize = 128;
@@ -74,6 +78,8 @@ impl<M: Memory + 'static> Engine<M> for Volatile<M> {
             counters: Counters::default(),
             wrote: false,
             compares: self.sums.as_ref().is_some_and(Sums::has_all),
+            summed: self.sums.as_ref().map_or(0, |sums| sums.places().end),
+            writable: 0,
         })
     }
 
@@ -110,6 +116,27 @@ impl<M: Memory> VolatileSession<M> {
         if !at.is_multiple_of(8) || !self.engine.memory.contains(at, len) {
             return Err(Error::outside(at));
         }
+        Ok(())
+    }
+
+    /// The memory may have grown since the transaction began.
+    #[cold]
+    #[inline(never)]
+    fn look_for_room(&mut self, at: u64) -> Result<()> {
+        self.check_write(at, WORD)?;
+        self.writable = self.engine.memory.len() & !(WORD - 1);
+        Ok(())
+    }
+
+    /// Writes a word of a page that has a sum.
+    #[inline(never)]
+    fn write_summed(&mut self, at: u64, value: u64) -> Result<()> {
+        self.compare(at, WORD)?;
+        let before = self.engine.memory.load(at);
+        self.change_sum(at, || sums::change(at, before, value));
+        self.old.push((at, before));
+        self.engine.memory.store(at, value);
+        self.note_dirty(at, WORD);
         Ok(())
     }
 
@@ -188,7 +215,7 @@ impl<M: Memory> VolatileSession<M> {
             None => {}
         }
         self.old.clear();
-        self.wrote = false;
+        (self.wrote, self.writable) = (false, 0);
     }
 }
 
@@ -204,14 +231,21 @@ impl<M: Memory> Access for VolatileSession<M> {
 
     #[inline(always)]
     fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
-        self.check_write(at, 8)?;
-        self.compare(at, WORD)?;
-        let before = self.engine.memory.load(at);
-        self.change_sum(at, || sums::change(at, before, value));
-        self.old.push((at, before));
+        if at >= self.writable || !at.is_multiple_of(WORD) {
+            self.look_for_room(at)?;
+        }
+        if at < self.summed {
+            return self.write_summed(at, value);
+        }
+        self.old.push((at, self.engine.memory.load(at)));
         self.engine.memory.store(at, value);
         self.note_dirty(at, WORD);
         Ok(())
+    }
+
+    #[inline(always)]
+    fn prefetch(&mut self, at: u64) {
+        self.engine.memory.prefetch(at);
     }
 
     fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
@@ -282,6 +316,7 @@ impl<M: Memory> Session for VolatileSession<M> {
             Mode::Write => {
                 self.engine.lock.write(&*self.engine.memory);
                 self.engine.lock.be_alone(&*self.engine.memory);
+                self.writable = self.engine.memory.len() & !(WORD - 1);
             }
         }
         self.mode = Some(mode);
