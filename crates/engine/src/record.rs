@@ -91,7 +91,7 @@ pub fn encode<'a>(
     entries: &[LineWrite],
     mut word_of: impl FnMut(&LineWrite, usize) -> u64,
 ) -> &'a [u64] {
-    let most = (HEADER_WORDS + entries.len() * ENTRY_WORDS).next_multiple_of(LINE_WORDS);
+    let most = HEADER_WORDS + entries.len() * ENTRY_WORDS + LINE_WORDS;
     if out.len() < most {
         out.resize(most, 0);
     }
@@ -112,9 +112,9 @@ pub fn encode<'a>(
         | u64::from(part.part) << 32
         | u64::from(part.parts) << 48;
     out[0] = check(salt, at, &out[1..used]);
-    let whole = used.next_multiple_of(LINE_WORDS);
-    out[used..whole].fill(0);
-    &out[..whole]
+    // A line of zeros, of which the record's last line has what it needs: its size is known.
+    *out[used..].first_chunk_mut().expect("room for a line") = [0; LINE_WORDS];
+    &out[..used.next_multiple_of(LINE_WORDS)]
 }
 
 /// Encodes an entry at the start of `room`; how many words it takes.

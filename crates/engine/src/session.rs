@@ -155,6 +155,10 @@ impl<M: Memory, P: Protocol> Buffered<M, P> {
     fn add_sums(&mut self) -> Result<()> {
         let Buffered { engine, writer, changes, snapshot, .. } = self;
         let Some(sums) = &engine.sums else { return Ok(()) };
+        // Most transactions write to objects alone, and most pools have no sums of these.
+        if writer.writes.lowest() >= sums.places().end {
+            return Ok(());
+        }
         let overlay = P::overlay(engine);
         sums.add_to(&*engine.memory, &mut writer.writes, changes, |line| {
             let overlay = overlay.filter(|overlay| overlay.may_have(line))?;

@@ -165,20 +165,6 @@ impl Sums {
         changes: &mut Vec<Change>,
         overlaid: impl Fn(u64) -> Option<LineWrite>,
     ) -> Result<()> {
-        // Most transactions write to objects alone, and most pools have no sums of these.
-        if writes.lowest() >= self.places.end {
-            return Ok(());
-        }
-        self.add_changes(memory, writes, changes, overlaid)
-    }
-
-    fn add_changes<M: Memory>(
-        &self,
-        memory: &M,
-        writes: &mut WriteSet,
-        changes: &mut Vec<Change>,
-        overlaid: impl Fn(u64) -> Option<LineWrite>,
-    ) -> Result<()> {
         changes.clear();
         for entry in writes.entries() {
             let Some(place) = self.places.of(entry.line) else { continue };

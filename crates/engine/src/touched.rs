@@ -20,9 +20,14 @@ impl Touched {
     }
 
     /// The lines of a transaction were stored.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note(&self, entries: &[LineWrite]) {
-        let Some(pages) = &self.pages else { return };
+        if let Some(pages) = &self.pages {
+            self.note_pages(pages, entries);
+        }
+    }
+
+    fn note_pages(&self, pages: &Mutex<PageSet>, entries: &[LineWrite]) {
         let mut pages = pages.lock().unwrap_or_else(PoisonError::into_inner);
         entries.iter().for_each(|entry| pages.insert(entry.line / PAGE));
         if pages.count() >= SPARE_PAGES {
