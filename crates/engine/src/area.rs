@@ -19,9 +19,9 @@
 //!   have been made void, is no crash's work where a later one, or what has been acknowledged, tells
 //!   that it was durable.
 
-use crate::archapt::checksum::mix::mix;
 use crate::record::{self, Found};
 use crate::{Error, Result};
+use perdura_memory::keyed::mix::mix;
 use perdura_memory::{LINE, Memory, PAGE, line_of};
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -7,12 +7,13 @@
 //!
 //! Reading order: [`domain`], [`memory`], then one implementation at a time: [`ram`] (the
 //! smallest), [`image`] (the model as data), [`mod@reference`] (the model made executable, with power cuts), [`mapped`] (files).
-//! [`conformance`] is what every implementation runs.
+//! [`conformance`] is what every implementation runs. [`keyed`] stands apart: the sums of checksums.
 
 pub mod conformance;
 pub mod copy;
 pub mod domain;
 pub mod image;
+pub mod keyed;
 pub mod lines;
 pub mod mapped;
 pub mod memory;

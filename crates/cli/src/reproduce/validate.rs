@@ -4,7 +4,7 @@ use super::experiment::{Experiment, Kind, Run, Scale, Simulated, Value};
 use super::quantity::Quantity;
 use crate::tpcc;
 use perdura::EngineKind;
-use perdura_engine::archapt::checksum::cost::When;
+use perdura_matrices::cost::When;
 
 impl Experiment {
     /// Says what makes no sense.

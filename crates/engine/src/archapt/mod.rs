@@ -21,12 +21,10 @@
 //! (III-C): less certain, and for measuring what that gains.
 //!
 //! Reading order: `group`, `open` (with `overlay`), `direct`, `answer`, `history`,
-//! `pace`, [`base`] (what differs between undo and redo); then, for skipping, [`cover`] and `skip`;
-//! [`checksum`] stands by itself (docs/archapt-checksums.md).
+//! `pace`, [`base`] (what differs between undo and redo); then, for skipping, [`cover`] and `skip`.
 
 mod answer;
 pub mod base;
-pub mod checksum;
 pub mod cover;
 mod direct;
 mod group;

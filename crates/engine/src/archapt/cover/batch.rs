@@ -4,7 +4,7 @@
 //! were then is not in it: see [`images`](super::images).
 
 use super::place::{ALONG, At, Layout, Parts, WORDS, tag};
-use crate::archapt::checksum::{Block, LANES, Summer};
+use perdura_memory::keyed::{Block, LANES, Summer};
 use perdura_memory::{LINE, Memory, WORD};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 

@@ -4,8 +4,8 @@ use super::batch::{Batch, block_at};
 use super::images::{for_each_image, read_all};
 use super::place::Layout;
 use super::restore::{Line, Outcome, restore};
-use crate::archapt::checksum::{Block, Summer};
 use crate::{Error, Result};
+use perdura_memory::keyed::{Block, Summer};
 use perdura_memory::{LINE, Memory};
 
 /// What the checksums of a pool say, with its log gone through. See [`examine`].

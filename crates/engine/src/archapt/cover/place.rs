@@ -1,8 +1,8 @@
 //! Where batches and before-images are, by arithmetic alone (III-C, "Locating checksums").
 
-use crate::archapt::checksum::Block;
-use crate::archapt::checksum::sum::Along;
 use crate::area::Geometry;
+use perdura_memory::keyed::Along;
+use perdura_memory::keyed::Block;
 use perdura_memory::{LINE, WORD};
 use std::ops::Range;
 

@@ -7,9 +7,9 @@
 //! more. One lost line in 2^16 keeps its tag; then something does not add up, and it is looked for.
 
 use super::place::{ALONG, At, Matrix, tag};
-use crate::archapt::checksum::sum::Along;
-use crate::archapt::checksum::{Block, LANES, Summer};
 use crate::planted::{self, Bug};
+use perdura_memory::keyed::Along;
+use perdura_memory::keyed::{Block, LANES, Summer};
 
 /// Most lost lines of a batch beside which one that keeps its tag is looked for.
 const MOST_BESIDE: usize = 256;

@@ -2,9 +2,9 @@
 //!
 //! Cells are numbered column by column, as they lie in a page: cell = column · rows + row.
 
-use super::mix::MOST;
-use super::sum::{Along, Summer};
 use super::{Block, LANES};
+use perdura_memory::keyed::mix::MOST;
+use perdura_memory::keyed::{Along, Summer};
 
 /// How many rows and columns a matrix has: 1 to [`MOST`] of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

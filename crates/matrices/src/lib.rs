@@ -1,5 +1,6 @@
-//! Checksums that detect and correct blocks whose write-back was skipped and who were lost in a
-//! power cut (Archapt, section III-C).
+//! Checksum matrices in pages: they detect and correct blocks whose write-back was skipped and that a
+//! power cut lost (Archapt, section III-C). No engine runs them: `perdura reproduce archapt-fig6` measures
+//! what they cost, and the engines that skip write-backs have sums of their own.
 //!
 //! Blocks are the cells of a matrix. Each column has a *consistency* checksum and each row a
 //! *correlation* checksum, a block of eight lanes each; a lost block is found where a row and a
@@ -13,11 +14,12 @@
 //! - Checksum blocks in memory are changed only after the header says which two states of the
 //!   page may be found in them.
 //!
-//! Reading order: [`mix`] (what is summed), [`sum`] (who sums, with which instructions),
-//! `vector` (those instructions), [`matrix`] and [`layout`] (shapes and places), [`mod@correct`]
-//! with `lane`, `search` and `trees` (which blocks are lost), `header` and [`page`] (the protocol),
-//! [`cost`] (what all of it costs).
+//! Reading order: [`keyed`](perdura_memory::keyed) in the crate `memory` (what is summed, and with which
+//! instructions), [`matrix`] and [`layout`] (shapes and places), [`mod@correct`] with `lane`, `search` and
+//! `trees` (which blocks are lost), `header` and [`page`] (the protocol), [`cost`] (what all of it costs).
 //! docs/archapt-checksums.md has the reasons and the figures.
+
+#![forbid(unsafe_code)]
 
 pub mod correct;
 pub mod cost;
@@ -25,22 +27,11 @@ mod header;
 mod lane;
 pub mod layout;
 pub mod matrix;
-pub mod mix;
 pub mod page;
 mod search;
-pub mod sum;
 mod trees;
-mod vector;
 
 pub use correct::{Correction, Known, Outcome, correct};
 pub use layout::Layout;
 pub use matrix::{Coverage, Matrix, Shape, Sums};
-pub use sum::Summer;
-
-use perdura_memory::{LINE, WORD};
-
-/// Lanes of a block: the words of a line.
-pub const LANES: usize = (LINE / WORD) as usize;
-
-/// A cache block: the eight words of a line.
-pub type Block = [u64; LANES];
+pub use perdura_memory::keyed::{Block, LANES, Summer};

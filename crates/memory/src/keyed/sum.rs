@@ -158,8 +158,8 @@ impl Summer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::archapt::checksum::mix::MOST;
-    use perdura_memory::random::SplitMix64;
+    use crate::keyed::mix::MOST;
+    use crate::random::SplitMix64;
 
     fn block(random: &mut SplitMix64) -> Block {
         std::array::from_fn(|_| match random.below(4) {

@@ -14,7 +14,7 @@
 //! its checksum before the checksums' area); here columns and rows count from 0.
 
 use super::matrix::Shape;
-use super::mix::MOST;
+use perdura_memory::keyed::mix::MOST;
 use perdura_memory::{LINE, PAGE};
 
 /// Blocks in a page that is all data.
@@ -105,7 +105,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::archapt::checksum::Coverage;
+    use crate::Coverage;
     use std::collections::BTreeSet;
 
     #[test]

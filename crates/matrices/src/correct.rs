@@ -8,8 +8,8 @@
 use super::lane::Found;
 use super::matrix::{Coverage, Matrix, Sums};
 use super::search::{MOST_TRIES, Solver, Verdict};
-use super::sum::Summer;
 use super::{Block, LANES};
+use perdura_memory::keyed::Summer;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What else is known of the blocks of a matrix.

@@ -26,8 +26,8 @@
 //! had blocks of, or writes back what they cover and [`discard`]s them.
 //!
 //! ```
-//! use perdura_engine::archapt::checksum::Outcome;
-//! use perdura_engine::archapt::checksum::page::{Marks, announce, repair, settle, verify};
+//! use perdura_matrices::Outcome;
+//! use perdura_matrices::page::{Marks, announce, repair, settle, verify};
 //! use perdura_memory::{Memory, PAGE, Ram};
 //!
 //! let (memory, salt) = (Ram::new(PAGE), 7);
@@ -52,8 +52,8 @@
 use super::correct::{Correction, Known, Outcome, correct};
 use super::header::Header;
 use super::matrix::{Coverage, Matrix, Shape, Sums};
-use super::sum::Summer;
 use super::{Block, LANES, Layout};
+use perdura_memory::keyed::Summer;
 use perdura_memory::{LINE, Memory};
 
 /// Every block of a page.

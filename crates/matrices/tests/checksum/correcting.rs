@@ -1,6 +1,6 @@
 //! Correction: the paper's figures, small damage exhaustively, large damage at random.
 
-use perdura_engine::archapt::checksum::{
+use perdura_matrices::{
     Block, Correction, Coverage, Known, Matrix, Outcome, Shape, Summer, Sums, correct,
 };
 use perdura_memory::random::SplitMix64;

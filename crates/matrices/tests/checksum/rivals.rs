@@ -1,7 +1,7 @@
 //! Four ways to sum a column, and ways in which a column goes wrong. Shared by the test
-//! `detecting` and the example `checksum_detection`.
+//! `detecting` and the example `detection`.
 
-use perdura_engine::archapt::checksum::{Block, Summer};
+use perdura_matrices::{Block, Summer};
 use perdura_memory::random::SplitMix64;
 
 /// Rows of the columns.

@@ -4,10 +4,10 @@
 //! The engine that the protocol asks for is played by [`Life`]: its log is a map that is durable at
 //! once, from which blocks are taken when the protocol says so.
 
-use perdura_engine::archapt::checksum::page::{
+use perdura_matrices::page::{
     ALL, Marks, announce, covered, discard, renew, repair, settle, settle_by_difference, verify,
 };
-use perdura_engine::archapt::checksum::{Block, Outcome};
+use perdura_matrices::{Block, Outcome};
 use perdura_memory::random::SplitMix64;
 use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, LINE, Memory, PAGE, Reference};

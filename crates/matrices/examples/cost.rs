@@ -1,14 +1,14 @@
 //! What it costs to write back an object, to create checksums for it, and to update them: prints
-//! what `archapt::checksum::cost` measures, as a table.
+//! what `cost` measures, as a table.
 //!
 //! ```console
-//! $ cargo run --release -p perdura-engine --example checksum_cost -- \
+//! $ cargo run --release -p perdura-matrices --example cost -- \
 //!       [OBJECTS] [BATCH] [DIRECTORY] [SEED] [BYTES...]
 //! ```
 //! `perdura reproduce archapt-fig6` puts the same figures beside the paper's.
 
-use perdura_engine::archapt::checksum::cost::{Bench, Cost, Costs, Demand, When};
-use perdura_engine::archapt::checksum::{Coverage, Matrix, Shape, Summer, Sums};
+use perdura_matrices::cost::{Bench, Cost, Costs, Demand, When};
+use perdura_matrices::{Coverage, Matrix, Shape, Summer, Sums};
 use perdura_memory::{Domain, MapOptions, Mapped};
 use std::hint::black_box;
 use std::time::Instant;

@@ -2,7 +2,7 @@
 //! ours, all of 64 bits for a lane, on realistic contents.
 //!
 //! ```console
-//! $ cargo run --release -p perdura-engine --example checksum_detection -- [TRIALS] [SEED]
+//! $ cargo run --release -p perdura-matrices --example detection -- [TRIALS] [SEED]
 //! ```
 
 #[path = "../tests/checksum/rivals.rs"]

@@ -21,12 +21,12 @@
 //! - Whether a row or a column sums makes another function of the same word. So the sums of a
 //!   row and of the columns that it crosses are independent equations, where with plain sums
 //!   the total of one side is the total of the other; this is what tells the right set of lost
-//!   blocks from wrong ones (see [`correct`](super::correct())).
+//!   blocks from wrong ones (`correct` in the crate `perdura-matrices`).
 //!
 //! Against chance, not against malice: the keys are constants that everyone can read.
 
 use super::{Block, LANES};
-use perdura_memory::random::SplitMix64;
+use crate::random::SplitMix64;
 
 /// Most rows, and most columns, of a matrix.
 pub const MOST: usize = 64;

@@ -5,8 +5,8 @@
 //! a residue is zero, the vertex adds up. Putting a word into a cell keeps them right.
 
 use super::matrix::{Coverage, Shape};
-use super::sum::Along;
 use super::trees::Step;
+use perdura_memory::keyed::Along;
 
 /// What is found of a page, one lane of it.
 pub(super) struct Found<'a> {

@@ -3,12 +3,10 @@
 //! columns) and what elimination alone would do.
 //!
 //! ```console
-//! $ cargo run --release -p perdura-engine --example checksum_correction -- [PATTERNS] [SEED] [FEWEST]
+//! $ cargo run --release -p perdura-matrices --example correction -- [PATTERNS] [SEED] [FEWEST]
 //! ```
 
-use perdura_engine::archapt::checksum::{
-    Coverage, Known, Matrix, Outcome, Shape, Summer, Sums, correct,
-};
+use perdura_matrices::{Coverage, Known, Matrix, Outcome, Shape, Summer, Sums, correct};
 use perdura_memory::random::SplitMix64;
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Of the solver, what cannot be seen from outside.
 
 use super::*;
-use crate::archapt::checksum::matrix::{Coverage, Shape};
+use crate::matrix::{Coverage, Shape};
 
 fn with_solver(shape: Shape, test: impl FnOnce(&mut Solver<'_>)) {
     let (all, none) = (Coverage::all(shape), Coverage::none(shape));
