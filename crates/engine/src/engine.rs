@@ -37,6 +37,9 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// something to do.
     const TENDED: bool = false;
 
+    /// Whether write-backs are skipped, so that a power cut can take what cannot be restored.
+    const SKIPS: bool = false;
+
     /// What it keeps per thread.
     type Session: Session + 'static;
 

@@ -24,6 +24,7 @@ pub mod archapt;
 pub mod area;
 pub mod counters;
 pub mod engine;
+mod engines;
 pub mod error;
 mod filter;
 mod guarded;
@@ -54,6 +55,7 @@ pub use archapt::{
 };
 pub use counters::Counters;
 pub use engine::{Engine, Recovery, Session, Ticket};
+pub use engines::{EngineKind, OnEngine};
 pub use error::{Error, Result};
 pub use redo::RedoEngine;
 pub use sums::{Places, Sums};

@@ -36,6 +36,9 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// [`overlay`](Protocol::overlay).
     const GROUPS: bool = false;
 
+    /// As [`Engine::SKIPS`].
+    const SKIPS: bool = false;
+
     /// Bits of a ticket that tell the transactions of a group apart. The bits above are the
     /// group's number, and what the log and the engine's own counts go by.
     const GROUP_BITS: u32 = 0;
@@ -343,6 +346,7 @@ impl<M: Memory, P: Protocol> Logged<M, P> {
 impl<M: Memory + 'static, P: Protocol> Engine<M> for Logged<M, P> {
     const NAME: &'static str = P::NAME;
     const TENDED: bool = P::GROUPS;
+    const SKIPS: bool = P::SKIPS;
     type Session = Buffered<M, P>;
 
     fn format(memory: &M, area: Range<u64>) {

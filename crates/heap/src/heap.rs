@@ -15,9 +15,8 @@ use crate::error::OpenError;
 use crate::inside::{self, Place};
 use crate::superblock::{State, Superblock};
 use perdura_engine::{
-    Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mode, Recovery,
-    RedoEngine, Result, SWalEngine, Session, SkippingRedoEngine, SkippingUndoEngine, Ticket,
-    Tuning, UndoEngine, Volatile, area,
+    Access, Counters, Engine, EngineKind, Error, Mode, OnEngine, Recovery, Result, Session, Ticket,
+    Tuning, area,
 };
 use perdura_memory::{Domain, Memory, Survives};
 use std::ops::Range;
@@ -287,10 +286,6 @@ impl<M: Memory, E: Engine<M>> Drop for Heap<M, E> {
     }
 }
 
-/// The names of the engines, for messages.
-pub const ENGINES: &str =
-    "volatile, undo, redo, s-wal, archapt-undo, archapt-redo, archapt-undo-sum, archapt-redo-sum";
-
 /// Runs the recovery of the engine that wrote the pool: `E`'s own if that is its name, so that an
 /// engine around another one may recover in its own way. Also where the header says that the pool was
 /// closed: its log is empty then, and costs a fence; if it is not, what it holds is not lost by what the
@@ -305,20 +300,45 @@ fn recover<M: Memory + 'static, E: Engine<M>>(
         return before_formatting(memory, superblock);
     }
     let log: Range<u64> = superblock.log.clone();
-    match superblock.engine.as_str() {
-        name if name == E::NAME && E::CRASH_CONSISTENT => Ok(E::recover(memory, log)?),
-        "redo" => Ok(RedoEngine::recover(memory, log)?),
-        "undo" => Ok(UndoEngine::recover(memory, log)?),
-        "s-wal" => Ok(SWalEngine::recover(memory, log)?),
-        "archapt-undo" => Ok(ArchaptUndoEngine::recover(memory, log)?),
-        "archapt-redo" => Ok(ArchaptRedoEngine::recover(memory, log)?),
-        "archapt-undo-sum" => Ok(SkippingUndoEngine::recover(memory, log)?),
-        "archapt-redo-sum" => Ok(SkippingRedoEngine::recover(memory, log)?),
-        "volatile" if force || superblock.state == State::Clean => {
-            Ok(Volatile::recover(memory, log)?)
-        }
-        "volatile" => Err(OpenError::NotConsistent { engine: superblock.engine.clone() }),
-        other => Err(OpenError::UnknownEngine { name: other.to_owned(), known: ENGINES }),
+    if superblock.engine == E::NAME && E::CRASH_CONSISTENT {
+        return Ok(E::recover(memory, log)?);
+    }
+    let kind = kind_of(superblock)?;
+    if kind.is_crash_consistent() || force || superblock.state == State::Clean {
+        Ok(kind.run(Recover { memory, log })?)
+    } else {
+        Err(OpenError::NotConsistent { engine: superblock.engine.clone() })
+    }
+}
+
+/// The engine that a pool's header names.
+fn kind_of(superblock: &Superblock) -> Result<EngineKind, OpenError> {
+    let (name, known) = (&superblock.engine, EngineKind::NAMES);
+    name.parse().map_err(|_| OpenError::UnknownEngine { name: name.clone(), known })
+}
+
+/// An engine's recovery.
+struct Recover<'a, M> {
+    memory: &'a M,
+    log: Range<u64>,
+}
+
+impl<M: Memory> OnEngine<M> for Recover<'_, M> {
+    type Output = Result<Recovery>;
+
+    fn run<E: Engine<M>>(self) -> Self::Output {
+        E::recover(self.memory, self.log)
+    }
+}
+
+/// An engine's look at a log.
+struct Inspect<'a, M>(Recover<'a, M>);
+
+impl<M: Memory> OnEngine<M> for Inspect<'_, M> {
+    type Output = Result<Recovery>;
+
+    fn run<E: Engine<M>>(self) -> Self::Output {
+        E::inspect(self.0.memory, self.0.log)
     }
 }
 
@@ -347,19 +367,11 @@ pub fn inspect<M: Memory + 'static>(
     memory: &M,
     superblock: &Superblock,
 ) -> Result<Recovery, OpenError> {
-    let log = superblock.log.clone();
-    match superblock.engine.as_str() {
-        _ if superblock.state == State::Formatting => Ok(Recovery::default()),
-        "redo" => Ok(RedoEngine::inspect(memory, log)?),
-        "undo" => Ok(UndoEngine::inspect(memory, log)?),
-        "s-wal" => Ok(SWalEngine::inspect(memory, log)?),
-        "archapt-undo" => Ok(ArchaptUndoEngine::inspect(memory, log)?),
-        "archapt-redo" => Ok(ArchaptRedoEngine::inspect(memory, log)?),
-        "archapt-undo-sum" => Ok(SkippingUndoEngine::inspect(memory, log)?),
-        "archapt-redo-sum" => Ok(SkippingRedoEngine::inspect(memory, log)?),
-        "volatile" => Ok(Recovery::default()),
-        other => Err(OpenError::UnknownEngine { name: other.to_owned(), known: ENGINES }),
+    if superblock.state == State::Formatting {
+        return Ok(Recovery::default());
     }
+    let inspect = Inspect(Recover { memory, log: superblock.log.clone() });
+    Ok(kind_of(superblock)?.run(inspect)?)
 }
 
 /// Bytes of the log area of a new pool of up to `limit` bytes whose log is to have `log`, at most

@@ -173,7 +173,8 @@ pub(super) fn engine_fits(kind: Kind, engine: EngineKind) -> Result<(), String> 
     }
     Err(format!(
         "{engine} skips no write-backs, and so loses nothing: \
-         kind crash is for archapt-undo-sum and archapt-redo-sum"
+         kind crash is for {}",
+        EngineKind::names_of(EngineKind::skips)
     ))
 }
 

@@ -84,6 +84,7 @@ impl<B: Base> Protocol for Archapt<B> {
     const NO_GAPS: bool = B::NO_GAPS;
     const STREAMS: bool = true;
     const GROUPS: bool = true;
+    const SKIPS: bool = B::SKIPS;
     const GROUP_BITS: u32 = group::TICKET_BITS;
 
     type State = State;
