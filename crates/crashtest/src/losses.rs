@@ -2,8 +2,8 @@
 
 use perdura::superblock::Superblock;
 use perdura::{Engine, EngineKind, Error, Memory, OnEngine};
-use perdura_engine::archapt::cover::{Layout, examine};
 use perdura_engine::area::Geometry;
+use perdura_engine::groups::cover::{Layout, examine};
 use perdura_memory::{LINE, Ram, WORD};
 use serde::Serialize;
 use std::collections::BTreeSet;

@@ -4,12 +4,20 @@
 //! crash tester's families and the lists of tests all come from here. A new engine is a line of `listed!`,
 //! beside its own files.
 
+use crate::consistency::none::{Nothing, Unlogged};
+use crate::consistency::redo::Redo;
+use crate::consistency::swal::SWal;
+use crate::consistency::undo::Undo;
+use crate::groups::{Archapt, ArchaptRedo, ArchaptUndo, Skipping};
+use crate::logged::Logged;
+use crate::sync::Spin;
 use crate::{Engine, Result};
 use perdura_memory::{Memory, Ram};
 use std::fmt;
 use std::str::FromStr;
 
-/// The list: documentation, kind, name, engine. Calls a macro with what it is given, in braces, and the
+/// The list: documentation, kind, name, engine; in brackets what makes it, and the pair that it is of, its
+/// consistency and its synchronisation. Calls a macro with what it is given, in braces, and the
 /// list, after `$before`.
 #[doc(hidden)]
 #[macro_export]
@@ -17,7 +25,7 @@ macro_rules! listed {
     (all $call:tt $with:tt) => {
         $crate::listed! { $call $with {
             /// No consistency: the baseline.
-            Volatile "volatile" Volatile;
+            Volatile "volatile" Volatile [Unlogged: Nothing, Spin];
         } }
     };
     ([$($call:tt)*] $with:tt { $($before:tt)* }) => {
@@ -25,25 +33,28 @@ macro_rules! listed {
             $with
             $($before)*
             /// Undo logging.
-            Undo "undo" UndoEngine;
+            Undo "undo" UndoEngine [Logged: Undo, Spin];
             /// Redo logging with asynchronous write-back.
-            Redo "redo" RedoEngine;
+            Redo "redo" RedoEngine [Logged: Redo, Spin];
             /// Write-ahead logging with a commit record and synchronous write-back: a baseline.
-            SWal "s-wal" SWalEngine;
+            SWal "s-wal" SWalEngine [Logged: SWal, Spin];
             /// Groups of transactions on undo logging, written back late.
-            ArchaptUndo "archapt-undo" ArchaptUndoEngine;
+            ArchaptUndo "archapt-undo" ArchaptUndoEngine [Logged: Archapt<ArchaptUndo>, Spin];
             /// Groups of transactions on redo logging, written back late.
-            ArchaptRedo "archapt-redo" ArchaptRedoEngine;
+            ArchaptRedo "archapt-redo" ArchaptRedoEngine [Logged: Archapt<ArchaptRedo>, Spin];
             /// As `ArchaptUndo`, with write-backs skipped that checksums make up for. Less certain.
-            ArchaptUndoSum "archapt-undo-sum" SkippingUndoEngine;
+            ArchaptUndoSum "archapt-undo-sum" SkippingUndoEngine
+                [Logged: Archapt<Skipping<ArchaptUndo>>, Spin];
             /// As `ArchaptRedo`, with write-backs skipped that checksums make up for. Less certain.
-            ArchaptRedoSum "archapt-redo-sum" SkippingRedoEngine;
+            ArchaptRedoSum "archapt-redo-sum" SkippingRedoEngine
+                [Logged: Archapt<Skipping<ArchaptRedo>>, Spin];
         }
     };
 }
 
 /// Calls the macro `$call` with what follows its name, in braces, and with the list of all engines, each as
-/// `/// documentation`, `Kind "name" Engine;`. The engines are names in this crate's root.
+/// `/// documentation`, `Kind "name" Engine [..];`. The engines are names in this crate's root; what is in
+/// brackets is for this crate.
 #[macro_export]
 macro_rules! engines {
     ($call:ident! $with:tt) => {
@@ -76,7 +87,7 @@ macro_rules! on_each_engine {
 macro_rules! run_on_each {
     (
         { $run:ident $arguments:tt $memory:ty }
-        $($(#[$doc:meta])* $kind:ident $name:literal $engine:ident;)*
+        $($(#[$doc:meta])* $kind:ident $name:literal $engine:ident $made:tt;)*
     ) => {
         $($run::<$crate::$engine<$memory>> $arguments;)*
     };
@@ -91,8 +102,26 @@ pub trait OnEngine<M: Memory> {
     fn run<E: Engine<M>>(self) -> Self::Output;
 }
 
+/// A pair of consistency and synchronisation that is an engine.
+pub trait Named {
+    /// The engine's name.
+    const NAME: &'static str;
+}
+
 macro_rules! kinds {
-    ({} $($(#[$doc:meta])* $kind:ident $name:literal $engine:ident;)*) => {
+    ({} $(
+        $(#[$doc:meta])* $kind:ident $name:literal $engine:ident
+            [$made:ident: $consistency:ty, $synchronisation:ty];
+    )*) => {
+        $(
+            $(#[$doc])*
+            pub type $engine<M> = $made<M, $consistency, $synchronisation>;
+
+            impl Named for ($consistency, $synchronisation) {
+                const NAME: &'static str = $name;
+            }
+        )*
+
         /// The engines, by name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum EngineKind {

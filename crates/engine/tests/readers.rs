@@ -1,6 +1,6 @@
 //! Readers beside writers: they go on until something is stored, and see whole transactions.
 
-use perdura_engine::archapt::Tuning;
+use perdura_engine::Tuning;
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Mode, Session, SkippingRedoEngine,

@@ -5,6 +5,8 @@
 
 mod erased;
 mod explicit;
+#[cfg(test)]
+mod refused;
 mod transaction;
 
 pub use erased::{AnyHeap, AnySession, AnyTx};
@@ -86,6 +88,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// # Errors
     /// When the memory is too small, or fails.
     pub fn create(memory: Arc<M>, format: Format) -> Result<Self, OpenError> {
+        check_safe::<M, E>(&memory)?;
         let log = format.log.unwrap_or(Superblock::default_log(format.limit));
         let requires = format.requires.unwrap_or(memory.survives());
         let area = log_area::<M, E>(log, format.limit);
@@ -107,6 +110,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// When the memory holds no pool, a damaged one, one that asks for more than it gets, or
     /// one left by an engine without crash consistency. Nothing has been written then.
     pub fn open(memory: Arc<M>, opening: Opening) -> Result<Self, OpenError> {
+        check_safe::<M, E>(&memory)?;
         let mut superblock = Superblock::read(&*memory)?;
         if memory.survives() < superblock.requires && !opening.accept_weaker {
             return Err(OpenError::Weaker {
@@ -284,6 +288,13 @@ impl<M: Memory, E: Engine<M>> Drop for Heap<M, E> {
             superblock.write(&*self.memory);
         }
     }
+}
+
+/// Refuses an engine that would not keep its promises on the memory, before anything is written.
+fn check_safe<M: Memory, E: Engine<M>>(memory: &M) -> Result<(), OpenError> {
+    let domain = memory.domain();
+    let refused = E::refusal(domain).map(|why| Error::NotSafe { engine: E::NAME, domain, why });
+    refused.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// Runs the recovery of the engine that wrote the pool: `E`'s own if that is its name, so that an

@@ -50,7 +50,7 @@ pub use info::Info;
 pub use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mode, OnEngine,
     Recovery, RedoEngine, Result, SWalEngine, Session, Skip, SkippingRedoEngine,
-    SkippingUndoEngine, Ticket, Tuning, UndoEngine, Volatile,
+    SkippingUndoEngine, Ticket, Tuning, UndoEngine, Volatile, on_each_engine,
 };
 pub use perdura_memory::{Domain, MapError, Memory, Survives};
 pub use pool::{Compaction, EngineKind, Handle, Options, Pool, Visitor};

@@ -18,6 +18,8 @@
 //!
 //! Reading order: this file (who comes in), `right` (what that gives).
 
+#[cfg(all(test, loom))]
+mod models;
 mod right;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -217,5 +219,23 @@ impl Readers {
     #[inline]
     fn let_in(&self) {
         self.alone.0.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests_order {
+    use super::Order;
+
+    /// Writers come in as they happen to.
+    #[derive(Default)]
+    pub(super) struct AnyOrder;
+
+    impl Order for AnyOrder {
+        type Place = ();
+        fn join(&self) {}
+        fn is_next(&self, (): &()) -> bool {
+            true
+        }
+        fn leave(&self) {}
     }
 }

@@ -1,22 +1,10 @@
 //! The lock on threads; `engine/src/models.rs` has it in every order of theirs.
 
+use super::tests_order::AnyOrder;
 use super::*;
 use crate::Ram;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-
-/// Writers come in as they happen to.
-#[derive(Default)]
-struct AnyOrder;
-
-impl Order for AnyOrder {
-    type Place = ();
-    fn join(&self) {}
-    fn is_next(&self, (): &()) -> bool {
-        true
-    }
-    fn leave(&self) {}
-}
 
 type Pair = Arc<Lock<AnyOrder, [u64; 2], u64>>;
 
