@@ -6,6 +6,7 @@
 
 mod few;
 mod many;
+pub(crate) mod overlay;
 
 use crate::Mark;
 use few::Few;
@@ -288,7 +289,7 @@ pub(crate) fn hash(at: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{self, Part};
+    use crate::log::record::{self, Part};
     use proptest::collection::vec;
     use proptest::prelude::*;
     use std::collections::HashMap;
