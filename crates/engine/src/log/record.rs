@@ -4,7 +4,7 @@
 //!
 //! | word | holds |
 //! |---|---|
-//! | 0 | check: a 64-bit hash of the words that follow, seeded with the area's salt and the record's place |
+//! | 0 | check: a 64-bit hash of the words that follow, mixed with the area's salt and the record's place |
 //! | 1 | ticket of the transaction, from 1 |
 //! | 2 | words in use (20 bits), how far behind it was durable (12), part number (16), number of parts (16) |
 //! | 3.. | for each line: `zeros << 56 or line number << 8 or mask`, then the masked words that are not among the zeros |
