@@ -7,7 +7,7 @@ use crate::consistency::protocol::{Consistency, Groups};
 use crate::engines::Named;
 use crate::log::area::{self, Checkpoint, Geometry};
 use crate::log::record::Found;
-use crate::log::recovery;
+use crate::log::{left, recovery};
 use crate::sync::{self, Synchronisation};
 use crate::tuning::Tuning;
 use crate::{Counters, Engine, Error, Recovery, Result, Sums, Ticket};
@@ -57,7 +57,7 @@ where
         recovery::check_words(memory, &geometry, &whole)?;
         let highest = whole.iter().flatten().map(|record| record.part.ticket).max();
         let highest = highest.unwrap_or(0).max(checkpoint.ticket);
-        recovery::make_durable(memory, &geometry, &whole)?;
+        left::make_durable(memory, &geometry, &whole)?;
         let recovery = C::apply(memory, &whole)?;
         memory.fence();
         memory.check_fence()?;
