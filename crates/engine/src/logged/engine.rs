@@ -4,7 +4,7 @@ use super::session::Buffered;
 use super::state::Logged;
 use crate::consistency::core::{Core, last_number, ticket};
 use crate::consistency::protocol::{Consistency, Groups};
-use crate::engines::Named;
+use crate::engine::Named;
 use crate::log::area::{self, Checkpoint, Geometry};
 use crate::log::record::Found;
 use crate::log::{left, recovery};
