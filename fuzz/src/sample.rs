@@ -23,7 +23,7 @@ macro_rules! with_engine {
 macro_rules! call_with_kind {
     (
         { $kind:expr, $call:ident $arguments:tt }
-        $($(#[$doc:meta])* $one:ident $name:literal $engine:ident;)*
+        $($(#[$doc:meta])* $one:ident $name:literal $engine:ident $made:tt;)*
     ) => {
         match $kind {
             $(perdura::EngineKind::$one => {

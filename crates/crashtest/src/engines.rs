@@ -23,7 +23,7 @@ pub trait Family: Sync + 'static {
 }
 
 macro_rules! families {
-    ({} $($(#[$doc:meta])* $family:ident $name:literal $engine:ident;)*) => {
+    ({} $($(#[$doc:meta])* $family:ident $name:literal $engine:ident $made:tt;)*) => {
         $(
             $(#[$doc])*
             pub struct $family;

@@ -25,6 +25,12 @@ pub struct Recovery {
     pub corrected: u64,
 }
 
+/// A pair of consistency and synchronisation that is an engine.
+pub trait Named {
+    /// The engine's name.
+    const NAME: &'static str;
+}
+
 /// One way to make transactions atomic, isolated and durable.
 pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// The name that a pool's header, an option and a table of figures give it.

@@ -8,6 +8,7 @@ use crate::consistency::none::{Nothing, Unlogged};
 use crate::consistency::redo::Redo;
 use crate::consistency::swal::SWal;
 use crate::consistency::undo::Undo;
+use crate::engine::Named;
 use crate::groups::{Archapt, ArchaptRedo, ArchaptUndo, Skipping};
 use crate::logged::Logged;
 use crate::sync::Spin;
@@ -100,12 +101,6 @@ pub trait OnEngine<M: Memory> {
 
     /// Runs with the engine `E`.
     fn run<E: Engine<M>>(self) -> Self::Output;
-}
-
-/// A pair of consistency and synchronisation that is an engine.
-pub trait Named {
-    /// The engine's name.
-    const NAME: &'static str;
 }
 
 macro_rules! kinds {

@@ -3,7 +3,7 @@
 use crate::area::SMALLEST;
 use crate::consistency::redo::Redo;
 use crate::consistency::undo::Undo;
-use crate::engines::Named;
+use crate::engine::Named;
 use crate::groups::{Archapt, ArchaptRedo};
 use crate::logged::Logged;
 use crate::sync::{Fair, Synchronisation};

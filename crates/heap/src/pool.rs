@@ -248,7 +248,7 @@ fn new_id() -> u64 {
 
 /// Makes [`Inner`], a heap of each engine, and `each!`, which runs code on whichever it is.
 macro_rules! inner {
-    ({ $dollar:tt } $($(#[$doc:meta])* $kind:ident $name:literal $engine:ident;)*) => {
+    ({ $dollar:tt } $($(#[$doc:meta])* $kind:ident $name:literal $engine:ident $made:tt;)*) => {
         enum Inner {
             $($kind(Heap<Mapped, perdura_engine::$engine<Mapped>>),)*
         }

@@ -11,6 +11,8 @@
 //! [`random`], [`zipf`] and [`payload`] make the inputs: everything random follows
 //! from one seed.
 
+#![forbid(unsafe_code)]
+
 pub mod bptree;
 pub mod churn;
 pub mod hash;

@@ -6,7 +6,7 @@
 
 use super::core::{Attempt, cut_short};
 use crate::access::put_bytes;
-use crate::engines::Named;
+use crate::engine::Named;
 use crate::sums::{self, Sums};
 use crate::sync::Synchronisation;
 use crate::{Access, Counters, Engine, Error, Mark, Mode, Recovery, Result, Session, Ticket};

@@ -20,7 +20,7 @@ use std::marker::PhantomData;
 pub struct Archapt<B>(PhantomData<B>);
 
 impl<B: Base> Consistency for Archapt<B> {
-    const NO_GAPS: bool = B::NO_GAPS;
+    const NO_GAPS: bool = B::Log::NO_GAPS;
 
     type Groups = Self;
 
@@ -74,7 +74,7 @@ impl<B: Base> Consistency for Archapt<B> {
     }
 
     fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
-        B::apply(memory, whole)
+        B::Log::apply(memory, whole)
     }
 }
 

@@ -2,31 +2,33 @@
 
 use super::cover::Cover;
 use super::history::History;
+use crate::Result;
 use crate::consistency::core::Core;
 use crate::consistency::protocol::Consistency;
 use crate::consistency::redo::{self, Redo};
 use crate::consistency::undo::Undo;
 use crate::consistency::writer::Writer;
-use crate::log::record::Found;
 use crate::writes::{LineWrite, WriteSet};
-use crate::{Recovery, Result};
 use perdura_memory::{Domain, Memory};
 use std::marker::PhantomData;
 
 /// A way of logging, for [`Archapt`](super::archapt::Archapt) to be a layer on.
 pub trait Base: Send + Sync + Sized + 'static {
+    /// The consistency whose log it is.
+    type Log: Consistency;
+
     /// Whether write-backs are skipped.
     const SKIPS: bool = false;
 
-    /// As `Consistency::NO_GAPS`.
-    const NO_GAPS: bool;
-
     /// Whether a group outlives a power cut as soon as its record does, so that its clients may
     /// be answered then.
-    const LOG_IS_ENOUGH: bool;
+    const LOG_IS_ENOUGH: bool = Self::Log::NO_GAPS;
 
-    /// As `Consistency::logs_fresh`.
-    fn logs_fresh(domain: Domain, len: u64) -> bool;
+    /// As [`Consistency::logs_fresh`].
+    #[inline]
+    fn logs_fresh(domain: Domain, len: u64) -> bool {
+        Self::Log::logs_fresh(domain, len)
+    }
 
     /// Makes durable what must be so before the group's words may be stored in place. With undo
     /// logging `writer.old` has the words that are to be logged.
@@ -34,12 +36,6 @@ pub trait Base: Send + Sync + Sized + 'static {
     /// # Errors
     /// `TooLarge`, `Io`; nothing has been stored in place then.
     fn log<M: Memory>(core: &Core<M>, writer: &mut Writer, ticket: u64) -> Result<()>;
-
-    /// As `Consistency::apply`.
-    ///
-    /// # Errors
-    /// `Corrupt` before anything is stored.
-    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery>;
 }
 
 /// The new words are logged.
@@ -50,8 +46,7 @@ pub struct ArchaptRedo;
 const FRESH_LOGGED: u64 = 256;
 
 impl Base for ArchaptRedo {
-    const NO_GAPS: bool = true;
-    const LOG_IS_ENOUGH: bool = true;
+    type Log = Redo;
 
     #[inline]
     fn logs_fresh(domain: Domain, len: u64) -> bool {
@@ -65,10 +60,6 @@ impl Base for ArchaptRedo {
     fn log<M: Memory>(core: &Core<M>, writer: &mut Writer, ticket: u64) -> Result<()> {
         redo::log(core, writer, ticket, |_| Ok(()))
     }
-
-    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
-        Redo::apply(memory, whole)
-    }
 }
 
 /// The old words are logged, and each but once between two physical commits: recovery goes back
@@ -76,13 +67,7 @@ impl Base for ArchaptRedo {
 pub struct ArchaptUndo;
 
 impl Base for ArchaptUndo {
-    const NO_GAPS: bool = false;
-    const LOG_IS_ENOUGH: bool = false;
-
-    #[inline]
-    fn logs_fresh(domain: Domain, len: u64) -> bool {
-        Undo::logs_fresh(domain, len)
-    }
+    type Log = Undo;
 
     fn log<M: Memory>(core: &Core<M>, writer: &mut Writer, ticket: u64) -> Result<()> {
         if writer.old.is_empty() {
@@ -97,10 +82,6 @@ impl Base for ArchaptUndo {
         }
         Ok(())
     }
-
-    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
-        Undo::apply(memory, whole)
-    }
 }
 
 /// `B`, with lines that left the history's queue not written back but covered by checksums: see
@@ -109,8 +90,7 @@ pub struct Skipping<B>(PhantomData<B>);
 
 impl<B: Base> Base for Skipping<B> {
     const SKIPS: bool = true;
-    const NO_GAPS: bool = B::NO_GAPS;
-    const LOG_IS_ENOUGH: bool = B::LOG_IS_ENOUGH;
+    type Log = B::Log;
 
     #[inline]
     fn logs_fresh(domain: Domain, len: u64) -> bool {
@@ -120,10 +100,6 @@ impl<B: Base> Base for Skipping<B> {
     #[inline]
     fn log<M: Memory>(core: &Core<M>, writer: &mut Writer, ticket: u64) -> Result<()> {
         B::log(core, writer, ticket)
-    }
-
-    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
-        B::apply(memory, whole)
     }
 }
 

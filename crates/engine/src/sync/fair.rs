@@ -3,7 +3,7 @@
 //!
 //! A writer that panics while it waits keeps those behind it waiting: nothing else can give up a place.
 
-use super::Synchronisation;
+use super::safety::Synchronisation;
 use perdura_memory::atomics::{AtomicU64, Ordering};
 use perdura_memory::lock::{Apart, Order};
 

@@ -16,13 +16,5 @@ mod safety;
 mod spin;
 
 pub use fair::Fair;
-pub use safety::refusal;
+pub use safety::{Synchronisation, refusal};
 pub use spin::Spin;
-
-use perdura_memory::lock::Order;
-
-/// Who may go when.
-pub trait Synchronisation: Order {
-    /// Whether a transaction can write back and fence before it lets others see what it stored.
-    const FENCES: bool = true;
-}

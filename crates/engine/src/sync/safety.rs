@@ -7,8 +7,14 @@
 //! | a log that is durable before words are in place | a lock, software transactional memory | yes | yes |
 //! | the same | hardware transactional memory | no: a fence would end the transaction | yes |
 
-use super::Synchronisation;
 use perdura_memory::Domain;
+use perdura_memory::lock::Order;
+
+/// Who may go when.
+pub trait Synchronisation: Order {
+    /// Whether a transaction can write back and fence before it lets others see what it stored.
+    const FENCES: bool = true;
+}
 
 /// Why a consistency that `fences` before its words are in place is not crash-sync-safe with `S` on a
 /// memory of this domain; `None` if it is.

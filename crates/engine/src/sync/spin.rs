@@ -1,6 +1,6 @@
 //! The spinlock: whichever writer finds it free is next (test and test-and-set).
 
-use super::Synchronisation;
+use super::safety::Synchronisation;
 use perdura_memory::lock::Order;
 
 /// Writers come in as they happen to.

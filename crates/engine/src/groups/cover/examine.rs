@@ -100,7 +100,7 @@ impl Examination {
     ///
     /// # Errors
     /// `Lost` where a line cannot be restored; nothing is stored then.
-    pub(in crate::groups) fn mend<M: Memory>(&self, memory: &M) -> Result<()> {
+    pub(crate) fn mend<M: Memory>(&self, memory: &M) -> Result<()> {
         if let Some(&at) = self.hopeless.first() {
             return Err(Error::Lost { lines: self.hopeless.len() as u64, at });
         }

@@ -223,7 +223,7 @@ fn images_in(bytes: u64) -> usize {
 
 /// Every record of before-images. A chunk that is used again may have
 /// old ones left; these change nothing, since what they are of is there no longer.
-pub(in crate::groups) fn read_all<M: Memory>(memory: &M, layout: &Layout) -> Vec<Found> {
+pub(crate) fn read_all<M: Memory>(memory: &M, layout: &Layout) -> Vec<Found> {
     let chunks = (0..layout.chunks()).map(|number| layout.chunk(number));
     chunks.flat_map(|chunk| read_records(memory, layout, chunk)).collect()
 }

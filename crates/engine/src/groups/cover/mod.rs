@@ -28,7 +28,7 @@ mod restore;
 pub use examine::{Examination, examine};
 pub use place::Layout;
 
-pub(in crate::groups) use images::read_all as images;
+pub(crate) use images::read_all as images;
 
 use crate::planted::{self, Bug};
 use crate::tuning::Skip;
