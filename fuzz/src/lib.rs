@@ -8,6 +8,8 @@
 //! Checksums would stop nearly all mutants at the first look: where the pool format has one, a target
 //! can put it right first ([`repair`]), for what is damaged on purpose has the right ones.
 
+#![forbid(unsafe_code)]
+
 mod log;
 mod machine;
 mod mutate;

@@ -1,6 +1,6 @@
 //! A log area of any bytes, with the right checksums: inspected and recovered by every engine.
 
-use crate::sample::{BYTES, POOLS, with_engine};
+use crate::sample::{BYTES, POOLS, call_with_kind, with_engine};
 use crate::{Target, repair};
 use perdura::superblock::Superblock;
 use perdura::{Engine, EngineKind, Memory};

@@ -1,7 +1,7 @@
 //! Opening a pool that somebody has written to: with every engine, then checking, reading and
 //! changing what is in it.
 
-use crate::sample::{BYTES, POOLS, use_collections, with_engine};
+use crate::sample::{BYTES, POOLS, call_with_kind, use_collections, with_engine};
 use crate::{Target, repair};
 use perdura::check::check_heap;
 use perdura::superblock::{CATALOGUE, Superblock};

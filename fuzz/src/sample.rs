@@ -15,23 +15,24 @@ pub(crate) static POOLS: LazyLock<Vec<Vec<u8>>> =
 
 /// Calls code that is generic over the engine with the one of a kind.
 macro_rules! with_engine {
-    ($kind:expr, $call:ident ($($argument:expr),*)) => {{
-        use perdura::{
-            ArchaptRedoEngine, ArchaptUndoEngine, EngineKind, RedoEngine, SWalEngine,
-            SkippingRedoEngine, SkippingUndoEngine, UndoEngine, Volatile,
-        };
-        match $kind {
-            EngineKind::Volatile => $call::<Volatile<perdura_memory::Ram>>($($argument),*),
-            EngineKind::Undo => $call::<UndoEngine<perdura_memory::Ram>>($($argument),*),
-            EngineKind::Redo => $call::<RedoEngine<perdura_memory::Ram>>($($argument),*),
-            EngineKind::SWal => $call::<SWalEngine<perdura_memory::Ram>>($($argument),*),
-            EngineKind::ArchaptUndo => $call::<ArchaptUndoEngine<perdura_memory::Ram>>($($argument),*),
-            EngineKind::ArchaptRedo => $call::<ArchaptRedoEngine<perdura_memory::Ram>>($($argument),*),
-            EngineKind::ArchaptUndoSum => $call::<SkippingUndoEngine<perdura_memory::Ram>>($($argument),*),
-            EngineKind::ArchaptRedoSum => $call::<SkippingRedoEngine<perdura_memory::Ram>>($($argument),*),
-        }
-    }};
+    ($kind:expr, $call:ident $arguments:tt) => {
+        perdura_engine::engines!(call_with_kind! { $kind, $call $arguments })
+    };
 }
+
+macro_rules! call_with_kind {
+    (
+        { $kind:expr, $call:ident $arguments:tt }
+        $($(#[$doc:meta])* $one:ident $name:literal $engine:ident $made:tt;)*
+    ) => {
+        match $kind {
+            $(perdura::EngineKind::$one => {
+                $call::<perdura_engine::$engine<perdura_memory::Ram>> $arguments
+            })*
+        }
+    };
+}
+pub(crate) use call_with_kind;
 pub(crate) use with_engine;
 
 fn pool(engine: EngineKind) -> Vec<u8> {

@@ -58,6 +58,7 @@ impl From<Error> for Fail {
             Error::Invalid(_) | Error::WrongType { .. } => PERDURA_ERR_INVALID,
             Error::Misuse { .. } => PERDURA_ERR_OFFSET,
             Error::Nested => PERDURA_ERR_TX_OPEN,
+            Error::NotSafe { .. } => PERDURA_ERR_UNSUPPORTED,
             Error::Io(_) => PERDURA_ERR_IO,
             _ => PERDURA_ERR_OTHER,
         };

@@ -5,6 +5,8 @@
 //! figures, out of both). Failures are one line on the standard error, with what to do; the exit
 //! status is 1, or 2 for a command line that makes no sense.
 
+#![forbid(unsafe_code)]
+
 mod bench;
 mod commands;
 mod cutter;

@@ -2,10 +2,9 @@
 
 use crate::bench::knobs::Knobs;
 use crate::cutter::Cutter;
-use crate::engines::{OnEngine, on_engine};
 use crate::failure::{Failure, Outcome};
 use crate::quantity::show_bytes;
-use perdura::{AnyHeap, Counters, Engine, EngineKind, Format, Heap};
+use perdura::{AnyHeap, Counters, Engine, EngineKind, Format, Heap, OnEngine};
 use perdura_crashtest::Losses;
 use perdura_machine::cache::Policy;
 use perdura_machine::mechanism::HardwareUndoLog;
@@ -114,9 +113,9 @@ pub(crate) fn run<W: Workload>(
     let format = format(plan, bytes)?;
     let machine = Arc::new(Machine::new(plan.machine.clone(), &[0; 64], options(plan, &format)));
     let heap = if plan.unflushed {
-        on_engine(plan.engine, Make { memory: Arc::new(Unflushed::new(machine.clone())), format })
+        plan.engine.run(Make { memory: Arc::new(Unflushed::new(machine.clone())), format })
     } else {
-        on_engine(plan.engine, Make { memory: machine.clone(), format })
+        plan.engine.run(Make { memory: machine.clone(), format })
     };
     let heap = heap?;
     heap.tune(&plan.knobs.tuning());

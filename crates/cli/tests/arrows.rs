@@ -4,10 +4,11 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For each crate, the crates of the workspace that it may use.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("perdura-memory", &[]),
     ("perdura-machine", &["perdura-memory"]),
     ("perdura-engine", &["perdura-memory"]),
+    ("perdura-matrices", &["perdura-memory"]),
     ("perdura", &["perdura-memory", "perdura-engine"]),
     ("perdura-workloads", &["perdura"]),
     (
@@ -23,6 +24,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
         &[
             "perdura-memory",
             "perdura-machine",
+            "perdura-matrices",
             "perdura-engine",
             "perdura",
             "perdura-workloads",

@@ -1,13 +1,11 @@
 //! A structure of one's own under the tester, in one call.
 
 use crate::case::STARTS;
+use crate::engines::{ENGINES, on_engine};
 use crate::replay::Choice;
 use crate::shrink::{Effort, shrink};
 use crate::subjects::POLICIES;
-use crate::{
-    ArchaptRedo, ArchaptUndo, Budget, Case, Failure, On, Points, Redo, Report, Runner, SWal,
-    Subject, Undo, Watcher,
-};
+use crate::{Budget, Case, Failure, Points, Report, Runner, Subject, Watcher};
 use perdura_memory::Domain;
 
 /// How much is tried.
@@ -54,19 +52,14 @@ pub fn replay<S: Subject + Clone + Send>(
     options: &str,
 ) -> Result<Report, Box<Failure>> {
     let choice = Choice::parse(options).unwrap_or_else(|error| panic!("{error}"));
-    let runners = runners(subject);
-    let runner = runners.iter().find(|runner| runner.engine() == choice.engine);
-    choice.run(&**runner.expect("a known engine"))
+    let runner = on_engine(&choice.engine, subject.clone());
+    choice.run(&*runner.expect("a known engine"))
 }
 
-fn runners<S: Subject + Clone + Send>(subject: &S) -> [Box<dyn Runner + '_>; 5] {
-    [
-        Box::new(On::<Undo, S>::new(subject.clone())),
-        Box::new(On::<Redo, S>::new(subject.clone())),
-        Box::new(On::<SWal, S>::new(subject.clone())),
-        Box::new(On::<ArchaptUndo, S>::new(subject.clone())),
-        Box::new(On::<ArchaptRedo, S>::new(subject.clone())),
-    ]
+fn runners<'a, S: Subject + Clone + Send + 'a>(
+    subject: &S,
+) -> impl Iterator<Item = Box<dyn Runner + 'a>> {
+    ENGINES.into_iter().filter_map(|engine| on_engine(engine, subject.clone()))
 }
 
 impl Check {

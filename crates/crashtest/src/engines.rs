@@ -1,10 +1,10 @@
 //! Engines on every memory: the same one runs the program on the machine, and recovers its
 //! images elsewhere.
 
-use perdura::{
-    ArchaptRedoEngine, ArchaptUndoEngine, Engine, Memory, RedoEngine, SWalEngine,
-    SkippingRedoEngine, SkippingUndoEngine, UndoEngine,
-};
+use crate::Subject;
+use crate::runner::{On, Runner};
+use perdura::{Engine, Memory};
+use perdura_memory::Ram;
 
 /// An engine, whatever the memory.
 pub trait Family: Sync + 'static {
@@ -23,32 +23,32 @@ pub trait Family: Sync + 'static {
 }
 
 macro_rules! families {
-    ($($(#[$doc:meta])* $family:ident, $name:literal, $engine:ident, $groups:literal, $skips:literal;)*) => {$(
-        $(#[$doc])*
-        pub struct $family;
+    ({} $($(#[$doc:meta])* $family:ident $name:literal $engine:ident $made:tt;)*) => {
+        $(
+            $(#[$doc])*
+            pub struct $family;
 
-        impl Family for $family {
-            const NAME: &'static str = $name;
-            const GROUPS: bool = $groups;
-            const SKIPS: bool = $skips;
-            type On<M: Memory + 'static> = $engine<M>;
+            impl Family for $family {
+                const NAME: &'static str = $name;
+                const GROUPS: bool = <perdura_engine::$engine<Ram> as Engine<Ram>>::TENDED;
+                const SKIPS: bool = <perdura_engine::$engine<Ram> as Engine<Ram>>::SKIPS;
+                type On<M: Memory + 'static> = perdura_engine::$engine<M>;
+            }
+        )*
+
+        /// The names of the engines.
+        pub const ENGINES: [&str; [$($name),*].len()] = [$($name),*];
+
+        /// A structure on the engine of this name.
+        pub(crate) fn on_engine<'a, S: Subject + Send + 'a>(
+            name: &str,
+            subject: S,
+        ) -> Option<Box<dyn Runner + 'a>> {
+            match name {
+                $($name => Some(Box::new(On::<$family, S>::new(subject))),)*
+                _ => None,
+            }
         }
-    )*};
+    };
 }
-
-families! {
-    /// Undo logging.
-    Undo, "undo", UndoEngine, false, false;
-    /// Redo logging.
-    Redo, "redo", RedoEngine, false, false;
-    /// Write-ahead logging with a commit record.
-    SWal, "s-wal", SWalEngine, false, false;
-    /// Archapt on undo logging.
-    ArchaptUndo, "archapt-undo", ArchaptUndoEngine, true, false;
-    /// Archapt on redo logging.
-    ArchaptRedo, "archapt-redo", ArchaptRedoEngine, true, false;
-    /// Archapt on undo logging, with write-backs skipped.
-    ArchaptUndoSum, "archapt-undo-sum", SkippingUndoEngine, true, true;
-    /// Archapt on redo logging, with write-backs skipped.
-    ArchaptRedoSum, "archapt-redo-sum", SkippingRedoEngine, true, true;
-}
+perdura_engine::crash_consistent_engines!(families! {});

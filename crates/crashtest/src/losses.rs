@@ -1,9 +1,9 @@
 //! What power cuts take from engines that skip write-backs: Archapt's Table IV.
 
 use perdura::superblock::Superblock;
-use perdura::{Engine, Error, Memory, SkippingRedoEngine, SkippingUndoEngine};
-use perdura_engine::archapt::cover::{Layout, examine};
+use perdura::{Engine, EngineKind, Error, Memory, OnEngine};
 use perdura_engine::area::Geometry;
+use perdura_engine::groups::cover::{Layout, examine};
 use perdura_memory::{LINE, Ram, WORD};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -51,14 +51,25 @@ impl Add for Losses {
 pub fn losses(durable: &[u64], visible: &[u64]) -> Result<Losses, String> {
     let truth = ram(visible);
     let header = Superblock::read(&truth).map_err(|error| error.to_string())?;
-    match header.engine.as_str() {
-        name if name == SkippingUndoEngine::<Ram>::NAME => {
-            compare::<SkippingUndoEngine<Ram>>(&ram(durable), &truth, &header)
+    match header.engine.parse::<EngineKind>() {
+        Ok(kind) if kind.skips() => {
+            kind.run(Compare { durable: &ram(durable), truth: &truth, header: &header })
         }
-        name if name == SkippingRedoEngine::<Ram>::NAME => {
-            compare::<SkippingRedoEngine<Ram>>(&ram(durable), &truth, &header)
-        }
-        other => Err(format!("the engine {other} skips no write-backs")),
+        _ => Err(format!("the engine {} skips no write-backs", header.engine)),
+    }
+}
+
+struct Compare<'a> {
+    durable: &'a Ram,
+    truth: &'a Ram,
+    header: &'a Superblock,
+}
+
+impl OnEngine<Ram> for Compare<'_> {
+    type Output = Result<Losses, String>;
+
+    fn run<E: Engine<Ram>>(self) -> Self::Output {
+        compare::<E>(self.durable, self.truth, self.header)
     }
 }
 

@@ -58,7 +58,7 @@ fn nothing_of_that_can_be_left_out() {
     let met = sites(&cases, budget, &watcher).unwrap_or_else(|failure| panic!("{failure}"));
     let of_the_dead = |met: &&Met| {
         let site = met.site.to_string();
-        site.contains("engine/src/left.rs") || site.contains("heap/src/superblock.rs")
+        site.contains("engine/src/log/left.rs") || site.contains("heap/src/superblock.rs")
     };
     let met: Vec<&Met> = met.iter().filter(of_the_dead).collect();
     assert_eq!(met.len(), 5, "{met:?}");

@@ -13,15 +13,17 @@ use std::time::Duration;
 const EFFORT: Effort = Effort { runs: 300, time: Duration::from_secs(600) };
 
 /// The sources that the engines' stores and requests are in.
-const SOURCES: [(&str, &str); 9] = [
-    ("engine/src/alone.rs", include_str!("../../engine/src/alone.rs")),
-    ("engine/src/area.rs", include_str!("../../engine/src/area.rs")),
-    ("engine/src/logged.rs", include_str!("../../engine/src/logged.rs")),
-    ("engine/src/redo.rs", include_str!("../../engine/src/redo.rs")),
-    ("engine/src/session.rs", include_str!("../../engine/src/session.rs")),
-    ("engine/src/swal.rs", include_str!("../../engine/src/swal.rs")),
-    ("engine/src/undo.rs", include_str!("../../engine/src/undo.rs")),
-    ("engine/src/writer.rs", include_str!("../../engine/src/writer.rs")),
+const SOURCES: [(&str, &str); 11] = [
+    ("engine/src/consistency/alone.rs", include_str!("../../engine/src/consistency/alone.rs")),
+    ("engine/src/consistency/core.rs", include_str!("../../engine/src/consistency/core.rs")),
+    ("engine/src/consistency/redo.rs", include_str!("../../engine/src/consistency/redo.rs")),
+    ("engine/src/consistency/swal.rs", include_str!("../../engine/src/consistency/swal.rs")),
+    ("engine/src/consistency/undo.rs", include_str!("../../engine/src/consistency/undo.rs")),
+    ("engine/src/consistency/writer.rs", include_str!("../../engine/src/consistency/writer.rs")),
+    ("engine/src/log/area.rs", include_str!("../../engine/src/log/area.rs")),
+    ("engine/src/log/recovery.rs", include_str!("../../engine/src/log/recovery.rs")),
+    ("engine/src/logged/engine.rs", include_str!("../../engine/src/logged/engine.rs")),
+    ("engine/src/logged/session.rs", include_str!("../../engine/src/logged/session.rs")),
     ("heap/src/heap.rs", include_str!("../../heap/src/heap.rs")),
 ];
 
@@ -75,19 +77,26 @@ fn is_guilty(site: &CallSite, (file, line, asked): (&str, u32, bool)) -> bool {
         _ if site.file == "heap/src/superblock.rs" => !asked && file == "heap/src/heap.rs",
         // Recovery stores a word and asks for it; a dead process may have stored the same word.
         _ if here == Some("memory.write_back(at, 8);") => {
-            !asked && ((file, line) == (site.file, site.line - 1) || file == "engine/src/writer.rs")
+            !asked
+                && ((file, line) == (site.file, site.line - 1)
+                    || file == "engine/src/consistency/writer.rs")
         }
         // Records and slots that a dead process left, asked for again before recovery relies on them.
-        _ if site.file == "engine/src/left.rs" => {
-            let written = ["engine/src/log.rs", "engine/src/alone.rs", "engine/src/area.rs"];
-            !asked && written.contains(&file)
+        _ if site.file == "engine/src/log/left.rs" => {
+            let written = ["consistency/append.rs", "consistency/alone.rs", "log/area.rs"];
+            !asked && written.iter().any(|name| file == format!("engine/src/{name}"))
         }
         // A checkpoint's slot.
-        _ if site.file == "engine/src/logged.rs" => {
-            !asked && file == "engine/src/area.rs" && stores
+        _ if ["engine/src/consistency/core.rs", "engine/src/logged/engine.rs"]
+            .contains(&site.file) =>
+        {
+            !asked && file == "engine/src/log/area.rs" && stores
         }
         // What a transaction stored in place.
-        _ => !asked && ["engine/src/session.rs", "engine/src/writer.rs"].contains(&file) && stores,
+        _ => {
+            let storing = ["engine/src/logged/session.rs", "engine/src/consistency/writer.rs"];
+            !asked && storing.contains(&file) && stores
+        }
     }
 }
 

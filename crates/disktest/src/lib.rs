@@ -14,6 +14,8 @@
 //! Reading order: [`trace`], [`device`], [`image`], [`work`] (what clients do), [`history`],
 //! [`verify`], [`mod@explore`], [`lives`].
 
+#![forbid(unsafe_code)]
+
 pub mod device;
 pub mod explore;
 pub mod history;

@@ -1,15 +1,8 @@
 //! What a transaction's body may do: read and write words and bytes.
 
-use crate::Result;
+use crate::error::Result;
 
-/// Whether a transaction may write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// It may not; it shares the memory with other readers, writes nothing and fences nothing.
-    Read,
-    /// It may.
-    Write,
-}
+pub use perdura_memory::lock::Mode;
 
 /// A point inside a transaction that it can go back to
 /// ([`Session::rollback_to`](crate::Session::rollback_to)).
@@ -47,6 +40,27 @@ pub trait Access {
     /// As [`write_word`](Access::write_word).
     fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()>;
 
+    /// Says that what is at `at` will be read soon: it is fetched meanwhile, if that can be. For addresses that
+    /// are known together, so that the processor waits for them at the same time. Anything is allowed.
+    #[inline(always)]
+    fn prefetch(&mut self, at: u64) {
+        let _ = at;
+    }
+
     /// What this transaction may do.
     fn mode(&self) -> Mode;
+}
+
+/// Writes bytes as the words that they lie in; those at the edges keep what they hold beside the bytes.
+pub(crate) fn put_bytes<A: Access + ?Sized>(access: &mut A, at: u64, from: &[u8]) -> Result<()> {
+    let (mut at, mut rest) = (at, from);
+    while !rest.is_empty() {
+        let (word, skip) = (at & !7, (at % 8) as usize);
+        let count = rest.len().min(8 - skip);
+        let mut bytes = if count == 8 { [0; 8] } else { access.read_word(word)?.to_ne_bytes() };
+        bytes[skip..skip + count].copy_from_slice(&rest[..count]);
+        access.write_word(word, u64::from_ne_bytes(bytes))?;
+        (at, rest) = (word + 8, &rest[count..]);
+    }
+    Ok(())
 }

@@ -4,93 +4,74 @@ use perdura_memory::{LINE, WORD, line_of};
 use serde::Serialize;
 use std::ops::{AddAssign, Sub};
 
-/// Counts since the session began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counters {
+/// Makes [`Counters`] of the counts that are single numbers, and of `dirtied`.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $count:ident,)*) => {
+        /// Counts since the session began.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+        pub struct Counters {
+            $($(#[$doc])* pub $count: u64,)*
+            /// Data lines written back, by how many of their eight words had been stored to since they
+            /// were clean: the first count is of one word. Under plain redo, which keeps of a line only
+            /// that it is dirty, large fresh memory alone is counted.
+            pub dirtied: [u64; 8],
+        }
+
+        impl AddAssign for Counters {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$count += other.$count;)*
+                for (sum, count) in self.dirtied.iter_mut().zip(other.dirtied) {
+                    *sum += count;
+                }
+            }
+        }
+
+        impl Sub for Counters {
+            type Output = Self;
+
+            /// What was counted since `earlier`.
+            fn sub(self, earlier: Self) -> Self {
+                let dirtied = |words| self.dirtied[words] - earlier.dirtied[words];
+                Counters {
+                    $($count: self.$count - earlier.$count,)*
+                    dirtied: std::array::from_fn(dirtied),
+                }
+            }
+        }
+    };
+}
+counters! {
     /// Transactions committed that wrote something.
-    pub commits: u64,
+    commits,
     /// Transactions committed that wrote nothing.
-    pub read_only: u64,
+    read_only,
     /// Transactions rolled back by their body.
-    pub aborts_user: u64,
+    aborts_user,
     /// Transactions rolled back because they did not fit in the log.
-    pub aborts_capacity: u64,
+    aborts_capacity,
     /// Transactions rolled back and run again because of another one.
-    pub aborts_conflict: u64,
+    aborts_conflict,
     /// Log lines written back, or stored past the caches.
-    pub write_backs_log: u64,
+    write_backs_log,
     /// Data lines written back.
-    pub write_backs_data: u64,
+    write_backs_data,
     /// Checksum lines written back.
-    pub write_backs_checksum: u64,
+    write_backs_checksum,
     /// Lines of the engine's own bookkeeping written back.
-    pub write_backs_metadata: u64,
+    write_backs_metadata,
     /// Data lines that were written again before their write-back: one served several
     /// transactions.
-    pub write_backs_saved: u64,
+    write_backs_saved,
     /// Fences.
-    pub fences: u64,
+    fences,
     /// Bytes stored past the caches.
-    pub streamed_bytes: u64,
+    streamed_bytes,
     /// Bytes of data stored by committed transactions (whole words).
-    pub dirty_bytes: u64,
+    dirty_bytes,
     /// Bytes of log records, padding to whole lines included.
-    pub log_bytes: u64,
+    log_bytes,
     /// Checkpoints taken.
-    pub checkpoints: u64,
-    /// Data lines written back, by how many of their eight words had been stored to since they
-    /// were clean: the first count is of one word. Under plain redo, which keeps of a line only
-    /// that it is dirty, large fresh memory alone is counted.
-    pub dirtied: [u64; 8],
-}
-
-impl AddAssign for Counters {
-    fn add_assign(&mut self, other: Self) {
-        self.commits += other.commits;
-        self.read_only += other.read_only;
-        self.aborts_user += other.aborts_user;
-        self.aborts_capacity += other.aborts_capacity;
-        self.aborts_conflict += other.aborts_conflict;
-        self.write_backs_log += other.write_backs_log;
-        self.write_backs_data += other.write_backs_data;
-        self.write_backs_checksum += other.write_backs_checksum;
-        self.write_backs_metadata += other.write_backs_metadata;
-        self.write_backs_saved += other.write_backs_saved;
-        self.fences += other.fences;
-        self.streamed_bytes += other.streamed_bytes;
-        self.dirty_bytes += other.dirty_bytes;
-        self.log_bytes += other.log_bytes;
-        self.checkpoints += other.checkpoints;
-        for (sum, count) in self.dirtied.iter_mut().zip(other.dirtied) {
-            *sum += count;
-        }
-    }
-}
-
-impl Sub for Counters {
-    type Output = Self;
-
-    /// What was counted since `earlier`.
-    fn sub(self, earlier: Self) -> Self {
-        Counters {
-            commits: self.commits - earlier.commits,
-            read_only: self.read_only - earlier.read_only,
-            aborts_user: self.aborts_user - earlier.aborts_user,
-            aborts_capacity: self.aborts_capacity - earlier.aborts_capacity,
-            aborts_conflict: self.aborts_conflict - earlier.aborts_conflict,
-            write_backs_log: self.write_backs_log - earlier.write_backs_log,
-            write_backs_data: self.write_backs_data - earlier.write_backs_data,
-            write_backs_checksum: self.write_backs_checksum - earlier.write_backs_checksum,
-            write_backs_metadata: self.write_backs_metadata - earlier.write_backs_metadata,
-            write_backs_saved: self.write_backs_saved - earlier.write_backs_saved,
-            fences: self.fences - earlier.fences,
-            streamed_bytes: self.streamed_bytes - earlier.streamed_bytes,
-            dirty_bytes: self.dirty_bytes - earlier.dirty_bytes,
-            log_bytes: self.log_bytes - earlier.log_bytes,
-            checkpoints: self.checkpoints - earlier.checkpoints,
-            dirtied: std::array::from_fn(|words| self.dirtied[words] - earlier.dirtied[words]),
-        }
-    }
+    checkpoints,
 }
 
 impl Counters {

@@ -1,8 +1,8 @@
 //! Engines and sessions: who runs transactions, and when they are over.
 
-use crate::archapt::Tuning;
+use crate::tuning::Tuning;
 use crate::{Access, Counters, Mark, Mode, Result, Sums};
-use perdura_memory::Memory;
+use perdura_memory::{Domain, Memory};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -25,6 +25,12 @@ pub struct Recovery {
     pub corrected: u64,
 }
 
+/// A pair of consistency and synchronisation that is an engine.
+pub trait Named {
+    /// The engine's name.
+    const NAME: &'static str;
+}
+
 /// One way to make transactions atomic, isolated and durable.
 pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// The name that a pool's header, an option and a table of figures give it.
@@ -37,8 +43,18 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// something to do.
     const TENDED: bool = false;
 
+    /// Whether write-backs are skipped, so that a power cut can take what cannot be restored.
+    const SKIPS: bool = false;
+
     /// What it keeps per thread.
     type Session: Session + 'static;
+
+    /// Why it is not crash-sync-safe on a memory of this domain, if it is not: it is not started there.
+    /// (What promises nothing for a crash is refused nowhere.)
+    fn refusal(domain: Domain) -> Option<&'static str> {
+        let _ = domain;
+        None
+    }
 
     /// Bytes that it would have in `area` beside the log, for a pool of up to `limit` bytes.
     fn beside_log(limit: u64) -> u64 {
@@ -66,7 +82,7 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// Starts on a memory whose log in `area` is empty or recovered.
     ///
     /// # Errors
-    /// `Corrupt` if the log is neither.
+    /// `Corrupt` if the log is neither; `NotSafe` after a [`refusal`](Engine::refusal).
     fn start(memory: Arc<M>, area: Range<u64>) -> Result<Arc<Self>> {
         Self::start_with_sums(memory, area, None)
     }

@@ -1,5 +1,6 @@
 //! What can go wrong inside a transaction.
 
+use perdura_memory::Domain;
 use std::io;
 
 /// Why a transaction could not go on. Whatever it is, the transaction is rolled back.
@@ -33,6 +34,18 @@ pub enum Error {
         "this thread has a transaction open on the pool, for which the call would wait for ever: commit or abort it first, or use it"
     )]
     Nested,
+    /// The engine would not keep its promises on such a memory.
+    #[error(
+        "the engine {engine} is not crash-sync-safe on the domain {domain}: {why}; take another engine, or a memory whose caches outlive a power cut"
+    )]
+    NotSafe {
+        /// The engine's name.
+        engine: &'static str,
+        /// The memory's domain.
+        domain: Domain,
+        /// What would be wrong.
+        why: &'static str,
+    },
     /// The pool holds something that it cannot hold.
     #[error("the pool is damaged: {what} at offset {at:#x}; run `perdura pool check` on it")]
     Corrupt {
@@ -136,6 +149,7 @@ impl Error {
             Error::Misuse { .. }
                 | Error::WrongType { .. }
                 | Error::Nested
+                | Error::NotSafe { .. }
                 | Error::Invalid(_)
                 | Error::ReadOnly
         )

@@ -4,59 +4,49 @@
 //! what a transaction's body sees of it is [`Access`]. The engines are generic over the memory,
 //! so that the same code runs natively, under the crash tester and in the simulator.
 //!
-//! What an engine is made of cannot be named outside of this crate: the overlay and a group's state are
-//! only to be reached with the lock held, which a session sees to.
+//! An engine is a named pair: a consistency (what is written and fenced in which order) and a
+//! synchronisation (who may go when). [`engines!`] is the one list of them. What an engine is made of cannot
+//! be named outside of this crate:
 //!
 //! ```compile_fail,E0603
-//! use perdura_engine::logged::Protocol;
-//! ```
-//! ```compile_fail,E0603
-//! use perdura_engine::overlay::Overlay;
+//! use perdura_engine::consistency::core::Core;
 //! ```
 //!
-//! Reading order: [`access`], [`engine`], [`writes`] (what a transaction wants to store),
-//! [`record`] (what a log holds), [`area`] (where logs live), [`sums`] (checksums of what is at
-//! rest), then the engines: [`volatile`], [`undo`], [`redo`], [`swal`], [`archapt`].
+//! Reading order, each using only what stands before it: [`access`] and [`engine`] (what a transaction's body
+//! sees; engines, sessions, the two commit moments), [`writes`] (what a transaction wants to store), `log` (what
+//! a log holds, where it is), [`sums`] (checksums of what is at rest), `sync`, `consistency`, [`groups`], `logged`
+//! (a transaction from begin to commit), `engines` (the list).
+
+#![forbid(unsafe_code)]
 
 pub mod access;
-mod alone;
-pub mod archapt;
-pub mod area;
-pub mod counters;
+mod consistency;
+mod counters;
 pub mod engine;
+mod engines;
 pub mod error;
-mod filter;
-mod guarded;
-mod left;
-pub mod lock;
+pub mod groups;
 mod log;
 mod logged;
 #[cfg(all(test, loom))]
 mod models;
-mod overlay;
 #[doc(hidden)]
 pub mod planted;
-pub mod record;
-pub mod redo;
-mod session;
 pub mod sums;
-pub mod swal;
-mod sync;
-mod touched;
-pub mod undo;
-pub mod volatile;
-mod writer;
+pub mod sync;
+#[cfg(test)]
+mod tests;
+mod tuning;
 pub mod writes;
 
 pub use access::{Access, Mark, Mode};
-pub use archapt::{
-    ArchaptRedoEngine, ArchaptUndoEngine, Skip, SkippingRedoEngine, SkippingUndoEngine, Tuning,
-};
 pub use counters::Counters;
 pub use engine::{Engine, Recovery, Session, Ticket};
+pub use engines::{
+    ArchaptRedoEngine, ArchaptUndoEngine, EngineKind, OnEngine, RedoEngine, SWalEngine,
+    SkippingRedoEngine, SkippingUndoEngine, UndoEngine, Volatile,
+};
 pub use error::{Error, Result};
-pub use redo::RedoEngine;
+pub use log::{area, record, recovery};
 pub use sums::{Places, Sums};
-pub use swal::SWalEngine;
-pub use undo::UndoEngine;
-pub use volatile::Volatile;
+pub use tuning::{Skip, Tuning};

@@ -3,52 +3,54 @@
 //!
 //!     RUSTFLAGS="--cfg loom" cargo test -p perdura-engine --lib --target-dir target/loom models
 //!
-//! [`Guarded`] is loom's cell here: it fails when one thread may reach in while another does, and when
-//! nothing orders their accesses.
+//! What the lock guards is in loom's cells here: they fail when one thread may reach in while another does,
+//! and when nothing orders their accesses.
 
-use crate::guarded::Guarded;
-use crate::lock::SharedLock;
-use crate::overlay::Overlay;
+use crate::sync::{Fair, Spin};
 use crate::writes::LineWrite;
+use crate::writes::overlay::Overlay;
 use loom::model::Builder;
-use loom::sync::Arc;
+use loom::sync::Arc as LoomArc;
 use loom::thread;
 use perdura_memory::Ram;
+use perdura_memory::lock::{Lock, Mode, Order, Seat, Writing};
+use std::sync::Arc;
 
 /// Preemptions in one run, unless LOOM_MAX_PREEMPTIONS says otherwise: with each more the models take
 /// five times as long, and errors need few.
 const PREEMPTIONS: usize = 2;
 
-/// A lock, and what it guards.
-struct Rig {
-    lock: SharedLock,
-    ram: Ram,
-    value: Guarded<u64>,
+/// A lock, and what it guards: a value that readers look at, and how often it was changed.
+#[derive(Clone)]
+struct Rig<O: Order = Spin> {
+    lock: Arc<Lock<O, u64, u64>>,
+    ram: Arc<Ram>,
 }
 
-impl Rig {
+impl<O: Order> Rig<O> {
     fn new(slots: usize) -> Self {
-        Rig { lock: SharedLock::new(slots), ram: Ram::new(64), value: Guarded::new(0) }
+        Rig { lock: Arc::new(Lock::new(slots, 0, 0)), ram: Arc::new(Ram::new(64)) }
+    }
+
+    fn seat(&self) -> Option<Seat<O, u64, u64>> {
+        Seat::new(&self.lock)
     }
 
     /// A transaction that reads; what it has read.
-    fn read(&self, slot: usize) -> u64 {
-        self.lock.read(slot, &self.ram);
-        // SAFETY: a reader, and only writers that are alone change it.
-        let value = unsafe { *self.value.get() };
-        self.lock.done_reading(slot);
+    fn read(&self, seat: &mut Seat<O, u64, u64>) -> u64 {
+        seat.enter(Mode::Read, &*self.ram);
+        let value = *seat.shared().expect("a reader");
+        seat.leave();
         value
     }
 
     /// A transaction that adds one. It reads beside readers, and stores alone.
     fn add(&self) {
-        self.lock.write(&self.ram);
-        // SAFETY: the writer.
-        let value = unsafe { *self.value.get() };
-        self.lock.be_alone(&self.ram);
-        // SAFETY: the writer, and alone.
-        unsafe { *self.value.get_mut() = value + 1 };
-        self.lock.done_writing();
+        self.lock.writing(&*self.ram, |Writing { own, mut beside }| {
+            let value = *beside.get();
+            *own += 1;
+            beside.change(&*self.ram, |shared| *shared = value + 1);
+        });
     }
 }
 
@@ -62,61 +64,70 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
 #[test]
 fn a_reader_and_a_writer() {
     check(|| {
-        let rig = Arc::new(Rig::new(1));
-        let slot = rig.lock.register().expect("a slot");
+        let rig = <Rig>::new(1);
+        let mut seat = rig.seat().expect("a slot");
         let other = rig.clone();
         let writer = thread::spawn(move || {
             other.add();
             other.add();
         });
-        let (first, second) = (rig.read(slot), rig.read(slot));
+        let (first, second) = (rig.read(&mut seat), rig.read(&mut seat));
         assert!(first <= second, "{second} after {first}");
         writer.join().expect("no panic");
-        assert_eq!(rig.read(slot), 2);
+        assert_eq!(rig.read(&mut seat), 2);
+    });
+}
+
+fn two_writers_on<O: Order>() {
+    check(|| {
+        let rig = Rig::<O>::new(1);
+        let other = rig.clone();
+        let writer = thread::spawn(move || other.add());
+        rig.add();
+        writer.join().expect("no panic");
+        let mut seat = rig.seat().expect("a slot");
+        assert_eq!(rig.read(&mut seat), 2);
     });
 }
 
 #[test]
 fn two_writers() {
-    check(|| {
-        let rig = Arc::new(Rig::new(1));
-        let other = rig.clone();
-        let writer = thread::spawn(move || other.add());
-        rig.add();
-        writer.join().expect("no panic");
-        let slot = rig.lock.register().expect("a slot");
-        assert_eq!(rig.read(slot), 2);
-    });
+    two_writers_on::<Spin>();
+}
+
+#[test]
+fn two_writers_of_the_fair_lock() {
+    two_writers_on::<Fair>();
 }
 
 /// A writer that leaves lets readers in before it lets the next writer in, and never after.
 #[test]
 fn two_writers_and_a_reader() {
     check(|| {
-        let rig = Arc::new(Rig::new(1));
-        let slot = rig.lock.register().expect("a slot");
+        let rig = <Rig>::new(1);
+        let mut seat = rig.seat().expect("a slot");
         let writers: Vec<_> = (0..2)
             .map(|_| {
                 let rig = rig.clone();
                 thread::spawn(move || rig.add())
             })
             .collect();
-        assert!(rig.read(slot) <= 2);
+        assert!(rig.read(&mut seat) <= 2);
         for writer in writers {
             writer.join().expect("no panic");
         }
-        assert_eq!(rig.read(slot), 2);
+        assert_eq!(rig.read(&mut seat), 2);
     });
 }
 
 #[test]
 fn two_readers_and_a_writer() {
     check(|| {
-        let rig = Arc::new(Rig::new(2));
+        let rig = <Rig>::new(2);
         let readers: Vec<_> = (0..2)
             .map(|_| {
-                let (rig, slot) = (rig.clone(), rig.lock.register().expect("a slot"));
-                thread::spawn(move || rig.read(slot))
+                let (rig, mut seat) = (rig.clone(), rig.seat().expect("a slot"));
+                thread::spawn(move || rig.read(&mut seat))
             })
             .collect();
         rig.add();
@@ -130,41 +141,15 @@ fn two_readers_and_a_writer() {
 #[test]
 fn slots_are_taken_beside_a_writer() {
     check(|| {
-        let rig = Arc::new(Rig::new(1));
+        let rig = <Rig>::new(1);
         let other = rig.clone();
         let session = thread::spawn(move || {
-            let slot = other.lock.register().expect("a slot");
-            other.read(slot);
-            other.lock.unregister(slot);
+            let mut seat = other.seat().expect("a slot");
+            other.read(&mut seat);
         });
         rig.add();
         session.join().expect("no panic");
-        assert_eq!(rig.lock.register(), Some(0));
-    });
-}
-
-/// A slot is used by one session after the other, on different threads.
-#[test]
-fn slots_are_handed_over() {
-    check(|| {
-        let rig = Arc::new(Rig::new(1));
-        let other = rig.clone();
-        // What a session keeps in its slot's name.
-        let mine = Arc::new(Guarded::new(0));
-        let theirs = mine.clone();
-        let session = thread::spawn(move || {
-            if let Some(slot) = other.lock.register() {
-                // SAFETY: one session at a time has the only slot.
-                unsafe { *theirs.get_mut() += 1 };
-                other.lock.unregister(slot);
-            }
-        });
-        if let Some(slot) = rig.lock.register() {
-            // SAFETY: as above.
-            unsafe { *mine.get_mut() += 1 };
-            rig.lock.unregister(slot);
-        }
-        session.join().expect("no panic");
+        assert!(rig.seat().is_some());
     });
 }
 
@@ -172,20 +157,18 @@ fn slots_are_handed_over() {
 #[test]
 fn readers_are_let_in_between() {
     check(|| {
-        let rig = Arc::new(Rig::new(1));
-        let slot = rig.lock.register().expect("a slot");
+        let rig = <Rig>::new(1);
+        let mut seat = rig.seat().expect("a slot");
         let other = rig.clone();
         let writer = thread::spawn(move || {
-            other.lock.write(&other.ram);
-            for value in 1..=2 {
-                other.lock.be_alone(&other.ram);
-                // SAFETY: the writer, and alone.
-                unsafe { *other.value.get_mut() = value };
-                other.lock.let_readers_in();
-            }
-            other.lock.done_writing();
+            other.lock.writing(&*other.ram, |mut right| {
+                for value in 1..=2 {
+                    right.beside.change(&*other.ram, |shared| *shared = value);
+                    right.beside.let_readers_in();
+                }
+            });
         });
-        let (first, second) = (rig.read(slot), rig.read(slot));
+        let (first, second) = (rig.read(&mut seat), rig.read(&mut seat));
         assert!(first <= second, "{second} after {first}");
         writer.join().expect("no panic");
     });
@@ -221,7 +204,7 @@ fn look(overlay: &Overlay) -> u64 {
 #[test]
 fn snapshots_beside_a_writer() {
     check(|| {
-        let overlay = Arc::new(Overlay::default());
+        let overlay = LoomArc::new(Overlay::default());
         let other = overlay.clone();
         let writer = thread::spawn(move || {
             join(&other, 1);
@@ -237,32 +220,22 @@ fn snapshots_beside_a_writer() {
 /// The overlay is emptied by a writer that is alone, and filled again.
 #[test]
 fn emptied_alone() {
-    struct Rig {
-        lock: SharedLock,
-        ram: Ram,
-        overlay: Guarded<Overlay>,
-    }
     check(|| {
-        let overlay = Guarded::new(Overlay::default());
-        let rig = Arc::new(Rig { lock: SharedLock::new(1), ram: Ram::new(64), overlay });
-        let slot = rig.lock.register().expect("a slot");
-        let other = rig.clone();
+        let lock: Arc<Lock<Spin, Overlay, ()>> = Arc::new(Lock::new(1, Overlay::default(), ()));
+        let ram = Arc::new(Ram::new(64));
+        let mut seat = Seat::new(&lock).expect("a slot");
+        let (other, its) = (lock.clone(), ram.clone());
         let writer = thread::spawn(move || {
-            other.lock.write(&other.ram);
-            // SAFETY: the writer.
-            join(unsafe { other.overlay.get() }, 1);
-            other.lock.be_alone(&other.ram);
-            // SAFETY: the writer, and alone.
-            unsafe { other.overlay.get_mut() }.clear();
-            other.lock.let_readers_in();
-            // SAFETY: the writer.
-            join(unsafe { other.overlay.get() }, 1);
-            other.lock.done_writing();
+            other.writing(&*its, |mut right| {
+                join(right.beside.get(), 1);
+                right.beside.change(&*its, Overlay::clear);
+                right.beside.let_readers_in();
+                join(right.beside.get(), 1);
+            });
         });
-        rig.lock.read(slot, &rig.ram);
-        // SAFETY: a reader, and only writers that are alone empty it.
-        look(unsafe { rig.overlay.get() });
-        rig.lock.done_reading(slot);
+        seat.enter(Mode::Read, &*ram);
+        look(seat.shared().expect("a reader"));
+        seat.leave();
         writer.join().expect("no panic");
     });
 }

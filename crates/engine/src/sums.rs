@@ -3,7 +3,7 @@
 //! ```text
 //! sum of a page = odd(page) * Σ over its words of (mix(word ^ key[place]) - mix(key[place]))    mod 2^64
 //! ```
-//! `mix` is the bijection of [`checksum::mix`](crate::archapt::checksum): a plain sum is the same when two
+//! `mix` is the bijection of [`keyed`](perdura_memory::keyed): a plain sum is the same when two
 //! words have changed places, or when one has lost what another has gained. A page of zeros has the
 //! sum 0, so that new pages need none; a word that changes changes the sum by what the two words add
 //! to it, so that nothing but the words that a transaction stores is looked at.
@@ -16,9 +16,9 @@
 //! objects have one if the pool was made so, and are then looked at when they are first read or
 //! stored to.
 
-use crate::archapt::checksum::mix::mix;
 use crate::writes::{LineWrite, WriteSet};
 use crate::{Error, Result};
+use perdura_memory::keyed::mix::mix;
 use perdura_memory::{LINE, Memory, PAGE, WORD};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};

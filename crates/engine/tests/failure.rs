@@ -3,8 +3,8 @@
 
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
-    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Mode, RedoEngine, SWalEngine,
-    Session, SkippingRedoEngine, SkippingUndoEngine, Tuning, UndoEngine, Volatile,
+    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Mode, Session, SkippingRedoEngine,
+    SkippingUndoEngine, Tuning, on_each_engine,
 };
 use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, Memory, Reference, Survives};
@@ -139,11 +139,7 @@ fn says_io<E: Engine<Failing>>(lines: u64) {
 #[test]
 fn a_failed_medium_is_not_taken_for_a_large_transaction() {
     for lines in [1, 100, 1000] {
-        says_io::<RedoEngine<Failing>>(lines);
-        says_io::<UndoEngine<Failing>>(lines);
-        says_io::<SWalEngine<Failing>>(lines);
-        says_io::<ArchaptUndoEngine<Failing>>(lines);
-        says_io::<ArchaptRedoEngine<Failing>>(lines);
+        on_each_engine!(crash_consistent says_io::<Failing>(lines));
     }
 }
 
@@ -222,11 +218,7 @@ fn a_group_cut_short_by_a_panic_is_whole_or_not_there() {
 #[test]
 fn a_checkpoint_that_panics_is_the_last_one() {
     for domain in [Domain::Transient, Domain::Persistent] {
-        stays_whole::<RedoEngine<Failing>>(domain);
-        stays_whole::<UndoEngine<Failing>>(domain);
-        stays_whole::<SWalEngine<Failing>>(domain);
-        stays_whole::<ArchaptUndoEngine<Failing>>(domain);
-        stays_whole::<ArchaptRedoEngine<Failing>>(domain);
+        on_each_engine!(crash_consistent stays_whole::<Failing>(domain));
     }
 }
 
@@ -347,14 +339,7 @@ fn panics_keep_no_lock<E: Engine<Failing>>() {
 
 #[test]
 fn a_commit_that_panics_keeps_no_lock() {
-    panics_keep_no_lock::<Volatile<Failing>>();
-    panics_keep_no_lock::<UndoEngine<Failing>>();
-    panics_keep_no_lock::<RedoEngine<Failing>>();
-    panics_keep_no_lock::<SWalEngine<Failing>>();
-    panics_keep_no_lock::<ArchaptUndoEngine<Failing>>();
-    panics_keep_no_lock::<ArchaptRedoEngine<Failing>>();
-    panics_keep_no_lock::<SkippingUndoEngine<Failing>>();
-    panics_keep_no_lock::<SkippingRedoEngine<Failing>>();
+    on_each_engine!(panics_keep_no_lock::<Failing>());
 }
 
 /// Wherever a commit meets a sync that fails, no later transaction is told that what it read is
@@ -387,11 +372,5 @@ fn tells_nothing_after_a_failure<E: Engine<Failing>>() {
 
 #[test]
 fn what_a_failed_commit_stored_is_not_said_to_be_durable() {
-    tells_nothing_after_a_failure::<UndoEngine<Failing>>();
-    tells_nothing_after_a_failure::<RedoEngine<Failing>>();
-    tells_nothing_after_a_failure::<SWalEngine<Failing>>();
-    tells_nothing_after_a_failure::<ArchaptUndoEngine<Failing>>();
-    tells_nothing_after_a_failure::<ArchaptRedoEngine<Failing>>();
-    tells_nothing_after_a_failure::<SkippingUndoEngine<Failing>>();
-    tells_nothing_after_a_failure::<SkippingRedoEngine<Failing>>();
+    on_each_engine!(crash_consistent tells_nothing_after_a_failure::<Failing>());
 }

@@ -3,9 +3,8 @@
 
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
-    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Mark, Mode, RedoEngine, Result,
-    SWalEngine, Session, SkippingRedoEngine, SkippingUndoEngine, Ticket, Tuning, UndoEngine,
-    Volatile,
+    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Mark, Mode, Result, Session,
+    Ticket, Tuning, on_each_engine,
 };
 use perdura_memory::{LINE, Memory, Ram};
 use std::ops::Range;
@@ -32,20 +31,6 @@ fn write<S: Session>(session: &mut S, value: u64) -> Result<Ticket> {
 
 fn is_invalid<T>(result: Result<T>) -> bool {
     matches!(result, Err(Error::Invalid(_)))
-}
-
-/// Runs a function on each engine.
-macro_rules! on_each_engine {
-    ($run:ident) => {
-        $run::<Volatile<Ram>>();
-        $run::<UndoEngine<Ram>>();
-        $run::<RedoEngine<Ram>>();
-        $run::<SWalEngine<Ram>>();
-        $run::<ArchaptUndoEngine<Ram>>();
-        $run::<ArchaptRedoEngine<Ram>>();
-        $run::<SkippingUndoEngine<Ram>>();
-        $run::<SkippingRedoEngine<Ram>>();
-    };
 }
 
 fn outside_of_transactions<E: Engine<Ram>>() {
@@ -89,7 +74,7 @@ fn unbegun_after<S: Session>(session: &mut S, unbegun: &impl Fn(&mut S)) {
 
 #[test]
 fn outside_of_transactions_only_the_memory_is_read() {
-    on_each_engine!(outside_of_transactions);
+    on_each_engine!(outside_of_transactions::<Ram>());
 }
 
 /// The transaction that was running has not happened, and no other one is running.
@@ -122,7 +107,7 @@ fn begun_twice<E: Engine<Ram>>() {
 
 #[test]
 fn a_transaction_that_is_begun_twice_is_none() {
-    on_each_engine!(begun_twice);
+    on_each_engine!(begun_twice::<Ram>());
 }
 
 /// Marks of transactions that are over, and of nothing.
@@ -153,7 +138,7 @@ fn stale_marks<E: Engine<Ram>>() {
 
 #[test]
 fn marks_of_other_transactions_do_no_harm() {
-    on_each_engine!(stale_marks);
+    on_each_engine!(stale_marks::<Ram>());
 }
 
 /// A session that ends inside of a transaction leaves no lock behind.
@@ -176,7 +161,7 @@ fn dropped_inside<E: Engine<Ram>>() {
 
 #[test]
 fn a_session_may_end_inside_of_a_transaction() {
-    on_each_engine!(dropped_inside);
+    on_each_engine!(dropped_inside::<Ram>());
 }
 
 /// Sessions that read, commit and wait outside of transactions, while groups come and go whose overlays

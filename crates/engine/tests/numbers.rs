@@ -3,8 +3,7 @@
 
 use perdura_engine::area::{Checkpoint, Geometry, SMALLEST};
 use perdura_engine::{
-    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Mode, RedoEngine, Result,
-    SWalEngine, Session, SkippingRedoEngine, SkippingUndoEngine, Tuning, UndoEngine,
+    Access, Engine, Error, Mode, RedoEngine, Result, Session, Tuning, on_each_engine,
 };
 use perdura_memory::image::Cut;
 use perdura_memory::{Domain, Memory, Reference};
@@ -74,13 +73,7 @@ fn everywhere<E: Engine<Reference>>() {
 
 #[test]
 fn commits_are_numbered_to_the_end_and_no_further() {
-    everywhere::<UndoEngine<Reference>>();
-    everywhere::<RedoEngine<Reference>>();
-    everywhere::<SWalEngine<Reference>>();
-    everywhere::<ArchaptUndoEngine<Reference>>();
-    everywhere::<ArchaptRedoEngine<Reference>>();
-    everywhere::<SkippingUndoEngine<Reference>>();
-    everywhere::<SkippingRedoEngine<Reference>>();
+    on_each_engine!(crash_consistent everywhere::<Reference>());
 }
 
 /// Counts that would overflow at the next checkpoint.

@@ -2,10 +2,7 @@
 //! there after a power cut, so that records were as long as the room that was made for them.
 
 use perdura_engine::area::SMALLEST;
-use perdura_engine::{
-    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Mode, RedoEngine, SWalEngine, Session,
-    UndoEngine,
-};
+use perdura_engine::{Access, Engine, Mode, Session, on_each_engine};
 use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, LINE, Memory, Reference};
 use proptest::collection::vec;
@@ -63,11 +60,7 @@ proptest! {
         )
     ) {
         for domain in [Domain::Transient, Domain::Media] {
-            outlive_power::<RedoEngine<Reference>>(domain, &transactions);
-            outlive_power::<UndoEngine<Reference>>(domain, &transactions);
-            outlive_power::<SWalEngine<Reference>>(domain, &transactions);
-            outlive_power::<ArchaptUndoEngine<Reference>>(domain, &transactions);
-            outlive_power::<ArchaptRedoEngine<Reference>>(domain, &transactions);
+            on_each_engine!(crash_consistent outlive_power::<Reference>(domain, &transactions));
         }
     }
 }
@@ -86,9 +79,5 @@ fn a_transaction_that_takes_all_back_writes_no_log() {
         session.commit().unwrap();
         assert_eq!((memory.events() - before, session.counters().read_only), (0, 1), "{}", E::NAME);
     }
-    run::<RedoEngine<Reference>>();
-    run::<UndoEngine<Reference>>();
-    run::<SWalEngine<Reference>>();
-    run::<ArchaptUndoEngine<Reference>>();
-    run::<ArchaptRedoEngine<Reference>>();
+    on_each_engine!(crash_consistent run::<Reference>());
 }

@@ -1,10 +1,10 @@
 //! Readers beside writers: they go on until something is stored, and see whole transactions.
 
-use perdura_engine::archapt::Tuning;
+use perdura_engine::Tuning;
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
-    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Mode, RedoEngine, SWalEngine, Session,
-    SkippingRedoEngine, SkippingUndoEngine, UndoEngine, Volatile,
+    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Mode, Session, SkippingRedoEngine,
+    SkippingUndoEngine, on_each_engine,
 };
 use perdura_memory::Ram;
 use perdura_memory::random::SplitMix64;
@@ -57,13 +57,7 @@ fn readers_go_on<E: Engine<Ram>>() {
 
 #[test]
 fn readers_go_on_beside_a_writer_until_it_stores() {
-    readers_go_on::<UndoEngine<Ram>>();
-    readers_go_on::<RedoEngine<Ram>>();
-    readers_go_on::<SWalEngine<Ram>>();
-    readers_go_on::<ArchaptUndoEngine<Ram>>();
-    readers_go_on::<ArchaptRedoEngine<Ram>>();
-    readers_go_on::<SkippingUndoEngine<Ram>>();
-    readers_go_on::<SkippingRedoEngine<Ram>>();
+    on_each_engine!(crash_consistent readers_go_on::<Ram>());
 }
 
 /// On one thread: a writer that had to wait for the reader would wait for ever.
@@ -171,12 +165,5 @@ fn transactions_are_whole<E: Engine<Ram>>() {
 
 #[test]
 fn readers_see_whole_transactions() {
-    transactions_are_whole::<Volatile<Ram>>();
-    transactions_are_whole::<UndoEngine<Ram>>();
-    transactions_are_whole::<RedoEngine<Ram>>();
-    transactions_are_whole::<SWalEngine<Ram>>();
-    transactions_are_whole::<ArchaptUndoEngine<Ram>>();
-    transactions_are_whole::<ArchaptRedoEngine<Ram>>();
-    transactions_are_whole::<SkippingUndoEngine<Ram>>();
-    transactions_are_whole::<SkippingRedoEngine<Ram>>();
+    on_each_engine!(transactions_are_whole::<Ram>());
 }

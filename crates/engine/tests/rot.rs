@@ -1,7 +1,8 @@
 //! Logs that have rotted: what was durable, and is missing or there again, is missed.
 
-use perdura_engine::area::{Geometry, SMALLEST, transactions};
+use perdura_engine::area::{Geometry, SMALLEST};
 use perdura_engine::record::{self, Found, Part};
+use perdura_engine::recovery::transactions;
 use perdura_engine::writes::LineWrite;
 use perdura_engine::{Access, ArchaptRedoEngine, Engine, Error, Mode, RedoEngine, Result, Session};
 use perdura_memory::{LINE, Memory, Ram};

@@ -3,7 +3,7 @@
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mode, RedoEngine,
-    SWalEngine, Session, UndoEngine, Volatile,
+    SWalEngine, Session, UndoEngine, Volatile, on_each_engine,
 };
 use perdura_memory::reference::{Cut, SplitMix64};
 use perdura_memory::{Domain, Memory, Ram, Reference};
@@ -154,11 +154,7 @@ fn segments_of_ended_sessions_come_back() {
         }
         assert_eq!(read(&mut engine.session().unwrap(), SHARED), 199);
     }
-    run::<UndoEngine<Ram>>();
-    run::<RedoEngine<Ram>>();
-    run::<SWalEngine<Ram>>();
-    run::<ArchaptUndoEngine<Ram>>();
-    run::<ArchaptRedoEngine<Ram>>();
+    on_each_engine!(crash_consistent run::<Ram>());
 }
 
 /// A transaction that does not fit changes nothing, and the next one is none the worse.
@@ -190,11 +186,7 @@ fn too_large_is_refused_and_harmless() {
         session.commit().unwrap();
         assert_eq!(read(&mut session, SHARED + LOG / 2 - 8), 9);
     }
-    run::<UndoEngine<Ram>>();
-    run::<RedoEngine<Ram>>();
-    run::<SWalEngine<Ram>>();
-    run::<ArchaptUndoEngine<Ram>>();
-    run::<ArchaptRedoEngine<Ram>>();
+    on_each_engine!(crash_consistent run::<Ram>());
 }
 
 #[test]
@@ -207,11 +199,7 @@ fn sessions_are_limited_and_come_back() {
         sessions.pop();
         assert!(engine.session().is_ok());
     }
-    run::<UndoEngine<Ram>>(4);
-    run::<RedoEngine<Ram>>(4);
-    run::<SWalEngine<Ram>>(4);
-    run::<ArchaptUndoEngine<Ram>>(4);
-    run::<ArchaptRedoEngine<Ram>>(4);
+    on_each_engine!(crash_consistent run::<Ram>(4));
     run::<Volatile<Ram>>(128);
 }
 
@@ -238,11 +226,7 @@ fn a_transaction_of_fresh_memory_alone_is_durable() {
         }
     }
     for domain in [Domain::Transient, Domain::Persistent, Domain::Media, Domain::Process] {
-        run::<UndoEngine<Reference>>(domain);
-        run::<RedoEngine<Reference>>(domain);
-        run::<SWalEngine<Reference>>(domain);
-        run::<ArchaptUndoEngine<Reference>>(domain);
-        run::<ArchaptRedoEngine<Reference>>(domain);
+        on_each_engine!(crash_consistent run::<Reference>(domain));
     }
 }
 

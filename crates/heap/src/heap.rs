@@ -5,6 +5,8 @@
 
 mod erased;
 mod explicit;
+#[cfg(test)]
+mod refused;
 mod transaction;
 
 pub use erased::{AnyHeap, AnySession, AnyTx};
@@ -15,9 +17,8 @@ use crate::error::OpenError;
 use crate::inside::{self, Place};
 use crate::superblock::{State, Superblock};
 use perdura_engine::{
-    Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mode, Recovery,
-    RedoEngine, Result, SWalEngine, Session, SkippingRedoEngine, SkippingUndoEngine, Ticket,
-    Tuning, UndoEngine, Volatile, area,
+    Access, Counters, Engine, EngineKind, Error, Mode, OnEngine, Recovery, Result, Session, Ticket,
+    Tuning, area,
 };
 use perdura_memory::{Domain, Memory, Survives};
 use std::ops::Range;
@@ -87,6 +88,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// # Errors
     /// When the memory is too small, or fails.
     pub fn create(memory: Arc<M>, format: Format) -> Result<Self, OpenError> {
+        check_safe::<M, E>(&memory)?;
         let log = format.log.unwrap_or(Superblock::default_log(format.limit));
         let requires = format.requires.unwrap_or(memory.survives());
         let area = log_area::<M, E>(log, format.limit);
@@ -108,6 +110,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// When the memory holds no pool, a damaged one, one that asks for more than it gets, or
     /// one left by an engine without crash consistency. Nothing has been written then.
     pub fn open(memory: Arc<M>, opening: Opening) -> Result<Self, OpenError> {
+        check_safe::<M, E>(&memory)?;
         let mut superblock = Superblock::read(&*memory)?;
         if memory.survives() < superblock.requires && !opening.accept_weaker {
             return Err(OpenError::Weaker {
@@ -287,9 +290,12 @@ impl<M: Memory, E: Engine<M>> Drop for Heap<M, E> {
     }
 }
 
-/// The names of the engines, for messages.
-pub const ENGINES: &str =
-    "volatile, undo, redo, s-wal, archapt-undo, archapt-redo, archapt-undo-sum, archapt-redo-sum";
+/// Refuses an engine that would not keep its promises on the memory, before anything is written.
+fn check_safe<M: Memory, E: Engine<M>>(memory: &M) -> Result<(), OpenError> {
+    let domain = memory.domain();
+    let refused = E::refusal(domain).map(|why| Error::NotSafe { engine: E::NAME, domain, why });
+    refused.map_or(Ok(()), |error| Err(error.into()))
+}
 
 /// Runs the recovery of the engine that wrote the pool: `E`'s own if that is its name, so that an
 /// engine around another one may recover in its own way. Also where the header says that the pool was
@@ -305,20 +311,45 @@ fn recover<M: Memory + 'static, E: Engine<M>>(
         return before_formatting(memory, superblock);
     }
     let log: Range<u64> = superblock.log.clone();
-    match superblock.engine.as_str() {
-        name if name == E::NAME && E::CRASH_CONSISTENT => Ok(E::recover(memory, log)?),
-        "redo" => Ok(RedoEngine::recover(memory, log)?),
-        "undo" => Ok(UndoEngine::recover(memory, log)?),
-        "s-wal" => Ok(SWalEngine::recover(memory, log)?),
-        "archapt-undo" => Ok(ArchaptUndoEngine::recover(memory, log)?),
-        "archapt-redo" => Ok(ArchaptRedoEngine::recover(memory, log)?),
-        "archapt-undo-sum" => Ok(SkippingUndoEngine::recover(memory, log)?),
-        "archapt-redo-sum" => Ok(SkippingRedoEngine::recover(memory, log)?),
-        "volatile" if force || superblock.state == State::Clean => {
-            Ok(Volatile::recover(memory, log)?)
-        }
-        "volatile" => Err(OpenError::NotConsistent { engine: superblock.engine.clone() }),
-        other => Err(OpenError::UnknownEngine { name: other.to_owned(), known: ENGINES }),
+    if superblock.engine == E::NAME && E::CRASH_CONSISTENT {
+        return Ok(E::recover(memory, log)?);
+    }
+    let kind = kind_of(superblock)?;
+    if kind.is_crash_consistent() || force || superblock.state == State::Clean {
+        Ok(kind.run(Recover { memory, log })?)
+    } else {
+        Err(OpenError::NotConsistent { engine: superblock.engine.clone() })
+    }
+}
+
+/// The engine that a pool's header names.
+fn kind_of(superblock: &Superblock) -> Result<EngineKind, OpenError> {
+    let (name, known) = (&superblock.engine, EngineKind::NAMES);
+    name.parse().map_err(|_| OpenError::UnknownEngine { name: name.clone(), known })
+}
+
+/// An engine's recovery.
+struct Recover<'a, M> {
+    memory: &'a M,
+    log: Range<u64>,
+}
+
+impl<M: Memory> OnEngine<M> for Recover<'_, M> {
+    type Output = Result<Recovery>;
+
+    fn run<E: Engine<M>>(self) -> Self::Output {
+        E::recover(self.memory, self.log)
+    }
+}
+
+/// An engine's look at a log.
+struct Inspect<'a, M>(Recover<'a, M>);
+
+impl<M: Memory> OnEngine<M> for Inspect<'_, M> {
+    type Output = Result<Recovery>;
+
+    fn run<E: Engine<M>>(self) -> Self::Output {
+        E::inspect(self.0.memory, self.0.log)
     }
 }
 
@@ -347,19 +378,11 @@ pub fn inspect<M: Memory + 'static>(
     memory: &M,
     superblock: &Superblock,
 ) -> Result<Recovery, OpenError> {
-    let log = superblock.log.clone();
-    match superblock.engine.as_str() {
-        _ if superblock.state == State::Formatting => Ok(Recovery::default()),
-        "redo" => Ok(RedoEngine::inspect(memory, log)?),
-        "undo" => Ok(UndoEngine::inspect(memory, log)?),
-        "s-wal" => Ok(SWalEngine::inspect(memory, log)?),
-        "archapt-undo" => Ok(ArchaptUndoEngine::inspect(memory, log)?),
-        "archapt-redo" => Ok(ArchaptRedoEngine::inspect(memory, log)?),
-        "archapt-undo-sum" => Ok(SkippingUndoEngine::inspect(memory, log)?),
-        "archapt-redo-sum" => Ok(SkippingRedoEngine::inspect(memory, log)?),
-        "volatile" => Ok(Recovery::default()),
-        other => Err(OpenError::UnknownEngine { name: other.to_owned(), known: ENGINES }),
+    if superblock.state == State::Formatting {
+        return Ok(Recovery::default());
     }
+    let inspect = Inspect(Recover { memory, log: superblock.log.clone() });
+    Ok(kind_of(superblock)?.run(inspect)?)
 }
 
 /// Bytes of the log area of a new pool of up to `limit` bytes whose log is to have `log`, at most

@@ -1,20 +1,16 @@
 //! Pools: heaps in files, with the engine chosen when the program runs.
 
 mod explicit;
-mod kind;
 mod tender;
 
-pub use kind::EngineKind;
+pub use perdura_engine::EngineKind;
 
 use crate::error::OpenError;
 use crate::heap::{AnySession, Format, Heap, Opening, log_area};
 use crate::info::Info;
 use crate::superblock::{SMALLEST, Superblock};
 use crate::tx::Tx;
-use perdura_engine::{
-    ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Mode, Recovery, RedoEngine, Result,
-    SWalEngine, SkippingRedoEngine, SkippingUndoEngine, Ticket, Tuning, UndoEngine, Volatile,
-};
+use perdura_engine::{Counters, Engine, Mode, Recovery, Result, Ticket, Tuning, Volatile};
 use perdura_memory::mapped::record::Recorder;
 use perdura_memory::{
     Domain, LockedFile, MapError, MapOptions, Mapped, Memory as _, PAGE, Survives,
@@ -136,17 +132,8 @@ impl Options {
     /// When the file exists or cannot be made, or the size is impossible.
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Pool, OpenError> {
         let path = path.as_ref();
-        match self.engine.unwrap_or_default() {
-            EngineKind::Volatile => self.create_with(path).map(Inner::Volatile),
-            EngineKind::Undo => self.create_with(path).map(Inner::Undo),
-            EngineKind::Redo => self.create_with(path).map(Inner::Redo),
-            EngineKind::SWal => self.create_with(path).map(Inner::SWal),
-            EngineKind::ArchaptUndo => self.create_with(path).map(Inner::ArchaptUndo),
-            EngineKind::ArchaptRedo => self.create_with(path).map(Inner::ArchaptRedo),
-            EngineKind::ArchaptUndoSum => self.create_with(path).map(Inner::ArchaptUndoSum),
-            EngineKind::ArchaptRedoSum => self.create_with(path).map(Inner::ArchaptRedoSum),
-        }
-        .map(|inner| Pool::new(path, inner, &self.tuning))
+        Inner::create(self.engine.unwrap_or_default(), self, path)
+            .map(|inner| Pool::new(path, inner, &self.tuning))
     }
 
     /// Opens a pool, recovering it if it was not closed. Of several that try at once, one succeeds.
@@ -161,24 +148,11 @@ impl Options {
             Some(engine) => engine,
             None => superblock.engine.parse().map_err(|_| OpenError::UnknownEngine {
                 name: superblock.engine.clone(),
-                known: crate::heap::ENGINES,
+                known: EngineKind::NAMES,
             })?,
         };
-        match engine {
-            EngineKind::Volatile => self.open_with(file, &superblock).map(Inner::Volatile),
-            EngineKind::Undo => self.open_with(file, &superblock).map(Inner::Undo),
-            EngineKind::Redo => self.open_with(file, &superblock).map(Inner::Redo),
-            EngineKind::SWal => self.open_with(file, &superblock).map(Inner::SWal),
-            EngineKind::ArchaptUndo => self.open_with(file, &superblock).map(Inner::ArchaptUndo),
-            EngineKind::ArchaptRedo => self.open_with(file, &superblock).map(Inner::ArchaptRedo),
-            EngineKind::ArchaptUndoSum => {
-                self.open_with(file, &superblock).map(Inner::ArchaptUndoSum)
-            }
-            EngineKind::ArchaptRedoSum => {
-                self.open_with(file, &superblock).map(Inner::ArchaptRedoSum)
-            }
-        }
-        .map(|inner| Pool::new(path, inner, &self.tuning))
+        Inner::open(engine, self, file, &superblock)
+            .map(|inner| Pool::new(path, inner, &self.tuning))
     }
 
     /// Opens the pool if the file is there, creates it if not. What a creation that was cut short
@@ -272,31 +246,48 @@ fn new_id() -> u64 {
     now.as_nanos() as u64 ^ u64::from(std::process::id()) << 48
 }
 
-enum Inner {
-    Volatile(Heap<Mapped, Volatile<Mapped>>),
-    Undo(Heap<Mapped, UndoEngine<Mapped>>),
-    Redo(Heap<Mapped, RedoEngine<Mapped>>),
-    SWal(Heap<Mapped, SWalEngine<Mapped>>),
-    ArchaptUndo(Heap<Mapped, ArchaptUndoEngine<Mapped>>),
-    ArchaptRedo(Heap<Mapped, ArchaptRedoEngine<Mapped>>),
-    ArchaptUndoSum(Heap<Mapped, SkippingUndoEngine<Mapped>>),
-    ArchaptRedoSum(Heap<Mapped, SkippingRedoEngine<Mapped>>),
-}
+/// Makes [`Inner`], a heap of each engine, and `each!`, which runs code on whichever it is.
+macro_rules! inner {
+    ({ $dollar:tt } $($(#[$doc:meta])* $kind:ident $name:literal $engine:ident $made:tt;)*) => {
+        enum Inner {
+            $($kind(Heap<Mapped, perdura_engine::$engine<Mapped>>),)*
+        }
 
-macro_rules! each {
-    ($inner:expr, $heap:ident => $body:expr) => {
-        match $inner {
-            Inner::Volatile($heap) => $body,
-            Inner::Undo($heap) => $body,
-            Inner::Redo($heap) => $body,
-            Inner::SWal($heap) => $body,
-            Inner::ArchaptUndo($heap) => $body,
-            Inner::ArchaptRedo($heap) => $body,
-            Inner::ArchaptUndoSum($heap) => $body,
-            Inner::ArchaptRedoSum($heap) => $body,
+        impl Inner {
+            fn create(kind: EngineKind, how: &Options, path: &Path) -> Result<Self, OpenError> {
+                match kind {
+                    $(EngineKind::$kind => how.create_with(path).map(Inner::$kind),)*
+                }
+            }
+
+            fn open(
+                kind: EngineKind,
+                how: &Options,
+                file: LockedFile,
+                superblock: &Superblock,
+            ) -> Result<Self, OpenError> {
+                match kind {
+                    $(EngineKind::$kind => how.open_with(file, superblock).map(Inner::$kind),)*
+                }
+            }
+
+            fn kind(&self) -> EngineKind {
+                match self {
+                    $(Inner::$kind(_) => EngineKind::$kind,)*
+                }
+            }
+        }
+
+        macro_rules! each {
+            ($dollar inner:expr, $dollar heap:ident => $dollar body:expr) => {
+                match $dollar inner {
+                    $(Inner::$kind($dollar heap) => $dollar body,)*
+                }
+            };
         }
     };
 }
+perdura_engine::engines!(inner! { $ });
 
 mod compaction;
 
@@ -357,16 +348,7 @@ impl Pool {
 
     /// Its engine.
     pub fn engine(&self) -> EngineKind {
-        match &self.inner.inner {
-            Inner::Volatile(_) => EngineKind::Volatile,
-            Inner::Undo(_) => EngineKind::Undo,
-            Inner::Redo(_) => EngineKind::Redo,
-            Inner::SWal(_) => EngineKind::SWal,
-            Inner::ArchaptUndo(_) => EngineKind::ArchaptUndo,
-            Inner::ArchaptRedo(_) => EngineKind::ArchaptRedo,
-            Inner::ArchaptUndoSum(_) => EngineKind::ArchaptUndoSum,
-            Inner::ArchaptRedoSum(_) => EngineKind::ArchaptRedoSum,
-        }
+        self.inner.inner.kind()
     }
 
     /// The memory that it is on.

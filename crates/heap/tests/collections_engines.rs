@@ -3,10 +3,8 @@
 
 use perdura::collections::model::{self, Body, Rng, Run};
 use perdura::collections::{Bytes, Pair, Total};
-use perdura::{
-    ArchaptRedoEngine, ArchaptUndoEngine, Engine, Format, Heap, Opening, RedoEngine, Result,
-    SWalEngine, UndoEngine, Volatile,
-};
+use perdura::{Engine, Format, Heap, Opening, Result};
+use perdura_engine::on_each_engine;
 use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, Ram, Reference};
 use std::sync::Arc;
@@ -95,12 +93,7 @@ fn with_power_cuts<E: Engine<Reference>>(domain: Domain, seed: u64) {
 #[test]
 fn collections_are_right_on_every_engine() {
     for seed in 0..6 {
-        in_plain_memory::<Volatile<Ram>>(seed);
-        in_plain_memory::<UndoEngine<Ram>>(seed);
-        in_plain_memory::<RedoEngine<Ram>>(seed);
-        in_plain_memory::<SWalEngine<Ram>>(seed);
-        in_plain_memory::<ArchaptUndoEngine<Ram>>(seed);
-        in_plain_memory::<ArchaptRedoEngine<Ram>>(seed);
+        on_each_engine!(in_plain_memory::<Ram>(seed));
     }
 }
 
@@ -108,11 +101,7 @@ fn collections_are_right_on_every_engine() {
 fn collections_outlive_power_cuts() {
     for domain in [Domain::Transient, Domain::Persistent, Domain::Media] {
         for seed in 0..2 {
-            with_power_cuts::<UndoEngine<Reference>>(domain, seed);
-            with_power_cuts::<RedoEngine<Reference>>(domain, seed);
-            with_power_cuts::<SWalEngine<Reference>>(domain, seed);
-            with_power_cuts::<ArchaptUndoEngine<Reference>>(domain, seed);
-            with_power_cuts::<ArchaptRedoEngine<Reference>>(domain, seed);
+            on_each_engine!(crash_consistent with_power_cuts::<Reference>(domain, seed));
         }
     }
 }

@@ -4,6 +4,7 @@ use perdura::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Format, Heap, Memory, Opening,
     Purpose, RedoEngine, Root, SWalEngine, Tx, TxExt, UndoEngine, Volatile,
 };
+use perdura_engine::on_each_engine;
 use perdura_memory::Ram;
 use std::sync::Arc;
 
@@ -14,12 +15,10 @@ fn format() -> Format {
 }
 
 fn on_every_engine(test: impl Fn(&dyn Fn() -> Box<dyn Subject>)) {
-    test(&|| Box::new(create::<Volatile<Ram>>()));
-    test(&|| Box::new(create::<UndoEngine<Ram>>()));
-    test(&|| Box::new(create::<RedoEngine<Ram>>()));
-    test(&|| Box::new(create::<SWalEngine<Ram>>()));
-    test(&|| Box::new(create::<ArchaptUndoEngine<Ram>>()));
-    test(&|| Box::new(create::<ArchaptRedoEngine<Ram>>()));
+    fn on<E: Engine<Ram>>(test: &impl Fn(&dyn Fn() -> Box<dyn Subject>)) {
+        test(&|| Box::new(create::<E>()));
+    }
+    on_each_engine!(on::<Ram>(&test));
 }
 
 fn create<E: Engine<Ram>>() -> Heap<Ram, E> {

@@ -5,10 +5,10 @@ use perdura::collections::Bytes;
 use perdura::collections::model::{Body, Rng, check_hash_map, check_ordered_map};
 use perdura::superblock::{CATALOGUE, State, Superblock};
 use perdura::{
-    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Format, Heap, Memory, OpenError,
-    Opening, Purpose, RedoEngine, Result, Root, SWalEngine, SkippingRedoEngine, SkippingUndoEngine,
-    Tx, TxExt, UndoEngine, Volatile,
+    Access, Engine, Error, Format, Heap, Memory, OpenError, Opening, Purpose, RedoEngine, Result,
+    Root, Tx, TxExt,
 };
+use perdura_engine::on_each_engine;
 use perdura_memory::{PAGE, Ram};
 use std::sync::Arc;
 
@@ -70,27 +70,14 @@ fn sums_are_kept<E: Engine<Ram>>(checksums: bool) {
     assert_eq!(bytes, b"over the border of two pages");
 }
 
-macro_rules! on_every_engine {
-    ($test:ident($($argument:expr),*)) => {
-        $test::<Volatile<Ram>>($($argument),*);
-        $test::<UndoEngine<Ram>>($($argument),*);
-        $test::<RedoEngine<Ram>>($($argument),*);
-        $test::<SWalEngine<Ram>>($($argument),*);
-        $test::<ArchaptUndoEngine<Ram>>($($argument),*);
-        $test::<ArchaptRedoEngine<Ram>>($($argument),*);
-        $test::<SkippingUndoEngine<Ram>>($($argument),*);
-        $test::<SkippingRedoEngine<Ram>>($($argument),*);
-    };
-}
-
 #[test]
 fn every_engine_keeps_the_sums_of_all_pages() {
-    on_every_engine!(sums_are_kept(true));
+    on_each_engine!(sums_are_kept::<Ram>(true));
 }
 
 #[test]
 fn every_engine_keeps_the_sums_of_the_page_table() {
-    on_every_engine!(sums_are_kept(false));
+    on_each_engine!(sums_are_kept::<Ram>(false));
 }
 
 /// A heap with a few objects, and where these are; closed, or left by a process that was killed.
@@ -160,7 +147,7 @@ fn damage_is_noticed_when_read<E: Engine<Ram>>() {
 
 #[test]
 fn damaged_objects_are_noticed_when_they_are_read() {
-    on_every_engine!(damage_is_noticed_when_read());
+    on_each_engine!(damage_is_noticed_when_read::<Ram>());
 }
 
 /// One word of each part is damaged that is always covered: the heap is refused, or all is as it was.
@@ -192,14 +179,8 @@ fn damage_of_the_rest<E: Engine<Ram>>(closed: bool) {
 
 #[test]
 fn header_log_page_table_and_roots_are_always_covered() {
-    on_every_engine!(damage_of_the_rest(true));
-    damage_of_the_rest::<UndoEngine<Ram>>(false);
-    damage_of_the_rest::<RedoEngine<Ram>>(false);
-    damage_of_the_rest::<SWalEngine<Ram>>(false);
-    damage_of_the_rest::<ArchaptUndoEngine<Ram>>(false);
-    damage_of_the_rest::<ArchaptRedoEngine<Ram>>(false);
-    damage_of_the_rest::<SkippingUndoEngine<Ram>>(false);
-    damage_of_the_rest::<SkippingRedoEngine<Ram>>(false);
+    on_each_engine!(damage_of_the_rest::<Ram>(true));
+    on_each_engine!(crash_consistent damage_of_the_rest::<Ram>(false));
 }
 
 /// The newer copy of the header is lost of a pool that is in use: the older says that it was closed.

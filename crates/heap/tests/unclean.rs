@@ -3,10 +3,10 @@
 
 use perdura::superblock::{CATALOGUE, State, Superblock};
 use perdura::{
-    Access, AnyTx, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Format, Heap, Memory,
-    OpenError, Opening, Purpose, RedoEngine, Root, SWalEngine, SkippingRedoEngine,
-    SkippingUndoEngine, Survives, Ticket, Tx, TxExt, UndoEngine, Volatile,
+    Access, AnyTx, Engine, Error, Format, Heap, Memory, OpenError, Opening, Purpose, RedoEngine,
+    Root, Survives, Ticket, Tx, TxExt, Volatile,
 };
+use perdura_engine::on_each_engine;
 use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, PAGE, Reference};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -110,18 +110,6 @@ fn opened<E: Engine<Panicking>>(image: &[u8], domain: Domain) -> (Option<u64>, S
     (value.unwrap(), state)
 }
 
-macro_rules! on_each_engine {
-    ($run:ident $(, $argument:expr)*) => {
-        $run::<UndoEngine<_>>($($argument),*);
-        $run::<RedoEngine<_>>($($argument),*);
-        $run::<SWalEngine<_>>($($argument),*);
-        $run::<ArchaptUndoEngine<_>>($($argument),*);
-        $run::<ArchaptRedoEngine<_>>($($argument),*);
-        $run::<SkippingUndoEngine<_>>($($argument),*);
-        $run::<SkippingRedoEngine<_>>($($argument),*);
-    };
-}
-
 /// A checkpoint panics, and the program goes on, ends the heap, or closes it: what was acknowledged is
 /// there, and the pool is not marked as closed.
 fn a_panic_in_a_checkpoint<E: Engine<Panicking>>(domain: Domain) {
@@ -145,7 +133,7 @@ fn a_panic_in_a_checkpoint<E: Engine<Panicking>>(domain: Domain) {
 #[test]
 fn a_failed_checkpoint_leaves_no_clean_pool() {
     for domain in [Domain::Transient, Domain::Process, Domain::Media] {
-        on_each_engine!(a_panic_in_a_checkpoint, domain);
+        on_each_engine!(crash_consistent a_panic_in_a_checkpoint::<_>(domain));
     }
     let (memory, heap) = create::<Volatile<_>>(Domain::Transient);
     memory.panics.store(true, Ordering::Relaxed);
@@ -171,7 +159,7 @@ fn marked_clean<E: Engine<Panicking>>() {
 
 #[test]
 fn recovery_does_not_take_the_headers_word() {
-    on_each_engine!(marked_clean);
+    on_each_engine!(crash_consistent marked_clean::<_>());
 }
 
 /// What a transaction freed waits for a checkpoint, and that fails: the transaction has committed.
@@ -203,7 +191,7 @@ fn a_checkpoint_after_a_commit<E: Engine<Panicking>>() {
 
 #[test]
 fn a_commit_that_has_happened_is_not_told_to_have_failed() {
-    on_each_engine!(a_checkpoint_after_a_commit);
+    on_each_engine!(crash_consistent a_checkpoint_after_a_commit::<_>());
 }
 
 /// Every write before the pages is refused, whichever way it takes; the transaction may go on.
@@ -248,7 +236,7 @@ fn before_the_pages<E: Engine<Panicking>>() {
 
 #[test]
 fn a_transaction_writes_to_the_pages_only() {
-    on_each_engine!(before_the_pages);
+    on_each_engine!(crash_consistent before_the_pages::<_>());
     before_the_pages::<Volatile<_>>();
 }
 

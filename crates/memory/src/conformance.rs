@@ -25,6 +25,7 @@ pub fn run<M: Memory>(memory: &M) {
     compares_and_exchanges(memory);
     streams_whole_lines(memory);
     checks_bounds(memory);
+    prefetches_anything(memory);
     writes_back_any_range(memory);
     adds_up_over_threads(memory);
     publishes_between_threads(memory);
@@ -148,6 +149,15 @@ pub fn checks_bounds<M: Memory>(memory: &M) {
     }
     panics("stream to a part of a line", || memory.stream(8, &[0; 8]));
     panics("stream of a part of a line", || memory.stream(0, &[0; 7]));
+}
+
+/// A prefetch changes nothing and fails nowhere, also out of bounds.
+pub fn prefetches_anything<M: Memory>(memory: &M) {
+    let len = memory.len();
+    memory.store(0, 7);
+    [0, 1, len - 1, len, len + 1, u64::MAX].into_iter().for_each(|at| memory.prefetch(at));
+    assert_eq!((memory.load(0), memory.len()), (7, len));
+    memory.store(0, 0);
 }
 
 /// Every range in bounds can be written back and fenced, in any order, and changes nothing.

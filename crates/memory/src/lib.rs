@@ -7,13 +7,17 @@
 //!
 //! Reading order: [`domain`], [`memory`], then one implementation at a time: [`ram`] (the
 //! smallest), [`image`] (the model as data), [`mod@reference`] (the model made executable, with power cuts), [`mapped`] (files).
-//! [`conformance`] is what every implementation runs.
+//! [`conformance`] is what every implementation runs. Apart from these [`lock`] (who may go
+//! when, and the right to what is guarded, as values; [`atomics`]) and [`keyed`] (the sums of checksums).
 
+pub mod atomics;
 pub mod conformance;
 pub mod copy;
 pub mod domain;
 pub mod image;
+pub mod keyed;
 pub mod lines;
+pub mod lock;
 pub mod mapped;
 pub mod memory;
 pub mod pages;

@@ -1,7 +1,7 @@
 //! Cache lines: the unit of write-back, and a set of those that still need one.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Bytes in a machine word: the unit of atomicity within a line.
 pub const WORD: u64 = 8;
@@ -23,19 +23,25 @@ pub const fn lines_in(at: u64, len: u64) -> u64 {
 }
 
 /// A concurrent set of lines that were stored to and not yet written back: one bit a line, and
-/// one summary bit for each word of those, so that collecting costs what is dirty, not what
-/// there is.
+/// a flag for every 256 KiB, so that collecting costs what is dirty, and next to nothing for what there is.
 pub struct DirtyLines {
     bits: Box<[AtomicU64]>,
-    summary: Box<[AtomicU64]>,
+    /// A flag for each [`BLOCK`] words of bits. A byte of its own, so that raising it is one store.
+    blocks: Box<[AtomicBool]>,
 }
+
+/// Words of bits that share a flag.
+const BLOCK: usize = 64;
 
 impl DirtyLines {
     /// A set for lines of `[0, len)` bytes. Memory: one bit for each 64 bytes, reserved zeroed,
     /// so that only what is touched is ever resident.
     pub fn new(len: u64) -> Self {
         let words = (len / LINE).div_ceil(64) as usize;
-        DirtyLines { bits: zeroed(words), summary: zeroed(words.div_ceil(64)) }
+        DirtyLines {
+            bits: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            blocks: (0..words.div_ceil(BLOCK)).map(|_| AtomicBool::new(false)).collect(),
+        }
     }
 
     /// Adds the line that holds byte `at`. Lines beyond the set's length are ignored.
@@ -48,12 +54,8 @@ impl DirtyLines {
         if bits.load(Ordering::Relaxed) & bit == 0 {
             bits.fetch_or(bit, Ordering::Release);
         }
-        // Also when the bit was there: whoever set it may not have come this far yet.
-        let summary = &self.summary[word / 64];
-        let bit = 1 << (word % 64);
-        if summary.load(Ordering::Relaxed) & bit == 0 {
-            summary.fetch_or(bit, Ordering::Release);
-        }
+        // Also when the bit was there: the thread that set it may not have come this far yet.
+        self.blocks[word / BLOCK].store(true, Ordering::Release);
     }
 
     /// As [`mark`](Self::mark), where no other thread marks at the same time: no locked
@@ -64,8 +66,9 @@ impl DirtyLines {
         let line = at / LINE;
         let word = (line / 64) as usize;
         let Some(bits) = self.bits.get(word) else { return };
-        add_bit(bits, line % 64);
-        add_bit(&self.summary[word / 64], word as u64 % 64);
+        // Unconditionally: whether the bit is there already is a coin toss for a branch predictor.
+        bits.store(bits.load(Ordering::Relaxed) | 1 << (line % 64), Ordering::Release);
+        self.blocks[word / BLOCK].store(true, Ordering::Release);
     }
 
     /// Adds every line of `[at, at + len)`.
@@ -82,15 +85,17 @@ impl DirtyLines {
     /// stays in the set.
     pub fn drain(&self, mut run: impl FnMut(Range<u64>)) {
         let mut pending: Range<u64> = 0..0;
-        for (index, summary) in self.summary.iter().enumerate() {
-            if summary.load(Ordering::Relaxed) == 0 {
+        let blocks = self.blocks.iter().zip(self.bits.chunks(BLOCK));
+        for (index, (block, words)) in blocks.enumerate() {
+            if !block.load(Ordering::Relaxed) || !block.swap(false, Ordering::AcqRel) {
                 continue;
             }
-            let mut words = summary.swap(0, Ordering::AcqRel);
-            while words != 0 {
-                let word = index * 64 + words.trailing_zeros() as usize;
-                words &= words - 1;
-                let mut bits = self.bits[word].swap(0, Ordering::AcqRel);
+            for (word, bits) in words.iter().enumerate() {
+                if bits.load(Ordering::Relaxed) == 0 {
+                    continue;
+                }
+                let word = index * BLOCK + word;
+                let mut bits = bits.swap(0, Ordering::AcqRel);
                 while bits != 0 {
                     let first = bits.trailing_zeros();
                     let ones = (bits >> first).trailing_ones();
@@ -112,16 +117,6 @@ impl DirtyLines {
             run(pending);
         }
     }
-}
-
-#[inline]
-fn add_bit(word: &AtomicU64, bit: u64) {
-    // Unconditionally: whether the bit is there already is a coin toss for a branch predictor.
-    word.store(word.load(Ordering::Relaxed) | 1 << bit, Ordering::Release);
-}
-
-fn zeroed(words: usize) -> Box<[AtomicU64]> {
-    (0..words).map(|_| AtomicU64::new(0)).collect()
 }
 
 #[cfg(test)]

@@ -149,6 +149,13 @@ pub unsafe trait Memory: Send + Sync {
         LAST_LEVEL_CACHE
     }
 
+    /// Asks for the line of `at` to be fetched into the caches, if it is there; waits for nothing. Out of
+    /// bounds it does nothing.
+    #[inline(always)]
+    fn prefetch(&self, at: u64) {
+        let _ = at;
+    }
+
     /// This memory's clock, in nanoseconds from an arbitrary start.
     fn now(&self) -> u64;
 

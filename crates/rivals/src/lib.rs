@@ -11,6 +11,8 @@
 //! To add a rival: implement [`Rival`] in a file of its own; every failure to find it is
 //! `Unavailable`.
 
+#![forbid(unsafe_code)]
+
 pub mod child;
 pub mod error;
 pub mod pmemobj;

@@ -13,6 +13,8 @@
 //! pool), `command` (the table and the families), `net` (connections, turns, workers), `serve`
 //! (threads and signals).
 
+#![forbid(unsafe_code)]
+
 mod client;
 mod command;
 mod descriptors;

@@ -11,6 +11,8 @@
 //! [`random`], [`zipf`] and [`payload`] make the inputs: everything random follows
 //! from one seed.
 
+#![forbid(unsafe_code)]
+
 pub mod bptree;
 pub mod churn;
 pub mod hash;
@@ -19,6 +21,7 @@ pub mod limit;
 pub mod map;
 pub mod overwrite;
 pub mod pace;
+pub mod packed;
 pub mod payload;
 mod phase;
 pub mod random;
@@ -32,6 +35,7 @@ pub mod sps;
 pub mod toggle;
 pub mod tpcc;
 pub mod window;
+pub mod word;
 pub mod ycsb;
 mod zeroed;
 pub mod zipf;

@@ -6,7 +6,7 @@ use crate::bptree::BpTree;
 use crate::hash::Hash;
 use crate::rbtree::RbTree;
 use crate::toggle::KeySet;
-use crate::{churn, overwrite, records, sps, ycsb};
+use crate::{churn, overwrite, records, sps, word, ycsb};
 use perdura::collections::Visit;
 use perdura::{Result, Root, Tx};
 
@@ -17,7 +17,7 @@ use perdura::{Result, Root, Tx};
 /// `Corrupt` if it is damaged; what `visit` returns.
 pub fn check_root(tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<bool> {
     match root.kind {
-        sps::KIND => visit(root.at)?,
+        sps::KIND | word::KIND => visit(root.at)?,
         overwrite::KIND => overwrite::check_blocks(tx, root.at, visit)?,
         ycsb::KIND => ycsb::check_blocks(tx, root.at, visit)?,
         records::KIND => records::check_blocks(tx, root.at, visit)?,

@@ -57,6 +57,12 @@ impl Pair {
         let b = random.below(len - 1);
         Pair(first + a, first + b + u64::from(b >= a))
     }
+
+    /// Where the two are in an array at `array`.
+    #[inline]
+    pub fn places(self, array: u64) -> (u64, u64) {
+        (array + self.0 * WORD, array + self.1 * WORD)
+    }
 }
 
 /// Swaps each pair in turn, in the array at `array`.
@@ -65,8 +71,14 @@ impl Pair {
 /// As the transaction's reads and writes.
 #[inline]
 pub fn swap<T: Tx + ?Sized>(tx: &mut T, array: u64, pairs: &[Pair]) -> Result<()> {
-    for &Pair(a, b) in pairs {
-        let (a, b) = (array + a * WORD, array + b * WORD);
+    // The processor fetches all of them while it works on the first.
+    for pair in pairs {
+        let (a, b) = pair.places(array);
+        tx.prefetch(a);
+        tx.prefetch(b);
+    }
+    for pair in pairs {
+        let (a, b) = pair.places(array);
         let (x, y) = (tx.read_word(a)?, tx.read_word(b)?);
         tx.write_word(a, y)?;
         tx.write_word(b, x)?;

@@ -1,10 +1,7 @@
 //! The operations of the workloads, one at a time, with the power cut inside them: afterwards
 //! the structure is whole, and holds what it held before the operation or after it.
 
-use perdura::{
-    ArchaptRedoEngine, ArchaptUndoEngine, Engine, Format, Heap, Opening, RedoEngine, Result,
-    SWalEngine, Tx, UndoEngine, roots,
-};
+use perdura::{Engine, Format, Heap, Opening, Result, Tx, on_each_engine, roots};
 use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, Reference};
 use perdura_workloads::bptree::BpTree;
@@ -201,11 +198,7 @@ fn outlives_cuts<E: Engine<Reference>>(domain: Domain, program: &impl Program) {
 
 fn outlives_cuts_everywhere(program: &impl Program) {
     for domain in DOMAINS {
-        outlives_cuts::<UndoEngine<Reference>>(domain, program);
-        outlives_cuts::<RedoEngine<Reference>>(domain, program);
-        outlives_cuts::<SWalEngine<Reference>>(domain, program);
-        outlives_cuts::<ArchaptUndoEngine<Reference>>(domain, program);
-        outlives_cuts::<ArchaptRedoEngine<Reference>>(domain, program);
+        on_each_engine!(crash_consistent outlives_cuts::<Reference>(domain, program));
     }
 }
 

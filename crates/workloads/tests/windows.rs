@@ -3,8 +3,7 @@
 
 use perdura::testing::TestHeap;
 use perdura::{
-    AnyHeap, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Format, Heap, RedoEngine,
-    Result, SWalEngine, Ticket, UndoEngine,
+    AnyHeap, Counters, Engine, Format, Heap, RedoEngine, Result, Ticket, on_each_engine,
 };
 use perdura_memory::{Domain, Memory, Ram, Reference};
 use perdura_workloads::map::OnHashMap;
@@ -208,11 +207,7 @@ fn every_engine_answers_everything() {
     }
     for (threads, window) in [(1, 1), (1, 16), (3, 2), (2, 100_000)] {
         answers::<perdura::Volatile<Ram>>(threads, window);
-        answers::<UndoEngine<Ram>>(threads, window);
-        answers::<RedoEngine<Ram>>(threads, window);
-        answers::<SWalEngine<Ram>>(threads, window);
-        answers::<ArchaptUndoEngine<Ram>>(threads, window);
-        answers::<ArchaptRedoEngine<Ram>>(threads, window);
+        on_each_engine!(crash_consistent answers::<Ram>(threads, window));
     }
 }
 

@@ -3,9 +3,8 @@
 use super::knobs::Knobs;
 use super::site::Site;
 use super::watch;
-use crate::engines::{OnEngine, on_engine};
 use crate::failure::{Failure, Outcome};
-use perdura::{Domain, Engine, EngineKind, Format, Heap, Memory, Options, Visitor};
+use perdura::{Domain, Engine, EngineKind, Format, Heap, Memory, OnEngine, Options, Visitor};
 use perdura_memory::{MapOptions, Mapped, PAGE, Unflushed};
 use perdura_workloads::{Measured, Plan, Progress, Workload};
 use std::sync::Arc;
@@ -77,7 +76,7 @@ pub(crate) fn run_unflushed<W: Workload>(
     let unflushed = Arc::new(Unflushed::new(Arc::new(mapped)));
     let phases = Phases { label, workload, plan, progress, emptied };
     let code = Unfenced { phases, memory: unflushed, pool };
-    let (measured, load_seconds) = on_engine(engine, code)?;
+    let (measured, load_seconds) = engine.run(code)?;
     Ok(Run { measured, load_seconds, memory })
 }
 

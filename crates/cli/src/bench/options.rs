@@ -76,8 +76,9 @@ impl FromStr for DomainChoice {
 /// Where and how often to measure.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
-    /// Engine to measure: volatile, undo, redo, s-wal, archapt-undo, archapt-redo, archapt-undo-sum, archapt-redo-sum, or all; may be repeated
-    #[arg(long = "engine", value_name = "ENGINE", default_value = "all")]
+    #[arg(long = "engine", help = format!(
+        "Engine to measure: {}, or all; may be repeated", EngineKind::NAMES
+    ), value_name = "ENGINE", default_value = "all")]
     pub(crate) engines: Vec<EngineChoice>,
 
     /// Repetitions; engines take turns, and figures are medians

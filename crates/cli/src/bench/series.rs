@@ -135,19 +135,22 @@ fn counts(counts: &[(&'static str, u64)], elapsed: Duration) -> Vec<Count> {
 
 /// What one flushed line and a fence cost where the pools lie.
 pub(crate) fn line_and_fence(site: &Site, domain: Option<Domain>) -> Outcome<f64> {
-    with_area(site, domain, |memory| limit::line_and_fence(memory, 0..BASELINE_BYTES))
+    with_area(site, domain, BASELINE_BYTES, |memory| {
+        limit::line_and_fence(memory, 0..BASELINE_BYTES)
+    })
 }
 
-/// Runs `measure` on a mapped area of 16 MiB where the pools lie.
+/// Runs `measure` on a mapped area of `bytes` bytes where the pools lie.
 pub(crate) fn with_area<R>(
     site: &Site,
     domain: Option<Domain>,
+    bytes: u64,
     measure: impl FnOnce(&Mapped) -> R,
 ) -> Outcome<R> {
     let path = site.folder().join("lines");
-    let options = MapOptions { domain, limit: BASELINE_BYTES };
-    let memory = Mapped::create(&path, BASELINE_BYTES, options)
-        .map_err(|error| Failure::at(&path, error))?;
+    let options = MapOptions { domain, limit: bytes };
+    let memory =
+        Mapped::create(&path, bytes, options).map_err(|error| Failure::at(&path, error))?;
     let result = measure(&memory);
     drop(memory);
     std::fs::remove_file(&path)?;

@@ -23,8 +23,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
     size: Option<u64>,
 
-    /// Engine: volatile, undo, redo, s-wal, archapt-undo, archapt-redo, archapt-undo-sum or archapt-redo-sum [default: the pool's own, redo for a new one]
-    #[arg(long, value_name = "ENGINE")]
+    #[arg(long, help = format!(
+        "Engine: one of {} [default: the pool's own, redo for a new one]", EngineKind::NAMES
+    ), value_name = "ENGINE")]
     engine: Option<EngineKind>,
 
     /// Checksums of all pages of a new pool, so that damage by the medium is noticed when it is read

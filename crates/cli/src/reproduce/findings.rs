@@ -11,7 +11,7 @@ use super::quantity::Step;
 use crate::bench::spread::Spread;
 use perdura::Counters;
 use perdura_crashtest::Losses;
-use perdura_engine::archapt::checksum::cost::{Cost, Costs};
+use perdura_matrices::cost::{Cost, Costs};
 use perdura_workloads::reuse::Reuse;
 use serde::Serialize;
 

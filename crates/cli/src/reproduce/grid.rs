@@ -13,7 +13,7 @@ use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use perdura::{Counters, EngineKind};
 use perdura_crashtest::Losses;
-use perdura_engine::archapt::checksum::cost::Costs;
+use perdura_matrices::cost::Costs;
 use perdura_workloads::reuse::Reuse;
 use serde::Serialize;
 

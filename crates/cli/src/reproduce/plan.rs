@@ -9,9 +9,9 @@ use crate::failure::{Failure, Outcome};
 use crate::named::{self, Database, Extent};
 use crate::{quantity, tpcc};
 use perdura::EngineKind;
-use perdura_engine::archapt::checksum::cost::{Demand, When};
 use perdura_machine::MachineConfig;
 use perdura_machine::cache::Policy;
+use perdura_matrices::cost::{Demand, When};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

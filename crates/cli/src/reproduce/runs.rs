@@ -12,7 +12,7 @@ use crate::failure::{Failure, Outcome};
 use crate::named::{self, Database, OnWorkload};
 use crate::simulate::{self, MechanismChoice};
 use perdura::{EngineKind, Format, Heap, Volatile};
-use perdura_engine::archapt::checksum::cost::{self, Bench, Demand, When};
+use perdura_matrices::cost::{self, Bench, Demand, When};
 use perdura_memory::{Domain, MapOptions, Mapped, Ram};
 use perdura_workloads::Workload;
 use perdura_workloads::records::Plain;

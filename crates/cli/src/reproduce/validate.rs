@@ -4,7 +4,7 @@ use super::experiment::{Experiment, Kind, Run, Scale, Simulated, Value};
 use super::quantity::Quantity;
 use crate::tpcc;
 use perdura::EngineKind;
-use perdura_engine::archapt::checksum::cost::When;
+use perdura_matrices::cost::When;
 
 impl Experiment {
     /// Says what makes no sense.
@@ -173,7 +173,8 @@ pub(super) fn engine_fits(kind: Kind, engine: EngineKind) -> Result<(), String> 
     }
     Err(format!(
         "{engine} skips no write-backs, and so loses nothing: \
-         kind crash is for archapt-undo-sum and archapt-redo-sum"
+         kind crash is for {}",
+        EngineKind::names_of(EngineKind::skips)
     ))
 }
 

@@ -135,7 +135,8 @@ pub fn run(plan: &Plan, folder: &Path, progress: &Progress) -> Result<Found, Str
 fn made(plan: &Plan, number: u64, folder: &Path) -> Result<Sample, String> {
     let engine = EngineKind::ALL[number as usize % EngineKind::ALL.len()];
     // What a process leaves that was killed in the middle of it is undefined with this one.
-    let closed = engine == EngineKind::Volatile || (number / 8).is_multiple_of(2);
+    let closed =
+        !engine.is_crash_consistent() || (number / EngineKind::ALL.len() as u64).is_multiple_of(2);
     let seed = plan.seed.wrapping_mul(0x9E37_79B9).wrapping_add(number);
     let options = Options::new().engine(engine).domain(plan.domain).checksums(plan.checksums);
     Sample::make(engine, closed, &options, seed, folder).map_err(|error| {

@@ -5,6 +5,7 @@ use perdura::superblock::{State, Superblock};
 use perdura_crashtest::Family;
 use perdura_crashtest::subjects::ENGINES;
 use perdura_engine::area::{self, Checkpoint, Geometry};
+use perdura_engine::recovery;
 use perdura_engine::{Counters, Engine, Recovery, Result, Sums, Ticket, Tuning};
 use perdura_memory::Memory;
 use std::cell::Cell;
@@ -153,7 +154,7 @@ fn recover<M: Memory>(memory: &M, area: Range<u64>, name: &str, bug: u8) -> Resu
         let lane = geometry.segment(FORGOTTEN);
         records.retain(|record| !lane.contains(&record.at));
     }
-    let (mut whole, discarded) = area::transactions(records, old.ticket, redo, (0, 0))?;
+    let (mut whole, discarded) = recovery::transactions(records, old.ticket, redo, (0, 0))?;
     // As the engines do, what a dead process may have left is made durable before it is believed.
     memory.write_back(geometry.start, 256);
     for record in whole.iter().flatten() {

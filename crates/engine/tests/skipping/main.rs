@@ -5,8 +5,8 @@ mod large;
 mod lives;
 mod logged;
 
-use perdura_engine::archapt::cover::{Examination, Layout, examine};
 use perdura_engine::area::Geometry;
+use perdura_engine::groups::cover::{Examination, Layout, examine};
 use perdura_engine::{
     Access, Engine, Error, Mode, Session, Skip, SkippingRedoEngine, SkippingUndoEngine, Ticket,
     Tuning,

@@ -66,6 +66,11 @@ impl<S: Session> Access for HeapTx<'_, S> {
     }
 
     #[inline(always)]
+    fn prefetch(&mut self, at: u64) {
+        self.session.prefetch(at);
+    }
+
+    #[inline(always)]
     fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
         if at < self.pages {
             return self.write_before(at, value);

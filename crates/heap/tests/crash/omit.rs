@@ -20,7 +20,7 @@ pub(crate) struct Site {
 impl Site {
     /// Whether it makes durable what a process that has died may have left.
     pub(crate) fn is_for_the_dead(&self) -> bool {
-        ["engine/src/left.rs", "heap/src/superblock.rs"]
+        ["engine/src/log/left.rs", "heap/src/superblock.rs"]
             .iter()
             .any(|file| self.file.ends_with(file))
     }

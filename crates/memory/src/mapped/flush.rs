@@ -199,3 +199,20 @@ mod arch {
         }
     }
 }
+
+/// Asks for a line to be fetched. Any address will do: where nothing is mapped, nothing happens.
+#[inline(always)]
+pub(super) fn prefetch(line: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: part of every x86-64 processor; it reads nothing that the program sees, and never faults.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a hint, that never faults.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{line}]", line = in(reg) line, options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = line;
+}

@@ -119,6 +119,11 @@ unsafe impl Memory for Mapped {
         unsafe { (*self.at(at).cast::<AtomicU64>()).store(value, Ordering::Release) };
     }
 
+    #[inline(always)]
+    fn prefetch(&self, at: u64) {
+        flush::prefetch(self.at(at));
+    }
+
     #[inline]
     unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
         // SAFETY: in bounds by the caller's word; all accesses are atomic.

@@ -1,5 +1,5 @@
 //! `perdura bench limit`: what the hardware charges, and the engines' smallest transactions as
-//! multiples of one flushed line and a fence.
+//! multiples of one flushed line and a fence, and of what a bare redo log takes for the same.
 
 use crate::bench::knobs::Knobs;
 use crate::bench::options::{Common, Folder, Threads};
@@ -12,9 +12,12 @@ use crate::failure::Outcome;
 use crate::machine::Machine;
 use crate::output::{print, print_json, table};
 use crate::quantity::{self, show_count, show_ns};
+use perdura_workloads::Workload;
 use perdura_workloads::limit::{Bench, Primitive, Timing};
-use perdura_workloads::overwrite::Overwrite;
+use perdura_workloads::packed::Packed;
+use perdura_workloads::random::Random;
 use perdura_workloads::sps::Sps;
+use perdura_workloads::word::Word;
 use serde::Serialize;
 use serde_json::json;
 
@@ -22,6 +25,10 @@ use serde_json::json;
 const BATCHES: usize = 31;
 /// Words in the arrays of the smallest transactions.
 const WORDS: u64 = 1_000_000;
+/// Bytes for the bare log and its array.
+const BARE_BYTES: u64 = 40 << 20;
+/// Swaps in the larger transactions.
+const SWAPS: [usize; 3] = [1, 4, 16];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -49,18 +56,28 @@ struct Limits {
 /// One of the smallest transactions, on every engine.
 #[derive(Serialize)]
 struct Smallest {
-    name: &'static str,
+    name: String,
     line_and_fence_ns: Spread,
+    /// What a bare redo log takes for it.
+    bare_log_ns: Spread,
     engines: Vec<EngineReport>,
+}
+
+/// What a transaction does.
+#[derive(Clone, Copy)]
+enum What {
+    Add,
+    Swap(usize),
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let common = Common { seed: Some(arguments.common.seed()), ..arguments.common.clone() };
     let stage = Stage::within(&arguments.folder)?;
     let (memory, primitives) = primitives(&common, &stage)?;
-    let word = one_word(arguments.ops, &common, &stage)?;
-    let swap = one_swap(arguments.ops, &common, &stage)?;
-    let transactions = vec![word, swap];
+    let kinds = [What::Add].into_iter().chain(SWAPS.map(What::Swap));
+    let transactions = kinds
+        .map(|what| smallest(what, arguments.ops, &common, &stage))
+        .collect::<Outcome<Vec<_>>>()?;
     let limits = Limits {
         machine: Machine::here(),
         memory,
@@ -73,7 +90,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 }
 
 fn primitives(common: &Common, stage: &Stage) -> Outcome<(String, Vec<Timing>)> {
-    series::with_area(&stage.site, common.domain.0, |memory| {
+    series::with_area(&stage.site, common.domain.0, series::BASELINE_BYTES, |memory| {
         let mut bench = Bench::new(memory, 0..series::BASELINE_BYTES, common.seed());
         let timings = Primitive::ALL.map(|primitive| bench.time(primitive, BATCHES));
         (memory.describe(), timings.into())
@@ -91,34 +108,67 @@ fn threads() -> Threads {
     }
 }
 
-fn one_word(operations: u64, common: &Common, stage: &Stage) -> Outcome<Smallest> {
-    let case = Case {
-        title: String::new(),
-        parameters: json!({}),
-        operations,
-        data_bytes: WORDS * 16,
-        make: &|_| Overwrite::new(WORDS, 8, false),
+/// Measures one kind of transaction on every engine, after the bare log.
+fn smallest(what: What, operations: u64, common: &Common, stage: &Stage) -> Outcome<Smallest> {
+    let bare_log_ns = bare_log(what, operations, common, stage)?;
+    let (name, report) = match what {
+        What::Add => {
+            let make = |_| Word::new(WORDS);
+            ("add to a word".to_owned(), on_engines(&make, operations, common, stage)?)
+        }
+        What::Swap(swaps) => {
+            let sps = Sps { entries: WORDS, swaps, disjoint: false };
+            let make = |_| Ok(sps.clone());
+            let name = format!("swap {} words (SPS)", 2 * swaps);
+            (name, on_engines(&make, (operations / swaps as u64).max(1), common, stage)?)
+        }
     };
-    let report = series::run(&case, common, &threads(), &Knobs::default(), stage)?;
-    Ok(smallest("write one word", report))
+    let Report { line_and_fence_ns, engines, .. } = report;
+    Ok(Smallest { name, line_and_fence_ns, bare_log_ns, engines })
 }
 
-fn one_swap(operations: u64, common: &Common, stage: &Stage) -> Outcome<Smallest> {
-    let sps = Sps { entries: WORDS, swaps: 1, disjoint: false };
+fn on_engines<W: Workload>(
+    make: &dyn Fn(u64) -> perdura_workloads::Outcome<W>,
+    operations: u64,
+    common: &Common,
+    stage: &Stage,
+) -> Outcome<Report> {
     let case = Case {
         title: String::new(),
         parameters: json!({}),
         operations,
         data_bytes: WORDS * 8,
-        make: &|_| Ok(sps.clone()),
+        make,
     };
-    let report = series::run(&case, common, &threads(), &Knobs::default(), stage)?;
-    Ok(smallest("swap two words (SPS)", report))
+    series::run(&case, common, &threads(), &Knobs::default(), stage)
 }
 
-fn smallest(name: &'static str, report: Report) -> Smallest {
-    let Report { line_and_fence_ns, engines, .. } = report;
-    Smallest { name, line_and_fence_ns, engines }
+/// What a bare redo log takes for a transaction, as often as the engines are measured.
+fn bare_log(what: What, operations: u64, common: &Common, stage: &Stage) -> Outcome<Spread> {
+    let seed = common.seed();
+    series::with_area(&stage.site, common.domain.0, BARE_BYTES, |memory| {
+        let mut bare = Packed::new(memory, WORDS)?;
+        let mut added = 0;
+        let mut once = |count: u64, stream: u64| {
+            let mut random = Random::new(seed, stream);
+            let took = match what {
+                What::Add => {
+                    added += count;
+                    bare.additions(count, &mut random)
+                }
+                What::Swap(swaps) => bare.swaps(swaps, count, &mut random),
+            };
+            took.as_nanos() as f64 / count as f64
+        };
+        let count = match what {
+            What::Add => operations,
+            What::Swap(swaps) => (operations / swaps as u64).max(1),
+        };
+        once((count / 10).max(1), 0);
+        let times: Vec<f64> = (1..=u64::from(common.repeat)).map(|run| once(count, run)).collect();
+        bare.check(added)?;
+        Ok(Spread::of(times))
+    })?
 }
 
 impl Limits {
@@ -141,17 +191,19 @@ impl Limits {
                 [
                     format!("{}: {}", engine.engine, smallest.name),
                     engine.ns_per_operation.show(show_ns),
-                    show_ns(smallest.line_and_fence_ns.median),
                     format!("{:.2}", engine.multiple.median),
+                    smallest.bare_log_ns.show(show_ns),
+                    format!("{:.2}", engine.ns_per_operation.median / smallest.bare_log_ns.median),
                 ]
             })
         });
         let transactions =
-            table(["transaction", "time", "line and fence then", "x line and fence"], rows);
+            table(["transaction", "time", "x line and fence", "bare log", "x bare log"], rows);
         format!(
             "what one flushed line and a fence cost here, and what engines make of it; seed {}\n\
              {}\n{}\n\n{primitives}\n\n\
-             the smallest transactions, {} each on 1,000,000 words, their answers checked:\n\n\
+             small transactions on 1,000,000 words, {} additions or swaps for each figure, their \
+             answers checked; the bare log is the least that redo logging takes:\n\n\
              {transactions}",
             self.seed,
             self.machine,

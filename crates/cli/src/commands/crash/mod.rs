@@ -14,8 +14,7 @@ use perdura_memory::Domain;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Engines: undo, redo, s-wal, archapt-undo, archapt-redo, archapt-undo-sum, archapt-redo-sum, or all; several with commas
-    #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
+    #[arg(long, help = crate::engines::help(), value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     engine: Vec<String>,
 
     /// Structures: sps, hash-map, ordered-map, churn, wide, ycsb-a, tpcc, bytes, large, pieces, or all

@@ -24,8 +24,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     dir: PathBuf,
 
-    /// Engines: undo, redo, s-wal, archapt-undo, archapt-redo, archapt-undo-sum, archapt-redo-sum, or all; several with commas
-    #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
+    #[arg(long, help = crate::engines::help(), value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     engine: Vec<String>,
 
     /// Images to check of each engine; a run of the server gives a thousand
@@ -197,8 +196,7 @@ fn engines(names: &[String]) -> Outcome<Vec<EngineKind>> {
     let mut engines = Vec::new();
     for name in names {
         if name == "all" {
-            let consistent = |engine: &EngineKind| *engine != EngineKind::Volatile;
-            engines.extend(EngineKind::ALL.into_iter().filter(consistent));
+            engines.extend(EngineKind::ALL.into_iter().filter(|kind| kind.is_crash_consistent()));
             continue;
         }
         match name.parse().map_err(Failure::new)? {

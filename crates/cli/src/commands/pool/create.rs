@@ -16,8 +16,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = quantity::bytes)]
     size: u64,
 
-    /// Engine: volatile, undo, redo, s-wal, archapt-undo, archapt-redo, archapt-undo-sum or archapt-redo-sum
-    #[arg(long, value_name = "ENGINE", default_value_t = EngineKind::Redo)]
+    #[arg(long, help = format!("Engine: one of {}", EngineKind::NAMES), value_name = "ENGINE", default_value_t = EngineKind::Redo)]
     engine: EngineKind,
 
     /// Persistence domain: auto, transient, persistent, media or process

@@ -30,9 +30,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "optane")]
     machine: String,
 
-    /// Engines: volatile, undo, redo, s-wal, archapt-undo, archapt-redo, archapt-undo-sum, archapt-redo-sum, or all; several with commas. `volatile` always runs
-    /// too: the others are relative to it
-    #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
+    #[arg(long, help = format!(
+        "Engines: {}, or all; several with commas. `volatile` always runs too: the others are relative to it",
+        EngineKind::NAMES
+    ), value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     engine: Vec<EngineChoice>,
 
     /// Workload: sps, hash, rbtree, bptree, churn, hash-map, ordered-map, tpcc (of the small
@@ -177,10 +178,11 @@ impl Arguments {
         if self.cores == 1 && self.engine.iter().all(skips) {
             return Ok(());
         }
-        Err(Failure::new(
-            "--cuts is for engines that skip write-backs, archapt-undo-sum and archapt-redo-sum, \
-             on one core; `perdura crash` cuts the power of all engines",
-        ))
+        Err(Failure::new(format!(
+            "--cuts is for engines that skip write-backs ({}) on one core; `perdura crash` cuts \
+                 the power of all engines",
+            EngineKind::names_of(EngineKind::skips)
+        )))
     }
 
     /// The baseline first, then what was asked for, each once.

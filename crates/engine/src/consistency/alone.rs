@@ -1,0 +1,87 @@
+//! What the engines share that have at most one transaction in the log: undo and S-WAL.
+//!
+//! Each session keeps one segment and writes every record at its start; more segments, for a
+//! large transaction, are given back when it has ended.
+
+use super::core::Core;
+use super::writer::{Stores, Writer, split};
+use crate::log::record::{self, Part};
+use crate::writes::LineWrite;
+use crate::{Counters, Result};
+use perdura_memory::{LINE, Memory};
+use std::sync::atomic::Ordering;
+
+/// Where a transaction's record is.
+pub(crate) struct Place {
+    /// Offset of its first part.
+    pub(crate) first: u64,
+    /// Its parts.
+    pub(crate) parts: u16,
+    /// The segments that hold the others.
+    extra: Vec<u32>,
+}
+
+impl Writer {
+    /// Writes the transaction's record, of the words that `word_of` gives, to the session's
+    /// segment and to more of them if it needs them, and asks for it to become durable.
+    pub(crate) fn write_alone<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        (ticket, how): (u64, Stores),
+        mut word_of: impl FnMut(&LineWrite, usize) -> u64,
+    ) -> Result<Place> {
+        let bytes = self.record_bytes();
+        let mut make_room = |counters: &mut Counters| checkpoint(core, counters);
+        let own = match self.segment {
+            Some(own) => own,
+            None => self.take_segment(core, bytes, &mut make_room)?,
+        };
+        self.segment = Some(own);
+        let runs = if bytes <= core.geometry.segment_bytes {
+            std::iter::once(0..self.writes.entries().len()).collect()
+        } else {
+            split(core, self.writes.entries())
+        };
+        let extra = self.take_segments(core, runs.len() - 1, bytes, &mut make_room)?;
+        let first = core.geometry.segment(own).start;
+        let parts = runs.len() as u16;
+        let behind = record::behind(ticket, core.durable.0.load(Ordering::Relaxed));
+        for (index, run) in runs.into_iter().enumerate() {
+            let segment = if index == 0 { own } else { extra[index - 1] };
+            let at = core.geometry.segment(segment).start;
+            let part = Part { ticket, part: index as u16, parts, behind };
+            let stored = self.encode(core, at, part, run, &mut word_of);
+            self.store_record(core, at, stored, how);
+        }
+        Ok(Place { first, parts, extra })
+    }
+
+    /// The transaction with this ticket is durable in place and has left the log.
+    #[inline]
+    pub(crate) fn committed_alone<M: Memory>(&mut self, core: &Core<M>, ticket: u64, place: Place) {
+        place.extra.into_iter().for_each(|segment| core.segments.put_back(segment));
+        core.committed.0.store(ticket, Ordering::Release);
+        core.durable.0.store(ticket, Ordering::Release);
+        self.counters.commits += 1;
+    }
+
+    /// Stores the words in place and asks for their lines to become durable.
+    #[inline]
+    pub(crate) fn apply_and_write_back<M: Memory>(&mut self, core: &Core<M>) {
+        let counted = core.memory.domain().needs_write_back();
+        self.apply(core, |entry, counters| {
+            core.memory.write_back(entry.line, LINE);
+            if counted {
+                counters.dirtied(entry.mask.count_ones());
+            }
+            counters.write_backs_data += u64::from(counted);
+        });
+    }
+}
+
+/// A checkpoint where nothing is pending in place: it carries the tickets over a restart, and
+/// frees the segments of sessions that have ended. The caller is the writer.
+pub(crate) fn checkpoint<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> {
+    let ticket = core.committed.0.load(Ordering::Acquire);
+    core.alone(|| core.move_checkpoint(ticket, counters))
+}

@@ -1,0 +1,118 @@
+//! A session's sequential log: records one after the other, in one segment after the other.
+
+use super::core::Core;
+use super::writer::{Stores, Writer, split};
+use crate::log::record::{self, Part};
+use crate::writes::{LineWrite, WriteSet};
+use crate::{Counters, Result};
+use perdura_memory::Memory;
+use std::sync::atomic::Ordering;
+
+impl Writer {
+    /// Writes a record of the transaction, of the words that `word_of` gives, behind the ones
+    /// before, and asks for it to become durable.
+    ///
+    /// # Errors
+    /// `TooLarge` when there is no room for it even after `make_room`.
+    #[inline]
+    pub(crate) fn append<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        ticket: u64,
+        mut word_of: impl FnMut(&LineWrite, usize) -> u64,
+        mut make_room: impl FnMut(&mut Counters) -> Result<()>,
+    ) -> Result<()> {
+        let bytes = self.record_bytes();
+        if bytes > self.tail.end - self.tail.start {
+            if bytes > core.geometry.segment_bytes {
+                return self.append_large(core, (ticket, bytes), word_of, make_room);
+            }
+            self.next_segment(core, bytes, &mut make_room)?;
+        }
+        let at = self.tail.start;
+        let entries = 0..self.writes.entries().len();
+        let part = self.part(core, ticket, 0, 1);
+        let stored = self.encode(core, at, part, entries, &mut word_of);
+        debug_assert!(stored <= bytes, "room was made for the record");
+        self.store_record(core, at, stored, Stores::PastCaches);
+        self.tail.start += stored;
+        self.highest = ticket;
+        Ok(())
+    }
+
+    /// Whether [`append`](Self::append) finds room for a record of `words`, without any being made.
+    pub(crate) fn has_place<M: Memory>(&self, core: &Core<M>, words: &WriteSet) -> bool {
+        let bytes = record::words_for(words.stored_lines(), words.words()) as u64 * 8;
+        if bytes <= self.tail.end - self.tail.start {
+            return true;
+        }
+        let needed = match bytes > core.geometry.segment_bytes {
+            true => split(core, words.entries()).len(),
+            false => 1,
+        };
+        core.segments.free() >= needed
+    }
+
+    /// Which part of the transaction one of these records is.
+    #[inline]
+    fn part<M: Memory>(&self, core: &Core<M>, ticket: u64, index: u16, parts: u16) -> Part {
+        let (part, parts) = (self.parts_before + index, self.parts_before + parts);
+        let behind = record::behind(ticket, core.durable.0.load(Ordering::Relaxed));
+        Part { ticket, part, parts, behind }
+    }
+
+    /// Leaves the current segment and begins another.
+    #[cold]
+    fn next_segment<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        needed: u64,
+        make_room: &mut impl FnMut(&mut Counters) -> Result<()>,
+    ) -> Result<()> {
+        self.leave_segment(core);
+        let segment = self.take_segment(core, needed, make_room)?;
+        self.segment = Some(segment);
+        self.tail = core.geometry.segment(segment);
+        Ok(())
+    }
+
+    /// Hands the current segment over: it is freed once its records are dead.
+    pub(crate) fn leave_segment<M: Memory>(&mut self, core: &Core<M>) {
+        if let Some(full) = self.segment.take() {
+            core.segments.filled(full, self.highest);
+            self.filled = true;
+            self.tail = 0..0;
+        }
+    }
+
+    /// Begins the current segment anew: all its records are dead, and durably so.
+    #[inline]
+    pub(crate) fn rewind<M: Memory>(&mut self, core: &Core<M>) {
+        if let Some(segment) = self.segment {
+            self.tail = core.geometry.segment(segment);
+        }
+    }
+
+    /// A transaction of several records, each in a segment of its own.
+    #[cold]
+    fn append_large<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        (ticket, needed): (u64, u64),
+        mut word_of: impl FnMut(&LineWrite, usize) -> u64,
+        mut make_room: impl FnMut(&mut Counters) -> Result<()>,
+    ) -> Result<()> {
+        let runs = split(core, self.writes.entries());
+        let taken = self.take_segments(core, runs.len(), needed, &mut make_room)?;
+        let parts = runs.len() as u16;
+        for (index, (run, segment)) in runs.into_iter().zip(taken).enumerate() {
+            let at = core.geometry.segment(segment).start;
+            let part = self.part(core, ticket, index as u16, parts);
+            let stored = self.encode(core, at, part, run, &mut word_of);
+            self.store_record(core, at, stored, Stores::PastCaches);
+            core.segments.filled(segment, ticket);
+        }
+        self.filled = true;
+        Ok(())
+    }
+}

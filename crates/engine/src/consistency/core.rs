@@ -1,0 +1,229 @@
+//! What the sessions of a logging engine share, but for its lock: the memory, the log, what is durable.
+
+use super::touched::Touched;
+use crate::log::area::{Checkpoint, Geometry};
+use crate::log::segments::Segments;
+use crate::planted::{self, Bug};
+use crate::{Counters, Error, Result, Sums, Ticket};
+use perdura_memory::lock::{Apart, Beside};
+use perdura_memory::{DirtyLines, Memory};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Ends the exclusive right to checkpoint, whatever happens.
+struct Alone<'a>(&'a AtomicBool);
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+/// Notes what is not finished as failed.
+pub(crate) struct Attempt<'a> {
+    pub(crate) failed: &'a AtomicBool,
+    pub(crate) finished: bool,
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What the sessions share.
+pub struct Core<M: Memory> {
+    pub(crate) memory: Arc<M>,
+    pub(crate) geometry: Geometry,
+    pub(crate) segments: Segments,
+    /// Lines stored in place whose write-back is still to come.
+    pub(crate) dirty: DirtyLines,
+    /// Ticket of the last logical commit; stored by the writer.
+    pub(crate) committed: Apart<AtomicU64>,
+    /// Everything up to this ticket is durable.
+    pub(crate) durable: Apart<AtomicU64>,
+    /// Everything up to this ticket has left the log.
+    pub(crate) checkpointed: AtomicU64,
+    /// Sequence number of the last checkpoint.
+    pub(crate) sequence: AtomicU64,
+    /// Seed of all records' checks.
+    pub(crate) salt: u64,
+    pub(crate) checkpointing: AtomicBool,
+    /// Of what is at rest, if the memory has any.
+    pub(crate) sums: Option<Sums>,
+    /// A checkpoint has panicked, or failed.
+    checkpoint_failed: AtomicBool,
+    /// A commit has panicked.
+    broken: AtomicBool,
+    pub(crate) touched: Touched,
+    /// The last number that a commit, or a group of them, can have.
+    pub(crate) last_number: u64,
+    /// How many sessions there can be.
+    pub(crate) sessions: usize,
+    /// What was done for no session in particular, of engines whose transactions share records. Held for no
+    /// access to the memory.
+    counters: Mutex<Counters>,
+}
+
+impl<M: Memory> Core<M> {
+    /// On a log that is empty. `bits` of each ticket tell the transactions of a group apart.
+    ///
+    /// # Errors
+    /// `Corrupt` where its checkpoint is of a commit that cannot be.
+    pub(crate) fn new(
+        memory: Arc<M>,
+        (geometry, checkpoint): (Geometry, Checkpoint),
+        bits: u32,
+        sums: Option<Sums>,
+    ) -> Result<Self> {
+        let Checkpoint { sequence, ticket, salt } = checkpoint;
+        if ticket > last_number(bits) {
+            return Err(Error::corrupt("checkpoint of a commit that cannot be", geometry.start));
+        }
+        if sums.as_ref().is_some_and(Sums::has_all) {
+            // What another log had acknowledged.
+            geometry.acknowledge(&*memory, salt, 0);
+        }
+        Ok(Core {
+            segments: Segments::new(&geometry),
+            dirty: DirtyLines::new(memory.limit()),
+            committed: Apart(AtomicU64::new(ticket)),
+            durable: Apart(AtomicU64::new(ticket)),
+            checkpointed: AtomicU64::new(ticket),
+            sequence: AtomicU64::new(sequence),
+            salt,
+            checkpointing: AtomicBool::new(false),
+            checkpoint_failed: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
+            touched: Touched::new(memory.domain()),
+            sums,
+            last_number: last_number(bits),
+            sessions: (geometry.segments as usize / 4).clamp(1, 128),
+            counters: Mutex::default(),
+            geometry,
+            memory,
+        })
+    }
+
+    /// What was done for no session in particular.
+    pub(crate) fn counters(&self) -> MutexGuard<'_, Counters> {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes in the log what has been acknowledged, so that it is missed if it is damaged. Where
+    /// nothing becomes durable by itself the next record says the same.
+    #[inline]
+    pub(crate) fn acknowledge(&self) {
+        if self.memory.domain().evicts() {
+            let durable = self.durable.0.load(Ordering::Acquire);
+            self.geometry.acknowledge(&*self.memory, self.salt, durable);
+        }
+    }
+
+    /// No reader is there from here on, until the transaction that writes is over.
+    #[inline]
+    pub(crate) fn be_alone<S>(&self, beside: &mut Beside<'_, S>) {
+        if !planted::has(Bug::NotAlone) {
+            beside.be_alone(&*self.memory);
+        }
+    }
+
+    /// Whether a commit was cut short by a panic: its words may be in place in part, and its record in
+    /// the log or not. Nothing is committed any more, until recovery has seen to it.
+    #[inline]
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    /// A commit is cut short by a panic. The lock is held.
+    #[cold]
+    pub(crate) fn break_off(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+    }
+
+    /// The number of the next commit, or group of them.
+    ///
+    /// # Errors
+    /// `Invalid` when they run out.
+    #[inline]
+    pub(crate) fn next_number(&self) -> Result<u64> {
+        let next = self.committed.0.load(Ordering::Relaxed) + 1;
+        if next > self.last_number { Err(numbers_ran_out()) } else { Ok(next) }
+    }
+
+    /// Runs `body` as the only [part](Self::part) of a checkpoint that does so.
+    pub(crate) fn alone<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
+        let mut turn = 0;
+        while self.checkpointing.swap(true, Ordering::Acquire) {
+            self.memory.pause(turn);
+            turn += 1;
+        }
+        let _alone = Alone(&self.checkpointing);
+        self.part(body)
+    }
+
+    /// Runs a part of a checkpoint. If it panics or fails, what it has taken from the set of dirty lines
+    /// may not be durable: there are no checkpoints any more.
+    pub(crate) fn part<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
+        if self.checkpoint_failed.load(Ordering::Relaxed) || self.is_broken() {
+            self.memory.check_fence()?;
+            return Err(cut_short());
+        }
+        let mut attempt = Attempt { failed: &self.checkpoint_failed, finished: false };
+        let result = body();
+        attempt.finished = result.is_ok();
+        result
+    }
+
+    /// Durably moves the checkpoint to `ticket` and frees the segments behind it; nobody else
+    /// does so meanwhile.
+    pub(crate) fn move_checkpoint(&self, ticket: u64, counters: &mut Counters) -> Result<()> {
+        // No locked instruction: it would wait for write-backs.
+        let sequence = self.sequence.load(Ordering::Relaxed) + 1;
+        self.sequence.store(sequence, Ordering::Relaxed);
+        let checkpoint = Checkpoint { sequence, ticket, salt: self.salt };
+        self.geometry.set_checkpoint(&*self.memory, checkpoint);
+        counters.fences += 1;
+        if self.memory.domain().needs_write_back() {
+            counters.write_backs_metadata += 1;
+        }
+        self.memory.check_fence()?;
+        self.checkpointed.store(ticket, Ordering::Release);
+        self.segments.release(ticket);
+        counters.checkpoints += 1;
+        Ok(())
+    }
+}
+
+/// The last number that a commit, or a group of them, can have, where tickets have so many bits for the
+/// transactions of a group; some are left, for groups that are open then. Recovery begins anew long before:
+/// with a new salt, nothing old can be taken for new.
+pub(crate) const fn last_number(bits: u32) -> u64 {
+    (u64::MAX >> (bits + 1)) - 8
+}
+
+#[cold]
+fn numbers_ran_out() -> Error {
+    Error::Invalid(
+        "the pool has numbered as many commits as it can since it was opened; close it and open it again",
+    )
+}
+
+/// What is told once a commit or a checkpoint has not come to its end.
+#[cold]
+pub(crate) fn cut_short() -> Error {
+    let text = "a commit or a checkpoint was cut short; open the pool again";
+    std::io::Error::other(text).into()
+}
+
+/// The ticket of the transaction that joined the open group as the one with this number, counted from 1; the
+/// last one of the group `committed`, if it is 0.
+#[inline]
+pub(crate) const fn ticket(bits: u32, committed: u64, joined: u64) -> Ticket {
+    match joined {
+        0 => Ticket(((committed + 1) << bits) - 1),
+        joined => Ticket((committed + 1) << bits | (joined - 1)),
+    }
+}

@@ -1,0 +1,21 @@
+//! What is written and fenced in which order, so that a power cut leaves whole transactions: the first half
+//! of what makes an engine, beside its [synchronisation](crate::sync).
+//!
+//! A transaction's writes wait in a [`WriteSet`](crate::writes::WriteSet) until commit, for undo as
+//! for redo logging: the log is then written in one go and fenced once, instead of once for each
+//! range. What differs is what the log holds and what is fenced when: the [`Consistency`].
+//!
+//! Reading order: `core` (what the sessions of an engine share), `writer`, `append` and `alone` (what it takes
+//! to write a transaction down), `protocol` (what a consistency and groups are); then each in a file of its
+//! own: `redo`, `undo`, `swal`; and `none`, which logs nothing and stands apart.
+
+pub(crate) mod alone;
+pub(crate) mod append;
+pub(crate) mod core;
+pub(crate) mod none;
+pub(crate) mod protocol;
+pub(crate) mod redo;
+pub(crate) mod swal;
+mod touched;
+pub(crate) mod undo;
+pub(crate) mod writer;

@@ -1,0 +1,371 @@
+//! No consistency at all: the baseline that every figure is relative to.
+//!
+//! Stores go in place at once; what they overwrite is kept in ordinary memory, so that a
+//! transaction can still be rolled back while the program runs. After a crash the pool holds
+//! whatever had reached it; after a clean close it is whole.
+
+use super::core::{Attempt, cut_short};
+use crate::access::put_bytes;
+use crate::engine::Named;
+use crate::sums::{self, Sums};
+use crate::sync::Synchronisation;
+use crate::{Access, Counters, Engine, Error, Mark, Mode, Recovery, Result, Session, Ticket};
+use perdura_memory::lock::{Lock, Seat};
+use perdura_memory::{DirtyLines, Memory, PAGE, WORD};
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// No consistency.
+pub struct Nothing;
+
+/// The engine.
+pub struct Unlogged<M: Memory, C, S: Synchronisation> {
+    memory: Arc<M>,
+    lock: Arc<Lock<S, (), ()>>,
+    /// What a clean close must write back, where it cannot write back everything.
+    dirty: Option<DirtyLines>,
+    /// A rollback was cut short by a panic, or a checkpoint: what is in place is no committed state, or
+    /// may not be durable.
+    broken: AtomicBool,
+    /// Of what is at rest, if the memory has any.
+    sums: Option<Sums>,
+    consistency: PhantomData<fn() -> C>,
+}
+
+/// One thread's transactions on [`Unlogged`].
+pub struct UnloggedSession<M: Memory, C, S: Synchronisation> {
+    engine: Arc<Unlogged<M, C, S>>,
+    seat: Seat<S, (), ()>,
+    /// Offsets and old values of the words stored, oldest first.
+    old: Vec<(u64, u64)>,
+    counters: Counters,
+    wrote: bool,
+    /// Pages are compared with their sums before what they hold is believed.
+    compares: bool,
+    /// No page from this offset on has a sum.
+    summed: u64,
+    /// Before this offset a word may be written: 0 unless the transaction may write.
+    writable: u64,
+}
+
+const SESSIONS: usize = 128;
+
+impl<M, C, S> Engine<M> for Unlogged<M, C, S>
+where
+    M: Memory + 'static,
+    C: 'static,
+    S: Synchronisation,
+    (C, S): Named,
+{
+    const NAME: &'static str = <(C, S)>::NAME;
+    const CRASH_CONSISTENT: bool = false;
+    type Session = UnloggedSession<M, C, S>;
+
+    fn format(_memory: &M, _area: Range<u64>) {}
+
+    fn inspect(_memory: &M, _area: Range<u64>) -> Result<Recovery> {
+        Ok(Recovery::default())
+    }
+
+    fn recover(_memory: &M, _area: Range<u64>) -> Result<Recovery> {
+        Ok(Recovery::default())
+    }
+
+    fn start_with_sums(memory: Arc<M>, _area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
+        let dirty = (!memory.domain().evicts()).then(|| DirtyLines::new(memory.limit()));
+        let (lock, broken) = (Arc::new(Lock::new(SESSIONS, (), ())), AtomicBool::new(false));
+        Ok(Arc::new(Unlogged { memory, lock, dirty, broken, sums, consistency: PhantomData }))
+    }
+
+    fn session(self: &Arc<Self>) -> Result<Self::Session> {
+        let seat = Seat::new(&self.lock).ok_or(Error::Sessions { limit: SESSIONS as u64 })?;
+        Ok(UnloggedSession {
+            engine: self.clone(),
+            seat,
+            old: Vec::new(),
+            counters: Counters::default(),
+            wrote: false,
+            compares: self.sums.as_ref().is_some_and(Sums::has_all),
+            summed: self.sums.as_ref().map_or(0, |sums| sums.places().end),
+            writable: 0,
+        })
+    }
+
+    fn reclaimable(&self) -> Ticket {
+        Ticket(u64::MAX)
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        self.lock.writing(&*self.memory, |_right| {
+            if self.broken.load(Ordering::Relaxed) {
+                return Err(cut_short());
+            }
+            let mut attempt = Attempt { failed: &self.broken, finished: false };
+            match &self.dirty {
+                Some(dirty) => {
+                    dirty.drain(|run| self.memory.write_back(run.start, run.end - run.start));
+                }
+                None => self.memory.write_back(0, self.memory.len()),
+            }
+            self.memory.fence();
+            self.memory.check_fence()?;
+            attempt.finished = true;
+            Ok(())
+        })
+    }
+}
+
+impl<M: Memory, C, S: Synchronisation> UnloggedSession<M, C, S> {
+    #[inline(always)]
+    fn check_write(&self, at: u64, len: u64) -> Result<()> {
+        if self.seat.mode() != Some(Mode::Write) {
+            return Err(Error::ReadOnly);
+        }
+        if !at.is_multiple_of(8) || !self.engine.memory.contains(at, len) {
+            return Err(Error::outside(at));
+        }
+        Ok(())
+    }
+
+    /// The memory may have grown since the transaction began.
+    #[cold]
+    #[inline(never)]
+    fn look_for_room(&mut self, at: u64) -> Result<()> {
+        self.check_write(at, WORD)?;
+        self.writable = self.engine.memory.len() & !(WORD - 1);
+        Ok(())
+    }
+
+    /// Writes a word of a page that has a sum.
+    #[inline(never)]
+    fn write_summed(&mut self, at: u64, value: u64) -> Result<()> {
+        self.compare(at, WORD)?;
+        let before = self.engine.memory.load(at);
+        self.change_sum(at, || sums::change(at, before, value));
+        self.old.push((at, before));
+        self.engine.memory.store(at, value);
+        self.note_dirty(at, WORD);
+        Ok(())
+    }
+
+    #[inline]
+    fn note_dirty(&mut self, at: u64, len: u64) {
+        self.wrote = true;
+        self.counters.dirty_bytes += len;
+        if let Some(dirty) = &self.engine.dirty {
+            dirty.mark_range(at, len);
+        }
+    }
+
+    /// Takes back what the transaction stored, and ends it, even if that panics.
+    fn roll_back(&mut self) {
+        struct Ending<'a, M: Memory, C, S: Synchronisation>(&'a mut UnloggedSession<M, C, S>);
+        impl<M: Memory, C, S: Synchronisation> Drop for Ending<'_, M, C, S> {
+            fn drop(&mut self) {
+                if !self.0.old.is_empty() {
+                    self.0.engine.broken.store(true, Ordering::Relaxed);
+                }
+                self.0.finish();
+            }
+        }
+        Ending(self).0.rollback_to(Mark(0));
+    }
+
+    /// Compares the pages of `[at, at + len)` with their sums, if they have not been. Outside of a
+    /// transaction they may be changing.
+    #[inline]
+    fn compare(&self, at: u64, len: u64) -> Result<()> {
+        match &self.engine.sums {
+            Some(sums) if self.compares && self.seat.mode().is_some() => {
+                sums.look_at_all(&*self.engine.memory, at, len)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Changes the sum of the page of `at` by what `change` gives, if it has one: to be taken back as
+    /// all else is.
+    #[inline]
+    fn change_sum(&mut self, at: u64, change: impl FnOnce() -> u64) {
+        let place = self.engine.sums.as_ref().and_then(|sums| sums.places().of(at));
+        if let Some(place) = place {
+            let sum = self.engine.memory.load(place);
+            self.old.push((place, sum));
+            self.engine.memory.store(place, sum.wrapping_add(change()));
+            self.note_dirty(place, WORD);
+        }
+    }
+
+    /// As [`change_sum`](Self::change_sum), for the words that have been stored since there were
+    /// `next` old ones.
+    fn change_sums(&mut self, mut next: usize) {
+        let stored = self.old.len();
+        if self.engine.sums.is_none() {
+            return;
+        }
+        while next < stored {
+            let (page, mut by) = (self.old[next].0 / PAGE, 0_u64);
+            while let Some((word, before)) = self.old[..stored].get(next).copied()
+                && word / PAGE == page
+            {
+                by = by.wrapping_add(sums::change(word, before, self.engine.memory.load(word)));
+                next += 1;
+            }
+            self.change_sum(page * PAGE, || by);
+        }
+    }
+
+    #[inline]
+    fn finish(&mut self) {
+        self.seat.leave();
+        self.old.clear();
+        (self.wrote, self.writable) = (false, 0);
+    }
+}
+
+impl<M: Memory, C, S: Synchronisation> Access for UnloggedSession<M, C, S> {
+    #[inline(always)]
+    fn read_word(&mut self, at: u64) -> Result<u64> {
+        let value = self.engine.memory.try_load(at).ok_or_else(|| Error::outside(at))?;
+        if self.compares {
+            self.compare(at, WORD)?;
+        }
+        Ok(value)
+    }
+
+    #[inline(always)]
+    fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
+        if at >= self.writable || !at.is_multiple_of(WORD) {
+            self.look_for_room(at)?;
+        }
+        if at < self.summed {
+            return self.write_summed(at, value);
+        }
+        self.old.push((at, self.engine.memory.load(at)));
+        self.engine.memory.store(at, value);
+        self.note_dirty(at, WORD);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn prefetch(&mut self, at: u64) {
+        self.engine.memory.prefetch(at);
+    }
+
+    fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
+        if self.engine.memory.try_copy_out(at, to) {
+            self.compare(at, to.len() as u64)
+        } else {
+            Err(Error::outside(at))
+        }
+    }
+
+    fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        let len = from.len() as u64;
+        let start = at & !7;
+        if !self.engine.memory.contains(at, len) {
+            return Err(Error::outside(at));
+        }
+        let words = (at + len).next_multiple_of(8) - start;
+        self.check_write(start, words)?;
+        if len < 64 {
+            return put_bytes(self, at, from);
+        }
+        self.compare(start, words)?;
+        let first = self.old.len();
+        for word in (start..start + words).step_by(8) {
+            self.old.push((word, self.engine.memory.load(word)));
+        }
+        self.engine.memory.copy_in(at, from);
+        self.note_dirty(at, len);
+        self.change_sums(first);
+        Ok(())
+    }
+
+    fn mode(&self) -> Mode {
+        self.seat.mode().unwrap_or(Mode::Read)
+    }
+}
+
+impl<M: Memory, C, S: Synchronisation> Session for UnloggedSession<M, C, S> {
+    fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        if self.compares {
+            // What a transaction leaves that comes to nothing no sum would know.
+            return self.write_bytes(at, from);
+        }
+        self.check_write(at, from.len() as u64)?;
+        self.engine.memory.copy_in(at, from);
+        self.note_dirty(at, from.len() as u64);
+        Ok(())
+    }
+
+    fn mark(&mut self) -> Mark {
+        Mark(self.old.len())
+    }
+
+    fn rollback_to(&mut self, mark: Mark) {
+        while let Some(&(at, value)) = self.old.get(mark.0..).and_then(<[_]>::last) {
+            self.engine.memory.store(at, value);
+            self.old.pop();
+        }
+    }
+
+    #[inline]
+    fn begin(&mut self, mode: Mode) {
+        if self.seat.mode().is_some() {
+            return self.abort();
+        }
+        self.seat.enter(mode, &*self.engine.memory);
+        if let Some(mut right) = self.seat.writing() {
+            right.beside.be_alone(&*self.engine.memory);
+            self.writable = self.engine.memory.len() & !(WORD - 1);
+        }
+    }
+
+    #[inline]
+    fn commit(&mut self) -> Result<Ticket> {
+        if self.seat.mode().is_none() {
+            return Err(Error::Invalid("a commit outside of a transaction"));
+        }
+        if self.engine.broken.load(Ordering::Relaxed) {
+            self.roll_back();
+            return Err(cut_short());
+        }
+        if self.wrote {
+            self.counters.commits += 1;
+        } else {
+            self.counters.read_only += 1;
+        }
+        self.finish();
+        Ok(Ticket(0))
+    }
+
+    fn abort(&mut self) {
+        self.counters.aborts_user += u64::from(self.seat.mode().is_some());
+        self.roll_back();
+    }
+
+    fn is_durable(&self, _ticket: Ticket) -> bool {
+        true
+    }
+
+    fn wait_durable(&mut self, _ticket: Ticket) -> Result<()> {
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+impl<M: Memory, C, S: Synchronisation> Drop for UnloggedSession<M, C, S> {
+    fn drop(&mut self) {
+        self.roll_back();
+    }
+}

@@ -1,0 +1,229 @@
+//! Redo logging with asynchronous write-back, in Mnemosyne's manner, with one fence.
+//!
+//! Commit, holding the lock:
+//! 1. the new words go into the log as one record that proves itself whole, and are fenced:
+//!    the only wait;
+//! 2. the words are stored in place, and their lines noted as dirty.
+//!
+//! A checkpoint writes the dirty lines back, each once however often it was stored to, fences,
+//! and moves the checkpoint, which empties the log. Recovery applies the whole records after
+//! the checkpoint in the order of their tickets, up to the first gap.
+//!
+//! Large fresh memory is stored in place while the transaction runs, and fenced before 1: its
+//! record must not become durable, by eviction, while what it refers to is not.
+//!
+//! Where nothing becomes durable by itself ([`Domain::evicts`] is false: a block device), 2 comes
+//! before the fence, outside of which the lock is released, so that one sync serves many
+//! transactions. What holds always: no word is durable in place before the record that holds it
+//! is durable.
+
+use super::core::Core;
+use super::protocol::{Consistency, LockOf, NoGroups, Right};
+use super::writer::Writer;
+use crate::log::record::Found;
+use crate::log::recovery::store_words;
+use crate::planted::{self, Bug};
+use crate::{Counters, Recovery, Result, Ticket};
+use perdura_memory::lock::Order;
+use perdura_memory::{Domain, LINE, Memory, lines_in};
+use std::sync::atomic::Ordering;
+
+/// Redo logging.
+pub struct Redo;
+
+/// Fresh memory up to this many bytes is logged: a sequential log is flushed faster than
+/// scattered lines, and the lines themselves later, without anybody waiting. More is stored in
+/// place at once, and costs a fence of its own.
+const FRESH_LOGGED: u64 = 1024;
+/// The same on a block device, where a fence is a sync.
+const FRESH_LOGGED_MEDIA: u64 = 64 << 10;
+
+impl Consistency for Redo {
+    const NO_GAPS: bool = true;
+
+    type Groups = NoGroups;
+
+    #[inline]
+    fn logs_fresh(domain: Domain, len: u64) -> bool {
+        match domain {
+            Domain::Persistent | Domain::Process => false,
+            Domain::Transient => len <= FRESH_LOGGED,
+            Domain::Media => len <= FRESH_LOGGED_MEDIA,
+        }
+    }
+
+    #[inline]
+    fn commit<M: Memory>(
+        core: &Core<M>,
+        mut right: Right<'_, Self>,
+        writer: &mut Writer,
+    ) -> Result<Ticket> {
+        let ticket = core.next_number()?;
+        log(core, writer, ticket, |counters| empty(core, counters))?;
+        core.be_alone(&mut right.beside);
+        let track = core.memory.domain().needs_write_back();
+        if planted::has(Bug::CommittedBeforeStored) {
+            core.committed.0.store(ticket, Ordering::Release);
+        }
+        if planted::has(Bug::DirtyBeforeStored) {
+            writer.writes.entries().iter().for_each(|entry| core.dirty.mark_alone(entry.line));
+        }
+        writer.apply(core, |entry, _| {
+            if track && !planted::has(Bug::DirtyBeforeStored) {
+                core.dirty.mark_alone(entry.line);
+            }
+        });
+        core.committed.0.store(ticket, Ordering::Release);
+        writer.counters.commits += 1;
+        Ok(Ticket(ticket))
+    }
+
+    #[inline]
+    fn committed<M: Memory, O: Order>(core: &Core<M>, lock: &LockOf<O, Self>, writer: &mut Writer) {
+        // Only looked at when a segment was filled: the common commit pays nothing for it.
+        if std::mem::take(&mut writer.filled) {
+            checkpoint_if_half_full(core, lock, writer);
+        }
+    }
+
+    fn checkpoint_within<M: Memory>(
+        core: &Core<M>,
+        _right: Right<'_, Self>,
+        counters: &mut Counters,
+    ) -> Result<()> {
+        empty(core, counters)
+    }
+
+    /// Beside writers, but for what a block device needs of it.
+    fn checkpoint<M: Memory, O: Order>(
+        core: &Core<M>,
+        lock: &LockOf<O, Self>,
+        counters: &mut Counters,
+    ) -> Result<()> {
+        if core.memory.domain().evicts() {
+            return write_back(core, counters);
+        }
+        let captured = |_: Right<'_, Self>| core.part(|| capture(core, counters));
+        let ticket = lock.writing(&*core.memory, captured)?;
+        conclude(core, ticket, counters)
+    }
+
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+        store_words(memory, whole.iter().flatten())?;
+        Ok(Recovery { replayed: whole.len() as u64, ..Recovery::default() })
+    }
+}
+
+/// A checkpoint. The caller is the writer.
+fn empty<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> {
+    if core.memory.domain().evicts() {
+        return write_back(core, counters);
+    }
+    let ticket = core.part(|| capture(core, counters))?;
+    conclude(core, ticket, counters)
+}
+
+/// A checkpoint where lines may be written back while they are stored to.
+fn write_back<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> {
+    core.alone(|| {
+        let ticket = core.committed.0.load(Ordering::Acquire);
+        write_back_dirty(core, counters, LINE);
+        fence(core, counters)?;
+        core.move_checkpoint(ticket, counters)
+    })
+}
+
+/// The rest of a checkpoint on a block device, when what is dirty has been captured.
+fn conclude<M: Memory>(core: &Core<M>, ticket: u64, counters: &mut Counters) -> Result<()> {
+    core.alone(|| {
+        fence(core, counters)?;
+        if ticket > core.checkpointed.load(Ordering::Acquire) {
+            core.move_checkpoint(ticket, counters)?;
+        }
+        Ok(())
+    })
+}
+
+/// On a block device, with the lock held: what is in place must not be written back before the
+/// records that hold it are durable, nor change while it is being captured.
+fn capture<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<u64> {
+    let ticket = core.committed.0.load(Ordering::Acquire);
+    fence(core, counters)?;
+    core.durable.0.fetch_max(ticket, Ordering::AcqRel);
+    // Clean lines between dirty ones are as durable as they are visible: fewer, longer writes.
+    write_back_dirty(core, counters, 4096);
+    Ok(ticket)
+}
+
+#[track_caller]
+fn fence<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> {
+    core.memory.fence();
+    counters.fences += 1;
+    Ok(core.memory.check_fence()?)
+}
+
+/// Writes every dirty line back, joining runs that are less than `gap` bytes apart.
+fn write_back_dirty<M: Memory>(core: &Core<M>, counters: &mut Counters, gap: u64) {
+    let mut run = 0..0;
+    core.dirty.drain(|next| {
+        if next.start - run.end < gap && run.end > run.start {
+            run.end = next.end;
+            return;
+        }
+        core.memory.write_back(run.start, run.end - run.start);
+        counters.write_backs_data += lines_in(run.start, run.end - run.start);
+        run = next;
+    });
+    core.memory.write_back(run.start, run.end - run.start);
+    counters.write_backs_data += lines_in(run.start, run.end - run.start);
+}
+
+/// Makes the transaction's record durable, where what is stored in place could otherwise be so
+/// before it.
+#[inline]
+#[track_caller]
+pub(crate) fn log<M: Memory>(
+    core: &Core<M>,
+    writer: &mut Writer,
+    ticket: u64,
+    make_room: impl FnMut(&mut Counters) -> Result<()>,
+) -> Result<()> {
+    fence_fresh(core, writer)?;
+    writer.append(core, ticket, |entry, word| entry.words[word], make_room)?;
+    if core.memory.domain().evicts() {
+        if planted::has(Bug::DurableBeforeFence) {
+            core.durable.0.store(ticket, Ordering::Release);
+        }
+        writer.fence(core)?;
+        core.durable.0.store(ticket, Ordering::Release);
+    }
+    Ok(())
+}
+
+/// What the record will make reachable, and does not hold, must be durable before the record
+/// may be.
+#[inline]
+fn fence_fresh<M: Memory>(core: &Core<M>, writer: &mut Writer) -> Result<()> {
+    if writer.fresh.is_empty() {
+        return Ok(());
+    }
+    writer.flush_fresh(core);
+    writer.fence(core)
+}
+
+/// Log in use, in segments, from which on a checkpoint is due.
+fn due<M: Memory>(core: &Core<M>) -> usize {
+    (core.geometry.segments as usize / 2).max(1)
+}
+
+#[cold]
+fn checkpoint_if_half_full<M: Memory, O: Order>(
+    core: &Core<M>,
+    lock: &LockOf<O, Redo>,
+    writer: &mut Writer,
+) {
+    if core.segments.full() >= due(core) && !core.checkpointing.load(Ordering::Relaxed) {
+        // A failure shows again at the next fence, before anything is acknowledged.
+        let _ = Redo::checkpoint(core, lock, &mut writer.counters);
+    }
+}

@@ -1,0 +1,90 @@
+//! Undo logging in PMDK's order, with the snapshots batched.
+//!
+//! Commit, holding the lock:
+//! 1. the old words go into the log as one record, and are fenced;
+//! 2. the new words are stored in place, their lines written back, and fenced;
+//! 3. the record is made void, and that is fenced: the transaction is durable.
+//!
+//! A transaction's writes wait until 1, so that there is one fence for all its snapshots and not
+//! one for each. Recovery stores the old words of a whole record back: its transaction was not
+//! acknowledged.
+
+use super::alone;
+use super::core::Core;
+use super::protocol::{Consistency, NoGroups, Right};
+use super::writer::{Stores, Writer};
+use crate::log::record::Found;
+use crate::log::recovery::store_words;
+use crate::{Counters, Recovery, Result, Ticket};
+use perdura_memory::{Domain, Memory};
+use std::sync::atomic::Ordering;
+
+/// Undo logging.
+pub struct Undo;
+
+impl Consistency for Undo {
+    // Records are made void one by one, so that the one that counts may stand alone.
+    const NO_GAPS: bool = false;
+
+    type Groups = NoGroups;
+
+    #[inline]
+    fn logs_fresh(_domain: Domain, _len: u64) -> bool {
+        false
+    }
+
+    #[inline]
+    fn commit<M: Memory>(
+        core: &Core<M>,
+        mut right: Right<'_, Self>,
+        writer: &mut Writer,
+    ) -> Result<Ticket> {
+        let ticket = core.next_number()?;
+        writer.flush_fresh(core);
+        let place = writer.write_alone(core, (ticket, Stores::PastCaches), |entry, word| {
+            core.memory.load(entry.line + word as u64 * 8)
+        })?;
+        writer.fence(core)?;
+        core.be_alone(&mut right.beside);
+        // If that fails, readers would find words that recovery may take back.
+        store(core, writer, place.first).inspect_err(|_| core.break_off())?;
+        writer.committed_alone(core, ticket, place);
+        Ok(Ticket(ticket))
+    }
+
+    fn checkpoint_within<M: Memory>(
+        core: &Core<M>,
+        _right: Right<'_, Self>,
+        counters: &mut Counters,
+    ) -> Result<()> {
+        alone::checkpoint(core, counters)
+    }
+
+    fn reclaimable<M: Memory>(core: &Core<M>) -> u64 {
+        // An undo log protects nothing that has committed.
+        core.committed.0.load(Ordering::Acquire)
+    }
+
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+        store_words(memory, whole.iter().rev().flatten())?;
+        Ok(Recovery { rolled_back: whole.len() as u64, ..Recovery::default() })
+    }
+}
+
+/// Stores the words, whose old ones are durable in the record at `first`, and makes that void, each
+/// durably.
+#[inline]
+fn store<M: Memory>(core: &Core<M>, writer: &mut Writer, first: u64) -> Result<()> {
+    writer.apply_and_write_back(core);
+    writer.fence(core)?;
+    void(core, writer, first);
+    writer.fence(core)
+}
+
+/// Makes the record at `first` void by zeroing its check: without its first part it does not
+/// count. The whole line, past the caches: the next record is stored there in the same way.
+#[inline]
+#[track_caller]
+fn void<M: Memory>(core: &Core<M>, writer: &mut Writer, first: u64) {
+    writer.stream_log(core, first, &[0; 8]);
+}

@@ -1,0 +1,243 @@
+//! What it takes to write a transaction down: its words, and a place in the log for them.
+
+use super::core::Core;
+use crate::log::area::Geometry;
+use crate::log::record;
+use crate::writes::{ALL, LineWrite, WriteSet};
+use crate::{Counters, Error, Result};
+use perdura_memory::{LINE, Memory, WORD, lines_in};
+use std::ops::Range;
+
+/// How log records are stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stores {
+    /// Past the caches.
+    PastCaches,
+    /// In them, and written back.
+    InCaches,
+}
+
+/// A transaction's words, and the part of the log that they go to.
+#[derive(Default)]
+pub struct Writer {
+    /// In a box, and so are the old ones: who takes them over swaps a pointer. Copying would wait for
+    /// stores behind a fence.
+    pub(crate) writes: Box<WriteSet>,
+    /// Fresh memory stored in place already, to be flushed at commit.
+    pub(crate) fresh: Vec<Range<u64>>,
+    /// In a box, for who writes down for a session counts for it, and changing a pointer does
+    /// not wait for stores behind a fence as copying would.
+    pub(crate) counters: Box<Counters>,
+    /// The segment being filled, and the free part of it.
+    pub(crate) segment: Option<u32>,
+    pub(crate) tail: Range<u64>,
+    /// Highest ticket in the segment.
+    pub(crate) highest: u64,
+    /// A segment was filled since this was last looked at.
+    pub(crate) filled: bool,
+    scratch: Vec<u64>,
+    /// Parts of the transaction that are elsewhere than in the log, and come before the others.
+    pub(crate) parts_before: u16,
+    /// Old words, of engines that log only some of them.
+    pub(crate) old: Box<WriteSet>,
+}
+
+impl Writer {
+    /// Forgets the transaction.
+    #[inline]
+    pub(crate) fn forget(&mut self) {
+        self.writes.clear();
+        self.fresh.clear();
+    }
+
+    /// Stores whole log lines and asks for them to become durable. Past the caches, however few
+    /// they are: a line stored so and a fence cost two thirds of a line written back and a fence
+    /// (`perdura bench limit`), as long as nothing has fetched the line.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn stream_log<M: Memory>(&mut self, core: &Core<M>, at: u64, words: &[u64]) {
+        let bytes = words.len() as u64 * 8;
+        self.counters.streamed_bytes += bytes;
+        if core.memory.domain().needs_write_back() {
+            self.counters.write_backs_log += bytes / LINE;
+        }
+        core.memory.stream(at, words);
+    }
+
+    /// Stores whole log lines in the caches and asks for them to become durable.
+    #[inline]
+    #[track_caller]
+    fn cache_log<M: Memory>(&mut self, core: &Core<M>, at: u64, words: &[u64]) {
+        let bytes = words.len() as u64 * 8;
+        if core.memory.domain().needs_write_back() {
+            self.counters.write_backs_log += bytes / LINE;
+        }
+        core.memory.copy_in(at, bytemuck::cast_slice(words));
+        core.memory.write_back(at, bytes);
+    }
+
+    /// Asks for the fresh memory of this transaction to become durable.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn flush_fresh<M: Memory>(&mut self, core: &Core<M>) {
+        if self.fresh.is_empty() {
+            return;
+        }
+        let counted = core.memory.domain().needs_write_back();
+        for range in &self.fresh {
+            let len = range.end - range.start;
+            self.counters.dirty_bytes += len;
+            if counted {
+                self.counters.write_backs_data += lines_in(range.start, len);
+                self.counters.dirtied_fresh(range.start, len);
+            }
+            core.memory.write_back(range.start, len);
+        }
+    }
+
+    /// Lines of fresh memory, those at the edges of two pieces counted with each.
+    pub(crate) fn fresh_lines(&self) -> u64 {
+        self.fresh.iter().map(|range| lines_in(range.start, range.end - range.start)).sum()
+    }
+
+    /// A fence that knows whether it worked.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn fence<M: Memory>(&mut self, core: &Core<M>) -> Result<()> {
+        core.memory.fence();
+        self.counters.fences += 1;
+        Ok(core.memory.check_fence()?)
+    }
+
+    /// Stores the buffered words in place, calling `stored` for each line.
+    #[inline]
+    pub(crate) fn apply<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        mut stored: impl FnMut(&LineWrite, &mut Counters),
+    ) {
+        self.counters.dirty_bytes += self.writes.words() as u64 * 8;
+        for entry in self.writes.entries() {
+            let mut mask = entry.mask;
+            if mask == 0 {
+                continue;
+            }
+            if mask == ALL {
+                core.memory.copy_in(entry.line, bytemuck::cast_slice(&entry.words));
+                mask = 0;
+            }
+            while mask != 0 {
+                let word = mask.trailing_zeros() as usize % entry.words.len();
+                mask &= mask - 1;
+                core.memory.store(entry.line + word as u64 * WORD, entry.words[word]);
+            }
+            stored(entry, &mut self.counters);
+        }
+        core.touched.note(self.writes.entries());
+    }
+
+    /// Stores the record of `bytes` bytes that was encoded last at `at`, and asks for it to become durable.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn store_record<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        at: u64,
+        bytes: u64,
+        how: Stores,
+    ) {
+        let scratch = std::mem::take(&mut self.scratch);
+        let record = &scratch[..(bytes / WORD) as usize];
+        self.counters.log_bytes += bytes;
+        if how == Stores::PastCaches {
+            self.stream_log(core, at, record);
+        } else {
+            self.cache_log(core, at, record);
+        }
+        self.scratch = scratch;
+    }
+
+    /// Bytes of log for the whole transaction, if one record holds it.
+    #[inline]
+    pub(crate) fn record_bytes(&self) -> u64 {
+        record::words_for(self.writes.stored_lines(), self.writes.words()) as u64 * 8
+    }
+
+    /// Encodes a record of the write-set entries in `entries`; returns its bytes, padding to whole
+    /// lines included.
+    #[inline]
+    pub(crate) fn encode<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        at: u64,
+        part: record::Part,
+        entries: Range<usize>,
+        word_of: impl FnMut(&LineWrite, usize) -> u64,
+    ) -> u64 {
+        let entries = &self.writes.entries()[entries];
+        let record = record::encode(&mut self.scratch, core.salt, at, part, entries, word_of);
+        record.len() as u64 * WORD
+    }
+
+    /// Takes a free segment for a record of `needed` bytes; if there is none, after `make_room`.
+    pub(crate) fn take_segment<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        needed: u64,
+        make_room: &mut impl FnMut(&mut Counters) -> Result<()>,
+    ) -> Result<u32> {
+        if let Some(segment) = core.segments.take() {
+            return Ok(segment);
+        }
+        make_room(&mut self.counters)?;
+        core.segments.take().ok_or_else(|| self.too_large(core, needed))
+    }
+
+    /// As many segments, or none.
+    pub(crate) fn take_segments<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        count: usize,
+        needed: u64,
+        make_room: &mut impl FnMut(&mut Counters) -> Result<()>,
+    ) -> Result<Vec<u32>> {
+        let mut taken = Vec::new();
+        while taken.len() < count {
+            match self.take_segment(core, needed, make_room) {
+                Ok(segment) => taken.push(segment),
+                Err(error) => {
+                    taken.into_iter().for_each(|segment| core.segments.put_back(segment));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    /// The transaction needs more log than there is.
+    pub(crate) fn too_large<M: Memory>(&mut self, core: &Core<M>, needed: u64) -> Error {
+        let Geometry { segments, segment_bytes, .. } = core.geometry;
+        let others = core.sessions as u64;
+        self.counters.aborts_capacity += 1;
+        Error::TooLarge {
+            needed,
+            available: u64::from(segments).saturating_sub(others) * segment_bytes,
+        }
+    }
+}
+
+/// Splits the entries of a write set into runs whose records fit in a whole segment.
+pub(crate) fn split<M: Memory>(core: &Core<M>, entries: &[LineWrite]) -> Vec<Range<usize>> {
+    let most = (core.geometry.segment_bytes / 8) as usize;
+    let (mut runs, mut first, mut words) = (Vec::new(), 0, 0);
+    for (index, entry) in entries.iter().enumerate() {
+        // Ten words hold the header's share and the largest entry.
+        if words + 20 > most {
+            runs.push(first..index);
+            (first, words) = (index, 0);
+        }
+        words += 1 + entry.mask.count_ones() as usize;
+    }
+    runs.push(first..entries.len());
+    runs
+}

@@ -1,0 +1,216 @@
+//! The one list of engines: whatever has a line for each of them is made from it.
+//!
+//! Kinds, names, the choice when the program runs, recovery by the name in a pool's header, help texts, the
+//! crash tester's families and the lists of tests all come from here. A new engine is a line of `listed!`,
+//! beside its own files.
+
+use crate::consistency::none::{Nothing, Unlogged};
+use crate::consistency::redo::Redo;
+use crate::consistency::swal::SWal;
+use crate::consistency::undo::Undo;
+use crate::engine::Named;
+use crate::groups::{Archapt, ArchaptRedo, ArchaptUndo, Skipping};
+use crate::logged::Logged;
+use crate::sync::Spin;
+use crate::{Engine, Result};
+use perdura_memory::{Memory, Ram};
+use std::fmt;
+use std::str::FromStr;
+
+/// The list: documentation, kind, name, engine; in brackets what makes it, and the pair that it is of, its
+/// consistency and its synchronisation. Calls a macro with what it is given, in braces, and the
+/// list, after `$before`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! listed {
+    (all $call:tt $with:tt) => {
+        $crate::listed! { $call $with {
+            /// No consistency: the baseline.
+            Volatile "volatile" Volatile [Unlogged: Nothing, Spin];
+        } }
+    };
+    ([$($call:tt)*] $with:tt { $($before:tt)* }) => {
+        $($call)*! {
+            $with
+            $($before)*
+            /// Undo logging.
+            Undo "undo" UndoEngine [Logged: Undo, Spin];
+            /// Redo logging with asynchronous write-back.
+            Redo "redo" RedoEngine [Logged: Redo, Spin];
+            /// Write-ahead logging with a commit record and synchronous write-back: a baseline.
+            SWal "s-wal" SWalEngine [Logged: SWal, Spin];
+            /// Groups of transactions on undo logging, written back late.
+            ArchaptUndo "archapt-undo" ArchaptUndoEngine [Logged: Archapt<ArchaptUndo>, Spin];
+            /// Groups of transactions on redo logging, written back late.
+            ArchaptRedo "archapt-redo" ArchaptRedoEngine [Logged: Archapt<ArchaptRedo>, Spin];
+            /// As `ArchaptUndo`, with write-backs skipped that checksums make up for. Less certain.
+            ArchaptUndoSum "archapt-undo-sum" SkippingUndoEngine
+                [Logged: Archapt<Skipping<ArchaptUndo>>, Spin];
+            /// As `ArchaptRedo`, with write-backs skipped that checksums make up for. Less certain.
+            ArchaptRedoSum "archapt-redo-sum" SkippingRedoEngine
+                [Logged: Archapt<Skipping<ArchaptRedo>>, Spin];
+        }
+    };
+}
+
+/// Calls the macro `$call` with what follows its name, in braces, and with the list of all engines, each as
+/// `/// documentation`, `Kind "name" Engine [..];`. The engines are names in this crate's root; what is in
+/// brackets is for this crate.
+#[macro_export]
+macro_rules! engines {
+    ($call:ident! $with:tt) => {
+        $crate::listed! { all [$call] $with }
+    };
+}
+
+/// As [`engines`], without those whose pools are not whole after a crash.
+#[macro_export]
+macro_rules! crash_consistent_engines {
+    ($call:ident! $with:tt) => {
+        $crate::listed! { [$call] $with {} }
+    };
+}
+
+/// Calls `$run::<Engine<$memory>>` with arguments for each engine, or for each crash-consistent one.
+#[macro_export]
+macro_rules! on_each_engine {
+    ($run:ident::<$memory:ty> $arguments:tt) => {
+        $crate::listed! { all [$crate::run_on_each] { $run $arguments $memory } }
+    };
+    (crash_consistent $run:ident::<$memory:ty> $arguments:tt) => {
+        $crate::listed! { [$crate::run_on_each] { $run $arguments $memory } {} }
+    };
+}
+
+/// What [`on_each_engine`] calls.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! run_on_each {
+    (
+        { $run:ident $arguments:tt $memory:ty }
+        $($(#[$doc:meta])* $kind:ident $name:literal $engine:ident $made:tt;)*
+    ) => {
+        $($run::<$crate::$engine<$memory>> $arguments;)*
+    };
+}
+
+/// Code to be compiled for each engine.
+pub trait OnEngine<M: Memory> {
+    /// What it returns.
+    type Output;
+
+    /// Runs with the engine `E`.
+    fn run<E: Engine<M>>(self) -> Self::Output;
+}
+
+macro_rules! kinds {
+    ({} $(
+        $(#[$doc:meta])* $kind:ident $name:literal $engine:ident
+            [$made:ident: $consistency:ty, $synchronisation:ty];
+    )*) => {
+        $(
+            $(#[$doc])*
+            pub type $engine<M> = $made<M, $consistency, $synchronisation>;
+
+            impl Named for ($consistency, $synchronisation) {
+                const NAME: &'static str = $name;
+            }
+        )*
+
+        /// The engines, by name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum EngineKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        /// The names, each with a comma and a blank behind it.
+        const NAMES: &str = concat!($($name, ", "),*);
+
+        impl EngineKind {
+            /// All of them.
+            pub const ALL: [EngineKind; [$($name),*].len()] = [$(EngineKind::$kind),*];
+
+            /// Their names, for messages.
+            pub const NAMES: &str = NAMES.split_at(NAMES.len() - 2).0;
+
+            /// The names of some, for messages.
+            pub fn names_of(some: impl Fn(EngineKind) -> bool) -> String {
+                let some = Self::ALL.into_iter().filter(|kind| some(*kind));
+                some.map(Self::name).collect::<Vec<_>>().join(", ")
+            }
+
+            /// The name.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(EngineKind::$kind => $name,)*
+                }
+            }
+
+            /// Whether its pools are whole after a crash.
+            pub const fn is_crash_consistent(self) -> bool {
+                match self {
+                    $(EngineKind::$kind => <crate::$engine<Ram> as Engine<Ram>>::CRASH_CONSISTENT,)*
+                }
+            }
+
+            /// Whether it skips write-backs, so that a power cut can take what cannot be restored.
+            pub const fn skips(self) -> bool {
+                match self {
+                    $(EngineKind::$kind => <crate::$engine<Ram> as Engine<Ram>>::SKIPS,)*
+                }
+            }
+
+            /// Runs `code` with this engine.
+            pub fn run<M: Memory + 'static, C: OnEngine<M>>(self, code: C) -> C::Output {
+                match self {
+                    $(EngineKind::$kind => code.run::<crate::$engine<M>>(),)*
+                }
+            }
+        }
+    };
+}
+engines!(kinds! {});
+
+impl Default for EngineKind {
+    fn default() -> Self {
+        EngineKind::Redo
+    }
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for EngineKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| format!("unknown engine '{name}': it is one of {}", Self::NAMES))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_engine_has_the_name_of_its_line() {
+        struct Name;
+        impl OnEngine<Ram> for Name {
+            type Output = &'static str;
+            fn run<E: Engine<Ram>>(self) -> &'static str {
+                E::NAME
+            }
+        }
+        for kind in EngineKind::ALL {
+            assert_eq!(kind.run(Name), kind.name());
+            assert_eq!(kind.name().parse(), Ok(kind));
+        }
+        assert!(EngineKind::NAMES.starts_with("volatile, undo, redo, "));
+        assert!(EngineKind::NAMES.ends_with(EngineKind::ALL[EngineKind::ALL.len() - 1].name()));
+        assert_eq!("ondo".parse::<EngineKind>().map_err(|e| e.len() > 20), Err(true));
+    }
+}

@@ -1,0 +1,93 @@
+//! Physical commits: when somebody waits, and when what has committed logically has waited for long.
+
+use super::base::Base;
+use super::group::Leader;
+use crate::Result;
+use crate::planted::{self, Bug};
+use perdura_memory::Memory;
+use std::sync::atomic::Ordering;
+
+impl<M: Memory, B: Base> Leader<'_, M, B> {
+    /// Physical commit of everything up to the group `number`, if it has not happened.
+    pub(super) fn answer(&mut self, number: u64) -> Result<()> {
+        let durable = || self.core.durable.0.load(Ordering::Acquire) >= number;
+        if durable() {
+            return Ok(());
+        }
+        self.close()?;
+        if durable() {
+            return Ok(());
+        }
+        if B::LOG_IS_ENOUGH {
+            // On a block device records wait for a sync.
+            let committed = self.core.committed.0.load(Ordering::Relaxed);
+            self.group.writer.fence(self.core)?;
+            self.answered(committed);
+            return Ok(());
+        }
+        self.empty_log()
+    }
+
+    /// Physical commit of the open group if its oldest transaction has waited long enough.
+    pub(super) fn answer_if_due(&mut self) -> Result<()> {
+        let joined = !self.nobody_joined();
+        let waiting = joined
+            || self.core.durable.0.load(Ordering::Relaxed)
+                < self.core.committed.0.load(Ordering::Relaxed);
+        if !waiting {
+            return Ok(());
+        }
+        let now = self.core.memory.now().max(1);
+        if self.group.looked == 0 {
+            self.group.looked = now;
+        } else if now.saturating_sub(self.group.looked) >= self.group.answer_within {
+            let last = self.core.committed.0.load(Ordering::Relaxed) + u64::from(joined);
+            self.answer(last)?;
+        }
+        Ok(())
+    }
+
+    /// Closes the group, writes every waiting line back and cuts the log behind it.
+    pub(super) fn empty_log(&mut self) -> Result<()> {
+        self.close()?;
+        self.write_back_all()
+    }
+
+    pub(super) fn write_back_all(&mut self) -> Result<()> {
+        self.usable()?;
+        let last = self.core.committed.0.load(Ordering::Relaxed);
+        self.group.broken = true;
+        if !self.core.memory.domain().evicts() {
+            // As in `turn`.
+            self.group.writer.fence(self.core)?;
+        }
+        self.write_back_old(usize::MAX);
+        self.group.history.turn();
+        self.write_back_old(usize::MAX);
+        // Those that the log had are gone from it.
+        self.group.old_words_known &= self.group.writer.writes.is_empty() && self.nobody_joined();
+        if planted::has(Bug::DurableBeforeFence) {
+            self.core.durable.0.store(last, Ordering::Release);
+        }
+        self.group.writer.fence(self.core)?;
+        self.cut_log(last)?;
+        if !planted::has(Bug::OldWordsBelieved) {
+            self.group.history.log_is_cut();
+        }
+        self.group.writer.rewind(self.core);
+        self.group.old_up_to = last;
+        (self.group.old_segments, self.group.due_lines, self.group.turn_due) = (0, 0, false);
+        self.group.broken = false;
+        self.answered(last);
+        Ok(())
+    }
+
+    /// Everything up to the group `last` is durable.
+    #[inline]
+    pub(super) fn answered(&mut self, last: u64) {
+        // Only the writer changes it, which needs no locked instruction then.
+        debug_assert!(self.core.durable.0.load(Ordering::Relaxed) <= last);
+        self.core.durable.0.store(last, Ordering::Release);
+        self.group.looked = 0;
+    }
+}

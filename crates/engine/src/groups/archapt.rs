@@ -1,0 +1,158 @@
+//! Archapt as a consistency, and its groups.
+
+use super::base::Base;
+use super::cover::{self, Layout};
+use super::group::{Group, Leader, TICKET_BITS};
+use crate::consistency::core::Core;
+use crate::consistency::protocol::{Consistency, Groups, Right};
+use crate::consistency::writer::Writer;
+use crate::log::area::{Checkpoint, Geometry, Told};
+use crate::log::record::Found;
+use crate::log::recovery;
+use crate::tuning::Tuning;
+use crate::writes::overlay::Overlay;
+use crate::{Counters, Recovery, Result, Ticket};
+use perdura_memory::lock::Writing;
+use perdura_memory::{Domain, LINE, Memory};
+use std::marker::PhantomData;
+
+/// Groups on the logging of `B`.
+pub struct Archapt<B>(PhantomData<B>);
+
+impl<B: Base> Consistency for Archapt<B> {
+    const NO_GAPS: bool = B::Log::NO_GAPS;
+
+    type Groups = Self;
+
+    #[inline]
+    fn logs_fresh(domain: Domain, len: u64) -> bool {
+        B::logs_fresh(domain, len)
+    }
+
+    #[inline]
+    fn commit<M: Memory>(
+        core: &Core<M>,
+        right: Right<'_, Self>,
+        writer: &mut Writer,
+    ) -> Result<Ticket> {
+        Leader::<M, B>::new(core, right).counting_for(writer, Leader::join)
+    }
+
+    #[inline]
+    fn commit_awaited<M: Memory>(
+        core: &Core<M>,
+        right: Right<'_, Self>,
+        writer: &mut Writer,
+    ) -> Result<Ticket> {
+        Leader::<M, B>::new(core, right).counting_for(writer, Leader::commit_awaited)
+    }
+
+    fn checkpoint_within<M: Memory>(
+        core: &Core<M>,
+        right: Right<'_, Self>,
+        counters: &mut Counters,
+    ) -> Result<()> {
+        let mut leader = Leader::<M, B>::new(core, right);
+        let emptied = leader.empty_log();
+        *counters += std::mem::take(&mut *leader.group.writer.counters);
+        *counters += std::mem::take(&mut *core.counters());
+        emptied
+    }
+
+    fn choose<M: Memory>(
+        memory: &M,
+        geometry: &Geometry,
+        checkpoint: Checkpoint,
+        mut records: Vec<Found>,
+        told: Told,
+    ) -> Result<(Vec<Vec<Found>>, u64)> {
+        if B::SKIPS && B::LOG_IS_ENOUGH {
+            records.extend(cover::images(memory, &Layout::of(geometry, checkpoint.salt)));
+            records.sort_by_key(|record| record.part);
+        }
+        recovery::transactions(records, checkpoint.ticket, Self::NO_GAPS, told)
+    }
+
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+        B::Log::apply(memory, whole)
+    }
+}
+
+impl<B: Base> Groups for Archapt<B> {
+    const ANY: bool = true;
+    const TICKET_BITS: u32 = TICKET_BITS;
+    const SKIPS: bool = B::SKIPS;
+
+    type Open = Overlay;
+    type Own = Group;
+
+    fn new<M: Memory>(memory: &M, geometry: &Geometry, salt: u64) -> (Overlay, Group) {
+        let layout = Layout::of(geometry, salt);
+        let queue = memory.last_level_cache() / LINE;
+        (Overlay::default(), Group::new(memory.limit(), queue, B::LOG_IS_ENOUGH, layout))
+    }
+
+    fn checksum_bytes(limit: u64) -> u64 {
+        if B::SKIPS { Layout::bytes(limit) } else { 0 }
+    }
+
+    #[inline]
+    fn is_protected(group: &Group, at: u64, len: u64) -> bool {
+        // With redo, a line that was covered when it was stored to is in the log as a whole: what
+        // shares it with others must be there as well.
+        B::SKIPS && (B::LOG_IS_ENOUGH && !at.is_multiple_of(LINE) || group.cover.any(at, len))
+    }
+
+    #[inline(always)]
+    fn overlay(open: &Overlay) -> Option<&Overlay> {
+        Some(open)
+    }
+
+    fn answer<M: Memory>(
+        core: &Core<M>,
+        right: Writing<'_, Overlay, Group>,
+        writer: &mut Writer,
+        number: u64,
+    ) -> Result<()> {
+        let mut leader = Leader::<M, B>::new(core, right);
+        leader.counting_for(writer, |leader, _| leader.answer(number))
+    }
+
+    fn tend<M: Memory>(core: &Core<M>, right: Writing<'_, Overlay, Group>) -> Result<()> {
+        let mut leader = Leader::<M, B>::new(core, right);
+        let answered = leader.answer_if_due();
+        *core.counters() += std::mem::take(&mut *leader.group.writer.counters);
+        answered
+    }
+
+    fn tune(group: &mut Group, tuning: &Tuning) {
+        group.tune(tuning);
+    }
+
+    fn settle<M: Memory>(
+        core: &Core<M>,
+        right: Writing<'_, Overlay, Group>,
+        counters: &mut Counters,
+    ) -> Result<()> {
+        let mut leader = Leader::<M, B>::new(core, right);
+        let settled = leader.empty_log().and_then(|()| leader.write_back_covered());
+        *counters += std::mem::take(&mut *leader.group.writer.counters);
+        settled
+    }
+
+    fn mend<M: Memory>(
+        memory: &M,
+        geometry: &Geometry,
+        checkpoint: Checkpoint,
+        highest: u64,
+    ) -> Result<(u64, u64)> {
+        if !B::SKIPS {
+            return Ok((0, 0));
+        }
+        // An undo log takes back what is after the checkpoint.
+        let last = if B::LOG_IS_ENOUGH { highest } else { checkpoint.ticket };
+        let found = cover::examine(memory, Layout::of(geometry, checkpoint.salt), last)?;
+        found.mend(memory)?;
+        Ok((found.covered.len() as u64, found.corrected.len() as u64))
+    }
+}

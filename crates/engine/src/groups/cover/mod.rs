@@ -1,0 +1,351 @@
+//! Persistence management (Archapt III-C): lines whose write-back is skipped, and the checksums
+//! that vouch for them.
+//!
+//! Lines that leave the queue together are a `batch`: the cells of a matrix, whichever lines
+//! they are, with their numbers, tags and three sums each, written in one piece behind the log. Where a
+//! batch takes 15 lines of checksums for a hundred, a write-back takes a line for each, and
+//! sums at a fixed place, as the paper has, several, unless a line's neighbours leave with it.
+//!
+//! A batch is never changed. A line that is stored to again is its batch's no longer: before the
+//! group that does so stores anything, what the line held goes into the `images`, for the sums
+//! are of that. When a batch has few lines left, these leave again, with others.
+//!
+//! A batch counts after a power cut if the groups up to its ticket do; an image, if its group
+//! does. A line is *covered* by a batch that has it, and is older than any image of it. What always
+//! holds:
+//! - a line that is covered does not wait in the history, and no record of a group after the batch
+//!   has a word of it;
+//! - while a batch counts, there is an image, of the time when it was stored to first, of each of its
+//!   lines that is not covered by it any more; or a later batch has that line, as it was then.
+
+mod batch;
+mod examine;
+mod images;
+mod pages;
+mod place;
+mod restore;
+
+pub use examine::{Examination, examine};
+pub use place::Layout;
+
+pub(crate) use images::read_all as images;
+
+use crate::planted::{self, Bug};
+use crate::tuning::Skip;
+use crate::writes::{ALL, LineWrite, WriteSet};
+use crate::{Counters, Result};
+use batch::{BEYOND, block_at};
+use images::{Batch, Images, stream};
+use pages::Pages;
+use perdura_memory::{LINE, Memory, line_of};
+use place::{Parts, WORDS};
+
+/// What the group works with. Memory: four bytes for each line of the pool and three for each page,
+/// resident where lines have been covered, and eight for each before-image.
+pub struct Cover {
+    layout: Layout,
+    pub(super) skip: Skip,
+    /// Of each line of the memory, 1 more than the slot of the batch that covers it; or 0.
+    slot_of: Vec<u32>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    pages: Pages,
+    images: Images,
+    /// The covered lines that the group at hand stores to, ascending, as they are before.
+    stored_to: Vec<LineWrite>,
+    /// By what batches they were covered.
+    covered_by: Vec<Batch>,
+    words: Vec<u64>,
+}
+
+/// One slot in so many is kept free, by writing lines of others anew.
+const SPARE_SLOTS: usize = 8;
+/// Batches at most that are written anew at a time.
+const RENEWED: usize = 8;
+/// Chunks of images at most that are cleaned at a time.
+const CLEANED: usize = 4;
+
+/// A place for a batch.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    used: bool,
+    /// Lines that it covers.
+    covers: usize,
+    /// The group whose durability makes up for the last line that it ceased to cover.
+    until: u64,
+    /// Before-images of lines that it covered.
+    images: usize,
+    /// Batches that were here before.
+    turn: u32,
+}
+
+impl Cover {
+    /// For a memory of at most `limit` bytes.
+    pub(super) fn new(layout: Layout, limit: u64) -> Self {
+        let lines = if layout.slots() > 0 { limit.min(BEYOND) / LINE } else { 0 };
+        Cover {
+            layout,
+            skip: Skip::default(),
+            slot_of: vec![0; lines as usize],
+            slots: (0..layout.slots()).map(|_| Slot::default()).collect(),
+            free: (0..layout.slots()).rev().collect(),
+            pages: Pages::new(lines * LINE),
+            images: Images::new(layout),
+            stored_to: Vec::new(),
+            covered_by: Vec::new(),
+            words: Vec::new(),
+        }
+    }
+
+    /// Whether a line is covered, as of the last closed group.
+    #[inline]
+    pub(super) fn covers(&self, line: u64) -> bool {
+        self.slot_of.get((line / LINE) as usize).is_some_and(|slot| *slot != 0)
+    }
+
+    /// Whether a line of `[at, at + len)` is.
+    pub(super) fn any(&self, at: u64, len: u64) -> bool {
+        (line_of(at)..at + len).step_by(LINE as usize).any(|line| self.covers(line))
+    }
+
+    /// Whether there is room for the images of the covered lines that `writes` store to.
+    pub(super) fn has_room_for(&self, writes: &WriteSet) -> bool {
+        let stored = writes.entries().iter().filter(|entry| entry.mask != 0);
+        self.images.has_room(stored.filter(|entry| self.covers(entry.line)).count())
+    }
+
+    /// Whether that room is to be [cleaned](Self::clean) ahead of need.
+    pub(super) fn has_few_chunks(&self) -> bool {
+        self.images.has_few_chunks()
+    }
+
+    /// What room there is, in chunks.
+    pub(super) fn free_chunks(&self) -> usize {
+        self.images.free_chunks()
+    }
+
+    /// Uncovers the lines that `writes` of the group `ticket` store to: writes down what they hold,
+    /// as the first parts of that group. The caller fences before anything is stored there, and knows
+    /// that the log has room for the rest of the group: this cannot be undone. How many parts these are.
+    pub(super) fn uncover<M: Memory>(
+        &mut self,
+        memory: &M,
+        counters: &mut Counters,
+        writes: &WriteSet,
+        ticket: u64,
+    ) -> u16 {
+        self.stored_to.clear();
+        self.covered_by.clear();
+        let stored = writes.entries().iter().filter(|entry| entry.mask != 0);
+        let lines = stored.map(|entry| entry.line).filter(|line| self.covers(*line));
+        let mut lines: Vec<u64> = lines.collect();
+        lines.sort_unstable();
+        for line in lines {
+            let slot = self.take(line).expect("it is covered");
+            let its = &mut self.slots[slot as usize];
+            its.until = ticket;
+            its.images += 1;
+            self.covered_by.push(Batch { slot, turn: its.turn });
+            self.stored_to.push(LineWrite { line, mask: ALL, words: block_at(memory, line) });
+            self.pages.stored_to_again(line);
+        }
+        self.images.append(memory, counters, ticket, 0, &self.stored_to, &self.covered_by)
+    }
+
+    /// Whether the last group has stored to a line that was covered.
+    pub(super) fn was_stored_to(&self, line: u64) -> bool {
+        self.stored_to.binary_search_by_key(&line, |entry| entry.line).is_ok()
+    }
+
+    /// The line is not covered any more. By what batch it was.
+    fn take(&mut self, line: u64) -> Option<u32> {
+        let slot = std::mem::take(self.slot_of.get_mut((line / LINE) as usize)?).checked_sub(1)?;
+        self.slots[slot as usize].covers -= 1;
+        Some(slot)
+    }
+
+    /// Makes batches void that cover nothing, if groups up to `durable` are durable. The caller fences
+    /// before the images of what they covered are given up; where one is written over, its check
+    /// says that it is void.
+    pub(super) fn make_void<M: Memory>(
+        &mut self,
+        memory: &M,
+        counters: &mut Counters,
+        durable: u64,
+    ) {
+        for (number, slot) in self.slots.iter_mut().enumerate() {
+            if slot.used && slot.covers == 0 && slot.until <= durable {
+                *slot = Slot { turn: slot.turn.wrapping_add(1), ..Slot::default() };
+                stream(memory, counters, self.layout.slot(number as u32), &[0; WORDS]);
+                self.free.push(number as u32);
+            }
+        }
+    }
+
+    /// The lines that a batch covers.
+    fn lines_of<M: Memory>(&self, memory: &M, slot: u32) -> Vec<u64> {
+        let mut lines = batch::lines_in(memory, &self.layout, slot);
+        lines.retain(|line| self.slot_of[(*line / LINE) as usize] == slot + 1);
+        lines
+    }
+
+    /// Every line that is covered.
+    pub(super) fn all_lines<M: Memory>(&self, memory: &M) -> Vec<u64> {
+        let used = (0..self.layout.slots()).filter(|slot| self.slots[*slot as usize].covers > 0);
+        used.flat_map(|slot| self.lines_of(memory, slot)).collect()
+    }
+
+    /// Covers nothing any more: all lines that it covered are durable, and the log is empty. The
+    /// caller fences before anything else.
+    pub(super) fn give_up<M: Memory>(
+        &mut self,
+        memory: &M,
+        counters: &mut Counters,
+        lines: &[u64],
+    ) {
+        lines.iter().for_each(|line| {
+            self.take(*line);
+        });
+        self.make_void(memory, counters, u64::MAX);
+        self.images.clear();
+    }
+
+    /// Covers `lines` as groups up to `last` have left them, by as many batches as it takes; the
+    /// caller fences. The lines that are not: they are to be written back.
+    pub(super) fn cover<M: Memory>(
+        &mut self,
+        memory: &M,
+        counters: &mut Counters,
+        lines: Vec<u64>,
+        last: u64,
+    ) -> Vec<u64> {
+        let choose = self.skip == Skip::WhereFewer;
+        let (mut lines, mut rest): (Vec<u64>, Vec<u64>) = lines.into_iter().partition(|line| {
+            line / LINE < self.slot_of.len() as u64 && (!choose || self.pages.keep(*line))
+        });
+        let capacity = self.layout.capacity();
+        let renewed = self.take_back(memory, lines.len().div_ceil(capacity), last);
+        // One is kept for what is taken back the next time.
+        let slots = self.free.len().saturating_sub(usize::from(renewed.is_empty()));
+        rest.extend(lines.drain(lines.len().min(slots * capacity - renewed.len())..));
+        let batches = (lines.len() + renewed.len()).div_ceil(capacity);
+        if batches == 0 || renewed.is_empty() && !self.is_worth_it(lines.len() / batches) {
+            rest.append(&mut lines);
+            return rest;
+        }
+        lines.iter().for_each(|line| self.pages.covered(*line));
+        lines.extend(renewed);
+        lines.sort_unstable();
+        for batch in 0..batches {
+            let its: Vec<u64> = lines.iter().copied().skip(batch).step_by(batches).collect();
+            self.write_batch(memory, counters, &its, last);
+        }
+        rest
+    }
+
+    /// Takes lines back from batches that are better written anew, where slots are short for so many
+    /// batches more, or images many: from those that cover the fewest, which have the most images.
+    /// They must be in a batch again after the group `last`, for the ones that they are in now
+    /// count until that is durable.
+    fn take_back<M: Memory>(&mut self, memory: &M, batches: usize, last: u64) -> Vec<u64> {
+        if self.free.is_empty() || self.skip == Skip::Never {
+            return Vec::new();
+        }
+        let mut covering: Vec<u32> =
+            (0..self.layout.slots()).filter(|slot| self.slots[*slot as usize].covers > 0).collect();
+        let images: usize = covering.iter().map(|slot| self.slots[*slot as usize].images).sum();
+        let wanted = batches + self.slots.len() / SPARE_SLOTS;
+        let mut slots_short = wanted.saturating_sub(self.free.len());
+        let mut images_over = images.saturating_sub(self.images.capacity() / 2);
+        let (many, most) = (images_over > 0, self.free.len().min(RENEWED) * self.layout.capacity());
+        let mut lines = 0;
+        covering.sort_unstable_by_key(|slot| self.slots[*slot as usize].covers);
+        covering.retain(|slot| {
+            let slot = &self.slots[*slot as usize];
+            if slots_short == 0 && images_over == 0 || lines + slot.covers > most {
+                return false;
+            }
+            lines += slot.covers;
+            slots_short = slots_short.saturating_sub(1);
+            images_over = images_over.saturating_sub(slot.images);
+            true
+        });
+        // The lines may need as many slots as they leave.
+        if !many && covering.len() <= lines.div_ceil(self.layout.capacity()) {
+            covering.clear();
+        }
+        covering.into_iter().flat_map(|slot| self.take_back_from(memory, slot, last)).collect()
+    }
+
+    fn take_back_from<M: Memory>(&mut self, memory: &M, slot: u32, last: u64) -> Vec<u64> {
+        let lines = self.lines_of(memory, slot);
+        for line in &lines {
+            self.take(*line);
+        }
+        if !planted::has(Bug::TakenBackTooEarly) {
+            let slot = &mut self.slots[slot as usize];
+            slot.until = slot.until.max(last);
+        }
+        lines
+    }
+
+    /// Whether to cover so many lines by a batch.
+    fn is_worth_it(&self, lines: usize) -> bool {
+        match self.skip {
+            Skip::Never => false,
+            Skip::WhereFewer => Parts::of(lines).lines() * 2 < lines,
+            Skip::Always => true,
+        }
+    }
+
+    fn write_batch<M: Memory>(
+        &mut self,
+        memory: &M,
+        counters: &mut Counters,
+        lines: &[u64],
+        last: u64,
+    ) {
+        let slot = self.free.pop().expect("as many lines as there are slots for");
+        batch::write(memory, &self.layout, (slot, last), lines, &mut self.words);
+        stream(memory, counters, self.layout.slot(slot), &self.words);
+        self.slots[slot as usize] = Slot {
+            used: true,
+            covers: lines.len(),
+            until: last,
+            images: 0,
+            ..self.slots[slot as usize]
+        };
+        for line in lines {
+            debug_assert!(!self.covers(*line), "a covered line does not wait");
+            self.slot_of[(*line / LINE) as usize] = slot + 1;
+        }
+    }
+
+    /// Makes room for images, if there is little; see [`Images::clean_first`].
+    ///
+    /// # Errors
+    /// `Corrupt` where an image is not what was written.
+    pub(super) fn clean<M: Memory>(
+        &mut self,
+        memory: &M,
+        counters: &mut Counters,
+        cut: u64,
+    ) -> Result<()> {
+        let Cover { images, slots, .. } = self;
+        let is_there = |batch: Batch| {
+            let slot = &slots[batch.slot as usize];
+            slot.used && slot.turn == batch.turn
+        };
+        for _ in 0..CLEANED {
+            if !images.may_clean(cut) || !images.clean_first(memory, counters, is_there)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What was cleaned is elsewhere, durably.
+    pub(super) fn cleaned(&mut self) {
+        self.images.cleaned();
+    }
+}

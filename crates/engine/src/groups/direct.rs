@@ -1,0 +1,117 @@
+//! Commits whose maker waits for the answer at once.
+//!
+//! Where nobody else's words wait in the open group there is nothing to share: the transaction
+//! is written down from the session's own write set, with the lock taken once. It joins no group,
+//! and no later read has to look through its words.
+
+use super::base::Base;
+use super::group::{Leader, TICKET_BITS};
+use crate::consistency::writer::Writer;
+use crate::{Result, Ticket};
+use perdura_memory::Memory;
+use std::sync::atomic::Ordering;
+
+impl<M: Memory, B: Base> Leader<'_, M, B> {
+    /// Commits the transaction in `session`, durably unless its maker's wait has to see to that.
+    #[inline]
+    pub(super) fn commit_awaited(&mut self, session: &mut Writer) -> Result<Ticket> {
+        if !self.core.memory.domain().evicts() {
+            // One sync serves all that have joined when somebody waits.
+            return self.join(session);
+        }
+        self.usable()?;
+        self.core.next_number()?;
+        let nobody_joined = self.nobody_joined();
+        if nobody_joined && B::LOG_IS_ENOUGH {
+            return self.commit_alone(session);
+        }
+        let fits = session.record_bytes() <= self.core.geometry.segment_bytes;
+        if !B::SKIPS && nobody_joined && self.group.history.is_empty() && fits {
+            return self.commit_in_place(session);
+        }
+        let ticket = self.join(session)?;
+        // The transaction is committed whatever comes of this: a failure shows in the wait.
+        let _ = self.answer(ticket.0 >> TICKET_BITS);
+        Ok(ticket)
+    }
+
+    /// The transaction in `session` is a group of its own; if it cannot be logged, only it fails.
+    /// Nobody has joined the open group.
+    pub(super) fn commit_alone(&mut self, session: &mut Writer) -> Result<Ticket> {
+        let ticket = self.swap_alone(session);
+        let stored = self.log_and_store();
+        self.forget();
+        self.swap(session);
+        stored?;
+        self.group.writer.counters.commits += 1;
+        self.stored();
+        Ok(ticket)
+    }
+
+    /// Swaps what the group wants to store for what the session does: and back again, so that
+    /// sessions keep buffers that are in their processors' caches.
+    #[inline]
+    fn swap(&mut self, session: &mut Writer) {
+        std::mem::swap(&mut self.group.writer.writes, &mut session.writes);
+        if self.group.writer.fresh.len() + session.fresh.len() > 0 {
+            std::mem::swap(&mut self.group.writer.fresh, &mut session.fresh);
+        }
+    }
+
+    /// [Swaps](Self::swap), where the transaction is a group of its own. Its ticket, the first one of
+    /// that group.
+    #[inline]
+    fn swap_alone(&mut self, session: &mut Writer) -> Ticket {
+        self.swap(session);
+        self.group.old_words_known = false;
+        let number = self.core.committed.0.load(Ordering::Relaxed) + 1;
+        Ticket(number << TICKET_BITS)
+    }
+
+    /// As plain undo logging does it: no line waits, and none will. The log is cut behind the
+    /// transaction, so that the next one finds the same place free.
+    fn commit_in_place(&mut self, session: &mut Writer) -> Result<Ticket> {
+        self.make_room(session.record_bytes())?;
+        let ticket = self.swap_alone(session);
+        let stored = self.store_in_place_alone(ticket.0 >> TICKET_BITS);
+        self.forget();
+        self.swap(session);
+        stored.map(|()| ticket)
+    }
+
+    /// Logs the transaction that has been taken over, stores it, and cuts the log behind it.
+    fn store_in_place_alone(&mut self, number: u64) -> Result<()> {
+        self.group.broken = true;
+        if let Err(error) = self.log_old_words(number) {
+            // For fresh memory; nothing else has been stored.
+            self.group.writer.fence(self.core)?;
+            self.group.broken = false;
+            return Err(error);
+        }
+        self.group.writer.fence(self.core)?;
+        // Until it is durable: what readers see may be answered.
+        self.core.be_alone(&mut self.open);
+        self.group.writer.apply_and_write_back(self.core);
+        self.group.writer.fence(self.core)?;
+        self.cut_log(number)?;
+        self.group.writer.rewind(self.core);
+        self.core.committed.0.store(number, Ordering::Release);
+        self.answered(number);
+        self.group.old_up_to = number;
+        self.group.broken = false;
+        self.group.writer.counters.commits += 1;
+        Ok(())
+    }
+
+    /// Asks for the record of the old words, and for fresh memory, to become durable.
+    fn log_old_words(&mut self, number: u64) -> Result<()> {
+        let (core, writer) = (self.core, &mut self.group.writer);
+        writer.flush_fresh(core);
+        writer.append(
+            core,
+            number,
+            |entry, word| core.memory.load(entry.line + word as u64 * 8),
+            |_| Ok(()),
+        )
+    }
+}

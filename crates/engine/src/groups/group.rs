@@ -1,0 +1,374 @@
+//! A group: transactions between their logical commit and their physical one.
+
+use super::base::{Base, first_old_words};
+use super::cover::{Cover, Layout};
+use super::history::History;
+use crate::consistency::core::{Core, cut_short};
+use crate::consistency::writer::Writer;
+use crate::log::record;
+use crate::tuning::Tuning;
+use crate::writes::ALL;
+use crate::writes::overlay::Overlay;
+use crate::{Counters, Result, Ticket};
+use perdura_memory::lock::{Beside, Writing};
+use perdura_memory::{LINE, Memory, line_of};
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// Bytes of log that a group may fill, unless told otherwise. Enough to spread the price of a fence
+/// over a hundred small transactions; what it overlays is looked through by every read, and should
+/// stay in the nearest cache. A large transaction is a group of its own, which nobody looks through.
+const GROUP_BYTES: u64 = 4 << 10;
+/// A transaction that would fill more than one in so many of these is large.
+const LARGE_SHARE: u64 = 4;
+/// With readers there a group may be so many times as large.
+const STRETCH: u64 = 4;
+/// With undo, where write-backs are skipped, a group has at most one in so many of the lines that may
+/// wait: they join the queue all at once, and a larger group saves nothing. With redo it saves log.
+pub(super) const QUEUE_SHARE: u64 = 4;
+/// Nanoseconds after which a group is made durable though nobody waits, unless told otherwise.
+const ANSWER_WITHIN_NS: u64 = 10_000_000;
+/// Bits of a ticket that number the transactions of a group.
+pub(super) const TICKET_BITS: u32 = 20;
+/// Transactions after which the clock is looked at.
+const LOOK_EVERY: u64 = 16;
+/// What the simulator is told that joining a group costs, for each line (natively 7 ns); and noting
+/// one (40 ns, where lines are many and seldom the same).
+const CYCLES_TO_JOIN: u32 = 20;
+const CYCLES_TO_NOTE: u32 = 100;
+
+/// What is the writer's own: a group on its way into the log, and the lines that closed ones have
+/// left waiting.
+pub struct Group {
+    /// What is to be written down, the old words of the open group that undo logging wants, and the
+    /// log.
+    pub(super) writer: Writer,
+    /// With undo logging: the old words are all there. They are not where words have not joined, or
+    /// where the log has been emptied since.
+    pub(super) old_words_known: bool,
+    pub(super) history: History,
+    /// The last group of the old generation.
+    pub(super) old_up_to: u64,
+    /// Full segments at the last turn: those of the old generation.
+    pub(super) old_segments: usize,
+    /// Old lines to be written back while the log's current segment fills.
+    pub(super) due_lines: usize,
+    /// What is due of a line, in shares of a segment's bytes.
+    pub(super) due_rest: u64,
+    /// The young generation has filled its part of the log: it turns when the old one has left.
+    pub(super) turn_due: bool,
+    /// When it was first looked at whether what is not durable yet is due; 0 if it was not.
+    pub(super) looked: u64,
+    group_bytes: u64,
+    pub(super) answer_within: u64,
+    /// Lines of fresh memory of those that have joined.
+    pub(super) fresh_lines: u64,
+    /// Something panicked halfway, or the medium failed: what is durable is unknown until recovery.
+    pub(super) broken: bool,
+    /// The lines that need no write-back.
+    pub(super) cover: Cover,
+}
+
+impl Group {
+    /// For a memory of `len` bytes, of which `queue_lines` lines may wait.
+    pub(super) fn new(len: u64, queue_lines: u64, by_records: bool, layout: Layout) -> Self {
+        Group {
+            writer: Writer::default(),
+            old_words_known: true,
+            history: History::new(len, queue_lines as usize, by_records),
+            old_up_to: 0,
+            old_segments: 0,
+            due_lines: 0,
+            due_rest: 0,
+            turn_due: false,
+            looked: 0,
+            group_bytes: GROUP_BYTES,
+            answer_within: ANSWER_WITHIN_NS,
+            fresh_lines: 0,
+            broken: false,
+            cover: Cover::new(layout, len),
+        }
+    }
+
+    pub(super) fn tune(&mut self, tuning: &Tuning) {
+        if let Some(lines) = tuning.queue_lines {
+            self.history.resize(lines as usize);
+        }
+        self.group_bytes = tuning.group_bytes.unwrap_or(self.group_bytes);
+        self.answer_within = tuning.answer_within_ns.unwrap_or(self.answer_within);
+        self.cover.skip = tuning.skip.unwrap_or(self.cover.skip);
+    }
+}
+
+/// The writer at work on the group: whichever session's has come in leads for all that have joined.
+pub(super) struct Leader<'a, M: Memory, B> {
+    pub(super) core: &'a Core<M>,
+    pub(super) group: &'a mut Group,
+    /// The open group, as readers see it.
+    pub(super) open: Beside<'a, Overlay>,
+    base: PhantomData<B>,
+}
+
+impl<'a, M: Memory, B: Base> Leader<'a, M, B> {
+    pub(super) fn new(core: &'a Core<M>, right: Writing<'a, Overlay, Group>) -> Self {
+        let Writing { own: group, beside: open } = right;
+        Leader { core, group, open, base: PhantomData }
+    }
+}
+
+impl<M: Memory, B: Base> Leader<'_, M, B> {
+    /// Logical commit: the transaction in `session` joins the open group.
+    #[inline]
+    pub(super) fn join(&mut self, session: &mut Writer) -> Result<Ticket> {
+        self.usable()?;
+        self.core.next_number()?;
+        if self.is_large(session.record_bytes()) {
+            // It is a group of its own.
+            self.close()?;
+            let ticket = self.commit_alone(session)?;
+            // As below.
+            let _ = self.answer_if_due();
+            return Ok(ticket);
+        }
+        let joined = self.joined();
+        let full = joined == (1 << TICKET_BITS) - 1;
+        if joined > 0
+            && (full
+                || self.is_too_much(self.bytes_with(session))
+                || B::SKIPS && !B::LOG_IS_ENOUGH && self.has_too_many_lines_with(session))
+        {
+            self.close()?;
+        }
+        self.core.memory.work(CYCLES_TO_JOIN * session.writes.entries().len() as u32);
+        self.group.broken = true;
+        let ticket = self.take(session);
+        self.group.broken = false;
+        self.group.writer.counters.commits += 1;
+        if self.joined().is_multiple_of(LOOK_EVERY) {
+            // The transaction is in the group whatever comes of this. A failure shows again at
+            // the next commit, and before anything is acknowledged.
+            let _ = self.answer_if_due();
+        }
+        Ok(ticket)
+    }
+
+    /// Whether a transaction with so many bytes of log is too large to share a record. Where nobody
+    /// reads, who could be waited for, a fence of its own costs less than that its words are looked
+    /// for in the overlay.
+    fn is_large(&self, bytes: u64) -> bool {
+        self.is_too_much(bytes)
+            || bytes > self.group.group_bytes / LARGE_SHARE && !self.open.has_readers()
+    }
+
+    /// Whether these are more bytes of log than a group may fill. Who would have to wait for readers
+    /// to end the group lets it grow.
+    fn is_too_much(&self, bytes: u64) -> bool {
+        let limit = |most: u64| most.min(self.core.geometry.segment_bytes);
+        bytes > limit(self.group.group_bytes)
+            && (bytes > limit(self.group.group_bytes.saturating_mul(STRETCH))
+                || !self.open.has_readers())
+    }
+
+    /// Ends the open group: it is in the log, and in place. If that fails, it is open still.
+    pub(super) fn close(&mut self) -> Result<()> {
+        if self.nobody_joined() {
+            return Ok(());
+        }
+        self.collect();
+        if let Err(error) = self.log_and_store() {
+            self.group.writer.writes.clear();
+            self.group.old_words_known = false;
+            return Err(error);
+        }
+        self.forget();
+        self.begin();
+        self.stored();
+        Ok(())
+    }
+
+    /// Writes down what the writer has, and stores it. Alone from the first store on; if it
+    /// fails before, nothing has happened.
+    pub(super) fn log_and_store(&mut self) -> Result<()> {
+        self.usable()?;
+        let (now, old) = (self.group.writer.record_bytes(), &self.group.writer.old);
+        // A line may be among the old ones for several transactions.
+        let old = record::words_for(old.stored_lines(), old.words()) as u64 * 8;
+        self.make_room(now.max(old))?;
+        if B::SKIPS {
+            self.make_room_for_images()?;
+        }
+        if !B::LOG_IS_ENOUGH {
+            self.know_old_words();
+        }
+        // Before anything is written with the group's number: the next one will have the same.
+        self.check_place()?;
+        let ticket = self.core.committed.0.load(Ordering::Relaxed) + 1;
+        self.group.broken = true;
+        self.let_old_lines_leave();
+        // If this fails, so has the medium: the group may be in the log or not, and is the last one.
+        self.log(ticket)?;
+        self.core.be_alone(&mut self.open);
+        self.store_in_place();
+        self.core.committed.0.store(ticket, Ordering::Release);
+        self.group.broken = false;
+        if self.core.durable.0.load(Ordering::Relaxed) >= ticket {
+            self.group.looked = 0;
+        }
+        Ok(())
+    }
+
+    /// Makes durable what must be so before the group's words may be stored in place.
+    fn log(&mut self, ticket: u64) -> Result<()> {
+        let images = B::SKIPS && self.uncover(ticket);
+        B::log(self.core, &mut self.group.writer, ticket)?;
+        if images && !B::LOG_IS_ENOUGH && self.group.writer.old.is_empty() {
+            // There was no record to be fenced.
+            self.group.writer.fence(self.core)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the log has a place for what the writer has.
+    fn check_place(&mut self) -> Result<()> {
+        let Writer { writes, old, .. } = &self.group.writer;
+        let logged = if B::LOG_IS_ENOUGH { writes } else { old };
+        if self.group.writer.has_place(self.core, logged) {
+            return Ok(());
+        }
+        let needed = record::words_for(logged.stored_lines(), logged.words()) as u64 * 8;
+        Err(self.group.writer.too_large(self.core, needed))
+    }
+
+    /// The old words of all that the writer has, where they are not known yet.
+    fn know_old_words(&mut self) {
+        if self.group.old_words_known {
+            return;
+        }
+        let Group { writer, history, cover, .. } = &mut *self.group;
+        writer.old.clear();
+        for entry in writer.writes.entries() {
+            first_old_words(&*self.core.memory, entry, 0, (history, cover), &mut writer.old);
+        }
+        self.group.old_words_known = true;
+    }
+
+    /// Forgets what is to be written down.
+    pub(super) fn forget(&mut self) {
+        self.group.writer.forget();
+        self.group.writer.old.clear();
+        self.group.old_words_known = true;
+        self.group.fresh_lines = 0;
+    }
+
+    /// What is to be done after a group has been stored, with readers in again: the open group is
+    /// empty, and what they see is committed.
+    pub(super) fn stored(&mut self) {
+        self.open.let_readers_in();
+        // The group is in the log: a failure from here on is the next one's.
+        let _ = self.recycle();
+    }
+
+    /// Stores the group's words; their lines wait from now on.
+    pub(super) fn store_in_place(&mut self) {
+        let Group { writer, history, cover, .. } = &mut *self.group;
+        if !B::LOG_IS_ENOUGH {
+            writer.counters.dirty_bytes +=
+                writer.fresh.iter().map(|range| range.end - range.start).sum::<u64>();
+        }
+        if !self.core.memory.domain().needs_write_back() {
+            writer.apply(self.core, |_, _| {});
+            return;
+        }
+        self.core.memory.work(CYCLES_TO_NOTE * writer.writes.entries().len() as u32);
+        writer.apply(self.core, |entry, counters| {
+            // With redo, what else the line holds may have been left to the caches: it leaves as a
+            // whole. With undo, its before-image has all of its old words.
+            let whole = B::SKIPS
+                && (B::LOG_IS_ENOUGH || history.stored(entry.line) == 0)
+                && cover.was_stored_to(entry.line);
+            let again = history.note(entry.line, if whole { ALL } else { entry.mask });
+            counters.write_backs_saved += u64::from(again);
+        });
+        if !B::LOG_IS_ENOUGH {
+            // Not written back yet; nothing that a rollback leaves refers to it. A line that left
+            // the queue since it was stored to is covered with that.
+            let fresh = writer.fresh.iter().flat_map(lines);
+            for (line, mask) in fresh.filter(|(line, _)| !B::SKIPS || !cover.covers(*line)) {
+                history.note(line, mask);
+            }
+        }
+    }
+
+    /// Writes back up to `most` lines of the old generation.
+    pub(super) fn write_back_old(&mut self, most: usize) {
+        let Group { writer, history, .. } = &mut *self.group;
+        for (line, mask) in std::iter::from_fn(|| history.leave()).take(most) {
+            write_back(self.core, &mut writer.counters, line);
+            writer.counters.dirtied(mask.count_ones());
+        }
+    }
+
+    /// Lets the records up to `group` go: the lines that they alone protect have been written
+    /// back, and that is fenced.
+    pub(super) fn cut_log(&mut self, group: u64) -> Result<()> {
+        // Before the first turn there is no old generation.
+        let group = group.max(self.core.checkpointed.load(Ordering::Relaxed));
+        self.core.move_checkpoint(group, &mut self.group.writer.counters)
+    }
+
+    /// Sees to it that a record of so many bytes finds its segments.
+    #[inline]
+    pub(super) fn make_room(&mut self, bytes: u64) -> Result<()> {
+        if !self.has_room(bytes) {
+            self.group.writer.leave_segment(self.core);
+            self.write_back_all()?;
+        }
+        Ok(())
+    }
+
+    /// Whether a record of so many bytes finds its segments.
+    #[inline]
+    pub(super) fn has_room(&self, bytes: u64) -> bool {
+        if bytes <= self.group.writer.tail.end - self.group.writer.tail.start {
+            return true;
+        }
+        let segment = self.core.geometry.segment_bytes;
+        // A record of several parts leaves up to twenty words of each segment unused.
+        let needed = bytes.div_ceil(segment - 160) as usize + 1;
+        self.core.segments.free() >= needed
+    }
+
+    pub(super) fn usable(&self) -> Result<()> {
+        self.core.memory.check_fence()?;
+        if self.group.broken || self.core.is_broken() { Err(cut_short()) } else { Ok(()) }
+    }
+}
+
+/// Asks for a line that has waited to become durable.
+pub(super) fn write_back<M: Memory>(core: &Core<M>, counters: &mut Counters, line: u64) {
+    core.memory.write_back(line, LINE);
+    counters.write_backs_data += 1;
+}
+
+/// The lines of a range of bytes that begins at a word, and of each the words that it touches.
+fn lines(range: &Range<u64>) -> impl Iterator<Item = (u64, u8)> + use<> {
+    let Range { start, end } = *range;
+    (line_of(start)..end).step_by(LINE as usize).map(move |line| {
+        let first = (start.max(line) - line) / 8;
+        let after = (end.min(line + LINE) - line).div_ceil(8);
+        (line, (0xFF_u8 << first) & (0xFF >> (8 - after)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lines;
+
+    #[test]
+    fn words_of_a_range_are_found_by_line() {
+        assert_eq!(lines(&(64..128)).collect::<Vec<_>>(), [(64, 0xFF)]);
+        assert_eq!(lines(&(96..136)).collect::<Vec<_>>(), [(64, 0xF0), (128, 1)]);
+        assert_eq!(lines(&(72..81)).collect::<Vec<_>>(), [(64, 0b110)]);
+    }
+}

@@ -1,0 +1,90 @@
+//! The open group, as others see it: the transactions that have joined it, in an [`Overlay`].
+//!
+//! A transaction that joins adds to it with readers in, which go on seeing what they saw. It is emptied, once the
+//! group is stored in place, while the writer is alone. All the rest of the state is the writer's
+//! own, so that records are written, fenced, and lines written back, with readers in.
+
+use super::base::{Base, first_old_words};
+use super::group::{Group, Leader, QUEUE_SHARE, TICKET_BITS};
+use crate::Ticket;
+use crate::consistency::core::ticket;
+use crate::consistency::writer::Writer;
+use crate::log::record;
+use crate::writes::overlay::Overlay;
+use perdura_memory::Memory;
+use std::sync::atomic::Ordering;
+
+impl<M: Memory, B: Base> Leader<'_, M, B> {
+    /// Transactions in the open group.
+    #[inline(always)]
+    pub(super) fn joined(&self) -> u64 {
+        self.open.get().joined()
+    }
+
+    /// Whether no transaction has joined.
+    #[inline(always)]
+    pub(super) fn nobody_joined(&self) -> bool {
+        self.joined() == 0
+    }
+
+    /// The transaction in `session` joins, beside readers. Its ticket.
+    pub(super) fn take(&mut self, session: &mut Writer) -> Ticket {
+        let lines = session.writes.stored_lines();
+        if !self.open.get().has_room(lines) {
+            self.open.change(&*self.core.memory, |overlay| overlay.make_room(lines));
+        }
+        let overlay = self.open.get();
+        if B::SKIPS {
+            self.group.fresh_lines += session.fresh_lines();
+        }
+        let Group { writer: Writer { fresh, old, .. }, history, cover, .. } = &mut *self.group;
+        for entry in session.writes.entries().iter().filter(|entry| entry.mask != 0) {
+            let had = overlay.add(entry);
+            if !B::LOG_IS_ENOUGH {
+                // Now, with the lines in this processor's caches, and not when the group is closed.
+                first_old_words(&*self.core.memory, entry, had, (history, cover), old);
+            }
+        }
+        fresh.append(&mut session.fresh);
+        overlay.join();
+        ticket(TICKET_BITS, self.core.committed.0.load(Ordering::Acquire), overlay.joined())
+    }
+
+    /// The open group is over, its words in place: a new one begins.
+    pub(super) fn begin(&mut self) {
+        self.open.change(&*self.core.memory, Overlay::clear);
+    }
+
+    /// An upper bound of the record's bytes if the transaction joins.
+    pub(super) fn bytes_with(&self, session: &Writer) -> u64 {
+        let ((lines, words), more) = (self.open.get().size(), &session.writes);
+        record::words_for(lines + more.stored_lines(), words + more.words()) as u64 * 8
+    }
+
+    /// Whether the group would be too large a part of the queue, if the transaction joined: its lines
+    /// wait from one moment on. Whether somebody reads or not.
+    pub(super) fn has_too_many_lines_with(&self, session: &Writer) -> bool {
+        let stored = self.open.get().size().0 + session.writes.stored_lines();
+        let lines = stored as u64 + self.group.fresh_lines + session.fresh_lines();
+        lines > self.group.history.capacity() as u64 / QUEUE_SHARE
+    }
+
+    /// What the writer is to write down is what has joined.
+    pub(super) fn collect(&mut self) {
+        self.group.writer.writes.clear();
+        self.open.get().lines().for_each(|entry| self.group.writer.writes.push(&entry));
+    }
+
+    /// Runs `body`; what is counted meanwhile counts for the session that makes it happen.
+    #[inline]
+    pub(super) fn counting_for<R>(
+        &mut self,
+        session: &mut Writer,
+        body: impl FnOnce(&mut Self, &mut Writer) -> R,
+    ) -> R {
+        std::mem::swap(&mut self.group.writer.counters, &mut session.counters);
+        let result = body(self, session);
+        std::mem::swap(&mut self.group.writer.counters, &mut session.counters);
+        result
+    }
+}

@@ -1,0 +1,296 @@
+//! Log records: what one transaction stores (redo) or what was there before (undo).
+//!
+//! A record is a run of whole lines, in words:
+//!
+//! | word | holds |
+//! |---|---|
+//! | 0 | check: a 64-bit hash of the words that follow, mixed with the area's salt and the record's place |
+//! | 1 | ticket of the transaction, from 1 |
+//! | 2 | words in use (20 bits), how far behind it was durable (12), part number (16), number of parts (16) |
+//! | 3.. | for each line: `zeros << 56 or line number << 8 or mask`, then the masked words that are not among the zeros |
+//!
+//! A record that is damaged when it has been durable looks like one that never was. So each says how
+//! far behind its ticket everything was durable when it was written: the later ones vouch for the
+//! earlier.
+//!
+//! Words that hold 0 are only named, by their bits in `zeros`: what fields and slots hold that were
+//! not used before.
+//!
+//! There is no commit record: a record is whole exactly when its check is right, so that one
+//! fence makes it count. A transaction that needs more than one run of lines writes several
+//! parts with the same ticket, and counts when all of them are whole.
+
+use crate::writes::LineWrite;
+use crate::{Error, Result};
+use perdura_memory::keyed::mix::mix;
+use perdura_memory::{LINE, Memory};
+use std::ops::Range;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Words before the first entry.
+pub(crate) const HEADER_WORDS: usize = 3;
+const LINE_WORDS: usize = (LINE / 8) as usize;
+/// Words of the largest entry.
+const ENTRY_WORDS: usize = 1 + LINE_WORDS;
+/// Lines that a record can name.
+const LINES: u64 = 1 << 48;
+/// The first bit of an entry's zeros.
+const ZEROS: u32 = 56;
+
+/// Words of a record that stores `words` words in `lines` lines, padding to whole lines included, if
+/// none of them is 0: fewer otherwise.
+#[inline]
+pub fn words_for(lines: usize, words: usize) -> usize {
+    (HEADER_WORDS + lines + words).next_multiple_of(LINE_WORDS)
+}
+
+/// Words of a record of these lines, padding to whole lines included.
+pub(crate) fn words_of<'a>(entries: impl Iterator<Item = &'a LineWrite>) -> usize {
+    let stored = |entry: &LineWrite| {
+        let there = |word: &usize| entry.mask & 1 << word != 0 && entry.words[*word] != 0;
+        1 + (0..LINE_WORDS).filter(there).count()
+    };
+    let words: usize = entries.filter(|entry| entry.mask != 0).map(stored).sum();
+    (HEADER_WORDS + words).next_multiple_of(LINE_WORDS)
+}
+
+/// Bits of a record's words in use.
+const USED_BITS: u32 = 20;
+/// From so many tickets on, a record does not say how far behind it was durable.
+const FAR: u64 = 1 << (32 - USED_BITS);
+
+/// Which part of which transaction a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Part {
+    /// The transaction.
+    pub ticket: u64,
+    /// From 0.
+    pub part: u16,
+    /// How many there are.
+    pub parts: u16,
+    /// When it was written, everything up to the ticket so many before its own was durable; 0 where
+    /// it does not say.
+    pub behind: u16,
+}
+
+/// How far `ticket` is from what is durable, as a record says it.
+#[inline]
+pub fn behind(ticket: u64, durable: u64) -> u16 {
+    let behind = ticket.saturating_sub(durable);
+    if behind < FAR { behind as u16 } else { 0 }
+}
+
+/// Encodes a record for the offset `at` into `out`, which grows as it must; the record, padding to whole
+/// lines included. `word_of` gives each masked word's value.
+#[inline]
+pub fn encode<'a>(
+    out: &'a mut Vec<u64>,
+    salt: u64,
+    at: u64,
+    part: Part,
+    entries: &[LineWrite],
+    mut word_of: impl FnMut(&LineWrite, usize) -> u64,
+) -> &'a [u64] {
+    let most = HEADER_WORDS + entries.len() * ENTRY_WORDS + LINE_WORDS;
+    if out.len() < most {
+        out.resize(most, 0);
+    }
+    let mut used = HEADER_WORDS;
+    let room = &mut out[..most];
+    for entry in entries {
+        if entry.mask == 0 {
+            continue;
+        }
+        debug_assert!(entry.line / LINE < LINES, "a line number of 48 bits");
+        let room = room[used..].first_chunk_mut().expect("room for every entry");
+        used += encode_entry(room, entry, &mut word_of);
+    }
+    debug_assert!(used < 1 << USED_BITS && u64::from(part.behind) < FAR, "they have their bits");
+    out[1] = part.ticket;
+    out[2] = used as u64
+        | u64::from(part.behind) << USED_BITS
+        | u64::from(part.part) << 32
+        | u64::from(part.parts) << 48;
+    out[0] = check(salt, at, &out[1..used]);
+    // A line of zeros, of which the record's last line has what it needs: its size is known.
+    *out[used..].first_chunk_mut().expect("room for a line") = [0; LINE_WORDS];
+    &out[..used.next_multiple_of(LINE_WORDS)]
+}
+
+/// Encodes an entry at the start of `room`; how many words it takes.
+#[inline(always)]
+fn encode_entry(
+    room: &mut [u64; ENTRY_WORDS],
+    entry: &LineWrite,
+    word_of: &mut impl FnMut(&LineWrite, usize) -> u64,
+) -> usize {
+    let header = (entry.line / LINE) << 8 | u64::from(entry.mask);
+    if entry.mask.is_power_of_two() {
+        let word = entry.mask.trailing_zeros() as usize;
+        let value = word_of(entry, word);
+        let zero = u64::from(value == 0);
+        // Stored in any case, and kept unless it is 0: no branch to be guessed.
+        (room[0], room[1]) = (zero << (ZEROS + word as u32) | header, value);
+        return 2 - zero as usize;
+    }
+    let (mut zeros, mut used, mut mask) = (0, 1, entry.mask);
+    while mask != 0 {
+        let word = mask.trailing_zeros() as usize % LINE_WORDS;
+        mask &= mask - 1;
+        let value = word_of(entry, word);
+        room[used] = value;
+        used += usize::from(value != 0);
+        zeros |= u64::from(value == 0) << word;
+    }
+    room[0] = zeros << ZEROS | header;
+    used
+}
+
+/// Seeded at the end and not at the start: a seed of its own would make the hash of more than 240 bytes
+/// build a secret first. Words that have the same hash have the same check only in the same place, under
+/// the same salt.
+#[inline]
+fn check(salt: u64, at: u64, words: &[u64]) -> u64 {
+    let place = mix(salt ^ at);
+    // Never 0, so that zeroing word 0 always invalidates.
+    mix(xxh3_64(bytemuck::cast_slice(words)) ^ place) | 1
+}
+
+/// A record found in a log.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Which it is.
+    pub part: Part,
+    /// Its offset.
+    pub at: u64,
+    /// Its entries, still encoded.
+    words: Vec<u64>,
+}
+
+/// Reads the record at `at`, if a whole one is there that ends before `end`. Returns it and the
+/// offset after it.
+pub fn read<M: Memory>(memory: &M, salt: u64, at: u64, end: u64) -> Option<(Found, u64)> {
+    if end.saturating_sub(at) < LINE {
+        return None;
+    }
+    let (ticket, shape) = (memory.load(at + 8), memory.load(at + 16));
+    let used = shape % (1 << USED_BITS);
+    let behind = (shape >> USED_BITS & (FAR - 1)) as u16;
+    let (part, parts) = ((shape >> 32) as u16, (shape >> 48) as u16);
+    if used < HEADER_WORDS as u64 || used > (end - at) / 8 || part >= parts {
+        return None;
+    }
+    let mut words = vec![0; used as usize - 1];
+    memory.copy_out(at + 8, bytemuck::cast_slice_mut(&mut words));
+    if memory.load(at) != check(salt, at, &words) {
+        return None;
+    }
+    words.drain(..HEADER_WORDS - 1);
+    let next = at + (used * 8).next_multiple_of(LINE);
+    Some((Found { part: Part { ticket, part, parts, behind }, at, words }, next))
+}
+
+/// Whether a record after `ticket` may begin at `at`: soon said, and what anything else is taken for
+/// seldom.
+#[inline]
+pub(crate) fn may_be<M: Memory>(memory: &M, at: u64, ticket: u64) -> bool {
+    let after = memory.load(at + 8).wrapping_sub(ticket);
+    memory.load(at) & 1 != 0 && (1..1 << 32).contains(&after)
+}
+
+impl Found {
+    /// Where it is, padding to whole lines included.
+    pub fn range(&self) -> Range<u64> {
+        let bytes = (HEADER_WORDS + self.words.len()) as u64 * 8;
+        self.at..self.at + bytes.next_multiple_of(LINE)
+    }
+
+    /// Everything up to this ticket was durable when it was written, as far as it says.
+    pub fn durable_before(&self) -> u64 {
+        match self.part.behind {
+            0 => 0,
+            behind => self.part.ticket.saturating_sub(u64::from(behind)),
+        }
+    }
+
+    /// Calls `word` with the offset and value of each word of the record.
+    ///
+    /// # Errors
+    /// `Corrupt` where the entries do not add up, although the check is right.
+    pub fn for_each_word(&self, mut word: impl FnMut(u64, u64) -> Result<()>) -> Result<()> {
+        let mut rest = self.words.as_slice();
+        while let Some((header, after)) = rest.split_first() {
+            let (mut mask, zeros) = (*header as u8, (header >> ZEROS) as u8);
+            let line = (header >> 8) % LINES * LINE;
+            let stored = (mask & !zeros).count_ones() as usize;
+            if mask == 0 || zeros & !mask != 0 || after.len() < stored {
+                return Err(Error::corrupt("log record with an unfinished entry", self.at));
+            }
+            let (values, after) = after.split_at(stored);
+            let mut values = values.iter();
+            while mask != 0 {
+                let at = line + u64::from(mask.trailing_zeros()) * 8;
+                let zero = zeros & mask & mask.wrapping_neg() != 0;
+                let value = if zero { 0 } else { *values.next().expect("as many as are stored") };
+                word(at, value)?;
+                mask &= mask - 1;
+            }
+            rest = after;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_memory::Ram;
+
+    fn entries() -> Vec<LineWrite> {
+        vec![
+            LineWrite { line: 640, mask: 0b1000_0001, words: [1, 0, 0, 0, 0, 0, 0, 8] },
+            LineWrite { line: 64, mask: 0, words: [0; 8] },
+            LineWrite { line: 1 << 40, mask: 0xFF, words: [9; 8] },
+            LineWrite { line: 128, mask: 0b110, words: [5, 0, 0, 0, 0, 0, 0, 5] },
+            LineWrite { line: 192, mask: 0xFF, words: [1, 0, 2, 3, 4, 5, 6, 7] },
+        ]
+    }
+
+    #[test]
+    fn reads_back_what_was_written_and_nothing_torn() {
+        let part = Part { ticket: 7, part: 0, parts: 1, behind: 4095 };
+        let (ram, mut room) = (Ram::new(4096), Vec::new());
+        let words = encode(&mut room, 3, 128, part, &entries(), |entry, word| entry.words[word]);
+        assert_eq!(words.len(), words_for(4, 17), "three words are zeros");
+        assert_eq!(words.len(), words_of(entries().iter()));
+        for (index, &word) in words.iter().enumerate() {
+            ram.store(128 + index as u64 * 8, word);
+        }
+        let (found, next) = read(&ram, 3, 128, 4096).expect("a record");
+        assert_eq!((found.part, next), (part, 128 + words.len() as u64 * 8));
+        let mut seen = Vec::new();
+        found
+            .for_each_word(|at, value| {
+                seen.push((at, value));
+                Ok(())
+            })
+            .unwrap();
+        let stored: Vec<(u64, u64)> = entries()
+            .iter()
+            .flat_map(|entry| (0..8).map(move |word| (word, entry)))
+            .filter(|(word, entry)| entry.mask & 1 << word != 0)
+            .map(|(word, entry)| (entry.line + word * 8, entry.words[word as usize]))
+            .collect();
+        assert_eq!(seen, stored);
+
+        assert!(read(&ram, 4, 128, 4096).is_none(), "another salt");
+        assert!(read(&ram, 3, 128, next - 64).is_none(), "beyond the end");
+        for index in 0..14 {
+            let at = 128 + index * 8;
+            let old = ram.load(at);
+            ram.store(at, old ^ 1 << 13);
+            assert!(read(&ram, 3, 128, 4096).is_none(), "torn at word {index}");
+            ram.store(at, old);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A pair of a logging consistency and a synchronisation, as an engine: opening, recovery, checkpoints.
+
+use super::session::Buffered;
+use super::state::Logged;
+use crate::consistency::core::{Core, last_number, ticket};
+use crate::consistency::protocol::{Consistency, Groups};
+use crate::engine::Named;
+use crate::log::area::{self, Checkpoint, Geometry};
+use crate::log::record::Found;
+use crate::log::{left, recovery};
+use crate::sync::{self, Synchronisation};
+use crate::tuning::Tuning;
+use crate::{Counters, Engine, Error, Recovery, Result, Sums, Ticket};
+use perdura_memory::lock::Lock;
+use perdura_memory::{Domain, Memory};
+use std::ops::Range;
+use std::sync::Arc;
+
+impl<M, C, S> Engine<M> for Logged<M, C, S>
+where
+    M: Memory + 'static,
+    C: Consistency,
+    S: Synchronisation,
+    (C, S): Named,
+{
+    const NAME: &'static str = <(C, S)>::NAME;
+    const TENDED: bool = C::Groups::ANY;
+    const SKIPS: bool = C::Groups::SKIPS;
+    type Session = Buffered<M, C, S>;
+
+    fn refusal(domain: Domain) -> Option<&'static str> {
+        sync::refusal::<S>(C::FENCES, domain)
+    }
+
+    fn format(memory: &M, area: Range<u64>) {
+        Geometry::format(memory, area, Self::NAME, C::Groups::checksum_bytes(memory.limit()));
+    }
+
+    fn inspect(memory: &M, area: Range<u64>) -> Result<Recovery> {
+        let (geometry, _, whole, discarded) = read_log::<M, C>(memory, area, Self::NAME)?;
+        recovery::check_words(memory, &geometry, &whole)?;
+        let found = whole.len() as u64;
+        Ok(Recovery {
+            replayed: if C::NO_GAPS { found } else { 0 },
+            rolled_back: if C::NO_GAPS { 0 } else { found },
+            discarded,
+            ..Recovery::default()
+        })
+    }
+
+    fn beside_log(limit: u64) -> u64 {
+        C::Groups::checksum_bytes(limit)
+    }
+
+    fn recover(memory: &M, area: Range<u64>) -> Result<Recovery> {
+        let (geometry, checkpoint, whole, discarded) = read_log::<M, C>(memory, area, Self::NAME)?;
+        recovery::check_words(memory, &geometry, &whole)?;
+        let highest = whole.iter().flatten().map(|record| record.part.ticket).max();
+        let highest = highest.unwrap_or(0).max(checkpoint.ticket);
+        left::make_durable(memory, &geometry, &whole)?;
+        let recovery = C::apply(memory, &whole)?;
+        memory.fence();
+        memory.check_fence()?;
+        let (covered, corrected) = C::Groups::mend(memory, &geometry, checkpoint, highest)?;
+        if covered > 0 {
+            memory.fence();
+            memory.check_fence()?;
+        }
+        geometry.set_checkpoint(
+            memory,
+            Checkpoint {
+                sequence: checkpoint.sequence + 1,
+                ticket: if highest > last_number(C::Groups::TICKET_BITS) / 2 { 0 } else { highest },
+                salt: area::new_salt(memory, checkpoint.salt),
+            },
+        );
+        memory.check_fence()?;
+        Ok(Recovery { discarded, covered, corrected, ..recovery })
+    }
+
+    fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
+        if let Some(why) = Self::refusal(memory.domain()) {
+            return Err(Error::NotSafe { engine: Self::NAME, domain: memory.domain(), why });
+        }
+        let geometry = Geometry::read(&*memory, area, Self::NAME)?;
+        let checkpoint = geometry.checkpoint(&*memory)?;
+        let (open, own) = C::Groups::new(&*memory, &geometry, checkpoint.salt);
+        let core = Core::new(memory, (geometry, checkpoint), C::Groups::TICKET_BITS, sums)?;
+        let lock = Arc::new(Lock::new(core.sessions, open, own));
+        Ok(Arc::new(Logged { core, lock }))
+    }
+
+    fn session(self: &Arc<Self>) -> Result<Self::Session> {
+        Buffered::new(self.clone()).ok_or(Error::Sessions { limit: self.lock.slots() as u64 })
+    }
+
+    fn reclaimable(&self) -> Ticket {
+        ticket(C::Groups::TICKET_BITS, C::reclaimable(&self.core), 0)
+    }
+
+    fn tend(&self) -> Result<()> {
+        if !C::Groups::ANY {
+            return Ok(());
+        }
+        self.lock.writing(&*self.core.memory, |right| C::Groups::tend(&self.core, right))
+    }
+
+    fn give_back_due(&self) -> bool {
+        self.core.memory.give_back_due() || self.core.touched.take_many()
+    }
+
+    fn give_back(&self) -> Result<()> {
+        Engine::checkpoint(self)?;
+        let Core { memory, .. } = &self.core;
+        // Nothing is stored but by the writer, and by the thread that checkpoints.
+        while self.lock.writing(&**memory, |_| self.core.alone(|| Ok(memory.give_back())))? {}
+        Ok(())
+    }
+
+    fn tune(&self, tuning: &Tuning) {
+        if C::Groups::ANY {
+            self.lock.writing(&*self.core.memory, |right| C::Groups::tune(right.own, tuning));
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        *self.core.counters()
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        let (Logged { core, lock }, mut counters) = (self, Counters::default());
+        let mut result = C::checkpoint(core, lock, &mut counters);
+        if C::Groups::SKIPS && result.is_ok() {
+            result =
+                lock.writing(&*core.memory, |right| C::Groups::settle(core, right, &mut counters));
+        }
+        if C::Groups::ANY {
+            *core.counters() += counters;
+        }
+        result
+    }
+}
+
+type Log = (Geometry, Checkpoint, Vec<Vec<Found>>, u64);
+
+fn read_log<M: Memory, C: Consistency>(memory: &M, area: Range<u64>, name: &str) -> Result<Log> {
+    let geometry = Geometry::read(memory, area, name)?;
+    let checkpoint = geometry.checkpoint(memory)?;
+    let (records, told) = geometry.records_and_told(memory, checkpoint);
+    let (whole, discarded) = C::choose(memory, &geometry, checkpoint, records, told)?;
+    Ok((geometry, checkpoint, whole, discarded))
+}

@@ -1,0 +1,10 @@
+//! Engines that log, made of a [consistency](crate::consistency) and a [synchronisation](crate::sync).
+//!
+//! Reading order: `state`, `session` (a transaction from its begin to its commit), `engine` (opening, recovery,
+//! checkpoints).
+
+mod engine;
+mod session;
+mod state;
+
+pub(crate) use state::Logged;

@@ -1,0 +1,526 @@
+//! A session of a logging engine: a transaction's writes, buffered until commit.
+
+use super::state::Logged;
+use crate::access::put_bytes;
+use crate::consistency::core::{Core, cut_short, ticket};
+use crate::consistency::protocol::{Consistency, Groups, OpenOf, OwnOf, Right};
+use crate::consistency::writer::Writer;
+use crate::planted::{self, Bug};
+use crate::sums::Change;
+use crate::sync::Synchronisation;
+use crate::writes::LineWrite;
+use crate::writes::overlay::{Found, Overlay};
+use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Sums, Ticket};
+use perdura_memory::lock::Seat;
+use perdura_memory::{LINE, Memory, WORD, line_of, lines_in};
+use std::borrow::Borrow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What the simulator is told that finding a word in the overlay costs, whose memory is not the
+/// simulated one: natively 8 ns, where the versions are in the processor's own caches. The words of
+/// the line that was found last cost nothing, as other variables of the program.
+const CYCLES_TO_LOOK: u32 = 20;
+
+/// One thread's transactions on a [`Logged`] engine.
+pub struct Buffered<M: Memory, C: Consistency, S: Synchronisation> {
+    engine: Arc<Logged<M, C, S>>,
+    seat: Seat<S, OpenOf<C>, OwnOf<C>>,
+    writer: Writer,
+    /// Before this offset a word may be written: 0 unless the transaction may write.
+    writable: u64,
+    /// How many transactions had joined the overlay when this one began. It sees the words of
+    /// these. 0 outside of transactions: only inside does the lock keep the overlay as it is.
+    snapshot: u64,
+    /// The transaction has read one of those words.
+    overlaid: bool,
+    /// The line of the overlay that was looked at last: words are read by the line, mostly.
+    looked: Looked,
+    /// Pages are compared with their sums before what they hold is believed.
+    compares: bool,
+    /// See [`Sums::add_to`].
+    changes: Vec<Change>,
+}
+
+/// Where the overlay has a line as of a transaction's snapshot, if it has it.
+struct Looked {
+    line: u64,
+    found: Option<Found>,
+}
+
+/// No line is there.
+const NOTHING: Looked = Looked { line: u64::MAX, found: None };
+
+impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
+    pub(crate) fn new(engine: Arc<Logged<M, C, S>>) -> Option<Self> {
+        Some(Buffered {
+            seat: Seat::new(&engine.lock)?,
+            writer: Writer::default(),
+            writable: 0,
+            snapshot: 0,
+            overlaid: false,
+            looked: NOTHING,
+            compares: engine.core.sums.as_ref().is_some_and(Sums::has_all),
+            changes: Vec::new(),
+            engine,
+        })
+    }
+
+    #[inline(always)]
+    fn core(&self) -> &Core<M> {
+        &self.engine.core
+    }
+
+    /// What has committed and is not in the memory, inside of a transaction.
+    #[inline(always)]
+    fn overlay(&self) -> Option<&Overlay> {
+        overlay::<C, S>(&self.seat)
+    }
+
+    /// Whether the word at `at` may be one of [`written`](Self::written): seldom, if it is not.
+    #[inline(always)]
+    fn may_be_written(&self, at: u64) -> bool {
+        self.writer.writes.may_have(at)
+            || C::Groups::ANY
+                && self.snapshot > 0
+                && self.overlay().is_some_and(|overlay| overlay.may_have(at))
+    }
+
+    /// The word at `at`, if the transaction has written it, or if it is committed and not in the
+    /// memory yet. Out of line, so that a read that goes to the memory saves no registers for it.
+    #[inline(never)]
+    fn written(&mut self, at: u64) -> Option<u64> {
+        if !at.is_multiple_of(8) {
+            return None;
+        }
+        if let Some(value) = self.writer.writes.get(at) {
+            return Some(value);
+        }
+        if !C::Groups::ANY || self.snapshot == 0 {
+            return None;
+        }
+        let overlay = overlay::<C, S>(&self.seat)?;
+        let line = line_of(at);
+        if self.looked.line != line {
+            if !overlay.may_have(line) {
+                return None;
+            }
+            self.engine.core.memory.work(CYCLES_TO_LOOK);
+            self.looked = Looked { line, found: overlay.find(line, self.snapshot) };
+        }
+        let value = overlay.word(self.looked.found?, at)?;
+        self.overlaid = true;
+        Some(value)
+    }
+
+    /// Gives the lock back and forgets the transaction.
+    #[inline]
+    fn finish(&mut self) {
+        (self.snapshot, self.writable) = (0, 0);
+        let wrote = self.seat.mode() == Some(Mode::Write);
+        self.seat.leave();
+        if wrote {
+            self.writer.forget();
+        }
+    }
+
+    /// Ends the transaction with `commit`, if it has anything to store.
+    #[inline]
+    fn commit_by(
+        &mut self,
+        commit: impl FnOnce(&Core<M>, Right<'_, C>, &mut Writer) -> Result<Ticket>,
+    ) -> Result<Ticket> {
+        if self.seat.mode().is_none() || self.engine.core.is_broken() {
+            return Err(self.no_commit());
+        }
+        if self.writer.writes.is_empty() && self.writer.fresh.is_empty() {
+            // What it saw may still be on its way to durability.
+            let seen = self.seen();
+            self.writer.counters.read_only += 1;
+            self.finish();
+            return Ok(seen);
+        }
+        let mut ending = Ending { session: self, returned: false };
+        let summed = ending.session.add_sums();
+        let Buffered { engine, seat, writer, compares, .. } = &mut *ending.session;
+        let result = summed.and_then(|()| {
+            let right = seat.writing().ok_or(Error::ReadOnly)?;
+            commit(&engine.core, right, writer)
+        });
+        if *compares {
+            engine.core.acknowledge();
+        }
+        ending.returned = true;
+        drop(ending);
+        C::committed(&self.engine.core, &self.engine.lock, &mut self.writer);
+        result
+    }
+
+    /// Returns when the group with this number is durable.
+    fn wait(&mut self, number: u64) -> Result<()> {
+        let Logged { core, lock } = &*self.engine;
+        let (seat, writer) = (&mut self.seat, &mut self.writer);
+        if !C::Groups::ANY {
+            // Everything up to the last commit has asked to be durable by now.
+            let committed = core.committed.0.load(Ordering::Acquire);
+            writer.fence(core)?;
+            core.durable.0.fetch_max(committed, Ordering::AcqRel);
+            return Ok(());
+        }
+        match seat.mode() {
+            // It would wait for itself.
+            Some(Mode::Read) => Err(Error::Invalid("a wait inside of a transaction that reads")),
+            _ => match seat.writing() {
+                Some(right) => C::Groups::answer(core, right, writer, number),
+                None => lock
+                    .writing(&*core.memory, |right| C::Groups::answer(core, right, writer, number)),
+            },
+        }
+    }
+
+    /// The last commit that the transaction may have seen something of.
+    fn seen(&self) -> Ticket {
+        let overlaid = if self.overlaid { self.snapshot } else { 0 };
+        // A transaction that could have written may have ended the group.
+        let joined = overlaid.min(self.overlay().map_or(0, Overlay::joined));
+        let committed = self.core().committed.0.load(Ordering::Acquire);
+        ticket(C::Groups::TICKET_BITS, committed, joined)
+    }
+
+    /// The sums that the transaction changes are words of it.
+    #[inline]
+    fn add_sums(&mut self) -> Result<()> {
+        let Buffered { engine, seat, writer, changes, snapshot, .. } = self;
+        let Some(sums) = &engine.core.sums else { return Ok(()) };
+        // Most transactions write to objects alone, and most pools have no sums of these.
+        if writer.writes.lowest() >= sums.places().end {
+            return Ok(());
+        }
+        let overlay = overlay::<C, S>(seat);
+        sums.add_to(&*engine.core.memory, &mut writer.writes, changes, |line| {
+            let overlay = overlay.filter(|overlay| overlay.may_have(line))?;
+            overlay.find(line, *snapshot).map(|found| overlay.words(found))
+        })
+    }
+
+    /// Compares the pages of `[at, at + len)` with their sums, if they have not been. Outside of a
+    /// transaction they may be changing.
+    #[inline]
+    fn compare(&self, at: u64, len: u64) -> Result<()> {
+        match &self.engine.core.sums {
+            Some(sums) if self.seat.mode().is_some() => {
+                sums.look_at_all(&*self.engine.core.memory, at, len)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn no_commit(&mut self) -> Error {
+        match self.seat.mode() {
+            None => Error::Invalid("a commit outside of a transaction"),
+            Some(_) => {
+                self.finish();
+                cut_short()
+            }
+        }
+    }
+
+    #[cold]
+    fn bad_write(&self, at: u64) -> Error {
+        match self.seat.mode() {
+            Some(Mode::Write) => Error::outside(at),
+            Some(Mode::Read) => Error::ReadOnly,
+            None => Error::Invalid("a write outside of a transaction"),
+        }
+    }
+
+    #[inline(always)]
+    fn check_write(&self, at: u64, len: u64) -> Result<()> {
+        if self.seat.mode() == Some(Mode::Write) && self.engine.core.memory.contains(at, len) {
+            Ok(())
+        } else {
+            Err(self.bad_write(at))
+        }
+    }
+
+    /// The memory may have grown since the transaction began.
+    #[cold]
+    #[inline(never)]
+    fn look_for_room(&mut self, at: u64) -> Result<()> {
+        self.check_write(at, WORD)?;
+        if !at.is_multiple_of(WORD) {
+            return Err(self.bad_write(at));
+        }
+        self.writable = self.engine.core.memory.len() & !(WORD - 1);
+        Ok(())
+    }
+
+    /// Splits bytes that lie in the pool into whole lines, and words at the edges.
+    fn put_checked(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        let head = ((at.next_multiple_of(LINE) - at) as usize).min(from.len());
+        put_bytes(self, at, &from[..head])?;
+        let mut lines = from[head..].chunks_exact(LINE as usize);
+        let mut line = at + head as u64;
+        for bytes in &mut lines {
+            let mut words = [0; 8];
+            bytemuck::cast_slice_mut(&mut words).copy_from_slice(bytes);
+            self.writer.writes.put_line(line, &words);
+            line += LINE;
+        }
+        put_bytes(self, line, lines.remainder())
+    }
+
+    /// Whether a word of `[at, at + len)`, both multiples of 8, is in the write set, or committed
+    /// and not in the memory yet: memory that an earlier transaction of the group allocated and
+    /// gave back, for example. What is stored in place would be hidden by it, and overwritten.
+    fn any_written(&self, at: u64, len: u64) -> bool {
+        any_words(|line| self.writer.writes.line(line), at, len)
+            || self
+                .overlay()
+                .is_some_and(|overlay| any_words(|line| self.overlaid_line(overlay, line), at, len))
+    }
+
+    /// As [`Groups::is_protected`], in a transaction that writes.
+    fn is_protected(&mut self, at: u64, len: u64) -> bool {
+        self.seat.writing().is_some_and(|right| C::Groups::is_protected(right.own, at, len))
+    }
+
+    /// The words that the overlay has of a line.
+    #[inline(always)]
+    fn overlaid_line(&self, overlay: &Overlay, line: u64) -> Option<LineWrite> {
+        if !overlay.may_have(line) {
+            return None;
+        }
+        self.engine.core.memory.work(CYCLES_TO_LOOK);
+        overlay.find(line, self.snapshot).map(|found| overlay.words(found))
+    }
+}
+
+/// What has committed and is not in the memory, for a seat in a transaction.
+#[inline(always)]
+fn overlay<C: Consistency, S: Synchronisation>(
+    seat: &Seat<S, OpenOf<C>, OwnOf<C>>,
+) -> Option<&Overlay> {
+    if C::Groups::ANY { seat.shared().and_then(C::Groups::overlay) } else { None }
+}
+
+/// Ends the transaction, whatever becomes of its commit: others must not wait for it for ever, nor
+/// go on where a panic left it.
+struct Ending<'a, M: Memory, C: Consistency, S: Synchronisation> {
+    session: &'a mut Buffered<M, C, S>,
+    returned: bool,
+}
+
+impl<M: Memory, C: Consistency, S: Synchronisation> Drop for Ending<'_, M, C, S> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.returned {
+            self.session.engine.core.break_off();
+        }
+        self.session.finish();
+    }
+}
+
+/// Whether `written` has a word of `[at, at + len)`, both multiples of 8.
+fn any_words<W: Borrow<LineWrite>>(written: impl Fn(u64) -> Option<W>, at: u64, len: u64) -> bool {
+    let end = at + len;
+    (0..lines_in(at, len)).any(|index| {
+        let line = line_of(at) + index * LINE;
+        let words = (at.max(line) - line) / 8..(end.min(line + LINE) - line) / 8;
+        let written = written(line).map_or(0, |entry| u64::from(entry.borrow().mask));
+        words.into_iter().any(|word| written & 1 << word != 0)
+    })
+}
+
+impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S> {
+    #[inline(always)]
+    fn read_word(&mut self, at: u64) -> Result<u64> {
+        if self.may_be_written(at)
+            && let Some(value) = self.written(at)
+        {
+            return Ok(value);
+        }
+        let value = self.engine.core.memory.try_load(at).ok_or_else(|| Error::outside(at))?;
+        if self.compares {
+            self.compare(at, WORD)?;
+        }
+        Ok(value)
+    }
+
+    #[inline(always)]
+    fn prefetch(&mut self, at: u64) {
+        self.engine.core.memory.prefetch(at);
+    }
+
+    #[inline(always)]
+    fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
+        if at >= self.writable || !at.is_multiple_of(WORD) {
+            self.look_for_room(at)?;
+        }
+        self.writer.writes.put(at, value);
+        Ok(())
+    }
+
+    fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
+        if !self.engine.core.memory.try_copy_out(at, to) {
+            return Err(Error::outside(at));
+        }
+        if self.compares {
+            self.compare(at, to.len() as u64)?;
+        }
+        if C::Groups::ANY
+            && self.snapshot > 0
+            && let Some(overlay) = self.overlay()
+        {
+            self.overlaid |= lay_over(|line| self.overlaid_line(overlay, line), at, to);
+        }
+        if self.writer.writes.is_empty() {
+            return Ok(());
+        }
+        let hidden = |line| {
+            planted::has(Bug::OwnBytesHidden)
+                && self.overlay().is_some_and(|overlay| {
+                    self.snapshot > 0 && self.overlaid_line(overlay, line).is_some()
+                })
+        };
+        lay_over(|line| self.writer.writes.line(line).filter(|_| !hidden(line)), at, to);
+        Ok(())
+    }
+
+    fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        self.check_write(at, from.len() as u64)?;
+        self.put_checked(at, from)
+    }
+
+    fn mode(&self) -> Mode {
+        self.seat.mode().unwrap_or(Mode::Read)
+    }
+}
+
+/// Puts the words that `written` has of the lines of `[at, at + to.len())` over what `to` holds.
+/// Whether there were any.
+fn lay_over<W: Borrow<LineWrite>>(
+    written: impl Fn(u64) -> Option<W>,
+    at: u64,
+    to: &mut [u8],
+) -> bool {
+    let end = at + to.len() as u64;
+    let mut any = false;
+    for index in 0..lines_in(at, to.len() as u64) {
+        let Some(entry) = written(line_of(at) + index * LINE) else { continue };
+        let entry = entry.borrow();
+        for word in (0..8).filter(|word| entry.mask & 1 << word != 0) {
+            let start = entry.line + word as u64 * 8;
+            let bytes = entry.words[word].to_ne_bytes();
+            let (from, until) = (start.max(at), (start + 8).min(end));
+            if from < until {
+                any = true;
+                to[(from - at) as usize..(until - at) as usize]
+                    .copy_from_slice(&bytes[(from - start) as usize..(until - start) as usize]);
+            }
+        }
+    }
+    any
+}
+
+impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S> {
+    fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        let len = (from.len() as u64).next_multiple_of(8);
+        self.check_write(at, len)?;
+        if !at.is_multiple_of(8) {
+            return Err(self.bad_write(at));
+        }
+        // What a transaction leaves that comes to nothing no sum would know.
+        if self.compares
+            || C::logs_fresh(self.engine.core.memory.domain(), len)
+            || self.any_written(at, len)
+            || self.is_protected(at, len)
+        {
+            return self.put_checked(at, from);
+        }
+        self.engine.core.memory.copy_in(at, from);
+        self.writer.fresh.push(at..at + from.len() as u64);
+        Ok(())
+    }
+
+    fn mark(&mut self) -> Mark {
+        self.writer.writes.mark()
+    }
+
+    fn rollback_to(&mut self, mark: Mark) {
+        self.writer.writes.rollback_to(mark);
+    }
+
+    #[inline]
+    fn begin(&mut self, mode: Mode) {
+        if self.seat.mode().is_some() {
+            return self.abort();
+        }
+        self.seat.enter(mode, &*self.engine.core.memory);
+        if mode == Mode::Write {
+            self.writable = self.engine.core.memory.len() & !(WORD - 1);
+        }
+        // Only now: what joined before is seen, and no group ends before this transaction does.
+        self.snapshot = self.overlay().map_or(0, Overlay::joined);
+        self.looked = NOTHING;
+        self.overlaid = false;
+    }
+
+    #[inline]
+    fn commit(&mut self) -> Result<Ticket> {
+        self.commit_by(C::commit)
+    }
+
+    #[inline]
+    fn commit_awaited(&mut self) -> Result<Ticket> {
+        self.commit_by(C::commit_awaited)
+    }
+
+    fn abort(&mut self) {
+        self.writer.counters.aborts_user += u64::from(self.seat.mode().is_some());
+        self.finish();
+    }
+
+    #[inline]
+    fn is_durable(&self, ticket: Ticket) -> bool {
+        self.engine.core.durable.0.load(Ordering::Acquire) >= ticket.0 >> C::Groups::TICKET_BITS
+    }
+
+    #[inline]
+    fn wait_durable(&mut self, ticket: Ticket) -> Result<()> {
+        if self.is_durable(ticket) {
+            return Ok(());
+        }
+        // The group may end.
+        self.looked = NOTHING;
+        self.wait(ticket.0 >> C::Groups::TICKET_BITS)?;
+        if self.compares {
+            self.engine.core.acknowledge();
+        }
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) -> Result<()> {
+        if self.seat.mode() == Some(Mode::Read) {
+            return Ok(());
+        }
+        self.looked = NOTHING;
+        let Buffered { engine, seat, writer: Writer { counters, .. }, .. } = self;
+        match seat.writing() {
+            Some(right) => C::checkpoint_within(&engine.core, right, counters),
+            None => C::checkpoint(&engine.core, &engine.lock, counters),
+        }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.writer.counters
+    }
+}
+
+impl<M: Memory, C: Consistency, S: Synchronisation> Drop for Buffered<M, C, S> {
+    fn drop(&mut self) {
+        self.finish();
+        self.writer.leave_segment(&self.engine.core);
+    }
+}

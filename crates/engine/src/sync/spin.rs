@@ -1,0 +1,25 @@
+//! The spinlock: whichever writer finds it free is next (test and test-and-set).
+
+use super::safety::Synchronisation;
+use perdura_memory::lock::Order;
+
+/// Writers come in as they happen to.
+#[derive(Debug, Default)]
+pub struct Spin;
+
+impl Order for Spin {
+    type Place = ();
+
+    #[inline(always)]
+    fn join(&self) {}
+
+    #[inline(always)]
+    fn is_next(&self, (): &()) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn leave(&self) {}
+}
+
+impl Synchronisation for Spin {}

@@ -1,0 +1,116 @@
+//! A few lines in arrays of a fixed size: places and slots are masked, and so never out of bounds.
+//!
+//! Nearly every access asks for a line, and most lines that are asked for are not there. The table of slots
+//! is sparse, so that its first slot nearly always says so, and one KiB, so that it stays in the first-level
+//! cache. Each slot carries a generation: clearing costs nothing.
+
+use super::{LineWrite, NOTHING};
+use perdura_memory::LINE;
+
+/// Lines that there is room for.
+pub(super) const ROOM: usize = 64;
+const SLOTS: usize = 256;
+/// Bits of a slot that are a place.
+const PLACE: u32 = u32::BITS - GENERATION;
+/// Bits of a slot that are a generation.
+const GENERATION: u32 = 24;
+
+/// The lines.
+pub(super) struct Few {
+    used: usize,
+    /// From 1.
+    generation: u32,
+    slots: [u32; SLOTS],
+    /// Those from `used` on are left from earlier transactions.
+    lines: [LineWrite; ROOM],
+}
+
+impl Default for Few {
+    fn default() -> Self {
+        Few { used: 0, generation: 1, slots: [0; SLOTS], lines: [NOTHING; ROOM] }
+    }
+}
+
+impl Few {
+    /// The lines, in the order in which they were added.
+    #[inline(always)]
+    pub(super) fn lines(&self) -> &[LineWrite] {
+        &self.lines[..self.used]
+    }
+
+    /// Forgets everything.
+    #[inline(always)]
+    pub(super) fn clear(&mut self) {
+        self.used = 0;
+        self.generation += 1;
+        if self.generation >> GENERATION != 0 {
+            self.begin_anew();
+        }
+    }
+
+    #[cold]
+    fn begin_anew(&mut self) {
+        self.slots.fill(0);
+        self.generation = 1;
+    }
+
+    /// Whether the line of `at` may be there: seldom, if it is not.
+    #[inline(always)]
+    pub(super) fn may_have(&self, at: u64) -> bool {
+        self.used != 0 && self.slots[first(at)] >> PLACE == self.generation
+    }
+
+    /// From now on all lines may be there.
+    pub(super) fn may_have_all(&mut self) {
+        self.slots.fill(self.generation << PLACE);
+    }
+
+    /// The place of the line at `line`, or the slot where it would be.
+    #[inline(always)]
+    pub(super) fn find(&self, line: u64) -> Result<usize, usize> {
+        let mut slot = first(line);
+        loop {
+            let there = self.slots[slot];
+            if there >> PLACE != self.generation {
+                return Err(slot);
+            }
+            let place = there as usize % ROOM;
+            if self.lines[place].line == line {
+                return Ok(place);
+            }
+            slot = (slot + 1) % SLOTS;
+        }
+    }
+
+    /// Adds the line at `line`, for which [`find`](Self::find) gave `slot`, if there is room: its place.
+    #[inline(always)]
+    pub(super) fn add(&mut self, slot: usize, line: u64) -> Option<usize> {
+        let place = self.used;
+        if place >= ROOM {
+            return None;
+        }
+        self.used = place + 1;
+        self.slots[slot % SLOTS] = self.generation << PLACE | place as u32;
+        let entry = &mut self.lines[place % ROOM];
+        (entry.line, entry.mask) = (line, 0);
+        Some(place)
+    }
+
+    /// What is at a place.
+    #[inline(always)]
+    pub(super) fn at(&mut self, place: usize) -> &mut LineWrite {
+        &mut self.lines[place % ROOM]
+    }
+
+    /// The generations soon begin anew.
+    #[cfg(test)]
+    pub(super) fn near_the_last_generation(&mut self) {
+        self.generation = (1 << GENERATION) - 1;
+    }
+}
+
+/// The slot to look at first for the line of `at`.
+#[inline(always)]
+fn first(at: u64) -> usize {
+    ((at / LINE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - SLOTS.ilog2())) as usize
+}

@@ -1,0 +1,426 @@
+//! What a transaction wants to store: a set of words, kept by cache line.
+//!
+//! Keeping it by line means that one entry serves all words of a line, in the log and when the
+//! line is written back. A few lines are in arrays of a fixed size, in which nothing is checked twice; more
+//! are in a table that grows. A transaction that has written nothing looks nothing up.
+
+mod few;
+mod many;
+pub(crate) mod overlay;
+
+use crate::Mark;
+use few::Few;
+use many::Many;
+use perdura_memory::{LINE, line_of};
+
+/// The mask of a line that is stored whole.
+pub const ALL: u8 = 0xFF;
+/// After a transaction of more lines than this, or more journalled words, memory is given back.
+const KEPT: usize = 1 << 16;
+
+/// Words to be stored in one line.
+#[derive(Clone, Copy)]
+pub struct LineWrite {
+    /// Offset of the line.
+    pub line: u64,
+    /// Bit `i` is set where `words[i]` is to be stored.
+    pub mask: u8,
+    /// The words; those outside of the mask mean nothing.
+    pub words: [u64; 8],
+}
+
+/// Nothing to be stored.
+const NOTHING: LineWrite = LineWrite { line: 0, mask: 0, words: [0; 8] };
+
+/// What a word was before a write since a mark.
+struct Previous {
+    entry: u32,
+    word: u8,
+    present: bool,
+    value: u64,
+}
+
+/// The set.
+pub struct WriteSet {
+    /// Writes are journalled, or there are many lines.
+    unusual: bool,
+    marked: bool,
+    /// Words to be stored.
+    words: usize,
+    /// Lines without words to be stored.
+    empty: usize,
+    /// No line that has been written to is before this one.
+    lowest: u64,
+    /// The lines, until there are more than it has room for.
+    few: Few,
+    /// All lines from then on.
+    many: Many,
+    journal: Vec<Previous>,
+}
+
+impl Default for WriteSet {
+    fn default() -> Self {
+        WriteSet {
+            unusual: false,
+            marked: false,
+            words: 0,
+            empty: 0,
+            lowest: u64::MAX,
+            few: Few::default(),
+            many: Many::default(),
+            journal: Vec::new(),
+        }
+    }
+}
+
+impl WriteSet {
+    /// The lines, in the order of their first write.
+    #[inline]
+    pub fn entries(&self) -> &[LineWrite] {
+        if self.many.is_used() { self.many.lines() } else { self.few.lines() }
+    }
+
+    /// Whether nothing is to be stored.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.words == 0
+    }
+
+    /// Words to be stored.
+    #[inline]
+    pub fn words(&self) -> usize {
+        self.words
+    }
+
+    /// Lines in which words are to be stored.
+    #[inline]
+    pub fn stored_lines(&self) -> usize {
+        self.entries().len() - self.empty
+    }
+
+    /// An offset that no line which has been written to is before.
+    #[inline]
+    pub fn lowest(&self) -> u64 {
+        self.lowest
+    }
+
+    /// Forgets everything.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.few.clear();
+        self.words = 0;
+        self.empty = 0;
+        self.lowest = u64::MAX;
+        self.many.clear();
+        if self.unusual {
+            self.journal.clear();
+            self.journal.shrink_to(KEPT);
+            (self.unusual, self.marked) = (false, false);
+        }
+    }
+
+    /// Whether anything may be to be stored in the line of `at`; that is soon said, and seldom wrong of a
+    /// few lines.
+    #[inline(always)]
+    pub fn may_have(&self, at: u64) -> bool {
+        self.few.may_have(at)
+    }
+
+    /// The word at `at`, if it is to be stored.
+    #[inline(always)]
+    pub fn get(&self, at: u64) -> Option<u64> {
+        let entry = self.line(line_of(at))?;
+        let word = word_in_line(at);
+        (entry.mask & 1 << word != 0).then(|| entry.words[word])
+    }
+
+    /// The writes to the line at `line`, if there are any.
+    #[inline(always)]
+    pub fn line(&self, line: u64) -> Option<&LineWrite> {
+        if !self.few.may_have(line) {
+            return None;
+        }
+        if self.many.is_used() {
+            return self.many.find(line).map(|place| &self.many.lines()[place]);
+        }
+        self.few.find(line).ok().map(|place| &self.few.lines()[place])
+    }
+
+    /// Notes that the word at `at` becomes `value`.
+    #[inline(always)]
+    pub fn put(&mut self, at: u64, value: u64) {
+        if self.unusual {
+            return self.put_noting(at, value);
+        }
+        let (line, word) = (line_of(at), word_in_line(at));
+        match self.few.find(line) {
+            Ok(place) => {
+                let entry = self.few.at(place);
+                let old = entry.mask;
+                entry.mask |= 1 << word;
+                entry.words[word] = value;
+                // Nothing is undone where nothing is noted: no line is empty.
+                self.words += usize::from(old & 1 << word == 0);
+            }
+            Err(slot) => {
+                let Some(place) = self.few.add(slot, line) else {
+                    return self.put_noting(at, value);
+                };
+                let entry = self.few.at(place);
+                entry.mask = 1 << word;
+                entry.words[word] = value;
+                self.words += 1;
+                self.lowest = self.lowest.min(line);
+            }
+        }
+    }
+
+    /// As [`put`](Self::put), where what was there is noted, or there are many lines.
+    #[inline(never)]
+    fn put_noting(&mut self, at: u64, value: u64) {
+        let (line, word) = (line_of(at), word_in_line(at));
+        let place = self.place_of(line);
+        let entry = self.entry(place);
+        let (bit, old, previous) = (1 << word, entry.mask, entry.words[word]);
+        entry.mask = old | bit;
+        entry.words[word] = value;
+        self.words += usize::from(old & bit == 0);
+        self.empty -= usize::from(old == 0);
+        if self.marked {
+            let (entry, word, present) = (place as u32, word as u8, old & bit != 0);
+            self.journal.push(Previous { entry, word, present, value: previous });
+        }
+    }
+
+    /// Notes that a whole line becomes `words`: as eight times [`put`](Self::put), for the price
+    /// of one.
+    #[inline]
+    pub fn put_line(&mut self, line: u64, words: &[u64; 8]) {
+        if self.marked {
+            for (index, &word) in words.iter().enumerate() {
+                self.put(line + index as u64 * 8, word);
+            }
+            return;
+        }
+        let place = self.place_of(line);
+        let entry = self.entry(place);
+        let old = entry.mask;
+        entry.mask = ALL;
+        entry.words = *words;
+        self.words += 8 - old.count_ones() as usize;
+        self.empty -= usize::from(old == 0);
+    }
+
+    /// Adds words of a line, of which there are some, and none that are there already: for sets that
+    /// are gone through by [`entries`](Self::entries), since they are not looked up.
+    #[inline]
+    pub fn push(&mut self, entry: &LineWrite) {
+        debug_assert!(entry.mask != 0 && self.few.lines().is_empty());
+        self.words += entry.mask.count_ones() as usize;
+        self.lowest = self.lowest.min(entry.line);
+        self.many.push(entry);
+    }
+
+    /// The place of a line that is there, or from now on is, an empty one.
+    #[inline]
+    fn place_of(&mut self, line: u64) -> usize {
+        let there = match self.many.is_used() {
+            true => self.many.find(line),
+            false => self.few.find(line).ok(),
+        };
+        there.unwrap_or_else(|| self.add(line))
+    }
+
+    fn add(&mut self, line: u64) -> usize {
+        self.lowest = self.lowest.min(line);
+        self.empty += 1;
+        if !self.many.is_used() {
+            let added = self.few.find(line).err().and_then(|slot| self.few.add(slot, line));
+            if let Some(place) = added {
+                return place;
+            }
+            self.many.take(self.few.lines());
+            self.few.may_have_all();
+            self.unusual = true;
+        }
+        self.many.add(line)
+    }
+
+    #[inline]
+    fn entry(&mut self, place: usize) -> &mut LineWrite {
+        if self.many.is_used() { self.many.at(place) } else { self.few.at(place) }
+    }
+
+    /// A point to go back to; from now on every write is journalled.
+    pub fn mark(&mut self) -> Mark {
+        (self.unusual, self.marked) = (true, true);
+        Mark(self.journal.len())
+    }
+
+    /// Undoes the writes since `mark`. Lines that only they wrote stay, with an empty mask.
+    pub fn rollback_to(&mut self, mark: Mark) {
+        while self.journal.len() > mark.0 {
+            let Some(previous) = self.journal.pop() else { return };
+            let entry = self.entry(previous.entry as usize);
+            if previous.present {
+                entry.words[previous.word as usize] = previous.value;
+            } else {
+                entry.mask &= !(1 << previous.word);
+                let empty = entry.mask == 0;
+                self.words -= 1;
+                self.empty += usize::from(empty);
+            }
+        }
+    }
+}
+
+/// Which word of its line the one at `at` is.
+#[inline(always)]
+pub(crate) fn word_in_line(at: u64) -> usize {
+    (at % LINE / 8) as usize
+}
+
+/// Of the line that `at` is in.
+#[inline(always)]
+pub(crate) fn hash(at: u64) -> u64 {
+    (at / LINE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::record::{self, Part};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Put(u64, u64),
+        PutLine(u64, u64),
+        Mark,
+        Rollback,
+    }
+
+    /// What the set should hold: words, and lines in the order of their first write.
+    #[derive(Default)]
+    struct Model {
+        words: HashMap<u64, u64>,
+        lines: Vec<u64>,
+        marks: Vec<(Mark, HashMap<u64, u64>)>,
+    }
+
+    impl Model {
+        fn touch(&mut self, line: u64) {
+            if !self.lines.contains(&line) {
+                self.lines.push(line);
+            }
+        }
+
+        fn step(&mut self, set: &mut WriteSet, step: &Step) {
+            match *step {
+                Step::Put(at, value) => {
+                    set.put(at, value);
+                    self.touch(line_of(at));
+                    self.words.insert(at, value);
+                }
+                Step::PutLine(line, value) => {
+                    let words = std::array::from_fn(|word| value.wrapping_add(word as u64));
+                    set.put_line(line, &words);
+                    self.touch(line);
+                    self.words.extend((0..8).map(|word| (line + word * 8, words[word as usize])));
+                }
+                Step::Mark => self.marks.push((set.mark(), self.words.clone())),
+                Step::Rollback => {
+                    let Some((mark, words)) = self.marks.pop() else { return };
+                    set.rollback_to(mark);
+                    self.words = words;
+                }
+            }
+        }
+
+        fn compare(&self, set: &WriteSet, universe: u64) {
+            for line in (0..universe).map(|line| line * LINE) {
+                let at = |word: u64| line + word * 8;
+                let wanted: [_; 8] = std::array::from_fn(|word| self.words.get(&at(word as u64)));
+                let got: [_; 8] = std::array::from_fn(|word| set.get(at(word as u64)));
+                assert_eq!(got, wanted.map(|word| word.copied()), "line {line}");
+                assert_eq!(set.line(line).is_some(), self.lines.contains(&line));
+            }
+            let lines: Vec<u64> = set.entries().iter().map(|entry| entry.line).collect();
+            assert_eq!((lines, set.is_empty()), (self.lines.clone(), self.words.is_empty()));
+            let stored = set.entries().iter().filter(|entry| entry.mask != 0).count();
+            assert_eq!((set.words(), set.stored_lines()), (self.words.len(), stored));
+            let (part, mut encoded) =
+                (Part { ticket: 1, part: 0, parts: 1, behind: 1 }, Vec::new());
+            let word_of = |entry: &LineWrite, word: usize| entry.words[word];
+            let encoded = record::encode(&mut encoded, 0, 0, part, set.entries(), word_of);
+            let zeros = self.words.values().filter(|value| **value == 0).count();
+            let words = set.words() - zeros;
+            assert_eq!(encoded.len(), record::words_for(set.stored_lines(), words));
+        }
+    }
+
+    fn steps(lines: u64, most: usize) -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            12 => (0..lines * 8, any::<u64>()).prop_map(|(word, value)| Step::Put(word * 8, value)),
+            2 => (0..lines, any::<u64>()).prop_map(|(line, value)| Step::PutLine(line * LINE, value)),
+            1 => Just(Step::Mark),
+            1 => Just(Step::Rollback),
+        ];
+        vec(step, 0..most)
+    }
+
+    /// Transactions on one set, whose generations soon begin anew while the table still holds
+    /// what the first one left.
+    fn behaves_as_the_model(transactions: &[Vec<Step>], universe: u64, every_step: bool) {
+        let mut set = WriteSet::default();
+        for (index, steps) in transactions.iter().enumerate() {
+            if index == 1 {
+                set.few.near_the_last_generation();
+                set.many.near_the_last_generation();
+            }
+            let mut model = Model::default();
+            for step in steps {
+                model.step(&mut set, step);
+                if every_step {
+                    model.compare(&set, universe);
+                }
+            }
+            model.compare(&set, universe);
+            set.clear();
+            Model::default().compare(&set, universe);
+        }
+    }
+
+    proptest! {
+        /// Lines for which there is room in the arrays.
+        #[test]
+        fn few_lines_are_as_the_model(
+            transactions in (5u64..14).prop_flat_map(|lines| vec(steps(lines, 40), 1..10))
+        ) {
+            behaves_as_the_model(&transactions, 14, true);
+        }
+
+        /// More, so that the table grows.
+        #[test]
+        fn many_lines_are_as_the_model(
+            transactions in (1u64..200).prop_flat_map(|lines| vec(steps(lines, 300), 1..6))
+        ) {
+            behaves_as_the_model(&transactions, 200, false);
+        }
+    }
+
+    #[test]
+    fn a_large_transaction_leaves_no_memory_behind() {
+        let mut set = WriteSet::default();
+        set.mark();
+        (0..20 * KEPT as u64).for_each(|value| set.put(0, value));
+        set.clear();
+        assert!(set.journal.capacity() <= KEPT);
+        (0..=KEPT as u64).for_each(|line| set.put(line * LINE, 1));
+        assert_eq!((set.get(KEPT as u64 * LINE), set.get(8)), (Some(1), None));
+        set.clear();
+        assert!(!set.many.has_room() && set.is_empty() && set.get(0).is_none());
+    }
+}

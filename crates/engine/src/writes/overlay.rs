@@ -1,0 +1,339 @@
+//! Committed words that are not in the memory yet: looked through by readers while a writer adds to
+//! them.
+//!
+//! Each transaction that joins adds a *version* of every line that it stores to, with all words
+//! of that line that have joined so far; a version is never changed. Only then is the transaction
+//! counted as joined. A reader remembers how many had joined when it began, its *snapshot*, and
+//! overlooks the versions of later ones: so it sees one state of everything, and no writer waits
+//! for it. Versions of a line are found newest first, from a table of hashes.
+//!
+//! The newest versions are all that has joined: who stores it [goes through them](Overlay::lines).
+//!
+//! There is one writer. What it changes is atomic, for readers are there; only emptying the overlay,
+//! and getting more room, want it alone.
+
+use super::{LineWrite, hash, word_in_line};
+use perdura_memory::atomics::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use perdura_memory::lock::Apart;
+
+/// Versions that there is room for at least; few for the model checker, to which each is many objects.
+const LEAST: usize = if cfg!(loom) { 4 } else { 512 };
+/// More room than this is given back.
+const KEPT: usize = 1 << 17;
+/// Bits of the filter for each version.
+const BITS: usize = 16;
+
+/// What a line's words have become.
+#[derive(Default)]
+struct Version {
+    line: AtomicU64,
+    words: [AtomicU64; 8],
+    /// How many transactions had joined with the one that made it.
+    joined: AtomicU64,
+    /// The version before it in the table, of this line or another one; as in [`Overlay::newest`].
+    before: AtomicU32,
+    mask: AtomicU8,
+    /// There is a newer one of its line; the writer's own.
+    is_old: AtomicBool,
+}
+
+/// The words, by line and version.
+pub struct Overlay {
+    versions: Box<[Version]>,
+    /// By hash the newest version, counted from 1; 0 where there is none.
+    newest: Box<[AtomicU32]>,
+    /// A bit for each hash: what it has not is not there.
+    filter: Box<[AtomicU64]>,
+    /// On a line of its own: readers come for the rest all the time.
+    counts: Apart<Counts>,
+}
+
+/// A version of a line.
+#[derive(Clone, Copy)]
+pub struct Found(usize);
+
+#[derive(Default)]
+struct Counts {
+    /// Transactions that have joined.
+    joined: AtomicU64,
+    /// How many versions there are; the writer's own, as the rest.
+    used: AtomicU32,
+    /// Of how many lines.
+    lines: AtomicU32,
+    /// How many words these have.
+    words: AtomicU64,
+}
+
+impl Default for Overlay {
+    fn default() -> Self {
+        Overlay::with_room(LEAST)
+    }
+}
+
+impl Overlay {
+    /// For so many versions, a power of two.
+    fn with_room(versions: usize) -> Self {
+        Overlay {
+            versions: (0..versions).map(|_| Version::default()).collect(),
+            newest: (0..2 * versions).map(|_| AtomicU32::new(0)).collect(),
+            filter: (0..versions * BITS / 64).map(|_| AtomicU64::new(0)).collect(),
+            counts: Apart::default(),
+        }
+    }
+
+    /// How many transactions have joined: the snapshot of a reader that begins now.
+    #[inline(always)]
+    pub fn joined(&self) -> u64 {
+        // What they have added is seen by who sees them counted.
+        self.counts.0.joined.load(Ordering::Acquire)
+    }
+
+    /// Whether there may be a version of the line of `at`; that is soon said, and seldom wrong. To be
+    /// asked first.
+    #[inline(always)]
+    pub fn may_have(&self, at: u64) -> bool {
+        let (word, bit) = self.in_filter(hash(at));
+        self.filter[word].load(Ordering::Relaxed) & bit != 0
+    }
+
+    /// The words of the line at `line` as of `snapshot`, if any are here; for as long as a transaction
+    /// with that snapshot goes on.
+    #[inline]
+    pub fn find(&self, line: u64, snapshot: u64) -> Option<Found> {
+        // A version is whole before it is in the table, and so are those before it.
+        let mut next = self.newest[self.in_table(line)].load(Ordering::Acquire);
+        while next != 0 {
+            let index = next as usize - 1;
+            let version = &self.versions[index];
+            if version.line.load(Ordering::Relaxed) == line
+                && version.joined.load(Ordering::Relaxed) <= snapshot
+            {
+                return Some(Found(index));
+            }
+            next = version.before.load(Ordering::Relaxed);
+        }
+        None
+    }
+
+    /// The word at `at`, if it is among those of its line that were found.
+    #[inline]
+    pub fn word(&self, found: Found, at: u64) -> Option<u64> {
+        let version = self.versions.get(found.0)?;
+        let word = word_in_line(at);
+        (version.mask.load(Ordering::Relaxed) & 1 << word != 0)
+            .then(|| version.words[word].load(Ordering::Relaxed))
+    }
+
+    /// All words that were found of a line.
+    #[inline]
+    pub fn words(&self, found: Found) -> LineWrite {
+        let version = &self.versions[found.0];
+        LineWrite {
+            line: version.line.load(Ordering::Relaxed),
+            mask: version.mask.load(Ordering::Relaxed),
+            words: std::array::from_fn(|word| version.words[word].load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Whether a transaction of so many lines finds room. For the writer, as the rest.
+    #[inline]
+    pub fn has_room(&self, lines: usize) -> bool {
+        self.counts.0.used.load(Ordering::Relaxed) as usize + lines <= self.versions.len()
+    }
+
+    /// Lines that have versions, and the words of the newest ones.
+    #[inline]
+    pub fn size(&self) -> (usize, usize) {
+        let Counts { lines, words, .. } = &self.counts.0;
+        (lines.load(Ordering::Relaxed) as usize, words.load(Ordering::Relaxed) as usize)
+    }
+
+    /// All that has joined, each line once.
+    pub fn lines(&self) -> impl Iterator<Item = LineWrite> + use<'_> {
+        let used = self.counts.0.used.load(Ordering::Relaxed) as usize;
+        let newest = |index: &usize| !self.versions[*index].is_old.load(Ordering::Relaxed);
+        (0..used).filter(newest).map(|index| self.words(Found(index)))
+    }
+
+    /// Adds a version of a line, of the transaction that is the next to join: its words, and those
+    /// that have joined before. Which these are. There is room.
+    #[inline]
+    pub fn add(&self, entry: &LineWrite) -> u8 {
+        let Counts { joined, used, lines, words } = &self.counts.0;
+        let index = used.load(Ordering::Relaxed);
+        used.store(index + 1, Ordering::Relaxed);
+        let version = &self.versions[index as usize];
+        let (word, bit) = self.in_filter(hash(entry.line));
+        let filter = self.filter[word].load(Ordering::Relaxed);
+        // The newest one: all that there are have joined, or are of this transaction's other lines.
+        let earlier = if filter & bit == 0 { None } else { self.find(entry.line, u64::MAX) };
+        let had = earlier.map_or(0, |earlier| self.supersede(earlier, entry, version));
+        if earlier.is_none() {
+            for (to, word) in version.words.iter().zip(entry.words) {
+                to.store(word, Ordering::Relaxed);
+            }
+            // One writer needs no locked instruction.
+            lines.store(lines.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            self.filter[word].store(filter | bit, Ordering::Relaxed);
+        }
+        let more = u64::from((entry.mask & !had).count_ones());
+        words.store(words.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        version.line.store(entry.line, Ordering::Relaxed);
+        version.joined.store(joined.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        version.mask.store(entry.mask | had, Ordering::Relaxed);
+        version.is_old.store(false, Ordering::Relaxed);
+        let newest = &self.newest[self.in_table(entry.line)];
+        version.before.store(newest.load(Ordering::Relaxed), Ordering::Relaxed);
+        newest.store(index + 1, Ordering::Release);
+        had
+    }
+
+    /// The version of a line that is newer than `earlier` gets the words of `entry` and of that one.
+    /// Which that one has.
+    fn supersede(&self, earlier: Found, entry: &LineWrite, version: &Version) -> u8 {
+        let earlier = &self.versions[earlier.0];
+        earlier.is_old.store(true, Ordering::Relaxed);
+        for (word, to) in version.words.iter().enumerate() {
+            let before = earlier.words[word].load(Ordering::Relaxed);
+            let stored = entry.mask & 1 << word != 0;
+            to.store(if stored { entry.words[word] } else { before }, Ordering::Relaxed);
+        }
+        earlier.mask.load(Ordering::Relaxed)
+    }
+
+    /// The transaction whose versions have been added has joined: who begins from now on sees it.
+    #[inline]
+    pub fn join(&self) {
+        let joined = &self.counts.0.joined;
+        joined.store(joined.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    /// Makes room for `more` lines. One version of each line is left.
+    #[cold]
+    pub fn make_room(&mut self, more: usize) {
+        let joined = self.counts.0.joined.load(Ordering::Relaxed);
+        let lines: Vec<LineWrite> = self.lines().collect();
+        let needed = (2 * (lines.len() + more)).next_power_of_two();
+        // With more room than is kept, forgetting would leave too little.
+        if needed > self.versions.len() || self.versions.len() > KEPT {
+            *self = Overlay::with_room(needed.max(LEAST));
+        } else {
+            self.clear();
+        }
+        // They have joined, all of them, before whoever reads next.
+        for entry in &lines {
+            self.add(entry);
+        }
+        self.counts.0.joined.store(joined, Ordering::Relaxed);
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        if self.versions.len() > KEPT {
+            *self = Overlay::default();
+            return;
+        }
+        for index in 0..self.counts.0.used.load(Ordering::Relaxed) as usize {
+            let line = self.versions[index].line.load(Ordering::Relaxed);
+            let (slot, (word, _)) = (self.in_table(line), self.in_filter(hash(line)));
+            self.newest[slot].store(0, Ordering::Relaxed);
+            self.filter[word].store(0, Ordering::Relaxed);
+        }
+        self.counts = Apart::default();
+    }
+
+    #[inline(always)]
+    fn in_table(&self, line: u64) -> usize {
+        hash(line) as usize & (self.newest.len() - 1)
+    }
+
+    #[inline(always)]
+    fn in_filter(&self, hash: u64) -> (usize, u64) {
+        let bit = hash as usize & (self.filter.len() * 64 - 1);
+        (bit / 64, 1 << (bit % 64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::writes::WriteSet;
+    use perdura_memory::line_of;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    type Words = HashMap<u64, u64>;
+
+    /// Lets a transaction join as a group does. Whether room had to be made, with which earlier
+    /// snapshots are nobody's.
+    fn join(overlay: &mut Overlay, words: &[(u64, u64)]) -> bool {
+        let mut transaction = WriteSet::default();
+        words.iter().for_each(|&(at, value)| transaction.put(at, value));
+        let full = !overlay.has_room(transaction.stored_lines());
+        if full {
+            overlay.make_room(transaction.stored_lines());
+        }
+        for entry in transaction.entries() {
+            let before = overlay.lines().find(|line| line.line == entry.line);
+            assert_eq!(overlay.add(entry), before.map_or(0, |line| line.mask));
+        }
+        overlay.join();
+        full
+    }
+
+    /// All that has joined, word by word.
+    fn all(overlay: &Overlay) -> Words {
+        let lines: Vec<LineWrite> = overlay.lines().collect();
+        let words = lines.iter().flat_map(|line| {
+            let stored = (0..8).filter(|word| line.mask & 1 << word != 0);
+            stored.map(|word| (line.line + word * 8, line.words[word as usize]))
+        });
+        let words: Words = words.collect();
+        assert_eq!(overlay.size(), (lines.len(), words.len()), "no line is there twice");
+        words
+    }
+
+    fn compare(overlay: &Overlay, snapshot: u64, wanted: &Words, universe: u64) {
+        for at in (0..universe).map(|word| word * 8) {
+            let wanted = wanted.get(&at).copied();
+            let found = overlay.find(line_of(at), snapshot);
+            let got = found.and_then(|found| overlay.word(found, at));
+            assert_eq!(got, wanted, "{at} as of {snapshot}");
+            let words = found.map(|found| overlay.words(found));
+            let (word, bit) = (word_in_line(at), 1 << word_in_line(at));
+            let got = words.filter(|line| line.mask & bit != 0).map(|line| line.words[word]);
+            assert_eq!(got, wanted);
+            assert!(wanted.is_none() || overlay.may_have(at));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn each_snapshot_stays_as_it_was(
+            groups in vec(vec(vec((0..400u64, any::<u64>()), 1..30), 1..20), 1..4)
+        ) {
+            let mut overlay = Overlay::with_room(32);
+            for group in groups {
+                let (mut states, mut since) = (vec![Words::new()], 0);
+                for transaction in group {
+                    let words: Vec<_> = transaction.iter().map(|&(at, to)| (at * 8, to)).collect();
+                    let last = states.len() - 1;
+                    if join(&mut overlay, &words) {
+                        since = last;
+                    }
+                    let mut state = states[last].clone();
+                    state.extend(words);
+                    states.push(state);
+                }
+                prop_assert_eq!(overlay.joined(), states.len() as u64 - 1);
+                for (snapshot, state) in states.iter().enumerate().skip(since) {
+                    compare(&overlay, snapshot as u64, state, 400);
+                }
+                prop_assert_eq!(&all(&overlay), &states[states.len() - 1]);
+                overlay.clear();
+                compare(&overlay, 0, &Words::new(), 400);
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! One writer, and readers until it stores, with nothing shared among readers; and what the lock guards,
+//! which only a right that the lock has given leads to.
+//!
+//! A transaction that writes has two phases. At first it only reads, and keeps what it wants to
+//! store to itself: other writers wait, readers do not. Before it stores anything that a reader may
+//! look at, it is alone: no reader comes in, and those that are there are waited for.
+//!
+//! Each session has a [`Seat`], with a slot on a line of its own. A reader raises its slot and looks whether
+//! the writer is alone; the writer that will be alone says so and waits for the raised slots. Readers
+//! on different cores therefore never pass a line between them. Waiting goes through the memory's
+//! `pause`, so that it is a scheduling point in a simulator. Which writer is next is another's choice: see
+//! [`Order`].
+//!
+//! The right is a value: a seat that is in a transaction lends what is shared to look at, and a seat in one
+//! that writes a [`Writing`]. What always holds:
+//! - one [`Writing`] of a lock exists at a time, from when its writer came in until it leaves;
+//! - what is shared is changed only while the writer is alone, and no seat is in a transaction that reads.
+//!
+//! Reading order: this file (who comes in), `right` (what that gives).
+
+#[cfg(all(test, loom))]
+mod models;
+mod right;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use right::{Beside, Seat, Writing};
+
+use crate::Memory;
+use crate::atomics::{AtomicBool, AtomicUsize, Ordering, UnsafeCell, fence, pause, raise};
+
+/// A value on cache lines of its own (two, since the hardware fetches lines in pairs).
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Apart<T>(pub T);
+
+/// What a transaction may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It may not write; it shares the memory with other readers, writes nothing and fences nothing.
+    Read,
+    /// It may write.
+    Write,
+}
+
+/// In which order writers that wait come in. That only one is in the lock sees to, whatever this says.
+pub trait Order: Default + Send + Sync + 'static {
+    /// A writer's place among those that wait.
+    type Place;
+
+    /// Takes a place.
+    fn join(&self) -> Self::Place;
+
+    /// Whether the writer with this place may try to come in.
+    fn is_next(&self, place: &Self::Place) -> bool;
+
+    /// The writer leaves, and lets go of the lock at once.
+    fn leave(&self);
+}
+
+/// The lock, with a fixed number of slots for sessions; writers come in as `O` says. It guards what
+/// transactions share, `S`, and what is the writer's own, `W`.
+pub struct Lock<O, S, W> {
+    order: O,
+    writer: Apart<AtomicBool>,
+    readers: Readers,
+    taken: Box<[AtomicBool]>,
+    shared: UnsafeCell<S>,
+    own: UnsafeCell<W>,
+}
+
+/// The lock as far as readers go.
+struct Readers {
+    /// The writer is alone. Only the writer changes it.
+    alone: Apart<AtomicBool>,
+    slots: Box<[Apart<AtomicBool>]>,
+    /// Slots from here on have never been taken.
+    used: AtomicUsize,
+}
+
+impl<O: Order, S, W> Lock<O, S, W> {
+    /// A lock for at most `slots` sessions.
+    pub fn new(slots: usize, shared: S, own: W) -> Self {
+        let readers = Readers {
+            alone: Apart::default(),
+            slots: (0..slots).map(|_| Apart::default()).collect(),
+            used: AtomicUsize::new(0),
+        };
+        Lock {
+            order: O::default(),
+            writer: Apart::default(),
+            readers,
+            taken: (0..slots).map(|_| AtomicBool::new(false)).collect(),
+            shared: UnsafeCell::new(shared),
+            own: UnsafeCell::new(own),
+        }
+    }
+
+    /// How many sessions there can be.
+    pub fn slots(&self) -> usize {
+        self.taken.len()
+    }
+
+    /// Takes a slot for a session, if one is left.
+    fn register(&self) -> Option<usize> {
+        let slot = self.taken.iter().position(|taken| {
+            taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        })?;
+        self.readers.used.fetch_max(slot + 1, Ordering::SeqCst);
+        Some(slot)
+    }
+
+    /// Gives a slot back.
+    fn unregister(&self, slot: usize) {
+        self.taken[slot].store(false, Ordering::Release);
+    }
+
+    /// Enters as the only writer, beside readers.
+    #[inline]
+    fn write<M: Memory>(&self, memory: &M) {
+        let place = self.order.join();
+        let mut turn = 0;
+        while !self.order.is_next(&place) || !self.try_write() {
+            while !self.order.is_next(&place) || self.writer.0.load(Ordering::Relaxed) {
+                pause(memory, turn);
+                turn += 1;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn try_write(&self) -> bool {
+        let writer = &self.writer.0;
+        writer.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Leaves as the writer. A plain store: a locked instruction would wait for write-backs.
+    #[inline]
+    fn done_writing(&self) {
+        self.readers.let_in();
+        self.order.leave();
+        self.writer.0.store(false, Ordering::Release);
+    }
+
+    /// Runs `body` as the only writer, beside readers, and leaves even if it panics.
+    pub fn writing<M: Memory, R>(
+        &self,
+        memory: &M,
+        body: impl FnOnce(Writing<'_, S, W>) -> R,
+    ) -> R {
+        struct Leave<'a, O: Order, S, W>(&'a Lock<O, S, W>);
+        impl<O: Order, S, W> Drop for Leave<'_, O, S, W> {
+            fn drop(&mut self) {
+                self.0.done_writing();
+            }
+        }
+        self.write(memory);
+        let leave = Leave(self);
+        // SAFETY: this is the writer until `leave` is dropped, and `body` must give the right back before.
+        body(unsafe { leave.0.right() })
+    }
+}
+
+impl Readers {
+    /// Enters as the reader of `slot`.
+    #[inline]
+    fn read<M: Memory>(&self, slot: usize, memory: &M) {
+        let mine = &self.slots[slot].0;
+        let mut turn = 0;
+        loop {
+            mine.store(true, Ordering::Relaxed);
+            // The slot must be seen raised before it is looked whether the writer is alone.
+            fence(Ordering::SeqCst);
+            if !self.alone.0.load(Ordering::Acquire) {
+                return;
+            }
+            mine.store(false, Ordering::Release);
+            while self.alone.0.load(Ordering::Relaxed) {
+                pause(memory, turn);
+                turn += 1;
+            }
+        }
+    }
+
+    /// Leaves as a reader.
+    #[inline]
+    fn done_reading(&self, slot: usize) {
+        self.slots[slot].0.store(false, Ordering::Release);
+    }
+
+    /// Whether a reader is there that [`be_alone`](Self::be_alone) would wait for.
+    #[inline]
+    fn are_in(&self) -> bool {
+        self.slots[..self.used.load(Ordering::Relaxed)]
+            .iter()
+            .any(|reader| reader.0.load(Ordering::Relaxed))
+    }
+
+    /// Waits until no reader is there, and lets none in: for the writer, until it leaves. Once is
+    /// enough, more does no harm.
+    #[inline]
+    fn be_alone<M: Memory>(&self, memory: &M) {
+        if self.alone.0.load(Ordering::Relaxed) {
+            return;
+        }
+        // Sequentially consistent with the reader's fence: a slot that was raised before this point is waited
+        // for, and a reader that raises its slot after it sees that it must wait.
+        raise(&self.alone.0);
+        for reader in &self.slots[..self.used.load(Ordering::SeqCst)] {
+            let mut turn = 0;
+            while reader.0.load(Ordering::SeqCst) {
+                pause(memory, turn);
+                turn += 1;
+            }
+        }
+    }
+
+    /// Readers may come in again, though the writer stays.
+    #[inline]
+    fn let_in(&self) {
+        self.alone.0.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests_order {
+    use super::Order;
+
+    /// Writers come in as they happen to.
+    #[derive(Default)]
+    pub(super) struct AnyOrder;
+
+    impl Order for AnyOrder {
+        type Place = ();
+        fn join(&self) {}
+        fn is_next(&self, (): &()) -> bool {
+            true
+        }
+        fn leave(&self) {}
+    }
+}
