@@ -56,16 +56,7 @@ fn sps_on_all_engines_and_two_threads() {
         "--seed",
         "5",
     ]);
-    let all = [
-        "volatile",
-        "undo",
-        "redo",
-        "s-wal",
-        "archapt-undo",
-        "archapt-redo",
-        "archapt-undo-sum",
-        "archapt-redo-sum",
-    ];
+    let all = perdura::EngineKind::ALL.map(perdura::EngineKind::name);
     assert_report(&report, &all);
     assert_eq!(report["engines"][0]["runs"].as_array().map(Vec::len), Some(2));
 }

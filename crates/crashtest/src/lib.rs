@@ -91,9 +91,7 @@ mod verify;
 pub use answers::Answers;
 pub use case::{Case, Points, STARTS, Start};
 pub use check::{Check, check};
-pub use engines::{
-    ArchaptRedo, ArchaptRedoSum, ArchaptUndo, ArchaptUndoSum, Family, Redo, SWal, Undo,
-};
+pub use engines::*;
 pub use explore::{Budget, Watcher, explore};
 pub use failure::Failure;
 pub use losses::{Losses, losses};

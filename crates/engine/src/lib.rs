@@ -42,10 +42,7 @@ pub mod writes;
 pub use access::{Access, Mark, Mode};
 pub use counters::Counters;
 pub use engine::{Engine, Recovery, Session, Ticket};
-pub use engines::{
-    ArchaptRedoEngine, ArchaptUndoEngine, EngineKind, OnEngine, RedoEngine, SWalEngine,
-    SkippingRedoEngine, SkippingUndoEngine, UndoEngine, Volatile,
-};
+pub use engines::*;
 pub use error::{Error, Result};
 pub use log::{area, record, recovery};
 pub use sums::{Places, Sums};

@@ -21,10 +21,15 @@ use std::sync::Arc;
 const PREEMPTIONS: usize = 2;
 
 /// A lock, and what it guards: a value that readers look at, and how often it was changed.
-#[derive(Clone)]
 struct Rig<O: Order = Spin> {
     lock: Arc<Lock<O, u64, u64>>,
     ram: Arc<Ram>,
+}
+
+impl<O: Order> Clone for Rig<O> {
+    fn clone(&self) -> Self {
+        Rig { lock: self.lock.clone(), ram: self.ram.clone() }
+    }
 }
 
 impl<O: Order> Rig<O> {

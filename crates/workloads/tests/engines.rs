@@ -2,10 +2,7 @@
 
 use perdura::alloc::walk::walk;
 use perdura::roots;
-use perdura::{
-    AnyHeap, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Format, Heap, RedoEngine, SWalEngine,
-    UndoEngine, Volatile,
-};
+use perdura::{AnyHeap, Engine, EngineKind, Format, Heap, OnEngine, RedoEngine, SWalEngine};
 use perdura_memory::{Domain, Memory, Ram, Reference};
 use perdura_workloads::bptree::BpTree;
 use perdura_workloads::churn::Churn;
@@ -86,24 +83,21 @@ fn run_and_account<W: Workload>(plan: &Plan, make: impl Fn() -> W) {
     assert_eq!(reached.expect("sound roots"), allocated, "a leak");
 }
 
-/// Makes a heap of some engine.
-type Make = fn() -> Box<dyn AnyHeap>;
+/// Makes a heap.
+struct New;
+
+impl OnEngine<Ram> for New {
+    type Output = Box<dyn AnyHeap>;
+
+    fn run<E: Engine<Ram>>(self) -> Self::Output {
+        Box::new(heap::<E>())
+    }
+}
 
 /// Runs a workload on every engine; `make` makes it anew for each.
 fn run_everywhere<W: Workload>(plan: &Plan, make: impl Fn() -> W) {
-    fn new<E: Engine<Ram>>() -> Box<dyn AnyHeap> {
-        Box::new(heap::<E>())
-    }
-    let engines: [(&str, Make); 6] = [
-        ("volatile", new::<Volatile<Ram>>),
-        ("undo", new::<UndoEngine<Ram>>),
-        ("redo", new::<RedoEngine<Ram>>),
-        ("s-wal", new::<SWalEngine<Ram>>),
-        ("archapt-undo", new::<ArchaptUndoEngine<Ram>>),
-        ("archapt-redo", new::<ArchaptRedoEngine<Ram>>),
-    ];
-    for (engine, heap) in engines {
-        let measured = run_on(&*heap(), &make(), plan);
+    for engine in EngineKind::ALL {
+        let measured = run_on(&*engine.run(New), &make(), plan);
         let measured = measured.unwrap_or_else(|failure| panic!("{engine}: {failure}"));
         assert_eq!(measured.operations, plan.operations, "{engine}");
         assert!(measured.latencies.iter().all(|kind| kind.p50_ns <= kind.max_ns));

@@ -22,12 +22,6 @@ impl<O: Order, S, W> Seat<O, S, W> {
         Some(Seat { slot: lock.register()?, lock: lock.clone(), mode: None })
     }
 
-    /// The lock.
-    #[inline(always)]
-    pub fn lock(&self) -> &Lock<O, S, W> {
-        &self.lock
-    }
-
     /// What the transaction that has come in may do; `None` where none has.
     #[inline(always)]
     pub fn mode(&self) -> Option<Mode> {
