@@ -5,6 +5,7 @@
 
 mod erased;
 mod explicit;
+mod release;
 mod transaction;
 
 pub use erased::{AnyHeap, AnySession, AnyTx};
@@ -69,11 +70,19 @@ struct Shared {
     counters: Mutex<Counters>,
     /// A session has the memory give back what it can.
     giving_back: AtomicBool,
+    /// Free pages are being given back to the file system, some at a time.
+    releasing: AtomicBool,
 }
 
 impl Shared {
     fn superblock(&self) -> MutexGuard<'_, Superblock> {
         self.superblock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes in limbo up to which no checkpoint is made for them.
+    fn most_limbo(&self) -> u64 {
+        let share = (self.memory.len() / LIMBO_SHARE).max(LIMBO_BYTES);
+        share.min(self.memory.limit() / LIMBO_SHARE)
     }
 
     fn counters(&self) -> MutexGuard<'_, Counters> {
@@ -146,6 +155,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
             superblock: Mutex::new(superblock),
             counters: Mutex::default(),
             giving_back: AtomicBool::new(false),
+            releasing: AtomicBool::new(false),
         });
         Ok(Heap { memory, engine, shared, recovery, watched: 0 })
     }
@@ -368,8 +378,10 @@ pub(crate) fn log_area<M: Memory, E: Engine<M>>(log: u64, limit: u64) -> u64 {
     log.clamp(area::SMALLEST, limit / 2) + E::beside_log(limit)
 }
 
-/// Bytes in limbo, as a share of the pool's limit, from which on a checkpoint frees them.
+/// Bytes in limbo, as a share of the memory, from which on a checkpoint frees them.
 const LIMBO_SHARE: u64 = 16;
+/// Fewer are not worth one, unless they are as large a share of all that there can be.
+const LIMBO_BYTES: u64 = 4 << 20;
 
 /// One thread's transactions on a heap.
 pub struct HeapSession<M: Memory, E: Engine<M>> {
@@ -490,7 +502,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
                 let reclaimable = || self.engine.reclaimable();
                 let waiting = self.local.committed(&self.shared.space, ticket, reclaimable);
                 if waiting > 0
-                    && waiting > self.shared.memory.limit() / LIMBO_SHARE
+                    && waiting > self.shared.most_limbo()
                     // The transaction has committed whatever comes of this: a checkpoint that fails is the
                     // last one, and a medium that fails shows at the next commit.
                     && self.session.checkpoint().is_ok()

@@ -2,6 +2,7 @@
 
 mod explicit;
 mod kind;
+mod rehearsal;
 mod tender;
 
 pub use kind::EngineKind;
@@ -17,8 +18,9 @@ use perdura_engine::{
 };
 use perdura_memory::mapped::record::Recorder;
 use perdura_memory::{
-    Domain, LockedFile, MapError, MapOptions, Mapped, Memory as _, PAGE, Survives,
+    Domain, LockedFile, MapError, MapOptions, Mapped, Memory as _, Noting, PAGE, Survives,
 };
+use rehearsal::{Rehearsed, needed};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -156,7 +158,8 @@ impl Options {
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Pool, OpenError> {
         let path = path.as_ref();
         let file = LockedFile::open(path)?;
-        let superblock = self.rehearse(&file)?;
+        let found = self.rehearse(&file)?;
+        let superblock = &found.superblock;
         let engine = match self.engine {
             Some(engine) => engine,
             None => superblock.engine.parse().map_err(|_| OpenError::UnknownEngine {
@@ -165,18 +168,14 @@ impl Options {
             })?,
         };
         match engine {
-            EngineKind::Volatile => self.open_with(file, &superblock).map(Inner::Volatile),
-            EngineKind::Undo => self.open_with(file, &superblock).map(Inner::Undo),
-            EngineKind::Redo => self.open_with(file, &superblock).map(Inner::Redo),
-            EngineKind::SWal => self.open_with(file, &superblock).map(Inner::SWal),
-            EngineKind::ArchaptUndo => self.open_with(file, &superblock).map(Inner::ArchaptUndo),
-            EngineKind::ArchaptRedo => self.open_with(file, &superblock).map(Inner::ArchaptRedo),
-            EngineKind::ArchaptUndoSum => {
-                self.open_with(file, &superblock).map(Inner::ArchaptUndoSum)
-            }
-            EngineKind::ArchaptRedoSum => {
-                self.open_with(file, &superblock).map(Inner::ArchaptRedoSum)
-            }
+            EngineKind::Volatile => self.open_with(file, &found).map(Inner::Volatile),
+            EngineKind::Undo => self.open_with(file, &found).map(Inner::Undo),
+            EngineKind::Redo => self.open_with(file, &found).map(Inner::Redo),
+            EngineKind::SWal => self.open_with(file, &found).map(Inner::SWal),
+            EngineKind::ArchaptUndo => self.open_with(file, &found).map(Inner::ArchaptUndo),
+            EngineKind::ArchaptRedo => self.open_with(file, &found).map(Inner::ArchaptRedo),
+            EngineKind::ArchaptUndoSum => self.open_with(file, &found).map(Inner::ArchaptUndoSum),
+            EngineKind::ArchaptRedoSum => self.open_with(file, &found).map(Inner::ArchaptRedoSum),
         }
         .map(|inner| Pool::new(path, inner, &self.tuning))
     }
@@ -205,12 +204,13 @@ impl Options {
     /// Reads the pool's header, and tries recovery out on a private mapping: what turns out to be
     /// damaged is refused before anything is written. Under the lock that the pool will have, so that
     /// nothing changes in between.
-    fn rehearse(&self, file: &LockedFile) -> Result<Superblock, OpenError> {
-        let memory = file.rehearse()?;
-        let superblock = Superblock::read(&memory)?;
+    fn rehearse(&self, file: &LockedFile) -> Result<Rehearsed, OpenError> {
+        let memory = Arc::new(Noting::new(file.rehearse()?));
+        let superblock = Superblock::read(&*memory)?;
         let opening = Opening { accept_weaker: true, ..self.opening };
-        Heap::<Mapped, Volatile<Mapped>>::open(Arc::new(memory), opening)?;
-        Ok(superblock)
+        Heap::<_, Volatile<Noting<Mapped>>>::open(memory.clone(), opening)?;
+        let needed = needed(&memory, &superblock);
+        Ok(Rehearsed { superblock, needed })
     }
 
     fn create_with<E: Engine<Mapped>>(&self, path: &Path) -> Result<Heap<Mapped, E>, OpenError> {
@@ -233,6 +233,10 @@ impl Options {
         let map = MapOptions { domain: self.domain, limit };
         // Nobody sees the file before all of this has gone well.
         let mapped = Mapped::prepare(path, plan.smallest_len(), map, self.recorder.clone())?;
+        // The page table gets its space with the pages.
+        if let Some(spare) = plan.spare_table(0) {
+            mapped.release(spare).map_err(perdura_engine::Error::from)?;
+        }
         if mapped.domain() == Domain::Media {
             mapped.prefault_zero(plan.log.clone()).map_err(perdura_engine::Error::from)?;
         }
@@ -251,7 +255,7 @@ impl Options {
     fn open_with<E: Engine<Mapped>>(
         &self,
         file: LockedFile,
-        superblock: &Superblock,
+        Rehearsed { superblock, needed }: &Rehearsed,
     ) -> Result<Heap<Mapped, E>, OpenError> {
         let limit = self.size.unwrap_or(superblock.limit);
         let most = superblock.layout.page(superblock.layout.capacity);
@@ -262,7 +266,8 @@ impl Options {
             )));
         }
         let limit = limit.max(superblock.smallest_len() + 64 * PAGE);
-        let mapped = file.map(MapOptions { domain: self.domain, limit }, self.recorder.clone())?;
+        let map = MapOptions { domain: self.domain, limit };
+        let mapped = file.map_some(map, self.recorder.clone(), needed)?;
         Heap::open(Arc::new(mapped), self.opening)
     }
 }
@@ -406,6 +411,22 @@ impl Pool {
     /// `Io` when the medium failed; `Nested` inside of a transaction of the calling thread.
     pub fn checkpoint(&self) -> Result<()> {
         each!(&self.inner.inner, heap => heap.checkpoint())
+    }
+
+    /// Gives space back to the file system if much is free: see [`Heap::release_some`].
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Self::checkpoint).
+    pub fn release_some(&self) -> Result<u64> {
+        each!(&self.inner.inner, heap => heap.release_some())
+    }
+
+    /// Gives all free space back to the file system that is in runs of 64 KiB: see [`Heap::release_all`].
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Self::checkpoint).
+    pub fn release_all(&self) -> Result<u64> {
+        each!(&self.inner.inner, heap => heap.release_all())
     }
 
     /// Closes the pool and tells whether that worked, which dropping cannot. While clones or

@@ -1,5 +1,5 @@
 //! Housekeeping, in small transactions between turns: deletes keys whose time has come, and
-//! frees what was deleted.
+//! frees what was deleted. When there is nothing of that, free space goes back to the file system.
 
 use crate::command::Env;
 use crate::keyspace::{DATABASES, Database, garbage};
@@ -54,7 +54,7 @@ impl House {
                 Ok(())
             })?;
             if chores.is_none() {
-                return Ok(());
+                return session.release();
             }
             if started.elapsed() >= LONGEST {
                 self.busy = true;

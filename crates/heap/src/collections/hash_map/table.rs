@@ -63,9 +63,14 @@ impl Shape {
     }
 
     /// Sixths of the slots that may be used: where entries are large, a bucket more takes more memory than
-    /// the overflow blocks that it saves.
+    /// the overflow blocks that it saves. With five large ones in four lines, all sixths take 73 bytes an
+    /// entry of 48 in the mean of a doubling, five take 78, and four take 88.
     pub(super) const fn fullest(&self) -> u64 {
-        if self.slots <= LEAST_SLOTS { 5 } else { 4 }
+        match self.slots {
+            0..=LEAST_SLOTS => 5,
+            5 if self.entry >= 48 => 6,
+            _ => 4,
+        }
     }
 }
 
