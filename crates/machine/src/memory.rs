@@ -144,6 +144,7 @@ unsafe impl Memory for Machine {
     /// call sites of the program's.
     #[track_caller]
     fn release(&self, pages: Range<u64>) -> io::Result<bool> {
+        assert!(pages.start < pages.end && pages.end.is_multiple_of(PAGE), "pages {pages:?}");
         self.check(pages.start, pages.end - pages.start, PAGE);
         let site = Location::caller();
         for at in pages.clone().step_by(TOGETHER as usize) {

@@ -71,7 +71,7 @@ impl Session for HookedSession {
         Session::compact(&mut self.handle)
     }
 
-    fn release(&mut self) -> Result<()> {
+    fn release(&mut self) -> Result<bool> {
         Session::release(&mut self.handle)
     }
 

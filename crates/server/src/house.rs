@@ -53,12 +53,15 @@ impl House {
                 chores = Chores::find(tx, env)?;
                 Ok(())
             })?;
-            if chores.is_none() {
-                return session.release();
+            if chores.is_none() && !session.release()? {
+                return Ok(());
             }
             if started.elapsed() >= LONGEST {
                 self.busy = true;
                 return Ok(());
+            }
+            if chores.is_none() {
+                continue;
             }
             let written = session.write(&mut |tx| chores.go(tx, env));
             env.settle();

@@ -36,8 +36,8 @@ pub(crate) trait Session: Send {
     /// Begins to empty pages, if that makes free ones that are worth a walk over all keys.
     fn compact(&mut self) -> Option<Compaction>;
 
-    /// Gives some of the pool's free space back to the file system, if much is free.
-    fn release(&mut self) -> Result<()>;
+    /// Gives some of the pool's free space back to the file system, if much is free. Whether it did.
+    fn release(&mut self) -> Result<bool>;
 
     /// Returns when `ticket`'s commit is durable.
     fn wait(&mut self, ticket: Self::Ticket) -> Result<()>;
@@ -99,8 +99,8 @@ impl Session for Handle {
         self.pool().compact((all / WORTH).max(1))
     }
 
-    fn release(&mut self) -> Result<()> {
-        self.pool().release_some().map(drop)
+    fn release(&mut self) -> Result<bool> {
+        self.pool().release_some().map(|bytes| bytes > 0)
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<()> {

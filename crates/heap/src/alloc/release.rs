@@ -13,7 +13,7 @@ use std::io;
 use std::ops::Range;
 
 /// Bytes that are released at once: those who want them wait meanwhile.
-const SLICE: u64 = 16 << 20;
+const SLICE: u64 = 4 << 20;
 
 impl Space {
     /// Notes which free pages may be without space, of a memory that was just opened.

@@ -2,7 +2,7 @@
 //! nobody else can open it.
 
 use super::record::Recorder;
-use super::{MapError, MapOptions, Mapped, file, whole_lines};
+use super::{Backing, MapError, MapOptions, Mapped, detect_backing, file, whole_lines};
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -56,8 +56,8 @@ impl LockedFile {
         self.map_some(options, recorder, &[whole])
     }
 
-    /// As [`map`](Self::map), but only these ranges get the space that they lack. Nothing may be stored
-    /// elsewhere before it is [secured](crate::Memory::secure), where it is
+    /// As [`map`](Self::map), but on a block device only these ranges get the space that they lack. Nothing may
+    /// be stored elsewhere before it is [secured](crate::Memory::secure), where it is
     /// [unsecured](crate::Memory::unsecured).
     ///
     /// # Errors
@@ -70,7 +70,10 @@ impl LockedFile {
     ) -> Result<Mapped, MapError> {
         let LockedFile { path, file } = self;
         let len = whole_lines(&path, &file)?;
-        for range in needed {
+        // Elsewhere a load from a hole may take space too.
+        let whole = [0..len];
+        let is_block = detect_backing(&path, &file)? == Backing::Block;
+        for range in if is_block { needed } else { &whole } {
             let range = range.start..range.end.min(len);
             let bytes = range.end.saturating_sub(range.start);
             file::fill_holes(&file, range)

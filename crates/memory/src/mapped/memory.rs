@@ -1,7 +1,6 @@
 //! The `Memory` trait on a mapped file: every load is a plain load, whatever the domain.
 
-use super::reserve::Sharing;
-use super::{Mapped, Mode, file, flush};
+use super::{Backing, Mapped, Mode, file, flush};
 use crate::memory::{back_off, out_of_bounds};
 use crate::{Domain, LINE, Memory, PAGE, Survives, copy, line_of, lines_in};
 use std::fs::File;
@@ -24,15 +23,16 @@ impl Mapped {
         }
     }
 
-    /// Whether space can be given back. A trace has no holes, and a store to persistent memory must not wait
-    /// for the file system.
+    /// Whether space can be given back. A trace has no holes; a store to persistent memory must not wait
+    /// for the file system; and in a file system in memory a load from a hole takes space, of which there may be
+    /// none.
     fn releases(&self) -> bool {
         let recorded = match &self.mode {
             Mode::Media(media) => media.device().recorder.is_some(),
             Mode::ReadOnly(_) => true,
-            Mode::Lines(..) | Mode::Stores(_) => self.sharing == Sharing::Synchronous,
+            Mode::Lines(..) | Mode::Stores(_) => false,
         };
-        !recorded && !self.keeps_space.load(Ordering::Relaxed)
+        !recorded && self.backing == Backing::Block && !self.keeps_space.load(Ordering::Relaxed)
     }
 
     fn check_pages(&self, pages: &Range<u64>) {
@@ -254,7 +254,9 @@ unsafe impl Memory for Mapped {
         file::allocate(self.file(), pages.clone()).map_err(|errno| {
             let bytes = pages.end - pages.start;
             let kind = io::Error::from(errno).kind();
-            io::Error::new(kind, format!("{bytes} bytes of the pool have no space: {errno}"))
+            let text =
+                format!("the pool cannot take {bytes} bytes back from its file system: {errno}");
+            io::Error::new(kind, text)
         })
     }
 
