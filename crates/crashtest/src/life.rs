@@ -272,14 +272,14 @@ impl<S: Subject> Life<'_, S> {
             if checkpoints {
                 // Another session goes on: there are no more of them than needed.
                 drop(session);
+                // Some of the pages that are free, before more are.
+                for _ in 0..releases.below(3) {
+                    heap.release_one()?;
+                }
                 if besides.below(2) == 0 {
                     heap.checkpoint()?
                 } else {
                     _ = heap.empty_log()?
-                }
-                // Of the pages that are free now, one or two.
-                for _ in 0..releases.below(3) {
-                    heap.release_one()?;
                 }
                 session = heap.session()?;
             }

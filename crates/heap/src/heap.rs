@@ -81,8 +81,8 @@ impl Shared {
 
     /// Bytes in limbo up to which no checkpoint is made for them.
     fn most_limbo(&self) -> u64 {
-        let share = (self.memory.len() / LIMBO_SHARE).max(LIMBO_BYTES);
-        share.min(self.memory.limit() / LIMBO_SHARE)
+        let pages = self.memory.len().saturating_sub(self.space.layout().pages);
+        (pages / LIMBO_SHARE).max(LIMBO_BYTES).min(self.memory.limit() / LIMBO_LIMIT)
     }
 
     fn counters(&self) -> MutexGuard<'_, Counters> {
@@ -378,10 +378,12 @@ pub(crate) fn log_area<M: Memory, E: Engine<M>>(log: u64, limit: u64) -> u64 {
     log.clamp(area::SMALLEST, limit / 2) + E::beside_log(limit)
 }
 
-/// Bytes in limbo, as a share of the memory, from which on a checkpoint frees them.
-const LIMBO_SHARE: u64 = 16;
-/// Fewer are not worth one, unless they are as large a share of all that there can be.
-const LIMBO_BYTES: u64 = 4 << 20;
+/// Bytes in limbo, as a share of the pages that there are, from which on a checkpoint frees them.
+const LIMBO_SHARE: u64 = 32;
+/// Fewer are not worth one.
+const LIMBO_BYTES: u64 = 1 << 20;
+/// Unless they are this share of the pool's limit.
+const LIMBO_LIMIT: u64 = 16;
 
 /// One thread's transactions on a heap.
 pub struct HeapSession<M: Memory, E: Engine<M>> {

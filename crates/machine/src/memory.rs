@@ -146,6 +146,7 @@ unsafe impl Memory for Machine {
     fn release(&self, pages: Range<u64>) -> io::Result<bool> {
         assert!(pages.start < pages.end && pages.end.is_multiple_of(PAGE), "pages {pages:?}");
         self.check(pages.start, pages.end - pages.start, PAGE);
+        self.check_fence()?;
         let site = Location::caller();
         for at in pages.clone().step_by(TOGETHER as usize) {
             self.step(|state| state.release(at..at + TOGETHER, site));

@@ -7,7 +7,8 @@
 
 use super::layout::ENTRY;
 use super::runs::Runs;
-use super::space::{Space, State, step};
+use super::space::{Freed, Space, State, step};
+use perdura_engine::planted::{self, Bug};
 use perdura_memory::{Memory, PAGE};
 use std::io;
 use std::ops::Range;
@@ -113,8 +114,20 @@ impl Space {
     /// # Errors
     /// As [`release`](Self::release).
     pub fn release_one(&self, memory: &dyn Memory) -> io::Result<u64> {
+        if planted::has(Bug::ReleasedInLimbo) {
+            return self.release_limbo(memory);
+        }
         let pages = self.state().start_releasing(|runs| runs.take(1).map(|page| page..page + 1));
         pages.map_or(Ok(0), |pages| self.release_pages(memory, pages))
+    }
+
+    /// What must not be done.
+    fn release_limbo(&self, memory: &dyn Memory) -> io::Result<u64> {
+        let newest = self.state().limbo.back().copied();
+        let Some((_, Freed::Run { page, pages })) = newest else { return Ok(0) };
+        let range = self.layout.page(page)..self.layout.page(page + pages);
+        memory.release(range.clone())?;
+        memory.secure(range).map(|()| pages * PAGE)
     }
 
     fn release_pages(&self, memory: &dyn Memory, pages: Range<u64>) -> io::Result<u64> {

@@ -70,7 +70,7 @@ pub(super) struct State {
     /// Pages have been secured since the last release.
     pub(super) secured: bool,
     partial: BTreeMap<(u8, usize), Vec<u64>>,
-    limbo: VecDeque<(Ticket, Freed)>,
+    pub(super) limbo: VecDeque<(Ticket, Freed)>,
     pub(super) limbo_bytes: u64,
     /// Bytes of the slots that are free in `states`.
     pub(super) free_slots: u64,
