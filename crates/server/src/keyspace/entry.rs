@@ -56,6 +56,9 @@ impl Typed for Entry {
     const TYPE: TypeName = TypeName::new("perdura-server.ShortEntry");
 }
 
+/// Where in an entry the offset is of what it does not hold itself.
+pub(super) const POINTER: u64 = std::mem::offset_of!(Entry, payload) as u64;
+
 /// Longest string in an entry.
 pub(super) const INLINE: usize = 15;
 
