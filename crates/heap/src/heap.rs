@@ -148,10 +148,12 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     ) -> Result<Self, OpenError> {
         let sums = superblock.sums(&*memory);
         let engine = E::start_with_sums(memory.clone(), superblock.log.clone(), Some(sums))?;
+        let space = superblock.scan(&*memory)?;
+        space.note_unsecured(&*memory);
         let shared = Arc::new(Shared {
             id: superblock.id,
             memory: memory.clone(),
-            space: superblock.scan(&*memory)?,
+            space,
             superblock: Mutex::new(superblock),
             counters: Mutex::default(),
             giving_back: AtomicBool::new(false),

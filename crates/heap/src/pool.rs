@@ -233,9 +233,10 @@ impl Options {
         let map = MapOptions { domain: self.domain, limit };
         // Nobody sees the file before all of this has gone well.
         let mapped = Mapped::prepare(path, plan.smallest_len(), map, self.recorder.clone())?;
-        // The page table gets its space with the pages.
+        // The page table gets its space with the pages. One that keeps all of it does no harm.
         if let Some(spare) = plan.spare_table(0) {
-            mapped.release(spare).map_err(perdura_engine::Error::from)?;
+            let _ = mapped.release(spare);
+            mapped.check_fence().map_err(perdura_engine::Error::from)?;
         }
         if mapped.domain() == Domain::Media {
             mapped.prefault_zero(plan.log.clone()).map_err(perdura_engine::Error::from)?;

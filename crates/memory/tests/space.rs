@@ -45,7 +45,9 @@ fn in_memory_nothing_is_released() {
     let path = folder.path().join("sparse");
     fs::File::create(&path).and_then(|file| file.set_len(1 << 20)).expect("a file of holes");
     let locked = LockedFile::open(&path).expect("a file");
-    let _memory = locked.map_some(options(Domain::Process), None, &[0..PAGE]).expect("open");
+    let _memory = locked
+        .map_some(options(Domain::Process), None, std::slice::from_ref(&(0..PAGE)))
+        .expect("open");
     assert!(occupied(&path) >= 1 << 20);
 }
 

@@ -17,8 +17,8 @@ use std::ops::Range;
 const SLICE: u64 = 4 << 20;
 
 impl Space {
-    /// Notes which free pages may be without space, of a memory that was just opened.
-    pub(super) fn note_unsecured<M: Memory + ?Sized>(&self, memory: &M) {
+    /// Notes which free pages may be without space, of a memory that was just opened: before the first is taken.
+    pub fn note_unsecured<M: Memory + ?Sized>(&self, memory: &M) {
         let mut state = self.state();
         for range in memory.unsecured() {
             let first = range.start.max(self.layout.pages) - self.layout.pages;

@@ -134,9 +134,7 @@ impl Space {
             }
             page += 1;
         }
-        let space = Space { layout, state: Mutex::new(state) };
-        space.note_unsecured(memory);
-        Ok(space)
+        Ok(Space { layout, state: Mutex::new(state) })
     }
 
     /// Where pages are.

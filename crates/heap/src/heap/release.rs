@@ -22,7 +22,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
 
     /// Gives space back to the file system if more than a quarter of what the pool has, and more than 16 MiB,
     /// is free: some of it, so that it should be called again, now and then. Once begun, it goes on until there
-    /// is none left in runs of 64 KiB, or some is needed again. The bytes given back.
+    /// is none left in runs of 64 KiB, but for calls between which some was needed again. The bytes given back.
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
@@ -34,8 +34,8 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         let (free, limbo) = space.unreleased();
         let needed = space.has_secured();
         if begun.load(Ordering::Relaxed) {
+            // A program that fills the pool would need again what is given back.
             if needed {
-                begun.store(false, Ordering::Relaxed);
                 return Ok(0);
             }
         } else {

@@ -17,13 +17,16 @@ pub(super) struct Rehearsed {
 pub(super) fn needed<M: Memory>(memory: &Noting<M>, superblock: &Superblock) -> Vec<Range<u64>> {
     let layout = superblock.layout;
     let pages = layout.pages_in(memory.len());
-    let mut needed = Ranges(vec![0..layout.pages]);
-    if let Some(spare) = superblock.spare_table(pages) {
-        let is_untouched =
-            (spare.start / PAGE..spare.end / PAGE).all(|page| !memory.was_stored_to(page));
-        if is_untouched {
-            needed = Ranges(vec![0..spare.start, spare.end..layout.pages]);
+    let mut needed = Ranges(Vec::new());
+    let is_untouched = |range: &Range<u64>| {
+        (range.start / PAGE..range.end / PAGE).all(|page| !memory.was_stored_to(page))
+    };
+    match superblock.spare_table(pages).filter(is_untouched) {
+        Some(spare) => {
+            needed.add(0..spare.start);
+            needed.add(spare.end..layout.pages);
         }
+        None => needed.add(0..layout.pages),
     }
     let mut page = 0;
     while page < pages {

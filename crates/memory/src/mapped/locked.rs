@@ -71,9 +71,9 @@ impl LockedFile {
         let LockedFile { path, file } = self;
         let len = whole_lines(&path, &file)?;
         // Elsewhere a load from a hole may take space too.
-        let whole = [0..len];
+        let whole = 0..len;
         let is_block = detect_backing(&path, &file)? == Backing::Block;
-        for range in if is_block { needed } else { &whole } {
+        for range in if is_block { needed } else { std::slice::from_ref(&whole) } {
             let range = range.start..range.end.min(len);
             let bytes = range.end.saturating_sub(range.start);
             file::fill_holes(&file, range)

@@ -264,9 +264,9 @@ unsafe impl Memory for Mapped {
         if self.is_read_only() {
             return Vec::new();
         }
+        let all = 0..self.len().next_multiple_of(PAGE);
         // Where that cannot be told, all may be holes.
-        file::holes(self.file(), self.len())
-            .unwrap_or_else(|_| vec![0..self.len().next_multiple_of(PAGE)])
+        file::holes(self.file(), self.len()).unwrap_or_else(|_| std::iter::once(all).collect())
     }
 
     fn pause(&self, turn: u32) {
