@@ -13,7 +13,7 @@ use perdura_memory::{Memory, PAGE};
 use std::io;
 use std::ops::Range;
 
-/// Bytes that are released at once: those who want them wait meanwhile.
+/// Bytes that are released at once: a thread that needs them waits meanwhile.
 const SLICE: u64 = 4 << 20;
 
 impl Space {
@@ -49,7 +49,12 @@ impl Space {
                     state.released.add(part.start, part.end - part.start);
                 }
             }
-            self.secure_pages(state, memory, found.clone());
+            let least = found.start..found.start + pages;
+            if !self.secure_pages(state, memory, found.clone()) && *found != least {
+                // There may be space for what is needed now, and no more.
+                state.released.take_within(least.clone());
+                self.secure_pages(state, memory, least);
+            }
             return;
         }
         // Together with free ones beside them they may be enough.
@@ -68,7 +73,7 @@ impl Space {
         match memory.secure(self.layout.page(first)..self.layout.page(pages.end)) {
             Ok(()) => {
                 state.runs.add(first, count);
-                state.secured = true;
+                (state.secured, state.refusal) = (true, None);
                 true
             }
             Err(error) => {

@@ -79,7 +79,7 @@ pub(super) struct State {
     /// Bytes of free slots when it was last seen that pages cannot be emptied for them.
     pub(super) scattered: u64,
     /// Why the memory could not grow when that was tried last, though its limit was not reached.
-    refusal: Option<(io::ErrorKind, String)>,
+    pub(super) refusal: Option<(io::ErrorKind, String)>,
 }
 
 /// The free space of a pool.
