@@ -210,6 +210,33 @@ fn tables_say_what_they_are() {
     }
 }
 
+/// Without Redis, of our server alone.
+#[test]
+fn a_key_takes_what_space_says() {
+    let small = ["--keys", "2k", "--value-bytes", "10,1000", "--size", "32M"];
+    let report = json(&[&["space"], &small[..]].concat());
+    let lengths = report["lengths"].as_array().expect("lengths");
+    for (length, bytes) in lengths.iter().zip([10.0, 1000.0]) {
+        assert_eq!(
+            (&length["value_bytes"], &length["keys"]),
+            (&(bytes as u64).into(), &2000.into())
+        );
+        for who in ["ours", "redis"] {
+            let taken = &length[who];
+            if who == "redis" && taken.is_null() {
+                assert!(report["unavailable"].is_string(), "{report}");
+                continue;
+            }
+            let used = taken["used_by_key"].as_f64().expect("a number");
+            assert!(used > bytes + 16.0 && used < 2.0 * bytes + 200.0, "{length}");
+            let on_disk = &taken["full"]["on_disk"];
+            assert!(on_disk.as_f64().is_some_and(|all| all > 2000.0 * (bytes + 16.0)), "{length}");
+        }
+    }
+    assert_eq!(lengths.len(), 2);
+    assert!(fail(&["bench", "space", "--keys", "0"]).contains("0 keys"));
+}
+
 /// Skipped where libpmemobj is not installed.
 #[test]
 fn libpmemobj_runs_the_same_work() {

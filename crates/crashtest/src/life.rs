@@ -247,6 +247,7 @@ impl<S: Subject> Life<'_, S> {
         let seed = self.seed ^ (core as u64) << 32;
         let mut random = SplitMix64::new(seed ^ 0x6c61_7a79);
         let mut besides = SplitMix64::new(seed ^ 0x6265_7369_6465);
+        let mut releases = SplitMix64::new(seed ^ 0x7265_6c65_6173);
         for (number, op) in self.ops[core].iter().enumerate() {
             if number > 0 && answers.tend(number - 1) {
                 heap.tend()?;
@@ -271,6 +272,10 @@ impl<S: Subject> Life<'_, S> {
             if checkpoints {
                 // Another session goes on: there are no more of them than needed.
                 drop(session);
+                // Some of the pages that are free, before more are.
+                for _ in 0..releases.below(3) {
+                    heap.release_one()?;
+                }
                 if besides.below(2) == 0 {
                     heap.checkpoint()?
                 } else {

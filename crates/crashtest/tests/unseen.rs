@@ -130,3 +130,13 @@ fn lines_restored_from_columns_only() {
         hunt.finds(Bug::OnlyColumns, &[REFUSED]);
     }
 }
+
+/// A commit that is not durable has freed it: a cut takes the commit back, and the memory is lost.
+#[test]
+fn space_that_goes_back_while_the_log_refers_to_it() {
+    for engine in ["archapt-redo", "archapt-undo"] {
+        let answers = Some("1/8,checkpoints=2");
+        let hunt = Hunt { engine, subject: "churn", operations: Some(20), answers, ..HUNT };
+        hunt.finds(Bug::ReleasedInLimbo, &[PREFIX, LOST, "damaged"]);
+    }
+}

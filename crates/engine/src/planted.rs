@@ -23,6 +23,8 @@ pub enum Bug {
     NotAlone,
     /// Lost lines are restored from columns' sums only.
     OnlyColumns,
+    /// The space of freed memory goes back to the file system while the log still refers to it.
+    ReleasedInLimbo,
 }
 
 #[cfg(feature = "planted")]

@@ -7,6 +7,7 @@ mod erased;
 mod explicit;
 #[cfg(test)]
 mod refused;
+mod release;
 mod transaction;
 
 pub use erased::{AnyHeap, AnySession, AnyTx};
@@ -70,11 +71,19 @@ struct Shared {
     counters: Mutex<Counters>,
     /// A session has the memory give back what it can.
     giving_back: AtomicBool,
+    /// Free pages are being given back to the file system, some at a time.
+    releasing: AtomicBool,
 }
 
 impl Shared {
     fn superblock(&self) -> MutexGuard<'_, Superblock> {
         self.superblock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes in limbo up to which no checkpoint is made for them.
+    fn most_limbo(&self) -> u64 {
+        let pages = self.memory.len().saturating_sub(self.space.layout().pages);
+        (pages / LIMBO_SHARE).max(LIMBO_BYTES).min(self.memory.limit() / LIMBO_LIMIT)
     }
 
     fn counters(&self) -> MutexGuard<'_, Counters> {
@@ -142,13 +151,16 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     ) -> Result<Self, OpenError> {
         let sums = superblock.sums(&*memory);
         let engine = E::start_with_sums(memory.clone(), superblock.log.clone(), Some(sums))?;
+        let space = superblock.scan(&*memory)?;
+        space.note_unsecured(&*memory);
         let shared = Arc::new(Shared {
             id: superblock.id,
             memory: memory.clone(),
-            space: superblock.scan(&*memory)?,
+            space,
             superblock: Mutex::new(superblock),
             counters: Mutex::default(),
             giving_back: AtomicBool::new(false),
+            releasing: AtomicBool::new(false),
         });
         Ok(Heap { memory, engine, shared, recovery, watched: 0 })
     }
@@ -391,8 +403,12 @@ pub(crate) fn log_area<M: Memory, E: Engine<M>>(log: u64, limit: u64) -> u64 {
     log.clamp(area::SMALLEST, limit / 2) + E::beside_log(limit)
 }
 
-/// Bytes in limbo, as a share of the pool's limit, from which on a checkpoint frees them.
-const LIMBO_SHARE: u64 = 16;
+/// Bytes in limbo, as a share of the pages that there are, from which on a checkpoint frees them.
+const LIMBO_SHARE: u64 = 32;
+/// Fewer are not worth one.
+const LIMBO_BYTES: u64 = 1 << 20;
+/// Unless they are this share of the pool's limit.
+const LIMBO_LIMIT: u64 = 16;
 
 /// One thread's transactions on a heap.
 pub struct HeapSession<M: Memory, E: Engine<M>> {
@@ -513,7 +529,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
                 let reclaimable = || self.engine.reclaimable();
                 let waiting = self.local.committed(&self.shared.space, ticket, reclaimable);
                 if waiting > 0
-                    && waiting > self.shared.memory.limit() / LIMBO_SHARE
+                    && waiting > self.shared.most_limbo()
                     // The transaction has committed whatever comes of this: a checkpoint that fails is the
                     // last one, and a medium that fails shows at the next commit.
                     && self.session.checkpoint().is_ok()

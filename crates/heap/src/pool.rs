@@ -1,6 +1,7 @@
 //! Pools: heaps in files, with the engine chosen when the program runs.
 
 mod explicit;
+mod rehearsal;
 mod tender;
 
 pub use perdura_engine::EngineKind;
@@ -13,8 +14,9 @@ use crate::tx::Tx;
 use perdura_engine::{Counters, Engine, Mode, Recovery, Result, Ticket, Tuning, Volatile};
 use perdura_memory::mapped::record::Recorder;
 use perdura_memory::{
-    Domain, LockedFile, MapError, MapOptions, Mapped, Memory as _, PAGE, Survives,
+    Domain, LockedFile, MapError, MapOptions, Mapped, Memory as _, Noting, PAGE, Survives,
 };
+use rehearsal::{Rehearsed, needed};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -143,7 +145,8 @@ impl Options {
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Pool, OpenError> {
         let path = path.as_ref();
         let file = LockedFile::open(path)?;
-        let superblock = self.rehearse(&file)?;
+        let found = self.rehearse(&file)?;
+        let superblock = &found.superblock;
         let engine = match self.engine {
             Some(engine) => engine,
             None => superblock.engine.parse().map_err(|_| OpenError::UnknownEngine {
@@ -151,8 +154,7 @@ impl Options {
                 known: EngineKind::NAMES,
             })?,
         };
-        Inner::open(engine, self, file, &superblock)
-            .map(|inner| Pool::new(path, inner, &self.tuning))
+        Inner::open(engine, self, file, &found).map(|inner| Pool::new(path, inner, &self.tuning))
     }
 
     /// Opens the pool if the file is there, creates it if not. What a creation that was cut short
@@ -179,12 +181,13 @@ impl Options {
     /// Reads the pool's header, and tries recovery out on a private mapping: what turns out to be
     /// damaged is refused before anything is written. Under the lock that the pool will have, so that
     /// nothing changes in between.
-    fn rehearse(&self, file: &LockedFile) -> Result<Superblock, OpenError> {
-        let memory = file.rehearse()?;
-        let superblock = Superblock::read(&memory)?;
+    fn rehearse(&self, file: &LockedFile) -> Result<Rehearsed, OpenError> {
+        let memory = Arc::new(Noting::new(file.rehearse()?));
+        let superblock = Superblock::read(&*memory)?;
         let opening = Opening { accept_weaker: true, ..self.opening };
-        Heap::<Mapped, Volatile<Mapped>>::open(Arc::new(memory), opening)?;
-        Ok(superblock)
+        Heap::<_, Volatile<Noting<Mapped>>>::open(memory.clone(), opening)?;
+        let needed = needed(&memory, &superblock);
+        Ok(Rehearsed { superblock, needed })
     }
 
     fn create_with<E: Engine<Mapped>>(&self, path: &Path) -> Result<Heap<Mapped, E>, OpenError> {
@@ -207,6 +210,11 @@ impl Options {
         let map = MapOptions { domain: self.domain, limit };
         // Nobody sees the file before all of this has gone well.
         let mapped = Mapped::prepare(path, plan.smallest_len(), map, self.recorder.clone())?;
+        // The page table gets its space with the pages. One that keeps all of it does no harm.
+        if let Some(spare) = plan.spare_table(0) {
+            let _ = mapped.release(spare);
+            mapped.check_fence().map_err(perdura_engine::Error::from)?;
+        }
         if mapped.domain() == Domain::Media {
             mapped.prefault_zero(plan.log.clone()).map_err(perdura_engine::Error::from)?;
         }
@@ -225,7 +233,7 @@ impl Options {
     fn open_with<E: Engine<Mapped>>(
         &self,
         file: LockedFile,
-        superblock: &Superblock,
+        Rehearsed { superblock, needed }: &Rehearsed,
     ) -> Result<Heap<Mapped, E>, OpenError> {
         let limit = self.size.unwrap_or(superblock.limit);
         let most = superblock.layout.page(superblock.layout.capacity);
@@ -236,7 +244,8 @@ impl Options {
             )));
         }
         let limit = limit.max(superblock.smallest_len() + 64 * PAGE);
-        let mapped = file.map(MapOptions { domain: self.domain, limit }, self.recorder.clone())?;
+        let map = MapOptions { domain: self.domain, limit };
+        let mapped = file.map_some(map, self.recorder.clone(), needed)?;
         Heap::open(Arc::new(mapped), self.opening)
     }
 }
@@ -264,10 +273,10 @@ macro_rules! inner {
                 kind: EngineKind,
                 how: &Options,
                 file: LockedFile,
-                superblock: &Superblock,
+                found: &Rehearsed,
             ) -> Result<Self, OpenError> {
                 match kind {
-                    $(EngineKind::$kind => how.open_with(file, superblock).map(Inner::$kind),)*
+                    $(EngineKind::$kind => how.open_with(file, found).map(Inner::$kind),)*
                 }
             }
 
@@ -388,6 +397,22 @@ impl Pool {
     /// `Io` when the medium failed; `Nested` inside of a transaction of the calling thread.
     pub fn checkpoint(&self) -> Result<()> {
         each!(&self.inner.inner, heap => heap.checkpoint())
+    }
+
+    /// Gives space back to the file system if much is free: see [`Heap::release_some`].
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Self::checkpoint).
+    pub fn release_some(&self) -> Result<u64> {
+        each!(&self.inner.inner, heap => heap.release_some())
+    }
+
+    /// Gives all free space back to the file system that is in runs of 64 KiB: see [`Heap::release_all`].
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Self::checkpoint).
+    pub fn release_all(&self) -> Result<u64> {
+        each!(&self.inner.inner, heap => heap.release_all())
     }
 
     /// Closes the pool and tells whether that worked, which dropping cannot. While clones or

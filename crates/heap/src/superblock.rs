@@ -116,6 +116,12 @@ impl Superblock {
         self.layout.pages
     }
 
+    /// Whole pages of the page table that have only entries of pages from this one on.
+    pub fn spare_table(&self, pages: u64) -> Option<Range<u64>> {
+        let spare = self.layout.entry(pages).next_multiple_of(PAGE)..self.sums / PAGE * PAGE;
+        (spare.start < spare.end).then_some(spare)
+    }
+
     /// Writes the header over the older of the two copies, durably. The log is at rest.
     ///
     /// # Panics

@@ -11,7 +11,7 @@ use crate::state::{State, Turn};
 use crate::stats::Statistics;
 use crate::{MachineConfig, Ps};
 use perdura_memory::image::{Image, LineWords, Piece, Site, words_of};
-use perdura_memory::{Domain, LINE, Memory, WORD};
+use perdura_memory::{Domain, LINE, Memory, PageSet, WORD};
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -135,6 +135,7 @@ impl Machine {
             first_reserved: lines,
             seed,
             pieces: Vec::new(),
+            released: PageSet::default(),
         };
         let len = AtomicU64::new(len);
         Machine { state: Mutex::new(state), domain, limit, len, last_level_cache, cores }

@@ -6,14 +6,18 @@ use crate::run;
 use crate::sites::Kind;
 use crate::state::Turn;
 use perdura_memory::image::Piece;
-use perdura_memory::{Domain, LINE, Memory, Survives, WORD, line_of};
+use perdura_memory::{Domain, LINE, Memory, PAGE, Survives, WORD, line_of};
 use std::io;
+use std::ops::Range;
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 
 /// Rounds of waiting in a row, with nothing stored or computed by any core meanwhile, that mean
 /// waiting for ever.
 const STUCK: u64 = 500_000;
+
+/// Bytes that are released in one event.
+const TOGETHER: u64 = 8 * LINE;
 
 // SAFETY: every access goes through a lock and checks its bounds (words by indexing); the
 // contract is what the caches and the controller do, which is tested against the model.
@@ -133,6 +137,26 @@ unsafe impl Memory for Machine {
         if self.state().hardware.data.has_failed() {
             return Err(io::Error::other("a fence of this machine was to fail"));
         }
+        Ok(())
+    }
+
+    /// The lines become zero, durably, one after the other, as if they were streamed and fenced; these are no
+    /// call sites of the program's.
+    #[track_caller]
+    fn release(&self, pages: Range<u64>) -> io::Result<bool> {
+        assert!(pages.start < pages.end && pages.end.is_multiple_of(PAGE), "pages {pages:?}");
+        self.check(pages.start, pages.end - pages.start, PAGE);
+        self.check_fence()?;
+        let site = Location::caller();
+        for at in pages.clone().step_by(TOGETHER as usize) {
+            self.step(|state| state.release(at..at + TOGETHER, site));
+        }
+        self.step(|state| state.released(pages.clone(), site));
+        Ok(true)
+    }
+
+    fn secure(&self, pages: Range<u64>) -> io::Result<()> {
+        self.state().released.remove(pages.start / PAGE..pages.end / PAGE);
         Ok(())
     }
 

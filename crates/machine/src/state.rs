@@ -8,7 +8,8 @@ use crate::mechanism::Mechanism;
 use crate::schedule::Scheduler;
 use crate::sites::{Event, Kind, Sites};
 use perdura_memory::image::{Piece, Site};
-use perdura_memory::{LINE, WORD, line_of, lines_in};
+use perdura_memory::{LINE, PAGE, PageSet, WORD, line_of, lines_in};
+use std::ops::Range;
 
 pub(crate) struct State {
     pub(crate) hardware: Hardware,
@@ -42,6 +43,8 @@ pub(crate) struct State {
     pub(crate) first_reserved: u64,
     pub(crate) seed: u64,
     pub(crate) pieces: Vec<Piece>,
+    /// Pages that were released and not secured since: nothing may be stored to them.
+    pub(crate) released: PageSet,
 }
 
 /// What the caller does after an access.
@@ -133,9 +136,38 @@ impl State {
         self.hardware.data.visible[(at / WORD) as usize]
     }
 
+    /// Lines become zero.
+    pub(crate) fn release(&mut self, range: Range<u64>, site: Site) {
+        let core = self.running;
+        for at in range.step_by(LINE as usize) {
+            self.before_access();
+            self.hardware.stored(LINE);
+            let zeros: Vec<_> =
+                (at..at + LINE).step_by(WORD as usize).map(|at| Piece::word(at, 0)).collect();
+            self.hardware.data.stream(core, &zeros, site);
+            self.hardware.stream(&mut *self.mechanism, line_number(at));
+        }
+        self.event(Kind::Store, site);
+    }
+
+    /// They are durable.
+    pub(crate) fn released(&mut self, range: Range<u64>, site: Site) {
+        self.hardware.fence();
+        self.hardware.data.fence(self.running);
+        (range.start / PAGE..range.end / PAGE).for_each(|page| self.released.insert(page));
+        self.event(Kind::Store, site);
+    }
+
+    /// A program stores there.
+    fn stores_to(&self, at: u64) {
+        let page = at / PAGE;
+        assert!(!self.released.contains(page), "a store to {at:#x}, whose page was released");
+    }
+
     /// Stores to one line.
     pub(crate) fn store(&mut self, pieces: &[Piece], site: Site) {
         let Some(first) = pieces.first() else { return };
+        self.stores_to(first.at());
         self.before_access();
         self.hardware.data.store(pieces, site);
         self.hardware.stored(pieces.iter().map(Piece::bytes).sum());
@@ -145,6 +177,7 @@ impl State {
 
     pub(crate) fn stream(&mut self, at: u64, from: &[u64], site: Site, pieces: &mut Vec<Piece>) {
         let omitted = self.omits(Kind::Stream, site);
+        self.stores_to(at);
         for (index, words) in from.chunks(8).enumerate() {
             self.before_access();
             let at = at + index as u64 * LINE;

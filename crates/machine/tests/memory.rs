@@ -24,6 +24,7 @@ fn conforms() {
             conformance::run(&machine(domain, Options { keep, ..Options::default() }));
         }
         let limit = 4 * LEN;
+        assert!(conformance::releases(&machine(domain, Options::default())));
         conformance::grows(&machine(domain, Options { limit, ..Options::default() }));
         conformance::keeps_what_was_fenced(machine(domain, Options::default()), |machine| {
             Machine::from_words(tiny(domain), machine.power_cut(), Options::default())

@@ -4,7 +4,7 @@
 //! A new memory calls [`run`] on a fresh, zeroed memory of at least [`NEEDS`] bytes,
 //! [`grows`] if it can, and [`keeps_what_was_fenced`] with a way to reopen it.
 
-use crate::{LINE, Memory, WORD};
+use crate::{LINE, Memory, PAGE, WORD};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Bytes that [`run`] needs.
@@ -30,6 +30,49 @@ pub fn run<M: Memory>(memory: &M) {
     adds_up_over_threads(memory);
     publishes_between_threads(memory);
     has_a_clock(memory);
+}
+
+/// Pages that are released read as zero, their neighbours as before, and they can be used again once they are
+/// secured. Needs a memory of [`NEEDS`] bytes. Whether it releases anything at all.
+///
+/// # Panics
+/// When a check fails.
+pub fn releases<M: Memory>(memory: &M) -> bool {
+    let words = || (0..NEEDS).step_by(8);
+    words().for_each(|at| memory.store(at, pattern(at)));
+    memory.write_back(0, NEEDS);
+    memory.fence();
+    let pages = PAGE..3 * PAGE;
+    // Asked for and not waited for: it must not come after the release.
+    memory.store(PAGE + 64, 7);
+    memory.write_back(PAGE + 64, 8);
+    memory.store(2 * PAGE, 7);
+    if !memory.release(pages.clone()).expect("a release") {
+        return false;
+    }
+    memory.fence();
+    for at in words() {
+        let expected = if pages.contains(&at) { 0 } else { pattern(at) };
+        assert_eq!(memory.load(at), expected, "the word at {at:#x} after a release");
+    }
+    memory.secure(pages.clone()).expect("space");
+    memory.secure(pages.clone()).expect("space that is there already");
+    for at in pages.clone().step_by(8) {
+        assert_eq!(memory.load(at), 0, "a secured page is as it was");
+        memory.store(at, !pattern(at));
+    }
+    memory.write_back(pages.start, pages.end - pages.start);
+    memory.fence();
+    memory.check_fence().expect("a fence");
+    for at in words() {
+        let expected = if pages.contains(&at) { !pattern(at) } else { pattern(at) };
+        assert_eq!(memory.load(at), expected, "the word at {at:#x} after a release");
+    }
+    for odd in [PAGE / 2..PAGE, 0..64, PAGE..PAGE, memory.len()..memory.len() + PAGE] {
+        let outside = || memory.release(odd.clone()).is_ok();
+        assert!(catch_unwind(AssertUnwindSafe(outside)).is_err(), "{odd:?} was released");
+    }
+    true
 }
 
 /// A fresh memory reads as zero, by words and by bytes.

@@ -2,6 +2,7 @@
 
 use crate::{Domain, LINE, Survives, WORD};
 use std::io;
+use std::ops::Range;
 
 /// Bytes of the last-level cache where nothing tells them.
 pub(crate) const LAST_LEVEL_CACHE: u64 = 32 << 20;
@@ -133,6 +134,35 @@ pub unsafe trait Memory: Send + Sync {
     /// Loads, write-backs and fences may go on.
     fn give_back(&self) -> bool {
         false
+    }
+
+    /// Gives the space of whole pages back to the file system. They read as zeros then, durably; a cut
+    /// meanwhile leaves of each of their words what it was, or zero. False if this memory keeps its space: then
+    /// nothing has happened.
+    ///
+    /// The caller sees to it that nothing relies on what is in the pages, that no thread stores to them meanwhile,
+    /// and that nothing is stored to them later but after [`secure`](Memory::secure).
+    ///
+    /// # Errors
+    /// When the file system fails: some of the pages may have been released.
+    fn release(&self, pages: Range<u64>) -> io::Result<bool> {
+        let _ = pages;
+        Ok(false)
+    }
+
+    /// Gives whole pages that may have been released space of their own again. What they read as does not
+    /// change.
+    ///
+    /// # Errors
+    /// When there is no space. Nothing may be stored to the pages then.
+    fn secure(&self, pages: Range<u64>) -> io::Result<()> {
+        let _ = pages;
+        Ok(())
+    }
+
+    /// Ranges of whole pages that may be without space of their own since the memory was opened, ascending.
+    fn unsecured(&self) -> Vec<Range<u64>> {
+        Vec::new()
     }
 
     /// Turn `turn` (from 0) of a spin loop: natively backs off, in a simulator a scheduling

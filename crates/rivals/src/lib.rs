@@ -2,7 +2,7 @@
 //!
 //! A [`Rival`] does a piece of [`Work`] and says how long it took, having checked its own
 //! answer: [`pmemobj`] has libpmemobj do it, in C. Servers are compared by one client for all:
-//! [`server`] starts them, [`redis_benchmark`] and [`ycsb`] load them.
+//! [`server`] starts them, [`redis_benchmark`] and [`ycsb`] load them, [`footprint`] measures what they take.
 //!
 //! Nothing here is needed to build or test the rest. What a rival needs (a C compiler, a
 //! library, a server) is looked for when it runs, and reported as [`Error::Unavailable`] with
@@ -15,6 +15,7 @@
 
 pub mod child;
 pub mod error;
+pub mod footprint;
 pub mod pmemobj;
 pub mod redis_benchmark;
 pub mod server;

@@ -18,7 +18,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 pub struct Server {
     name: String,
     address: SocketAddr,
-    _process: Guard,
+    process: Guard,
 }
 
 /// How to start a server.
@@ -66,7 +66,7 @@ impl Launch {
         let mut process = Guard::spawn(&mut command, &self.name, self.advice)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         self.await_answer(address, &mut process, &log)?;
-        Ok(Server { name: self.name.clone(), address, _process: process })
+        Ok(Server { name: self.name.clone(), address, process })
     }
 
     fn await_answer(&self, address: SocketAddr, process: &mut Guard, log: &Path) -> Result<()> {
@@ -92,6 +92,11 @@ impl Server {
     /// What it is called in tables.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Its process's identifier.
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
     }
 
     /// The port that it listens on, on the loopback address.

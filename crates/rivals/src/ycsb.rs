@@ -91,7 +91,8 @@ impl Client {
     }
 }
 
-fn open(address: SocketAddr, limit: Duration) -> RedisResult<Connection> {
+/// A connection with a limit on every wait.
+pub(crate) fn open(address: SocketAddr, limit: Duration) -> RedisResult<Connection> {
     let to = ConnectionAddr::Tcp(address.ip().to_string(), address.port());
     let settings = TcpSettings::default().set_nodelay(true);
     let info = to.into_connection_info()?.set_tcp_settings(settings);

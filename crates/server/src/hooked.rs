@@ -71,6 +71,10 @@ impl Session for HookedSession {
         Session::compact(&mut self.handle)
     }
 
+    fn release(&mut self) -> Result<bool> {
+        Session::release(&mut self.handle)
+    }
+
     fn wait(&mut self, ticket: Ticket) -> Result<()> {
         (self.hooks.waits)()?;
         Session::wait(&mut self.handle, ticket)

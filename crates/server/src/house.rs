@@ -1,5 +1,5 @@
 //! Housekeeping, in small transactions between turns: deletes keys whose time has come, and
-//! frees what was deleted.
+//! frees what was deleted. When there is nothing of that, free space goes back to the file system.
 
 use crate::command::Env;
 use crate::keyspace::{DATABASES, Database, garbage};
@@ -53,12 +53,15 @@ impl House {
                 chores = Chores::find(tx, env)?;
                 Ok(())
             })?;
-            if chores.is_none() {
+            if chores.is_none() && !session.release()? {
                 return Ok(());
             }
             if started.elapsed() >= LONGEST {
                 self.busy = true;
                 return Ok(());
+            }
+            if chores.is_none() {
+                continue;
             }
             let written = session.write(&mut |tx| chores.go(tx, env));
             env.settle();

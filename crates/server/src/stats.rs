@@ -18,6 +18,11 @@ impl Counter {
         self.count.store(self.count.load(Relaxed).wrapping_add(count), Relaxed);
     }
 
+    /// Takes one back that was added by mistake; only ever from the counter's own thread.
+    pub(crate) fn take_back(&self) {
+        self.count.store(self.count.load(Relaxed).wrapping_sub(1), Relaxed);
+    }
+
     pub(crate) fn get(&self) -> u64 {
         self.count.load(Relaxed).wrapping_sub(self.forgotten.load(Relaxed))
     }
@@ -68,6 +73,10 @@ impl Default for ByCommand {
     }
 }
 
+/// As which of the [`CODES`] an error reply was counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ErrorCode(usize);
+
 /// The codes of error replies that are counted apart; others are counted with the last.
 pub(crate) const CODES: [&str; 8] =
     ["EXECABORT", "MISCONF", "NOAUTH", "NOPROTO", "OOM", "WRONGPASS", "WRONGTYPE", "ERR"];
@@ -86,10 +95,24 @@ impl Stats {
     }
 
     /// An error is answered whose reply begins with `code`.
-    pub(crate) fn error(&self, code: &str) {
+    pub(crate) fn error(&self, code: &str) -> ErrorCode {
         self.errors.add(1);
         let known = CODES.iter().position(|known| *known == code);
-        self.codes[known.unwrap_or(CODES.len() - 1)].add(1);
+        let code = ErrorCode(known.unwrap_or(CODES.len() - 1));
+        self.codes[code.0].add(1);
+        code
+    }
+
+    /// A call that was counted will be made again, or not at all; it had been answered with an error that was
+    /// counted so, if with any.
+    pub(crate) fn uncalled(&self, command: &Command, code: Option<ErrorCode>) {
+        let counters = self.of(command);
+        counters.calls.take_back();
+        if let Some(code) = code {
+            counters.failed.take_back();
+            self.errors.take_back();
+            self.codes[code.0].take_back();
+        }
     }
 
     /// Counts from zero again.

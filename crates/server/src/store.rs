@@ -36,6 +36,9 @@ pub(crate) trait Session: Send {
     /// Begins to empty pages, if that makes free ones that are worth a walk over all keys.
     fn compact(&mut self) -> Option<Compaction>;
 
+    /// Gives some of the pool's free space back to the file system, if much is free. Whether it did.
+    fn release(&mut self) -> Result<bool>;
+
     /// Returns when `ticket`'s commit is durable.
     fn wait(&mut self, ticket: Self::Ticket) -> Result<()>;
 }
@@ -94,6 +97,10 @@ impl Session for Handle {
     fn compact(&mut self) -> Option<Compaction> {
         let all = self.pool().memory().limit() / PAGE;
         self.pool().compact((all / WORTH).max(1))
+    }
+
+    fn release(&mut self) -> Result<bool> {
+        self.pool().release_some().map(|bytes| bytes > 0)
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<()> {

@@ -76,6 +76,31 @@ fn a_command_that_waits_for_room_is_one_call() {
     assert!(info.contains("cmdstat_set:calls=5000,rejected_calls=0,failed_calls=0"), "{info}");
 }
 
+/// So are the commands of an EXEC that is done again for one of them.
+#[test]
+fn an_exec_that_waits_for_room_is_one_call_of_each() {
+    let running = Running::with(|options| options.threads(1), size());
+    let mut client = running.client();
+    fill(&mut client, 1_000);
+    assert_eq!(client.ask("CONFIG RESETSTAT"), "OK");
+    let set = |index: usize| vec![b"SET".to_vec(), index.to_string().into_bytes(), vec![0; 1_000]];
+    let mut commands = vec![vec![b"FLUSHALL".to_vec()], set(0), vec![b"MULTI".to_vec()]];
+    commands.push(vec![b"HGET".to_vec(), b"0".to_vec(), b"field".to_vec()]);
+    commands.extend((0..2_000).map(set));
+    commands.push(vec![b"EXEC".to_vec()]);
+    let answers = all(&mut client, &commands);
+    let exec = answers.last().expect("an answer");
+    assert!(exec.contains("WRONGTYPE") && !exec.contains("OOM"), "{}", &exec[..200]);
+    let info = client.ask("INFO everything");
+    for counted in [
+        "cmdstat_set:calls=2001,rejected_calls=0,failed_calls=0",
+        "cmdstat_hget:calls=1,rejected_calls=0,failed_calls=1",
+        "errorstat_WRONGTYPE:count=1",
+    ] {
+        assert!(info.contains(counted), "{counted} is not in {info}");
+    }
+}
+
 /// What is on the garbage list goes without a byte being allocated, however large it is.
 #[test]
 fn large_collections_are_freed_where_nothing_is_left() {

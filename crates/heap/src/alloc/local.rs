@@ -98,7 +98,7 @@ impl Local {
             let pages = len.div_ceil(PAGE);
             let mut taken = space.take_run(memory, pages).map(|page| (page, pages));
             if taken.is_none() && !whole {
-                taken = space.take_largest(pages);
+                taken = space.take_largest(memory, pages);
             }
             let Some((page, pages)) = taken else { return Ok(None) };
             return self.make_run(access, space, page, pages).map(Some);

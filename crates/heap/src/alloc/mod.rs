@@ -5,12 +5,14 @@
 //! crash-consistent as everything else; what is free is derived from it when the pool is opened,
 //! and kept in ordinary memory.
 //!
-//! Reading order: [`layout`], [`space`] (what is free, shared), `sparse` (pages to be emptied), [`local`] (one
-//! session's part), [`walk`] and [`extent`] (checking).
+//! Reading order: [`layout`], [`space`] (what is free, shared), `release` (free pages without space in the file),
+//! `sparse` (pages to be emptied), [`local`] (one session's part), [`walk`] and [`extent`] (checking).
 
 pub mod extent;
 pub mod layout;
 pub mod local;
+mod release;
+mod runs;
 pub mod space;
 mod sparse;
 pub mod walk;

@@ -3,13 +3,15 @@
 //! What holds always: a slot or page is in exactly one place: taken (by its durable bit or
 //! word, or by an unfinished transaction), cached by the session that owns its page, free here,
 //! or in limbo. In limbo is what a committed transaction freed and the engine's log may still
-//! refer to.
+//! refer to. A free page may be without space in the file: it is *released*, and gets space again before it is
+//! taken (see `release`).
 
 use super::layout::{Class, Layout, Use, taken};
+use super::runs::Runs;
 use crate::tx::Purpose;
 use perdura_engine::{Error, Result, Ticket};
 use perdura_memory::{Memory, PAGE};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -57,13 +59,19 @@ impl PageState {
 #[derive(Default)]
 pub(super) struct State {
     /// Pages of the memory as it is now.
-    pages: u64,
+    pub(super) pages: u64,
     pub(super) states: Vec<Option<PageState>>,
-    runs: BTreeMap<u64, u64>,
-    runs_by_len: BTreeSet<(u64, u64)>,
+    /// Free pages that have space in the file.
+    pub(super) runs: Runs,
+    /// Free pages that may have none.
+    pub(super) released: Runs,
+    /// Free pages that are being released.
+    pub(super) releasing: u64,
+    /// Pages have been secured since the last release.
+    pub(super) secured: bool,
     partial: BTreeMap<(u8, usize), Vec<u64>>,
-    limbo: VecDeque<(Ticket, Freed)>,
-    limbo_bytes: u64,
+    pub(super) limbo: VecDeque<(Ticket, Freed)>,
+    pub(super) limbo_bytes: u64,
     /// Bytes of the slots that are free in `states`.
     pub(super) free_slots: u64,
     /// Pages that are being emptied.
@@ -71,12 +79,12 @@ pub(super) struct State {
     /// Bytes of free slots when it was last seen that pages cannot be emptied for them.
     pub(super) scattered: u64,
     /// Why the memory could not grow when that was tried last, though its limit was not reached.
-    refusal: Option<(io::ErrorKind, String)>,
+    pub(super) refusal: Option<(io::ErrorKind, String)>,
 }
 
 /// The free space of a pool.
 pub struct Space {
-    layout: Layout,
+    pub(super) layout: Layout,
     state: Mutex<State>,
 }
 
@@ -91,6 +99,8 @@ pub struct Usage {
     pub limbo_bytes: u64,
     /// Bytes in the largest run of free pages.
     pub largest_free_run: u64,
+    /// Bytes of the free pages that were given back to the file system, at least.
+    pub released_bytes: u64,
 }
 
 impl Space {
@@ -106,11 +116,11 @@ impl Space {
             let at = layout.entry(page);
             let used = Use::from_word(memory.load(at));
             match used.ok_or(Error::corrupt("page-table entry that cannot be", at))? {
-                Use::Free => state.add_run(page, 1),
+                Use::Free => state.runs.add(page, 1),
                 Use::Slots(class, purpose) => {
                     let taken = read_taken(memory, &layout, page, class)?;
                     if taken == 0 {
-                        state.add_run(page, 1);
+                        state.runs.add(page, 1);
                     } else {
                         state.adopt(page, class, purpose, class.all_slots() & !taken, false);
                     }
@@ -138,47 +148,62 @@ impl Space {
 
     /// Takes `pages` adjacent free pages, growing the memory if it must and can.
     pub fn take_run(&self, memory: &dyn Memory, pages: u64) -> Option<u64> {
-        let mut state = self.state();
-        if let Some(page) = state.take_run(pages) {
-            return Some(page);
+        let mut turn = 0;
+        loop {
+            let mut state = self.state();
+            if let Some(page) = state.runs.take(pages) {
+                return Some(page);
+            }
+            state.refusal = None;
+            self.secure(&mut state, memory, pages);
+            if state.runs.longest() < pages {
+                self.grow(&mut state, memory, pages);
+            }
+            if let Some(page) = state.runs.take(pages) {
+                return Some(page);
+            }
+            if state.releasing == 0 {
+                return None;
+            }
+            // What another thread is giving back is free, and can be had in a moment.
+            drop(state);
+            memory.pause(turn);
+            turn += 1;
         }
-        self.grow(&mut state, memory, pages);
-        state.take_run(pages)
     }
 
     /// Takes the largest run of free pages, or `most` pages of it.
-    pub fn take_largest(&self, most: u64) -> Option<(u64, u64)> {
+    pub fn take_largest(&self, memory: &dyn Memory, most: u64) -> Option<(u64, u64)> {
         let mut state = self.state();
-        let &(len, _) = state.runs_by_len.last()?;
-        let pages = len.min(most);
-        state.take_run(pages).map(|page| (page, pages))
+        let pages = state.runs.longest().max(state.released.longest()).min(most);
+        if pages > state.runs.longest() {
+            self.secure(&mut state, memory, pages);
+        }
+        let run = state.runs.take_longest(1, most)?;
+        Some((run.start, run.end - run.start))
     }
 
     fn grow(&self, state: &mut State, memory: &dyn Memory, pages: u64) {
         let most = self.layout.pages_in(memory.limit());
         // The last run may be part of the answer.
-        let tail = state
-            .runs
-            .last_key_value()
-            .map_or(0, |(&start, &len)| if start + len == state.pages { len } else { 0 });
-        let needed = pages.saturating_sub(tail);
-        state.refusal = None;
+        let needed = pages.saturating_sub(state.runs.before(state.pages));
         if needed > most.saturating_sub(state.pages) {
             return;
         }
-        // What is not used yet takes space all the same: a quarter of a small pool, little of a large one.
-        let step = (state.pages / 4).min((state.pages / 32).max(4096)).clamp(256, 65_536);
-        let step = step.max(needed);
+        let step = step(state.pages - state.released.pages()).max(needed);
         for wanted in [step.min(most - state.pages), needed] {
-            match memory.grow(self.layout.page(state.pages + wanted)) {
+            let pages = state.pages + wanted;
+            let grown = self
+                .secure_table(memory, state.pages..pages)
+                .and_then(|()| memory.grow(self.layout.page(pages)));
+            match grown {
                 Ok(()) => {
-                    let first = state.pages;
+                    state.runs.add(state.pages, wanted);
                     state.pages += wanted;
-                    state.add_run(first, wanted);
                     state.refusal = None;
                     return;
                 }
-                Err(error) => state.refusal = Some((error.kind(), error.to_string())),
+                Err(error) => state.refuse(&error),
             }
         }
     }
@@ -239,7 +264,7 @@ impl Space {
         state.take_slots(page);
         if let Some(found @ Some(_)) = state.states.get_mut(page as usize) {
             *found = None;
-            state.add_run(page, 1);
+            state.runs.add(page, 1);
         }
     }
 
@@ -272,11 +297,13 @@ impl Space {
             state.free_slots,
             state.states.iter().flatten().map(PageState::free_bytes).sum::<u64>()
         );
+        let free = state.runs.pages() + state.released.pages() + state.releasing;
         Usage {
-            free_page_bytes: state.runs.values().sum::<u64>() * PAGE,
+            free_page_bytes: free * PAGE,
             free_slot_bytes: state.free_slots,
             limbo_bytes: state.limbo_bytes,
-            largest_free_run: state.runs_by_len.last().map_or(0, |&(len, _)| len * PAGE),
+            largest_free_run: state.runs.longest().max(state.released.longest()) * PAGE,
+            released_bytes: state.released.pages() * PAGE,
         }
     }
 }
@@ -346,7 +373,7 @@ impl State {
         if found.free == found.class.all_slots() {
             self.take_slots(page);
             self.states[page as usize] = None;
-            self.add_run(page, 1);
+            self.runs.add(page, 1);
         } else if !found.listed && !found.sparse {
             found.listed = true;
             let key = (found.purpose as u8, found.class.number());
@@ -360,7 +387,7 @@ impl State {
                 self.free_slots(page, 1 << slot);
                 self.settle(page);
             }
-            Freed::Run { page, pages } => self.add_run(page, pages),
+            Freed::Run { page, pages } => self.runs.add(page, pages),
         }
     }
 
@@ -374,33 +401,14 @@ impl State {
         }
     }
 
-    fn add_run(&mut self, mut page: u64, mut pages: u64) {
-        if let Some((&before, &len)) = self.runs.range(..page).next_back()
-            && before + len == page
-        {
-            self.remove_run(before, len);
-            (page, pages) = (before, pages + len);
-        }
-        if let Some(&len) = self.runs.get(&(page + pages)) {
-            self.remove_run(page + pages, len);
-            pages += len;
-        }
-        self.runs.insert(page, pages);
-        self.runs_by_len.insert((pages, page));
+    /// Remembers why there is no more space.
+    pub(super) fn refuse(&mut self, error: &io::Error) {
+        self.refusal = Some((error.kind(), error.to_string()));
     }
+}
 
-    fn remove_run(&mut self, page: u64, len: u64) {
-        self.runs.remove(&page);
-        self.runs_by_len.remove(&(len, page));
-    }
-
-    fn take_run(&mut self, pages: u64) -> Option<u64> {
-        let &(len, page) = self.runs_by_len.range((pages, 0)..).next()?;
-        self.remove_run(page, len);
-        if len > pages {
-            self.runs.insert(page + pages, len - pages);
-            self.runs_by_len.insert((len - pages, page + pages));
-        }
-        Some(page)
-    }
+/// Pages that a memory of so many grows by: what is not used yet takes space all the same. A sixteenth, so that
+/// there are eleven steps to twice as many.
+pub(super) fn step(pages: u64) -> u64 {
+    (pages / 16).clamp(256, 65_536)
 }

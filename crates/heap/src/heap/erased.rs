@@ -47,6 +47,12 @@ pub trait AnyHeap: Sync {
     /// As [`Heap::empty_log`].
     fn empty_log(&self) -> Result<Counters>;
 
+    /// As [`Heap::release_one`].
+    ///
+    /// # Errors
+    /// As [`Heap::release_one`].
+    fn release_one(&self) -> Result<u64>;
+
     /// As [`Heap::close`].
     ///
     /// # Errors
@@ -88,6 +94,10 @@ impl<M: Memory + 'static, E: Engine<M>> AnyHeap for Heap<M, E> {
 
     fn empty_log(&self) -> Result<Counters> {
         Heap::empty_log(self)
+    }
+
+    fn release_one(&self) -> Result<u64> {
+        Heap::release_one(self)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -6,6 +6,7 @@
 //! has it, and looking hinders none of them.
 
 use super::MapError;
+use crate::PAGE;
 use rustix::fs::{
     FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, fallocate, fdatasync, flock,
     fstat, fsync, ftruncate, open, seek,
@@ -14,6 +15,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Resource, getrlimit};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -130,13 +132,52 @@ pub(super) fn may_reach(len: u64) -> Result<(), Errno> {
 /// Allocates what is missing of a file that was copied sparsely: a store to a hole on a full
 /// disk would be a signal. The file's count of blocks tells nothing: attributes and space beyond
 /// the end are in it, and compressed files have fewer.
-pub(super) fn fill_holes(file: &File, len: u64) -> Result<(), Errno> {
-    let Some(first) = next_hole(file, 0, len)? else { return Ok(()) };
-    let all = || fallocate(file, FallocateFlags::KEEP_SIZE, first.start, len - first.start);
+pub(super) fn fill_holes(file: &File, range: Range<u64>) -> Result<(), Errno> {
+    match next_hole(file, range.start, range.end)? {
+        Some(first) => allocate(file, first.start..range.end),
+        None => Ok(()),
+    }
+}
+
+/// Gives a range of whole pages space of its own, whatever of it has some.
+pub(super) fn allocate(file: &File, range: Range<u64>) -> Result<(), Errno> {
+    let all = || fallocate(file, FallocateFlags::KEEP_SIZE, range.start, range.end - range.start);
     match retry_on_intr(all) {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros_into_holes(file, first.start, len),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            write_zeros_into_holes(file, range.start, range.end)
+        }
         result => result,
     }
+}
+
+/// Makes a range of whole pages a hole, which reads as zeros. False if the file system cannot, or could not
+/// give the space back later.
+pub(super) fn punch(file: &File, range: Range<u64>) -> Result<bool, Errno> {
+    let (at, len) = (range.start, range.end - range.start);
+    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    // The first changes nothing: the range has space.
+    for flags in [FallocateFlags::KEEP_SIZE, hole] {
+        match retry_on_intr(|| fallocate(file, flags, at, len)) {
+            Ok(()) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(false),
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(true)
+}
+
+/// The holes of `[0, len)`, in whole pages.
+pub(super) fn holes(file: &File, len: u64) -> Result<Vec<Range<u64>>, Errno> {
+    let (mut holes, mut at) = (Vec::<Range<u64>>::new(), 0);
+    while let Some(hole) = next_hole(file, at, len)? {
+        at = hole.end;
+        let pages = hole.start / PAGE * PAGE..hole.end.next_multiple_of(PAGE);
+        match holes.last_mut() {
+            Some(last) if last.end >= pages.start => last.end = pages.end,
+            _ => holes.push(pages),
+        }
+    }
+    Ok(holes)
 }
 
 /// Zeros where the file has nothing; whatever it has stays.
@@ -151,7 +192,7 @@ pub(super) fn write_zeros_into_holes(file: &File, from: u64, len: u64) -> Result
 
 /// The first hole of `[from, len)`. Space that is allocated and not written counts as one on some
 /// file systems; one that knows no holes has none.
-fn next_hole(file: &File, from: u64, len: u64) -> Result<Option<std::ops::Range<u64>>, Errno> {
+fn next_hole(file: &File, from: u64, len: u64) -> Result<Option<Range<u64>>, Errno> {
     if from >= len {
         return Ok(None);
     }

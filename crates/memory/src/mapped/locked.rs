@@ -2,8 +2,9 @@
 //! nobody else can open it.
 
 use super::record::Recorder;
-use super::{MapError, MapOptions, Mapped, file, whole_lines};
+use super::{Backing, MapError, MapOptions, Mapped, detect_backing, file, whole_lines};
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -51,9 +52,33 @@ impl LockedFile {
         options: MapOptions,
         recorder: Option<Arc<Recorder>>,
     ) -> Result<Mapped, MapError> {
+        let whole = 0..whole_lines(&self.path, &self.file)?;
+        self.map_some(options, recorder, &[whole])
+    }
+
+    /// As [`map`](Self::map), but on a block device only these ranges get the space that they lack. Nothing may
+    /// be stored elsewhere before it is [secured](crate::Memory::secure), where it is
+    /// [unsecured](crate::Memory::unsecured).
+    ///
+    /// # Errors
+    /// As [`map`](Self::map).
+    pub fn map_some(
+        self,
+        options: MapOptions,
+        recorder: Option<Arc<Recorder>>,
+        needed: &[Range<u64>],
+    ) -> Result<Mapped, MapError> {
         let LockedFile { path, file } = self;
         let len = whole_lines(&path, &file)?;
-        file::fill_holes(&file, len).map_err(|errno| MapError::from_space(&path, len, errno))?;
+        // Elsewhere a load from a hole may take space too.
+        let whole = 0..len;
+        let is_block = detect_backing(&path, &file)? == Backing::Block;
+        for range in if is_block { needed } else { std::slice::from_ref(&whole) } {
+            let range = range.start..range.end.min(len);
+            let bytes = range.end.saturating_sub(range.start);
+            file::fill_holes(&file, range)
+                .map_err(|errno| MapError::from_space(&path, bytes, errno))?;
+        }
         let mapped = Mapped::map(&path, file, len, options, recorder)?;
         match mapped.sync_growth() {
             Ok(()) => Ok(mapped),

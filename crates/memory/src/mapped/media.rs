@@ -45,13 +45,39 @@ pub(super) trait Device: Send + Sync {
     fn sync(&self) -> io::Result<()>;
 }
 
-/// The lines of one page that were written back, as they were then.
+/// The lines of one page that were written back, as they were then: mostly few of many pages, at a checkpoint.
 struct Page {
+    /// A bit for each.
     present: u64,
-    lines: [[u64; 8]; LINES],
+    /// In their order.
+    lines: Vec<[u64; 8]>,
 }
 
-type Shard = BTreeMap<u64, Box<Page>>;
+impl Page {
+    /// Without a line, and with room for so many.
+    fn new(room: u64) -> Self {
+        Page { present: 0, lines: Vec::with_capacity(room as usize) }
+    }
+
+    /// Keeps a line, in the place of what was kept of it.
+    fn keep(&mut self, index: usize, line: [u64; 8]) {
+        let bit = 1 << index;
+        let place = (self.present & (bit - 1)).count_ones() as usize;
+        if self.present & bit == 0 {
+            self.present |= bit;
+            self.lines.insert(place, line);
+        } else {
+            self.lines[place] = line;
+        }
+    }
+
+    /// Its lines, by their places in the page.
+    fn kept(&self) -> impl Iterator<Item = (u64, &[u64; 8])> {
+        (0..LINES as u64).filter(|index| self.present >> index & 1 == 1).zip(&self.lines)
+    }
+}
+
+type Shard = BTreeMap<u64, Page>;
 
 #[derive(Default)]
 struct Writer {
@@ -131,14 +157,13 @@ impl<D: Device> Media<D> {
             let mut shard = lock(&self.shards[page as usize % SHARDS]);
             let held = shard.entry(page).or_insert_with(|| {
                 self.pages_held.fetch_add(1, Ordering::Relaxed);
-                Box::new(Page { present: 0, lines: [[0; 8]; LINES] })
+                Page::new((end.min((page + 1) * PAGE) - line).div_ceil(LINE))
             });
             while line < end && line / PAGE == page {
                 let index = (line % PAGE / LINE) as usize;
                 // SAFETY: the line is mapped by the caller's word. Under the shard's lock, so
                 // that of two write-backs of one line the later capture stays.
-                held.lines[index] = unsafe { snapshot(base.add(line as usize)) };
-                held.present |= 1 << index;
+                held.keep(index, unsafe { snapshot(base.add(line as usize)) });
                 line += LINE;
             }
         }
@@ -231,7 +256,7 @@ impl<D: Device> Media<D> {
     }
 
     fn write_batch(&self, writer: &mut Writer) -> io::Result<()> {
-        let mut batch: Vec<(u64, Box<Page>)> = Vec::new();
+        let mut batch: Vec<(u64, Page)> = Vec::new();
         for shard in &self.shards {
             batch.extend(std::mem::take(&mut *lock(shard)));
         }
@@ -241,11 +266,8 @@ impl<D: Device> Media<D> {
         let mut start = 0;
         writer.buffer.clear();
         for (page, held) in &batch {
-            for (index, line) in held.lines.iter().enumerate() {
-                if held.present & 1 << index == 0 {
-                    continue;
-                }
-                let at = page * PAGE + index as u64 * LINE;
+            for (index, line) in held.kept() {
+                let at = page * PAGE + index * LINE;
                 let adjacent = start + writer.buffer.len() as u64 == at;
                 if !adjacent || writer.buffer.len() >= MOST_BYTES {
                     self.write_buffer(writer, start)?;

@@ -1,10 +1,11 @@
 //! The `Memory` trait on a mapped file: every load is a plain load, whatever the domain.
 
-use super::{Mapped, Mode, file, flush};
+use super::{Backing, Mapped, Mode, file, flush};
 use crate::memory::{back_off, out_of_bounds};
 use crate::{Domain, LINE, Memory, PAGE, Survives, copy, line_of, lines_in};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,25 @@ impl Mapped {
         match &self.mode {
             Mode::Lines(_, file) | Mode::Stores(file) | Mode::ReadOnly(file) => file,
             Mode::Media(media) => &media.device().file,
+        }
+    }
+
+    /// Whether space can be given back. A trace has no holes; a store to persistent memory must not wait
+    /// for the file system; and in a file system in memory a load from a hole takes space, of which there may be
+    /// none.
+    fn releases(&self) -> bool {
+        let recorded = match &self.mode {
+            Mode::Media(media) => media.device().recorder.is_some(),
+            Mode::ReadOnly(_) => true,
+            Mode::Lines(..) | Mode::Stores(_) => false,
+        };
+        !recorded && self.backing == Backing::Block && !self.keeps_space.load(Ordering::Relaxed)
+    }
+
+    fn check_pages(&self, pages: &Range<u64>) {
+        let whole = pages.start.is_multiple_of(PAGE) && pages.end.is_multiple_of(PAGE);
+        if !whole || pages.start >= pages.end || pages.end > self.len() {
+            out_of_bounds(pages.start, pages.end.wrapping_sub(pages.start), self.len());
         }
     }
 
@@ -209,6 +229,49 @@ unsafe impl Memory for Mapped {
         let _same_length = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: this mode maps its file privately, from the base on up to its length.
         unsafe { media.give_back(self.base, self.len(), self.file()) }
+    }
+
+    fn release(&self, pages: Range<u64>) -> io::Result<bool> {
+        self.check_pages(&pages);
+        if !self.releases() {
+            return Ok(false);
+        }
+        // Nothing that is kept aside may reach the file behind the hole.
+        self.fence();
+        self.check_fence()?;
+        let _same_length = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let released = match &self.mode {
+            // SAFETY: this mode maps its file privately, from the base on up to its length.
+            Mode::Media(media) => unsafe { media.release(self.base, pages, self.file())? },
+            _ => file::punch(self.file(), pages)?,
+        };
+        if !released {
+            self.keeps_space.store(true, Ordering::Relaxed);
+        }
+        Ok(released)
+    }
+
+    fn secure(&self, pages: Range<u64>) -> io::Result<()> {
+        self.check_pages(&pages);
+        if self.is_read_only() {
+            return Ok(());
+        }
+        file::allocate(self.file(), pages.clone()).map_err(|errno| {
+            let bytes = pages.end - pages.start;
+            let kind = io::Error::from(errno).kind();
+            let text =
+                format!("the pool cannot take {bytes} bytes back from its file system: {errno}");
+            io::Error::new(kind, text)
+        })
+    }
+
+    fn unsecured(&self) -> Vec<Range<u64>> {
+        if self.is_read_only() {
+            return Vec::new();
+        }
+        let all = 0..self.len().next_multiple_of(PAGE);
+        // Where that cannot be told, all may be holes.
+        file::holes(self.file(), self.len()).unwrap_or_else(|_| std::iter::once(all).collect())
     }
 
     fn pause(&self, turn: u32) {

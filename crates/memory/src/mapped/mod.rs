@@ -4,7 +4,9 @@
 //! - The base never moves and the length never shrinks: addresses for the whole limit are
 //!   reserved when it is opened, and growth maps more of the file over them.
 //! - Every mapped byte has space in the file, so that a full disk is an error of
-//!   [`grow`](crate::Memory::grow) and never a signal.
+//!   [`grow`](crate::Memory::grow) and never a signal; but for what has been
+//!   [released](crate::Memory::release), or was not asked for at the opening: that is
+//!   [secured](crate::Memory::secure) before it is stored to.
 //! - One open pool per file: the file is locked, also against this same process.
 //! - A new file has its name when it is whole, and not before.
 //!
@@ -43,7 +45,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -83,6 +85,8 @@ pub struct Mapped {
     sharing: Sharing,
     in_use: bool,
     growing: Mutex<()>,
+    /// The file system does not take space back.
+    keeps_space: AtomicBool,
     start: Instant,
 }
 
@@ -207,6 +211,7 @@ impl Mapped {
             sharing: Sharing::Private,
             in_use,
             growing: Mutex::new(()),
+            keeps_space: AtomicBool::new(false),
             start: Instant::now(),
         })
     }
@@ -268,6 +273,7 @@ impl Mapped {
             sharing,
             in_use: false,
             growing: Mutex::new(()),
+            keeps_space: AtomicBool::new(false),
             start: Instant::now(),
         })
     }

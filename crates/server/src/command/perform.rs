@@ -3,13 +3,15 @@
 use super::{Call, Command, Env, Exec, Failure, Outcome, Run, Step};
 use crate::keyspace::Database;
 use crate::protocol::Reply;
+use crate::stats::ErrorCode;
 use crate::watch::WatchList;
 use perdura::{Error, Tx};
 
 /// How a command was answered.
 pub(crate) enum Answer {
     Done,
-    Failed,
+    /// With an error that was counted so.
+    Failed(ErrorCode),
     /// The pool, or the disk, is full.
     Full(Failure),
 }
@@ -40,12 +42,12 @@ pub(crate) fn one(mut call: Call<'_>, command: &Command) -> Result<Answer, Error
     match failure {
         Failure::Pool(error) if !is_answer(&error, call.env) => Err(error),
         failure => {
-            call.env.stats.error(failure.code());
+            let code = call.env.stats.error(failure.code());
             failure.tell(&mut call.out);
             if let Failure::Pool(error @ Error::NoSpace { .. }) = &failure {
                 call.env.server.warn_of_disk(error);
             }
-            Ok(if failure.is_full() { Answer::Full(failure) } else { Answer::Failed })
+            Ok(if failure.is_full() { Answer::Full(failure) } else { Answer::Failed(code) })
         }
     }
 }
@@ -83,9 +85,10 @@ pub(crate) fn all(
     let start = out.len();
     let mark = tx.point();
     out.array(exec.steps.len());
+    let mut counted = Vec::new();
     for step in &exec.steps {
         match step_of(tx, env, step, &mut out) {
-            Ok(Answer::Done | Answer::Failed) => {}
+            Ok(answer @ (Answer::Done | Answer::Failed(_))) => counted.push((step, answer)),
             Ok(Answer::Full(failure)) => {
                 tx.undo_to(mark)?;
                 out.truncate(start);
@@ -93,6 +96,8 @@ pub(crate) fn all(
                 return Ok(());
             }
             Err(error) => {
+                // All of it is done again, or refused as a whole: what was counted was no call.
+                counted.iter().for_each(|(step, answer)| discount(env, step, answer));
                 tx.undo_to(mark)?;
                 out.truncate(start);
                 return Err(error);
@@ -106,6 +111,16 @@ pub(crate) fn all(
         failure.tell(&mut out);
     }
     Ok(())
+}
+
+/// Takes back what [`one`] has counted.
+fn discount(env: Env<'_>, step: &Step, answer: &Answer) {
+    let Step::Data { command, .. } = step else { return };
+    let code = match answer {
+        Answer::Failed(code) => Some(*code),
+        Answer::Done | Answer::Full(_) => None,
+    };
+    env.stats.uncalled(command, code);
 }
 
 /// Whether the watched keys were neither written nor have expired.

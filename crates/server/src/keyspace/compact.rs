@@ -4,7 +4,7 @@
 //! not matter: what is new is in no such page. Moved are strings, small hashes, and of larger collections the
 //! overflow blocks, the long keys and the long values; what else they have stays where it is.
 
-use super::entry::{Entry, Form};
+use super::entry::{Entry, Form, POINTER};
 use super::hash::Fields;
 use super::zset::SortedSet;
 use super::{DATABASES, Database, Keys};
@@ -16,8 +16,6 @@ use perdura::{Ptr, Result, Tx, TxExt};
 const BUCKETS: u64 = 256;
 /// A collection with more entries than this is walked through in steps of its own.
 const SMALL: u64 = 1024;
-/// Offset of an entry's pointer.
-const POINTER: u64 = 16;
 
 /// A walk, and how far it is.
 #[derive(Clone, Default)]

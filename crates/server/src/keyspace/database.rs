@@ -82,7 +82,7 @@ impl Database {
     pub(crate) fn find(self, tx: &mut dyn Tx, key: &[u8]) -> Result<Option<Found>> {
         let Some(keys) = self.keys(tx)? else { return Ok(None) };
         let Some(slot) = keys.slot(tx, key)? else { return Ok(None) };
-        let mut words = [0u64; 4];
+        let mut words = [0u64; 3];
         tx.read_bytes(slot.at(), bytemuck::cast_slice_mut(&mut words))?;
         let entry: Entry = bytemuck::cast(words);
         Ok(Some(Found { entry: entry.checked(slot.at())?, at: slot.at() }))

@@ -39,56 +39,63 @@ pub(super) enum Form {
     Ranking = 5,
 }
 
-/// What a key maps to, in four words: with a key of three, two entries and a word fill two
-/// cache lines, which is a hash map's bucket.
+/// What a key maps to, in three words: with a key of three, five entries and a word fill four cache lines,
+/// which is a hash map's bucket.
 ///
-/// The first word is `inline length << 16 | form << 8 | kind`, the second the time when it
-/// expires, in milliseconds since 1970 (0: never); then an inline string's bytes, or an offset.
+/// The first word is the time when it expires, in milliseconds since 1970 (0: never). Two follow with an inline
+/// string's bytes, or an offset; their last byte tells what they are: `form << 4`, and the length of an inline
+/// string or the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Entry {
-    head: u64,
     expires: u64,
-    payload: [u64; 2],
+    payload: [u8; 16],
 }
 
 impl Typed for Entry {
-    const TYPE: TypeName = TypeName::new("perdura-server.Entry");
+    const TYPE: TypeName = TypeName::new("perdura-server.ShortEntry");
 }
 
+/// Where in an entry the offset is of what it does not hold itself.
+pub(super) const POINTER: u64 = std::mem::offset_of!(Entry, payload) as u64;
+
 /// Longest string in an entry.
-pub(super) const INLINE: usize = 16;
+pub(super) const INLINE: usize = 15;
 
 impl Entry {
     /// A string of at most [`INLINE`] bytes.
     pub(super) fn inline(bytes: &[u8]) -> Self {
-        let mut payload = [0; INLINE];
+        let mut payload = [0; 16];
         payload[..bytes.len()].copy_from_slice(bytes);
-        let head = (bytes.len() as u64) << 16 | (Form::Inline as u64) << 8 | Kind::String as u64;
-        Entry { head, expires: 0, payload: bytemuck::cast(payload) }
+        payload[INLINE] = (Form::Inline as u8) << 4 | bytes.len() as u8;
+        Entry { expires: 0, payload }
     }
 
     /// What lies at `at`.
     pub(super) fn outside(kind: Kind, form: Form, at: u64) -> Self {
-        let head = (form as u64) << 8 | kind as u64;
-        Entry { head, expires: 0, payload: [at, 0] }
+        let mut payload = [0; 16];
+        payload[..8].copy_from_slice(&at.to_le_bytes());
+        payload[INLINE] = (form as u8) << 4 | kind as u8;
+        Entry { expires: 0, payload }
     }
 
-    /// Whether the head is one that was written by us.
+    const fn tag(self) -> u8 {
+        self.payload[INLINE]
+    }
+
+    /// Whether it is one that was written by us.
     pub(super) fn checked(self, at: u64) -> Result<Self> {
-        let pairs = [
-            (Kind::String, Form::Inline),
+        let outside = [
             (Kind::String, Form::Blob),
             (Kind::Hash, Form::Image),
             (Kind::Hash, Form::Fields),
             (Kind::SortedSet, Form::Ranking),
         ];
-        let sane = |(kind, form): (Kind, Form)| {
-            let tags = (form as u64) << 8 | kind as u64;
-            let len = self.head >> 16;
-            self.head & 0xFFFF == tags && (len == 0 || form == Form::Inline && len <= 16)
+        let is_inline = self.tag() >> 4 == Form::Inline as u8;
+        let is_outside = |(kind, form): (Kind, Form)| {
+            self.tag() == (form as u8) << 4 | kind as u8 && self.payload[8..INLINE] == [0; 7]
         };
-        if pairs.into_iter().any(sane) {
+        if is_inline || outside.into_iter().any(is_outside) {
             Ok(self)
         } else {
             Err(Error::corrupt("an entry of the keyspace", at))
@@ -96,15 +103,15 @@ impl Entry {
     }
 
     pub(crate) fn kind(self) -> Kind {
-        match self.head & 0xFF {
-            1 => Kind::String,
-            2 => Kind::Hash,
-            _ => Kind::SortedSet,
+        match self.form() {
+            Form::Inline | Form::Blob => Kind::String,
+            Form::Image | Form::Fields => Kind::Hash,
+            Form::Ranking => Kind::SortedSet,
         }
     }
 
     pub(super) fn form(self) -> Form {
-        match self.head >> 8 & 0xFF {
+        match self.tag() >> 4 {
             1 => Form::Inline,
             2 => Form::Blob,
             3 => Form::Image,
@@ -125,13 +132,12 @@ impl Entry {
 
     /// The bytes of an inline string.
     pub(super) fn inline_bytes(&self) -> &[u8] {
-        let len = (self.head >> 16) as usize;
-        &bytemuck::bytes_of(&self.payload)[..len.min(INLINE)]
+        &self.payload[..usize::from(self.tag() & 0xF)]
     }
 
     /// Where it lies, if it is not inline.
     pub(super) fn at(self) -> u64 {
-        self.payload[0]
+        u64::from_le_bytes(std::array::from_fn(|index| self.payload[index]))
     }
 
     /// When it expires, in milliseconds since 1970.
@@ -148,7 +154,7 @@ impl Entry {
         self.expires != 0 && self.expires <= now
     }
 
-    pub(super) fn words(self) -> [u64; 4] {
+    pub(super) fn words(self) -> [u64; 3] {
         bytemuck::cast(self)
     }
 }

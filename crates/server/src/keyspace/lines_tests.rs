@@ -206,7 +206,7 @@ fn hold(engine: EngineKind, insertion: [f64; 2], updating: [f64; 2]) {
 
 #[test]
 fn records_write_few_lines_with_undo() {
-    hold(EngineKind::Undo, [34.4, 6.7], [2.45, 4.0]);
+    hold(EngineKind::Undo, [34.6, 6.8], [2.45, 4.0]);
 }
 
 #[test]

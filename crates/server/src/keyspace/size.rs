@@ -8,8 +8,8 @@ use super::{Database, zset::SortedSet};
 use perdura::collections::{Blob, check_root, kind};
 use perdura::{Result, Root, Tx};
 
-/// A key's place in the table of keys: a line, for its three words and the entry's four.
-const PLACE: u64 = 64;
+/// A key's place in the table of keys: its three words and the entry's three.
+const PLACE: u64 = 48;
 /// An expiring key's place in the list of them: its time and three words.
 const EXPIRY: u64 = 32;
 

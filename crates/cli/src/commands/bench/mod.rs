@@ -4,6 +4,7 @@ mod churn;
 mod limit;
 mod map;
 mod overwrite;
+mod space;
 mod sps;
 mod toggle;
 mod tpcc;
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Limit(limit::Arguments),
     /// Against libpmemobj and Redis, on the same work in the same run
     Versus(versus::Arguments),
+    /// What a key takes of memory and disk, beside Redis
+    Space(space::Arguments),
     /// 25 % inserts, 25 % removals and 50 % look-ups on a map
     Map(map::Arguments),
     /// Whole values overwritten at random
@@ -53,6 +56,7 @@ pub(super) fn run(command: Command) -> Outcome {
         Command::Churn(arguments) => churn::run(&arguments),
         Command::Limit(arguments) => limit::run(&arguments),
         Command::Versus(arguments) => versus::run(&arguments),
+        Command::Space(arguments) => space::run(&arguments),
         Command::Map(arguments) => map::run(&arguments),
         Command::Overwrite(arguments) => overwrite::run(&arguments),
     }

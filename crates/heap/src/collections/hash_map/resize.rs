@@ -1,8 +1,8 @@
 //! How the table grows and shrinks: one bucket at a time, so that no operation waits for a
 //! rehash.
 //!
-//! A counted table splits a bucket when more than four sixths of the slots are used, or five where a
-//! bucket has few slots and these are large, and merges two when no more than one sixth is. One that is
+//! A counted table splits a bucket when there are entries for more than four sixths of the slots, or for five or
+//! seven where a bucket has few slots and these are large, and merges two when no more than one sixth is. One that is
 //! not counted looks at the first blocks of four buckets, when it has just needed an overflow block, or
 //! emptied a bucket, and takes them for all; four sixths of these stand for as much.
 

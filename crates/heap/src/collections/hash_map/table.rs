@@ -63,9 +63,14 @@ impl Shape {
     }
 
     /// Sixths of the slots that may be used: where entries are large, a bucket more takes more memory than
-    /// the overflow blocks that it saves.
+    /// the overflow blocks that it saves. Of five entries of 48 bytes in four lines each takes 69 bytes in the
+    /// mean of a doubling with seven sixths, 73 with six, and 88 with four.
     pub(super) const fn fullest(&self) -> u64 {
-        if self.slots <= LEAST_SLOTS { 5 } else { 4 }
+        match self.slots {
+            0..=LEAST_SLOTS => 5,
+            5 if self.entry >= 48 => 7,
+            _ => 4,
+        }
     }
 }
 

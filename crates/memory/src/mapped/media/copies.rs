@@ -10,10 +10,12 @@
 //!   seen in the page.
 //! - Nothing is stored to it between the comparison and the end. That is the caller's promise.
 
+use super::super::file;
 use super::{Device, Media, SHARDS, lock};
-use crate::{PAGE, PageSet, SPARE_PAGES};
+use crate::{PAGE, PageSet, SPARE_PAGES, copy};
 use rustix::mm::{Advice, madvise};
 use std::fs::File;
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -104,6 +106,37 @@ impl<D: Device> Media<D> {
             copies.buffer = bytes;
         }
         true
+    }
+
+    /// Makes pages a hole of the file, drops their copies, and syncs. False if the file system keeps the space.
+    ///
+    /// # Safety
+    /// The pages are of `file`, which is the device's, mapped privately from `base` on, and only ever accessed
+    /// atomically.
+    pub(in crate::mapped) unsafe fn release(
+        &self,
+        base: *mut u8,
+        range: Range<u64>,
+        file: &File,
+    ) -> io::Result<bool> {
+        let mut writer = lock(&self.writer);
+        self.check()?;
+        if !file::punch(file, range.clone())? {
+            return Ok(false);
+        }
+        let pages = range.start / PAGE..range.end / PAGE;
+        // SAFETY: they are mapped, by the caller's word.
+        if unsafe { drop_copies(base, pages.clone()) } {
+            writer.copies.pages.remove(pages);
+        } else {
+            for page in pages {
+                // SAFETY: as above.
+                unsafe { copy::copy_in(base.add((page * PAGE) as usize), &[0; PAGE as usize]) };
+            }
+        }
+        // From here on zeros are relied on.
+        self.sync(&mut writer)?;
+        Ok(true)
     }
 
     fn keeps_aside(&self, page: u64) -> bool {

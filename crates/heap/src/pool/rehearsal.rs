@@ -1,0 +1,63 @@
+//! What a rehearsed opening tells of the real one.
+
+use crate::alloc::layout::{Use, taken};
+use crate::superblock::Superblock;
+use perdura_memory::{Memory, Noting, PAGE};
+use std::ops::Range;
+
+/// A pool's file that can be opened.
+pub(super) struct Rehearsed {
+    pub(super) superblock: Superblock,
+    /// What must have space in the file: all but free pages to which recovery stores nothing, and the part of
+    /// the page table for pages that there are not.
+    pub(super) needed: Vec<Range<u64>>,
+}
+
+/// The ranges that must have space, of a memory on which the opening was rehearsed, ascending.
+pub(super) fn needed<M: Memory>(memory: &Noting<M>, superblock: &Superblock) -> Vec<Range<u64>> {
+    let layout = superblock.layout;
+    let pages = layout.pages_in(memory.len());
+    let mut needed = Ranges(Vec::new());
+    let is_untouched = |range: &Range<u64>| {
+        (range.start / PAGE..range.end / PAGE).all(|page| !memory.was_stored_to(page))
+    };
+    match superblock.spare_table(pages).filter(is_untouched) {
+        Some(spare) => {
+            needed.add(0..spare.start);
+            needed.add(spare.end..layout.pages);
+        }
+        None => needed.add(0..layout.pages),
+    }
+    let mut page = 0;
+    while page < pages {
+        let entry = layout.entry(page);
+        let words = [memory.load(entry), memory.load(entry + 8)];
+        let (len, used) = match Use::from_word(words[0]) {
+            Some(Use::Free) => (1, false),
+            Some(Use::Slots(..)) => (1, taken(words) != 0),
+            Some(Use::Run(run)) => (run.min(pages - page), true),
+            // It would have been refused.
+            None => (1, true),
+        };
+        if used || memory.was_stored_to(layout.page(page) / PAGE) {
+            needed.add(layout.page(page)..layout.page(page + len));
+        }
+        page += len;
+    }
+    // What is behind the last whole page is not the allocator's.
+    needed.add(layout.page(pages)..memory.len().max(layout.page(pages)));
+    needed.0
+}
+
+struct Ranges(Vec<Range<u64>>);
+
+impl Ranges {
+    /// Adds a range behind all others.
+    fn add(&mut self, range: Range<u64>) {
+        match self.0.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ if range.is_empty() => {}
+            _ => self.0.push(range),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A memory that notes which pages are stored to: what a rehearsal of a recovery would write.
+
+use crate::{Domain, Memory, PAGE, PageSet, Survives};
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The memory `M`, and the pages that were stored to through this.
+pub struct Noting<M> {
+    inner: M,
+    pages: Mutex<PageSet>,
+}
+
+impl<M: Memory> Noting<M> {
+    /// `inner`, of which nothing has been stored to yet.
+    pub fn new(inner: M) -> Self {
+        Noting { inner, pages: Mutex::default() }
+    }
+
+    /// Whether something was stored to this page, by its number.
+    pub fn was_stored_to(&self, page: u64) -> bool {
+        self.pages().contains(page)
+    }
+
+    fn pages(&self) -> MutexGuard<'_, PageSet> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, at: u64, len: u64) {
+        let mut pages = self.pages();
+        (at / PAGE..(at + len).div_ceil(PAGE)).for_each(|page| pages.insert(page));
+    }
+}
+
+// SAFETY: every access is the inner memory's, under the same conditions.
+unsafe impl<M: Memory> Memory for Noting<M> {
+    fn domain(&self) -> Domain {
+        self.inner.domain()
+    }
+
+    fn survives(&self) -> Survives {
+        self.inner.survives()
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn limit(&self) -> u64 {
+        self.inner.limit()
+    }
+
+    fn last_level_cache(&self) -> u64 {
+        self.inner.last_level_cache()
+    }
+
+    fn grow(&self, len: u64) -> io::Result<()> {
+        self.inner.grow(len)
+    }
+
+    unsafe fn load_unchecked(&self, at: u64) -> u64 {
+        // SAFETY: as the caller's word has it.
+        unsafe { self.inner.load_unchecked(at) }
+    }
+
+    unsafe fn store_unchecked(&self, at: u64, value: u64) {
+        self.note(at, 8);
+        // SAFETY: as the caller's word has it.
+        unsafe { self.inner.store_unchecked(at, value) }
+    }
+
+    unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
+        // SAFETY: as the caller's word has it.
+        unsafe { self.inner.copy_out_unchecked(at, to) }
+    }
+
+    unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
+        self.note(at, from.len() as u64);
+        // SAFETY: as the caller's word has it.
+        unsafe { self.inner.copy_in_unchecked(at, from) }
+    }
+
+    unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
+        self.note(at, from.len() as u64 * 8);
+        // SAFETY: as the caller's word has it.
+        unsafe { self.inner.stream_unchecked(at, from) }
+    }
+
+    fn compare_exchange(&self, at: u64, old: u64, new: u64) -> Result<u64, u64> {
+        self.note(at, 8);
+        self.inner.compare_exchange(at, old, new)
+    }
+
+    fn write_back(&self, at: u64, len: u64) {
+        self.inner.write_back(at, len);
+    }
+
+    fn fence(&self) {
+        self.inner.fence();
+    }
+
+    fn check_fence(&self) -> io::Result<()> {
+        self.inner.check_fence()
+    }
+
+    fn pause(&self, turn: u32) {
+        self.inner.pause(turn);
+    }
+
+    fn work(&self, cycles: u32) {
+        self.inner.work(cycles);
+    }
+
+    fn now(&self) -> u64 {
+        self.inner.now()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ram;
+
+    #[test]
+    fn pages_are_noted_by_every_store_and_by_no_load() {
+        let memory = Noting::new(Ram::new(8 * PAGE));
+        memory.store(8, 0);
+        memory.copy_in(2 * PAGE - 1, &[1, 2]);
+        memory.stream(4 * PAGE, &[3; 8]);
+        memory.compare_exchange(6 * PAGE, 1, 2).expect_err("it is 0");
+        (memory.load(3 * PAGE), memory.copy_out(5 * PAGE, &mut [0; 100]));
+        memory.write_back(7 * PAGE, 64);
+        memory.fence();
+        let noted: Vec<u64> = (0..8).filter(|&page| memory.was_stored_to(page)).collect();
+        assert_eq!(noted, [0, 1, 2, 4, 6]);
+        assert_eq!(memory.load(4 * PAGE), 3);
+    }
+}
