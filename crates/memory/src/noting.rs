@@ -127,7 +127,8 @@ mod tests {
         memory.copy_in(2 * PAGE - 1, &[1, 2]);
         memory.stream(4 * PAGE, &[3; 8]);
         memory.compare_exchange(6 * PAGE, 1, 2).expect_err("it is 0");
-        (memory.load(3 * PAGE), memory.copy_out(5 * PAGE, &mut [0; 100]));
+        assert_eq!(memory.load(3 * PAGE), 0);
+        memory.copy_out(5 * PAGE, &mut [0; 100]);
         memory.write_back(7 * PAGE, 64);
         memory.fence();
         let noted: Vec<u64> = (0..8).filter(|&page| memory.was_stored_to(page)).collect();

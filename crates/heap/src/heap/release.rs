@@ -3,7 +3,7 @@
 //! What holds always: it does not where something vouches for what is in free pages, that is, in a pool with
 //! checksums of all pages, and with an engine that has checksums of lines.
 
-use super::{Heap, LIMBO_BYTES};
+use super::Heap;
 use perdura_engine::{Engine, Result};
 use perdura_memory::{Memory, PAGE};
 use std::sync::atomic::Ordering;
@@ -45,10 +45,12 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
             }
             begun.store(true, Ordering::Relaxed);
         }
-        if limbo > LIMBO_BYTES {
+        let mut released = self.release_run()?;
+        if released == 0 && limbo > 0 {
+            // A little that is in limbo may keep many pages from being free.
             self.checkpoint()?;
+            released = self.release_run()?;
         }
-        let released = self.release_run()?;
         if released == 0 {
             begun.store(false, Ordering::Relaxed);
         }
