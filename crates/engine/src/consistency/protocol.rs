@@ -47,7 +47,7 @@ pub trait Consistency: Send + Sync + Sized + 'static {
         writer: &mut Writer,
     ) -> Result<Ticket>;
 
-    /// As [`commit`](Self::commit), by one who waits for the ticket at once.
+    /// As [`commit`](Self::commit), for a caller that waits for the ticket at once.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).

@@ -101,7 +101,7 @@ impl Group {
     }
 }
 
-/// The writer at work on the group: whichever session's has come in leads for all that have joined.
+/// The writer at work on the group: the session that holds the lock leads for all that have joined.
 pub(super) struct Leader<'a, M: Memory, B> {
     pub(super) core: &'a Core<M>,
     pub(super) group: &'a mut Group,

@@ -10,10 +10,10 @@ use crate::sums::Change;
 use crate::sync::Synchronisation;
 use crate::writes::LineWrite;
 use crate::writes::overlay::{Found, Overlay};
+use crate::writes::range::{any_words, lay_over};
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Sums, Ticket};
 use perdura_memory::lock::Seat;
-use perdura_memory::{LINE, Memory, WORD, line_of, lines_in};
-use std::borrow::Borrow;
+use perdura_memory::{LINE, Memory, WORD, line_of};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -322,17 +322,6 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Drop for Ending<'_, M, C, S>
     }
 }
 
-/// Whether `written` has a word of `[at, at + len)`, both multiples of 8.
-fn any_words<W: Borrow<LineWrite>>(written: impl Fn(u64) -> Option<W>, at: u64, len: u64) -> bool {
-    let end = at + len;
-    (0..lines_in(at, len)).any(|index| {
-        let line = line_of(at) + index * LINE;
-        let words = (at.max(line) - line) / 8..(end.min(line + LINE) - line) / 8;
-        let written = written(line).map_or(0, |entry| u64::from(entry.borrow().mask));
-        words.into_iter().any(|word| written & 1 << word != 0)
-    })
-}
-
 impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
@@ -396,32 +385,6 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S>
     fn mode(&self) -> Mode {
         self.seat.mode().unwrap_or(Mode::Read)
     }
-}
-
-/// Puts the words that `written` has of the lines of `[at, at + to.len())` over what `to` holds.
-/// Whether there were any.
-fn lay_over<W: Borrow<LineWrite>>(
-    written: impl Fn(u64) -> Option<W>,
-    at: u64,
-    to: &mut [u8],
-) -> bool {
-    let end = at + to.len() as u64;
-    let mut any = false;
-    for index in 0..lines_in(at, to.len() as u64) {
-        let Some(entry) = written(line_of(at) + index * LINE) else { continue };
-        let entry = entry.borrow();
-        for word in (0..8).filter(|word| entry.mask & 1 << word != 0) {
-            let start = entry.line + word as u64 * 8;
-            let bytes = entry.words[word].to_ne_bytes();
-            let (from, until) = (start.max(at), (start + 8).min(end));
-            if from < until {
-                any = true;
-                to[(from - at) as usize..(until - at) as usize]
-                    .copy_from_slice(&bytes[(from - start) as usize..(until - start) as usize]);
-            }
-        }
-    }
-    any
 }
 
 impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S> {

@@ -7,6 +7,7 @@
 mod few;
 mod many;
 pub(crate) mod overlay;
+pub(crate) mod range;
 
 use crate::Mark;
 use few::Few;
