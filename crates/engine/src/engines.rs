@@ -171,6 +171,8 @@ macro_rules! kinds {
 }
 engines!(kinds! {});
 
+// A derive marks a variant, and the list makes the variants.
+#[expect(clippy::derivable_impls)]
 impl Default for EngineKind {
     fn default() -> Self {
         EngineKind::Redo
