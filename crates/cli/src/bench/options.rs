@@ -76,8 +76,8 @@ impl FromStr for DomainChoice {
 /// Where and how often to measure.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
-    /// Engine to measure: volatile, undo, redo, s-wal, archapt-undo, archapt-redo, archapt-undo-sum, archapt-redo-sum, or all; may be repeated
-    #[arg(long = "engine", value_name = "ENGINE", default_value = "all")]
+    /// Engine to measure: volatile, undo, redo, s-wal, archapt-undo, archapt-redo, archapt-undo-sum, archapt-redo-sum, or all; may be repeated [default: all]
+    #[arg(long = "engine", value_name = "ENGINE")]
     pub(crate) engines: Vec<EngineChoice>,
 
     /// Repetitions; engines take turns, and figures are medians
@@ -166,13 +166,14 @@ pub(crate) struct Setting {
 }
 
 impl Common {
-    /// The engines to run, in their order, each once.
+    /// The engines to run, in their order, each once: all if none is named.
     pub(crate) fn engines(&self) -> Vec<EngineKind> {
         let asked = |name: &EngineKind| {
-            self.engines.iter().any(|choice| match choice {
-                EngineChoice::All => true,
-                EngineChoice::One(one) => one == name,
-            })
+            self.engines.is_empty()
+                || self.engines.iter().any(|choice| match choice {
+                    EngineChoice::All => true,
+                    EngineChoice::One(one) => one == name,
+                })
         };
         EngineKind::ALL.into_iter().filter(asked).collect()
     }

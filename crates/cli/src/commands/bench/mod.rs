@@ -34,7 +34,7 @@ pub(crate) enum Command {
     Churn(churn::Arguments),
     /// What durability costs here: one flushed line and a fence, and the smallest transactions
     Limit(limit::Arguments),
-    /// Against libpmemobj and Redis, on the same work in the same run
+    /// Against libpmemobj, embedded stores and Redis, on the same work in the same run
     Versus(versus::Arguments),
     /// 25 % inserts, 25 % removals and 50 % look-ups on a map
     Map(map::Arguments),
