@@ -191,11 +191,11 @@ pub(crate) fn contest(
             }
         }
     }
-    let entrant = |(index, library): (usize, &Box<dyn Library>)| Entrant {
+    let entrants = libraries.iter().enumerate().map(|(index, library)| Entrant {
         name: library.name().to_owned(),
         settings: library.settings().to_owned(),
         ours: index >= theirs,
-    };
+    });
     let spreads = |figures: Vec<puts::PutFigure>| StoreFigures {
         per_second: Spread::of(figures.iter().map(|one| 1e9 / one.figure.ns_per_operation())),
         bytes_on_disk: Spread::of(figures.iter().map(|one| one.bytes as f64)),
@@ -208,7 +208,7 @@ pub(crate) fn contest(
         memory,
         in_memory,
         line_and_fence_ns: Spread::of(baseline),
-        entrants: libraries.iter().enumerate().map(entrant).collect(),
+        entrants: entrants.collect(),
         rounds: results.collect(),
     })
 }
