@@ -18,5 +18,6 @@ pub(crate) mod servers;
 pub(crate) mod site;
 pub(crate) mod spread;
 pub(crate) mod stage;
+pub(crate) mod stores;
 pub(crate) mod watch;
 pub(crate) mod window;

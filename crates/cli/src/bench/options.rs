@@ -77,8 +77,8 @@ impl FromStr for DomainChoice {
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
     #[arg(long = "engine", help = format!(
-        "Engine to measure: {}, or all; may be repeated", EngineKind::NAMES
-    ), value_name = "ENGINE", default_value = "all")]
+        "Engine to measure: {}, or all; may be repeated [default: all]", EngineKind::NAMES
+    ), value_name = "ENGINE")]
     pub(crate) engines: Vec<EngineChoice>,
 
     /// Repetitions; engines take turns, and figures are medians
@@ -167,13 +167,14 @@ pub(crate) struct Setting {
 }
 
 impl Common {
-    /// The engines to run, in their order, each once.
+    /// The engines to run, in their order, each once: all if none is named.
     pub(crate) fn engines(&self) -> Vec<EngineKind> {
         let asked = |name: &EngineKind| {
-            self.engines.iter().any(|choice| match choice {
-                EngineChoice::All => true,
-                EngineChoice::One(one) => one == name,
-            })
+            self.engines.is_empty()
+                || self.engines.iter().any(|choice| match choice {
+                    EngineChoice::All => true,
+                    EngineChoice::One(one) => one == name,
+                })
         };
         EngineKind::ALL.into_iter().filter(asked).collect()
     }

@@ -35,7 +35,7 @@ pub(crate) enum Command {
     Churn(churn::Arguments),
     /// What durability costs here: one flushed line and a fence, and the smallest transactions
     Limit(limit::Arguments),
-    /// Against libpmemobj and Redis, on the same work in the same run
+    /// Against libpmemobj, embedded stores and Redis, on the same work in the same run
     Versus(versus::Arguments),
     /// What a key takes of memory and disk, beside Redis
     Space(space::Arguments),

@@ -1,10 +1,13 @@
-//! `perdura bench versus`: against libpmemobj and Redis, on the same work in the same run.
+//! `perdura bench versus`: against libpmemobj, embedded stores and Redis, on the same work in the same run.
+
+mod stores;
 
 use crate::bench::clients::{self, RoundResult};
 use crate::bench::embedded::{self, Contest, Ours, Round};
 use crate::bench::options::{Common, Folder, require};
 use crate::bench::servers::{self, Demand, Race, ServerFigures};
 use crate::bench::stage::Stage;
+use crate::bench::stores::StoreContest;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::machine::Machine;
@@ -46,11 +49,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value = "100k", value_parser = quantity::count)]
     requests: u64,
 
-    /// Different keys that clients send; of YCSB, records loaded
+    /// Different keys that clients send, or that are put into embedded stores; of YCSB, records loaded
     #[arg(long, value_name = "NUMBER", default_value = "100k", value_parser = quantity::count)]
     keys: u64,
 
-    /// Bytes in the values that clients send
+    /// Bytes in the values that clients send, or that are put into embedded stores
     #[arg(long, value_name = "BYTES", default_value_t = 100)]
     value_bytes: usize,
 
@@ -68,6 +71,9 @@ pub(crate) struct Arguments {
     pipeline: Vec<u32>,
 
     #[command(flatten)]
+    stores: stores::StoreOptions,
+
+    #[command(flatten)]
     common: Common,
 }
 
@@ -75,6 +81,9 @@ pub(crate) struct Arguments {
 enum Opponent {
     /// libpmemobj, by the same work in this process
     Pmemobj,
+    /// redb, LMDB, fjall and SQLite, by durable puts in this process, of a program built with
+    /// `--features stores`; ours are `redo` and `archapt-redo` unless engines are named
+    Stores,
     /// Redis, by redis-benchmark; ours is `redo`
     Redis,
     /// Redis, by YCSB's clients over TCP: records of 1 KB, each request waited for, all answers verified
@@ -90,6 +99,7 @@ struct Versus {
     /// Rivals that could not be run, and why.
     unavailable: Vec<String>,
     embedded: Option<Contest>,
+    stores: Option<StoreContest>,
     servers: Option<Race>,
     ycsb: Option<YcsbRace>,
 }
@@ -114,6 +124,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         repeat: common.repeat,
         unavailable: Vec::new(),
         embedded: None,
+        stores: None,
         servers: None,
         ycsb: None,
     };
@@ -121,22 +132,19 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     // Ctrl-C ends our children too: that they failed is no news then.
     interrupt::check(&stage.progress)?;
     measured?;
-    if common.json {
-        print_json(&versus)?
-    } else {
-        print(versus.text())?
+    if let (true, Some(why)) = (versus.is_empty(), versus.unavailable.first()) {
+        return Err(Failure::new(why));
     }
-    let nothing = versus.embedded.is_none() && versus.servers.is_none() && versus.ycsb.is_none();
-    match (nothing, versus.unavailable.first()) {
-        (true, Some(why)) => Err(Failure::new(why)),
-        _ => Ok(()),
-    }
+    if common.json { print_json(&versus) } else { print(versus.text()) }
 }
 
 fn measure(arguments: &Arguments, versus: &mut Versus, stage: &Stage) -> Outcome {
     let asked = |opponent| arguments.only.is_none_or(|only| only == opponent);
     if asked(Opponent::Pmemobj) {
         versus.embedded = against_pmemobj(arguments, versus, stage)?;
+    }
+    if asked(Opponent::Stores) {
+        versus.stores = against_stores(arguments, versus, stage)?;
     }
     if asked(Opponent::Redis) {
         versus.servers = against_redis(arguments, versus, stage)?;
@@ -195,6 +203,20 @@ fn against_pmemobj(
     let rounds = rounds(arguments, versus.seed);
     let repeat = arguments.common.repeat;
     embedded::contest(&mut competitors, &rounds, repeat, domain, stage).map(Some)
+}
+
+fn against_stores(
+    arguments: &Arguments,
+    versus: &mut Versus,
+    stage: &Stage,
+) -> Outcome<Option<StoreContest>> {
+    let rivals = perdura_rivals::stores::all();
+    // Who did not build them in knows, unless they ask for them.
+    if rivals.is_err() && arguments.only != Some(Opponent::Stores) {
+        return Ok(None);
+    }
+    let Some(rivals) = available(rivals, "stores", versus)? else { return Ok(None) };
+    stores::against(arguments, rivals, versus.seed, stage).map(Some)
 }
 
 fn against_redis(
@@ -256,6 +278,11 @@ fn by_ycsb(arguments: &Arguments, versus: &mut Versus, stage: &Stage) -> Outcome
 }
 
 impl Versus {
+    fn is_empty(&self) -> bool {
+        let Versus { embedded, stores, servers, ycsb, .. } = self;
+        embedded.is_none() && stores.is_none() && servers.is_none() && ycsb.is_none()
+    }
+
     fn text(&self) -> String {
         let Versus { machine, place, seed, repeat, .. } = self;
         let mut parts = vec![format!(
@@ -263,6 +290,7 @@ impl Versus {
             plural(u64::from(*repeat), "repetition")
         )];
         parts.extend(self.embedded.as_ref().map(contest_text));
+        parts.extend(self.stores.as_ref().map(stores::text));
         parts.extend(self.servers.as_ref().map(race_text));
         parts.extend(self.ycsb.as_ref().map(ycsb_text));
         parts.extend(self.unavailable.iter().cloned());
