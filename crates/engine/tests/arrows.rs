@@ -103,12 +103,11 @@ fn files_use_only_what_lies_below_them() {
     }
     let file_of = |mut path: Module| {
         let handed = |path: &Module| {
-            let prefixes = (1..=path.len()).map(|len| path.split_at(len));
-            let found = prefixes.filter_map(|(prefix, rest)| {
+            let mut prefixes = (1..=path.len()).rev().map(|len| path.split_at(len));
+            prefixes.find_map(|(prefix, rest)| {
                 let target = handed_on.get(prefix).filter(|target| *target != prefix)?;
                 Some([target, rest].concat())
-            });
-            found.last()
+            })
         };
         // A name may be handed on a few times, and never for ever.
         for _ in 0..4 {

@@ -6,7 +6,8 @@
 mod common;
 
 use common::{Client, Frame, Random, Running, show};
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,19 +19,41 @@ struct Redis {
 
 impl Redis {
     fn start() -> Option<Self> {
+        // Whoever has taken the port in the meantime, even a connection to it from itself, is no Redis.
+        (0..10)
+            .find_map(|_| Self::started())
+            .unwrap_or_else(|| panic!("redis-server does not start"))
+    }
+
+    /// The outer `None`: another port may do. The inner one: there is no Redis.
+    fn started() -> Option<Option<Self>> {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let child = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--save", "", "--appendonly", "no"])
             .stdout(Stdio::null())
-            .spawn()
-            .ok()?;
-        let redis = Redis { child, port };
+            .spawn();
+        let Ok(child) = child else { return Some(None) };
+        let mut redis = Redis { child, port };
         let start = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(start.elapsed() < Duration::from_secs(20), "redis-server does not start");
+        while start.elapsed() < Duration::from_secs(20) {
+            if redis.answers() {
+                return Some(Some(redis));
+            }
+            if redis.child.try_wait().unwrap().is_some() {
+                return None;
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
-        Some(redis)
+        None
+    }
+
+    fn answers(&self) -> bool {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
+        let mut answer = [0; 7];
+        stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        stream.write_all(b"PING\r\n").is_ok()
+            && stream.read_exact(&mut answer).is_ok()
+            && answer == *b"+PONG\r\n"
     }
 }
 

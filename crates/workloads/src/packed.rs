@@ -63,13 +63,20 @@ impl<'m, M: Memory> Packed<'m, M> {
         })
     }
 
-    /// Runs `count` transactions of `swaps` swaps each; how long they took.
+    /// Runs `count` transactions of `swaps` swaps each; how long they took. Each swap of a transaction is in a
+    /// part of its own of the array, for here a transaction does not see its own writes.
+    ///
+    /// # Panics
+    /// If the array has fewer than two entries for each swap.
     pub fn swaps(&mut self, swaps: usize, count: u64, random: &mut Random) -> Duration {
+        let part = self.entries / swaps as u64;
         let mut pairs = vec![Pair::default(); swaps];
         self.record.resize((HEADER + 4 * swaps).next_multiple_of(8), 0);
         let start = Instant::now();
         for _ in 0..count {
-            pairs.iter_mut().for_each(|pair| *pair = Pair::draw(random, 0, self.entries));
+            for (pair, first) in pairs.iter_mut().zip((0..).step_by(part as usize)) {
+                *pair = Pair::draw(random, first, part);
+            }
             for pair in &pairs {
                 let (a, b) = pair.places(self.array);
                 let (x, y) = (self.memory.load(a), self.memory.load(b));

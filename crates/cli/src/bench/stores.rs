@@ -159,11 +159,12 @@ pub(crate) fn contest(
     stage: &Stage,
 ) -> Outcome<StoreContest> {
     let Stage { site, progress } = stage;
-    let (memory, in_memory, equal) = series::with_area(site, domain, |memory| {
-        let survives = memory.backing().survives(memory.domain());
-        let equal = memory.backing() != Backing::Block || survives == Survives::Power;
-        (memory.describe(), memory.backing() == Backing::Memory, equal)
-    })?;
+    let (memory, in_memory, equal) =
+        series::with_area(site, domain, series::BASELINE_BYTES, |memory| {
+            let survives = memory.backing().survives(memory.domain());
+            let equal = memory.backing() != Backing::Block || survives == Survives::Power;
+            (memory.describe(), memory.backing() == Backing::Memory, equal)
+        })?;
     require(
         equal,
         "on a disk the other stores' puts outlive a power cut: leave out --domain, or --domain media",

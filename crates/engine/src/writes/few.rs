@@ -4,7 +4,7 @@
 //! is sparse, so that its first slot nearly always says so, and one KiB, so that it stays in the first-level
 //! cache. Each slot carries a generation: clearing costs nothing.
 
-use super::{LineWrite, NOTHING};
+use super::line::{LineWrite, NOTHING};
 use perdura_memory::LINE;
 
 /// Lines that there is room for.

@@ -1,9 +1,10 @@
 //! Many lines, in a table that grows with them. Each slot carries a generation, so that clearing does
 //! not touch the table.
 
-use super::{KEPT, LineWrite};
-use crate::writes::hash;
+use super::line::{LineWrite, hash};
 
+/// After a transaction of more lines than this, or more journalled words, memory is given back.
+pub(super) const KEPT: usize = 1 << 16;
 /// At least this many slots for each line.
 const SPARSE: usize = 4;
 

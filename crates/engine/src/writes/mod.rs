@@ -5,33 +5,17 @@
 //! are in a table that grows. A transaction that has written nothing looks nothing up.
 
 mod few;
+mod line;
 mod many;
 pub(crate) mod overlay;
 pub(crate) mod range;
 
 use crate::Mark;
 use few::Few;
-use many::Many;
-use perdura_memory::{LINE, line_of};
-
-/// The mask of a line that is stored whole.
-pub const ALL: u8 = 0xFF;
-/// After a transaction of more lines than this, or more journalled words, memory is given back.
-const KEPT: usize = 1 << 16;
-
-/// Words to be stored in one line.
-#[derive(Clone, Copy)]
-pub struct LineWrite {
-    /// Offset of the line.
-    pub line: u64,
-    /// Bit `i` is set where `words[i]` is to be stored.
-    pub mask: u8,
-    /// The words; those outside of the mask mean nothing.
-    pub words: [u64; 8],
-}
-
-/// Nothing to be stored.
-const NOTHING: LineWrite = LineWrite { line: 0, mask: 0, words: [0; 8] };
+use line::word_in_line;
+pub use line::{ALL, LineWrite};
+use many::{KEPT, Many};
+use perdura_memory::line_of;
 
 /// What a word was before a write since a mark.
 struct Previous {
@@ -275,22 +259,11 @@ impl WriteSet {
     }
 }
 
-/// Which word of its line the one at `at` is.
-#[inline(always)]
-pub(crate) fn word_in_line(at: u64) -> usize {
-    (at % LINE / 8) as usize
-}
-
-/// Of the line that `at` is in.
-#[inline(always)]
-pub(crate) fn hash(at: u64) -> u64 {
-    (at / LINE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::log::record::{self, Part};
+    use perdura_memory::LINE;
     use proptest::collection::vec;
     use proptest::prelude::*;
     use std::collections::HashMap;

@@ -12,7 +12,7 @@
 //! There is one writer. What it changes is atomic, for readers are there; only emptying the overlay,
 //! and getting more room, want it alone.
 
-use super::{LineWrite, hash, word_in_line};
+use super::line::{LineWrite, hash, word_in_line};
 use perdura_memory::atomics::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use perdura_memory::lock::Apart;
 

@@ -1,6 +1,6 @@
 //! What is written of a range of bytes, by whatever has the words of each line.
 
-use super::LineWrite;
+use super::line::LineWrite;
 use perdura_memory::{LINE, line_of, lines_in};
 use std::borrow::Borrow;
 

@@ -54,5 +54,5 @@ fn seats_come_back() {
     again.enter(Mode::Write, &ram);
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(one))).is_ok());
     again.enter(Mode::Read, &ram);
-    assert_eq!(lock.writing(&ram, |right| right.beside.has_readers()), true);
+    assert!(lock.writing(&ram, |right| right.beside.has_readers()));
 }

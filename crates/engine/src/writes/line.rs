@@ -1,0 +1,32 @@
+//! Words of one line.
+
+use perdura_memory::LINE;
+
+/// The mask of a line that is stored whole.
+pub const ALL: u8 = 0xFF;
+
+/// Words to be stored in one line.
+#[derive(Clone, Copy)]
+pub struct LineWrite {
+    /// Offset of the line.
+    pub line: u64,
+    /// Bit `i` is set where `words[i]` is to be stored.
+    pub mask: u8,
+    /// The words; those outside of the mask mean nothing.
+    pub words: [u64; 8],
+}
+
+/// Nothing to be stored.
+pub(super) const NOTHING: LineWrite = LineWrite { line: 0, mask: 0, words: [0; 8] };
+
+/// Which word of its line the one at `at` is.
+#[inline(always)]
+pub(crate) fn word_in_line(at: u64) -> usize {
+    (at % LINE / 8) as usize
+}
+
+/// Of the line that `at` is in.
+#[inline(always)]
+pub(crate) fn hash(at: u64) -> u64 {
+    (at / LINE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
+}
