@@ -47,7 +47,7 @@ fn two<E: Engine<Reference>>(
         });
         while !arrives.load(Ordering::Acquire) {}
         // It is at the lock soon.
-        sleep(Duration::from_millis(30));
+        sleep(Duration::from_micros(200));
         add(&mut first, 0);
         add(&mut first, 2);
         let ticket = first.commit_awaited().unwrap();
@@ -60,7 +60,7 @@ fn two<E: Engine<Reference>>(
 
 /// The fences of [`two`], of a run in which the second was at the lock in time, and running when it was its turn.
 fn fences<E: Engine<Reference>>(domain: Domain) -> u64 {
-    let tries = (0..5).filter_map(|_| {
+    let tries = (0..40).filter_map(|_| {
         let (memory, engine) = started::<E>(domain);
         let counters = two(&memory, &engine, |_, _, _| {});
         assert_eq!(counters[0].commits + counters[1].commits, 2);

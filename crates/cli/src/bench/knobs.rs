@@ -37,10 +37,11 @@ pub(crate) struct Knobs {
     #[serde(default, deserialize_with = "skip", serialize_with = "name")]
     pub(crate) skip: Option<Skip>,
 
-    /// Commits that are waited for at the same time do not share a record and its fences
-    #[arg(long)]
+    /// Whether commits that are waited for at the same time share a record and its fences: true or false
+    /// [default: where that is faster]
+    #[arg(long, value_name = "WHETHER")]
     #[serde(default)]
-    pub(crate) apart: bool,
+    pub(crate) share: Option<bool>,
 
     /// Bytes of the pool's log [default: an eighth of the pool, at most 64M]
     #[arg(long, value_name = "BYTES", value_parser = log_bytes)]
@@ -97,7 +98,7 @@ impl Knobs {
             group_bytes: self.group,
             answer_within_ns: self.answer_within,
             skip: self.skip,
-            share: self.apart.then_some(false),
+            share: self.share,
         }
     }
 
@@ -115,7 +116,7 @@ impl Knobs {
 
 impl fmt::Display for Knobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Knobs { answer_within, group, queue, skip, apart, log, checksums } = *self;
+        let Knobs { answer_within, group, queue, skip, share, log, checksums } = *self;
         let parts = [
             answer_within.map(|ns| match ns {
                 NEVER => "no bound of time for answers".to_owned(),
@@ -128,7 +129,10 @@ impl fmt::Display for Knobs {
                 Skip::WhereFewer => "write-backs skipped where that saves lines".to_owned(),
                 Skip::Always => "write-backs skipped always".to_owned(),
             }),
-            apart.then(|| "a record for each commit that is waited for".to_owned()),
+            share.map(|share| match share {
+                true => "a record for those that are waited for at the same time".to_owned(),
+                false => "a record for each commit that is waited for".to_owned(),
+            }),
             log.map(|bytes| format!("a log of {}", show_bytes(bytes))),
             checksums.then(|| "checksums of all pages".to_owned()),
         ];

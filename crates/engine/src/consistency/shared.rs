@@ -4,13 +4,14 @@
 //! its fences: its words *join* those of the open group, in an [`Overlay`] that later transactions look through,
 //! and it lets the next one in. The last to come, which nobody waits behind, writes down all of them with its own
 //! words, as one transaction: one record, the fences of one, and each line stored once. So it leads for all, which
-//! only wait for it. Where there is nobody else, nothing joins, and each transaction is written down as if this
+//! only wait for it. That is done where it is the [faster way](Choice). Where there is nobody else, nothing joins, and each transaction is written down as if this
 //! were not here.
 //!
 //! Who waits and finds the lock free writes down what has joined, so that nobody depends on the next one's
 //! coming. What always holds: a word that has joined is not in the memory, and a transaction that has seen it is
 //! not durable before it.
 
+use super::choice::Choice;
 use super::core::{Core, cut_short, ticket};
 use super::protocol::{Consistency, Groups, Right};
 use super::writer::Writer;
@@ -38,7 +39,7 @@ pub(crate) const CYCLES_TO_JOIN: u32 = 20;
 
 /// A consistency that writes one transaction down at a time.
 pub(crate) trait OneRecord: Consistency<Groups = Sharing<Self>> {
-    /// Whether transactions that wait together on a memory of this domain are better written down together.
+    /// Whether a fence that serves several transactions on a memory of this domain saves any.
     fn gains_from_sharing(domain: Domain) -> bool;
 
     /// Commits what the writer has, durably or as far as [`Consistency::commit`] goes; its number.
@@ -59,8 +60,7 @@ pub struct Sharing<C>(PhantomData<C>);
 pub struct Shared {
     /// Fresh memory of those that have joined.
     fresh: Vec<Range<u64>>,
-    /// Each is written down by itself.
-    apart: bool,
+    choice: Choice,
 }
 
 impl<C: OneRecord> Groups for Sharing<C> {
@@ -71,7 +71,7 @@ impl<C: OneRecord> Groups for Sharing<C> {
     type Own = Shared;
 
     fn new<M: Memory>(_memory: &M, _geometry: &Geometry, _salt: u64) -> (Overlay, Shared) {
-        (Overlay::default(), Shared { fresh: Vec::new(), apart: false })
+        (Overlay::default(), Shared { fresh: Vec::new(), choice: Choice::default() })
     }
 
     #[inline(always)]
@@ -93,7 +93,7 @@ impl<C: OneRecord> Groups for Sharing<C> {
     }
 
     fn tune(own: &mut Shared, tuning: &Tuning) {
-        own.apart = tuning.share.map_or(own.apart, |share| !share);
+        own.choice.tell(tuning.share);
     }
 }
 
@@ -119,7 +119,13 @@ pub(crate) fn commit_awaited<M: Memory, C: OneRecord>(
     mut right: Right<'_, C>,
     writer: &mut Writer,
 ) -> Result<Ticket> {
-    if right.beside.is_wanted() && may_join::<M, C>(core, &right, writer) {
+    let wanted = right.beside.is_wanted();
+    if (wanted || right.beside.get().joined() > 0)
+        && C::gains_from_sharing(core.memory.domain())
+        && right.own.choice.shares(&*core.memory)
+        && wanted
+        && may_join(core, right.beside.get(), writer)
+    {
         core.memory.check_fence()?;
         core.next_number()?;
         return Ok(join::<M, C>(core, &mut right, writer));
@@ -127,16 +133,9 @@ pub(crate) fn commit_awaited<M: Memory, C: OneRecord>(
     commit::<M, C>(core, right, writer)
 }
 
-/// Whether it pays that the transaction joins, and there is room.
-fn may_join<M: Memory, C: OneRecord>(
-    core: &Core<M>,
-    right: &Right<'_, C>,
-    writer: &Writer,
-) -> bool {
-    let overlay = right.beside.get();
-    C::gains_from_sharing(core.memory.domain())
-        && !right.own.apart
-        && writer.record_bytes() <= GROUP_BYTES / LARGE_SHARE
+/// Whether there is room for the transaction in the open group.
+fn may_join<M: Memory>(core: &Core<M>, overlay: &Overlay, writer: &Writer) -> bool {
+    writer.record_bytes() <= GROUP_BYTES / LARGE_SHARE
         && bytes_with(overlay, &writer.writes) <= GROUP_BYTES.min(core.geometry.segment_bytes)
         && overlay.joined() + 1 < 1 << TICKET_BITS
 }

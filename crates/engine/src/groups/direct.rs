@@ -17,7 +17,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     /// Commits the transaction in `session`, durably unless its maker's wait has to see to that.
     #[inline]
     pub(super) fn commit_awaited(&mut self, session: &mut Writer) -> Result<Ticket> {
-        if self.shares() || !self.core.memory.domain().evicts() {
+        if !self.core.memory.domain().evicts() || self.shares() {
             // One fence, or sync, serves all that have joined when somebody waits.
             return self.join(session);
         }
@@ -39,8 +39,12 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
 
     /// Whether another transaction waits to come in, which can be waited for together with this one.
     #[inline]
-    fn shares(&self) -> bool {
-        self.open.is_wanted() && !self.group.apart && self.core.memory.domain().needs_write_back()
+    fn shares(&mut self) -> bool {
+        let wanted = self.open.is_wanted();
+        (wanted || !self.nobody_joined())
+            && self.core.memory.domain().needs_write_back()
+            && self.group.choice.shares(&*self.core.memory)
+            && wanted
     }
 
     /// The transaction in `session` is a group of its own; if it cannot be logged, only it fails.

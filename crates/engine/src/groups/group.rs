@@ -3,6 +3,7 @@
 use super::base::{Base, first_old_words};
 use super::cover::{Cover, Layout};
 use super::history::History;
+use crate::consistency::choice::Choice;
 use crate::consistency::core::{Core, cut_short};
 use crate::consistency::shared::{CYCLES_TO_JOIN, GROUP_BYTES, LARGE_SHARE, TICKET_BITS};
 use crate::consistency::writer::Writer;
@@ -58,8 +59,8 @@ pub struct Group {
     pub(super) fresh_lines: u64,
     /// Something panicked halfway, or the medium failed: what is durable is unknown until recovery.
     pub(super) broken: bool,
-    /// Those that are waited for do not share a record with those that wait to come in.
-    pub(super) apart: bool,
+    /// Whether those that are waited for share a record with those that wait to come in.
+    pub(super) choice: Choice,
     /// The lines that need no write-back.
     pub(super) cover: Cover,
 }
@@ -81,7 +82,7 @@ impl Group {
             answer_within: ANSWER_WITHIN_NS,
             fresh_lines: 0,
             broken: false,
-            apart: false,
+            choice: Choice::default(),
             cover: Cover::new(layout, len),
         }
     }
@@ -92,7 +93,7 @@ impl Group {
         }
         self.group_bytes = tuning.group_bytes.unwrap_or(self.group_bytes);
         self.answer_within = tuning.answer_within_ns.unwrap_or(self.answer_within);
-        self.apart = tuning.share.map_or(self.apart, |share| !share);
+        self.choice.tell(tuning.share);
         self.cover.skip = tuning.skip.unwrap_or(self.cover.skip);
     }
 }

@@ -29,9 +29,9 @@ pub use right::{Beside, Seat, Writing};
 use crate::Memory;
 use crate::atomics::{AtomicBool, AtomicUsize, Ordering, UnsafeCell, fence, pause, raise};
 
-/// Turns for which a thread lets writers in that want to be, though it could be in itself: one that is not
-/// running may never come.
-const PATIENCE: u32 = 100;
+/// Turns in a row for which a thread lets writers in that want to be, though it could be in itself: one that is
+/// not running may never come.
+const PATIENCE: u32 = if cfg!(loom) { 1 } else { 100 };
 
 /// A value on cache lines of its own (two, since the hardware fetches lines in pairs).
 #[derive(Debug, Default)]
@@ -189,8 +189,13 @@ impl<O: Order, S, W> Lock<O, S, W> {
         is_done: impl Fn() -> bool,
         body: impl FnOnce(Writing<'_, S, W>) -> R,
     ) -> Option<R> {
-        let mut turn = 0;
-        while self.writer.0.load(Ordering::Relaxed) || turn < PATIENCE && self.wanting.any() {
+        let (mut turn, mut free) = (0, 0);
+        loop {
+            match self.writer.0.load(Ordering::Relaxed) {
+                true => free = 0,
+                false if free == PATIENCE || !self.wanting.any() => break,
+                false => free += 1,
+            }
             if is_done() {
                 return None;
             }
