@@ -17,6 +17,7 @@ use super::protocol::{Consistency, Groups, Right};
 use super::writer::Writer;
 use crate::log::area::Geometry;
 use crate::log::record;
+use crate::planted::{self, Bug};
 use crate::tuning::Tuning;
 use crate::writes::overlay::Overlay;
 use crate::writes::{LineWrite, WriteSet};
@@ -167,7 +168,9 @@ fn lead<M: Memory, C: OneRecord>(
         return Ok(Ticket(C::write_down(core, &mut right.beside, writer)? << TICKET_BITS));
     }
     let last = ticket(TICKET_BITS, core.committed(), overlay.joined() + 1);
-    absorb(overlay, &mut writer.writes);
+    if !planted::has(Bug::JoinedLeftOut) {
+        absorb(overlay, &mut writer.writes);
+    }
     writer.fresh.extend_from_slice(&right.own.fresh);
     C::write_down(core, &mut right.beside, writer)?;
     forget::<M, C>(core, right);
