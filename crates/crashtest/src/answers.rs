@@ -63,6 +63,7 @@ impl Answers {
             group_bytes: BYTES[below(BYTES.len())],
             answer_within_ns: WITHIN[below(WITHIN.len())],
             skip: SKIP[below(SKIP.len())],
+            share: None,
         };
         Answers { waits, of, tends, checkpoints, reads, tuning }
     }
@@ -92,7 +93,7 @@ impl fmt::Display for Answers {
         write!(f, "{waits}/{of}")?;
         let [tends, checkpoints, reads] =
             [tends, checkpoints, reads].map(|count| (*count > 0).then_some(*count));
-        let Tuning { queue_lines, group_bytes, answer_within_ns, skip } = *tuning;
+        let Tuning { queue_lines, group_bytes, answer_within_ns, skip, share: _ } = *tuning;
         let all = [tends, checkpoints, reads, queue_lines, group_bytes, answer_within_ns];
         for (name, value) in NAMES.into_iter().zip(all) {
             if let Some(value) = value {

@@ -80,6 +80,13 @@ fn durable_before_the_fence() {
 }
 
 #[test]
+fn joined_and_left_out_of_the_record() {
+    for engine in ["redo", "undo"] {
+        Hunt { engine, ..HUNT }.finds(Bug::JoinedLeftOut, &[PREFIX, LOST, READ]);
+    }
+}
+
+#[test]
 fn committed_before_the_words_are_stored() {
     let hunt = Hunt { subject: "bytes", ..HUNT };
     hunt.finds(Bug::CommittedBeforeStored, &[PREFIX, LOST, "damaged"]);

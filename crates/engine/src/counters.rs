@@ -45,6 +45,8 @@ counters! {
     commits,
     /// Transactions committed that wrote nothing.
     read_only,
+    /// Transactions committed that joined others, to share a record with them.
+    shared,
     /// Transactions rolled back by their body.
     aborts_user,
     /// Transactions rolled back because they did not fit in the log.

@@ -11,6 +11,7 @@ use crate::writes::LineWrite;
 use crate::writes::overlay::Overlay;
 use loom::model::Builder;
 use loom::sync::Arc as LoomArc;
+use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 use perdura_memory::Ram;
 use perdura_memory::lock::{Lock, Mode, Order, Seat, Writing};
@@ -176,6 +177,42 @@ fn readers_are_let_in_between() {
         let (first, second) = (rig.read(&mut seat), rig.read(&mut seat));
         assert!(first <= second, "{second} after {first}");
         writer.join().expect("no panic");
+    });
+}
+
+/// A lock whose writers share what they store: how many have joined, and how many are stored.
+type Shared = Arc<Lock<Spin, (), [u64; 2]>>;
+
+/// A transaction that joins if another wants to come in, and leads for all otherwise, and then waits.
+fn share(lock: &Shared, ram: &Ram, stored: &AtomicU64) {
+    fn lead(own: &mut [u64; 2], stored: &AtomicU64) {
+        own[1] += std::mem::take(&mut own[0]);
+        stored.store(own[1], Ordering::Release);
+    }
+    let mut seat = Seat::new(lock).expect("a slot");
+    seat.enter(Mode::Write, ram);
+    let Writing { own, beside } = seat.writing().expect("a writer");
+    own[0] += 1;
+    let number = own[0] + own[1];
+    if !beside.is_wanted() {
+        lead(own, stored);
+    }
+    seat.leave();
+    let is_stored = || stored.load(Ordering::Acquire) >= number;
+    lock.writing_unless(ram, is_stored, |right| lead(right.own, stored));
+    assert!(is_stored(), "{number} is not stored");
+}
+
+#[test]
+fn nobody_that_waits_is_forgotten() {
+    check(|| {
+        let lock: Shared = Arc::new(Lock::new(2, (), [0; 2]));
+        let (ram, stored) = (Arc::new(Ram::new(64)), LoomArc::new(AtomicU64::new(0)));
+        let (other, its, theirs) = (lock.clone(), ram.clone(), stored.clone());
+        let second = thread::spawn(move || share(&other, &its, &theirs));
+        share(&lock, &ram, &stored);
+        second.join().expect("no panic");
+        assert_eq!(stored.load(Ordering::Acquire), 2);
     });
 }
 

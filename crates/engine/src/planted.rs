@@ -9,6 +9,8 @@
 pub enum Bug {
     /// A group is called durable before the fence that makes it so.
     DurableBeforeFence,
+    /// Who leads takes the words of those that have joined for durable, and leaves them out of the record.
+    JoinedLeftOut,
     /// A commit is counted, for checkpoints, before its words are stored.
     CommittedBeforeStored,
     /// Lines are marked dirty before their words are stored.

@@ -16,6 +16,9 @@ pub struct Tuning {
     pub answer_within_ns: Option<u64>,
     /// When write-backs are skipped, of engines that can.
     pub skip: Option<Skip>,
+    /// Whether transactions that are waited for at the same time share a record and its fences: where that is
+    /// faster, unless given.
+    pub share: Option<bool>,
 }
 
 /// When write-backs are skipped, of engines that can.

@@ -36,8 +36,13 @@ fn words(memory: &Reference) -> Vec<u64> {
     (0..LINES * 8).map(|word| memory.load(at(word))).collect()
 }
 
-const NEVER: Tuning =
-    Tuning { queue_lines: None, group_bytes: None, answer_within_ns: Some(u64::MAX), skip: None };
+const NEVER: Tuning = Tuning {
+    queue_lines: None,
+    group_bytes: None,
+    answer_within_ns: Some(u64::MAX),
+    skip: None,
+    share: None,
+};
 
 /// Settings from the narrowest to the widest; what none of them means is a panic or a hang.
 fn settings() -> impl Iterator<Item = Tuning> {
@@ -51,6 +56,7 @@ fn settings() -> impl Iterator<Item = Tuning> {
                 group_bytes,
                 answer_within_ns,
                 skip: None,
+                share: None,
             })
         })
     })

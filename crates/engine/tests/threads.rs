@@ -3,7 +3,7 @@
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mode, RedoEngine,
-    SWalEngine, Session, UndoEngine, Volatile, on_each_engine,
+    SWalEngine, Session, Ticket, UndoEngine, Volatile, on_each_engine,
 };
 use perdura_memory::reference::{Cut, SplitMix64};
 use perdura_memory::{Domain, Memory, Ram, Reference};
@@ -237,19 +237,20 @@ fn a_checkpoint_writes_each_dirty_line_back_once() {
     RedoEngine::<Reference>::format(&memory, 0..LOG);
     let engine = RedoEngine::start(memory.clone(), 0..LOG).unwrap();
     let mut session = engine.session().unwrap();
+    let mut last = Ticket(0);
     for round in 0..5 {
         session.begin(Mode::Write);
         for line in [0, 1, 2, 70, 500] {
             session.write_word(SHARED + line * 64 + round * 8, round + 1).unwrap();
         }
-        session.commit().unwrap();
+        last = session.commit().unwrap();
     }
     let recovery = RedoEngine::recover(&memory.after_power_cut(Cut::None), 0..LOG).unwrap();
     assert_eq!(recovery.replayed, 5);
     let before = session.counters().write_backs_data;
     session.checkpoint().unwrap();
     assert_eq!(session.counters().write_backs_data - before, 5);
-    assert_eq!(engine.reclaimable().0, 5);
+    assert!(engine.reclaimable() >= last);
     let after = memory.after_power_cut(Cut::None);
     assert_eq!(after.load(SHARED + 500 * 64 + 32), 5);
     assert_eq!(RedoEngine::recover(&after, 0..LOG).unwrap().replayed, 0);

@@ -37,6 +37,12 @@ pub(crate) struct Knobs {
     #[serde(default, deserialize_with = "skip", serialize_with = "name")]
     pub(crate) skip: Option<Skip>,
 
+    /// Whether commits that are waited for at the same time share a record and its fences: true or false
+    /// [default: where that is faster]
+    #[arg(long, value_name = "WHETHER")]
+    #[serde(default)]
+    pub(crate) share: Option<bool>,
+
     /// Bytes of the pool's log [default: an eighth of the pool, at most 64M]
     #[arg(long, value_name = "BYTES", value_parser = log_bytes)]
     #[serde(default, deserialize_with = "log", rename(serialize = "log_bytes"))]
@@ -92,6 +98,7 @@ impl Knobs {
             group_bytes: self.group,
             answer_within_ns: self.answer_within,
             skip: self.skip,
+            share: self.share,
         }
     }
 
@@ -109,7 +116,7 @@ impl Knobs {
 
 impl fmt::Display for Knobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Knobs { answer_within, group, queue, skip, log, checksums } = *self;
+        let Knobs { answer_within, group, queue, skip, share, log, checksums } = *self;
         let parts = [
             answer_within.map(|ns| match ns {
                 NEVER => "no bound of time for answers".to_owned(),
@@ -121,6 +128,10 @@ impl fmt::Display for Knobs {
                 Skip::Never => "no write-back skipped".to_owned(),
                 Skip::WhereFewer => "write-backs skipped where that saves lines".to_owned(),
                 Skip::Always => "write-backs skipped always".to_owned(),
+            }),
+            share.map(|share| match share {
+                true => "a record for those that are waited for at the same time".to_owned(),
+                false => "a record for each commit that is waited for".to_owned(),
             }),
             log.map(|bytes| format!("a log of {}", show_bytes(bytes))),
             checksums.then(|| "checksums of all pages".to_owned()),

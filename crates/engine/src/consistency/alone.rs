@@ -62,7 +62,6 @@ impl Writer {
         place.extra.into_iter().for_each(|segment| core.segments.put_back(segment));
         core.committed.0.store(ticket, Ordering::Release);
         core.durable.0.store(ticket, Ordering::Release);
-        self.counters.commits += 1;
     }
 
     /// Stores the words in place and asks for their lines to become durable.

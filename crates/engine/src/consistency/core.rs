@@ -143,6 +143,20 @@ impl<M: Memory> Core<M> {
         self.broken.store(true, Ordering::Relaxed);
     }
 
+    /// Runs what must come to its end: if it panics, nothing is committed any more. The lock is held.
+    pub(crate) fn unless_cut_short<R>(&self, body: impl FnOnce() -> R) -> R {
+        let mut attempt = Attempt { failed: &self.broken, finished: false };
+        let result = body();
+        attempt.finished = true;
+        result
+    }
+
+    /// The number of the last commit, or group of them.
+    #[inline]
+    pub(crate) fn committed(&self) -> u64 {
+        self.committed.0.load(Ordering::Acquire)
+    }
+
     /// The number of the next commit, or group of them.
     ///
     /// # Errors

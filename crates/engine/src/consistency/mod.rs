@@ -6,15 +6,17 @@
 //! range. What differs is what the log holds and what is fenced when: the [`Consistency`].
 //!
 //! Reading order: `core` (what the sessions of an engine share), `writer`, `append` and `alone` (what it takes
-//! to write a transaction down), `protocol` (what a consistency and groups are); then each in a file of its
-//! own: `redo`, `undo`, `swal`; and `none`, which logs nothing and stands apart.
+//! to write a transaction down), `protocol` (what a consistency and groups are), `choice` and `shared` (group commit); then each
+//! in a file of its own: `redo`, `undo`, `swal`; and `none`, which logs nothing and stands apart.
 
 pub(crate) mod alone;
 pub(crate) mod append;
+pub(crate) mod choice;
 pub(crate) mod core;
 pub(crate) mod none;
 pub(crate) mod protocol;
 pub(crate) mod redo;
+pub(crate) mod shared;
 pub(crate) mod swal;
 mod touched;
 pub(crate) mod undo;

@@ -24,7 +24,8 @@ pub(crate) type LockOf<O, C> = Lock<O, OpenOf<C>, OwnOf<C>>;
 
 /// How buffered transactions become durable.
 pub trait Consistency: Send + Sync + Sized + 'static {
-    /// Whether recovery ends at the first ticket that is missing from the log.
+    /// Whether recovery ends at the first ticket that is missing from the log; a transaction is durable then
+    /// as soon as its record is.
     const NO_GAPS: bool;
 
     /// Whether its log is written back and fenced before its words are in place.
@@ -124,6 +125,9 @@ pub trait Groups: Send + Sync + 'static {
     /// Whether there are any.
     const ANY: bool = false;
 
+    /// As [`Engine::TENDED`](crate::Engine::TENDED).
+    const TENDED: bool = false;
+
     /// Bits of a ticket that tell the transactions of a group apart. The bits above are the
     /// group's number, and what the log and the engine's own counts go by.
     const TICKET_BITS: u32 = 0;
@@ -158,11 +162,12 @@ pub trait Groups: Send + Sync + 'static {
         None
     }
 
-    /// Makes the group with this number durable, if it is not.
+    /// Ends the open group, if it is the one with this number, which somebody waits for: it is committed. It
+    /// is durable as well where records do not suffice, and where they become so only with the lock held.
     ///
     /// # Errors
     /// `Io` when the medium failed.
-    fn answer<M: Memory>(
+    fn close<M: Memory>(
         _core: &Core<M>,
         _right: Writing<'_, Self::Open, Self::Own>,
         _writer: &mut Writer,

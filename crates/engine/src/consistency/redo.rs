@@ -1,6 +1,6 @@
 //! Redo logging with asynchronous write-back, in Mnemosyne's manner, with one fence.
 //!
-//! Commit, holding the lock:
+//! Commit, holding the lock, of a transaction or of several that are waited for together ([`shared`]):
 //! 1. the new words go into the log as one record that proves itself whole, and are fenced:
 //!    the only wait;
 //! 2. the words are stored in place, and their lines noted as dirty.
@@ -18,13 +18,15 @@
 //! is durable.
 
 use super::core::Core;
-use super::protocol::{Consistency, LockOf, NoGroups, Right};
+use super::protocol::{Consistency, LockOf, Right};
+use super::shared::{self, OneRecord, Sharing};
 use super::writer::Writer;
 use crate::log::record::Found;
 use crate::log::recovery::store_words;
 use crate::planted::{self, Bug};
+use crate::writes::overlay::Overlay;
 use crate::{Counters, Recovery, Result, Ticket};
-use perdura_memory::lock::Order;
+use perdura_memory::lock::{Beside, Order};
 use perdura_memory::{Domain, LINE, Memory, lines_in};
 use std::sync::atomic::Ordering;
 
@@ -41,7 +43,7 @@ const FRESH_LOGGED_MEDIA: u64 = 64 << 10;
 impl Consistency for Redo {
     const NO_GAPS: bool = true;
 
-    type Groups = NoGroups;
+    type Groups = Sharing<Self>;
 
     #[inline]
     fn logs_fresh(domain: Domain, len: u64) -> bool {
@@ -55,27 +57,19 @@ impl Consistency for Redo {
     #[inline]
     fn commit<M: Memory>(
         core: &Core<M>,
-        mut right: Right<'_, Self>,
+        right: Right<'_, Self>,
         writer: &mut Writer,
     ) -> Result<Ticket> {
-        let ticket = core.next_number()?;
-        log(core, writer, ticket, |counters| empty(core, counters))?;
-        core.be_alone(&mut right.beside);
-        let track = core.memory.domain().needs_write_back();
-        if planted::has(Bug::CommittedBeforeStored) {
-            core.committed.0.store(ticket, Ordering::Release);
-        }
-        if planted::has(Bug::DirtyBeforeStored) {
-            writer.writes.entries().iter().for_each(|entry| core.dirty.mark_alone(entry.line));
-        }
-        writer.apply(core, |entry, _| {
-            if track && !planted::has(Bug::DirtyBeforeStored) {
-                core.dirty.mark_alone(entry.line);
-            }
-        });
-        core.committed.0.store(ticket, Ordering::Release);
-        writer.counters.commits += 1;
-        Ok(Ticket(ticket))
+        shared::commit::<M, Self>(core, right, writer)
+    }
+
+    #[inline]
+    fn commit_awaited<M: Memory>(
+        core: &Core<M>,
+        right: Right<'_, Self>,
+        writer: &mut Writer,
+    ) -> Result<Ticket> {
+        shared::commit_awaited::<M, Self>(core, right, writer)
     }
 
     #[inline]
@@ -111,6 +105,38 @@ impl Consistency for Redo {
     fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
         store_words(memory, whole.iter().flatten())?;
         Ok(Recovery { replayed: whole.len() as u64, ..Recovery::default() })
+    }
+}
+
+impl OneRecord for Redo {
+    /// On a block device one sync serves all whose records are in the log, without this.
+    fn gains_from_sharing(domain: Domain) -> bool {
+        domain.needs_write_back() && domain.evicts()
+    }
+
+    #[inline]
+    fn write_down<M: Memory>(
+        core: &Core<M>,
+        open: &mut Beside<'_, Overlay>,
+        writer: &mut Writer,
+    ) -> Result<u64> {
+        let number = core.next_number()?;
+        log(core, writer, number, |counters| empty(core, counters))?;
+        core.be_alone(open);
+        let track = core.memory.domain().needs_write_back();
+        if planted::has(Bug::CommittedBeforeStored) {
+            core.committed.0.store(number, Ordering::Release);
+        }
+        if planted::has(Bug::DirtyBeforeStored) {
+            writer.writes.entries().iter().for_each(|entry| core.dirty.mark_alone(entry.line));
+        }
+        writer.apply(core, |entry, _| {
+            if track && !planted::has(Bug::DirtyBeforeStored) {
+                core.dirty.mark_alone(entry.line);
+            }
+        });
+        core.committed.0.store(number, Ordering::Release);
+        Ok(number)
     }
 }
 

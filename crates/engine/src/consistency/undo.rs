@@ -1,6 +1,6 @@
 //! Undo logging in PMDK's order, with the snapshots batched.
 //!
-//! Commit, holding the lock:
+//! Commit, holding the lock, of a transaction or of several that are waited for together ([`shared`]):
 //! 1. the old words go into the log as one record, and are fenced;
 //! 2. the new words are stored in place, their lines written back, and fenced;
 //! 3. the record is made void, and that is fenced: the transaction is durable.
@@ -11,11 +11,14 @@
 
 use super::alone;
 use super::core::Core;
-use super::protocol::{Consistency, NoGroups, Right};
+use super::protocol::{Consistency, Right};
+use super::shared::{self, OneRecord, Sharing};
 use super::writer::{Stores, Writer};
 use crate::log::record::Found;
 use crate::log::recovery::store_words;
+use crate::writes::overlay::Overlay;
 use crate::{Counters, Recovery, Result, Ticket};
+use perdura_memory::lock::Beside;
 use perdura_memory::{Domain, Memory};
 use std::sync::atomic::Ordering;
 
@@ -26,7 +29,7 @@ impl Consistency for Undo {
     // Records are made void one by one, so that the one that counts may stand alone.
     const NO_GAPS: bool = false;
 
-    type Groups = NoGroups;
+    type Groups = Sharing<Self>;
 
     #[inline]
     fn logs_fresh(_domain: Domain, _len: u64) -> bool {
@@ -36,20 +39,19 @@ impl Consistency for Undo {
     #[inline]
     fn commit<M: Memory>(
         core: &Core<M>,
-        mut right: Right<'_, Self>,
+        right: Right<'_, Self>,
         writer: &mut Writer,
     ) -> Result<Ticket> {
-        let ticket = core.next_number()?;
-        writer.flush_fresh(core);
-        let place = writer.write_alone(core, (ticket, Stores::PastCaches), |entry, word| {
-            core.memory.load(entry.line + word as u64 * 8)
-        })?;
-        writer.fence(core)?;
-        core.be_alone(&mut right.beside);
-        // If that fails, readers would find words that recovery may take back.
-        store(core, writer, place.first).inspect_err(|_| core.break_off())?;
-        writer.committed_alone(core, ticket, place);
-        Ok(Ticket(ticket))
+        shared::commit::<M, Self>(core, right, writer)
+    }
+
+    #[inline]
+    fn commit_awaited<M: Memory>(
+        core: &Core<M>,
+        right: Right<'_, Self>,
+        writer: &mut Writer,
+    ) -> Result<Ticket> {
+        shared::commit_awaited::<M, Self>(core, right, writer)
     }
 
     fn checkpoint_within<M: Memory>(
@@ -68,6 +70,31 @@ impl Consistency for Undo {
     fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
         store_words(memory, whole.iter().rev().flatten())?;
         Ok(Recovery { rolled_back: whole.len() as u64, ..Recovery::default() })
+    }
+}
+
+impl OneRecord for Undo {
+    fn gains_from_sharing(domain: Domain) -> bool {
+        domain.needs_write_back()
+    }
+
+    #[inline]
+    fn write_down<M: Memory>(
+        core: &Core<M>,
+        open: &mut Beside<'_, Overlay>,
+        writer: &mut Writer,
+    ) -> Result<u64> {
+        let number = core.next_number()?;
+        writer.flush_fresh(core);
+        let place = writer.write_alone(core, (number, Stores::PastCaches), |entry, word| {
+            core.memory.load(entry.line + word as u64 * 8)
+        })?;
+        writer.fence(core)?;
+        core.be_alone(open);
+        // If that fails, readers would find words that recovery may take back.
+        store(core, writer, place.first).inspect_err(|_| core.break_off())?;
+        writer.committed_alone(core, number, place);
+        Ok(number)
     }
 }
 

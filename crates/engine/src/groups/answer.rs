@@ -8,6 +8,16 @@ use perdura_memory::Memory;
 use std::sync::atomic::Ordering;
 
 impl<M: Memory, B: Base> Leader<'_, M, B> {
+    /// Ends the open group, which somebody waits for: it is durable, or will be with the next fence.
+    pub(super) fn close_awaited(&mut self, number: u64) -> Result<()> {
+        if !B::LOG_IS_ENOUGH {
+            return self.answer(number);
+        }
+        // On a block device the one who waits fences, while others may come in.
+        self.group.looked = 0;
+        self.close()
+    }
+
     /// Physical commit of everything up to the group `number`, if it has not happened.
     pub(super) fn answer(&mut self, number: u64) -> Result<()> {
         let durable = || self.core.durable.0.load(Ordering::Acquire) >= number;

@@ -2,9 +2,10 @@
 
 use super::base::Base;
 use super::cover::{self, Layout};
-use super::group::{Group, Leader, TICKET_BITS};
+use super::group::{Group, Leader};
 use crate::consistency::core::Core;
 use crate::consistency::protocol::{Consistency, Groups, Right};
+use crate::consistency::shared::TICKET_BITS;
 use crate::consistency::writer::Writer;
 use crate::log::area::{Checkpoint, Geometry, Told};
 use crate::log::record::Found;
@@ -80,6 +81,7 @@ impl<B: Base> Consistency for Archapt<B> {
 
 impl<B: Base> Groups for Archapt<B> {
     const ANY: bool = true;
+    const TENDED: bool = true;
     const TICKET_BITS: u32 = TICKET_BITS;
     const SKIPS: bool = B::SKIPS;
 
@@ -108,14 +110,14 @@ impl<B: Base> Groups for Archapt<B> {
         Some(open)
     }
 
-    fn answer<M: Memory>(
+    fn close<M: Memory>(
         core: &Core<M>,
         right: Writing<'_, Overlay, Group>,
         writer: &mut Writer,
         number: u64,
     ) -> Result<()> {
         let mut leader = Leader::<M, B>::new(core, right);
-        leader.counting_for(writer, |leader, _| leader.answer(number))
+        leader.counting_for(writer, |leader, _| leader.close_awaited(number))
     }
 
     fn tend<M: Memory>(core: &Core<M>, right: Writing<'_, Overlay, Group>) -> Result<()> {

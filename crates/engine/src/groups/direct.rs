@@ -1,11 +1,13 @@
 //! Commits whose maker waits for the answer at once.
 //!
-//! Where nobody else's words wait in the open group there is nothing to share: the transaction
-//! is written down from the session's own write set, with the lock taken once. It joins no group,
+//! Where another transaction that writes waits to come in, this one joins the group and lets it: who comes last
+//! leads for all. Where none does, and nobody else's words wait in the open group, there is nothing to share: the
+//! transaction is written down from the session's own write set, with the lock taken once. It joins no group,
 //! and no later read has to look through its words.
 
 use super::base::Base;
-use super::group::{Leader, TICKET_BITS};
+use super::group::Leader;
+use crate::consistency::shared::TICKET_BITS;
 use crate::consistency::writer::Writer;
 use crate::{Result, Ticket};
 use perdura_memory::Memory;
@@ -15,8 +17,8 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     /// Commits the transaction in `session`, durably unless its maker's wait has to see to that.
     #[inline]
     pub(super) fn commit_awaited(&mut self, session: &mut Writer) -> Result<Ticket> {
-        if !self.core.memory.domain().evicts() {
-            // One sync serves all that have joined when somebody waits.
+        if !self.core.memory.domain().evicts() || self.shares() {
+            // One fence, or sync, serves all that have joined when somebody waits.
             return self.join(session);
         }
         self.usable()?;
@@ -33,6 +35,16 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         // The transaction is committed whatever comes of this: a failure shows in the wait.
         let _ = self.answer(ticket.0 >> TICKET_BITS);
         Ok(ticket)
+    }
+
+    /// Whether another transaction waits to come in, which can be waited for together with this one.
+    #[inline]
+    fn shares(&mut self) -> bool {
+        let wanted = self.open.is_wanted();
+        (wanted || !self.nobody_joined())
+            && self.core.memory.domain().needs_write_back()
+            && self.group.choice.shares(&*self.core.memory)
+            && wanted
     }
 
     /// The transaction in `session` is a group of its own; if it cannot be logged, only it fails.

@@ -3,7 +3,9 @@
 use super::base::{Base, first_old_words};
 use super::cover::{Cover, Layout};
 use super::history::History;
+use crate::consistency::choice::Choice;
 use crate::consistency::core::{Core, cut_short};
+use crate::consistency::shared::{CYCLES_TO_JOIN, GROUP_BYTES, LARGE_SHARE, TICKET_BITS};
 use crate::consistency::writer::Writer;
 use crate::log::record;
 use crate::tuning::Tuning;
@@ -16,12 +18,6 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// Bytes of log that a group may fill, unless told otherwise. Enough to spread the price of a fence
-/// over a hundred small transactions; what it overlays is looked through by every read, and should
-/// stay in the nearest cache. A large transaction is a group of its own, which nobody looks through.
-const GROUP_BYTES: u64 = 4 << 10;
-/// A transaction that would fill more than one in so many of these is large.
-const LARGE_SHARE: u64 = 4;
 /// With readers there a group may be so many times as large.
 const STRETCH: u64 = 4;
 /// With undo, where write-backs are skipped, a group has at most one in so many of the lines that may
@@ -29,13 +25,10 @@ const STRETCH: u64 = 4;
 pub(super) const QUEUE_SHARE: u64 = 4;
 /// Nanoseconds after which a group is made durable though nobody waits, unless told otherwise.
 const ANSWER_WITHIN_NS: u64 = 10_000_000;
-/// Bits of a ticket that number the transactions of a group.
-pub(super) const TICKET_BITS: u32 = 20;
 /// Transactions after which the clock is looked at.
 const LOOK_EVERY: u64 = 16;
-/// What the simulator is told that joining a group costs, for each line (natively 7 ns); and noting
-/// one (40 ns, where lines are many and seldom the same).
-const CYCLES_TO_JOIN: u32 = 20;
+/// What the simulator is told that noting a line costs (natively 40 ns, where lines are many and seldom the
+/// same).
 const CYCLES_TO_NOTE: u32 = 100;
 
 /// What is the writer's own: a group on its way into the log, and the lines that closed ones have
@@ -66,6 +59,8 @@ pub struct Group {
     pub(super) fresh_lines: u64,
     /// Something panicked halfway, or the medium failed: what is durable is unknown until recovery.
     pub(super) broken: bool,
+    /// Whether those that are waited for share a record with those that wait to come in.
+    pub(super) choice: Choice,
     /// The lines that need no write-back.
     pub(super) cover: Cover,
 }
@@ -87,6 +82,7 @@ impl Group {
             answer_within: ANSWER_WITHIN_NS,
             fresh_lines: 0,
             broken: false,
+            choice: Choice::default(),
             cover: Cover::new(layout, len),
         }
     }
@@ -97,6 +93,7 @@ impl Group {
         }
         self.group_bytes = tuning.group_bytes.unwrap_or(self.group_bytes);
         self.answer_within = tuning.answer_within_ns.unwrap_or(self.answer_within);
+        self.choice.tell(tuning.share);
         self.cover.skip = tuning.skip.unwrap_or(self.cover.skip);
     }
 }
@@ -145,6 +142,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         let ticket = self.take(session);
         self.group.broken = false;
         self.group.writer.counters.commits += 1;
+        self.group.writer.counters.shared += 1;
         if self.joined().is_multiple_of(LOOK_EVERY) {
             // The transaction is in the group whatever comes of this. A failure shows again at
             // the next commit, and before anything is acknowledged.

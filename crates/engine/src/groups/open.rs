@@ -5,14 +5,12 @@
 //! own, so that records are written, fenced, and lines written back, with readers in.
 
 use super::base::{Base, first_old_words};
-use super::group::{Group, Leader, QUEUE_SHARE, TICKET_BITS};
+use super::group::{Group, Leader, QUEUE_SHARE};
 use crate::Ticket;
-use crate::consistency::core::ticket;
+use crate::consistency::shared;
 use crate::consistency::writer::Writer;
-use crate::log::record;
 use crate::writes::overlay::Overlay;
 use perdura_memory::Memory;
-use std::sync::atomic::Ordering;
 
 impl<M: Memory, B: Base> Leader<'_, M, B> {
     /// Transactions in the open group.
@@ -29,25 +27,18 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
 
     /// The transaction in `session` joins, beside readers. Its ticket.
     pub(super) fn take(&mut self, session: &mut Writer) -> Ticket {
-        let lines = session.writes.stored_lines();
-        if !self.open.get().has_room(lines) {
-            self.open.change(&*self.core.memory, |overlay| overlay.make_room(lines));
-        }
-        let overlay = self.open.get();
         if B::SKIPS {
             self.group.fresh_lines += session.fresh_lines();
         }
         let Group { writer: Writer { fresh, old, .. }, history, cover, .. } = &mut *self.group;
-        for entry in session.writes.entries().iter().filter(|entry| entry.mask != 0) {
-            let had = overlay.add(entry);
+        let ticket = shared::take(self.core, &mut self.open, &session.writes, |entry, had| {
             if !B::LOG_IS_ENOUGH {
                 // Now, with the lines in this processor's caches, and not when the group is closed.
                 first_old_words(&*self.core.memory, entry, had, (history, cover), old);
             }
-        }
+        });
         fresh.append(&mut session.fresh);
-        overlay.join();
-        ticket(TICKET_BITS, self.core.committed.0.load(Ordering::Acquire), overlay.joined())
+        ticket
     }
 
     /// The open group is over, its words in place: a new one begins.
@@ -57,8 +48,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
 
     /// An upper bound of the record's bytes if the transaction joins.
     pub(super) fn bytes_with(&self, session: &Writer) -> u64 {
-        let ((lines, words), more) = (self.open.get().size(), &session.writes);
-        record::words_for(lines + more.stored_lines(), words + more.words()) as u64 * 8
+        shared::bytes_with(self.open.get(), &session.writes)
     }
 
     /// Whether the group would be too large a part of the queue, if the transaction joined: its lines

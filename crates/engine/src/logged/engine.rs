@@ -24,7 +24,7 @@ where
     (C, S): Named,
 {
     const NAME: &'static str = <(C, S)>::NAME;
-    const TENDED: bool = C::Groups::ANY;
+    const TENDED: bool = C::Groups::TENDED;
     const SKIPS: bool = C::Groups::SKIPS;
     type Session = Buffered<M, C, S>;
 
@@ -99,7 +99,7 @@ where
     }
 
     fn tend(&self) -> Result<()> {
-        if !C::Groups::ANY {
+        if !C::Groups::TENDED {
             return Ok(());
         }
         self.lock.writing(&*self.core.memory, |right| C::Groups::tend(&self.core, right))

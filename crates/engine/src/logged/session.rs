@@ -160,22 +160,32 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     fn wait(&mut self, number: u64) -> Result<()> {
         let Logged { core, lock } = &*self.engine;
         let (seat, writer) = (&mut self.seat, &mut self.writer);
-        if !C::Groups::ANY {
+        let is_durable = || core.durable.0.load(Ordering::Acquire) >= number;
+        // Of an engine whose records do not suffice, those that are committed wait for more.
+        let is_closed = || is_durable() || C::NO_GAPS && core.committed() >= number;
+        if C::Groups::ANY && !is_closed() {
+            match seat.mode() {
+                // It would wait for itself.
+                Some(Mode::Read) => {
+                    return Err(Error::Invalid("a wait inside of a transaction that reads"));
+                }
+                _ => match seat.writing() {
+                    Some(right) => C::Groups::close(core, right, writer, number)?,
+                    None => {
+                        let close =
+                            |right: Right<'_, C>| C::Groups::close(core, right, writer, number);
+                        lock.writing_unless(&*core.memory, is_closed, close).unwrap_or(Ok(()))?;
+                    }
+                },
+            }
+        }
+        if !is_durable() {
             // Everything up to the last commit has asked to be durable by now.
-            let committed = core.committed.0.load(Ordering::Acquire);
+            let committed = core.committed();
             writer.fence(core)?;
             core.durable.0.fetch_max(committed, Ordering::AcqRel);
-            return Ok(());
         }
-        match seat.mode() {
-            // It would wait for itself.
-            Some(Mode::Read) => Err(Error::Invalid("a wait inside of a transaction that reads")),
-            _ => match seat.writing() {
-                Some(right) => C::Groups::answer(core, right, writer, number),
-                None => lock
-                    .writing(&*core.memory, |right| C::Groups::answer(core, right, writer, number)),
-            },
-        }
+        Ok(())
     }
 
     /// The last commit that the transaction may have seen something of.

@@ -49,6 +49,7 @@ fn tuned<E: Engine<Reference>>(queue: u64, group: u64, skip: Skip) -> (Arc<Refer
         group_bytes: Some(group),
         answer_within_ns: Some(u64::MAX),
         skip: Some(skip),
+        share: None,
     });
     (memory, engine)
 }

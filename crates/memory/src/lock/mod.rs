@@ -29,6 +29,10 @@ pub use right::{Beside, Seat, Writing};
 use crate::Memory;
 use crate::atomics::{AtomicBool, AtomicUsize, Ordering, UnsafeCell, fence, pause, raise};
 
+/// Turns in a row for which a thread lets writers in that want to be, though it could be in itself: one that is
+/// not running may never come.
+const PATIENCE: u32 = if cfg!(loom) { 1 } else { 100 };
+
 /// A value on cache lines of its own (two, since the hardware fetches lines in pairs).
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -63,11 +67,19 @@ pub trait Order: Default + Send + Sync + 'static {
 pub struct Lock<O, S, W> {
     order: O,
     writer: Apart<AtomicBool>,
+    wanting: Wanting,
     readers: Readers,
     taken: Box<[AtomicBool]>,
     shared: UnsafeCell<S>,
     own: UnsafeCell<W>,
 }
+
+/// How many transactions that write wait to come in.
+#[derive(Default)]
+struct Wanting(Apart<AtomicUsize>);
+
+/// One of them.
+struct Counted<'a>(&'a Wanting);
 
 /// The lock as far as readers go.
 struct Readers {
@@ -89,6 +101,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
         Lock {
             order: O::default(),
             writer: Apart::default(),
+            wanting: Wanting::default(),
             readers,
             taken: (0..slots).map(|_| AtomicBool::new(false)).collect(),
             shared: UnsafeCell::new(shared),
@@ -115,13 +128,21 @@ impl<O: Order, S, W> Lock<O, S, W> {
         self.taken[slot].store(false, Ordering::Release);
     }
 
-    /// Enters as the only writer, beside readers.
+    /// Enters as the only writer, beside readers; `wants` if to write a transaction of its own.
     #[inline]
-    fn write<M: Memory>(&self, memory: &M) {
+    fn write<M: Memory>(&self, memory: &M, wants: bool) {
         let place = self.order.join();
+        if !self.order.is_next(&place) || !self.try_write() {
+            self.wait_to_write(memory, &place, wants);
+        }
+    }
+
+    #[cold]
+    fn wait_to_write<M: Memory>(&self, memory: &M, place: &O::Place, wants: bool) {
+        let _counted = wants.then(|| self.wanting.count());
         let mut turn = 0;
-        while !self.order.is_next(&place) || !self.try_write() {
-            while !self.order.is_next(&place) || self.writer.0.load(Ordering::Relaxed) {
+        while !self.order.is_next(place) || !self.try_write() {
+            while !self.order.is_next(place) || self.writer.0.load(Ordering::Relaxed) {
                 pause(memory, turn);
                 turn += 1;
             }
@@ -154,10 +175,54 @@ impl<O: Order, S, W> Lock<O, S, W> {
                 self.0.done_writing();
             }
         }
-        self.write(memory);
+        self.write(memory, false);
         let leave = Leave(self);
         // SAFETY: this is the writer until `leave` is dropped, and `body` must give the right back before.
         body(unsafe { leave.0.right() })
+    }
+
+    /// As [`writing`](Self::writing), unless the writers that are there meanwhile, or want to be, see to it
+    /// that it `is_done`.
+    pub fn writing_unless<M: Memory, R>(
+        &self,
+        memory: &M,
+        is_done: impl Fn() -> bool,
+        body: impl FnOnce(Writing<'_, S, W>) -> R,
+    ) -> Option<R> {
+        let (mut turn, mut free) = (0, 0);
+        loop {
+            match self.writer.0.load(Ordering::Relaxed) {
+                true => free = 0,
+                false if free == PATIENCE || !self.wanting.any() => break,
+                false => free += 1,
+            }
+            if is_done() {
+                return None;
+            }
+            pause(memory, turn);
+            turn += 1;
+        }
+        self.writing(memory, |right| (!is_done()).then(|| body(right)))
+    }
+}
+
+impl Wanting {
+    /// Counts one more, until what is returned is dropped.
+    fn count(&self) -> Counted<'_> {
+        self.0.0.fetch_add(1, Ordering::Relaxed);
+        Counted(self)
+    }
+
+    /// Whether any waits.
+    #[inline]
+    fn any(&self) -> bool {
+        self.0.0.load(Ordering::Relaxed) > 0
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.0.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What having come in gives: [`Seat`] and [`Writing`].
 
-use super::{Lock, Mode, Order, Readers};
+use super::{Lock, Mode, Order, Readers, Wanting};
 use crate::Memory;
 use crate::atomics::UnsafeCell;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl<O: Order, S, W> Seat<O, S, W> {
         self.leave();
         match mode {
             Mode::Read => self.lock.readers.read(self.slot, memory),
-            Mode::Write => self.lock.write(memory),
+            Mode::Write => self.lock.write(memory, true),
         }
         self.mode = Some(mode);
     }
@@ -87,6 +87,7 @@ pub struct Writing<'a, S, W> {
 /// The writer's right to what it shares with readers.
 pub struct Beside<'a, S> {
     readers: &'a Readers,
+    wanting: &'a Wanting,
     shared: &'a UnsafeCell<S>,
 }
 
@@ -101,7 +102,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
         Writing {
             // SAFETY: the one writer has the one right, as the contract says.
             own: self.own.with_mut(|own| unsafe { &mut *own }),
-            beside: Beside { readers: &self.readers, shared: &self.shared },
+            beside: Beside { readers: &self.readers, wanting: &self.wanting, shared: &self.shared },
         }
     }
 }
@@ -110,8 +111,8 @@ impl<S, W> Writing<'_, S, W> {
     /// The same right, for a while.
     #[inline(always)]
     pub fn again(&mut self) -> Writing<'_, S, W> {
-        let Beside { readers, shared } = self.beside;
-        Writing { own: self.own, beside: Beside { readers, shared } }
+        let Beside { readers, wanting, shared } = self.beside;
+        Writing { own: self.own, beside: Beside { readers, wanting, shared } }
     }
 }
 
@@ -141,6 +142,12 @@ impl<S> Beside<'_, S> {
     #[inline]
     pub fn let_readers_in(&mut self) {
         self.readers.let_in();
+    }
+
+    /// Whether another transaction that writes waits to come in.
+    #[inline]
+    pub fn is_wanted(&self) -> bool {
+        self.wanting.any()
     }
 
     /// Whether a reader is there.

@@ -1,0 +1,140 @@
+//! Whether transactions that are waited for at the same time share a record: whichever was faster lately.
+//!
+//! Sharing saves fences, and passes lines from core to core: what one transaction read and another stores. Which
+//! costs more no constant knows. So commits that could share are counted; when a number of them has been made one
+//! way, and it is time to, as many are made the other way, and what took longer is left. The other way is
+//! tried ever more seldom as long as it loses.
+
+use perdura_memory::Memory;
+
+/// Commits between two looks at the clock.
+const STRETCH: u32 = 128;
+/// Stretches between two trials, at first and at most: then trials of what is twice as slow cost one commit
+/// in 256.
+const REST: (u32, u32) = (2, 256);
+/// What is tried must be faster by one in so many, or the clock's noise would choose.
+const MARGIN: u64 = 32;
+
+/// The choice; the writer's own.
+pub(crate) struct Choice {
+    told: Option<bool>,
+    share: bool,
+    /// The other way is being tried.
+    trying: bool,
+    /// Commits until the clock is looked at.
+    left: u32,
+    /// When it was looked at, and how long the stretch before took; 0 where that is not known.
+    looked: u64,
+    took: u64,
+    /// Stretches until the next trial, and from that one to the one after.
+    rest: u32,
+    next_rest: u32,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Choice {
+            told: None,
+            share: true,
+            trying: false,
+            left: STRETCH,
+            looked: 0,
+            took: 0,
+            rest: REST.0,
+            next_rest: REST.0,
+        }
+    }
+}
+
+impl Choice {
+    /// What is told from now on, if anything.
+    pub(crate) fn tell(&mut self, share: Option<bool>) {
+        self.told = share.or(self.told);
+    }
+
+    /// For a commit that could share: whether it does.
+    #[inline]
+    pub(crate) fn shares<M: Memory>(&mut self, memory: &M) -> bool {
+        if let Some(told) = self.told {
+            return told;
+        }
+        self.left -= 1;
+        if self.left == 0 {
+            self.left = STRETCH;
+            self.look(memory.now());
+        }
+        self.share
+    }
+
+    /// A stretch is over.
+    #[cold]
+    fn look(&mut self, now: u64) {
+        let took = now.saturating_sub(self.looked);
+        let (first, before) = (self.looked == 0, self.took);
+        (self.looked, self.took) = (now.max(1), if first { 0 } else { took });
+        if first || before == 0 {
+            return;
+        }
+        if !self.trying {
+            self.rest = self.rest.saturating_sub(1);
+            if self.rest == 0 {
+                self.trying = true;
+                self.share = !self.share;
+            }
+            return;
+        }
+        self.trying = false;
+        if took < before - before / MARGIN {
+            self.next_rest = REST.0;
+        } else {
+            self.share = !self.share;
+            self.next_rest = (self.next_rest * 2).min(REST.1);
+            // The next stretch is compared with one of its own kind.
+            self.took = before;
+        }
+        self.rest = self.next_rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes `count` commits that take `shared` or `apart` nanoseconds, in time; how many shared.
+    fn commits(choice: &mut Choice, now: &mut u64, count: u32, (shared, apart): (u64, u64)) -> u32 {
+        let mut sharing = 0;
+        for _ in 0..count {
+            *now += if choice.share { shared } else { apart };
+            sharing += u32::from(choice.share);
+            choice.left -= 1;
+            if choice.left == 0 {
+                choice.left = STRETCH;
+                choice.look(*now);
+            }
+        }
+        sharing
+    }
+
+    #[test]
+    fn the_faster_way_is_found_and_found_again() {
+        let (mut choice, mut now) = (Choice::default(), 77);
+        assert!(choice.share);
+        commits(&mut choice, &mut now, 10 * STRETCH, (200, 100));
+        let slow = commits(&mut choice, &mut now, 1000 * STRETCH, (200, 100));
+        assert!(slow <= 20 * STRETCH, "{slow}");
+        commits(&mut choice, &mut now, 600 * STRETCH, (50, 100));
+        let fast = commits(&mut choice, &mut now, 1000 * STRETCH, (50, 100));
+        assert!(fast >= 980 * STRETCH, "{fast}");
+    }
+
+    #[test]
+    fn what_is_told_counts() {
+        let ram = perdura_memory::Ram::new(64);
+        for told in [false, true] {
+            let mut choice = Choice::default();
+            choice.tell(Some(told));
+            choice.tell(None);
+            assert!((0..10 * STRETCH).all(|_| choice.shares(&ram) == told));
+        }
+    }
+}

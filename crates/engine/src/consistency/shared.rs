@@ -1,0 +1,244 @@
+//! Group commit for a consistency that gives each transaction a record of its own.
+//!
+//! A transaction that is waited for, while another that writes waits to come in, does not pay for a record and
+//! its fences: its words *join* those of the open group, in an [`Overlay`] that later transactions look through,
+//! and it lets the next one in. The last to come, which nobody waits behind, writes down all of them with its own
+//! words, as one transaction: one record, the fences of one, and each line stored once. So it leads for all, which
+//! only wait for it. That is done where it is the [faster way](Choice). Where there is nobody else, nothing joins, and each transaction is written down as if this
+//! were not here.
+//!
+//! Who waits and finds the lock free writes down what has joined, so that nobody depends on the next one's
+//! coming. What always holds: a word that has joined is not in the memory, and a transaction that has seen it is
+//! not durable before it.
+
+use super::choice::Choice;
+use super::core::{Core, cut_short, ticket};
+use super::protocol::{Consistency, Groups, Right};
+use super::writer::Writer;
+use crate::log::area::Geometry;
+use crate::log::record;
+use crate::planted::{self, Bug};
+use crate::tuning::Tuning;
+use crate::writes::overlay::Overlay;
+use crate::writes::{LineWrite, WriteSet};
+use crate::{Result, Ticket};
+use perdura_memory::lock::{Beside, Writing};
+use perdura_memory::{Domain, Memory};
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// Bytes of log that a group may fill, unless told otherwise. Enough to spread the price of a fence
+/// over a hundred small transactions; what it overlays is looked through by every read, and should
+/// stay in the nearest cache. A large transaction is a group of its own, which nobody looks through.
+pub(crate) const GROUP_BYTES: u64 = 4 << 10;
+/// A transaction that would fill more than one in so many of these is large.
+pub(crate) const LARGE_SHARE: u64 = 4;
+/// Bits of a ticket that number the transactions of a group.
+pub(crate) const TICKET_BITS: u32 = 20;
+/// What the simulator is told that joining a group costs, for each line (natively 7 ns).
+pub(crate) const CYCLES_TO_JOIN: u32 = 20;
+
+/// A consistency that writes one transaction down at a time.
+pub(crate) trait OneRecord: Consistency<Groups = Sharing<Self>> {
+    /// Whether a fence that serves several transactions on a memory of this domain saves any.
+    fn gains_from_sharing(domain: Domain) -> bool;
+
+    /// Commits what the writer has, durably or as far as [`Consistency::commit`] goes; its number.
+    ///
+    /// # Errors
+    /// As [`Consistency::commit`].
+    fn write_down<M: Memory>(
+        core: &Core<M>,
+        open: &mut Beside<'_, Overlay>,
+        writer: &mut Writer,
+    ) -> Result<u64>;
+}
+
+/// The groups of such a consistency.
+pub struct Sharing<C>(PhantomData<C>);
+
+/// What is the writer's own.
+pub struct Shared {
+    /// Fresh memory of those that have joined.
+    fresh: Vec<Range<u64>>,
+    choice: Choice,
+}
+
+impl<C: OneRecord> Groups for Sharing<C> {
+    const ANY: bool = true;
+    const TICKET_BITS: u32 = TICKET_BITS;
+
+    type Open = Overlay;
+    type Own = Shared;
+
+    fn new<M: Memory>(_memory: &M, _geometry: &Geometry, _salt: u64) -> (Overlay, Shared) {
+        (Overlay::default(), Shared { fresh: Vec::new(), choice: Choice::default() })
+    }
+
+    #[inline(always)]
+    fn overlay(open: &Overlay) -> Option<&Overlay> {
+        Some(open)
+    }
+
+    fn close<M: Memory>(
+        core: &Core<M>,
+        mut right: Writing<'_, Overlay, Shared>,
+        writer: &mut Writer,
+        _number: u64,
+    ) -> Result<()> {
+        core.memory.check_fence()?;
+        if core.is_broken() {
+            return Err(cut_short());
+        }
+        core.unless_cut_short(|| close::<M, C>(core, &mut right, writer))
+    }
+
+    fn tune(own: &mut Shared, tuning: &Tuning) {
+        own.choice.tell(tuning.share);
+    }
+}
+
+/// [`Consistency::commit`], with those that have joined.
+#[inline]
+pub(crate) fn commit<M: Memory, C: OneRecord>(
+    core: &Core<M>,
+    mut right: Right<'_, C>,
+    writer: &mut Writer,
+) -> Result<Ticket> {
+    let ticket = match right.beside.get().joined() {
+        0 => Ticket(C::write_down(core, &mut right.beside, writer)? << TICKET_BITS),
+        _ => lead::<M, C>(core, &mut right, writer)?,
+    };
+    writer.counters.commits += 1;
+    Ok(ticket)
+}
+
+/// [`Consistency::commit_awaited`]: joins, where somebody waits to come in.
+#[inline]
+pub(crate) fn commit_awaited<M: Memory, C: OneRecord>(
+    core: &Core<M>,
+    mut right: Right<'_, C>,
+    writer: &mut Writer,
+) -> Result<Ticket> {
+    let wanted = right.beside.is_wanted();
+    if (wanted || right.beside.get().joined() > 0)
+        && C::gains_from_sharing(core.memory.domain())
+        && right.own.choice.shares(&*core.memory)
+        && wanted
+        && may_join(core, right.beside.get(), writer)
+    {
+        core.memory.check_fence()?;
+        core.next_number()?;
+        return Ok(join::<M, C>(core, &mut right, writer));
+    }
+    commit::<M, C>(core, right, writer)
+}
+
+/// Whether there is room for the transaction in the open group.
+fn may_join<M: Memory>(core: &Core<M>, overlay: &Overlay, writer: &Writer) -> bool {
+    writer.record_bytes() <= GROUP_BYTES / LARGE_SHARE
+        && bytes_with(overlay, &writer.writes) <= GROUP_BYTES.min(core.geometry.segment_bytes)
+        && overlay.joined() + 1 < 1 << TICKET_BITS
+}
+
+#[cold]
+fn join<M: Memory, C: OneRecord>(
+    core: &Core<M>,
+    right: &mut Right<'_, C>,
+    writer: &mut Writer,
+) -> Ticket {
+    core.memory.work(CYCLES_TO_JOIN * writer.writes.entries().len() as u32);
+    let ticket = take(core, &mut right.beside, &writer.writes, |_, _| {});
+    right.own.fresh.append(&mut writer.fresh);
+    writer.counters.commits += 1;
+    writer.counters.shared += 1;
+    ticket
+}
+
+/// Writes the writer's transaction down with those that have joined.
+#[cold]
+fn lead<M: Memory, C: OneRecord>(
+    core: &Core<M>,
+    right: &mut Right<'_, C>,
+    writer: &mut Writer,
+) -> Result<Ticket> {
+    let overlay = right.beside.get();
+    if bytes_with(overlay, &writer.writes) > core.geometry.segment_bytes {
+        close::<M, C>(core, right, writer)?;
+        return Ok(Ticket(C::write_down(core, &mut right.beside, writer)? << TICKET_BITS));
+    }
+    let last = ticket(TICKET_BITS, core.committed(), overlay.joined() + 1);
+    if !planted::has(Bug::JoinedLeftOut) {
+        absorb(overlay, &mut writer.writes);
+    }
+    writer.fresh.extend_from_slice(&right.own.fresh);
+    C::write_down(core, &mut right.beside, writer)?;
+    forget::<M, C>(core, right);
+    Ok(last)
+}
+
+/// Writes down what has joined, beside what else the writer has.
+fn close<M: Memory, C: OneRecord>(
+    core: &Core<M>,
+    right: &mut Right<'_, C>,
+    writer: &mut Writer,
+) -> Result<()> {
+    if right.beside.get().joined() == 0 {
+        return Ok(());
+    }
+    std::mem::swap(&mut writer.writes, &mut writer.old);
+    let fresh = std::mem::replace(&mut writer.fresh, right.own.fresh.clone());
+    absorb(right.beside.get(), &mut writer.writes);
+    let closed = C::write_down(core, &mut right.beside, writer);
+    writer.forget();
+    std::mem::swap(&mut writer.writes, &mut writer.old);
+    writer.fresh = fresh;
+    closed?;
+    forget::<M, C>(core, right);
+    Ok(())
+}
+
+/// What has joined is in the memory.
+fn forget<M: Memory, C: OneRecord>(core: &Core<M>, right: &mut Right<'_, C>) {
+    right.own.fresh.clear();
+    right.beside.change(&*core.memory, Overlay::clear);
+    right.beside.let_readers_in();
+}
+
+/// Adds to `writes`, which are later, what has joined.
+fn absorb(overlay: &Overlay, writes: &mut WriteSet) {
+    for joined in overlay.lines() {
+        let own = writes.line(joined.line).map_or(0, |own| own.mask);
+        let mask = joined.mask & !own;
+        for word in (0..joined.words.len()).filter(|word| mask & 1 << word != 0) {
+            writes.put(joined.line + word as u64 * 8, joined.words[word]);
+        }
+    }
+}
+
+/// The transaction that wants to store `writes` joins the open group, beside readers; `added` is told each
+/// line, and which words of it had joined before. Its ticket.
+#[inline]
+pub(crate) fn take<M: Memory>(
+    core: &Core<M>,
+    open: &mut Beside<'_, Overlay>,
+    writes: &WriteSet,
+    mut added: impl FnMut(&LineWrite, u8),
+) -> Ticket {
+    let lines = writes.stored_lines();
+    if !open.get().has_room(lines) {
+        open.change(&*core.memory, |overlay| overlay.make_room(lines));
+    }
+    let overlay = open.get();
+    for entry in writes.entries().iter().filter(|entry| entry.mask != 0) {
+        added(entry, overlay.add(entry));
+    }
+    overlay.join();
+    ticket(TICKET_BITS, core.committed(), overlay.joined())
+}
+
+/// An upper bound of a group's record's bytes, if what wants to store `more` joins.
+pub(crate) fn bytes_with(overlay: &Overlay, more: &WriteSet) -> u64 {
+    let (lines, words) = overlay.size();
+    record::words_for(lines + more.stored_lines(), words + more.words()) as u64 * 8
+}
