@@ -45,7 +45,9 @@ fn two<E: Engine<Reference>>(
             assert!(second.is_durable(ticket));
             *second.counters()
         });
-        while !arrives.load(Ordering::Acquire) {}
+        while !arrives.load(Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
         // It is at the lock soon.
         sleep(Duration::from_micros(200));
         add(&mut first, 0);
@@ -117,7 +119,9 @@ fn who_waits_alone_leads() {
                 second.abort();
                 seen
             });
-            while !arrives.load(Ordering::Acquire) {}
+            while !arrives.load(Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
             sleep(Duration::from_millis(30));
             add(&mut first, 0);
             let ticket = first.commit_awaited().unwrap();

@@ -121,12 +121,11 @@ pub(crate) fn commit_awaited<M: Memory, C: OneRecord>(
     writer: &mut Writer,
 ) -> Result<Ticket> {
     let wanted = right.beside.is_wanted();
-    if (wanted || right.beside.get().joined() > 0)
+    // Who leads is asked, too, so that as many are counted as commit.
+    let pays = (wanted || right.beside.get().joined() > 0)
         && C::gains_from_sharing(core.memory.domain())
-        && right.own.choice.shares(&*core.memory)
-        && wanted
-        && may_join(core, right.beside.get(), writer)
-    {
+        && right.own.choice.shares(&*core.memory);
+    if pays && wanted && may_join(core, right.beside.get(), writer) {
         core.memory.check_fence()?;
         core.next_number()?;
         return Ok(join::<M, C>(core, &mut right, writer));

@@ -41,10 +41,11 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     #[inline]
     fn shares(&mut self) -> bool {
         let wanted = self.open.is_wanted();
-        (wanted || !self.nobody_joined())
+        // Who leads is asked, too, so that as many are counted as commit.
+        let pays = (wanted || !self.nobody_joined())
             && self.core.memory.domain().needs_write_back()
-            && self.group.choice.shares(&*self.core.memory)
-            && wanted
+            && self.group.choice.shares(&*self.core.memory);
+        pays && wanted
     }
 
     /// The transaction in `session` is a group of its own; if it cannot be logged, only it fails.

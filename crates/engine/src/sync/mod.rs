@@ -1,4 +1,4 @@
-//! Who may go when: the second half of what makes an engine, beside its [consistency](crate::consistency).
+//! Who may go when: the second half of what makes an engine, beside its consistency.
 //!
 //! Today's are locks: [`Spin`], the lock of the paper (Persistence and Synchronization, IV-C), and [`Fair`],
 //! in which writers come in as they came. What they have in common, one writer and readers beside it until
