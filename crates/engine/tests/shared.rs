@@ -135,3 +135,40 @@ fn who_waits_alone_leads() {
     }
     on_each_engine!(crash_consistent run::<Reference>());
 }
+
+/// A checkpoint inside of a transaction takes along what has joined before it, and the transaction goes on.
+#[test]
+fn a_checkpoint_within_writes_down_what_has_joined() {
+    fn run<E: Engine<Reference>>() {
+        let (memory, engine) = started::<E>(Domain::Transient);
+        let arrives = AtomicBool::new(false);
+        scope(|scope| {
+            let mut first = engine.session().unwrap();
+            first.begin(Mode::Write);
+            let second = scope.spawn(|| {
+                let mut second = engine.session().unwrap();
+                arrives.store(true, Ordering::Release);
+                second.begin(Mode::Write);
+                add(&mut second, 1);
+                second.checkpoint().unwrap();
+                let freed = engine.reclaimable();
+                add(&mut second, 0);
+                let ticket = second.commit_awaited().unwrap();
+                second.wait_durable(ticket).unwrap();
+                freed
+            });
+            while !arrives.load(Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
+            sleep(Duration::from_millis(30));
+            add(&mut first, 0);
+            let ticket = first.commit_awaited().unwrap();
+            assert!(second.join().unwrap() >= ticket, "{}", E::NAME);
+            first.wait_durable(ticket).unwrap();
+        });
+        let after = memory.after_power_cut(Cut::None);
+        E::recover(&after, 0..LOG).unwrap();
+        assert_eq!([0, 1].map(|line| after.load(LOG + line * LINE)), [2, 1], "{}", E::NAME);
+    }
+    on_each_engine!(crash_consistent run::<Reference>());
+}

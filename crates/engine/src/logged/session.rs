@@ -479,10 +479,14 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
             return Ok(());
         }
         self.looked = NOTHING;
-        let Buffered { engine, seat, writer: Writer { counters, .. }, .. } = self;
+        let Buffered { engine, seat, writer, .. } = self;
         match seat.writing() {
-            Some(right) => C::checkpoint_within(&engine.core, right, counters),
-            None => C::checkpoint(&engine.core, &engine.lock, counters),
+            Some(mut right) => {
+                // What those have freed that joined before would stay in the log's reach.
+                C::Groups::close(&engine.core, right.again(), writer, u64::MAX)?;
+                C::checkpoint_within(&engine.core, right, &mut writer.counters)
+            }
+            None => C::checkpoint(&engine.core, &engine.lock, &mut writer.counters),
         }
     }
 
