@@ -2,6 +2,11 @@
 
 use perdura::EngineKind;
 
+/// Why an engine that promises nothing for a power cut is refused where power is cut.
+pub(crate) fn nothing_to_test(name: &str) -> String {
+    format!("the engine '{name}' promises nothing for a power cut: there is nothing to test")
+}
+
 /// The help of an option for crash-consistent engines.
 pub(crate) fn help() -> String {
     let engines = EngineKind::names_of(EngineKind::is_crash_consistent);

@@ -39,7 +39,7 @@ fn a_senseless_command_line_is_explained() {
     for (arguments, hint) in [
         (
             &["bench", "sps", "--engine", "undont"][..],
-            "volatile, undo, redo, s-wal, archapt-undo, archapt-redo",
+            "plain, volatile, undo, redo, s-wal, archapt-undo, archapt-redo",
         ),
         (&["bench", "sps", "--domain", "moon"], "auto"),
         (&["pool", "create", "x", "--size", "many"], "1G"),

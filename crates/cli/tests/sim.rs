@@ -24,7 +24,7 @@ fn ycsb_over_the_store_is_the_same_each_time() {
         let store = ["--machine", "tiny", "--workload", &workload, "--over", "store"];
         let report = json(&store);
         assert_eq!(report["over"], "store");
-        assert_eq!(report["engines"].as_array().map(Vec::len), Some(8), "{workload}");
+        assert_eq!(report["engines"].as_array().map(Vec::len), Some(9), "{workload}");
     }
     let again = ["--machine", "tiny", "--workload", "ycsb-e", "--over", "store", "--cores", "3"];
     let figures = || json(&again)["engines"][2]["ns_per_transaction"].clone();
@@ -43,7 +43,7 @@ fn the_baseline_is_measured_warm() {
     for machine in ["optane", "loc"] {
         let report = json(&["--machine", machine, "--workload", "sps"]);
         let baseline = &report["engines"][0];
-        assert_eq!(baseline["engine"], "volatile");
+        assert_eq!(baseline["engine"], "plain");
         assert_eq!(baseline["nvm_reads_per_transaction"], 0.0, "{machine}");
         assert_eq!(baseline["machine"]["cores"][0]["load_stall_ps"], 0, "{machine}");
     }
@@ -73,13 +73,13 @@ fn a_seed_is_a_report() {
 }
 
 #[test]
-fn all_is_relative_to_volatile() {
+fn all_is_relative_to_plain() {
     let report = json(&["--engine", "redo"]);
     let engines = report["engines"].as_array().expect("engines");
     let names: Vec<_> = engines.iter().map(|engine| engine["engine"].as_str()).collect();
-    assert_eq!(names, [Some("volatile"), Some("redo")]);
-    assert_eq!(engines[0]["relative_to_volatile"], 1.0);
-    let relative = engines[1]["relative_to_volatile"].as_f64().expect("a number");
+    assert_eq!(names, [Some("plain"), Some("redo")]);
+    assert_eq!((&report["baseline"], &engines[0]["relative_to_baseline"]), (&json!("plain"), &json!(1.0)));
+    let relative = engines[1]["relative_to_baseline"].as_f64().expect("a number");
     assert!(relative > 0.0 && relative < 1.0, "durability costs something: {relative}");
     // All that an engine counts is there.
     assert!(engines[1]["engine_counters"]["streamed_bytes"].as_u64() > Some(0));
@@ -98,11 +98,14 @@ fn every_machine_workload_and_mechanism() {
     let letters = ["a", "b", "c", "d", "e", "f"].map(|letter| format!("ycsb-{letter}"));
     for workload in workloads.into_iter().chain(letters.iter().map(String::as_str)) {
         let report = json(&["--machine", "tiny", "--workload", workload, "--cores", "2"]);
-        assert_eq!(report["engines"].as_array().map(Vec::len), Some(8), "{workload}");
+        assert_eq!(report["engines"].as_array().map(Vec::len), Some(9), "{workload}");
     }
     let tpcc = ["sim", "--workload", "tpcc", "--machine", "tiny", "--ops", "60", "--json"];
     let report: Value = serde_json::from_str(&succeed(&tpcc)).expect("JSON");
     assert_eq!((&report["entries"], &report["over"]), (&json!(1), &json!("store")), "warehouses");
+    assert_eq!(report["baseline"], "volatile", "one order in a hundred is rolled back");
+    let refused = fail(&[&tpcc[..], &["--engine", "plain"]].concat());
+    assert!(refused.contains("rolls transactions back"), "{refused}");
     let plain = succeed(&[&tpcc[..], &["--over", "plain", "--engine", "undo"]].concat());
     let plain: Value = serde_json::from_str(&plain).expect("JSON");
     assert_eq!(plain["over"], "plain");

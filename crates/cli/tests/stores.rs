@@ -49,6 +49,6 @@ mod with_stores {
         assert!(text.contains("perdura undo") && !text.contains("perdura redo"), "{text}");
         let output = versus(&["--engine", "volatile"]);
         let complaint = common::text(&output.stderr);
-        assert!(complaint.contains("volatile makes no put durable"), "{complaint}");
+        assert!(complaint.contains("volatile make no put durable"), "{complaint}");
     }
 }

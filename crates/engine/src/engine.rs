@@ -39,6 +39,11 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// Whether its pools are whole after a crash.
     const CRASH_CONSISTENT: bool = true;
 
+    /// Whether a transaction can be rolled back that has stored. Where it cannot, rolling one back, in whole or to a
+    /// mark, makes the engine refuse every commit and checkpoint from then on (`Invalid`): what is in place is no
+    /// committed state.
+    const ROLLS_BACK: bool = true;
+
     /// Whether commits may wait for somebody to ask for them, so that [`tend`](Engine::tend) has
     /// something to do.
     const TENDED: bool = false;

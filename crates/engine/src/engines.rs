@@ -5,6 +5,7 @@
 //! beside its own files.
 
 use crate::consistency::none::{Nothing, Unlogged};
+use crate::consistency::plain::Direct;
 use crate::consistency::redo::Redo;
 use crate::consistency::swal::SWal;
 use crate::consistency::undo::Undo;
@@ -24,7 +25,14 @@ use std::str::FromStr;
 #[macro_export]
 macro_rules! listed {
     (all $call:tt $with:tt) => {
+        $crate::listed! { rolling_back $call $with {
+            /// Stores and nothing else: the baseline that cannot roll back.
+            Plain "plain" PlainEngine [Unlogged: Direct, Spin];
+        } }
+    };
+    (rolling_back $call:tt $with:tt { $($before:tt)* }) => {
         $crate::listed! { $call $with {
+            $($before)*
             /// No consistency: the baseline.
             Volatile "volatile" Volatile [Unlogged: Nothing, Spin];
         } }
@@ -71,11 +79,15 @@ macro_rules! crash_consistent_engines {
     };
 }
 
-/// Calls `$run::<Engine<$memory>>` with arguments for each engine, or for each crash-consistent one.
+/// Calls `$run::<Engine<$memory>>` with arguments for each engine; or for each that can roll a transaction back, or for
+/// each crash-consistent one.
 #[macro_export]
 macro_rules! on_each_engine {
     ($run:ident::<$memory:ty> $arguments:tt) => {
         $crate::listed! { all [$crate::run_on_each] { $run $arguments $memory } }
+    };
+    (rolling_back $run:ident::<$memory:ty> $arguments:tt) => {
+        $crate::listed! { rolling_back [$crate::run_on_each] { $run $arguments $memory } {} }
     };
     (crash_consistent $run:ident::<$memory:ty> $arguments:tt) => {
         $crate::listed! { [$crate::run_on_each] { $run $arguments $memory } {} }
@@ -153,6 +165,13 @@ macro_rules! kinds {
                 }
             }
 
+            /// Whether a transaction can be rolled back that has stored.
+            pub const fn rolls_back(self) -> bool {
+                match self {
+                    $(EngineKind::$kind => <crate::$engine<Ram> as Engine<Ram>>::ROLLS_BACK,)*
+                }
+            }
+
             /// Whether it skips write-backs, so that a power cut can take what cannot be restored.
             pub const fn skips(self) -> bool {
                 match self {
@@ -211,7 +230,7 @@ mod tests {
             assert_eq!(kind.run(Name), kind.name());
             assert_eq!(kind.name().parse(), Ok(kind));
         }
-        assert!(EngineKind::NAMES.starts_with("volatile, undo, redo, "));
+        assert!(EngineKind::NAMES.starts_with("plain, volatile, undo, redo, "));
         assert!(EngineKind::NAMES.ends_with(EngineKind::ALL[EngineKind::ALL.len() - 1].name()));
         assert_eq!("ondo".parse::<EngineKind>().map_err(|e| e.len() > 20), Err(true));
     }

@@ -35,7 +35,8 @@ impl<O: Order> Clone for Rig<O> {
 
 impl<O: Order> Rig<O> {
     fn new(slots: usize) -> Self {
-        Rig { lock: Arc::new(Lock::new(slots, 0, 0)), ram: Arc::new(Ram::new(64)) }
+        let ram = Arc::new(Ram::new(64));
+        Rig { lock: Arc::new(Lock::new(&*ram, slots, 0, 0)), ram }
     }
 
     fn seat(&self) -> Option<Seat<O, u64, u64>> {
@@ -46,7 +47,7 @@ impl<O: Order> Rig<O> {
     fn read(&self, seat: &mut Seat<O, u64, u64>) -> u64 {
         seat.enter(Mode::Read, &*self.ram);
         let value = *seat.shared().expect("a reader");
-        seat.leave();
+        seat.leave(&*self.ram);
         value
     }
 
@@ -170,7 +171,7 @@ fn readers_are_let_in_between() {
             other.lock.writing(&*other.ram, |mut right| {
                 for value in 1..=2 {
                     right.beside.change(&*other.ram, |shared| *shared = value);
-                    right.beside.let_readers_in();
+                    right.beside.let_readers_in(&*other.ram);
                 }
             });
         });
@@ -194,10 +195,10 @@ fn share(lock: &Shared, ram: &Ram, stored: &AtomicU64) {
     let Writing { own, beside } = seat.writing().expect("a writer");
     own[0] += 1;
     let number = own[0] + own[1];
-    if !beside.is_wanted() {
+    if !beside.is_wanted(ram) {
         lead(own, stored);
     }
-    seat.leave();
+    seat.leave(ram);
     let is_stored = || stored.load(Ordering::Acquire) >= number;
     lock.writing_unless(ram, is_stored, |right| lead(right.own, stored));
     assert!(is_stored(), "{number} is not stored");
@@ -206,8 +207,8 @@ fn share(lock: &Shared, ram: &Ram, stored: &AtomicU64) {
 #[test]
 fn nobody_that_waits_is_forgotten() {
     check(|| {
-        let lock: Shared = Arc::new(Lock::new(2, (), [0; 2]));
         let (ram, stored) = (Arc::new(Ram::new(64)), LoomArc::new(AtomicU64::new(0)));
+        let lock: Shared = Arc::new(Lock::new(&*ram, 2, (), [0; 2]));
         let (other, its, theirs) = (lock.clone(), ram.clone(), stored.clone());
         let second = thread::spawn(move || share(&other, &its, &theirs));
         share(&lock, &ram, &stored);
@@ -220,23 +221,25 @@ const LINES: [u64; 2] = [0, 640];
 
 /// Lets the transaction join that stores `value` in a word of both lines.
 fn join(overlay: &Overlay, value: u64) {
+    let ram = &Ram::new(64);
     for line in LINES {
         let mut words = [0; 8];
         words[value as usize % 2] = value;
-        overlay.add(&LineWrite { line, mask: 1 << (value % 2), words });
+        overlay.add(ram, &LineWrite { line, mask: 1 << (value % 2), words });
     }
-    overlay.join();
+    overlay.join(ram);
 }
 
 /// Reads everything as of now: all of it must be of one moment.
 fn look(overlay: &Overlay) -> u64 {
-    let snapshot = overlay.joined();
+    let ram = &Ram::new(64);
+    let snapshot = overlay.joined(ram);
     for line in LINES {
         for word in 0..2 {
             // The last transaction up to the snapshot that stored to this word.
             let wanted = (1..=snapshot).rev().find(|value| value % 2 == word);
-            let found = overlay.may_have(line).then(|| overlay.find(line, snapshot)).flatten();
-            let got = found.and_then(|found| overlay.word(found, line + word * 8));
+            let found = overlay.may_have(ram, line).then(|| overlay.find(ram, line, snapshot)).flatten();
+            let got = found.and_then(|found| overlay.word(ram, found, line + word * 8));
             assert_eq!(got, wanted, "word {word} of line {line} as of {snapshot}");
         }
     }
@@ -246,7 +249,7 @@ fn look(overlay: &Overlay) -> u64 {
 #[test]
 fn snapshots_beside_a_writer() {
     check(|| {
-        let overlay = LoomArc::new(Overlay::default());
+        let overlay = LoomArc::new(Overlay::new(&Ram::new(64)));
         let other = overlay.clone();
         let writer = thread::spawn(move || {
             join(&other, 1);
@@ -263,21 +266,22 @@ fn snapshots_beside_a_writer() {
 #[test]
 fn emptied_alone() {
     check(|| {
-        let lock: Arc<Lock<Spin, Overlay, ()>> = Arc::new(Lock::new(1, Overlay::default(), ()));
         let ram = Arc::new(Ram::new(64));
+        let lock: Arc<Lock<Spin, Overlay, ()>> =
+            Arc::new(Lock::new(&*ram, 1, Overlay::new(&*ram), ()));
         let mut seat = Seat::new(&lock).expect("a slot");
         let (other, its) = (lock.clone(), ram.clone());
         let writer = thread::spawn(move || {
             other.writing(&*its, |mut right| {
                 join(right.beside.get(), 1);
-                right.beside.change(&*its, Overlay::clear);
-                right.beside.let_readers_in();
+                right.beside.change(&*its, |overlay| overlay.clear(&*its));
+                right.beside.let_readers_in(&*its);
                 join(right.beside.get(), 1);
             });
         });
         seat.enter(Mode::Read, &*ram);
         look(seat.shared().expect("a reader"));
-        seat.leave();
+        seat.leave(&*ram);
         writer.join().expect("no panic");
     });
 }

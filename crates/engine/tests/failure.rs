@@ -339,7 +339,7 @@ fn panics_keep_no_lock<E: Engine<Failing>>() {
 
 #[test]
 fn a_commit_that_panics_keeps_no_lock() {
-    on_each_engine!(panics_keep_no_lock::<Failing>());
+    on_each_engine!(rolling_back panics_keep_no_lock::<Failing>());
 }
 
 /// Wherever a commit meets a sync that fails, no later transaction is told that what it read is

@@ -74,7 +74,7 @@ fn unbegun_after<S: Session>(session: &mut S, unbegun: &impl Fn(&mut S)) {
 
 #[test]
 fn outside_of_transactions_only_the_memory_is_read() {
-    on_each_engine!(outside_of_transactions::<Ram>());
+    on_each_engine!(rolling_back outside_of_transactions::<Ram>());
 }
 
 /// The transaction that was running has not happened, and no other one is running.
@@ -107,7 +107,7 @@ fn begun_twice<E: Engine<Ram>>() {
 
 #[test]
 fn a_transaction_that_is_begun_twice_is_none() {
-    on_each_engine!(begun_twice::<Ram>());
+    on_each_engine!(rolling_back begun_twice::<Ram>());
 }
 
 /// Marks of transactions that are over, and of nothing.
@@ -138,7 +138,7 @@ fn stale_marks<E: Engine<Ram>>() {
 
 #[test]
 fn marks_of_other_transactions_do_no_harm() {
-    on_each_engine!(stale_marks::<Ram>());
+    on_each_engine!(rolling_back stale_marks::<Ram>());
 }
 
 /// A session that ends inside of a transaction leaves no lock behind.
@@ -161,7 +161,7 @@ fn dropped_inside<E: Engine<Ram>>() {
 
 #[test]
 fn a_session_may_end_inside_of_a_transaction() {
-    on_each_engine!(dropped_inside::<Ram>());
+    on_each_engine!(rolling_back dropped_inside::<Ram>());
 }
 
 /// Sessions that read, commit and wait outside of transactions, while groups come and go whose overlays

@@ -165,5 +165,5 @@ fn transactions_are_whole<E: Engine<Ram>>() {
 
 #[test]
 fn readers_see_whole_transactions() {
-    on_each_engine!(transactions_are_whole::<Ram>());
+    on_each_engine!(rolling_back transactions_are_whole::<Ram>());
 }

@@ -169,10 +169,11 @@ fn note_recovery(superblock: &Superblock, found: &Recovery, report: &mut Report)
         "the pool was not closed; the next opening will replay {} transactions, roll back {} and discard {}",
         found.replayed, found.rolled_back, found.discarded
     ));
-    if superblock.engine == "volatile" {
-        report.problem(
-            "the engine 'volatile' was in use when the pool was left: its contents are undefined",
-        );
+    if !superblock.recovers() {
+        report.problem(format!(
+            "the engine '{}' was in use when the pool was left: its contents are undefined",
+            superblock.engine
+        ));
     }
 }
 

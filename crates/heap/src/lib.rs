@@ -49,7 +49,7 @@ pub use heap::{AnyHeap, AnySession, AnyTx, Format, Heap, HeapSession, HeapTx, Op
 pub use info::Info;
 pub use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mode, OnEngine,
-    Recovery, RedoEngine, Result, SWalEngine, Session, Skip, SkippingRedoEngine,
+    PlainEngine, Recovery, RedoEngine, Result, SWalEngine, Session, Skip, SkippingRedoEngine,
     SkippingUndoEngine, Ticket, Tuning, UndoEngine, Volatile, on_each_engine,
 };
 pub use perdura_memory::{Domain, MapError, Memory, Survives};

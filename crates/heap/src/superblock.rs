@@ -10,7 +10,7 @@ use crate::alloc::layout::ENTRY;
 use crate::alloc::space::Space;
 use crate::error::OpenError;
 use perdura_engine::sums::{self, Places};
-use perdura_engine::{Sums, area};
+use perdura_engine::{EngineKind, Sums, area};
 use perdura_memory::{Memory, PAGE, Survives};
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -217,8 +217,7 @@ impl Superblock {
         let was_written = superblock.sequence > 1 || copies.iter().all(|copy| copy.words[0] != 0);
         let one_is_damaged = was_written && copies.iter().any(|copy| !copy.whole);
         // Without a log nothing would tell a header that a power cut has torn from a damaged one.
-        let has_log = superblock.engine != "volatile";
-        if one_is_damaged && has_log && superblock.state == State::Clean {
+        if one_is_damaged && superblock.recovers() && superblock.state == State::Clean {
             superblock.state = State::Open;
         }
         Ok(superblock)
@@ -227,6 +226,11 @@ impl Superblock {
     /// Which of the two copies are whole.
     pub fn whole_copies<M: Memory + ?Sized>(memory: &M) -> [bool; 2] {
         [0, 1].map(|copy| Copy::read(memory, copy).whole)
+    }
+
+    /// Whether its engine recovers what it left; also where the engine is not known here.
+    pub(crate) fn recovers(&self) -> bool {
+        self.engine.parse().map_or(true, EngineKind::is_crash_consistent)
     }
 
     fn decode(words: &[u64; WORDS]) -> Option<Self> {

@@ -93,7 +93,7 @@ fn with_power_cuts<E: Engine<Reference>>(domain: Domain, seed: u64) {
 #[test]
 fn collections_are_right_on_every_engine() {
     for seed in 0..6 {
-        on_each_engine!(in_plain_memory::<Ram>(seed));
+        on_each_engine!(rolling_back in_plain_memory::<Ram>(seed));
     }
 }
 

@@ -18,7 +18,7 @@ fn on_every_engine(test: impl Fn(&dyn Fn() -> Box<dyn Subject>)) {
     fn on<E: Engine<Ram>>(test: &impl Fn(&dyn Fn() -> Box<dyn Subject>)) {
         test(&|| Box::new(create::<E>()));
     }
-    on_each_engine!(on::<Ram>(&test));
+    on_each_engine!(rolling_back on::<Ram>(&test));
 }
 
 fn create<E: Engine<Ram>>() -> Heap<Ram, E> {

@@ -72,12 +72,12 @@ fn sums_are_kept<E: Engine<Ram>>(checksums: bool) {
 
 #[test]
 fn every_engine_keeps_the_sums_of_all_pages() {
-    on_each_engine!(sums_are_kept::<Ram>(true));
+    on_each_engine!(rolling_back sums_are_kept::<Ram>(true));
 }
 
 #[test]
 fn every_engine_keeps_the_sums_of_the_page_table() {
-    on_each_engine!(sums_are_kept::<Ram>(false));
+    on_each_engine!(rolling_back sums_are_kept::<Ram>(false));
 }
 
 /// A heap with a few objects, and where these are; closed, or left by a process that was killed.

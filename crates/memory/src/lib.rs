@@ -8,7 +8,8 @@
 //! Reading order: [`domain`], [`memory`], then one implementation at a time: [`ram`] (the
 //! smallest), [`image`] (the model as data), [`mod@reference`] (the model made executable, with power cuts), [`mapped`] (files).
 //! [`conformance`] is what every implementation runs. Apart from these [`lock`] (who may go
-//! when, and the right to what is guarded, as values; [`atomics`]) and [`keyed`] (the sums of checksums).
+//! when, and the right to what is guarded, as values; [`atomics`]), [`own`] (what a simulator is told of memory that is
+//! not the pool's) and [`keyed`] (the sums of checksums).
 
 pub mod atomics;
 pub mod conformance;
@@ -21,6 +22,7 @@ pub mod lock;
 pub mod mapped;
 pub mod memory;
 pub mod noting;
+pub mod own;
 pub mod pages;
 pub mod ram;
 pub mod random;
@@ -33,6 +35,7 @@ pub use lines::{DirtyLines, LINE, PAGE, WORD, line_of, lines_in};
 pub use mapped::{Backing, LockedFile, MapError, MapOptions, Mapped};
 pub use memory::Memory;
 pub use noting::Noting;
+pub use own::{Object, Touch};
 pub use pages::{PageSet, SPARE_PAGES};
 pub use ram::Ram;
 pub use reference::Reference;

@@ -1,5 +1,6 @@
 //! The `Memory` trait: loads, stores, write-backs and fences on a range of persistent bytes.
 
+use crate::own::{Object, Touch};
 use crate::{Domain, LINE, Survives, WORD};
 use std::io;
 use std::ops::Range;
@@ -172,6 +173,21 @@ pub unsafe trait Memory: Send + Sync {
     /// Computation that a simulator should charge; nothing natively.
     fn work(&self, cycles: u32) {
         let _ = cycles;
+    }
+
+    /// An object of this many bytes of the program's [own memory](crate::own), at addresses of its own. It is there
+    /// for as long as this memory.
+    #[inline(always)]
+    fn object(&self, bytes: u64) -> Object {
+        let _ = bytes;
+        Object::NONE
+    }
+
+    /// The program touches `[at, at + len)` of an object; offsets beyond its end begin again at its start. Nothing
+    /// natively; in a simulator an access, and a scheduling point.
+    #[inline(always)]
+    fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
+        let _ = (object, at, len, access);
     }
 
     /// Bytes of the last-level cache in front of this memory, or a guess.

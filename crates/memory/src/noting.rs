@@ -1,5 +1,6 @@
 //! A memory that notes which pages are stored to: what a rehearsal of a recovery would write.
 
+use crate::own::{Object, Touch};
 use crate::{Domain, Memory, PAGE, PageSet, Survives};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -108,6 +109,14 @@ unsafe impl<M: Memory> Memory for Noting<M> {
 
     fn work(&self, cycles: u32) {
         self.inner.work(cycles);
+    }
+
+    fn object(&self, bytes: u64) -> Object {
+        self.inner.object(bytes)
+    }
+
+    fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
+        self.inner.touch(object, at, len, access);
     }
 
     fn now(&self) -> u64 {

@@ -4,6 +4,7 @@
 //! write-backs and fences do nothing, and what goes past the caches is stored in them. So nothing
 //! on it is durable: it is for measuring only.
 
+use crate::own::{Object, Touch};
 use crate::{Domain, Memory, Survives};
 use std::io;
 use std::sync::Arc;
@@ -101,6 +102,16 @@ unsafe impl<M: Memory> Memory for Unflushed<M> {
     #[track_caller]
     fn work(&self, cycles: u32) {
         self.0.work(cycles);
+    }
+
+    #[inline(always)]
+    fn object(&self, bytes: u64) -> Object {
+        self.0.object(bytes)
+    }
+
+    #[inline(always)]
+    fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
+        self.0.touch(object, at, len, access);
     }
 
     fn now(&self) -> u64 {

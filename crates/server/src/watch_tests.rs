@@ -48,7 +48,7 @@ fn exec(client: &mut Client) -> String {
 #[test]
 fn who_began_to_watch_before_a_commit_is_told() {
     // With the baseline readers wait.
-    for engine in EngineKind::ALL.into_iter().filter(|&engine| engine != EngineKind::Volatile) {
+    for engine in EngineKind::ALL.into_iter().filter(|engine| engine.is_crash_consistent()) {
         assert_eq!(exec_after_a_read_beside_a_writer(engine), "*-1", "{engine:?}");
     }
 }

@@ -150,6 +150,9 @@ pub trait Workload: Sync {
     /// The kinds of operations, for the latency table.
     const KINDS: &'static [&'static str];
 
+    /// Whether some of its transactions are rolled back when they have stored, so that the engine must be able to.
+    const ROLLS_BACK: bool = false;
+
     /// Records that [`load`](Workload::load) makes, for a progress bar.
     fn load_size(&self) -> u64;
 

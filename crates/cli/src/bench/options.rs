@@ -5,6 +5,7 @@ use super::window::Window;
 use crate::failure::{Failure, Outcome};
 use crate::quantity;
 use perdura::{Domain, EngineKind};
+use perdura_workloads::Workload;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -166,6 +167,19 @@ pub(crate) struct Setting {
     pub(crate) common: Common,
 }
 
+/// Refuses engines by name that cannot roll back.
+pub(crate) fn refuse_without_rollback(choices: &[EngineChoice]) -> Outcome {
+    let named = choices.iter().find_map(|choice| match choice {
+        EngineChoice::One(kind) if !kind.rolls_back() => Some(kind),
+        _ => None,
+    });
+    let Some(kind) = named else { return Ok(()) };
+    Err(Failure::new(format!(
+        "the workload rolls transactions back that have stored, which the engine '{kind}' cannot; choose from {}",
+        EngineKind::names_of(EngineKind::rolls_back)
+    )))
+}
+
 impl Common {
     /// The engines to run, in their order, each once: all if none is named.
     pub(crate) fn engines(&self) -> Vec<EngineKind> {
@@ -177,6 +191,16 @@ impl Common {
                 })
         };
         EngineKind::ALL.into_iter().filter(asked).collect()
+    }
+
+    /// As [`engines`](Self::engines), of those that can run the workload `W`.
+    pub(crate) fn engines_for<W: Workload>(&self) -> Outcome<Vec<EngineKind>> {
+        let mut engines = self.engines();
+        if W::ROLLS_BACK {
+            refuse_without_rollback(&self.engines)?;
+            engines.retain(|kind| kind.rolls_back());
+        }
+        Ok(engines)
     }
 
     /// The seed asked for, or one from the clock.

@@ -64,7 +64,7 @@ pub(crate) fn run<W: Workload>(
     let warm_up = threads.warm_up.unwrap_or(case.operations / 10);
     let mut baseline = Vec::new();
     let mut runs: Vec<(EngineKind, Vec<RunRecord>)> =
-        common.engines().into_iter().map(|engine| (engine, Vec::new())).collect();
+        common.engines_for::<W>()?.into_iter().map(|engine| (engine, Vec::new())).collect();
     let mut memory = String::new();
     for repetition in 0..u64::from(common.repeat) {
         let line = line_and_fence(site, pool.domain)?;

@@ -4,7 +4,7 @@
 use crate::engines::{LATE_FENCE, bug};
 use perdura_crashtest::Family;
 use perdura_engine::{Counters, Engine, Recovery, Result, Sums, Ticket, Tuning};
-use perdura_memory::{Domain, Memory, Survives};
+use perdura_memory::{Domain, Memory, Object, Survives, Touch};
 use std::io;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -106,6 +106,14 @@ unsafe impl<M: Memory> Memory for Late<M> {
 
     fn work(&self, cycles: u32) {
         self.inner.work(cycles);
+    }
+
+    fn object(&self, bytes: u64) -> Object {
+        self.inner.object(bytes)
+    }
+
+    fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
+        self.inner.touch(object, at, len, access);
     }
 
     fn last_level_cache(&self) -> u64 {

@@ -1,8 +1,8 @@
-//! No consistency at all: the baseline that every figure is relative to.
+//! No consistency at all: stores go in place at once.
 //!
-//! Stores go in place at once; what they overwrite is kept in ordinary memory, so that a
-//! transaction can still be rolled back while the program runs. After a crash the pool holds
-//! whatever had reached it; after a clean close it is whole.
+//! What they overwrite may be kept in ordinary memory ([`Unlogging`]), so that a transaction can still
+//! be rolled back while the program runs. After a crash the pool holds whatever had reached it; after a
+//! clean close it is whole.
 
 use super::core::{Attempt, cut_short};
 use crate::access::put_bytes;
@@ -11,17 +11,27 @@ use crate::sums::{self, Sums};
 use crate::sync::Synchronisation;
 use crate::{Access, Counters, Engine, Error, Mark, Mode, Recovery, Result, Session, Ticket};
 use perdura_memory::lock::{Lock, Seat};
-use perdura_memory::{DirtyLines, Memory, PAGE, WORD};
+use perdura_memory::{DirtyLines, LINE, Memory, Object, PAGE, Touch, WORD};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// No consistency.
+/// What is done beside storing in place.
+pub trait Unlogging: 'static {
+    /// Whether a transaction keeps the words that it overwrites, so that it can be rolled back.
+    const KEEPS_OLD_WORDS: bool;
+}
+
+/// No consistency; old words are kept.
 pub struct Nothing;
 
+impl Unlogging for Nothing {
+    const KEEPS_OLD_WORDS: bool = true;
+}
+
 /// The engine.
-pub struct Unlogged<M: Memory, C, S: Synchronisation> {
+pub struct Unlogged<M: Memory, C: Unlogging, S: Synchronisation> {
     memory: Arc<M>,
     lock: Arc<Lock<S, (), ()>>,
     /// What a clean close must write back, where it cannot write back everything.
@@ -29,17 +39,23 @@ pub struct Unlogged<M: Memory, C, S: Synchronisation> {
     /// A rollback was cut short by a panic, or a checkpoint: what is in place is no committed state, or
     /// may not be durable.
     broken: AtomicBool,
+    /// A transaction was rolled back that had stored, without old words.
+    spoilt: AtomicBool,
     /// Of what is at rest, if the memory has any.
     sums: Option<Sums>,
     consistency: PhantomData<fn() -> C>,
 }
 
 /// One thread's transactions on [`Unlogged`].
-pub struct UnloggedSession<M: Memory, C, S: Synchronisation> {
+pub struct UnloggedSession<M: Memory, C: Unlogging, S: Synchronisation> {
     engine: Arc<Unlogged<M, C, S>>,
     seat: Seat<S, (), ()>,
     /// Offsets and old values of the words stored, oldest first.
     old: Vec<(u64, u64)>,
+    /// Stores so far of a transaction that keeps no old words.
+    stored: usize,
+    /// Its fields, its counters and the old words, as the memory knows them.
+    own: Object,
     counters: Counters,
     wrote: bool,
     /// Pages are compared with their sums before what they hold is believed.
@@ -52,15 +68,22 @@ pub struct UnloggedSession<M: Memory, C, S: Synchronisation> {
 
 const SESSIONS: usize = 128;
 
+/// Where a session's counters and old words are in its object, and how many of these are told apart.
+const COUNTERS: u64 = LINE;
+const OLD: u64 = 2 * LINE;
+const OLD_WORDS: u64 = 1 << 16;
+const OLD_BYTES: u64 = size_of::<(u64, u64)>() as u64;
+
 impl<M, C, S> Engine<M> for Unlogged<M, C, S>
 where
     M: Memory + 'static,
-    C: 'static,
+    C: Unlogging,
     S: Synchronisation,
     (C, S): Named,
 {
     const NAME: &'static str = <(C, S)>::NAME;
     const CRASH_CONSISTENT: bool = false;
+    const ROLLS_BACK: bool = C::KEEPS_OLD_WORDS;
     type Session = UnloggedSession<M, C, S>;
 
     fn format(_memory: &M, _area: Range<u64>) {}
@@ -75,8 +98,15 @@ where
 
     fn start_with_sums(memory: Arc<M>, _area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
         let dirty = (!memory.domain().evicts()).then(|| DirtyLines::new(memory.limit()));
-        let (lock, broken) = (Arc::new(Lock::new(SESSIONS, (), ())), AtomicBool::new(false));
-        Ok(Arc::new(Unlogged { memory, lock, dirty, broken, sums, consistency: PhantomData }))
+        Ok(Arc::new(Unlogged {
+            lock: Arc::new(Lock::new(&*memory, SESSIONS, (), ())),
+            memory,
+            dirty,
+            broken: AtomicBool::new(false),
+            spoilt: AtomicBool::new(false),
+            sums,
+            consistency: PhantomData,
+        }))
     }
 
     fn session(self: &Arc<Self>) -> Result<Self::Session> {
@@ -85,6 +115,8 @@ where
             engine: self.clone(),
             seat,
             old: Vec::new(),
+            stored: 0,
+            own: self.memory.object(OLD + OLD_WORDS * OLD_BYTES),
             counters: Counters::default(),
             wrote: false,
             compares: self.sums.as_ref().is_some_and(Sums::has_all),
@@ -99,9 +131,7 @@ where
 
     fn checkpoint(&self) -> Result<()> {
         self.lock.writing(&*self.memory, |_right| {
-            if self.broken.load(Ordering::Relaxed) {
-                return Err(cut_short());
-            }
+            self.check_whole()?;
             let mut attempt = Attempt { failed: &self.broken, finished: false };
             match &self.dirty {
                 Some(dirty) => {
@@ -117,7 +147,26 @@ where
     }
 }
 
-impl<M: Memory, C, S: Synchronisation> UnloggedSession<M, C, S> {
+impl<M: Memory, C: Unlogging, S: Synchronisation> Unlogged<M, C, S> {
+    /// Whether what is in place is what has committed.
+    #[inline]
+    fn check_whole(&self) -> Result<()> {
+        if !C::KEEPS_OLD_WORDS && self.spoilt.load(Ordering::Relaxed) {
+            return Err(spoilt());
+        }
+        if self.broken.load(Ordering::Relaxed) { Err(cut_short()) } else { Ok(()) }
+    }
+}
+
+#[cold]
+fn spoilt() -> Error {
+    Error::Invalid(
+        "a transaction was rolled back after it had stored, which the engine 'plain' cannot undo: nothing is \
+         committed any more; go back to a copy of the pool, or use an engine that can roll back",
+    )
+}
+
+impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
     #[inline(always)]
     fn check_write(&self, at: u64, len: u64) -> Result<()> {
         if self.seat.mode() != Some(Mode::Write) {
@@ -126,7 +175,7 @@ impl<M: Memory, C, S: Synchronisation> UnloggedSession<M, C, S> {
         if !at.is_multiple_of(8) || !self.engine.memory.contains(at, len) {
             return Err(Error::outside(at));
         }
-        Ok(())
+        if C::KEEPS_OLD_WORDS { Ok(()) } else { self.engine.check_whole() }
     }
 
     /// The memory may have grown since the transaction began.
@@ -144,10 +193,27 @@ impl<M: Memory, C, S: Synchronisation> UnloggedSession<M, C, S> {
         self.compare(at, WORD)?;
         let before = self.engine.memory.load(at);
         self.change_sum(at, || sums::change(at, before, value));
-        self.old.push((at, before));
+        self.keep(at, before);
         self.engine.memory.store(at, value);
         self.note_dirty(at, WORD);
         Ok(())
+    }
+
+    /// The word at `at`, which is `before`, is about to be stored to.
+    #[inline(always)]
+    fn keep(&mut self, at: u64, before: u64) {
+        if C::KEEPS_OLD_WORDS {
+            self.old.push((at, before));
+            self.touch_old(self.old.len() - 1, Touch::Write);
+        } else {
+            self.stored += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn touch_old(&self, index: usize, access: Touch) {
+        let at = OLD + index as u64 % OLD_WORDS * OLD_BYTES;
+        self.engine.memory.touch(self.own, at, OLD_BYTES, access);
     }
 
     #[inline]
@@ -161,8 +227,10 @@ impl<M: Memory, C, S: Synchronisation> UnloggedSession<M, C, S> {
 
     /// Takes back what the transaction stored, and ends it, even if that panics.
     fn roll_back(&mut self) {
-        struct Ending<'a, M: Memory, C, S: Synchronisation>(&'a mut UnloggedSession<M, C, S>);
-        impl<M: Memory, C, S: Synchronisation> Drop for Ending<'_, M, C, S> {
+        struct Ending<'a, M: Memory, C: Unlogging, S: Synchronisation>(
+            &'a mut UnloggedSession<M, C, S>,
+        );
+        impl<M: Memory, C: Unlogging, S: Synchronisation> Drop for Ending<'_, M, C, S> {
             fn drop(&mut self) {
                 if !self.0.old.is_empty() {
                     self.0.engine.broken.store(true, Ordering::Relaxed);
@@ -192,7 +260,7 @@ impl<M: Memory, C, S: Synchronisation> UnloggedSession<M, C, S> {
         let place = self.engine.sums.as_ref().and_then(|sums| sums.places().of(at));
         if let Some(place) = place {
             let sum = self.engine.memory.load(place);
-            self.old.push((place, sum));
+            self.keep(place, sum);
             self.engine.memory.store(place, sum.wrapping_add(change()));
             self.note_dirty(place, WORD);
         }
@@ -219,13 +287,13 @@ impl<M: Memory, C, S: Synchronisation> UnloggedSession<M, C, S> {
 
     #[inline]
     fn finish(&mut self) {
-        self.seat.leave();
+        self.seat.leave(&*self.engine.memory);
         self.old.clear();
-        (self.wrote, self.writable) = (false, 0);
+        (self.wrote, self.writable, self.stored) = (false, 0, 0);
     }
 }
 
-impl<M: Memory, C, S: Synchronisation> Access for UnloggedSession<M, C, S> {
+impl<M: Memory, C: Unlogging, S: Synchronisation> Access for UnloggedSession<M, C, S> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
         let value = self.engine.memory.try_load(at).ok_or_else(|| Error::outside(at))?;
@@ -243,7 +311,12 @@ impl<M: Memory, C, S: Synchronisation> Access for UnloggedSession<M, C, S> {
         if at < self.summed {
             return self.write_summed(at, value);
         }
-        self.old.push((at, self.engine.memory.load(at)));
+        if C::KEEPS_OLD_WORDS {
+            let before = self.engine.memory.load(at);
+            self.keep(at, before);
+        } else {
+            self.stored += 1;
+        }
         self.engine.memory.store(at, value);
         self.note_dirty(at, WORD);
         Ok(())
@@ -270,13 +343,20 @@ impl<M: Memory, C, S: Synchronisation> Access for UnloggedSession<M, C, S> {
         }
         let words = (at + len).next_multiple_of(8) - start;
         self.check_write(start, words)?;
-        if len < 64 {
+        // Without old words a sum is changed word by word, and bytes are stored as bytes.
+        let by_words = if C::KEEPS_OLD_WORDS { len < 64 } else { start < self.summed };
+        if by_words {
             return put_bytes(self, at, from);
         }
         self.compare(start, words)?;
         let first = self.old.len();
-        for word in (start..start + words).step_by(8) {
-            self.old.push((word, self.engine.memory.load(word)));
+        if C::KEEPS_OLD_WORDS {
+            for word in (start..start + words).step_by(8) {
+                self.old.push((word, self.engine.memory.load(word)));
+                self.touch_old(self.old.len() - 1, Touch::Write);
+            }
+        } else {
+            self.stored += 1;
         }
         self.engine.memory.copy_in(at, from);
         self.note_dirty(at, len);
@@ -289,7 +369,7 @@ impl<M: Memory, C, S: Synchronisation> Access for UnloggedSession<M, C, S> {
     }
 }
 
-impl<M: Memory, C, S: Synchronisation> Session for UnloggedSession<M, C, S> {
+impl<M: Memory, C: Unlogging, S: Synchronisation> Session for UnloggedSession<M, C, S> {
     fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
         if self.compares {
             // What a transaction leaves that comes to nothing no sum would know.
@@ -302,11 +382,15 @@ impl<M: Memory, C, S: Synchronisation> Session for UnloggedSession<M, C, S> {
     }
 
     fn mark(&mut self) -> Mark {
-        Mark(self.old.len())
+        Mark(if C::KEEPS_OLD_WORDS { self.old.len() } else { self.stored })
     }
 
     fn rollback_to(&mut self, mark: Mark) {
+        if !C::KEEPS_OLD_WORDS && self.stored > mark.0 {
+            self.engine.spoilt.store(true, Ordering::Relaxed);
+        }
         while let Some(&(at, value)) = self.old.get(mark.0..).and_then(<[_]>::last) {
+            self.touch_old(self.old.len() - 1, Touch::Read);
             self.engine.memory.store(at, value);
             self.old.pop();
         }
@@ -317,10 +401,13 @@ impl<M: Memory, C, S: Synchronisation> Session for UnloggedSession<M, C, S> {
         if self.seat.mode().is_some() {
             return self.abort();
         }
+        self.engine.memory.touch(self.own, 0, LINE, Touch::Write);
         self.seat.enter(mode, &*self.engine.memory);
         if let Some(mut right) = self.seat.writing() {
             right.beside.be_alone(&*self.engine.memory);
-            self.writable = self.engine.memory.len() & !(WORD - 1);
+            if C::KEEPS_OLD_WORDS || self.engine.check_whole().is_ok() {
+                self.writable = self.engine.memory.len() & !(WORD - 1);
+            }
         }
     }
 
@@ -329,10 +416,11 @@ impl<M: Memory, C, S: Synchronisation> Session for UnloggedSession<M, C, S> {
         if self.seat.mode().is_none() {
             return Err(Error::Invalid("a commit outside of a transaction"));
         }
-        if self.engine.broken.load(Ordering::Relaxed) {
+        if let Err(error) = self.engine.check_whole() {
             self.roll_back();
-            return Err(cut_short());
+            return Err(error);
         }
+        self.engine.memory.touch(self.own, COUNTERS, WORD, Touch::Write);
         if self.wrote {
             self.counters.commits += 1;
         } else {
@@ -364,7 +452,7 @@ impl<M: Memory, C, S: Synchronisation> Session for UnloggedSession<M, C, S> {
     }
 }
 
-impl<M: Memory, C, S: Synchronisation> Drop for UnloggedSession<M, C, S> {
+impl<M: Memory, C: Unlogging, S: Synchronisation> Drop for UnloggedSession<M, C, S> {
     fn drop(&mut self) {
         self.roll_back();
     }

@@ -5,7 +5,8 @@
 
 use super::safety::Synchronisation;
 use perdura_memory::atomics::{AtomicU64, Ordering};
-use perdura_memory::lock::{Apart, Order};
+use perdura_memory::lock::{Apart, Order, Step};
+use perdura_memory::{Memory, Object, Touch};
 
 /// Writers come in as they came.
 #[derive(Debug, Default)]
@@ -33,6 +34,18 @@ impl Order for Fair {
     fn leave(&self) {
         // Taking the lock orders what it guards; and it takes no locked instruction to leave.
         self.turn.0.store(self.turn.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    const BYTES: u64 = size_of::<Fair>() as u64;
+
+    #[inline(always)]
+    fn touch<M: Memory>(memory: &M, own: Object, step: Step) {
+        const TURN: u64 = Fair::BYTES / 2;
+        match step {
+            Step::Join => memory.touch(own, 0, 8, Touch::Exchange),
+            Step::Look => memory.touch(own, TURN, 8, Touch::Read),
+            Step::Leave => memory.touch(own, TURN, 8, Touch::Write),
+        }
     }
 }
 

@@ -37,7 +37,7 @@ fn pool_on(engine: EngineKind, path: &Path) -> Pool {
 /// Runs `test` on a pool of each engine, and checks that it is whole then.
 fn on_every_engine(test: impl Fn(&Pool)) {
     let folder = tempfile::tempdir().expect("a folder");
-    for engine in EngineKind::ALL {
+    for engine in EngineKind::ALL.into_iter().filter(|engine| engine.rolls_back()) {
         let path = folder.path().join(format!("{engine}.pool"));
         let pool = pool_on(engine, &path);
         // With a root of a kind that the check does not know, no block is counted as leaked.

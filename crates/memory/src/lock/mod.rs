@@ -16,6 +16,9 @@
 //! - one [`Writing`] of a lock exists at a time, from when its writer came in until it leaves;
 //! - what is shared is changed only while the writer is alone, and no seat is in a transaction that reads.
 //!
+//! Each access to a word of the lock is [told](Touch) to the memory, so that in a simulator these lines pass from
+//! core to core.
+//!
 //! Reading order: this file (who comes in), `right` (what that gives).
 
 #[cfg(all(test, loom))]
@@ -26,8 +29,8 @@ mod tests;
 
 pub use right::{Beside, Seat, Writing};
 
-use crate::Memory;
 use crate::atomics::{AtomicBool, AtomicUsize, Ordering, UnsafeCell, fence, pause, raise};
+use crate::{Memory, Object, Touch};
 
 /// Turns in a row for which a thread lets writers in that want to be, though it could be in itself: one that is
 /// not running may never come.
@@ -60,6 +63,42 @@ pub trait Order: Default + Send + Sync + 'static {
 
     /// The writer leaves, and lets go of the lock at once.
     fn leave(&self);
+
+    /// Bytes of own memory that it works on.
+    const BYTES: u64 = 0;
+
+    /// Tells the memory what a step touches of these, `own`: before the step, but after leaving.
+    #[inline(always)]
+    fn touch<M: Memory>(memory: &M, own: Object, step: Step) {
+        let _ = (memory, own, step);
+    }
+}
+
+/// What is done to an [`Order`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A writer takes a place.
+    Join,
+    /// A writer looks whether it is next.
+    Look,
+    /// A writer has left.
+    Leave,
+}
+
+/// Where the words of a lock are in its [object](Own), each on lines of its own.
+const WRITER: u64 = 0;
+const WANTING: u64 = APART;
+const ALONE: u64 = 2 * APART;
+/// The lock's other fields, which hardly ever change.
+const FIELDS: u64 = 3 * APART;
+const SLOTS: u64 = 4 * APART;
+const APART: u64 = size_of::<Apart<u8>>() as u64;
+
+/// A lock's own memory, as the memory knows it: the lock's words, and its order's.
+#[derive(Clone, Copy)]
+struct Own {
+    lock: Object,
+    order: Object,
 }
 
 /// The lock, with a fixed number of slots for sessions; writers come in as `O` says. It guards what
@@ -72,6 +111,7 @@ pub struct Lock<O, S, W> {
     taken: Box<[AtomicBool]>,
     shared: UnsafeCell<S>,
     own: UnsafeCell<W>,
+    objects: Own,
 }
 
 /// How many transactions that write wait to come in.
@@ -79,7 +119,7 @@ pub struct Lock<O, S, W> {
 struct Wanting(Apart<AtomicUsize>);
 
 /// One of them.
-struct Counted<'a>(&'a Wanting);
+struct Counted<'a, M: Memory>(&'a Wanting, &'a M, Object);
 
 /// The lock as far as readers go.
 struct Readers {
@@ -91,8 +131,8 @@ struct Readers {
 }
 
 impl<O: Order, S, W> Lock<O, S, W> {
-    /// A lock for at most `slots` sessions.
-    pub fn new(slots: usize, shared: S, own: W) -> Self {
+    /// A lock for at most `slots` sessions, which come in by way of `memory`.
+    pub fn new<M: Memory>(memory: &M, slots: usize, shared: S, own: W) -> Self {
         let readers = Readers {
             alone: Apart::default(),
             slots: (0..slots).map(|_| Apart::default()).collect(),
@@ -106,6 +146,10 @@ impl<O: Order, S, W> Lock<O, S, W> {
             taken: (0..slots).map(|_| AtomicBool::new(false)).collect(),
             shared: UnsafeCell::new(shared),
             own: UnsafeCell::new(own),
+            objects: Own {
+                lock: memory.object(SLOTS + slots as u64 * APART),
+                order: memory.object(O::BYTES),
+            },
         }
     }
 
@@ -131,18 +175,19 @@ impl<O: Order, S, W> Lock<O, S, W> {
     /// Enters as the only writer, beside readers; `wants` if to write a transaction of its own.
     #[inline]
     fn write<M: Memory>(&self, memory: &M, wants: bool) {
+        O::touch(memory, self.objects.order, Step::Join);
         let place = self.order.join();
-        if !self.order.is_next(&place) || !self.try_write() {
+        if !self.is_next(memory, &place) || !self.try_write(memory) {
             self.wait_to_write(memory, &place, wants);
         }
     }
 
     #[cold]
     fn wait_to_write<M: Memory>(&self, memory: &M, place: &O::Place, wants: bool) {
-        let _counted = wants.then(|| self.wanting.count());
+        let _counted = wants.then(|| self.wanting.count(memory, self.objects.lock));
         let mut turn = 0;
-        while !self.order.is_next(place) || !self.try_write() {
-            while !self.order.is_next(place) || self.writer.0.load(Ordering::Relaxed) {
+        while !self.is_next(memory, place) || !self.try_write(memory) {
+            while !self.is_next(memory, place) || self.has_writer(memory) {
                 pause(memory, turn);
                 turn += 1;
             }
@@ -150,7 +195,20 @@ impl<O: Order, S, W> Lock<O, S, W> {
     }
 
     #[inline(always)]
-    fn try_write(&self) -> bool {
+    fn is_next<M: Memory>(&self, memory: &M, place: &O::Place) -> bool {
+        O::touch(memory, self.objects.order, Step::Look);
+        self.order.is_next(place)
+    }
+
+    #[inline(always)]
+    fn has_writer<M: Memory>(&self, memory: &M) -> bool {
+        memory.touch(self.objects.lock, WRITER, 1, Touch::Read);
+        self.writer.0.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn try_write<M: Memory>(&self, memory: &M) -> bool {
+        memory.touch(self.objects.lock, WRITER, 1, Touch::Exchange);
         let writer = &self.writer.0;
         writer.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
@@ -163,20 +221,29 @@ impl<O: Order, S, W> Lock<O, S, W> {
         self.writer.0.store(false, Ordering::Release);
     }
 
+    /// What [`done_writing`](Self::done_writing) has touched.
+    #[inline(always)]
+    fn touch_done_writing<M: Memory>(&self, memory: &M) {
+        memory.touch(self.objects.lock, ALONE, 1, Touch::Write);
+        O::touch(memory, self.objects.order, Step::Leave);
+        memory.touch(self.objects.lock, WRITER, 1, Touch::Write);
+    }
+
     /// Runs `body` as the only writer, beside readers, and leaves even if it panics.
     pub fn writing<M: Memory, R>(
         &self,
         memory: &M,
         body: impl FnOnce(Writing<'_, S, W>) -> R,
     ) -> R {
-        struct Leave<'a, O: Order, S, W>(&'a Lock<O, S, W>);
-        impl<O: Order, S, W> Drop for Leave<'_, O, S, W> {
+        struct Leave<'a, M: Memory, O: Order, S, W>(&'a Lock<O, S, W>, &'a M);
+        impl<M: Memory, O: Order, S, W> Drop for Leave<'_, M, O, S, W> {
             fn drop(&mut self) {
                 self.0.done_writing();
+                self.0.touch_done_writing(self.1);
             }
         }
         self.write(memory, false);
-        let leave = Leave(self);
+        let leave = Leave(self, memory);
         // SAFETY: this is the writer until `leave` is dropped, and `body` must give the right back before.
         body(unsafe { leave.0.right() })
     }
@@ -191,9 +258,9 @@ impl<O: Order, S, W> Lock<O, S, W> {
     ) -> Option<R> {
         let (mut turn, mut free) = (0, 0);
         loop {
-            match self.writer.0.load(Ordering::Relaxed) {
+            match self.has_writer(memory) {
                 true => free = 0,
-                false if free == PATIENCE || !self.wanting.any() => break,
+                false if free == PATIENCE || !self.wanting.any(memory, self.objects.lock) => break,
                 false => free += 1,
             }
             if is_done() {
@@ -208,41 +275,50 @@ impl<O: Order, S, W> Lock<O, S, W> {
 
 impl Wanting {
     /// Counts one more, until what is returned is dropped.
-    fn count(&self) -> Counted<'_> {
+    fn count<'a, M: Memory>(&'a self, memory: &'a M, own: Object) -> Counted<'a, M> {
         self.0.0.fetch_add(1, Ordering::Relaxed);
-        Counted(self)
+        memory.touch(own, WANTING, 8, Touch::Exchange);
+        Counted(self, memory, own)
     }
 
     /// Whether any waits.
     #[inline]
-    fn any(&self) -> bool {
+    fn any<M: Memory>(&self, memory: &M, own: Object) -> bool {
+        memory.touch(own, WANTING, 8, Touch::Read);
         self.0.0.load(Ordering::Relaxed) > 0
     }
 }
 
-impl Drop for Counted<'_> {
+impl<M: Memory> Drop for Counted<'_, M> {
     fn drop(&mut self) {
         self.0.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.1.touch(self.2, WANTING, 8, Touch::Exchange);
     }
 }
 
 impl Readers {
     /// Enters as the reader of `slot`.
     #[inline]
-    fn read<M: Memory>(&self, slot: usize, memory: &M) {
+    fn read<M: Memory>(&self, slot: usize, memory: &M, own: Object) {
         let mine = &self.slots[slot].0;
         let mut turn = 0;
         loop {
             mine.store(true, Ordering::Relaxed);
             // The slot must be seen raised before it is looked whether the writer is alone.
             fence(Ordering::SeqCst);
+            // The store and the fence.
+            memory.touch(own, place_of(slot), 1, Touch::Exchange);
+            memory.touch(own, ALONE, 1, Touch::Read);
             if !self.alone.0.load(Ordering::Acquire) {
                 return;
             }
             mine.store(false, Ordering::Release);
+            memory.touch(own, place_of(slot), 1, Touch::Write);
+            memory.touch(own, ALONE, 1, Touch::Read);
             while self.alone.0.load(Ordering::Relaxed) {
                 pause(memory, turn);
                 turn += 1;
+                memory.touch(own, ALONE, 1, Touch::Read);
             }
         }
     }
@@ -255,27 +331,36 @@ impl Readers {
 
     /// Whether a reader is there that [`be_alone`](Self::be_alone) would wait for.
     #[inline]
-    fn are_in(&self) -> bool {
-        self.slots[..self.used.load(Ordering::Relaxed)]
-            .iter()
-            .any(|reader| reader.0.load(Ordering::Relaxed))
+    fn are_in<M: Memory>(&self, memory: &M, own: Object) -> bool {
+        memory.touch(own, FIELDS, 8, Touch::Read);
+        let slots = &self.slots[..self.used.load(Ordering::Relaxed)];
+        slots.iter().enumerate().any(|(slot, reader)| {
+            memory.touch(own, place_of(slot), 1, Touch::Read);
+            reader.0.load(Ordering::Relaxed)
+        })
     }
 
     /// Waits until no reader is there, and lets none in: for the writer, until it leaves. Once is
     /// enough, more does no harm.
     #[inline]
-    fn be_alone<M: Memory>(&self, memory: &M) {
+    fn be_alone<M: Memory>(&self, memory: &M, own: Object) {
+        memory.touch(own, ALONE, 1, Touch::Read);
         if self.alone.0.load(Ordering::Relaxed) {
             return;
         }
         // Sequentially consistent with the reader's fence: a slot that was raised before this point is waited
         // for, and a reader that raises its slot after it sees that it must wait.
         raise(&self.alone.0);
-        for reader in &self.slots[..self.used.load(Ordering::SeqCst)] {
+        memory.touch(own, ALONE, 1, Touch::Exchange);
+        memory.touch(own, FIELDS, 8, Touch::Read);
+        let slots = &self.slots[..self.used.load(Ordering::SeqCst)];
+        for (slot, reader) in slots.iter().enumerate() {
             let mut turn = 0;
+            memory.touch(own, place_of(slot), 1, Touch::Read);
             while reader.0.load(Ordering::SeqCst) {
                 pause(memory, turn);
                 turn += 1;
+                memory.touch(own, place_of(slot), 1, Touch::Read);
             }
         }
     }
@@ -285,6 +370,12 @@ impl Readers {
     fn let_in(&self) {
         self.alone.0.store(false, Ordering::Release);
     }
+}
+
+/// Where a session's slot is in the lock's object.
+#[inline(always)]
+const fn place_of(slot: usize) -> u64 {
+    SLOTS + slot as u64 * APART
 }
 
 #[cfg(test)]

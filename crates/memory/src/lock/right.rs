@@ -1,8 +1,8 @@
 //! What having come in gives: [`Seat`] and [`Writing`].
 
-use super::{Lock, Mode, Order, Readers, Wanting};
-use crate::Memory;
+use super::{ALONE, Lock, Mode, Order, Readers, Wanting, place_of};
 use crate::atomics::UnsafeCell;
+use crate::{Memory, Object, Touch};
 use std::sync::Arc;
 
 // SAFETY: of what a lock guards, references to `shared` are had by seats that are in a transaction and by
@@ -31,9 +31,9 @@ impl<O: Order, S, W> Seat<O, S, W> {
     /// Comes in, as the only writer or as a reader; leaves before, if a transaction is in.
     #[inline]
     pub fn enter<M: Memory>(&mut self, mode: Mode, memory: &M) {
-        self.leave();
+        self.leave(memory);
         match mode {
-            Mode::Read => self.lock.readers.read(self.slot, memory),
+            Mode::Read => self.lock.readers.read(self.slot, memory, self.lock.objects.lock),
             Mode::Write => self.lock.write(memory, true),
         }
         self.mode = Some(mode);
@@ -41,12 +41,26 @@ impl<O: Order, S, W> Seat<O, S, W> {
 
     /// Leaves, if a transaction is in.
     #[inline]
-    pub fn leave(&mut self) {
-        match self.mode.take() {
+    pub fn leave<M: Memory>(&mut self, memory: &M) {
+        match self.go() {
+            Some(Mode::Write) => self.lock.touch_done_writing(memory),
+            Some(Mode::Read) => {
+                memory.touch(self.lock.objects.lock, place_of(self.slot), 1, Touch::Write);
+            }
+            None => {}
+        }
+    }
+
+    /// Leaves, and tells no memory of it. What was left.
+    #[inline]
+    fn go(&mut self) -> Option<Mode> {
+        let mode = self.mode.take();
+        match mode {
             Some(Mode::Write) => self.lock.done_writing(),
             Some(Mode::Read) => self.lock.readers.done_reading(self.slot),
             None => {}
         }
+        mode
     }
 
     /// What transactions share, while one is in.
@@ -71,7 +85,7 @@ impl<O: Order, S, W> Seat<O, S, W> {
 
 impl<O: Order, S, W> Drop for Seat<O, S, W> {
     fn drop(&mut self) {
-        self.leave();
+        self.go();
         self.lock.unregister(self.slot);
     }
 }
@@ -89,6 +103,7 @@ pub struct Beside<'a, S> {
     readers: &'a Readers,
     wanting: &'a Wanting,
     shared: &'a UnsafeCell<S>,
+    own: Object,
 }
 
 impl<O: Order, S, W> Lock<O, S, W> {
@@ -102,7 +117,12 @@ impl<O: Order, S, W> Lock<O, S, W> {
         Writing {
             // SAFETY: the one writer has the one right, as the contract says.
             own: self.own.with_mut(|own| unsafe { &mut *own }),
-            beside: Beside { readers: &self.readers, wanting: &self.wanting, shared: &self.shared },
+            beside: Beside {
+                readers: &self.readers,
+                wanting: &self.wanting,
+                shared: &self.shared,
+                own: self.objects.lock,
+            },
         }
     }
 }
@@ -111,8 +131,8 @@ impl<S, W> Writing<'_, S, W> {
     /// The same right, for a while.
     #[inline(always)]
     pub fn again(&mut self) -> Writing<'_, S, W> {
-        let Beside { readers, wanting, shared } = self.beside;
-        Writing { own: self.own, beside: Beside { readers, wanting, shared } }
+        let Beside { readers, wanting, shared, own } = self.beside;
+        Writing { own: self.own, beside: Beside { readers, wanting, shared, own } }
     }
 }
 
@@ -127,7 +147,7 @@ impl<S> Beside<'_, S> {
     /// Changes what is shared, alone from here on.
     #[inline]
     pub fn change<M: Memory, R>(&mut self, memory: &M, change: impl FnOnce(&mut S) -> R) -> R {
-        self.readers.be_alone(memory);
+        self.readers.be_alone(memory, self.own);
         // SAFETY: the writer is alone, and its own references from `get` have ended.
         self.shared.with_mut(|shared| change(unsafe { &mut *shared }))
     }
@@ -135,24 +155,25 @@ impl<S> Beside<'_, S> {
     /// No reader is there from here on, until the writer leaves or lets readers in.
     #[inline]
     pub fn be_alone<M: Memory>(&mut self, memory: &M) {
-        self.readers.be_alone(memory);
+        self.readers.be_alone(memory, self.own);
     }
 
     /// Readers may come in again, though the writer stays.
     #[inline]
-    pub fn let_readers_in(&mut self) {
+    pub fn let_readers_in<M: Memory>(&mut self, memory: &M) {
         self.readers.let_in();
+        memory.touch(self.own, ALONE, 1, Touch::Write);
     }
 
     /// Whether another transaction that writes waits to come in.
     #[inline]
-    pub fn is_wanted(&self) -> bool {
-        self.wanting.any()
+    pub fn is_wanted<M: Memory>(&self, memory: &M) -> bool {
+        self.wanting.any(memory, self.own)
     }
 
     /// Whether a reader is there.
     #[inline]
-    pub fn has_readers(&self) -> bool {
-        self.readers.are_in()
+    pub fn has_readers<M: Memory>(&self, memory: &M) -> bool {
+        self.readers.are_in(memory, self.own)
     }
 }

@@ -10,7 +10,8 @@ type Pair = Arc<Lock<AnyOrder, [u64; 2], u64>>;
 
 #[test]
 fn readers_and_writers_exclude_one_another() {
-    let (lock, ram) = (Pair::new(Lock::new(4, [0; 2], 0)), Ram::new(64));
+    let ram = Ram::new(64);
+    let lock = Pair::new(Lock::new(&ram, 4, [0; 2], 0));
     let done = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -30,7 +31,7 @@ fn readers_and_writers_exclude_one_another() {
                         assert_eq!(one, other);
                         assert!(seat.writing().is_none());
                     }
-                    seat.leave();
+                    seat.leave(ram);
                 }
                 done.fetch_add(1, Ordering::Relaxed);
             });
@@ -45,7 +46,8 @@ fn readers_and_writers_exclude_one_another() {
 /// Places are limited, and come back; a seat that is dropped inside of a transaction leaves.
 #[test]
 fn seats_come_back() {
-    let (lock, ram) = (Pair::new(Lock::new(2, [0; 2], 0)), Ram::new(64));
+    let ram = Ram::new(64);
+    let lock = Pair::new(Lock::new(&ram, 2, [0; 2], 0));
     let (one, mut other) = (Seat::new(&lock), Seat::new(&lock).expect("a slot"));
     assert!(Seat::new(&lock).is_none());
     other.enter(Mode::Write, &ram);
@@ -54,5 +56,5 @@ fn seats_come_back() {
     again.enter(Mode::Write, &ram);
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(one))).is_ok());
     again.enter(Mode::Read, &ram);
-    assert!(lock.writing(&ram, |right| right.beside.has_readers()));
+    assert!(lock.writing(&ram, |right| right.beside.has_readers(&ram)));
 }

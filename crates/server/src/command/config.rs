@@ -98,9 +98,10 @@ fn bytes(text: &[u8]) -> Option<i64> {
 /// The options that CONFIG GET tells, under Redis's names.
 fn options(server: &Server) -> Vec<(&'static str, String)> {
     let facts = server.facts();
+    let keeps = facts.engine.parse().is_ok_and(EngineKind::is_crash_consistent);
     let mut options = vec![
         ("appendfsync", "always".to_owned()),
-        ("appendonly", if facts.engine == "volatile" { "no" } else { "yes" }.to_owned()),
+        ("appendonly", if keeps { "yes" } else { "no" }.to_owned()),
         ("bind", server.address.ip().to_string()),
         ("databases", crate::keyspace::DATABASES.to_string()),
         ("io-threads", server.stats.len().to_string()),

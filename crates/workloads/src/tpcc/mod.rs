@@ -189,6 +189,8 @@ impl<R: Rooted> Workload for Tpcc<R> {
     const KINDS: &'static [&'static str] =
         &["new-order", "payment", "order-status", "delivery", "stock-level"];
 
+    const ROLLS_BACK: bool = true;
+
     /// Orders count with their lines, and customers with their first payments.
     fn load_size(&self) -> u64 {
         self.loader.batches().map(|batch| batch.rows()).sum()

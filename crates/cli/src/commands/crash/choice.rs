@@ -1,7 +1,9 @@
 //! Which cases the options stand for.
 
 use super::Arguments;
+use crate::engines::nothing_to_test;
 use crate::failure::{Failure, Outcome};
+use perdura::EngineKind;
 use perdura_crashtest::case::usual_operations;
 use perdura_crashtest::subjects::{self, ENGINES, SUBJECTS};
 use perdura_crashtest::{Case, Points, Runner, Start};
@@ -129,10 +131,11 @@ impl Cases {
         domains: &[Domain],
     ) -> Outcome<Self> {
         let name = |name: &&'static str| *name;
-        if arguments.engine.iter().any(|name| name == "volatile") {
-            let what =
-                "the engine 'volatile' promises nothing for a power cut: there is nothing to test";
-            return Err(Failure::new(what));
+        let undefined = |name: &&String| {
+            name.parse().is_ok_and(|kind: EngineKind| !kind.is_crash_consistent())
+        };
+        if let Some(name) = arguments.engine.iter().find(undefined) {
+            return Err(Failure::new(nothing_to_test(name)));
         }
         let engines = several(&arguments.engine, "engine", &ENGINES, name)?;
         let structures = several(&arguments.workload, "workload", &SUBJECTS, name)?;

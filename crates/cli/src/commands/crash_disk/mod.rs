@@ -4,6 +4,7 @@
 mod show;
 
 use crate::bench::watch;
+use crate::engines::nothing_to_test;
 use crate::failure::{Failure, Outcome};
 use crate::{interrupt, quantity};
 use perdura::EngineKind;
@@ -199,14 +200,11 @@ fn engines(names: &[String]) -> Outcome<Vec<EngineKind>> {
             engines.extend(EngineKind::ALL.into_iter().filter(|kind| kind.is_crash_consistent()));
             continue;
         }
-        match name.parse().map_err(Failure::new)? {
-            EngineKind::Volatile => {
-                return Err(Failure::new(
-                    "the engine 'volatile' promises nothing for a power cut: there is nothing to test",
-                ));
-            }
-            engine => engines.push(engine),
+        let kind: EngineKind = name.parse().map_err(Failure::new)?;
+        if !kind.is_crash_consistent() {
+            return Err(Failure::new(nothing_to_test(name)));
         }
+        engines.push(kind);
     }
     Ok(engines)
 }

@@ -4,7 +4,7 @@ mod show;
 
 use crate::bench::keyspace::Served;
 use crate::bench::knobs::Knobs;
-use crate::bench::options::{EngineChoice, Over};
+use crate::bench::options::{EngineChoice, Over, refuse_without_rollback};
 use crate::bench::window::Window;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
@@ -31,7 +31,8 @@ pub(crate) struct Arguments {
     machine: String,
 
     #[arg(long, help = format!(
-        "Engines: {}, or all; several with commas. `volatile` always runs too: the others are relative to it",
+        "Engines: {}, or all; several with commas. `plain` always runs too, or `volatile` where transactions are rolled \
+             back: the others are relative to it",
         EngineKind::NAMES
     ), value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     engine: Vec<EngineChoice>,
@@ -155,6 +156,9 @@ impl Arguments {
                 self.workload
             )));
         }
+        if self.rolls_back() {
+            refuse_without_rollback(&self.engine)?;
+        }
         if self.cuts > 0 {
             self.check_cuts()?;
         }
@@ -187,14 +191,21 @@ impl Arguments {
 
     /// The baseline first, then what was asked for, each once.
     fn kinds(&self) -> Vec<EngineKind> {
+        let able = |kind: &EngineKind| kind.rolls_back() || !self.rolls_back();
+        let baseline = EngineKind::ALL.into_iter().find(able);
         let asked = |kind: &EngineKind| {
-            *kind == EngineKind::Volatile
+            Some(*kind) == baseline
                 || self.engine.iter().any(|choice| match choice {
                     EngineChoice::All => true,
                     EngineChoice::One(one) => one == kind,
                 })
         };
-        EngineKind::ALL.into_iter().filter(asked).collect()
+        EngineKind::ALL.into_iter().filter(able).filter(asked).collect()
+    }
+
+    /// Whether transactions of the workload are rolled back.
+    fn rolls_back(&self) -> bool {
+        self.workload == "tpcc"
     }
 
     fn is_ycsb(&self) -> bool {

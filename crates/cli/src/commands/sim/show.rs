@@ -176,7 +176,7 @@ fn as_json(
                 "engine": engine.to_string(),
                 "transactions": run.operations,
                 "per_second": figures.per_second,
-                "relative_to_volatile": figures.relative,
+                "relative_to_baseline": figures.relative,
                 "ns_per_transaction": figures.ns,
                 "nvm_reads_per_transaction": figures.reads,
                 "nvm_writes_per_transaction": figures.writes,
@@ -201,6 +201,7 @@ fn as_json(
         "operations_per_transaction": arguments.ops_per_tx(),
         "warm_up": arguments.warm_up(),
         "seed": arguments.seed,
+        "baseline": runs.first().map(|(engine, _)| engine.to_string()),
         "engines": rows,
     })
 }

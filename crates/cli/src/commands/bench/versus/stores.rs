@@ -41,9 +41,9 @@ pub(super) fn against(
 ) -> Outcome<StoreContest> {
     let (options, common) = (&arguments.stores, &arguments.common);
     let engines = if common.engines.is_empty() { ENGINES.to_vec() } else { common.engines() };
-    let durable = |engine: &EngineKind| *engine != EngineKind::Volatile;
+    let durable = |engine: &EngineKind| engine.is_crash_consistent();
     let engines: Vec<_> = engines.into_iter().filter(durable).collect();
-    require(!engines.is_empty(), "volatile makes no put durable: name another engine")?;
+    require(!engines.is_empty(), "plain and volatile make no put durable: name another engine")?;
     let most = options.threads.iter().copied().max().unwrap_or(1);
     require(arguments.keys >= u64::from(most), "each thread needs a key: give --keys more")?;
     require(options.puts > 0, "there is nothing to compare in 0 puts; give --puts more")?;

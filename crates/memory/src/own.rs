@@ -1,0 +1,134 @@
+//! A program's own memory: locks, counters, tables and buffers that are no part of the pool.
+//!
+//! Natively it is ordinary memory, and nothing here does anything. A simulator sees only what goes through a
+//! [`Memory`](crate::Memory); what else a program works on would be free there. So programs *touch* it: they name an
+//! [`Object`], say which of its bytes, and how ([`Touch`]). A touch reads and stores nothing and is no event of
+//! durability; it takes time, and its lines compete for the caches and pass from core to core as those of the pool
+//! do.
+//!
+//! What always holds, so that a simulator may let a program that waits sleep until a line is written that it has
+//! read since it last waited:
+//! - [`Touch::Read`] comes before the load that it stands for, and [`Touch::Write`] after the store;
+//! - each turn of a loop that waits reads what it waits for, and then calls [`pause`](crate::Memory::pause).
+
+/// A piece of a program's own memory, by which a [`Memory`](crate::Memory) knows it; all are the same where touching
+/// costs nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Object(u32);
+
+impl Object {
+    /// No object: touching it costs nothing anywhere.
+    pub const NONE: Object = Object(0);
+
+    /// The object with this number, counted from 1, of the memory that gives it out.
+    #[inline]
+    pub const fn numbered(number: u32) -> Self {
+        Object(number)
+    }
+
+    /// Its number; 0 for none.
+    #[inline]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// How own memory is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Touch {
+    /// It is loaded.
+    Read,
+    /// It is stored to.
+    Write,
+    /// A locked instruction reads and stores to it, when all stores before it are done.
+    Exchange,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Memory, Noting, Ram, Unflushed};
+    use std::sync::{Arc, Mutex};
+
+    /// What was asked of a memory.
+    #[derive(Default)]
+    struct Asked(Mutex<Vec<(Object, u64, u64, Touch)>>);
+
+    /// A memory that lists what is touched.
+    struct Listing(Ram, Arc<Asked>);
+
+    // SAFETY: every access is the inner memory's, under the same conditions.
+    unsafe impl Memory for Listing {
+        fn domain(&self) -> crate::Domain {
+            self.0.domain()
+        }
+        fn survives(&self) -> crate::Survives {
+            self.0.survives()
+        }
+        fn len(&self) -> u64 {
+            self.0.len()
+        }
+        unsafe fn load_unchecked(&self, at: u64) -> u64 {
+            // SAFETY: as the caller's word has it.
+            unsafe { self.0.load_unchecked(at) }
+        }
+        unsafe fn store_unchecked(&self, at: u64, value: u64) {
+            // SAFETY: as the caller's word has it.
+            unsafe { self.0.store_unchecked(at, value) }
+        }
+        unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
+            // SAFETY: as the caller's word has it.
+            unsafe { self.0.copy_out_unchecked(at, to) }
+        }
+        unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
+            // SAFETY: as the caller's word has it.
+            unsafe { self.0.copy_in_unchecked(at, from) }
+        }
+        unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
+            // SAFETY: as the caller's word has it.
+            unsafe { self.0.stream_unchecked(at, from) }
+        }
+        fn compare_exchange(&self, at: u64, old: u64, new: u64) -> Result<u64, u64> {
+            self.0.compare_exchange(at, old, new)
+        }
+        fn write_back(&self, at: u64, len: u64) {
+            self.0.write_back(at, len);
+        }
+        fn fence(&self) {
+            self.0.fence();
+        }
+        fn object(&self, bytes: u64) -> Object {
+            Object::numbered(bytes as u32)
+        }
+        fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
+            self.1.0.lock().expect("no panic").push((object, at, len, access));
+        }
+        fn pause(&self, turn: u32) {
+            self.0.pause(turn);
+        }
+        fn now(&self) -> u64 {
+            self.0.now()
+        }
+    }
+
+    #[test]
+    fn memories_around_a_memory_pass_touches_on() {
+        fn touch<M: Memory>(memory: &M) {
+            memory.touch(memory.object(77), 8, 16, Touch::Exchange);
+        }
+        let asked = Arc::new(Asked::default());
+        let listing = || Listing(Ram::new(64), asked.clone());
+        touch(&listing());
+        touch(&Noting::new(listing()));
+        touch(&Unflushed::new(Arc::new(listing())));
+        let wanted = (Object::numbered(77), 8, 16, Touch::Exchange);
+        assert_eq!(*asked.0.lock().expect("no panic"), [wanted; 3]);
+    }
+
+    #[test]
+    fn natively_all_objects_are_none() {
+        let ram = Ram::new(64);
+        assert_eq!(ram.object(1 << 40), Object::NONE);
+        ram.touch(ram.object(8), u64::MAX, u64::MAX, Touch::Write);
+    }
+}
