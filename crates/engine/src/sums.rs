@@ -19,7 +19,7 @@
 use crate::writes::{LineWrite, WriteSet};
 use crate::{Error, Result};
 use perdura_memory::keyed::mix::mix;
-use perdura_memory::{LINE, Memory, PAGE, WORD};
+use perdura_memory::{LINE, Memory, Object, PAGE, Touch, WORD};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -94,14 +94,16 @@ pub struct Sums {
     places: Places,
     /// A bit for each page that has been compared with its sum since the pool was opened.
     looked_at: Box<[AtomicU64]>,
+    own: Object,
 }
 
 impl Sums {
     /// Of a pool in `memory`, of which no page has been looked at.
     pub fn new<M: Memory + ?Sized>(memory: &M, places: Places) -> Self {
         let pages = if places.has_all() { memory.limit().div_ceil(PAGE) } else { 0 };
-        let looked_at = (0..pages.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Sums { places, looked_at }
+        let words = pages.div_ceil(64);
+        let looked_at = (0..words).map(|_| AtomicU64::new(0)).collect();
+        Sums { places, looked_at, own: memory.object(words * WORD) }
     }
 
     /// Where they are.
@@ -122,6 +124,7 @@ impl Sums {
     #[inline(always)]
     pub fn look_at<M: Memory>(&self, memory: &M, at: u64) -> Result<()> {
         let page = at / PAGE;
+        memory.touch(self.own, page / 64 * WORD, WORD, Touch::Read);
         match self.looked_at.get((page / 64) as usize) {
             Some(bits) if bits.load(Ordering::Relaxed) & 1 << (page % 64) != 0 => Ok(()),
             Some(bits) => self.compare(memory, at, bits),
@@ -149,6 +152,7 @@ impl Sums {
             return Err(wrong(page));
         }
         bits.fetch_or(1 << (page / PAGE % 64), Ordering::Relaxed);
+        memory.touch(self.own, page / PAGE / 64 * WORD, WORD, Touch::Exchange);
         Ok(())
     }
 
@@ -166,7 +170,7 @@ impl Sums {
         overlaid: impl Fn(u64) -> Option<LineWrite>,
     ) -> Result<()> {
         changes.clear();
-        for entry in writes.entries() {
+        for entry in writes.read(memory) {
             let Some(place) = self.places.of(entry.line) else { continue };
             if entry.mask == 0 {
                 continue;
@@ -203,7 +207,7 @@ impl Sums {
                 Some(old) if old.mask & 1 << word != 0 => old.words[word],
                 _ => memory.load(place),
             };
-            writes.put(place, before.wrapping_add(by));
+            writes.put(memory, place, before.wrapping_add(by));
         }
         Ok(())
     }
@@ -299,12 +303,12 @@ mod tests {
     fn sums_are_kept_and_damage_shows() {
         let (ram, sums) = (Ram::new(40 * PAGE), Sums::new(&Ram::new(40 * PAGE), PLACES));
         let (mut random, mut writes, mut changes) =
-            (SplitMix64::new(1), WriteSet::default(), Vec::new());
+            (SplitMix64::new(1), WriteSet::new(&ram), Vec::new());
         for _ in 0..200 {
             for _ in 0..random.below(30) {
                 let page = [2, 5, 6, 8, 9, 20, 39][random.below(7) as usize];
                 let value = if random.below(4) == 0 { 0 } else { random.next() };
-                writes.put(page * PAGE + random.below(512) * 8, value);
+                writes.put(&ram, page * PAGE + random.below(512) * 8, value);
             }
             sums.add_to(&ram, &mut writes, &mut changes, |_| None).unwrap();
             for entry in writes.entries() {
@@ -312,7 +316,7 @@ mod tests {
                     ram.store(entry.line + word as u64 * 8, entry.words[word]);
                 }
             }
-            writes.clear();
+            writes.clear(&ram);
         }
         let all = || wrong_pages(&ram, &PLACES, PLACES.ranges(ram.len()));
         assert_eq!(all(), [0; 0]);
@@ -343,7 +347,7 @@ mod tests {
     #[test]
     fn what_is_read_first_is_looked_at_and_what_is_stored_to() {
         let ram = Ram::new(40 * PAGE);
-        let (mut writes, mut changes) = (WriteSet::default(), Vec::new());
+        let (mut writes, mut changes) = (WriteSet::new(&ram), Vec::new());
         ram.store(9 * PAGE, 1);
         let sums = Sums::new(&ram, PLACES);
         assert!(sums.look_at(&ram, 8 * PAGE).is_ok());
@@ -351,7 +355,7 @@ mod tests {
             sums.look_at(&ram, 9 * PAGE + 64),
             Err(Error::Corrupt { at, .. }) if at == 9 * PAGE
         ));
-        writes.put(9 * PAGE + 800, 5);
+        writes.put(&ram, 9 * PAGE + 800, 5);
         assert!(sums.add_to(&ram, &mut writes, &mut changes, |_| None).is_err());
         ram.store(9 * PAGE, 0);
         assert!(sums.add_to(&ram, &mut writes, &mut changes, |_| None).is_ok());

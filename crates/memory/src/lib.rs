@@ -35,7 +35,7 @@ pub use lines::{DirtyLines, LINE, PAGE, WORD, line_of, lines_in};
 pub use mapped::{Backing, LockedFile, MapError, MapOptions, Mapped};
 pub use memory::Memory;
 pub use noting::Noting;
-pub use own::{Object, Touch};
+pub use own::{Object, Touch, Traced};
 pub use pages::{PageSet, SPARE_PAGES};
 pub use ram::Ram;
 pub use reference::Reference;

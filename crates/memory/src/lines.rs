@@ -44,6 +44,14 @@ impl DirtyLines {
         }
     }
 
+    /// How far into the set's bits the line of `at` is, and how far into its flags, in bytes: also of the end of a set,
+    /// how many bytes these are.
+    #[inline(always)]
+    pub const fn places(at: u64) -> (u64, u64) {
+        let word = at / LINE / 64;
+        (word * WORD, word / BLOCK as u64)
+    }
+
     /// Adds the line that holds byte `at`. Lines beyond the set's length are ignored.
     #[inline]
     pub fn mark(&self, at: u64) {

@@ -11,6 +11,8 @@
 //! - [`Touch::Read`] comes before the load that it stands for, and [`Touch::Write`] after the store;
 //! - each turn of a loop that waits reads what it waits for, and then calls [`pause`](crate::Memory::pause).
 
+use crate::Memory;
+
 /// A piece of a program's own memory, by which a [`Memory`](crate::Memory) knows it; all are the same where touching
 /// costs nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -44,10 +46,43 @@ pub enum Touch {
     Exchange,
 }
 
+/// An object, and the memory that is told of what is done to it.
+#[derive(Clone, Copy)]
+pub struct Traced<'m, M: ?Sized> {
+    memory: &'m M,
+    object: Object,
+}
+
+impl<'m, M: Memory + ?Sized> Traced<'m, M> {
+    /// `object`, which `memory` has given out.
+    #[inline(always)]
+    pub fn new(memory: &'m M, object: Object) -> Self {
+        Traced { memory, object }
+    }
+
+    /// `[at, at + len)` is about to be loaded.
+    #[inline(always)]
+    pub fn read(&self, at: u64, len: u64) {
+        self.memory.touch(self.object, at, len, Touch::Read);
+    }
+
+    /// `[at, at + len)` has been stored to.
+    #[inline(always)]
+    pub fn wrote(&self, at: u64, len: u64) {
+        self.memory.touch(self.object, at, len, Touch::Write);
+    }
+
+    /// A locked instruction is done to `[at, at + len)`.
+    #[inline(always)]
+    pub fn exchange(&self, at: u64, len: u64) {
+        self.memory.touch(self.object, at, len, Touch::Exchange);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Memory, Noting, Ram, Unflushed};
+    use crate::{Noting, Ram, Unflushed};
     use std::sync::{Arc, Mutex};
 
     /// What was asked of a memory.

@@ -45,7 +45,7 @@ impl Writer {
         let extra = self.take_segments(core, runs.len() - 1, bytes, &mut make_room)?;
         let first = core.geometry.segment(own).start;
         let parts = runs.len() as u16;
-        let behind = record::behind(ticket, core.durable.0.load(Ordering::Relaxed));
+        let behind = record::behind(ticket, core.durable());
         for (index, run) in runs.into_iter().enumerate() {
             let segment = if index == 0 { own } else { extra[index - 1] };
             let at = core.geometry.segment(segment).start;
@@ -60,8 +60,8 @@ impl Writer {
     #[inline]
     pub(crate) fn committed_alone<M: Memory>(&mut self, core: &Core<M>, ticket: u64, place: Place) {
         place.extra.into_iter().for_each(|segment| core.segments.put_back(segment));
-        core.committed.0.store(ticket, Ordering::Release);
-        core.durable.0.store(ticket, Ordering::Release);
+        core.set_committed(ticket);
+        core.set_durable(ticket);
     }
 
     /// Stores the words in place and asks for their lines to become durable.
@@ -81,6 +81,6 @@ impl Writer {
 /// A checkpoint where nothing is pending in place: it carries the tickets over a restart, and
 /// frees the segments of sessions that have ended. The caller is the writer.
 pub(crate) fn checkpoint<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> {
-    let ticket = core.committed.0.load(Ordering::Acquire);
+    let ticket = core.committed();
     core.alone(|| core.move_checkpoint(ticket, counters))
 }

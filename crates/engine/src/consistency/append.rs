@@ -57,7 +57,7 @@ impl Writer {
     #[inline]
     fn part<M: Memory>(&self, core: &Core<M>, ticket: u64, index: u16, parts: u16) -> Part {
         let (part, parts) = (self.parts_before + index, self.parts_before + parts);
-        let behind = record::behind(ticket, core.durable.0.load(Ordering::Relaxed));
+        let behind = record::behind(ticket, core.durable());
         Part { ticket, part, parts, behind }
     }
 
@@ -79,6 +79,7 @@ impl Writer {
     /// Hands the current segment over: it is freed once its records are dead.
     pub(crate) fn leave_segment<M: Memory>(&mut self, core: &Core<M>) {
         if let Some(full) = self.segment.take() {
+            core.touch_segments();
             core.segments.filled(full, self.highest);
             self.filled = true;
             self.tail = 0..0;

@@ -1,23 +1,30 @@
 //! What the sessions of a logging engine share, but for its lock: the memory, the log, what is durable.
 
+use super::number::Number;
 use super::touched::Touched;
 use crate::log::area::{Checkpoint, Geometry};
 use crate::log::segments::Segments;
 use crate::planted::{self, Bug};
 use crate::{Counters, Error, Result, Sums, Ticket};
-use perdura_memory::lock::{Apart, Beside};
-use perdura_memory::{DirtyLines, Memory};
+use perdura_memory::lock::Beside;
+use perdura_memory::{DirtyLines, LINE, Memory, Object, Traced, WORD};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Ends the exclusive right to checkpoint, whatever happens.
-struct Alone<'a>(&'a AtomicBool);
+struct Alone<'a, M: Memory>(&'a Core<M>);
 
-impl Drop for Alone<'_> {
+impl<M: Memory> Drop for Alone<'_, M> {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        self.0.checkpointing.store(false, Ordering::Release);
+        self.0.traced().wrote(CHECKPOINTING, 1);
     }
 }
+
+/// Where its fields are in a core's object: whether there is a checkpoint, and the other ones.
+const CHECKPOINTING: u64 = 0;
+const FIELDS: u64 = LINE;
 
 /// Notes what is not finished as failed.
 pub(crate) struct Attempt<'a> {
@@ -36,21 +43,24 @@ impl Drop for Attempt<'_> {
 /// What the sessions share.
 pub struct Core<M: Memory> {
     pub(crate) memory: Arc<M>,
+    own: Object,
+    /// The bits of the set of dirty lines, and its flags.
+    dirty_own: [Object; 2],
     pub(crate) geometry: Geometry,
     pub(crate) segments: Segments,
     /// Lines stored in place whose write-back is still to come.
-    pub(crate) dirty: DirtyLines,
+    dirty: DirtyLines,
     /// Ticket of the last logical commit; stored by the writer.
-    pub(crate) committed: Apart<AtomicU64>,
+    committed: Number,
     /// Everything up to this ticket is durable.
-    pub(crate) durable: Apart<AtomicU64>,
+    durable: Number,
     /// Everything up to this ticket has left the log.
-    pub(crate) checkpointed: AtomicU64,
+    checkpointed: AtomicU64,
     /// Sequence number of the last checkpoint.
-    pub(crate) sequence: AtomicU64,
+    sequence: AtomicU64,
     /// Seed of all records' checks.
     pub(crate) salt: u64,
-    pub(crate) checkpointing: AtomicBool,
+    checkpointing: AtomicBool,
     /// Of what is at rest, if the memory has any.
     pub(crate) sums: Option<Sums>,
     /// A checkpoint has panicked, or failed.
@@ -86,11 +96,14 @@ impl<M: Memory> Core<M> {
             // What another log had acknowledged.
             geometry.acknowledge(&*memory, salt, 0);
         }
+        let (bits, flags) = DirtyLines::places(memory.limit());
         Ok(Core {
             segments: Segments::new(&geometry),
             dirty: DirtyLines::new(memory.limit()),
-            committed: Apart(AtomicU64::new(ticket)),
-            durable: Apart(AtomicU64::new(ticket)),
+            own: memory.object(2 * LINE),
+            dirty_own: [bits, flags].map(|end| memory.object(end + WORD)),
+            committed: Number::new(&*memory, ticket),
+            durable: Number::new(&*memory, ticket),
             checkpointed: AtomicU64::new(ticket),
             sequence: AtomicU64::new(sequence),
             salt,
@@ -117,7 +130,7 @@ impl<M: Memory> Core<M> {
     #[inline]
     pub(crate) fn acknowledge(&self) {
         if self.memory.domain().evicts() {
-            let durable = self.durable.0.load(Ordering::Acquire);
+            let durable = self.durable();
             self.geometry.acknowledge(&*self.memory, self.salt, durable);
         }
     }
@@ -134,6 +147,7 @@ impl<M: Memory> Core<M> {
     /// the log or not. Nothing is committed any more, until recovery has seen to it.
     #[inline]
     pub(crate) fn is_broken(&self) -> bool {
+        self.traced().read(FIELDS, 1);
         self.broken.load(Ordering::Relaxed)
     }
 
@@ -154,7 +168,76 @@ impl<M: Memory> Core<M> {
     /// The number of the last commit, or group of them.
     #[inline]
     pub(crate) fn committed(&self) -> u64 {
-        self.committed.0.load(Ordering::Acquire)
+        self.committed.get(&*self.memory)
+    }
+
+    /// The commit, or group of them, with this number is the last one.
+    #[inline]
+    pub(crate) fn set_committed(&self, number: u64) {
+        self.committed.set(&*self.memory, number);
+    }
+
+    /// Everything up to the commit, or group of them, with this number is durable.
+    #[inline]
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.get(&*self.memory)
+    }
+
+    /// So it is, by the writer's doing.
+    #[inline]
+    pub(crate) fn set_durable(&self, number: u64) {
+        self.durable.set(&*self.memory, number);
+    }
+
+    /// So it is, whatever others say meanwhile.
+    #[inline]
+    pub(crate) fn raise_durable(&self, number: u64) {
+        self.durable.raise(&*self.memory, number);
+    }
+
+    /// Everything up to the commit, or group of them, with this number has left the log.
+    pub(crate) fn checkpointed(&self) -> u64 {
+        self.traced().read(FIELDS, WORD);
+        self.checkpointed.load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn traced(&self) -> Traced<'_, M> {
+        Traced::new(&*self.memory, self.own)
+    }
+
+    /// A log segment is taken or handed over.
+    #[inline]
+    pub(crate) fn touch_segments(&self) {
+        self.traced().exchange(FIELDS, WORD);
+    }
+
+    /// A line has been stored to whose write-back is still to come. For the writer.
+    #[inline]
+    pub(crate) fn mark_dirty(&self, line: u64) {
+        let (bit, flag) = DirtyLines::places(line);
+        let [bits, flags] = self.dirty_traced();
+        bits.read(bit, WORD);
+        self.dirty.mark_alone(line);
+        bits.wrote(bit, WORD);
+        flags.wrote(flag, 1);
+    }
+
+    /// Takes all such lines, and calls `run` with each run of adjacent ones.
+    pub(crate) fn take_dirty(&self, mut run: impl FnMut(Range<u64>)) {
+        let [bits, flags] = self.dirty_traced();
+        flags.read(0, DirtyLines::places(self.memory.len()).1 + 1);
+        self.dirty.drain(|lines| {
+            let (first, last) =
+                (DirtyLines::places(lines.start).0, DirtyLines::places(lines.end - 1).0);
+            bits.exchange(first, last + WORD - first);
+            run(lines);
+        });
+    }
+
+    #[inline(always)]
+    fn dirty_traced(&self) -> [Traced<'_, M>; 2] {
+        self.dirty_own.map(|own| Traced::new(&*self.memory, own))
     }
 
     /// The number of the next commit, or group of them.
@@ -163,19 +246,33 @@ impl<M: Memory> Core<M> {
     /// `Invalid` when they run out.
     #[inline]
     pub(crate) fn next_number(&self) -> Result<u64> {
-        let next = self.committed.0.load(Ordering::Relaxed) + 1;
+        let next = self.committed() + 1;
         if next > self.last_number { Err(numbers_ran_out()) } else { Ok(next) }
     }
 
     /// Runs `body` as the only [part](Self::part) of a checkpoint that does so.
     pub(crate) fn alone<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let mut turn = 0;
-        while self.checkpointing.swap(true, Ordering::Acquire) {
-            self.memory.pause(turn);
-            turn += 1;
+        while self.begin_alone() {
+            while self.is_checkpointing() {
+                self.memory.pause(turn);
+                turn += 1;
+            }
         }
-        let _alone = Alone(&self.checkpointing);
+        let _alone = Alone(self);
         self.part(body)
+    }
+
+    /// Whether another thread is alone.
+    fn begin_alone(&self) -> bool {
+        self.traced().exchange(CHECKPOINTING, 1);
+        self.checkpointing.swap(true, Ordering::Acquire)
+    }
+
+    /// Whether a thread runs that part of a checkpoint.
+    pub(crate) fn is_checkpointing(&self) -> bool {
+        self.traced().read(CHECKPOINTING, 1);
+        self.checkpointing.load(Ordering::Relaxed)
     }
 
     /// Runs a part of a checkpoint. If it panics or fails, what it has taken from the set of dirty lines
@@ -205,6 +302,7 @@ impl<M: Memory> Core<M> {
         }
         self.memory.check_fence()?;
         self.checkpointed.store(ticket, Ordering::Release);
+        self.traced().wrote(FIELDS, WORD);
         self.segments.release(ticket);
         counters.checkpoints += 1;
         Ok(())

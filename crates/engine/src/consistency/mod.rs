@@ -5,7 +5,7 @@
 //! for redo logging: the log is then written in one go and fenced once, instead of once for each
 //! range. What differs is what the log holds and what is fenced when: the [`Consistency`].
 //!
-//! Reading order: `core` (what the sessions of an engine share), `writer`, `append` and `alone` (what it takes
+//! Reading order: `number` and `core` (what the sessions of an engine share), `writer`, `append` and `alone` (what it takes
 //! to write a transaction down), `protocol` (what a consistency and groups are), `choice` and `shared` (group commit); then each
 //! in a file of its own: `redo`, `undo`, `swal`; and `none`, which logs nothing and stands apart, with `plain`, which
 //! keeps nothing either.
@@ -15,6 +15,7 @@ pub(crate) mod append;
 pub(crate) mod choice;
 pub(crate) mod core;
 pub(crate) mod none;
+mod number;
 pub(crate) mod plain;
 pub(crate) mod protocol;
 pub(crate) mod redo;

@@ -94,7 +94,7 @@ pub trait Consistency: Send + Sync + Sized + 'static {
 
     /// As [`Engine::reclaimable`](crate::Engine::reclaimable), as a group's number.
     fn reclaimable<M: Memory>(core: &Core<M>) -> u64 {
-        core.checkpointed.load(Ordering::Acquire)
+        core.checkpointed()
     }
 
     /// Of the records in a log, the transactions that recovery takes, oldest first, and how many

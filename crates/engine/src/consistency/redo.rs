@@ -28,7 +28,6 @@ use crate::writes::overlay::Overlay;
 use crate::{Counters, Recovery, Result, Ticket};
 use perdura_memory::lock::{Beside, Order};
 use perdura_memory::{Domain, LINE, Memory, lines_in};
-use std::sync::atomic::Ordering;
 
 /// Redo logging.
 pub struct Redo;
@@ -125,17 +124,17 @@ impl OneRecord for Redo {
         core.be_alone(open);
         let track = core.memory.domain().needs_write_back();
         if planted::has(Bug::CommittedBeforeStored) {
-            core.committed.0.store(number, Ordering::Release);
+            core.set_committed(number);
         }
         if planted::has(Bug::DirtyBeforeStored) {
-            writer.writes.entries().iter().for_each(|entry| core.dirty.mark_alone(entry.line));
+            writer.writes.entries().iter().for_each(|entry| core.mark_dirty(entry.line));
         }
         writer.apply(core, |entry, _| {
             if track && !planted::has(Bug::DirtyBeforeStored) {
-                core.dirty.mark_alone(entry.line);
+                core.mark_dirty(entry.line);
             }
         });
-        core.committed.0.store(number, Ordering::Release);
+        core.set_committed(number);
         Ok(number)
     }
 }
@@ -152,7 +151,7 @@ fn empty<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> {
 /// A checkpoint where lines may be written back while they are stored to.
 fn write_back<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> {
     core.alone(|| {
-        let ticket = core.committed.0.load(Ordering::Acquire);
+        let ticket = core.committed();
         write_back_dirty(core, counters, LINE);
         fence(core, counters)?;
         core.move_checkpoint(ticket, counters)
@@ -163,7 +162,7 @@ fn write_back<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> 
 fn conclude<M: Memory>(core: &Core<M>, ticket: u64, counters: &mut Counters) -> Result<()> {
     core.alone(|| {
         fence(core, counters)?;
-        if ticket > core.checkpointed.load(Ordering::Acquire) {
+        if ticket > core.checkpointed() {
             core.move_checkpoint(ticket, counters)?;
         }
         Ok(())
@@ -173,9 +172,9 @@ fn conclude<M: Memory>(core: &Core<M>, ticket: u64, counters: &mut Counters) -> 
 /// On a block device, with the lock held: what is in place must not be written back before the
 /// records that hold it are durable, nor change while it is being captured.
 fn capture<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<u64> {
-    let ticket = core.committed.0.load(Ordering::Acquire);
+    let ticket = core.committed();
     fence(core, counters)?;
-    core.durable.0.fetch_max(ticket, Ordering::AcqRel);
+    core.raise_durable(ticket);
     // Clean lines between dirty ones are as durable as they are visible: fewer, longer writes.
     write_back_dirty(core, counters, 4096);
     Ok(ticket)
@@ -191,7 +190,7 @@ fn fence<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> {
 /// Writes every dirty line back, joining runs that are less than `gap` bytes apart.
 fn write_back_dirty<M: Memory>(core: &Core<M>, counters: &mut Counters, gap: u64) {
     let mut run = 0..0;
-    core.dirty.drain(|next| {
+    core.take_dirty(|next| {
         if next.start - run.end < gap && run.end > run.start {
             run.end = next.end;
             return;
@@ -218,10 +217,10 @@ pub(crate) fn log<M: Memory>(
     writer.append(core, ticket, |entry, word| entry.words[word], make_room)?;
     if core.memory.domain().evicts() {
         if planted::has(Bug::DurableBeforeFence) {
-            core.durable.0.store(ticket, Ordering::Release);
+            core.set_durable(ticket);
         }
         writer.fence(core)?;
-        core.durable.0.store(ticket, Ordering::Release);
+        core.set_durable(ticket);
     }
     Ok(())
 }
@@ -248,7 +247,7 @@ fn checkpoint_if_half_full<M: Memory, O: Order>(
     lock: &LockOf<O, Redo>,
     writer: &mut Writer,
 ) {
-    if core.segments.full() >= due(core) && !core.checkpointing.load(Ordering::Relaxed) {
+    if core.segments.full() >= due(core) && !core.is_checkpointing() {
         // A failure shows again at the next fence, before anything is acknowledged.
         let _ = Redo::checkpoint(core, lock, &mut writer.counters);
     }

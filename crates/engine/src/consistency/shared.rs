@@ -35,8 +35,6 @@ pub(crate) const GROUP_BYTES: u64 = 4 << 10;
 pub(crate) const LARGE_SHARE: u64 = 4;
 /// Bits of a ticket that number the transactions of a group.
 pub(crate) const TICKET_BITS: u32 = 20;
-/// What the simulator is told that joining a group costs, for each line (natively 7 ns).
-pub(crate) const CYCLES_TO_JOIN: u32 = 20;
 
 /// A consistency that writes one transaction down at a time.
 pub(crate) trait OneRecord: Consistency<Groups = Sharing<Self>> {
@@ -71,8 +69,8 @@ impl<C: OneRecord> Groups for Sharing<C> {
     type Open = Overlay;
     type Own = Shared;
 
-    fn new<M: Memory>(_memory: &M, _geometry: &Geometry, _salt: u64) -> (Overlay, Shared) {
-        (Overlay::default(), Shared { fresh: Vec::new(), choice: Choice::default() })
+    fn new<M: Memory>(memory: &M, _geometry: &Geometry, _salt: u64) -> (Overlay, Shared) {
+        (Overlay::new(memory), Shared { fresh: Vec::new(), choice: Choice::default() })
     }
 
     #[inline(always)]
@@ -105,7 +103,7 @@ pub(crate) fn commit<M: Memory, C: OneRecord>(
     mut right: Right<'_, C>,
     writer: &mut Writer,
 ) -> Result<Ticket> {
-    let ticket = match right.beside.get().joined() {
+    let ticket = match right.beside.get().joined(&*core.memory) {
         0 => Ticket(C::write_down(core, &mut right.beside, writer)? << TICKET_BITS),
         _ => lead::<M, C>(core, &mut right, writer)?,
     };
@@ -120,9 +118,9 @@ pub(crate) fn commit_awaited<M: Memory, C: OneRecord>(
     mut right: Right<'_, C>,
     writer: &mut Writer,
 ) -> Result<Ticket> {
-    let wanted = right.beside.is_wanted();
+    let wanted = right.beside.is_wanted(&*core.memory);
     // Who leads is asked, too, so that as many are counted as commit.
-    let pays = (wanted || right.beside.get().joined() > 0)
+    let pays = (wanted || right.beside.get().joined(&*core.memory) > 0)
         && C::gains_from_sharing(core.memory.domain())
         && right.own.choice.shares(&*core.memory);
     if pays && wanted && may_join(core, right.beside.get(), writer) {
@@ -136,8 +134,8 @@ pub(crate) fn commit_awaited<M: Memory, C: OneRecord>(
 /// Whether there is room for the transaction in the open group.
 fn may_join<M: Memory>(core: &Core<M>, overlay: &Overlay, writer: &Writer) -> bool {
     writer.record_bytes() <= GROUP_BYTES / LARGE_SHARE
-        && bytes_with(overlay, &writer.writes) <= GROUP_BYTES.min(core.geometry.segment_bytes)
-        && overlay.joined() + 1 < 1 << TICKET_BITS
+        && bytes_with(core, overlay, &writer.writes) <= GROUP_BYTES.min(core.geometry.segment_bytes)
+        && overlay.joined(&*core.memory) + 1 < 1 << TICKET_BITS
 }
 
 #[cold]
@@ -146,7 +144,6 @@ fn join<M: Memory, C: OneRecord>(
     right: &mut Right<'_, C>,
     writer: &mut Writer,
 ) -> Ticket {
-    core.memory.work(CYCLES_TO_JOIN * writer.writes.entries().len() as u32);
     let ticket = take(core, &mut right.beside, &writer.writes, |_, _| {});
     right.own.fresh.append(&mut writer.fresh);
     writer.counters.commits += 1;
@@ -162,15 +159,15 @@ fn lead<M: Memory, C: OneRecord>(
     writer: &mut Writer,
 ) -> Result<Ticket> {
     let overlay = right.beside.get();
-    if bytes_with(overlay, &writer.writes) > core.geometry.segment_bytes {
+    if bytes_with(core, overlay, &writer.writes) > core.geometry.segment_bytes {
         close::<M, C>(core, right, writer)?;
         return Ok(Ticket(C::write_down(core, &mut right.beside, writer)? << TICKET_BITS));
     }
-    let last = ticket(TICKET_BITS, core.committed(), overlay.joined() + 1);
+    let last = ticket(TICKET_BITS, core.committed(), overlay.joined(&*core.memory) + 1);
     if !planted::has(Bug::JoinedLeftOut) {
-        absorb(overlay, &mut writer.writes);
+        absorb(&*core.memory, overlay, &mut writer.writes);
     }
-    writer.fresh.extend_from_slice(&right.own.fresh);
+    right.own.fresh.iter().for_each(|range| writer.add_fresh(&*core.memory, range.clone()));
     C::write_down(core, &mut right.beside, writer)?;
     forget::<M, C>(core, right);
     Ok(last)
@@ -182,14 +179,14 @@ fn close<M: Memory, C: OneRecord>(
     right: &mut Right<'_, C>,
     writer: &mut Writer,
 ) -> Result<()> {
-    if right.beside.get().joined() == 0 {
+    if right.beside.get().joined(&*core.memory) == 0 {
         return Ok(());
     }
     std::mem::swap(&mut writer.writes, &mut writer.old);
     let fresh = std::mem::replace(&mut writer.fresh, right.own.fresh.clone());
-    absorb(right.beside.get(), &mut writer.writes);
+    absorb(&*core.memory, right.beside.get(), &mut writer.writes);
     let closed = C::write_down(core, &mut right.beside, writer);
-    writer.forget();
+    writer.forget(&*core.memory);
     std::mem::swap(&mut writer.writes, &mut writer.old);
     writer.fresh = fresh;
     closed?;
@@ -200,17 +197,17 @@ fn close<M: Memory, C: OneRecord>(
 /// What has joined is in the memory.
 fn forget<M: Memory, C: OneRecord>(core: &Core<M>, right: &mut Right<'_, C>) {
     right.own.fresh.clear();
-    right.beside.change(&*core.memory, Overlay::clear);
-    right.beside.let_readers_in();
+    right.beside.change(&*core.memory, |overlay| overlay.clear(&*core.memory));
+    right.beside.let_readers_in(&*core.memory);
 }
 
 /// Adds to `writes`, which are later, what has joined.
-fn absorb(overlay: &Overlay, writes: &mut WriteSet) {
-    for joined in overlay.lines() {
-        let own = writes.line(joined.line).map_or(0, |own| own.mask);
+fn absorb<M: Memory>(memory: &M, overlay: &Overlay, writes: &mut WriteSet) {
+    for joined in overlay.lines(memory) {
+        let own = writes.line(memory, joined.line).map_or(0, |own| own.mask);
         let mask = joined.mask & !own;
         for word in (0..joined.words.len()).filter(|word| mask & 1 << word != 0) {
-            writes.put(joined.line + word as u64 * 8, joined.words[word]);
+            writes.put(memory, joined.line + word as u64 * 8, joined.words[word]);
         }
     }
 }
@@ -225,19 +222,20 @@ pub(crate) fn take<M: Memory>(
     mut added: impl FnMut(&LineWrite, u8),
 ) -> Ticket {
     let lines = writes.stored_lines();
-    if !open.get().has_room(lines) {
-        open.change(&*core.memory, |overlay| overlay.make_room(lines));
+    if !open.get().has_room(&*core.memory, lines) {
+        open.change(&*core.memory, |overlay| overlay.make_room(&*core.memory, lines));
     }
     let overlay = open.get();
-    for entry in writes.entries().iter().filter(|entry| entry.mask != 0) {
-        added(entry, overlay.add(entry));
+    let entries = writes.read(&*core.memory);
+    for entry in entries.iter().filter(|entry| entry.mask != 0) {
+        added(entry, overlay.add(&*core.memory, entry));
     }
-    overlay.join();
-    ticket(TICKET_BITS, core.committed(), overlay.joined())
+    overlay.join(&*core.memory);
+    ticket(TICKET_BITS, core.committed(), overlay.joined(&*core.memory))
 }
 
 /// An upper bound of a group's record's bytes, if what wants to store `more` joins.
-pub(crate) fn bytes_with(overlay: &Overlay, more: &WriteSet) -> u64 {
-    let (lines, words) = overlay.size();
+pub(crate) fn bytes_with<M: Memory>(core: &Core<M>, overlay: &Overlay, more: &WriteSet) -> u64 {
+    let (lines, words) = overlay.size(&*core.memory);
     record::words_for(lines + more.stored_lines(), words + more.words()) as u64 * 8
 }

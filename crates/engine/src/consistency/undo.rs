@@ -64,7 +64,7 @@ impl Consistency for Undo {
 
     fn reclaimable<M: Memory>(core: &Core<M>) -> u64 {
         // An undo log protects nothing that has committed.
-        core.committed.0.load(Ordering::Acquire)
+        core.committed()
     }
 
     fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {

@@ -5,7 +5,7 @@ use crate::log::area::Geometry;
 use crate::log::record;
 use crate::writes::{ALL, LineWrite, WriteSet};
 use crate::{Counters, Error, Result};
-use perdura_memory::{LINE, Memory, WORD, lines_in};
+use perdura_memory::{LINE, Memory, Object, Traced, WORD, lines_in};
 use std::ops::Range;
 
 /// How log records are stored.
@@ -17,9 +17,18 @@ pub(crate) enum Stores {
     InCaches,
 }
 
+/// Where its parts are in a writer's object: its fields, its counters, the fresh ranges, and the record while it is
+/// encoded.
+const FIELDS: u64 = 0;
+const COUNTERS: u64 = 2 * LINE;
+const FRESH: u64 = COUNTERS + (size_of::<Counters>() as u64).next_multiple_of(LINE);
+const FRESH_RANGES: u64 = 256;
+const RANGE: u64 = size_of::<Range<u64>>() as u64;
+const RECORD: u64 = FRESH + FRESH_RANGES * RANGE;
+
 /// A transaction's words, and the part of the log that they go to.
-#[derive(Default)]
 pub struct Writer {
+    own: Object,
     /// In a box, and so are the old ones: who takes them over swaps a pointer. Copying would wait for
     /// stores behind a fence.
     pub(crate) writes: Box<WriteSet>,
@@ -43,10 +52,52 @@ pub struct Writer {
 }
 
 impl Writer {
+    /// A writer without a transaction, for a log with segments of so many bytes.
+    pub(crate) fn new<M: Memory>(memory: &M, segment_bytes: u64) -> Self {
+        Writer {
+            own: memory.object(RECORD + segment_bytes),
+            writes: Box::new(WriteSet::new(memory)),
+            fresh: Vec::new(),
+            counters: Box::default(),
+            segment: None,
+            tail: 0..0,
+            highest: 0,
+            filled: false,
+            scratch: Vec::new(),
+            parts_before: 0,
+            old: Box::new(WriteSet::new(memory)),
+        }
+    }
+
+    #[inline(always)]
+    fn traced<'m, M: Memory>(&self, memory: &'m M) -> Traced<'m, M> {
+        Traced::new(memory, self.own)
+    }
+
+    /// A transaction begins: what the session keeps of it is on its own lines, and is told once.
+    #[inline(always)]
+    pub(crate) fn touch_fields<M: Memory>(&self, memory: &M) {
+        self.traced(memory).wrote(FIELDS, 2 * LINE);
+    }
+
+    /// A transaction is counted.
+    #[inline(always)]
+    pub(crate) fn touch_counters<M: Memory>(&self, memory: &M) {
+        self.traced(memory).wrote(COUNTERS, size_of::<Counters>() as u64);
+    }
+
+    /// A range of fresh memory has been stored in place.
+    #[inline]
+    pub(crate) fn add_fresh<M: Memory>(&mut self, memory: &M, range: Range<u64>) {
+        let place = FRESH + self.fresh.len() as u64 % FRESH_RANGES * RANGE;
+        self.fresh.push(range);
+        self.traced(memory).wrote(place, RANGE);
+    }
+
     /// Forgets the transaction.
     #[inline]
-    pub(crate) fn forget(&mut self) {
-        self.writes.clear();
+    pub(crate) fn forget<M: Memory>(&mut self, memory: &M) {
+        self.writes.clear(memory);
         self.fresh.clear();
     }
 
@@ -84,6 +135,7 @@ impl Writer {
             return;
         }
         let counted = core.memory.domain().needs_write_back();
+        self.traced(&*core.memory).read(FRESH, self.fresh.len() as u64 * RANGE);
         for range in &self.fresh {
             let len = range.end - range.start;
             self.counters.dirty_bytes += len;
@@ -117,7 +169,7 @@ impl Writer {
         mut stored: impl FnMut(&LineWrite, &mut Counters),
     ) {
         self.counters.dirty_bytes += self.writes.words() as u64 * 8;
-        for entry in self.writes.entries() {
+        for entry in self.writes.read(&*core.memory) {
             let mut mask = entry.mask;
             if mask == 0 {
                 continue;
@@ -146,6 +198,7 @@ impl Writer {
         bytes: u64,
         how: Stores,
     ) {
+        self.traced(&*core.memory).read(RECORD, bytes);
         let scratch = std::mem::take(&mut self.scratch);
         let record = &scratch[..(bytes / WORD) as usize];
         self.counters.log_bytes += bytes;
@@ -174,9 +227,14 @@ impl Writer {
         entries: Range<usize>,
         word_of: impl FnMut(&LineWrite, usize) -> u64,
     ) -> u64 {
-        let entries = &self.writes.entries()[entries];
+        let own = self.traced(&*core.memory);
+        let entries = self.writes.read_part(&*core.memory, entries);
         let record = record::encode(&mut self.scratch, core.salt, at, part, entries, word_of);
-        record.len() as u64 * WORD
+        let bytes = record.len() as u64 * WORD;
+        // As it was filled, and as its check was taken.
+        own.wrote(RECORD, bytes);
+        own.read(RECORD, bytes);
+        bytes
     }
 
     /// Takes a free segment for a record of `needed` bytes; if there is none, after `make_room`.
@@ -186,6 +244,7 @@ impl Writer {
         needed: u64,
         make_room: &mut impl FnMut(&mut Counters) -> Result<()>,
     ) -> Result<u32> {
+        core.touch_segments();
         if let Some(segment) = core.segments.take() {
             return Ok(segment);
         }

@@ -20,7 +20,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
 
     /// Physical commit of everything up to the group `number`, if it has not happened.
     pub(super) fn answer(&mut self, number: u64) -> Result<()> {
-        let durable = || self.core.durable.0.load(Ordering::Acquire) >= number;
+        let durable = || self.core.durable() >= number;
         if durable() {
             return Ok(());
         }
@@ -30,7 +30,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         }
         if B::LOG_IS_ENOUGH {
             // On a block device records wait for a sync.
-            let committed = self.core.committed.0.load(Ordering::Relaxed);
+            let committed = self.core.committed();
             self.group.writer.fence(self.core)?;
             self.answered(committed);
             return Ok(());
@@ -42,8 +42,8 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     pub(super) fn answer_if_due(&mut self) -> Result<()> {
         let joined = !self.nobody_joined();
         let waiting = joined
-            || self.core.durable.0.load(Ordering::Relaxed)
-                < self.core.committed.0.load(Ordering::Relaxed);
+            || self.core.durable()
+                < self.core.committed();
         if !waiting {
             return Ok(());
         }
@@ -51,7 +51,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         if self.group.looked == 0 {
             self.group.looked = now;
         } else if now.saturating_sub(self.group.looked) >= self.group.answer_within {
-            let last = self.core.committed.0.load(Ordering::Relaxed) + u64::from(joined);
+            let last = self.core.committed() + u64::from(joined);
             self.answer(last)?;
         }
         Ok(())
@@ -65,7 +65,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
 
     pub(super) fn write_back_all(&mut self) -> Result<()> {
         self.usable()?;
-        let last = self.core.committed.0.load(Ordering::Relaxed);
+        let last = self.core.committed();
         self.group.broken = true;
         if !self.core.memory.domain().evicts() {
             // As in `turn`.
@@ -77,12 +77,12 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         // Those that the log had are gone from it.
         self.group.old_words_known &= self.group.writer.writes.is_empty() && self.nobody_joined();
         if planted::has(Bug::DurableBeforeFence) {
-            self.core.durable.0.store(last, Ordering::Release);
+            self.core.set_durable(last);
         }
         self.group.writer.fence(self.core)?;
         self.cut_log(last)?;
         if !planted::has(Bug::OldWordsBelieved) {
-            self.group.history.log_is_cut();
+            self.group.history.log_is_cut(&*self.core.memory);
         }
         self.group.writer.rewind(self.core);
         self.group.old_up_to = last;
@@ -96,8 +96,8 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     #[inline]
     pub(super) fn answered(&mut self, last: u64) {
         // Only the writer changes it, which needs no locked instruction then.
-        debug_assert!(self.core.durable.0.load(Ordering::Relaxed) <= last);
-        self.core.durable.0.store(last, Ordering::Release);
+        debug_assert!(self.core.durable() <= last);
+        self.core.set_durable(last);
         self.group.looked = 0;
     }
 }

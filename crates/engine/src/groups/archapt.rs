@@ -91,7 +91,8 @@ impl<B: Base> Groups for Archapt<B> {
     fn new<M: Memory>(memory: &M, geometry: &Geometry, salt: u64) -> (Overlay, Group) {
         let layout = Layout::of(geometry, salt);
         let queue = memory.last_level_cache() / LINE;
-        (Overlay::default(), Group::new(memory.limit(), queue, B::LOG_IS_ENOUGH, layout))
+        let sizes = (layout, geometry.segment_bytes);
+        (Overlay::new(memory), Group::new(memory, queue, B::LOG_IS_ENOUGH, sizes))
     }
 
     fn checksum_bytes(limit: u64) -> u64 {

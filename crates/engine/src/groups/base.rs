@@ -114,9 +114,9 @@ pub(super) fn first_old_words<M: Memory>(
     (history, cover): (&History, &Cover),
     old: &mut WriteSet,
 ) {
-    let stored = history.stored(entry.line);
+    let stored = history.stored(memory, entry.line);
     let mask = entry.mask & !had & !stored;
-    if mask == 0 || stored == 0 && cover.covers(entry.line) {
+    if mask == 0 || stored == 0 && cover.covers(memory, entry.line) {
         return;
     }
     let (mut words, mut left) = ([0; 8], mask);
@@ -125,5 +125,5 @@ pub(super) fn first_old_words<M: Memory>(
         left &= left - 1;
         words[word] = memory.load(entry.line + word as u64 * 8);
     }
-    old.push(&LineWrite { line: entry.line, mask, words });
+    old.push(memory, &LineWrite { line: entry.line, mask, words });
 }

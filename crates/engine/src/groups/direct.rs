@@ -40,7 +40,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     /// Whether another transaction waits to come in, which can be waited for together with this one.
     #[inline]
     fn shares(&mut self) -> bool {
-        let wanted = self.open.is_wanted();
+        let wanted = self.open.is_wanted(&*self.core.memory);
         // Who leads is asked, too, so that as many are counted as commit.
         let pays = (wanted || !self.nobody_joined())
             && self.core.memory.domain().needs_write_back()
@@ -77,7 +77,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     fn swap_alone(&mut self, session: &mut Writer) -> Ticket {
         self.swap(session);
         self.group.old_words_known = false;
-        let number = self.core.committed.0.load(Ordering::Relaxed) + 1;
+        let number = self.core.committed() + 1;
         Ticket(number << TICKET_BITS)
     }
 
@@ -108,7 +108,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         self.group.writer.fence(self.core)?;
         self.cut_log(number)?;
         self.group.writer.rewind(self.core);
-        self.core.committed.0.store(number, Ordering::Release);
+        self.core.set_committed(number);
         self.answered(number);
         self.group.old_up_to = number;
         self.group.broken = false;

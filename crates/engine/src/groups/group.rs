@@ -5,7 +5,7 @@ use super::cover::{Cover, Layout};
 use super::history::History;
 use crate::consistency::choice::Choice;
 use crate::consistency::core::{Core, cut_short};
-use crate::consistency::shared::{CYCLES_TO_JOIN, GROUP_BYTES, LARGE_SHARE, TICKET_BITS};
+use crate::consistency::shared::{GROUP_BYTES, LARGE_SHARE, TICKET_BITS};
 use crate::consistency::writer::Writer;
 use crate::log::record;
 use crate::tuning::Tuning;
@@ -27,9 +27,6 @@ pub(super) const QUEUE_SHARE: u64 = 4;
 const ANSWER_WITHIN_NS: u64 = 10_000_000;
 /// Transactions after which the clock is looked at.
 const LOOK_EVERY: u64 = 16;
-/// What the simulator is told that noting a line costs (natively 40 ns, where lines are many and seldom the
-/// same).
-const CYCLES_TO_NOTE: u32 = 100;
 
 /// What is the writer's own: a group on its way into the log, and the lines that closed ones have
 /// left waiting.
@@ -67,11 +64,17 @@ pub struct Group {
 
 impl Group {
     /// For a memory of `len` bytes, of which `queue_lines` lines may wait.
-    pub(super) fn new(len: u64, queue_lines: u64, by_records: bool, layout: Layout) -> Self {
+    pub(super) fn new<M: Memory>(
+        memory: &M,
+        queue_lines: u64,
+        by_records: bool,
+        (layout, segment_bytes): (Layout, u64),
+    ) -> Self {
+        let len = memory.limit();
         Group {
-            writer: Writer::default(),
+            writer: Writer::new(memory, segment_bytes),
             old_words_known: true,
-            history: History::new(len, queue_lines as usize, by_records),
+            history: History::new(memory, len, queue_lines as usize, by_records),
             old_up_to: 0,
             old_segments: 0,
             due_lines: 0,
@@ -83,7 +86,7 @@ impl Group {
             fresh_lines: 0,
             broken: false,
             choice: Choice::default(),
-            cover: Cover::new(layout, len),
+            cover: Cover::new(memory, layout),
         }
     }
 
@@ -137,7 +140,6 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         {
             self.close()?;
         }
-        self.core.memory.work(CYCLES_TO_JOIN * session.writes.entries().len() as u32);
         self.group.broken = true;
         let ticket = self.take(session);
         self.group.broken = false;
@@ -156,7 +158,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     /// for in the overlay.
     fn is_large(&self, bytes: u64) -> bool {
         self.is_too_much(bytes)
-            || bytes > self.group.group_bytes / LARGE_SHARE && !self.open.has_readers()
+            || bytes > self.group.group_bytes / LARGE_SHARE && !self.has_readers()
     }
 
     /// Whether these are more bytes of log than a group may fill. Who would have to wait for readers
@@ -165,7 +167,12 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         let limit = |most: u64| most.min(self.core.geometry.segment_bytes);
         bytes > limit(self.group.group_bytes)
             && (bytes > limit(self.group.group_bytes.saturating_mul(STRETCH))
-                || !self.open.has_readers())
+                || !self.has_readers())
+    }
+
+    /// Whether a reader is there.
+    fn has_readers(&self) -> bool {
+        self.open.has_readers(&*self.core.memory)
     }
 
     /// Ends the open group: it is in the log, and in place. If that fails, it is open still.
@@ -175,7 +182,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         }
         self.collect();
         if let Err(error) = self.log_and_store() {
-            self.group.writer.writes.clear();
+            self.group.writer.writes.clear(&*self.core.memory);
             self.group.old_words_known = false;
             return Err(error);
         }
@@ -201,16 +208,16 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         }
         // Before anything is written with the group's number: the next one will have the same.
         self.check_place()?;
-        let ticket = self.core.committed.0.load(Ordering::Relaxed) + 1;
+        let ticket = self.core.committed() + 1;
         self.group.broken = true;
         self.let_old_lines_leave();
         // If this fails, so has the medium: the group may be in the log or not, and is the last one.
         self.log(ticket)?;
         self.core.be_alone(&mut self.open);
         self.store_in_place();
-        self.core.committed.0.store(ticket, Ordering::Release);
+        self.core.set_committed(ticket);
         self.group.broken = false;
-        if self.core.durable.0.load(Ordering::Relaxed) >= ticket {
+        if self.core.durable() >= ticket {
             self.group.looked = 0;
         }
         Ok(())
@@ -244,17 +251,18 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
             return;
         }
         let Group { writer, history, cover, .. } = &mut *self.group;
-        writer.old.clear();
-        for entry in writer.writes.entries() {
-            first_old_words(&*self.core.memory, entry, 0, (history, cover), &mut writer.old);
+        let memory = &*self.core.memory;
+        writer.old.clear(memory);
+        for entry in writer.writes.read(memory) {
+            first_old_words(memory, entry, 0, (history, cover), &mut writer.old);
         }
         self.group.old_words_known = true;
     }
 
     /// Forgets what is to be written down.
     pub(super) fn forget(&mut self) {
-        self.group.writer.forget();
-        self.group.writer.old.clear();
+        self.group.writer.forget(&*self.core.memory);
+        self.group.writer.old.clear(&*self.core.memory);
         self.group.old_words_known = true;
         self.group.fresh_lines = 0;
     }
@@ -262,7 +270,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     /// What is to be done after a group has been stored, with readers in again: the open group is
     /// empty, and what they see is committed.
     pub(super) fn stored(&mut self) {
-        self.open.let_readers_in();
+        self.open.let_readers_in(&*self.core.memory);
         // The group is in the log: a failure from here on is the next one's.
         let _ = self.recycle();
     }
@@ -278,22 +286,22 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
             writer.apply(self.core, |_, _| {});
             return;
         }
-        self.core.memory.work(CYCLES_TO_NOTE * writer.writes.entries().len() as u32);
+        let memory = &*self.core.memory;
         writer.apply(self.core, |entry, counters| {
             // With redo, what else the line holds may have been left to the caches: it leaves as a
             // whole. With undo, its before-image has all of its old words.
             let whole = B::SKIPS
-                && (B::LOG_IS_ENOUGH || history.stored(entry.line) == 0)
+                && (B::LOG_IS_ENOUGH || history.stored(memory, entry.line) == 0)
                 && cover.was_stored_to(entry.line);
-            let again = history.note(entry.line, if whole { ALL } else { entry.mask });
+            let again = history.note(memory, entry.line, if whole { ALL } else { entry.mask });
             counters.write_backs_saved += u64::from(again);
         });
         if !B::LOG_IS_ENOUGH {
             // Not written back yet; nothing that a rollback leaves refers to it. A line that left
             // the queue since it was stored to is covered with that.
             let fresh = writer.fresh.iter().flat_map(lines);
-            for (line, mask) in fresh.filter(|(line, _)| !B::SKIPS || !cover.covers(*line)) {
-                history.note(line, mask);
+            for (line, mask) in fresh.filter(|(line, _)| !B::SKIPS || !cover.covers(memory, *line)) {
+                history.note(memory, line, mask);
             }
         }
     }
@@ -301,7 +309,8 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     /// Writes back up to `most` lines of the old generation.
     pub(super) fn write_back_old(&mut self, most: usize) {
         let Group { writer, history, .. } = &mut *self.group;
-        for (line, mask) in std::iter::from_fn(|| history.leave()).take(most) {
+        let memory = &*self.core.memory;
+        for (line, mask) in std::iter::from_fn(|| history.leave(memory)).take(most) {
             write_back(self.core, &mut writer.counters, line);
             writer.counters.dirtied(mask.count_ones());
         }
@@ -311,7 +320,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     /// back, and that is fenced.
     pub(super) fn cut_log(&mut self, group: u64) -> Result<()> {
         // Before the first turn there is no old generation.
-        let group = group.max(self.core.checkpointed.load(Ordering::Relaxed));
+        let group = group.max(self.core.checkpointed());
         self.core.move_checkpoint(group, &mut self.group.writer.counters)
     }
 

@@ -18,20 +18,24 @@
 //! line in a record of the young one, and a line that has left has no mask. With records of old
 //! words a line that leaves while these stay keeps its mask until [they go](History::log_is_cut):
 //! what the log has of a word need not be written there twice.
+//!
+//! It is ordinary memory: what is done to it is told to the memory of the pool, for simulators ([`Traced`]).
 
-use perdura_memory::LINE;
+use perdura_memory::{LINE, Memory, Object, Traced, WORD};
 
 /// The lines that wait.
 pub(super) struct History {
     /// Of each line of the memory, the words stored since it began to wait, or since the log was
     /// cut.
     masks: Vec<u8>,
+    masks_own: Object,
     old: Lines,
     young: Lines,
     /// Lines that have left since the log was cut, if they keep their masks.
     left: Lines,
     /// Old lines that were stored to since they became old.
     again: Vec<u64>,
+    again_own: Object,
     /// A line stays old while a word that it waits with is in an old record alone.
     by_records: bool,
     /// Lines that may wait.
@@ -51,14 +55,16 @@ impl History {
     /// A history of at most `capacity` lines of a memory of `len` bytes. Memory: a byte and four
     /// bits for each line of the memory, resident where lines were stored to. With `by_records`,
     /// the records of the old generation go when its lines have left.
-    pub(crate) fn new(len: u64, capacity: usize, by_records: bool) -> Self {
+    pub(crate) fn new<M: Memory>(memory: &M, len: u64, capacity: usize, by_records: bool) -> Self {
         let lines = (len / LINE) as usize;
         History {
             masks: vec![0; lines],
-            old: Lines::new(lines),
-            young: Lines::new(lines),
-            left: Lines::new(lines),
+            masks_own: memory.object(lines as u64),
+            old: Lines::new(memory, lines),
+            young: Lines::new(memory, lines),
+            left: Lines::new(memory, lines),
             again: vec![0; lines.div_ceil(64)],
+            again_own: memory.object(lines.div_ceil(64) as u64 * WORD),
             by_records,
             capacity: capacity.max(1),
         }
@@ -103,7 +109,8 @@ impl History {
     /// The words of a line that were stored since it began to wait; with records of old words, since
     /// the log was cut.
     #[inline]
-    pub(crate) fn stored(&self, line: u64) -> u8 {
+    pub(crate) fn stored<M: Memory>(&self, memory: &M, line: u64) -> u8 {
+        self.masks_in(memory).read(line / LINE, 1);
         self.masks.get((line / LINE) as usize).copied().unwrap_or(0)
     }
 
@@ -113,64 +120,86 @@ impl History {
     /// # Panics
     /// For a line beyond the memory.
     #[inline]
-    pub(crate) fn note(&mut self, line: u64, mask: u8) -> bool {
+    pub(crate) fn note<M: Memory>(&mut self, memory: &M, line: u64, mask: u8) -> bool {
         let index = (line / LINE) as usize;
+        self.masks_in(memory).read(index as u64, 1);
         let before = self.masks[index];
         self.masks[index] = before | mask;
-        if before == 0 || self.left.count > 0 && self.left.remove(index) {
-            self.young.add(index);
+        self.masks_in(memory).wrote(index as u64, 1);
+        if before == 0 || self.left.count > 0 && self.left.remove(memory, index) {
+            self.young.add(memory, index);
             return false;
         }
         let all_again = before & !mask == 0;
-        if (all_again || !self.by_records) && self.old.remove(index) {
+        if (all_again || !self.by_records) && self.old.remove(memory, index) {
             if self.by_records {
                 self.masks[index] = mask;
-                self.again[index / 64] &= !(1 << (index % 64));
+                self.set_again(memory, index, false);
             }
-            self.young.add(index);
-        } else if self.by_records && self.old.has(index) {
-            self.again[index / 64] |= 1 << (index % 64);
+            self.young.add(memory, index);
+        } else if self.by_records && self.old.has(memory, index) {
+            self.set_again(memory, index, true);
         }
         true
     }
 
     /// Takes a line of the old generation, and the words that it waits with: where there are many
     /// lines, the next one in the order of addresses.
-    pub(crate) fn leave(&mut self) -> Option<(u64, u8)> {
-        let index = self.old.take_next()?;
-        self.again[index / 64] &= !(1 << (index % 64));
+    pub(crate) fn leave<M: Memory>(&mut self, memory: &M) -> Option<(u64, u8)> {
+        let index = self.old.take_next(memory)?;
+        self.set_again(memory, index, false);
+        self.masks_in(memory).wrote(index as u64, 1);
         Some((index as u64 * LINE, std::mem::take(&mut self.masks[index])))
     }
 
     /// As [`leave`](Self::leave), where records of old words stay; and whether the line was stored to
     /// since it became old.
-    pub(crate) fn leave_before_records(&mut self) -> Option<Leaving> {
-        let index = self.old.take_next()?;
-        let (again, bit) = (&mut self.again[index / 64], 1 << (index % 64));
-        let recent = *again & bit != 0;
-        *again &= !bit;
+    pub(crate) fn leave_before_records<M: Memory>(&mut self, memory: &M) -> Option<Leaving> {
+        let index = self.old.take_next(memory)?;
+        let recent = self.set_again(memory, index, false);
+        self.masks_in(memory).read(index as u64, 1);
         let mask = self.masks[index];
         if self.by_records {
             self.masks[index] = 0;
+            self.masks_in(memory).wrote(index as u64, 1);
         } else {
-            self.left.add(index);
+            self.left.add(memory, index);
         }
         Some(Leaving { line: index as u64 * LINE, mask, recent })
     }
 
     /// A line that has left waits as before, with the old ones.
-    pub(crate) fn keep(&mut self, leaving: &Leaving) {
+    pub(crate) fn keep<M: Memory>(&mut self, memory: &M, leaving: &Leaving) {
         let index = (leaving.line / LINE) as usize;
         self.masks[index] = leaving.mask;
-        self.old.add(index);
+        self.masks_in(memory).wrote(index as u64, 1);
+        self.old.add(memory, index);
     }
 
     /// The log has nothing any more of the lines that have left.
-    pub(crate) fn log_is_cut(&mut self) {
+    pub(crate) fn log_is_cut<M: Memory>(&mut self, memory: &M) {
         self.left.start_over();
-        while let Some(index) = self.left.take_next() {
+        while let Some(index) = self.left.take_next(memory) {
             self.masks[index] = 0;
+            self.masks_in(memory).wrote(index as u64, 1);
         }
+    }
+
+    #[inline(always)]
+    fn masks_in<'m, M: Memory>(&self, memory: &'m M) -> Traced<'m, M> {
+        Traced::new(memory, self.masks_own)
+    }
+
+    /// Whether a line was stored to since it became old: what is so from now on, and what was.
+    #[inline]
+    fn set_again<M: Memory>(&mut self, memory: &M, index: usize, to: bool) -> bool {
+        let own = Traced::new(memory, self.again_own);
+        let (again, bit) = (&mut self.again[index / 64], 1 << (index % 64));
+        own.read((index / 64) as u64 * WORD, WORD);
+        let was = *again & bit != 0;
+        *again = if to { *again | bit } else { *again & !bit };
+        own.wrote((index / 64) as u64 * WORD, WORD);
+        was
     }
 
     /// The young generation becomes the old one.
@@ -193,6 +222,9 @@ struct Lines {
     bits: Vec<u64>,
     /// Of each word of `bits`, whether it may have any.
     words: Vec<u64>,
+    bits_own: Object,
+    words_own: Object,
+    list_own: Object,
     count: usize,
     /// All lines, if there were never more than `LISTED`; some may have been removed since.
     list: Vec<usize>,
@@ -202,38 +234,61 @@ struct Lines {
 }
 
 impl Lines {
-    fn new(lines: usize) -> Self {
+    fn new<M: Memory>(memory: &M, lines: usize) -> Self {
         let (bits, words) = (vec![0; lines.div_ceil(64)], vec![0; lines.div_ceil(64 * 64)]);
-        Lines { bits, words, count: 0, list: Vec::new(), listed: true, next: 0 }
+        Lines {
+            bits_own: memory.object(bits.len() as u64 * WORD),
+            words_own: memory.object(words.len() as u64 * WORD),
+            list_own: memory.object(LISTED as u64 * WORD),
+            bits,
+            words,
+            count: 0,
+            list: Vec::new(),
+            listed: true,
+            next: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn bits_in<'m, M: Memory>(&self, memory: &'m M) -> Traced<'m, M> {
+        Traced::new(memory, self.bits_own)
     }
 
     /// Adds a line that is not there.
     #[inline]
-    fn add(&mut self, index: usize) {
-        let word = index / 64;
+    fn add<M: Memory>(&mut self, memory: &M, index: usize) {
+        let (word, own) = (index / 64, self.bits_in(memory));
+        own.read(word as u64 * WORD, WORD);
         self.bits[word] |= 1 << (index % 64);
+        own.wrote(word as u64 * WORD, WORD);
         self.words[word / 64] |= 1 << (word % 64);
+        Traced::new(memory, self.words_own).wrote((word / 64) as u64 * WORD, WORD);
         self.count += 1;
         if self.listed {
             self.listed = self.list.len() < LISTED;
+            Traced::new(memory, self.list_own).wrote(self.list.len() as u64 * WORD, WORD);
             self.list.push(index);
         }
     }
 
     #[inline]
-    fn has(&self, index: usize) -> bool {
+    fn has<M: Memory>(&self, memory: &M, index: usize) -> bool {
+        self.bits_in(memory).read((index / 64) as u64 * WORD, WORD);
         self.bits[index / 64] & 1 << (index % 64) != 0
     }
 
     /// Takes a line out. Whether it was there.
     #[inline]
-    fn remove(&mut self, index: usize) -> bool {
+    fn remove<M: Memory>(&mut self, memory: &M, index: usize) -> bool {
+        let own = self.bits_in(memory);
+        own.read((index / 64) as u64 * WORD, WORD);
         let (word, bit) = (&mut self.bits[index / 64], 1 << (index % 64));
         // A branch: `count -= usize::from(there)` lost the subtraction in optimised builds (rustc 1.95).
         if *word & bit == 0 {
             return false;
         }
         *word ^= bit;
+        own.wrote((index / 64) as u64 * WORD, WORD);
         self.count -= 1;
         if self.count == 0 {
             self.list.clear();
@@ -244,12 +299,12 @@ impl Lines {
 
     /// Takes out a line, from the list or the first one from `next` on; lines are not added
     /// meanwhile.
-    fn take_next(&mut self) -> Option<usize> {
+    fn take_next<M: Memory>(&mut self, memory: &M) -> Option<usize> {
         if self.count == 0 {
             return None;
         }
-        let index = if self.listed { self.take_listed() } else { self.first() };
-        self.remove(index);
+        let index = if self.listed { self.take_listed(memory) } else { self.first(memory) };
+        self.remove(memory, index);
         Some(index)
     }
 
@@ -258,8 +313,9 @@ impl Lines {
         self.next = 0;
     }
 
-    fn take_listed(&mut self) -> usize {
+    fn take_listed<M: Memory>(&mut self, memory: &M) -> usize {
         loop {
+            Traced::new(memory, self.list_own).read(self.list.len().saturating_sub(1) as u64 * WORD, WORD);
             let index = self.list.pop().expect("a set that is listed and not empty");
             if self.bits[index / 64] & 1 << (index % 64) != 0 {
                 return index;
@@ -267,10 +323,13 @@ impl Lines {
         }
     }
 
-    fn first(&mut self) -> usize {
+    fn first<M: Memory>(&mut self, memory: &M) -> usize {
+        let words = Traced::new(memory, self.words_own);
         loop {
+            words.read(self.next as u64 * WORD, WORD);
             while self.words[self.next] == 0 {
                 self.next += 1;
+                words.read(self.next as u64 * WORD, WORD);
             }
             let word = self.next * 64 + self.words[self.next].trailing_zeros() as usize;
             if self.bits[word] != 0 {

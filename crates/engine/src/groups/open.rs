@@ -16,7 +16,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     /// Transactions in the open group.
     #[inline(always)]
     pub(super) fn joined(&self) -> u64 {
-        self.open.get().joined()
+        self.open.get().joined(&*self.core.memory)
     }
 
     /// Whether no transaction has joined.
@@ -43,26 +43,28 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
 
     /// The open group is over, its words in place: a new one begins.
     pub(super) fn begin(&mut self) {
-        self.open.change(&*self.core.memory, Overlay::clear);
+        let memory = &*self.core.memory;
+        self.open.change(memory, |overlay: &mut Overlay| overlay.clear(memory));
     }
 
     /// An upper bound of the record's bytes if the transaction joins.
     pub(super) fn bytes_with(&self, session: &Writer) -> u64 {
-        shared::bytes_with(self.open.get(), &session.writes)
+        shared::bytes_with(self.core, self.open.get(), &session.writes)
     }
 
     /// Whether the group would be too large a part of the queue, if the transaction joined: its lines
     /// wait from one moment on. Whether somebody reads or not.
     pub(super) fn has_too_many_lines_with(&self, session: &Writer) -> bool {
-        let stored = self.open.get().size().0 + session.writes.stored_lines();
+        let stored = self.open.get().size(&*self.core.memory).0 + session.writes.stored_lines();
         let lines = stored as u64 + self.group.fresh_lines + session.fresh_lines();
         lines > self.group.history.capacity() as u64 / QUEUE_SHARE
     }
 
     /// What the writer is to write down is what has joined.
     pub(super) fn collect(&mut self) {
-        self.group.writer.writes.clear();
-        self.open.get().lines().for_each(|entry| self.group.writer.writes.push(&entry));
+        let (memory, writes) = (&*self.core.memory, &mut self.group.writer.writes);
+        writes.clear(memory);
+        self.open.get().lines(memory).for_each(|entry| writes.push(memory, &entry));
     }
 
     /// Runs `body`; what is counted meanwhile counts for the session that makes it happen.

@@ -17,7 +17,7 @@ const IDLE: usize = 4;
 impl<M: Memory, B: Base> Leader<'_, M, B> {
     /// Sees to it that the before-images of the lines that the group stores to find their place.
     pub(super) fn make_room_for_images(&mut self) -> Result<()> {
-        if self.group.cover.has_room_for(&self.group.writer.writes) {
+        if self.has_room_for_images() {
             return Ok(());
         }
         self.group.writer.leave_segment(self.core);
@@ -34,10 +34,14 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
             idle = if now > free { 0 } else { idle + 1 };
             free = free.max(now);
         }
-        if self.group.cover.has_room_for(&self.group.writer.writes) {
+        if self.has_room_for_images() {
             return Ok(());
         }
         self.write_back_covered()
+    }
+
+    fn has_room_for_images(&self) -> bool {
+        self.group.cover.has_room_for(&*self.core.memory, &self.group.writer.writes)
     }
 
     /// Takes what the group stores to from the batches that cover it, for good; the caller fences.
@@ -58,7 +62,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     pub(super) fn let_old_lines_be_covered(&mut self) -> Result<()> {
         self.usable()?;
         self.group.broken = true;
-        let left = std::iter::from_fn(|| self.group.history.leave_before_records());
+        let left = std::iter::from_fn(|| self.group.history.leave_before_records(&*self.core.memory));
         let (recent, lines): (Vec<Leaving>, Vec<Leaving>) =
             left.partition(|leaving| leaving.recent);
         let cut = B::LOG_IS_ENOUGH
@@ -75,7 +79,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
             return self.turn();
         }
         self.group.history.turn();
-        recent.iter().for_each(|leaving| self.group.history.keep(leaving));
+        recent.iter().for_each(|leaving| self.group.history.keep(&*self.core.memory, leaving));
         self.turned();
         self.group.broken = false;
         Ok(())
@@ -83,9 +87,9 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
 
     /// Covers lines, or writes them back; the caller fences.
     fn cover_lines(&mut self, lines: Vec<u64>) -> Result<()> {
-        let last = self.core.committed.0.load(Ordering::Relaxed);
-        let durable = self.core.durable.0.load(Ordering::Relaxed);
-        let cut = self.core.checkpointed.load(Ordering::Relaxed);
+        let last = self.core.committed();
+        let durable = self.core.durable();
+        let cut = self.core.checkpointed();
         let Group { writer, cover, .. } = &mut *self.group;
         cover.make_void(&*self.core.memory, &mut writer.counters, durable);
         let rest = cover.cover(&*self.core.memory, &mut writer.counters, lines, last);

@@ -86,7 +86,7 @@ where
         let checkpoint = geometry.checkpoint(&*memory)?;
         let (open, own) = C::Groups::new(&*memory, &geometry, checkpoint.salt);
         let core = Core::new(memory, (geometry, checkpoint), C::Groups::TICKET_BITS, sums)?;
-        let lock = Arc::new(Lock::new(core.sessions, open, own));
+        let lock = Arc::new(Lock::new(&*core.memory, core.sessions, open, own));
         Ok(Arc::new(Logged { core, lock }))
     }
 

@@ -17,11 +17,6 @@ use perdura_memory::{LINE, Memory, WORD, line_of};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What the simulator is told that finding a word in the overlay costs, whose memory is not the
-/// simulated one: natively 8 ns, where the versions are in the processor's own caches. The words of
-/// the line that was found last cost nothing, as other variables of the program.
-const CYCLES_TO_LOOK: u32 = 20;
-
 /// One thread's transactions on a [`Logged`] engine.
 pub struct Buffered<M: Memory, C: Consistency, S: Synchronisation> {
     engine: Arc<Logged<M, C, S>>,
@@ -55,7 +50,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     pub(crate) fn new(engine: Arc<Logged<M, C, S>>) -> Option<Self> {
         Some(Buffered {
             seat: Seat::new(&engine.lock)?,
-            writer: Writer::default(),
+            writer: Writer::new(&*engine.core.memory, engine.core.geometry.segment_bytes),
             writable: 0,
             snapshot: 0,
             overlaid: false,
@@ -80,10 +75,10 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     /// Whether the word at `at` may be one of [`written`](Self::written): seldom, if it is not.
     #[inline(always)]
     fn may_be_written(&self, at: u64) -> bool {
-        self.writer.writes.may_have(at)
+        self.writer.writes.may_have(&*self.core().memory, at)
             || C::Groups::ANY
                 && self.snapshot > 0
-                && self.overlay().is_some_and(|overlay| overlay.may_have(at))
+                && self.overlay().is_some_and(|overlay| overlay.may_have(&*self.core().memory, at))
     }
 
     /// The word at `at`, if the transaction has written it, or if it is committed and not in the
@@ -93,7 +88,8 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         if !at.is_multiple_of(8) {
             return None;
         }
-        if let Some(value) = self.writer.writes.get(at) {
+        let memory = &*self.engine.core.memory;
+        if let Some(value) = self.writer.writes.get(memory, at) {
             return Some(value);
         }
         if !C::Groups::ANY || self.snapshot == 0 {
@@ -102,13 +98,12 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         let overlay = overlay::<C, S>(&self.seat)?;
         let line = line_of(at);
         if self.looked.line != line {
-            if !overlay.may_have(line) {
+            if !overlay.may_have(memory, line) {
                 return None;
             }
-            self.engine.core.memory.work(CYCLES_TO_LOOK);
-            self.looked = Looked { line, found: overlay.find(line, self.snapshot) };
+            self.looked = Looked { line, found: overlay.find(memory, line, self.snapshot) };
         }
-        let value = overlay.word(self.looked.found?, at)?;
+        let value = overlay.word(memory, self.looked.found?, at)?;
         self.overlaid = true;
         Some(value)
     }
@@ -118,9 +113,9 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     fn finish(&mut self) {
         (self.snapshot, self.writable) = (0, 0);
         let wrote = self.seat.mode() == Some(Mode::Write);
-        self.seat.leave();
+        self.seat.leave(&*self.engine.core.memory);
         if wrote {
-            self.writer.forget();
+            self.writer.forget(&*self.engine.core.memory);
         }
     }
 
@@ -143,6 +138,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         let mut ending = Ending { session: self, returned: false };
         let summed = ending.session.add_sums();
         let Buffered { engine, seat, writer, compares, .. } = &mut *ending.session;
+        writer.touch_counters(&*engine.core.memory);
         let result = summed.and_then(|()| {
             let right = seat.writing().ok_or(Error::ReadOnly)?;
             commit(&engine.core, right, writer)
@@ -160,7 +156,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     fn wait(&mut self, number: u64) -> Result<()> {
         let Logged { core, lock } = &*self.engine;
         let (seat, writer) = (&mut self.seat, &mut self.writer);
-        let is_durable = || core.durable.0.load(Ordering::Acquire) >= number;
+        let is_durable = || core.durable() >= number;
         // Of an engine whose records do not suffice, those that are committed wait for more.
         let is_closed = || is_durable() || C::NO_GAPS && core.committed() >= number;
         if C::Groups::ANY && !is_closed() {
@@ -183,17 +179,23 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             // Everything up to the last commit has asked to be durable by now.
             let committed = core.committed();
             writer.fence(core)?;
-            core.durable.0.fetch_max(committed, Ordering::AcqRel);
+            core.raise_durable(committed);
         }
         Ok(())
+    }
+
+    /// How many transactions have joined the overlay, inside of a transaction.
+    #[inline(always)]
+    fn joined(&self) -> u64 {
+        self.overlay().map_or(0, |overlay| overlay.joined(&*self.core().memory))
     }
 
     /// The last commit that the transaction may have seen something of.
     fn seen(&self) -> Ticket {
         let overlaid = if self.overlaid { self.snapshot } else { 0 };
         // A transaction that could have written may have ended the group.
-        let joined = overlaid.min(self.overlay().map_or(0, Overlay::joined));
-        let committed = self.core().committed.0.load(Ordering::Acquire);
+        let joined = overlaid.min(self.joined());
+        let committed = self.core().committed();
         ticket(C::Groups::TICKET_BITS, committed, joined)
     }
 
@@ -207,9 +209,10 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             return Ok(());
         }
         let overlay = overlay::<C, S>(seat);
-        sums.add_to(&*engine.core.memory, &mut writer.writes, changes, |line| {
-            let overlay = overlay.filter(|overlay| overlay.may_have(line))?;
-            overlay.find(line, *snapshot).map(|found| overlay.words(found))
+        let memory = &*engine.core.memory;
+        sums.add_to(memory, &mut writer.writes, changes, |line| {
+            let overlay = overlay.filter(|overlay| overlay.may_have(memory, line))?;
+            overlay.find(memory, line, *snapshot).map(|found| overlay.words(memory, found))
         })
     }
 
@@ -275,7 +278,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         for bytes in &mut lines {
             let mut words = [0; 8];
             bytemuck::cast_slice_mut(&mut words).copy_from_slice(bytes);
-            self.writer.writes.put_line(line, &words);
+            self.writer.writes.put_line(&*self.engine.core.memory, line, &words);
             line += LINE;
         }
         put_bytes(self, line, lines.remainder())
@@ -285,7 +288,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     /// and not in the memory yet: memory that an earlier transaction of the group allocated and
     /// gave back, for example. What is stored in place would be hidden by it, and overwritten.
     fn any_written(&self, at: u64, len: u64) -> bool {
-        any_words(|line| self.writer.writes.line(line), at, len)
+        any_words(|line| self.writer.writes.line(&*self.core().memory, line), at, len)
             || self
                 .overlay()
                 .is_some_and(|overlay| any_words(|line| self.overlaid_line(overlay, line), at, len))
@@ -299,11 +302,11 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     /// The words that the overlay has of a line.
     #[inline(always)]
     fn overlaid_line(&self, overlay: &Overlay, line: u64) -> Option<LineWrite> {
-        if !overlay.may_have(line) {
+        let memory = &*self.core().memory;
+        if !overlay.may_have(memory, line) {
             return None;
         }
-        self.engine.core.memory.work(CYCLES_TO_LOOK);
-        overlay.find(line, self.snapshot).map(|found| overlay.words(found))
+        overlay.find(memory, line, self.snapshot).map(|found| overlay.words(memory, found))
     }
 }
 
@@ -357,7 +360,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S>
         if at >= self.writable || !at.is_multiple_of(WORD) {
             self.look_for_room(at)?;
         }
-        self.writer.writes.put(at, value);
+        self.writer.writes.put(&*self.engine.core.memory, at, value);
         Ok(())
     }
 
@@ -383,7 +386,8 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S>
                     self.snapshot > 0 && self.overlaid_line(overlay, line).is_some()
                 })
         };
-        lay_over(|line| self.writer.writes.line(line).filter(|_| !hidden(line)), at, to);
+        let own = |line| self.writer.writes.line(&*self.core().memory, line);
+        lay_over(|line| own(line).filter(|_| !hidden(line)), at, to);
         Ok(())
     }
 
@@ -413,7 +417,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
             return self.put_checked(at, from);
         }
         self.engine.core.memory.copy_in(at, from);
-        self.writer.fresh.push(at..at + from.len() as u64);
+        self.writer.add_fresh(&*self.engine.core.memory, at..at + from.len() as u64);
         Ok(())
     }
 
@@ -422,7 +426,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
     }
 
     fn rollback_to(&mut self, mark: Mark) {
-        self.writer.writes.rollback_to(mark);
+        self.writer.writes.rollback_to(&*self.engine.core.memory, mark);
     }
 
     #[inline]
@@ -430,12 +434,13 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         if self.seat.mode().is_some() {
             return self.abort();
         }
+        self.writer.touch_fields(&*self.engine.core.memory);
         self.seat.enter(mode, &*self.engine.core.memory);
         if mode == Mode::Write {
             self.writable = self.engine.core.memory.len() & !(WORD - 1);
         }
         // Only now: what joined before is seen, and no group ends before this transaction does.
-        self.snapshot = self.overlay().map_or(0, Overlay::joined);
+        self.snapshot = self.joined();
         self.looked = NOTHING;
         self.overlaid = false;
     }
@@ -457,7 +462,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
 
     #[inline]
     fn is_durable(&self, ticket: Ticket) -> bool {
-        self.engine.core.durable.0.load(Ordering::Acquire) >= ticket.0 >> C::Groups::TICKET_BITS
+        self.engine.core.durable() >= ticket.0 >> C::Groups::TICKET_BITS
     }
 
     #[inline]

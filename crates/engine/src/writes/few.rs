@@ -4,8 +4,8 @@
 //! is sparse, so that its first slot nearly always says so, and one KiB, so that it stays in the first-level
 //! cache. Each slot carries a generation: clearing costs nothing.
 
-use super::line::{LineWrite, NOTHING};
-use perdura_memory::LINE;
+use super::line::{LineWrite, NOTHING, entry_at};
+use perdura_memory::{LINE, Memory, Traced};
 
 /// Lines that there is room for.
 pub(super) const ROOM: usize = 64;
@@ -15,8 +15,13 @@ const PLACE: u32 = u32::BITS - GENERATION;
 /// Bits of a slot that are a generation.
 const GENERATION: u32 = 24;
 
-/// The lines.
-pub(super) struct Few {
+/// Bytes of own memory: the slots, then the lines.
+pub(super) const BYTES: u64 = LINES_AT + entry_at(ROOM);
+const SLOT: u64 = size_of::<u32>() as u64;
+const LINES_AT: u64 = SLOTS as u64 * SLOT;
+
+/// The lines. What is told of them begins at `BASE` in the write set's object.
+pub(super) struct Few<const BASE: u64> {
     used: usize,
     /// From 1.
     generation: u32,
@@ -25,13 +30,13 @@ pub(super) struct Few {
     lines: [LineWrite; ROOM],
 }
 
-impl Default for Few {
+impl<const BASE: u64> Default for Few<BASE> {
     fn default() -> Self {
         Few { used: 0, generation: 1, slots: [0; SLOTS], lines: [NOTHING; ROOM] }
     }
 }
 
-impl Few {
+impl<const BASE: u64> Few<BASE> {
     /// The lines, in the order in which they were added.
     #[inline(always)]
     pub(super) fn lines(&self) -> &[LineWrite] {
@@ -56,25 +61,32 @@ impl Few {
 
     /// Whether the line of `at` may be there: seldom, if it is not.
     #[inline(always)]
-    pub(super) fn may_have(&self, at: u64) -> bool {
-        self.used != 0 && self.slots[first(at)] >> PLACE == self.generation
+    pub(super) fn may_have<M: Memory>(&self, at: u64, own: Traced<'_, M>) -> bool {
+        let slot = first(at);
+        self.used != 0 && {
+            own.read(BASE + slot as u64 * SLOT, SLOT);
+            self.slots[slot] >> PLACE == self.generation
+        }
     }
 
     /// From now on all lines may be there.
-    pub(super) fn may_have_all(&mut self) {
+    pub(super) fn may_have_all<M: Memory>(&mut self, own: Traced<'_, M>) {
         self.slots.fill(self.generation << PLACE);
+        own.wrote(BASE, LINES_AT);
     }
 
     /// The place of the line at `line`, or the slot where it would be.
     #[inline(always)]
-    pub(super) fn find(&self, line: u64) -> Result<usize, usize> {
+    pub(super) fn find<M: Memory>(&self, line: u64, own: Traced<'_, M>) -> Result<usize, usize> {
         let mut slot = first(line);
         loop {
+            own.read(BASE + slot as u64 * SLOT, SLOT);
             let there = self.slots[slot];
             if there >> PLACE != self.generation {
                 return Err(slot);
             }
             let place = there as usize % ROOM;
+            own.read(Self::entry_at(place), 8);
             if self.lines[place].line == line {
                 return Ok(place);
             }
@@ -84,7 +96,12 @@ impl Few {
 
     /// Adds the line at `line`, for which [`find`](Self::find) gave `slot`, if there is room: its place.
     #[inline(always)]
-    pub(super) fn add(&mut self, slot: usize, line: u64) -> Option<usize> {
+    pub(super) fn add<M: Memory>(
+        &mut self,
+        slot: usize,
+        line: u64,
+        own: Traced<'_, M>,
+    ) -> Option<usize> {
         let place = self.used;
         if place >= ROOM {
             return None;
@@ -93,7 +110,15 @@ impl Few {
         self.slots[slot % SLOTS] = self.generation << PLACE | place as u32;
         let entry = &mut self.lines[place % ROOM];
         (entry.line, entry.mask) = (line, 0);
+        own.wrote(BASE + slot as u64 * SLOT, SLOT);
+        own.wrote(Self::entry_at(place), 8);
         Some(place)
+    }
+
+    /// Where what is at a place is in the write set's object.
+    #[inline(always)]
+    pub(super) const fn entry_at(place: usize) -> u64 {
+        BASE + LINES_AT + entry_at(place)
     }
 
     /// What is at a place.

@@ -1,6 +1,6 @@
 //! Words of one line.
 
-use perdura_memory::LINE;
+use perdura_memory::{LINE, Memory, Traced};
 
 /// The mask of a line that is stored whole.
 pub const ALL: u8 = 0xFF;
@@ -18,6 +18,24 @@ pub struct LineWrite {
 
 /// Nothing to be stored.
 pub(super) const NOTHING: LineWrite = LineWrite { line: 0, mask: 0, words: [0; 8] };
+
+/// Where the entry at a place is behind the first one.
+#[inline(always)]
+pub(super) const fn entry_at(place: usize) -> u64 {
+    place as u64 * size_of::<LineWrite>() as u64
+}
+
+/// The mask and a word of the entry that is at `entry` in an object have been stored to.
+#[inline(always)]
+pub(super) fn wrote_word<M: Memory>(own: Traced<'_, M>, entry: u64, word: usize) {
+    own.wrote(entry + 8, 8 + (word as u64 + 1) * 8);
+}
+
+/// The mask and a word of that entry are about to be loaded.
+#[inline(always)]
+pub(super) fn read_word<M: Memory>(own: Traced<'_, M>, entry: u64, word: usize) {
+    own.read(entry + 8, 8 + (word as u64 + 1) * 8);
+}
 
 /// Which word of its line the one at `at` is.
 #[inline(always)]

@@ -1,15 +1,21 @@
 //! Many lines, in a table that grows with them. Each slot carries a generation, so that clearing does
 //! not touch the table.
 
-use super::line::{LineWrite, hash};
+use super::line::{LineWrite, entry_at, hash};
+use perdura_memory::{Memory, Traced};
 
 /// After a transaction of more lines than this, or more journalled words, memory is given back.
 pub(super) const KEPT: usize = 1 << 16;
 /// At least this many slots for each line.
 const SPARSE: usize = 4;
 
-/// The lines. A slot holds a generation in its upper half, and a place in its lower one.
-pub(super) struct Many {
+/// Bytes of own memory, lines and then slots; what is beyond begins again at the start.
+pub(super) const BYTES: u64 = SLOTS_AT + SLOT * (KEPT * SPARSE * SPARSE) as u64;
+const SLOT: u64 = size_of::<u64>() as u64;
+const SLOTS_AT: u64 = entry_at(KEPT);
+
+/// The lines. What is told of them begins at `BASE` in the write set's object. A slot holds a generation in its upper half, and a place in its lower one.
+pub(super) struct Many<const BASE: u64> {
     lines: Vec<LineWrite>,
     /// A power of two of them, or none.
     slots: Vec<u64>,
@@ -17,13 +23,13 @@ pub(super) struct Many {
     generation: u64,
 }
 
-impl Default for Many {
+impl<const BASE: u64> Default for Many<BASE> {
     fn default() -> Self {
         Many { lines: Vec::new(), slots: Vec::new(), generation: 1 << 32 }
     }
 }
 
-impl Many {
+impl<const BASE: u64> Many<BASE> {
     /// Whether there are any.
     #[inline(always)]
     pub(super) fn is_used(&self) -> bool {
@@ -69,25 +75,29 @@ impl Many {
     }
 
     /// Takes these, that are all different, where there are none.
-    pub(super) fn take(&mut self, lines: &[LineWrite]) {
+    pub(super) fn take<M: Memory>(&mut self, lines: &[LineWrite], own: Traced<'_, M>) {
         self.lines.extend_from_slice(lines);
-        self.fill();
+        own.wrote(BASE, entry_at(lines.len()));
+        self.fill(own);
     }
 
     /// Adds a line that is not looked up.
     #[inline]
-    pub(super) fn push(&mut self, entry: &LineWrite) {
+    pub(super) fn push<M: Memory>(&mut self, entry: &LineWrite, own: Traced<'_, M>) {
         self.lines.push(*entry);
+        own.wrote(Self::entry_at(self.lines.len() - 1), entry_at(1));
     }
 
     /// The place of the line at `line`, if it is there.
-    pub(super) fn find(&self, line: u64) -> Option<usize> {
+    pub(super) fn find<M: Memory>(&self, line: u64, own: Traced<'_, M>) -> Option<usize> {
         if self.slots.is_empty() {
             return None;
         }
         let mut slot = self.first(line);
         loop {
+            own.read(Self::slot_at(slot), SLOT);
             let place = self.place(slot)?;
+            own.read(Self::entry_at(place), 8);
             if self.lines[place].line == line {
                 return Some(place);
             }
@@ -96,36 +106,52 @@ impl Many {
     }
 
     /// Adds a line that is not there: its place.
-    pub(super) fn add(&mut self, line: u64) -> usize {
+    pub(super) fn add<M: Memory>(&mut self, line: u64, own: Traced<'_, M>) -> usize {
         let place = self.lines.len();
-        self.lines.push(LineWrite { line, mask: 0, words: [0; 8] });
+        self.push(&LineWrite { line, mask: 0, words: [0; 8] }, own);
         if self.lines.len() * SPARSE > self.slots.len() {
-            self.fill();
+            self.fill(own);
         } else {
-            self.enter(line, place);
+            self.enter(line, place, own);
         }
         place
     }
 
     /// Enters all lines into the table, a larger one if they need it.
-    fn fill(&mut self) {
+    fn fill<M: Memory>(&mut self, own: Traced<'_, M>) {
         self.begin();
         if self.lines.len() * SPARSE > self.slots.len() {
             let slots = (self.lines.len() * SPARSE * 4).next_power_of_two();
             self.slots = vec![0; slots];
+            own.wrote(BASE + SLOTS_AT, slots as u64 * SLOT);
         }
         for place in 0..self.lines.len() {
-            self.enter(self.lines[place].line, place);
+            own.read(Self::entry_at(place), 8);
+            self.enter(self.lines[place].line, place, own);
         }
     }
 
     #[inline]
-    fn enter(&mut self, line: u64, place: usize) {
+    fn enter<M: Memory>(&mut self, line: u64, place: usize, own: Traced<'_, M>) {
         let mut slot = self.first(line);
+        own.read(Self::slot_at(slot), SLOT);
         while self.place(slot).is_some() {
             slot = self.after(slot);
+            own.read(Self::slot_at(slot), SLOT);
         }
         self.slots[slot] = self.generation | place as u64;
+        own.wrote(Self::slot_at(slot), SLOT);
+    }
+
+    /// Where what is at a place is in the write set's object.
+    #[inline(always)]
+    pub(super) const fn entry_at(place: usize) -> u64 {
+        BASE + entry_at(place % KEPT)
+    }
+
+    #[inline(always)]
+    const fn slot_at(slot: usize) -> u64 {
+        BASE + SLOTS_AT + slot as u64 * SLOT
     }
 
     /// The slot to look at first.

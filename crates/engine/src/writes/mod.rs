@@ -3,6 +3,8 @@
 //! Keeping it by line means that one entry serves all words of a line, in the log and when the
 //! line is written back. A few lines are in arrays of a fixed size, in which nothing is checked twice; more
 //! are in a table that grows. A transaction that has written nothing looks nothing up.
+//!
+//! It is ordinary memory: what is done to it is told to the memory of the pool, for simulators ([`Traced`]).
 
 mod few;
 mod line;
@@ -12,10 +14,11 @@ pub(crate) mod range;
 
 use crate::Mark;
 use few::Few;
-use line::word_in_line;
+use line::{entry_at, read_word, word_in_line, wrote_word};
 pub use line::{ALL, LineWrite};
 use many::{KEPT, Many};
-use perdura_memory::line_of;
+use perdura_memory::{LINE, Memory, Object, Traced, line_of};
+use std::ops::Range;
 
 /// What a word was before a write since a mark.
 struct Previous {
@@ -25,8 +28,17 @@ struct Previous {
     value: u64,
 }
 
+/// Where its parts are in a set's object. What is beyond the journal's end begins again at the object's start.
+const FIELDS: u64 = 0;
+const FEW: u64 = 2 * LINE;
+const MANY: u64 = FEW + few::BYTES;
+const JOURNAL: u64 = MANY + many::BYTES;
+const NOTE: u64 = size_of::<Previous>() as u64;
+const BYTES: u64 = JOURNAL + KEPT as u64 * NOTE;
+
 /// The set.
 pub struct WriteSet {
+    own: Object,
     /// Writes are journalled, or there are many lines.
     unusual: bool,
     marked: bool,
@@ -37,15 +49,17 @@ pub struct WriteSet {
     /// No line that has been written to is before this one.
     lowest: u64,
     /// The lines, until there are more than it has room for.
-    few: Few,
+    few: Few<FEW>,
     /// All lines from then on.
-    many: Many,
+    many: Many<MANY>,
     journal: Vec<Previous>,
 }
 
-impl Default for WriteSet {
-    fn default() -> Self {
+impl WriteSet {
+    /// An empty set, in own memory that `memory` is told of.
+    pub fn new<M: Memory>(memory: &M) -> Self {
         WriteSet {
+            own: memory.object(BYTES),
             unusual: false,
             marked: false,
             words: 0,
@@ -56,13 +70,35 @@ impl Default for WriteSet {
             journal: Vec::new(),
         }
     }
-}
 
-impl WriteSet {
+    #[inline(always)]
+    fn traced<'m, M: Memory>(&self, memory: &'m M) -> Traced<'m, M> {
+        Traced::new(memory, self.own)
+    }
+
     /// The lines, in the order of their first write.
     #[inline]
     pub fn entries(&self) -> &[LineWrite] {
         if self.many.is_used() { self.many.lines() } else { self.few.lines() }
+    }
+
+    /// As [`entries`](Self::entries), to be gone through once: `memory` is told.
+    #[inline]
+    pub fn read<M: Memory>(&self, memory: &M) -> &[LineWrite] {
+        self.read_part(memory, 0..self.entries().len())
+    }
+
+    /// As [`read`](Self::read), some of them.
+    #[inline]
+    pub fn read_part<M: Memory>(&self, memory: &M, part: Range<usize>) -> &[LineWrite] {
+        self.traced(memory).read(self.entry_at(part.start), entry_at(part.len()));
+        &self.entries()[part]
+    }
+
+    /// Where the entry at a place is in the object.
+    #[inline(always)]
+    fn entry_at(&self, place: usize) -> u64 {
+        if self.many.is_used() { Many::<MANY>::entry_at(place) } else { Few::<FEW>::entry_at(place) }
     }
 
     /// Whether nothing is to be stored.
@@ -91,7 +127,8 @@ impl WriteSet {
 
     /// Forgets everything.
     #[inline]
-    pub fn clear(&mut self) {
+    pub fn clear<M: Memory>(&mut self, memory: &M) {
+        self.traced(memory).wrote(FIELDS, 8);
         self.few.clear();
         self.words = 0;
         self.empty = 0;
@@ -107,39 +144,56 @@ impl WriteSet {
     /// Whether anything may be to be stored in the line of `at`; that is soon said, and seldom wrong of a
     /// few lines.
     #[inline(always)]
-    pub fn may_have(&self, at: u64) -> bool {
-        self.few.may_have(at)
+    pub fn may_have<M: Memory>(&self, memory: &M, at: u64) -> bool {
+        self.few.may_have(at, self.traced(memory))
     }
 
     /// The word at `at`, if it is to be stored.
     #[inline(always)]
-    pub fn get(&self, at: u64) -> Option<u64> {
-        let entry = self.line(line_of(at))?;
-        let word = word_in_line(at);
+    pub fn get<M: Memory>(&self, memory: &M, at: u64) -> Option<u64> {
+        let (own, line, word) = (self.traced(memory), line_of(at), word_in_line(at));
+        if !self.few.may_have(line, own) {
+            return None;
+        }
+        let entry = if self.many.is_used() {
+            let place = self.many.find(line, own)?;
+            read_word(own, Many::<MANY>::entry_at(place), word);
+            &self.many.lines()[place]
+        } else {
+            let place = self.few.find(line, own).ok()?;
+            read_word(own, Few::<FEW>::entry_at(place), word);
+            &self.few.lines()[place]
+        };
         (entry.mask & 1 << word != 0).then(|| entry.words[word])
     }
 
     /// The writes to the line at `line`, if there are any.
     #[inline(always)]
-    pub fn line(&self, line: u64) -> Option<&LineWrite> {
-        if !self.few.may_have(line) {
+    pub fn line<M: Memory>(&self, memory: &M, line: u64) -> Option<&LineWrite> {
+        let own = self.traced(memory);
+        if !self.few.may_have(line, own) {
             return None;
         }
         if self.many.is_used() {
-            return self.many.find(line).map(|place| &self.many.lines()[place]);
+            let place = self.many.find(line, own)?;
+            own.read(Many::<MANY>::entry_at(place), entry_at(1));
+            return Some(&self.many.lines()[place]);
         }
-        self.few.find(line).ok().map(|place| &self.few.lines()[place])
+        let place = self.few.find(line, own).ok()?;
+        own.read(Few::<FEW>::entry_at(place), entry_at(1));
+        Some(&self.few.lines()[place])
     }
 
     /// Notes that the word at `at` becomes `value`.
     #[inline(always)]
-    pub fn put(&mut self, at: u64, value: u64) {
+    pub fn put<M: Memory>(&mut self, memory: &M, at: u64, value: u64) {
         if self.unusual {
-            return self.put_noting(at, value);
+            return self.put_noting(memory, at, value);
         }
-        let (line, word) = (line_of(at), word_in_line(at));
-        match self.few.find(line) {
+        let (own, line, word) = (self.traced(memory), line_of(at), word_in_line(at));
+        match self.few.find(line, own) {
             Ok(place) => {
+                wrote_word(own, Few::<FEW>::entry_at(place), word);
                 let entry = self.few.at(place);
                 let old = entry.mask;
                 entry.mask |= 1 << word;
@@ -148,9 +202,10 @@ impl WriteSet {
                 self.words += usize::from(old & 1 << word == 0);
             }
             Err(slot) => {
-                let Some(place) = self.few.add(slot, line) else {
-                    return self.put_noting(at, value);
+                let Some(place) = self.few.add(slot, line, own) else {
+                    return self.put_noting(memory, at, value);
                 };
+                wrote_word(own, Few::<FEW>::entry_at(place), word);
                 let entry = self.few.at(place);
                 entry.mask = 1 << word;
                 entry.words[word] = value;
@@ -162,9 +217,10 @@ impl WriteSet {
 
     /// As [`put`](Self::put), where what was there is noted, or there are many lines.
     #[inline(never)]
-    fn put_noting(&mut self, at: u64, value: u64) {
-        let (line, word) = (line_of(at), word_in_line(at));
-        let place = self.place_of(line);
+    fn put_noting<M: Memory>(&mut self, memory: &M, at: u64, value: u64) {
+        let (own, line, word) = (self.traced(memory), line_of(at), word_in_line(at));
+        let place = self.place_of(line, own);
+        wrote_word(own, self.entry_at(place), word);
         let entry = self.entry(place);
         let (bit, old, previous) = (1 << word, entry.mask, entry.words[word]);
         entry.mask = old | bit;
@@ -174,20 +230,23 @@ impl WriteSet {
         if self.marked {
             let (entry, word, present) = (place as u32, word as u8, old & bit != 0);
             self.journal.push(Previous { entry, word, present, value: previous });
+            own.wrote(JOURNAL + (self.journal.len() - 1) as u64 * NOTE, NOTE);
         }
     }
 
     /// Notes that a whole line becomes `words`: as eight times [`put`](Self::put), for the price
     /// of one.
     #[inline]
-    pub fn put_line(&mut self, line: u64, words: &[u64; 8]) {
+    pub fn put_line<M: Memory>(&mut self, memory: &M, line: u64, words: &[u64; 8]) {
         if self.marked {
             for (index, &word) in words.iter().enumerate() {
-                self.put(line + index as u64 * 8, word);
+                self.put(memory, line + index as u64 * 8, word);
             }
             return;
         }
-        let place = self.place_of(line);
+        let own = self.traced(memory);
+        let place = self.place_of(line, own);
+        own.wrote(self.entry_at(place), entry_at(1));
         let entry = self.entry(place);
         let old = entry.mask;
         entry.mask = ALL;
@@ -199,36 +258,37 @@ impl WriteSet {
     /// Adds words of a line, of which there are some, and none that are there already: for sets that
     /// are gone through by [`entries`](Self::entries), since they are not looked up.
     #[inline]
-    pub fn push(&mut self, entry: &LineWrite) {
+    pub fn push<M: Memory>(&mut self, memory: &M, entry: &LineWrite) {
         debug_assert!(entry.mask != 0 && self.few.lines().is_empty());
         self.words += entry.mask.count_ones() as usize;
         self.lowest = self.lowest.min(entry.line);
-        self.many.push(entry);
+        self.many.push(entry, Traced::new(memory, self.own));
     }
 
     /// The place of a line that is there, or from now on is, an empty one.
     #[inline]
-    fn place_of(&mut self, line: u64) -> usize {
+    fn place_of<M: Memory>(&mut self, line: u64, own: Traced<'_, M>) -> usize {
         let there = match self.many.is_used() {
-            true => self.many.find(line),
-            false => self.few.find(line).ok(),
+            true => self.many.find(line, own),
+            false => self.few.find(line, own).ok(),
         };
-        there.unwrap_or_else(|| self.add(line))
+        there.unwrap_or_else(|| self.add(line, own))
     }
 
-    fn add(&mut self, line: u64) -> usize {
+    fn add<M: Memory>(&mut self, line: u64, own: Traced<'_, M>) -> usize {
         self.lowest = self.lowest.min(line);
         self.empty += 1;
         if !self.many.is_used() {
-            let added = self.few.find(line).err().and_then(|slot| self.few.add(slot, line));
+            let slot = self.few.find(line, own).err();
+            let added = slot.and_then(|slot| self.few.add(slot, line, own));
             if let Some(place) = added {
                 return place;
             }
-            self.many.take(self.few.lines());
-            self.few.may_have_all();
+            self.many.take(self.few.lines(), own);
+            self.few.may_have_all(own);
             self.unusual = true;
         }
-        self.many.add(line)
+        self.many.add(line, own)
     }
 
     #[inline]
@@ -243,9 +303,12 @@ impl WriteSet {
     }
 
     /// Undoes the writes since `mark`. Lines that only they wrote stay, with an empty mask.
-    pub fn rollback_to(&mut self, mark: Mark) {
+    pub fn rollback_to<M: Memory>(&mut self, memory: &M, mark: Mark) {
+        let own = self.traced(memory);
         while self.journal.len() > mark.0 {
+            own.read(JOURNAL + (self.journal.len() - 1) as u64 * NOTE, NOTE);
             let Some(previous) = self.journal.pop() else { return };
+            wrote_word(own, self.entry_at(previous.entry as usize), previous.word as usize);
             let entry = self.entry(previous.entry as usize);
             if previous.present {
                 entry.words[previous.word as usize] = previous.value;
@@ -263,10 +326,14 @@ impl WriteSet {
 mod tests {
     use super::*;
     use crate::log::record::{self, Part};
-    use perdura_memory::LINE;
+    use perdura_memory::Ram;
     use proptest::collection::vec;
     use proptest::prelude::*;
     use std::collections::HashMap;
+    use std::sync::LazyLock;
+
+    /// To which nothing need be told.
+    static RAM: LazyLock<Ram> = LazyLock::new(|| Ram::new(64));
 
     #[derive(Clone, Debug)]
     enum Step {
@@ -292,34 +359,36 @@ mod tests {
         }
 
         fn step(&mut self, set: &mut WriteSet, step: &Step) {
+            let memory = &*RAM;
             match *step {
                 Step::Put(at, value) => {
-                    set.put(at, value);
+                    set.put(memory, at, value);
                     self.touch(line_of(at));
                     self.words.insert(at, value);
                 }
                 Step::PutLine(line, value) => {
                     let words = std::array::from_fn(|word| value.wrapping_add(word as u64));
-                    set.put_line(line, &words);
+                    set.put_line(memory, line, &words);
                     self.touch(line);
                     self.words.extend((0..8).map(|word| (line + word * 8, words[word as usize])));
                 }
                 Step::Mark => self.marks.push((set.mark(), self.words.clone())),
                 Step::Rollback => {
                     let Some((mark, words)) = self.marks.pop() else { return };
-                    set.rollback_to(mark);
+                    set.rollback_to(memory, mark);
                     self.words = words;
                 }
             }
         }
 
         fn compare(&self, set: &WriteSet, universe: u64) {
+            let memory = &*RAM;
             for line in (0..universe).map(|line| line * LINE) {
                 let at = |word: u64| line + word * 8;
                 let wanted: [_; 8] = std::array::from_fn(|word| self.words.get(&at(word as u64)));
-                let got: [_; 8] = std::array::from_fn(|word| set.get(at(word as u64)));
+                let got: [_; 8] = std::array::from_fn(|word| set.get(memory, at(word as u64)));
                 assert_eq!(got, wanted.map(|word| word.copied()), "line {line}");
-                assert_eq!(set.line(line).is_some(), self.lines.contains(&line));
+                assert_eq!(set.line(memory, line).is_some(), self.lines.contains(&line));
             }
             let lines: Vec<u64> = set.entries().iter().map(|entry| entry.line).collect();
             assert_eq!((lines, set.is_empty()), (self.lines.clone(), self.words.is_empty()));
@@ -348,7 +417,7 @@ mod tests {
     /// Transactions on one set, whose generations soon begin anew while the table still holds
     /// what the first one left.
     fn behaves_as_the_model(transactions: &[Vec<Step>], universe: u64, every_step: bool) {
-        let mut set = WriteSet::default();
+        let mut set = WriteSet::new(&*RAM);
         for (index, steps) in transactions.iter().enumerate() {
             if index == 1 {
                 set.few.near_the_last_generation();
@@ -362,7 +431,7 @@ mod tests {
                 }
             }
             model.compare(&set, universe);
-            set.clear();
+            set.clear(&*RAM);
             Model::default().compare(&set, universe);
         }
     }
@@ -387,14 +456,14 @@ mod tests {
 
     #[test]
     fn a_large_transaction_leaves_no_memory_behind() {
-        let mut set = WriteSet::default();
+        let mut set = WriteSet::new(&*RAM);
         set.mark();
-        (0..20 * KEPT as u64).for_each(|value| set.put(0, value));
-        set.clear();
+        (0..20 * KEPT as u64).for_each(|value| set.put(&*RAM, 0, value));
+        set.clear(&*RAM);
         assert!(set.journal.capacity() <= KEPT);
-        (0..=KEPT as u64).for_each(|line| set.put(line * LINE, 1));
-        assert_eq!((set.get(KEPT as u64 * LINE), set.get(8)), (Some(1), None));
-        set.clear();
-        assert!(!set.many.has_room() && set.is_empty() && set.get(0).is_none());
+        (0..=KEPT as u64).for_each(|line| set.put(&*RAM, line * LINE, 1));
+        assert_eq!((set.get(&*RAM, KEPT as u64 * LINE), set.get(&*RAM, 8)), (Some(1), None));
+        set.clear(&*RAM);
+        assert!(!set.many.has_room() && set.is_empty() && set.get(&*RAM, 0).is_none());
     }
 }

@@ -11,10 +11,13 @@
 //!
 //! There is one writer. What it changes is atomic, for readers are there; only emptying the overlay,
 //! and getting more room, want it alone.
+//!
+//! It is ordinary memory: what is done to it is told to the memory of the pool, for simulators ([`Traced`]).
 
 use super::line::{LineWrite, hash, word_in_line};
 use perdura_memory::atomics::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use perdura_memory::lock::Apart;
+use perdura_memory::{Memory, Object, Traced, WORD};
 
 /// Versions that there is room for at least; few for the model checker, to which each is many objects.
 const LEAST: usize = if cfg!(loom) { 4 } else { 512 };
@@ -22,6 +25,17 @@ const LEAST: usize = if cfg!(loom) { 4 } else { 512 };
 const KEPT: usize = 1 << 17;
 /// Bits of the filter for each version.
 const BITS: usize = 16;
+
+/// Where the overlay's parts are in its object. What is beyond the room that is kept begins again at the start.
+const COUNTS: u64 = 0;
+const FILTER: u64 = size_of::<Apart<Counts>>() as u64;
+const NEWEST: u64 = FILTER + (KEPT * BITS / 8) as u64;
+const VERSIONS: u64 = NEWEST + 2 * KEPT as u64 * PLACE;
+const BYTES: u64 = VERSIONS + KEPT as u64 * VERSION;
+const PLACE: u64 = size_of::<AtomicU32>() as u64;
+const VERSION: u64 = size_of::<Version>() as u64;
+/// Of a version, what is looked at first: its line, how many had joined, the one before it.
+const HEAD: u64 = VERSION - 8 * WORD;
 
 /// What a line's words have become.
 #[derive(Default)]
@@ -39,6 +53,7 @@ struct Version {
 
 /// The words, by line and version.
 pub struct Overlay {
+    own: Object,
     versions: Box<[Version]>,
     /// By hash the newest version, counted from 1; 0 where there is none.
     newest: Box<[AtomicU32]>,
@@ -64,16 +79,16 @@ struct Counts {
     words: AtomicU64,
 }
 
-impl Default for Overlay {
-    fn default() -> Self {
-        Overlay::with_room(LEAST)
-    }
-}
-
 impl Overlay {
+    /// An empty overlay, in own memory that `memory` is told of.
+    pub fn new<M: Memory>(memory: &M) -> Self {
+        Overlay::with_room(memory.object(BYTES), LEAST)
+    }
+
     /// For so many versions, a power of two.
-    fn with_room(versions: usize) -> Self {
+    fn with_room(own: Object, versions: usize) -> Self {
         Overlay {
+            own,
             versions: (0..versions).map(|_| Version::default()).collect(),
             newest: (0..2 * versions).map(|_| AtomicU32::new(0)).collect(),
             filter: (0..versions * BITS / 64).map(|_| AtomicU64::new(0)).collect(),
@@ -81,9 +96,15 @@ impl Overlay {
         }
     }
 
+    #[inline(always)]
+    fn traced<'m, M: Memory>(&self, memory: &'m M) -> Traced<'m, M> {
+        Traced::new(memory, self.own)
+    }
+
     /// How many transactions have joined: the snapshot of a reader that begins now.
     #[inline(always)]
-    pub fn joined(&self) -> u64 {
+    pub fn joined<M: Memory>(&self, memory: &M) -> u64 {
+        self.traced(memory).read(COUNTS, WORD);
         // What they have added is seen by who sees them counted.
         self.counts.0.joined.load(Ordering::Acquire)
     }
@@ -91,19 +112,23 @@ impl Overlay {
     /// Whether there may be a version of the line of `at`; that is soon said, and seldom wrong. To be
     /// asked first.
     #[inline(always)]
-    pub fn may_have(&self, at: u64) -> bool {
+    pub fn may_have<M: Memory>(&self, memory: &M, at: u64) -> bool {
         let (word, bit) = self.in_filter(hash(at));
+        self.traced(memory).read(filter_at(word), WORD);
         self.filter[word].load(Ordering::Relaxed) & bit != 0
     }
 
     /// The words of the line at `line` as of `snapshot`, if any are here; for as long as a transaction
     /// with that snapshot goes on.
     #[inline]
-    pub fn find(&self, line: u64, snapshot: u64) -> Option<Found> {
+    pub fn find<M: Memory>(&self, memory: &M, line: u64, snapshot: u64) -> Option<Found> {
+        let own = self.traced(memory);
+        own.read(newest_at(self.in_table(line)), PLACE);
         // A version is whole before it is in the table, and so are those before it.
         let mut next = self.newest[self.in_table(line)].load(Ordering::Acquire);
         while next != 0 {
             let index = next as usize - 1;
+            own.read(version_at(index), HEAD);
             let version = &self.versions[index];
             if version.line.load(Ordering::Relaxed) == line
                 && version.joined.load(Ordering::Relaxed) <= snapshot
@@ -117,16 +142,18 @@ impl Overlay {
 
     /// The word at `at`, if it is among those of its line that were found.
     #[inline]
-    pub fn word(&self, found: Found, at: u64) -> Option<u64> {
+    pub fn word<M: Memory>(&self, memory: &M, found: Found, at: u64) -> Option<u64> {
         let version = self.versions.get(found.0)?;
         let word = word_in_line(at);
+        self.traced(memory).read(version_at(found.0) + HEAD + word as u64 * WORD, WORD);
         (version.mask.load(Ordering::Relaxed) & 1 << word != 0)
             .then(|| version.words[word].load(Ordering::Relaxed))
     }
 
     /// All words that were found of a line.
     #[inline]
-    pub fn words(&self, found: Found) -> LineWrite {
+    pub fn words<M: Memory>(&self, memory: &M, found: Found) -> LineWrite {
+        self.traced(memory).read(version_at(found.0), VERSION);
         let version = &self.versions[found.0];
         LineWrite {
             line: version.line.load(Ordering::Relaxed),
@@ -137,37 +164,47 @@ impl Overlay {
 
     /// Whether a transaction of so many lines finds room. For the writer, as the rest.
     #[inline]
-    pub fn has_room(&self, lines: usize) -> bool {
+    pub fn has_room<M: Memory>(&self, memory: &M, lines: usize) -> bool {
+        self.traced(memory).read(COUNTS, WORD);
         self.counts.0.used.load(Ordering::Relaxed) as usize + lines <= self.versions.len()
     }
 
     /// Lines that have versions, and the words of the newest ones.
     #[inline]
-    pub fn size(&self) -> (usize, usize) {
+    pub fn size<M: Memory>(&self, memory: &M) -> (usize, usize) {
+        self.traced(memory).read(COUNTS, WORD);
         let Counts { lines, words, .. } = &self.counts.0;
         (lines.load(Ordering::Relaxed) as usize, words.load(Ordering::Relaxed) as usize)
     }
 
     /// All that has joined, each line once.
-    pub fn lines(&self) -> impl Iterator<Item = LineWrite> + use<'_> {
+    pub fn lines<'o, M: Memory>(
+        &'o self,
+        memory: &'o M,
+    ) -> impl Iterator<Item = LineWrite> + use<'o, M> {
         let used = self.counts.0.used.load(Ordering::Relaxed) as usize;
-        let newest = |index: &usize| !self.versions[*index].is_old.load(Ordering::Relaxed);
-        (0..used).filter(newest).map(|index| self.words(Found(index)))
+        let newest = move |index: &usize| {
+            self.traced(memory).read(version_at(*index), HEAD);
+            !self.versions[*index].is_old.load(Ordering::Relaxed)
+        };
+        (0..used).filter(newest).map(move |index| self.words(memory, Found(index)))
     }
 
     /// Adds a version of a line, of the transaction that is the next to join: its words, and those
     /// that have joined before. Which these are. There is room.
     #[inline]
-    pub fn add(&self, entry: &LineWrite) -> u8 {
+    pub fn add<M: Memory>(&self, memory: &M, entry: &LineWrite) -> u8 {
+        let own = self.traced(memory);
         let Counts { joined, used, lines, words } = &self.counts.0;
         let index = used.load(Ordering::Relaxed);
         used.store(index + 1, Ordering::Relaxed);
         let version = &self.versions[index as usize];
         let (word, bit) = self.in_filter(hash(entry.line));
+        own.read(filter_at(word), WORD);
         let filter = self.filter[word].load(Ordering::Relaxed);
         // The newest one: all that there are have joined, or are of this transaction's other lines.
-        let earlier = if filter & bit == 0 { None } else { self.find(entry.line, u64::MAX) };
-        let had = earlier.map_or(0, |earlier| self.supersede(earlier, entry, version));
+        let earlier = if filter & bit == 0 { None } else { self.find(memory, entry.line, u64::MAX) };
+        let had = earlier.map_or(0, |earlier| self.supersede(memory, earlier, entry, version));
         if earlier.is_none() {
             for (to, word) in version.words.iter().zip(entry.words) {
                 to.store(word, Ordering::Relaxed);
@@ -175,6 +212,7 @@ impl Overlay {
             // One writer needs no locked instruction.
             lines.store(lines.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             self.filter[word].store(filter | bit, Ordering::Relaxed);
+            own.wrote(filter_at(word), WORD);
         }
         let more = u64::from((entry.mask & !had).count_ones());
         words.store(words.load(Ordering::Relaxed) + more, Ordering::Relaxed);
@@ -182,15 +220,28 @@ impl Overlay {
         version.joined.store(joined.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         version.mask.store(entry.mask | had, Ordering::Relaxed);
         version.is_old.store(false, Ordering::Relaxed);
+        own.wrote(version_at(index as usize), VERSION);
+        own.read(newest_at(self.in_table(entry.line)), PLACE);
         let newest = &self.newest[self.in_table(entry.line)];
         version.before.store(newest.load(Ordering::Relaxed), Ordering::Relaxed);
         newest.store(index + 1, Ordering::Release);
+        own.wrote(newest_at(self.in_table(entry.line)), PLACE);
+        own.wrote(COUNTS, WORD);
         had
     }
 
     /// The version of a line that is newer than `earlier` gets the words of `entry` and of that one.
     /// Which that one has.
-    fn supersede(&self, earlier: Found, entry: &LineWrite, version: &Version) -> u8 {
+    fn supersede<M: Memory>(
+        &self,
+        memory: &M,
+        earlier: Found,
+        entry: &LineWrite,
+        version: &Version,
+    ) -> u8 {
+        let own = self.traced(memory);
+        own.read(version_at(earlier.0), VERSION);
+        own.wrote(version_at(earlier.0), 1);
         let earlier = &self.versions[earlier.0];
         earlier.is_old.store(true, Ordering::Relaxed);
         for (word, to) in version.words.iter().enumerate() {
@@ -203,42 +254,48 @@ impl Overlay {
 
     /// The transaction whose versions have been added has joined: who begins from now on sees it.
     #[inline]
-    pub fn join(&self) {
+    pub fn join<M: Memory>(&self, memory: &M) {
         let joined = &self.counts.0.joined;
         joined.store(joined.load(Ordering::Relaxed) + 1, Ordering::Release);
+        self.traced(memory).wrote(COUNTS, WORD);
     }
 
     /// Makes room for `more` lines. One version of each line is left.
     #[cold]
-    pub fn make_room(&mut self, more: usize) {
+    pub fn make_room<M: Memory>(&mut self, memory: &M, more: usize) {
         let joined = self.counts.0.joined.load(Ordering::Relaxed);
-        let lines: Vec<LineWrite> = self.lines().collect();
+        let lines: Vec<LineWrite> = self.lines(memory).collect();
         let needed = (2 * (lines.len() + more)).next_power_of_two();
         // With more room than is kept, forgetting would leave too little.
         if needed > self.versions.len() || self.versions.len() > KEPT {
-            *self = Overlay::with_room(needed.max(LEAST));
+            *self = Overlay::with_room(self.own, needed.max(LEAST));
         } else {
-            self.clear();
+            self.clear(memory);
         }
         // They have joined, all of them, before whoever reads next.
         for entry in &lines {
-            self.add(entry);
+            self.add(memory, entry);
         }
         self.counts.0.joined.store(joined, Ordering::Relaxed);
     }
 
     /// Forgets everything.
-    pub fn clear(&mut self) {
+    pub fn clear<M: Memory>(&mut self, memory: &M) {
         if self.versions.len() > KEPT {
-            *self = Overlay::default();
+            *self = Overlay::with_room(self.own, LEAST);
             return;
         }
+        let own = self.traced(memory);
         for index in 0..self.counts.0.used.load(Ordering::Relaxed) as usize {
+            own.read(version_at(index), WORD);
             let line = self.versions[index].line.load(Ordering::Relaxed);
             let (slot, (word, _)) = (self.in_table(line), self.in_filter(hash(line)));
             self.newest[slot].store(0, Ordering::Relaxed);
             self.filter[word].store(0, Ordering::Relaxed);
+            own.wrote(newest_at(slot), PLACE);
+            own.wrote(filter_at(word), WORD);
         }
+        own.wrote(COUNTS, WORD);
         self.counts = Apart::default();
     }
 
@@ -254,57 +311,79 @@ impl Overlay {
     }
 }
 
+/// Where these are in the overlay's object.
+#[inline(always)]
+fn filter_at(word: usize) -> u64 {
+    FILTER + word as u64 * WORD
+}
+
+#[inline(always)]
+fn newest_at(slot: usize) -> u64 {
+    NEWEST + slot as u64 * PLACE
+}
+
+#[inline(always)]
+fn version_at(index: usize) -> u64 {
+    VERSIONS + index as u64 * VERSION
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::writes::WriteSet;
-    use perdura_memory::line_of;
+    use perdura_memory::{Ram, line_of};
     use proptest::collection::vec;
     use proptest::prelude::*;
     use std::collections::HashMap;
+    use std::sync::LazyLock;
+
+    /// To which nothing need be told.
+    static RAM: LazyLock<Ram> = LazyLock::new(|| Ram::new(64));
 
     type Words = HashMap<u64, u64>;
 
     /// Lets a transaction join as a group does. Whether room had to be made, with which earlier
     /// snapshots are nobody's.
     fn join(overlay: &mut Overlay, words: &[(u64, u64)]) -> bool {
-        let mut transaction = WriteSet::default();
-        words.iter().for_each(|&(at, value)| transaction.put(at, value));
-        let full = !overlay.has_room(transaction.stored_lines());
+        let memory = &*RAM;
+        let mut transaction = WriteSet::new(memory);
+        words.iter().for_each(|&(at, value)| transaction.put(memory, at, value));
+        let full = !overlay.has_room(memory, transaction.stored_lines());
         if full {
-            overlay.make_room(transaction.stored_lines());
+            overlay.make_room(memory, transaction.stored_lines());
         }
         for entry in transaction.entries() {
-            let before = overlay.lines().find(|line| line.line == entry.line);
-            assert_eq!(overlay.add(entry), before.map_or(0, |line| line.mask));
+            let before = overlay.lines(memory).find(|line| line.line == entry.line);
+            assert_eq!(overlay.add(memory, entry), before.map_or(0, |line| line.mask));
         }
-        overlay.join();
+        overlay.join(memory);
         full
     }
 
     /// All that has joined, word by word.
     fn all(overlay: &Overlay) -> Words {
-        let lines: Vec<LineWrite> = overlay.lines().collect();
+        let lines: Vec<LineWrite> = overlay.lines(&*RAM).collect();
         let words = lines.iter().flat_map(|line| {
             let stored = (0..8).filter(|word| line.mask & 1 << word != 0);
             stored.map(|word| (line.line + word * 8, line.words[word as usize]))
         });
         let words: Words = words.collect();
-        assert_eq!(overlay.size(), (lines.len(), words.len()), "no line is there twice");
+        assert_eq!(overlay.size(&*RAM), (lines.len(), words.len()), "no line is there twice");
         words
     }
 
     fn compare(overlay: &Overlay, snapshot: u64, wanted: &Words, universe: u64) {
+        let memory = &*RAM;
         for at in (0..universe).map(|word| word * 8) {
             let wanted = wanted.get(&at).copied();
-            let found = overlay.find(line_of(at), snapshot);
-            let got = found.and_then(|found| overlay.word(found, at));
+            let found = overlay.find(memory, line_of(at), snapshot);
+            let got = found.and_then(|found| overlay.word(memory, found, at));
             assert_eq!(got, wanted, "{at} as of {snapshot}");
-            let words = found.map(|found| overlay.words(found));
+            let words = found.map(|found| overlay.words(memory, found));
             let (word, bit) = (word_in_line(at), 1 << word_in_line(at));
             let got = words.filter(|line| line.mask & bit != 0).map(|line| line.words[word]);
             assert_eq!(got, wanted);
-            assert!(wanted.is_none() || overlay.may_have(at));
+            assert!(wanted.is_none() || overlay.may_have(memory, at));
         }
     }
 
@@ -313,7 +392,7 @@ mod tests {
         fn each_snapshot_stays_as_it_was(
             groups in vec(vec(vec((0..400u64, any::<u64>()), 1..30), 1..20), 1..4)
         ) {
-            let mut overlay = Overlay::with_room(32);
+            let mut overlay = Overlay::with_room(Object::NONE, 32);
             for group in groups {
                 let (mut states, mut since) = (vec![Words::new()], 0);
                 for transaction in group {
@@ -326,12 +405,12 @@ mod tests {
                     state.extend(words);
                     states.push(state);
                 }
-                prop_assert_eq!(overlay.joined(), states.len() as u64 - 1);
+                prop_assert_eq!(overlay.joined(&*RAM), states.len() as u64 - 1);
                 for (snapshot, state) in states.iter().enumerate().skip(since) {
                     compare(&overlay, snapshot as u64, state, 400);
                 }
                 prop_assert_eq!(&all(&overlay), &states[states.len() - 1]);
-                overlay.clear();
+                overlay.clear(&*RAM);
                 compare(&overlay, 0, &Words::new(), 400);
             }
         }

@@ -5,7 +5,7 @@
 
 use super::place::{ALONG, At, Layout, Parts, WORDS, tag};
 use perdura_memory::keyed::{Block, LANES, Summer};
-use perdura_memory::{LINE, Memory, WORD};
+use perdura_memory::{LINE, Memory, Traced, WORD};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Lines from this one on have no place in a batch: their numbers have more than 32 bits.
@@ -74,7 +74,7 @@ pub(super) fn write<M: Memory>(
     layout: &Layout,
     (slot, ticket): (u32, u64),
     lines: &[u64],
-    words: &mut Vec<u64>,
+    (words, own): (&mut Vec<u64>, Traced<'_, M>),
 ) {
     let numbers = numbers_of(lines);
     let parts = Parts::with(lines.len(), numbers.len());
@@ -84,9 +84,15 @@ pub(super) fn write<M: Memory>(
     let (before, sums) = words.split_at_mut(parts.sums);
     bytemuck::cast_slice_mut(&mut before[WORDS..])[..numbers.len()].copy_from_slice(&numbers);
     for (position, &line) in positions(lines.len()).zip(lines) {
-        let tag = add(&parts, parts.matrix.at(position), &block_at(memory, line), sums);
+        let at = parts.matrix.at(position);
+        for index in parts.matrix.sums_of(at) {
+            own.read((parts.sums + index * WORDS) as u64 * WORD, LINE);
+            own.wrote((parts.sums + index * WORDS) as u64 * WORD, LINE);
+        }
+        let tag = add(&parts, at, &block_at(memory, line), sums);
         before[parts.tags + position / 4] |= u64::from(tag) << (position % 4 * 16);
     }
+    own.read(0, parts.words as u64 * WORD);
     words[0] = check_of(layout, layout.slot(slot), words);
 }
 

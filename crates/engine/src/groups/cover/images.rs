@@ -15,7 +15,7 @@ use super::place::{Layout, WORDS};
 use crate::log::record::{self, Found, Part};
 use crate::writes::{ALL, LineWrite};
 use crate::{Counters, Error, Result};
-use perdura_memory::{LINE, Memory, WORD};
+use perdura_memory::{LINE, Memory, Object, Traced, WORD};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -35,6 +35,7 @@ pub(super) struct Images {
     /// Those in use, in the order of their use; the last one is being filled.
     used: VecDeque<Chunk>,
     record: Vec<u64>,
+    record_own: Object,
 }
 
 struct Chunk {
@@ -56,9 +57,12 @@ pub(super) struct Batch {
 }
 
 impl Images {
-    pub(super) fn new(layout: Layout) -> Self {
+    pub(super) fn new<M: Memory>(memory: &M, layout: Layout) -> Self {
         let free = (0..layout.chunks()).rev().collect();
-        Images { layout, free, clean: Vec::new(), used: VecDeque::new(), record: Vec::new() }
+        let chunk = layout.chunk(0);
+        let record_own = memory.object(chunk.end - chunk.start);
+        let (clean, used, record) = (Vec::new(), VecDeque::new(), Vec::new());
+        Images { layout, free, clean, used, record, record_own }
     }
 
     /// Whether there is room for so many lines of a group. What it takes to clean a chunk is left.
@@ -122,6 +126,11 @@ impl Images {
             let word_of = |line: &LineWrite, word: usize| line.words[word];
             let record = record::encode(&mut self.record, salt, chunk.next, which, these, word_of);
             part += 1;
+            let (own, bytes) = (Traced::new(memory, self.record_own), record.len() as u64 * WORD);
+            own.wrote(0, bytes);
+            // For its check, and to be streamed.
+            own.read(0, bytes);
+            own.read(0, bytes);
             stream(memory, counters, chunk.next, record);
             chunk.next += record.len() as u64 * WORD;
             chunk.highest = chunk.highest.max(ticket);

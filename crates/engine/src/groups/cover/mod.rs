@@ -37,7 +37,7 @@ use crate::{Counters, Result};
 use batch::{BEYOND, block_at};
 use images::{Batch, Images, stream};
 use pages::Pages;
-use perdura_memory::{LINE, Memory, line_of};
+use perdura_memory::{LINE, Memory, Object, Traced, WORD, line_of};
 use place::{Parts, WORDS};
 
 /// What the group works with. Memory: four bytes for each line of the pool and three for each page,
@@ -56,6 +56,14 @@ pub struct Cover {
     /// By what batches they were covered.
     covered_by: Vec<Batch>,
     words: Vec<u64>,
+    own: Own,
+}
+
+/// Its parts, as the memory knows them.
+struct Own {
+    slot_of: Object,
+    slots: Object,
+    words: Object,
 }
 
 /// One slot in so many is kept free, by writing lines of others anew.
@@ -79,9 +87,13 @@ struct Slot {
     turn: u32,
 }
 
+const SLOT: u64 = size_of::<Slot>() as u64;
+const SLOT_NUMBER: u64 = size_of::<u32>() as u64;
+
 impl Cover {
-    /// For a memory of at most `limit` bytes.
-    pub(super) fn new(layout: Layout, limit: u64) -> Self {
+    /// For all that a memory can grow to.
+    pub(super) fn new<M: Memory>(memory: &M, layout: Layout) -> Self {
+        let limit = memory.limit();
         let lines = if layout.slots() > 0 { limit.min(BEYOND) / LINE } else { 0 };
         Cover {
             layout,
@@ -89,29 +101,36 @@ impl Cover {
             slot_of: vec![0; lines as usize],
             slots: (0..layout.slots()).map(|_| Slot::default()).collect(),
             free: (0..layout.slots()).rev().collect(),
-            pages: Pages::new(lines * LINE),
-            images: Images::new(layout),
+            pages: Pages::new(memory, lines * LINE),
+            images: Images::new(memory, layout),
             stored_to: Vec::new(),
             covered_by: Vec::new(),
             words: Vec::new(),
+            own: Own {
+                slot_of: memory.object(lines * SLOT_NUMBER),
+                slots: memory.object(u64::from(layout.slots()) * SLOT),
+                words: memory.object(WORDS as u64 * WORD),
+            },
         }
     }
 
     /// Whether a line is covered, as of the last closed group.
     #[inline]
-    pub(super) fn covers(&self, line: u64) -> bool {
+    pub(super) fn covers<M: Memory>(&self, memory: &M, line: u64) -> bool {
+        self.slot_of_in(memory).read(line / LINE * SLOT_NUMBER, SLOT_NUMBER);
         self.slot_of.get((line / LINE) as usize).is_some_and(|slot| *slot != 0)
     }
 
     /// Whether a line of `[at, at + len)` is.
     pub(super) fn any(&self, at: u64, len: u64) -> bool {
-        (line_of(at)..at + len).step_by(LINE as usize).any(|line| self.covers(line))
+        let covers = |line: u64| self.slot_of.get((line / LINE) as usize).is_some_and(|slot| *slot != 0);
+        (line_of(at)..at + len).step_by(LINE as usize).any(covers)
     }
 
     /// Whether there is room for the images of the covered lines that `writes` store to.
-    pub(super) fn has_room_for(&self, writes: &WriteSet) -> bool {
-        let stored = writes.entries().iter().filter(|entry| entry.mask != 0);
-        self.images.has_room(stored.filter(|entry| self.covers(entry.line)).count())
+    pub(super) fn has_room_for<M: Memory>(&self, memory: &M, writes: &WriteSet) -> bool {
+        let stored = writes.read(memory).iter().filter(|entry| entry.mask != 0);
+        self.images.has_room(stored.filter(|entry| self.covers(memory, entry.line)).count())
     }
 
     /// Whether that room is to be [cleaned](Self::clean) ahead of need.
@@ -136,18 +155,18 @@ impl Cover {
     ) -> u16 {
         self.stored_to.clear();
         self.covered_by.clear();
-        let stored = writes.entries().iter().filter(|entry| entry.mask != 0);
-        let lines = stored.map(|entry| entry.line).filter(|line| self.covers(*line));
+        let stored = writes.read(memory).iter().filter(|entry| entry.mask != 0);
+        let lines = stored.map(|entry| entry.line).filter(|line| self.covers(memory, *line));
         let mut lines: Vec<u64> = lines.collect();
         lines.sort_unstable();
         for line in lines {
-            let slot = self.take(line).expect("it is covered");
+            let slot = self.take(memory, line).expect("it is covered");
             let its = &mut self.slots[slot as usize];
             its.until = ticket;
             its.images += 1;
             self.covered_by.push(Batch { slot, turn: its.turn });
             self.stored_to.push(LineWrite { line, mask: ALL, words: block_at(memory, line) });
-            self.pages.stored_to_again(line);
+            self.pages.stored_to_again(memory, line);
         }
         self.images.append(memory, counters, ticket, 0, &self.stored_to, &self.covered_by)
     }
@@ -158,10 +177,23 @@ impl Cover {
     }
 
     /// The line is not covered any more. By what batch it was.
-    fn take(&mut self, line: u64) -> Option<u32> {
+    fn take<M: Memory>(&mut self, memory: &M, line: u64) -> Option<u32> {
+        let at = line / LINE * SLOT_NUMBER;
+        self.slot_of_in(memory).read(at, SLOT_NUMBER);
         let slot = std::mem::take(self.slot_of.get_mut((line / LINE) as usize)?).checked_sub(1)?;
         self.slots[slot as usize].covers -= 1;
+        self.slot_of_in(memory).wrote(at, SLOT_NUMBER);
+        self.slots_in(memory).wrote(u64::from(slot) * SLOT, SLOT);
         Some(slot)
+    }
+
+    #[inline(always)]
+    fn slot_of_in<'m, M: Memory>(&self, memory: &'m M) -> Traced<'m, M> {
+        Traced::new(memory, self.own.slot_of)
+    }
+
+    fn slots_in<'m, M: Memory>(&self, memory: &'m M) -> Traced<'m, M> {
+        Traced::new(memory, self.own.slots)
     }
 
     /// Makes batches void that cover nothing, if groups up to `durable` are durable. The caller fences
@@ -173,6 +205,7 @@ impl Cover {
         counters: &mut Counters,
         durable: u64,
     ) {
+        self.slots_in(memory).read(0, self.slots.len() as u64 * SLOT);
         for (number, slot) in self.slots.iter_mut().enumerate() {
             if slot.used && slot.covers == 0 && slot.until <= durable {
                 *slot = Slot { turn: slot.turn.wrapping_add(1), ..Slot::default() };
@@ -185,7 +218,10 @@ impl Cover {
     /// The lines that a batch covers.
     fn lines_of<M: Memory>(&self, memory: &M, slot: u32) -> Vec<u64> {
         let mut lines = batch::lines_in(memory, &self.layout, slot);
-        lines.retain(|line| self.slot_of[(*line / LINE) as usize] == slot + 1);
+        lines.retain(|line| {
+            self.slot_of_in(memory).read(line / LINE * SLOT_NUMBER, SLOT_NUMBER);
+            self.slot_of[(*line / LINE) as usize] == slot + 1
+        });
         lines
     }
 
@@ -204,7 +240,7 @@ impl Cover {
         lines: &[u64],
     ) {
         lines.iter().for_each(|line| {
-            self.take(*line);
+            self.take(memory, *line);
         });
         self.make_void(memory, counters, u64::MAX);
         self.images.clear();
@@ -221,7 +257,7 @@ impl Cover {
     ) -> Vec<u64> {
         let choose = self.skip == Skip::WhereFewer;
         let (mut lines, mut rest): (Vec<u64>, Vec<u64>) = lines.into_iter().partition(|line| {
-            line / LINE < self.slot_of.len() as u64 && (!choose || self.pages.keep(*line))
+            line / LINE < self.slot_of.len() as u64 && (!choose || self.pages.keep(memory, *line))
         });
         let capacity = self.layout.capacity();
         let renewed = self.take_back(memory, lines.len().div_ceil(capacity), last);
@@ -233,7 +269,7 @@ impl Cover {
             rest.append(&mut lines);
             return rest;
         }
-        lines.iter().for_each(|line| self.pages.covered(*line));
+        lines.iter().for_each(|line| self.pages.covered(memory, *line));
         lines.extend(renewed);
         lines.sort_unstable();
         for batch in 0..batches {
@@ -280,7 +316,7 @@ impl Cover {
     fn take_back_from<M: Memory>(&mut self, memory: &M, slot: u32, last: u64) -> Vec<u64> {
         let lines = self.lines_of(memory, slot);
         for line in &lines {
-            self.take(*line);
+            self.take(memory, *line);
         }
         if !planted::has(Bug::TakenBackTooEarly) {
             let slot = &mut self.slots[slot as usize];
@@ -306,7 +342,9 @@ impl Cover {
         last: u64,
     ) {
         let slot = self.free.pop().expect("as many lines as there are slots for");
-        batch::write(memory, &self.layout, (slot, last), lines, &mut self.words);
+        let own = Traced::new(memory, self.own.words);
+        batch::write(memory, &self.layout, (slot, last), lines, (&mut self.words, own));
+        own.read(0, self.words.len() as u64 * WORD);
         stream(memory, counters, self.layout.slot(slot), &self.words);
         self.slots[slot as usize] = Slot {
             used: true,
@@ -316,8 +354,9 @@ impl Cover {
             ..self.slots[slot as usize]
         };
         for line in lines {
-            debug_assert!(!self.covers(*line), "a covered line does not wait");
+            debug_assert_eq!(self.slot_of[(*line / LINE) as usize], 0, "a covered line does not wait");
             self.slot_of[(*line / LINE) as usize] = slot + 1;
+            self.slot_of_in(memory).wrote(line / LINE * SLOT_NUMBER, SLOT_NUMBER);
         }
     }
 

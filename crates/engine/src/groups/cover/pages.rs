@@ -1,9 +1,9 @@
 //! How often what was covered of a page did not stay so.
 
-use perdura_memory::PAGE;
+use perdura_memory::{Memory, Object, PAGE, Traced};
 
 /// What is known of each page.
-pub(super) struct Pages(Vec<Page>);
+pub(super) struct Pages(Vec<Page>, Object);
 
 /// Counts, halved when the first one is full.
 #[derive(Clone, Copy, Default)]
@@ -16,6 +16,8 @@ struct Page {
     kept: u8,
 }
 
+const COUNTS: u64 = size_of::<Page>() as u64;
+
 /// Lines of a page to be covered before it is judged.
 const FEW: u8 = 16;
 /// A line that is covered and stored to again takes a seventh of a line in its batch, one and a
@@ -26,30 +28,34 @@ const MOST: (u32, u32) = (1, 2);
 const TRY: u8 = 32;
 
 impl Pages {
-    pub(super) fn new(bytes: u64) -> Self {
-        Pages(vec![Page::default(); bytes.div_ceil(PAGE) as usize])
+    pub(super) fn new<M: Memory>(memory: &M, bytes: u64) -> Self {
+        let pages = bytes.div_ceil(PAGE);
+        Pages(vec![Page::default(); pages as usize], memory.object(pages * COUNTS))
     }
 
-    fn of(&mut self, line: u64) -> &mut Page {
+    fn of<M: Memory>(&mut self, memory: &M, line: u64) -> &mut Page {
+        let own = Traced::new(memory, self.1);
+        own.read(line / PAGE * COUNTS, COUNTS);
+        own.wrote(line / PAGE * COUNTS, COUNTS);
         &mut self.0[(line / PAGE) as usize]
     }
 
-    pub(super) fn covered(&mut self, line: u64) {
-        let page = self.of(line);
+    pub(super) fn covered<M: Memory>(&mut self, memory: &M, line: u64) {
+        let page = self.of(memory, line);
         page.covered += 1;
         if page.covered == u8::MAX {
             (page.covered, page.again) = (page.covered / 2, page.again / 2);
         }
     }
 
-    pub(super) fn stored_to_again(&mut self, line: u64) {
-        let page = self.of(line);
+    pub(super) fn stored_to_again<M: Memory>(&mut self, memory: &M, line: u64) {
+        let page = self.of(memory, line);
         page.again = page.again.saturating_add(1);
     }
 
     /// Whether a line that leaves is to be covered.
-    pub(super) fn keep(&mut self, line: u64) -> bool {
-        let page = self.of(line);
+    pub(super) fn keep<M: Memory>(&mut self, memory: &M, line: u64) -> bool {
+        let page = self.of(memory, line);
         let share = u32::from(page.again) * MOST.1 > u32::from(page.covered) * MOST.0;
         if page.covered < FEW || !share {
             return true;
@@ -62,17 +68,18 @@ impl Pages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perdura_memory::LINE;
+    use perdura_memory::{LINE, Ram};
 
     #[test]
     fn pages_are_judged_by_what_was_covered() {
-        let mut pages = Pages::new(3 * PAGE);
+        let ram = Ram::new(64);
+        let mut pages = Pages::new(&ram, 3 * PAGE);
         let cover = |pages: &mut Pages, line, again| {
-            let covered = (0..1000).filter(|_| pages.keep(line)).count();
+            let covered = (0..1000).filter(|_| pages.keep(&ram, line)).count();
             for turn in 0..covered.min(100) {
-                pages.covered(line);
+                pages.covered(&ram, line);
                 if turn % again != 0 {
-                    pages.stored_to_again(line);
+                    pages.stored_to_again(&ram, line);
                 }
             }
             covered
