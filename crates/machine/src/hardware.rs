@@ -1,5 +1,7 @@
 //! Caches, controller, data and clocks together: what an access does and when it is over.
 
+mod own;
+
 use crate::cache::{Access, Hierarchy};
 use crate::controller::{Controller, Finishes};
 use crate::data::Data;
@@ -8,6 +10,7 @@ use crate::processor::{CoreStats, Processor};
 use crate::stats::Statistics;
 use crate::stats::WriteBacks;
 use crate::{Cause, MachineConfig, Ps};
+pub(crate) use own::OwnMemory;
 use perdura_memory::Domain;
 use perdura_memory::image::LineWords;
 
@@ -19,6 +22,7 @@ pub struct Hardware {
     pub(crate) cores: Vec<Processor>,
     pub(crate) data: Data,
     pub(crate) write_backs: WriteBacks,
+    pub(crate) own: OwnMemory,
     cycle: Ps,
     /// Whose access it is.
     core: usize,
@@ -45,6 +49,7 @@ impl Hardware {
             cores: vec![Processor::default(); cores],
             data,
             write_backs: WriteBacks::default(),
+            own: OwnMemory::new(limit_lines + reserved),
             cycle: Ps::from_ns(1.0 / config.cores.ghz),
             core: 0,
             limit_lines,
@@ -92,13 +97,13 @@ impl Hardware {
     /// caches are durable.
     pub fn clean_caches(&mut self, mechanism: &mut dyn Mechanism) -> Ps {
         let mut last = self.now();
-        for line in self.hierarchy.dirty() {
+        for line in self.without_own(self.hierarchy.dirty()) {
             self.hierarchy.write_back(self.core, line, true);
             let durable = self.leave(mechanism, line, Cause::Mechanism);
             last = last.max(durable.unwrap_or(last));
         }
         // What only a volatile DRAM cache has is not home either.
-        for line in self.controller.dirty_in_dram() {
+        for line in self.without_own(self.controller.dirty_in_dram()) {
             let durable = self.leave(mechanism, line, Cause::Mechanism);
             last = last.max(durable.unwrap_or(last));
         }
@@ -138,7 +143,7 @@ impl Hardware {
             mechanism: mechanism.name(),
             mechanism_figures: mechanism.figures(),
             time_ns: self.cores.iter().map(time).max().unwrap_or_default().as_ns(),
-            accesses: cores.iter().map(|core| core.loads + core.stores + core.streams).sum(),
+            accesses: cores.iter().map(|core| core.loads + core.stores + core.streams + core.own_accesses).sum(),
             cores,
             caches: self.hierarchy.stats().clone(),
             write_backs: self.write_backs,
@@ -191,7 +196,7 @@ impl Hardware {
         let core = &mut self.cores[self.core];
         core.stats.stores += 1;
         core.store_until(done, issue, &self.config.cores);
-        mechanism.store(self, self.core, line);
+        self.tell_store(mechanism, line);
     }
 
     /// A locked read and write of a line: all stores before it are done first.
@@ -201,7 +206,7 @@ impl Hardware {
         let core = &mut self.cores[self.core];
         core.stats.stores += 1;
         core.wait_until(done);
-        mechanism.store(self, self.core, line);
+        self.tell_store(mechanism, line);
     }
 
     /// A line that is wanted in the nearest cache; when it is there, and whether no cache had it.
@@ -216,7 +221,7 @@ impl Hardware {
         let mut done = begin + self.cycles(outcome.cycles);
         let from_memory = outcome.level == self.config.caches.len();
         if from_memory {
-            let from = mechanism.load(self, self.core, line);
+            let from = if self.is_own(line) { line } else { mechanism.load(self, self.core, line) };
             done = self.controller.read(from, done);
             self.note_dram();
         }
@@ -257,6 +262,9 @@ impl Hardware {
         line: u64,
         cause: Cause,
     ) -> (Ps, Option<Ps>) {
+        if self.is_own(line) {
+            return self.hand_over_own(line, cause);
+        }
         let (to, after) = match mechanism.evict(self, line, cause) {
             Verdict::Allow => (line, Ps::default()),
             Verdict::After(time) => (line, time),

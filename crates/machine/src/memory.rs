@@ -6,7 +6,7 @@ use crate::run;
 use crate::sites::Kind;
 use crate::state::Turn;
 use perdura_memory::image::Piece;
-use perdura_memory::{Domain, LINE, Memory, PAGE, Survives, WORD, line_of};
+use perdura_memory::{Domain, LINE, Memory, Object, PAGE, Survives, Touch, WORD, line_of};
 use std::io;
 use std::ops::Range;
 use std::panic::Location;
@@ -188,6 +188,15 @@ unsafe impl Memory for Machine {
             state.busy |= 1 << state.running;
             state.hardware.work(cycles);
         });
+    }
+
+    fn object(&self, bytes: u64) -> Object {
+        self.state().hardware.own.add(bytes)
+    }
+
+    #[inline]
+    fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
+        self.step(|state| state.touch(object, at, len, access));
     }
 
     /// The running core's clock.

@@ -14,14 +14,16 @@ use std::collections::VecDeque;
 pub struct CoreStats {
     /// Its clock at the end, ps.
     pub time_ps: Ps,
-    /// Loads: one for each line of an access.
+    /// Loads of the pool: one for each line of an access.
     pub loads: u64,
-    /// Loads that no cache had the line for.
+    /// Loads that no cache had the line for, of own memory too.
     pub memory_loads: u64,
     /// Time waiting for those, ps.
     pub load_stall_ps: Ps,
-    /// Stores: one for each line of an access.
+    /// Stores to the pool: one for each line of an access.
     pub stores: u64,
+    /// Accesses to programs' own memory: one for each line of each.
+    pub own_accesses: u64,
     /// Bytes stored by programs, those stored past the caches included.
     pub stored_bytes: u64,
     /// Lines asked to be written back.

@@ -8,7 +8,7 @@ use crate::mechanism::Mechanism;
 use crate::schedule::Scheduler;
 use crate::sites::{Event, Kind, Sites};
 use perdura_memory::image::{Piece, Site};
-use perdura_memory::{LINE, PAGE, PageSet, WORD, line_of, lines_in};
+use perdura_memory::{LINE, Object, PAGE, PageSet, Touch, WORD, line_of, lines_in};
 use std::ops::Range;
 
 pub(crate) struct State {
@@ -134,6 +134,15 @@ impl State {
         self.before_access();
         self.hardware.load(&mut *self.mechanism, line_number(at));
         self.hardware.data.visible[(at / WORD) as usize]
+    }
+
+    /// A program touches its own memory: no event.
+    #[inline]
+    pub(crate) fn touch(&mut self, object: Object, at: u64, len: u64, access: Touch) {
+        for line in self.hardware.own.lines(object, at, len) {
+            self.before_access();
+            self.hardware.touch(&mut *self.mechanism, line, access);
+        }
     }
 
     /// Lines become zero.

@@ -14,6 +14,8 @@ pub struct WriteBacks {
     pub streamed: u64,
     /// A hardware mechanism wrote.
     pub mechanism: u64,
+    /// Of programs' own memory: a cache needed the room.
+    pub own: u64,
 }
 
 /// All statistics of a run.

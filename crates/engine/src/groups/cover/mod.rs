@@ -109,7 +109,7 @@ impl Cover {
             own: Own {
                 slot_of: memory.object(lines * SLOT_NUMBER),
                 slots: memory.object(u64::from(layout.slots()) * SLOT),
-                words: memory.object(WORDS as u64 * WORD),
+                words: memory.object(Parts::of(layout.capacity()).words as u64 * WORD),
             },
         }
     }

@@ -1,0 +1,152 @@
+//! Programs' own memory: lines beside the pool's, which take time and hold nothing here.
+//!
+//! [Objects](Object) get lines behind those of the pool and of the mechanism, in the order in which they are made:
+//! addresses that are the same in each run. A touch goes the way of any access, through caches, coherence, controller
+//! and device. What always holds: an own line is never in `data`, no mechanism is asked about it, it is written home
+//! only when the caches have no room for it, and an access to it is no event.
+
+use super::Hardware;
+use crate::cache::Hierarchy;
+use crate::mechanism::Mechanism;
+use crate::{Cause, Ps};
+use perdura_memory::{LINE, Object, Touch, lines_in};
+
+/// Own lines begin at a multiple of so many: no block of a device or of a DRAM cache holds such and others.
+const APART: u64 = 64;
+
+/// Where objects are.
+pub(crate) struct OwnMemory {
+    /// The first line that is a program's own; none is before there is an object.
+    first: u64,
+    /// The first line behind the pool and the mechanism's.
+    behind: u64,
+    /// Lines that have been given out since the caches' numbers ran out the last time.
+    used: u64,
+    objects: Vec<Place>,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    line: u64,
+    bytes: u64,
+}
+
+impl OwnMemory {
+    /// For a home device of so many lines.
+    pub(super) fn new(home_lines: u64) -> Self {
+        let behind = home_lines.next_multiple_of(APART);
+        OwnMemory { first: u64::MAX, behind, used: 0, objects: Vec::new() }
+    }
+
+    /// A new object. When the caches have no numbers for more lines it shares those of the first ones.
+    pub(crate) fn add(&mut self, bytes: u64) -> Object {
+        let room = Hierarchy::LINES.saturating_sub(self.behind);
+        let lines = bytes.div_ceil(LINE).min(room);
+        let Ok(number) = u32::try_from(self.objects.len() + 1) else { return Object::NONE };
+        if lines == 0 {
+            return Object::NONE;
+        }
+        if self.used + lines > room {
+            self.used = 0;
+        }
+        let line = self.behind + self.used;
+        self.objects.push(Place { line, bytes: bytes.min(lines * LINE) });
+        self.used += lines;
+        self.first = self.behind;
+        Object::numbered(number)
+    }
+
+    /// The lines of `[at, at + len)` of an object, each once.
+    #[inline]
+    pub(crate) fn lines(&self, object: Object, at: u64, len: u64) -> impl Iterator<Item = u64> + use<> {
+        let place = (object.number() as usize).checked_sub(1).and_then(|it| self.objects.get(it));
+        let (line, bytes) = place.map_or((0, 0), |place| (place.line, place.bytes));
+        let (at, len) = (at.checked_rem(bytes).unwrap_or(0), len.min(bytes));
+        let before_end = len.min(bytes - at);
+        let part = move |at: u64, len: u64| {
+            (0..lines_in(at, len)).map(move |index| line + at / LINE + index)
+        };
+        part(at, before_end).chain(part(0, len - before_end))
+    }
+}
+
+impl Hardware {
+    /// Whether a line is a program's own.
+    #[inline(always)]
+    pub(super) fn is_own(&self, line: u64) -> bool {
+        line >= self.own.first
+    }
+
+    /// Of these lines, the ones that are no program's own.
+    pub(super) fn without_own(&self, lines: Vec<u64>) -> Vec<u64> {
+        lines.into_iter().filter(|line| !self.is_own(*line)).collect()
+    }
+
+    /// The mechanism is told of a store, unless it is to an own line.
+    #[inline(always)]
+    pub(super) fn tell_store(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
+        if !self.is_own(line) {
+            mechanism.store(self, self.core, line);
+        }
+    }
+
+    /// A program touches a line of its own.
+    pub(crate) fn touch(&mut self, mechanism: &mut dyn Mechanism, line: u64, access: Touch) {
+        let before = self.cores[self.core].stats;
+        match access {
+            Touch::Read => self.load(mechanism, line),
+            Touch::Write => self.store(mechanism, line),
+            Touch::Exchange => self.exchange(mechanism, line),
+        }
+        let stats = &mut self.cores[self.core].stats;
+        stats.own_accesses += stats.loads + stats.stores - before.loads - before.stores;
+        (stats.loads, stats.stores) = (before.loads, before.stores);
+    }
+
+    /// A dirty line that is a program's own leaves the caches; when the controller has it. Nobody waits until it is
+    /// durable, and nobody looks whether it is.
+    pub(super) fn hand_over_own(&mut self, line: u64, cause: Cause) -> (Ps, Option<Ps>) {
+        let written = self.controller.write(line, self.now(), cause);
+        self.write_backs.own += 1;
+        self.note_dram();
+        (written.accepted, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(own: &OwnMemory, object: Object, at: u64, len: u64) -> Vec<u64> {
+        own.lines(object, at, len).collect()
+    }
+
+    #[test]
+    fn objects_have_lines_of_their_own_in_their_order() {
+        let mut own = OwnMemory::new(65);
+        let [first, none, second] = [100, 0, 64].map(|bytes| own.add(bytes));
+        assert_eq!((none, lines(&own, none, 0, 8)), (Object::NONE, vec![]));
+        assert_eq!(lines(&own, first, 0, 1), [128]);
+        assert_eq!(lines(&own, first, 60, 8), [128, 129]);
+        assert_eq!(lines(&own, second, 0, 64), [130]);
+        assert_eq!(lines(&own, second, 3, 0), [0; 0]);
+        // Beyond its end it begins again; a range never covers it twice.
+        assert_eq!(lines(&own, first, 100, 1), [128]);
+        assert_eq!(lines(&own, first, 164, 100), [129, 128]);
+        assert_eq!(lines(&own, first, u64::MAX, u64::MAX).len(), 2);
+    }
+
+    #[test]
+    fn where_the_caches_know_no_more_lines_objects_share_them() {
+        let mut own = OwnMemory::new(Hierarchy::LINES - 191);
+        let objects = [128, 128, 1 << 40].map(|bytes| own.add(bytes));
+        let first = Hierarchy::LINES - 127;
+        for object in objects {
+            let lines = lines(&own, object, 0, u64::MAX);
+            assert!(lines.iter().all(|line| (first..Hierarchy::LINES).contains(line)), "{lines:?}");
+        }
+        assert_eq!(lines(&own, objects[0], 0, 1), [first]);
+        let mut full = OwnMemory::new(Hierarchy::LINES);
+        assert_eq!(full.add(64), Object::NONE);
+    }
+}
