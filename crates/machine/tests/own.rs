@@ -1,0 +1,291 @@
+//! Programs' own memory: it takes time and room in the caches as the pool does, and is nowhere else.
+
+#![allow(missing_docs)]
+
+mod common;
+
+use common::tiny;
+use perdura_machine::mechanism::{HardwareUndoLog, Home};
+use perdura_machine::{
+    Cause, Hardware, Keep, Machine, Mechanism, Options, Ps, Schedule, Verdict,
+};
+use perdura_memory::lock::{Lock, Mode, Order, Seat};
+use perdura_memory::random::SplitMix64;
+use perdura_memory::{Domain, LINE, Memory, Object, Touch};
+use std::sync::Arc;
+
+type Program<'a> = Box<dyn FnOnce() + 'a>;
+
+const BYTES: usize = 64 << 10;
+const ACCESSES: [Touch; 3] = [Touch::Read, Touch::Write, Touch::Exchange];
+
+fn machine(cores: usize) -> Machine {
+    machine_with(Options { cores: Some(cores), ..Options::default() })
+}
+
+fn machine_with(options: Options) -> Machine {
+    Machine::new(tiny(Domain::Transient), &[0; BYTES], options)
+}
+
+/// How long this takes the running core, in nanoseconds.
+fn took(machine: &Machine, action: impl FnOnce()) -> u64 {
+    let before = machine.now();
+    action();
+    machine.now() - before
+}
+
+/// A touch takes what a load, a store or an exchange of the pool takes, in the nearest cache and out of memory.
+#[test]
+fn a_touch_takes_as_long_as_an_access_to_the_pool() {
+    let of_pool = |machine: &Machine, access| match access {
+        Touch::Read => _ = machine.load(0),
+        Touch::Write => machine.store(0, 1),
+        Touch::Exchange => _ = machine.compare_exchange(0, 0, 0),
+    };
+    for access in ACCESSES {
+        let (pool, own) = (machine(1), machine(1));
+        let object = own.object(LINE);
+        for turn in 0..3 {
+            let wanted = took(&pool, || of_pool(&pool, access));
+            let got = took(&own, || own.touch(object, 0, 8, access));
+            assert_eq!(got, wanted, "{access:?}, turn {turn}");
+        }
+        // A fence waits for both.
+        assert_eq!(took(&own, || own.fence()), took(&pool, || pool.fence()), "{access:?}");
+    }
+}
+
+/// Two cores that exchange one word pass its line to and fro; two words on lines of their own they keep.
+#[test]
+fn a_word_that_two_cores_exchange_goes_from_core_to_core() {
+    const TURNS: u64 = 200;
+    let time = |apart: bool| {
+        let machine = machine(2);
+        let object = machine.object(2 * LINE);
+        let program = |core: u64| {
+            let machine = &machine;
+            let at = if apart { core * LINE } else { core * 8 };
+            Box::new(move || (0..TURNS).for_each(|_| machine.touch(object, at, 8, Touch::Exchange)))
+                as Program<'_>
+        };
+        machine.run(vec![program(0), program(1)]);
+        (machine.time().as_ns(), machine.statistics().caches.transfers)
+    };
+    let ((apart, kept), (together, passed)) = (time(true), time(false));
+    assert_eq!(kept, 0);
+    // Of 400 exchanges each finds the line with the other core; a core may have two turns in a row at its ends.
+    assert!(passed >= 2 * TURNS - 4, "{passed} transfers");
+    assert!(together > 4.0 * apart, "{together} ns, and {apart} ns on lines of their own");
+}
+
+/// Writers come in as they happen to.
+#[derive(Default)]
+struct AnyOrder;
+
+impl Order for AnyOrder {
+    type Place = ();
+    fn join(&self) {}
+    fn is_next(&self, (): &()) -> bool {
+        true
+    }
+    fn leave(&self) {}
+}
+
+/// The lock of the engines: where cores take one, a round takes longer than where each has its own.
+#[test]
+fn a_lock_that_cores_share_costs_more_than_locks_that_they_do_not() {
+    const ROUNDS: u64 = 100;
+    let time = |cores: usize, locks: usize| {
+        let machine = machine(cores);
+        let locks: Vec<_> =
+            (0..locks).map(|_| Arc::new(Lock::<AnyOrder, (), u64>::new(&machine, cores, (), 0))).collect();
+        let program = |core: usize| {
+            let (machine, lock) = (&machine, &locks[core % locks.len()]);
+            Box::new(move || {
+                let mut seat = Seat::new(lock).expect("a slot");
+                for _ in 0..ROUNDS {
+                    seat.enter(Mode::Write, machine);
+                    *seat.writing().expect("the writer").own += 1;
+                    seat.leave(machine);
+                }
+            }) as Program<'_>
+        };
+        machine.run((0..cores).map(program).collect());
+        let rounds: u64 = locks.iter().map(|lock| lock.writing(&machine, |right| *right.own)).sum();
+        assert_eq!(rounds, ROUNDS * cores as u64);
+        // What a round takes, if only one core at a time is in.
+        machine.time().as_ns() / (rounds / locks.len() as u64) as f64
+    };
+    let alone = time(1, 1);
+    assert!(alone > 0.0, "a lock costs something");
+    for cores in [2, 4] {
+        let (own, shared) = (time(cores, cores), time(cores, 1));
+        assert!(own < 1.5 * alone, "{cores} cores with locks of their own: {own} ns, alone {alone}");
+        assert!(shared > 2.0 * alone, "{cores} cores with one lock: {shared} ns, alone {alone}");
+    }
+}
+
+/// What a program keeps aside takes the place of the pool's lines, and is written to memory when it leaves.
+#[test]
+fn much_own_memory_pushes_the_pool_out_of_the_caches() {
+    let machine = machine(1);
+    let last_level = machine.last_level_cache();
+    let misses = |own: u64| {
+        (0..16).for_each(|line| _ = machine.load(line * LINE));
+        machine.touch(machine.object(own), 0, own, Touch::Write);
+        machine.fence();
+        machine.start_measuring();
+        (0..16).for_each(|line| _ = machine.load(line * LINE));
+        machine.statistics().cores[0].memory_loads
+    };
+    assert_eq!((misses(LINE), misses(4 * last_level)), (0, 16));
+    machine.start_measuring();
+    let lines = 4 * last_level / LINE;
+    machine.touch(machine.object(lines * LINE), 0, lines * LINE, Touch::Write);
+    let statistics = machine.statistics();
+    let (core, written) = (statistics.cores[0], statistics.write_backs);
+    assert_eq!((core.own_accesses, core.loads, core.stores), (lines, 0, 0));
+    // As many as the caches have no room for: some of them from before, which are all own lines too.
+    assert!((lines / 2..=lines).contains(&written.own), "{written:?}");
+    assert_eq!(written.evictions + written.asked + written.streamed, 0);
+    assert_eq!(statistics.memory.home.writes, written.own);
+}
+
+/// A mechanism is asked about nothing that is not the pool's or its own.
+struct Watching(u64);
+
+impl Mechanism for Watching {
+    fn name(&self) -> &'static str {
+        "watching"
+    }
+    fn start(&mut self, _hardware: &mut Hardware, first: u64) {
+        self.0 = first;
+    }
+    fn load(&mut self, _hardware: &mut Hardware, _core: usize, line: u64) -> u64 {
+        assert!(line < self.0, "the line {line} is fetched");
+        line
+    }
+    fn store(&mut self, _hardware: &mut Hardware, _core: usize, line: u64) {
+        assert!(line < self.0, "the line {line} is stored to");
+    }
+    fn evict(&mut self, _hardware: &mut Hardware, line: u64, cause: Cause) -> Verdict {
+        assert!(line < self.0, "the line {line} leaves: {cause:?}");
+        Verdict::Allow
+    }
+    fn end_epoch(&mut self, hardware: &mut Hardware) {
+        let done = hardware.clean_caches(self);
+        hardware.all_wait_until(done);
+    }
+    fn recover(&self, home: &mut Home<'_>) {
+        assert_eq!(home.lines(), self.0);
+    }
+}
+
+/// What random programs do to the pool, with touches between, or without.
+fn random_programs(machine: &Machine, cores: usize, touches: bool) {
+    let objects: Vec<Object> = (0..8).map(|number| machine.object(64 << number)).collect();
+    let program = |core: usize| {
+        let objects = &objects;
+        Box::new(move || {
+            let mut random = SplitMix64::new(core as u64);
+            for step in 0..600 {
+                let at = random.below(BYTES as u64 / 8) * 8;
+                match random.below(6) {
+                    0 => machine.store(at, step),
+                    1 => machine.copy_in(at / LINE * LINE, &[step as u8; 64]),
+                    2 => machine.write_back(at, 8),
+                    3 => machine.fence(),
+                    4 => machine.stream(at / LINE * LINE, &[step; 8]),
+                    _ => _ = machine.load(at),
+                }
+                let object = objects[random.below(8) as usize];
+                let (at, len) = (random.below(1 << 14), random.below(300));
+                let access = ACCESSES[random.below(3) as usize];
+                if touches {
+                    machine.touch(object, at, len, access);
+                }
+            }
+        }) as Program<'_>
+    };
+    machine.run((0..cores).map(program).collect());
+}
+
+#[test]
+fn a_touch_is_no_event_and_leaves_no_trace() {
+    for cores in [1, 3] {
+        // Turns by chance, so that touches do not change whose turn it is on one core.
+        let run = |touches| {
+            let mechanism = Box::new(Watching(0));
+            let epoch = Some(Ps::from_ns(20_000.0));
+            let machine = machine_with(Options {
+                cores: Some(cores),
+                keep: Keep::Model,
+                mechanism,
+                epoch,
+                schedule: Schedule::Clock,
+                ..Options::default()
+            });
+            random_programs(&machine, cores, touches);
+            let home = machine.power_cut();
+            machine.model(|model, left| {
+                for line in 0..BYTES as u64 / LINE {
+                    assert!(model.allows(line * LINE, &left(line * LINE)), "line {line}");
+                }
+            });
+            (machine.events(), machine.visible(), home)
+        };
+        let (with, without) = (run(true), run(false));
+        assert_eq!(with.0, without.0, "{cores} cores");
+        assert_eq!(with.2.len(), BYTES / 8);
+        if cores == 1 {
+            assert_eq!(with.1, without.1);
+        }
+    }
+}
+
+/// The undo log recovers what memory was at the last epoch's end, though own lines leave the caches meanwhile.
+#[test]
+fn a_mechanism_recovers_as_without() {
+    let options = Options {
+        cores: Some(1),
+        mechanism: Box::new(HardwareUndoLog::new()),
+        ..Options::default()
+    };
+    let machine = machine_with(options);
+    let object = machine.object(1 << 20);
+    (0..64).for_each(|line| machine.store(line * LINE, 7));
+    machine.end_epoch();
+    for line in 0..64 {
+        machine.store(line * LINE, 8);
+        machine.touch(object, line << 14, 1 << 14, Touch::Write);
+        let left = machine.power_cut();
+        assert!((0..64).all(|line| left[line * 8] == 7), "line {line}");
+    }
+}
+
+#[test]
+fn two_runs_are_the_same() {
+    for schedule in [Schedule::Clock, Schedule::Seeded { every: 5 }] {
+        let run = || {
+            let machine = machine_with(Options { cores: Some(4), schedule, ..Options::default() });
+            random_programs(&machine, 4, true);
+            serde_json::to_string(&machine.statistics()).expect("JSON")
+        };
+        assert_eq!(run(), run());
+    }
+}
+
+/// The limit of what the caches have numbers for is no limit of objects.
+#[test]
+fn objects_may_be_larger_than_all_there_is() {
+    let machine = machine(1);
+    let objects: Vec<Object> = (0..4).map(|_| machine.object(u64::MAX / 2)).collect();
+    for object in objects {
+        for at in [0, 1 << 30, 1 << 40, u64::MAX - 7] {
+            machine.touch(object, at, 8, Touch::Write);
+        }
+    }
+    machine.touch(Object::NONE, 0, 8, Touch::Write);
+    assert_eq!(machine.statistics().cores[0].own_accesses, 16);
+    assert_eq!(machine.events(), 0);
+}
