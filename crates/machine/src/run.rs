@@ -38,6 +38,11 @@ pub(crate) fn suspend(machine: &Machine, turn: Turn) {
     }
 }
 
+/// Whether what calls is a program on a core of `machine`.
+pub(crate) fn is_program_of(machine: &Machine) -> bool {
+    RUNNING.get().is_some_and(|(on, _)| on == NonNull::from(machine))
+}
+
 /// Takes the programs off the machine again, whatever happens.
 struct Inside<'m>(&'m Machine);
 

@@ -1,5 +1,6 @@
 //! A session of a logging engine: a transaction's writes, buffered until commit.
 
+use super::looked::{Looked, NOTHING, overlay};
 use super::state::Logged;
 use crate::access::put_bytes;
 use crate::consistency::core::{Core, cut_short, ticket};
@@ -9,7 +10,7 @@ use crate::planted::{self, Bug};
 use crate::sums::Change;
 use crate::sync::Synchronisation;
 use crate::writes::LineWrite;
-use crate::writes::overlay::{Found, Overlay};
+use crate::writes::overlay::Overlay;
 use crate::writes::range::{any_words, lay_over};
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Sums, Ticket};
 use perdura_memory::lock::Seat;
@@ -36,15 +37,6 @@ pub struct Buffered<M: Memory, C: Consistency, S: Synchronisation> {
     /// See [`Sums::add_to`].
     changes: Vec<Change>,
 }
-
-/// Where the overlay has a line as of a transaction's snapshot, if it has it.
-struct Looked {
-    line: u64,
-    found: Option<Found>,
-}
-
-/// No line is there.
-const NOTHING: Looked = Looked { line: u64::MAX, found: None };
 
 impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     pub(crate) fn new(engine: Arc<Logged<M, C, S>>) -> Option<Self> {
@@ -308,14 +300,6 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         }
         overlay.find(memory, line, self.snapshot).map(|found| overlay.words(memory, found))
     }
-}
-
-/// What has committed and is not in the memory, for a seat in a transaction.
-#[inline(always)]
-fn overlay<C: Consistency, S: Synchronisation>(
-    seat: &Seat<S, OpenOf<C>, OwnOf<C>>,
-) -> Option<&Overlay> {
-    if C::Groups::ANY { seat.shared().and_then(C::Groups::overlay) } else { None }
 }
 
 /// Ends the transaction, whatever becomes of its commit: others must not wait for it for ever, nor
