@@ -47,11 +47,19 @@ pub enum Touch {
 }
 
 /// An object, and the memory that is told of what is done to it.
-#[derive(Clone, Copy)]
 pub struct Traced<'m, M: ?Sized> {
     memory: &'m M,
     object: Object,
 }
+
+impl<M: ?Sized> Clone for Traced<'_, M> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: ?Sized> Copy for Traced<'_, M> {}
 
 impl<'m, M: Memory + ?Sized> Traced<'m, M> {
     /// `object`, which `memory` has given out.

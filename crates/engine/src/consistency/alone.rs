@@ -9,7 +9,6 @@ use crate::log::record::{self, Part};
 use crate::writes::LineWrite;
 use crate::{Counters, Result};
 use perdura_memory::{LINE, Memory};
-use std::sync::atomic::Ordering;
 
 /// Where a transaction's record is.
 pub(crate) struct Place {

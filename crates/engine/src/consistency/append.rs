@@ -6,7 +6,6 @@ use crate::log::record::{self, Part};
 use crate::writes::{LineWrite, WriteSet};
 use crate::{Counters, Result};
 use perdura_memory::Memory;
-use std::sync::atomic::Ordering;
 
 impl Writer {
     /// Writes a record of the transaction, of the words that `word_of` gives, behind the ones

@@ -96,12 +96,12 @@ impl<M: Memory> Core<M> {
             // What another log had acknowledged.
             geometry.acknowledge(&*memory, salt, 0);
         }
-        let (bits, flags) = DirtyLines::places(memory.limit());
+        let (dirty_bits, dirty_flags) = DirtyLines::places(memory.limit());
         Ok(Core {
             segments: Segments::new(&geometry),
             dirty: DirtyLines::new(memory.limit()),
             own: memory.object(2 * LINE),
-            dirty_own: [bits, flags].map(|end| memory.object(end + WORD)),
+            dirty_own: [dirty_bits, dirty_flags].map(|end| memory.object(end + WORD)),
             committed: Number::new(&*memory, ticket),
             durable: Number::new(&*memory, ticket),
             checkpointed: AtomicU64::new(ticket),

@@ -10,7 +10,6 @@ use crate::writes::overlay::Overlay;
 use crate::{Counters, Recovery, Result, Ticket};
 use perdura_memory::lock::{Lock, Order, Writing};
 use perdura_memory::{Domain, Memory};
-use std::sync::atomic::Ordering;
 
 /// What readers look at beside the writer of an engine of consistency `C`.
 pub(crate) type OpenOf<C> = <<C as Consistency>::Groups as Groups>::Open;

@@ -20,7 +20,6 @@ use crate::writes::overlay::Overlay;
 use crate::{Counters, Recovery, Result, Ticket};
 use perdura_memory::lock::Beside;
 use perdura_memory::{Domain, Memory};
-use std::sync::atomic::Ordering;
 
 /// Undo logging.
 pub struct Undo;

@@ -5,7 +5,6 @@ use super::group::Leader;
 use crate::Result;
 use crate::planted::{self, Bug};
 use perdura_memory::Memory;
-use std::sync::atomic::Ordering;
 
 impl<M: Memory, B: Base> Leader<'_, M, B> {
     /// Ends the open group, which somebody waits for: it is durable, or will be with the next fence.

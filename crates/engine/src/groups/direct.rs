@@ -11,7 +11,6 @@ use crate::consistency::shared::TICKET_BITS;
 use crate::consistency::writer::Writer;
 use crate::{Result, Ticket};
 use perdura_memory::Memory;
-use std::sync::atomic::Ordering;
 
 impl<M: Memory, B: Base> Leader<'_, M, B> {
     /// Commits the transaction in `session`, durably unless its maker's wait has to see to that.

@@ -16,7 +16,6 @@ use perdura_memory::lock::{Beside, Writing};
 use perdura_memory::{LINE, Memory, line_of};
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 /// With readers there a group may be so many times as large.
 const STRETCH: u64 = 4;

@@ -11,7 +11,6 @@ use super::group::Leader;
 use crate::Result;
 use crate::consistency::core::Core;
 use perdura_memory::Memory;
-use std::sync::atomic::Ordering;
 
 /// The share of the log that a generation of records fills: two of them, and some segments for
 /// whatever comes meanwhile.

@@ -6,7 +6,6 @@ use super::history::Leaving;
 use super::pace::generation;
 use crate::Result;
 use perdura_memory::Memory;
-use std::sync::atomic::Ordering;
 
 /// One line in so many is few.
 const FEW: usize = 8;

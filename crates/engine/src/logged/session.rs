@@ -16,7 +16,6 @@ use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Sums, Ticket};
 use perdura_memory::lock::Seat;
 use perdura_memory::{LINE, Memory, WORD, line_of};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// One thread's transactions on a [`Logged`] engine.
 pub struct Buffered<M: Memory, C: Consistency, S: Synchronisation> {

@@ -85,7 +85,9 @@ impl WriteSet {
     /// As [`entries`](Self::entries), to be gone through once: `memory` is told.
     #[inline]
     pub fn read<M: Memory>(&self, memory: &M) -> &[LineWrite] {
-        self.read_part(memory, 0..self.entries().len())
+        let entries = self.entries();
+        self.traced(memory).read(self.entry_at(0), entry_at(entries.len()));
+        entries
     }
 
     /// As [`read`](Self::read), some of them.
