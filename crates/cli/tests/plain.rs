@@ -22,7 +22,16 @@ fn nothing_is_faster_than_stores_alone() {
     for machine in perdura_machine::presets::names() {
         for workload in ["sps", "hash", "rbtree", "bptree"] {
             let report = succeed(&[
-                "sim", "--json", "--machine", machine, "--workload", workload, "--ops", &ops, "--entries", &entries,
+                "sim",
+                "--json",
+                "--machine",
+                machine,
+                "--workload",
+                workload,
+                "--ops",
+                &ops,
+                "--entries",
+                &entries,
             ]);
             let report: Value = serde_json::from_str(&report).expect("JSON");
             assert_eq!(report["baseline"], "plain");

@@ -78,7 +78,10 @@ fn all_is_relative_to_plain() {
     let engines = report["engines"].as_array().expect("engines");
     let names: Vec<_> = engines.iter().map(|engine| engine["engine"].as_str()).collect();
     assert_eq!(names, [Some("plain"), Some("redo")]);
-    assert_eq!((&report["baseline"], &engines[0]["relative_to_baseline"]), (&json!("plain"), &json!(1.0)));
+    assert_eq!(
+        (&report["baseline"], &engines[0]["relative_to_baseline"]),
+        (&json!("plain"), &json!(1.0))
+    );
     let relative = engines[1]["relative_to_baseline"].as_f64().expect("a number");
     assert!(relative > 0.0 && relative < 1.0, "durability costs something: {relative}");
     // All that an engine counts is there.

@@ -14,7 +14,11 @@ fn each_store_is_one_store_and_there_is_nothing_else() {
     for name in presets::names() {
         let config = presets::load(name).expect("a preset");
         let image = vec![0; (LOG + 2 * WORDS * LINE) as usize];
-        let machine = Arc::new(Machine::new(config, &image, Options { cores: Some(1), ..Options::default() }));
+        let machine = Arc::new(Machine::new(
+            config,
+            &image,
+            Options { cores: Some(1), ..Options::default() },
+        ));
         PlainEngine::<Machine>::format(&machine, 0..LOG);
         let engine = PlainEngine::start(machine.clone(), 0..LOG).expect("an area");
         let mut session = engine.session().expect("a session");

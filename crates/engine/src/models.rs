@@ -238,7 +238,8 @@ fn look(overlay: &Overlay) -> u64 {
         for word in 0..2 {
             // The last transaction up to the snapshot that stored to this word.
             let wanted = (1..=snapshot).rev().find(|value| value % 2 == word);
-            let found = overlay.may_have(ram, line).then(|| overlay.find(ram, line, snapshot)).flatten();
+            let found =
+                overlay.may_have(ram, line).then(|| overlay.find(ram, line, snapshot)).flatten();
             let got = found.and_then(|found| overlay.word(ram, found, line + word * 8));
             assert_eq!(got, wanted, "word {word} of line {line} as of {snapshot}");
         }

@@ -141,7 +141,9 @@ fn after_a_rollback_of_what_has_stored_nothing_is_committed() {
         other.abort();
         assert_eq!(memory.load(DATA), 1, "{what}: nothing more is stored");
         other.begin(Mode::Write);
-        assert!(other.write_bytes(DATA, &[3; 100]).is_err() && other.write_fresh(DATA, &[3]).is_err());
+        assert!(
+            other.write_bytes(DATA, &[3; 100]).is_err() && other.write_fresh(DATA, &[3]).is_err()
+        );
         refused(other.commit());
         other.begin(Mode::Read);
         refused(other.commit());
@@ -163,7 +165,8 @@ fn a_checkpoint_makes_everything_durable() {
         let mut session = engine.session().unwrap();
         (0..50).for_each(|word| _ = put(&mut session, DATA + word * 72, word).unwrap());
         engine.checkpoint().unwrap();
-        let left = Reference::from_image(&memory.power_cut(perdura_memory::reference::Cut::None), domain);
+        let left =
+            Reference::from_image(&memory.power_cut(perdura_memory::reference::Cut::None), domain);
         assert!((0..50).all(|word| left.load(DATA + word * 72) == word), "{} on {domain}", E::NAME);
     }
     for domain in [Domain::Transient, Domain::Persistent, Domain::Media, Domain::Process] {

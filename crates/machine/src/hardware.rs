@@ -143,7 +143,10 @@ impl Hardware {
             mechanism: mechanism.name(),
             mechanism_figures: mechanism.figures(),
             time_ns: self.cores.iter().map(time).max().unwrap_or_default().as_ns(),
-            accesses: cores.iter().map(|core| core.loads + core.stores + core.streams + core.own_accesses).sum(),
+            accesses: cores
+                .iter()
+                .map(|core| core.loads + core.stores + core.streams + core.own_accesses)
+                .sum(),
             cores,
             caches: self.hierarchy.stats().clone(),
             write_backs: self.write_backs,

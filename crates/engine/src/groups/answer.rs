@@ -40,9 +40,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     /// Physical commit of the open group if its oldest transaction has waited long enough.
     pub(super) fn answer_if_due(&mut self) -> Result<()> {
         let joined = !self.nobody_joined();
-        let waiting = joined
-            || self.core.durable()
-                < self.core.committed();
+        let waiting = joined || self.core.durable() < self.core.committed();
         if !waiting {
             return Ok(());
         }

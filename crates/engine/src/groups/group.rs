@@ -299,7 +299,8 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
             // Not written back yet; nothing that a rollback leaves refers to it. A line that left
             // the queue since it was stored to is covered with that.
             let fresh = writer.fresh.iter().flat_map(lines);
-            for (line, mask) in fresh.filter(|(line, _)| !B::SKIPS || !cover.covers(memory, *line)) {
+            for (line, mask) in fresh.filter(|(line, _)| !B::SKIPS || !cover.covers(memory, *line))
+            {
                 history.note(memory, line, mask);
             }
         }

@@ -315,7 +315,8 @@ impl Lines {
 
     fn take_listed<M: Memory>(&mut self, memory: &M) -> usize {
         loop {
-            Traced::new(memory, self.list_own).read(self.list.len().saturating_sub(1) as u64 * WORD, WORD);
+            Traced::new(memory, self.list_own)
+                .read(self.list.len().saturating_sub(1) as u64 * WORD, WORD);
             let index = self.list.pop().expect("a set that is listed and not empty");
             if self.bits[index / 64] & 1 << (index % 64) != 0 {
                 return index;

@@ -1,6 +1,6 @@
 use super::*;
-use proptest::prelude::*;
 use perdura_memory::Ram;
+use proptest::prelude::*;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -76,7 +76,11 @@ fn where_records_stay_a_line_that_has_left_keeps_its_mask() {
     assert!(!history.note(&*RAM, 64, 0b100), "it did not wait");
     assert_eq!(history.stored(&*RAM, 64), 0b111);
     history.log_is_cut(&*RAM);
-    assert_eq!((history.stored(&*RAM, 64), history.stored(&*RAM, 128)), (0b111, 0), "one waits again");
+    assert_eq!(
+        (history.stored(&*RAM, 64), history.stored(&*RAM, 128)),
+        (0b111, 0),
+        "one waits again"
+    );
     history.turn();
     assert_eq!(history.leave(&*RAM), Some((64, 0b111)));
     assert!(history.is_empty() && history.stored(&*RAM, 64) == 0);

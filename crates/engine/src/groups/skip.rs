@@ -61,7 +61,8 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     pub(super) fn let_old_lines_be_covered(&mut self) -> Result<()> {
         self.usable()?;
         self.group.broken = true;
-        let left = std::iter::from_fn(|| self.group.history.leave_before_records(&*self.core.memory));
+        let left =
+            std::iter::from_fn(|| self.group.history.leave_before_records(&*self.core.memory));
         let (recent, lines): (Vec<Leaving>, Vec<Leaving>) =
             left.partition(|leaving| leaving.recent);
         let cut = B::LOG_IS_ENOUGH

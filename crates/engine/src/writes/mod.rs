@@ -14,8 +14,8 @@ pub(crate) mod range;
 
 use crate::Mark;
 use few::Few;
-use line::{entry_at, read_word, word_in_line, wrote_word};
 pub use line::{ALL, LineWrite};
+use line::{entry_at, read_word, word_in_line, wrote_word};
 use many::{KEPT, Many};
 use perdura_memory::{LINE, Memory, Object, Traced, line_of};
 use std::ops::Range;
@@ -100,7 +100,11 @@ impl WriteSet {
     /// Where the entry at a place is in the object.
     #[inline(always)]
     fn entry_at(&self, place: usize) -> u64 {
-        if self.many.is_used() { Many::<MANY>::entry_at(place) } else { Few::<FEW>::entry_at(place) }
+        if self.many.is_used() {
+            Many::<MANY>::entry_at(place)
+        } else {
+            Few::<FEW>::entry_at(place)
+        }
     }
 
     /// Whether nothing is to be stored.

@@ -203,7 +203,8 @@ impl Overlay {
         own.read(filter_at(word), WORD);
         let filter = self.filter[word].load(Ordering::Relaxed);
         // The newest one: all that there are have joined, or are of this transaction's other lines.
-        let earlier = if filter & bit == 0 { None } else { self.find(memory, entry.line, u64::MAX) };
+        let earlier =
+            if filter & bit == 0 { None } else { self.find(memory, entry.line, u64::MAX) };
         let had = earlier.map_or(0, |earlier| self.supersede(memory, earlier, entry, version));
         if earlier.is_none() {
             for (to, word) in version.words.iter().zip(entry.words) {

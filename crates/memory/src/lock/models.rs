@@ -26,7 +26,8 @@ impl Kept {
 #[test]
 fn models_slots_are_handed_over() {
     loom::model(|| {
-        let lock: Arc<Lock<AnyOrder, (), ()>> = Arc::new(Lock::new(&crate::Ram::new(64), 1, (), ()));
+        let lock: Arc<Lock<AnyOrder, (), ()>> =
+            Arc::new(Lock::new(&crate::Ram::new(64), 1, (), ()));
         let mine = LoomArc::new(Kept(UnsafeCell::new(0)));
         let (other, theirs) = (lock.clone(), mine.clone());
         let session = thread::spawn(move || {

@@ -11,6 +11,7 @@ use crate::descriptors;
 use crate::protocol::{Args, glob, number};
 use crate::server::Server;
 use crate::stats::Stats;
+use perdura::EngineKind;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 pub(super) const TABLE: &[Command] =

@@ -131,9 +131,8 @@ impl Cases {
         domains: &[Domain],
     ) -> Outcome<Self> {
         let name = |name: &&'static str| *name;
-        let undefined = |name: &&String| {
-            name.parse().is_ok_and(|kind: EngineKind| !kind.is_crash_consistent())
-        };
+        let undefined =
+            |name: &&String| name.parse().is_ok_and(|kind: EngineKind| !kind.is_crash_consistent());
         if let Some(name) = arguments.engine.iter().find(undefined) {
             return Err(Failure::new(nothing_to_test(name)));
         }

@@ -123,7 +123,8 @@ impl Cover {
 
     /// Whether a line of `[at, at + len)` is.
     pub(super) fn any(&self, at: u64, len: u64) -> bool {
-        let covers = |line: u64| self.slot_of.get((line / LINE) as usize).is_some_and(|slot| *slot != 0);
+        let covers =
+            |line: u64| self.slot_of.get((line / LINE) as usize).is_some_and(|slot| *slot != 0);
         (line_of(at)..at + len).step_by(LINE as usize).any(covers)
     }
 
@@ -354,7 +355,11 @@ impl Cover {
             ..self.slots[slot as usize]
         };
         for line in lines {
-            debug_assert_eq!(self.slot_of[(*line / LINE) as usize], 0, "a covered line does not wait");
+            debug_assert_eq!(
+                self.slot_of[(*line / LINE) as usize],
+                0,
+                "a covered line does not wait"
+            );
             self.slot_of[(*line / LINE) as usize] = slot + 1;
             self.slot_of_in(memory).wrote(line / LINE * SLOT_NUMBER, SLOT_NUMBER);
         }
