@@ -337,11 +337,17 @@ impl<S: Subject> Life<'_, S> {
             session.wait(ticket)?;
         }
         // Whatever the engine says of a ticket counts as an answer.
-        let events = machine.events();
-        for tx in &mut history.borrow_mut().transactions {
-            let durable = |ticket| session.is_durable(Ticket(ticket));
-            if tx.acknowledged == u64::MAX && tx.ticket.is_some_and(durable) {
-                tx.acknowledged = events;
+        let unknown: Vec<(usize, u64)> = {
+            let all = history.borrow();
+            let unknown = all.transactions.iter().enumerate();
+            let unknown = unknown.filter(|(_, tx)| tx.acknowledged == u64::MAX);
+            unknown.filter_map(|(index, tx)| Some((index, tx.ticket?))).collect()
+        };
+        for (index, ticket) in unknown {
+            // To ask takes time, in which others go on.
+            if session.is_durable(Ticket(ticket)) {
+                let tx = &mut history.borrow_mut().transactions[index];
+                tx.acknowledged = tx.acknowledged.min(machine.events());
             }
         }
         Ok(())
