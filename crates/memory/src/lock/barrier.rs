@@ -4,7 +4,7 @@
 //! The heavy side makes every other thread of the process that runs execute a fence (Linux's `membarrier`,
 //! private and expedited), wherever that thread is; so the light side need only keep the compiler from
 //! reordering. Where the system has no such call, nothing may be built on it: see [`is_there`]. Under loom
-//! both are fences.
+//! both are fences; so a model cannot see a heavy side missing that another fence of its thread follows.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{Ordering, compiler_fence};
