@@ -7,7 +7,8 @@
 //!
 //! Each session has a [`Seat`], with a slot on a line of its own. A reader raises its slot and looks whether
 //! the writer is alone; the writer that will be alone says so and waits for the raised slots. Readers
-//! on different cores therefore never pass a line between them. Waiting goes through the memory's
+//! on different cores therefore never pass a line between them. As long as no other session has ever read,
+//! there is nothing to look for. Waiting goes through the memory's
 //! `pause`, so that it is a scheduling point in a simulator. Which writer is next is another's choice: see
 //! [`Order`].
 //!
@@ -16,8 +17,11 @@
 //! - one [`Writing`] of a lock exists at a time, from when its writer came in until it leaves;
 //! - what is shared is changed only while the writer is alone, and no seat is in a transaction that reads.
 //!
-//! Reading order: this file (who comes in), `right` (what that gives).
+//! Reading order: this file (who comes in), `right` (what that gives), `bias` (how one session alone comes in
+//! at no cost), `barrier` (fences that cost one side nothing).
 
+mod barrier;
+mod bias;
 #[cfg(all(test, loom))]
 mod models;
 mod right;
@@ -26,6 +30,7 @@ mod tests;
 
 pub use right::{Beside, Seat, Writing};
 
+use self::bias::Bias;
 use crate::Memory;
 use crate::atomics::{AtomicBool, AtomicUsize, Ordering, UnsafeCell, fence, pause, raise};
 
@@ -67,11 +72,22 @@ pub trait Order: Default + Send + Sync + 'static {
 pub struct Lock<O, S, W> {
     order: O,
     writer: Apart<AtomicBool>,
+    bias: Bias,
     wanting: Wanting,
     readers: Readers,
     taken: Box<[AtomicBool]>,
     shared: UnsafeCell<S>,
     own: UnsafeCell<W>,
+}
+
+/// How a writer has come in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Way {
+    /// It holds the flag.
+    #[default]
+    Flag,
+    /// The lock is biased to its session.
+    Bias,
 }
 
 /// How many transactions that write wait to come in.
@@ -88,6 +104,10 @@ struct Readers {
     slots: Box<[Apart<AtomicBool>]>,
     /// Slots from here on have never been taken.
     used: AtomicUsize,
+    /// Sessions that have read.
+    reading: Apart<AtomicUsize>,
+    /// A session that begins to read makes all others see that.
+    told: bool,
 }
 
 impl<O: Order, S, W> Lock<O, S, W> {
@@ -97,10 +117,13 @@ impl<O: Order, S, W> Lock<O, S, W> {
             alone: Apart::default(),
             slots: (0..slots).map(|_| Apart::default()).collect(),
             used: AtomicUsize::new(0),
+            reading: Apart::default(),
+            told: barrier::is_there(),
         };
         Lock {
             order: O::default(),
             writer: Apart::default(),
+            bias: Bias::default(),
             wanting: Wanting::default(),
             readers,
             taken: (0..slots).map(|_| AtomicBool::new(false)).collect(),
@@ -128,13 +151,26 @@ impl<O: Order, S, W> Lock<O, S, W> {
         self.taken[slot].store(false, Ordering::Release);
     }
 
-    /// Enters as the only writer, beside readers; `wants` if to write a transaction of its own.
-    #[inline]
-    fn write<M: Memory>(&self, memory: &M, wants: bool) {
+    /// Enters as the only writer, beside readers; a session in its `slot`, to write a transaction of its own.
+    #[inline(always)]
+    fn write<M: Memory>(&self, memory: &M, slot: Option<usize>) -> Way {
+        if slot.is_some_and(|slot| self.bias.enter(slot)) {
+            return Way::Bias;
+        }
+        self.write_by_flag(memory, slot);
+        Way::Flag
+    }
+
+    /// Out of line, so that one session alone saves no registers for it.
+    #[inline(never)]
+    fn write_by_flag<M: Memory>(&self, memory: &M, slot: Option<usize>) {
         let place = self.order.join();
         if !self.order.is_next(&place) || !self.try_write() {
-            self.wait_to_write(memory, &place, wants);
+            self.wait_to_write(memory, &place, slot.is_some());
         }
+        // What has the bias may be inside, and counts as waited for.
+        let _counted = slot.filter(|_| self.bias.is_anothers(slot)).map(|_| self.wanting.count());
+        self.bias.came_in(slot, self.wanting.any(), memory);
     }
 
     #[cold]
@@ -156,11 +192,16 @@ impl<O: Order, S, W> Lock<O, S, W> {
     }
 
     /// Leaves as the writer. A plain store: a locked instruction would wait for write-backs.
-    #[inline]
-    fn done_writing(&self) {
+    #[inline(always)]
+    fn done_writing(&self, way: Way) {
         self.readers.let_in();
-        self.order.leave();
-        self.writer.0.store(false, Ordering::Release);
+        match way {
+            Way::Bias => self.bias.leave(),
+            Way::Flag => {
+                self.order.leave();
+                self.writer.0.store(false, Ordering::Release);
+            }
+        }
     }
 
     /// Runs `body` as the only writer, beside readers, and leaves even if it panics.
@@ -169,16 +210,15 @@ impl<O: Order, S, W> Lock<O, S, W> {
         memory: &M,
         body: impl FnOnce(Writing<'_, S, W>) -> R,
     ) -> R {
-        struct Leave<'a, O: Order, S, W>(&'a Lock<O, S, W>);
+        struct Leave<'a, O: Order, S, W>(&'a Lock<O, S, W>, Way);
         impl<O: Order, S, W> Drop for Leave<'_, O, S, W> {
             fn drop(&mut self) {
-                self.0.done_writing();
+                self.0.done_writing(self.1);
             }
         }
-        self.write(memory, false);
-        let leave = Leave(self);
+        let leave = Leave(self, self.write(memory, None));
         // SAFETY: this is the writer until `leave` is dropped, and `body` must give the right back before.
-        body(unsafe { leave.0.right() })
+        body(unsafe { leave.0.right(false) })
     }
 
     /// As [`writing`](Self::writing), unless the writers that are there meanwhile, or want to be, see to it
@@ -227,6 +267,20 @@ impl Drop for Counted<'_> {
 }
 
 impl Readers {
+    /// A session is going to read for the first time: from here on writers look for it.
+    #[cold]
+    fn begin(&self) {
+        self.reading.0.fetch_add(1, Ordering::AcqRel);
+        if self.told {
+            barrier::heavy();
+        }
+    }
+
+    /// It will not any more.
+    fn end(&self) {
+        self.reading.0.fetch_sub(1, Ordering::Release);
+    }
+
     /// Enters as the reader of `slot`.
     #[inline]
     fn read<M: Memory>(&self, slot: usize, memory: &M) {
@@ -261,12 +315,21 @@ impl Readers {
             .any(|reader| reader.0.load(Ordering::Relaxed))
     }
 
-    /// Waits until no reader is there, and lets none in: for the writer, until it leaves. Once is
-    /// enough, more does no harm.
+    /// Waits until no reader is there, and lets none in: for the writer, whose own session has read or not,
+    /// until it leaves. Once is enough, more does no harm.
     #[inline]
-    fn be_alone<M: Memory>(&self, memory: &M) {
+    fn be_alone<M: Memory>(&self, memory: &M, reads: bool) {
         if self.alone.0.load(Ordering::Relaxed) {
             return;
+        }
+        if self.told {
+            // A session that begins to read after this look sees that the writer is alone: its fence makes the
+            // store before the look seen.
+            self.alone.0.store(true, Ordering::Relaxed);
+            barrier::light();
+            if self.reading.0.load(Ordering::Acquire) == usize::from(reads) {
+                return;
+            }
         }
         // Sequentially consistent with the reader's fence: a slot that was raised before this point is waited
         // for, and a reader that raises its slot after it sees that it must wait.

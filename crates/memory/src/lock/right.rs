@@ -1,6 +1,6 @@
 //! What having come in gives: [`Seat`] and [`Writing`].
 
-use super::{Lock, Mode, Order, Readers, Wanting};
+use super::{Lock, Mode, Order, Readers, Wanting, Way};
 use crate::Memory;
 use crate::atomics::UnsafeCell;
 use std::sync::Arc;
@@ -14,12 +14,17 @@ pub struct Seat<O: Order, S, W> {
     lock: Arc<Lock<O, S, W>>,
     slot: usize,
     mode: Option<Mode>,
+    /// How it has come in, if it writes.
+    way: Way,
+    /// It has read.
+    reads: bool,
 }
 
 impl<O: Order, S, W> Seat<O, S, W> {
     /// A place for one more session, if one is left.
     pub fn new(lock: &Arc<Lock<O, S, W>>) -> Option<Self> {
-        Some(Seat { slot: lock.register()?, lock: lock.clone(), mode: None })
+        let (slot, lock) = (lock.register()?, lock.clone());
+        Some(Seat { lock, slot, mode: None, way: Way::Flag, reads: false })
     }
 
     /// What the transaction that has come in may do; `None` where none has.
@@ -28,22 +33,41 @@ impl<O: Order, S, W> Seat<O, S, W> {
         self.mode
     }
 
+    /// Whether the lock is biased to this session, and a transaction has come in by that.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn is_biased(&self) -> bool {
+        self.mode == Some(Mode::Write) && self.way == Way::Bias
+    }
+
     /// Comes in, as the only writer or as a reader; leaves before, if a transaction is in.
-    #[inline]
+    #[inline(always)]
     pub fn enter<M: Memory>(&mut self, mode: Mode, memory: &M) {
-        self.leave();
+        if self.mode.is_some() {
+            self.leave_before();
+        }
         match mode {
-            Mode::Read => self.lock.readers.read(self.slot, memory),
-            Mode::Write => self.lock.write(memory, true),
+            Mode::Read => {
+                if !self.reads {
+                    self.reads = true;
+                    self.lock.readers.begin();
+                }
+                self.lock.readers.read(self.slot, memory);
+            }
+            Mode::Write => self.way = self.lock.write(memory, Some(self.slot)),
         }
         self.mode = Some(mode);
     }
 
+    #[cold]
+    fn leave_before(&mut self) {
+        self.leave();
+    }
+
     /// Leaves, if a transaction is in.
-    #[inline]
+    #[inline(always)]
     pub fn leave(&mut self) {
         match self.mode.take() {
-            Some(Mode::Write) => self.lock.done_writing(),
+            Some(Mode::Write) => self.lock.done_writing(self.way),
             Some(Mode::Read) => self.lock.readers.done_reading(self.slot),
             None => {}
         }
@@ -63,7 +87,7 @@ impl<O: Order, S, W> Seat<O, S, W> {
     pub fn writing(&mut self) -> Option<Writing<'_, S, W>> {
         match self.mode {
             // SAFETY: this seat's is the writer until it leaves, for which it must not be borrowed.
-            Some(Mode::Write) => Some(unsafe { self.lock.right() }),
+            Some(Mode::Write) => Some(unsafe { self.lock.right(self.reads) }),
             _ => None,
         }
     }
@@ -72,6 +96,9 @@ impl<O: Order, S, W> Seat<O, S, W> {
 impl<O: Order, S, W> Drop for Seat<O, S, W> {
     fn drop(&mut self) {
         self.leave();
+        if self.reads {
+            self.lock.readers.end();
+        }
         self.lock.unregister(self.slot);
     }
 }
@@ -89,20 +116,27 @@ pub struct Beside<'a, S> {
     readers: &'a Readers,
     wanting: &'a Wanting,
     shared: &'a UnsafeCell<S>,
+    /// The writer's own session has read.
+    reads: bool,
 }
 
 impl<O: Order, S, W> Lock<O, S, W> {
-    /// The writer's right.
+    /// The writer's right; its session, if it has one, `reads` at times.
     ///
     /// # Safety
     /// The caller is the writer, stays so for as long as the right is there, and asks for no other one
     /// meanwhile.
     #[inline(always)]
-    pub(super) unsafe fn right(&self) -> Writing<'_, S, W> {
+    pub(super) unsafe fn right(&self, reads: bool) -> Writing<'_, S, W> {
         Writing {
             // SAFETY: the one writer has the one right, as the contract says.
             own: self.own.with_mut(|own| unsafe { &mut *own }),
-            beside: Beside { readers: &self.readers, wanting: &self.wanting, shared: &self.shared },
+            beside: Beside {
+                readers: &self.readers,
+                wanting: &self.wanting,
+                shared: &self.shared,
+                reads,
+            },
         }
     }
 }
@@ -111,8 +145,8 @@ impl<S, W> Writing<'_, S, W> {
     /// The same right, for a while.
     #[inline(always)]
     pub fn again(&mut self) -> Writing<'_, S, W> {
-        let Beside { readers, wanting, shared } = self.beside;
-        Writing { own: self.own, beside: Beside { readers, wanting, shared } }
+        let Beside { readers, wanting, shared, reads } = self.beside;
+        Writing { own: self.own, beside: Beside { readers, wanting, shared, reads } }
     }
 }
 
@@ -127,7 +161,7 @@ impl<S> Beside<'_, S> {
     /// Changes what is shared, alone from here on.
     #[inline]
     pub fn change<M: Memory, R>(&mut self, memory: &M, change: impl FnOnce(&mut S) -> R) -> R {
-        self.readers.be_alone(memory);
+        self.readers.be_alone(memory, self.reads);
         // SAFETY: the writer is alone, and its own references from `get` have ended.
         self.shared.with_mut(|shared| change(unsafe { &mut *shared }))
     }
@@ -135,7 +169,7 @@ impl<S> Beside<'_, S> {
     /// No reader is there from here on, until the writer leaves or lets readers in.
     #[inline]
     pub fn be_alone<M: Memory>(&mut self, memory: &M) {
-        self.readers.be_alone(memory);
+        self.readers.be_alone(memory, self.reads);
     }
 
     /// Readers may come in again, though the writer stays.
