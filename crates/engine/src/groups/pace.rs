@@ -37,7 +37,8 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
             false => {
                 let Group { writer, history, .. } = &*self.group;
                 // So, what is missing in the caches comes while the record is made.
-                let joining = history.joining(writer.writes.entries().iter().map(|entry| entry.line));
+                let joining =
+                    history.joining(writer.writes.entries().iter().map(|entry| entry.line));
                 history.excess_with(joining)
             }
         };
