@@ -113,7 +113,7 @@ fn the_words_of_a_line_are_counted_when_it_leaves() {
 /// by one, and in batches.
 #[test]
 fn no_commit_writes_back_for_all_the_others() {
-    for (queue_lines, batch) in [(100, 8), (u64::MAX, 2048)] {
+    for (queue_lines, batch) in [(100, 8), (u64::MAX, 512)] {
         let engine = reference::<ArchaptRedoEngine<Reference>>(Domain::Transient);
         engine.tune(&Tuning { queue_lines: Some(queue_lines), ..Tuning::default() });
         let mut session = engine.session().unwrap();

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 /// whatever comes meanwhile.
 const GENERATION: (usize, usize) = (3, 8);
 /// Old lines leave so many at a time, or one in [`BATCH_SHARE`] of those that may wait.
-const BATCH: usize = 2048;
+const BATCH: usize = 512;
 /// See [`BATCH`].
 const BATCH_SHARE: usize = 64;
 
