@@ -1,7 +1,7 @@
 //! Caches, controller, data and clocks together: what an access does and when it is over.
 
 use crate::arrivals::Arrivals;
-use crate::cache::{Access, Hierarchy};
+use crate::cache::{Access, Hierarchy, Outcome};
 use crate::controller::{Controller, Finishes};
 use crate::data::Data;
 use crate::mechanism::{Mechanism, Verdict};
@@ -31,6 +31,17 @@ pub struct Hardware {
     /// Buffers of lines that have left the last cache, until the controller has them.
     leaving: Finishes,
     measured_from: Ps,
+}
+
+/// Where a line was that a core has accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    /// In a cache.
+    Caches,
+    /// On its way to the nearest one.
+    Late,
+    /// In no cache.
+    Memory,
 }
 
 impl Hardware {
@@ -196,15 +207,18 @@ impl Hardware {
     }
 
     /// A load is issued; when it is done, and whether no cache had the line.
+    #[inline(always)]
     fn look(&mut self, mechanism: &mut dyn Mechanism, place: Words, waits: bool) -> (Ps, bool) {
         let begin = self.now() + self.cycles(self.config.cores.cycles_per_access);
-        let (done, from_memory) = self.fetch(mechanism, place.line, Access::Load, begin, waits);
-        let nearest = begin + self.cycles(self.config.caches[0].latency_cycles);
+        let (done, from) = self.fetch(mechanism, place.line, Access::Load, begin, waits);
         let core = &mut self.cores[self.core];
         core.stats.loads += 1;
-        core.stats.memory_loads += u64::from(from_memory);
-        let buffered = !from_memory && done > nearest && core.forwards(place);
-        (if buffered { nearest } else { done }, from_memory)
+        core.stats.memory_loads += u64::from(from == From::Memory);
+        if from == From::Late && core.forwards(place) {
+            let latency = self.config.caches[0].latency_cycles;
+            return (begin + self.cycles(latency), false);
+        }
+        (done, from == From::Memory)
     }
 
     /// A line is asked for, and nobody waits; nothing happens if all fill buffers are taken.
@@ -246,9 +260,9 @@ impl Hardware {
         mechanism.store(self, self.core, line);
     }
 
-    /// A line that is wanted in the nearest cache; when it is there, and whether no cache had it. The core
-    /// `waits` until then, or goes on.
-    #[inline]
+    /// A line that is wanted in the nearest cache; when it is there, and where it was. The core `waits` until
+    /// then, or goes on.
+    #[inline(always)]
     fn fetch(
         &mut self,
         mechanism: &mut dyn Mechanism,
@@ -256,14 +270,26 @@ impl Hardware {
         access: Access,
         begin: Ps,
         waits: bool,
-    ) -> (Ps, bool) {
+    ) -> (Ps, From) {
         let outcome = self.hierarchy.access(self.core, line, access);
         // A line on its way is in the caches' tags already.
         let there = self.arrivals.of(line, begin);
-        let latency = self.cycles(outcome.cycles);
         if outcome.level == 0 && !outcome.handed {
-            return ((begin + latency).max(there), false);
+            let done = begin + self.cycles(outcome.cycles);
+            return if there <= done { (done, From::Caches) } else { (there, From::Late) };
         }
+        self.fetch_far(mechanism, (line, outcome), (begin, there), waits)
+    }
+
+    /// As [`fetch`](Self::fetch), where the nearest cache does not have the line, or not for itself.
+    fn fetch_far(
+        &mut self,
+        mechanism: &mut dyn Mechanism,
+        (line, outcome): (u64, Outcome),
+        (begin, there): (Ps, Ps),
+        waits: bool,
+    ) -> (Ps, From) {
+        let latency = self.cycles(outcome.cycles);
         let begin = self.cores[self.core].fill_from(begin, &self.config.cores);
         let mut done = match outcome.handed {
             // From one core to the next: it cannot leave before it has come.
@@ -286,7 +312,7 @@ impl Hardware {
         if !waits || self.cores.len() > 1 && (from_memory || outcome.handed) {
             self.arrivals.note(line, done, self.now());
         }
-        (done, from_memory)
+        (done, if from_memory { From::Memory } else { From::Caches })
     }
 
     /// Dirty lines leave the caches; when there was a buffer for each. They are handed over from
