@@ -116,10 +116,8 @@ fn next(machine: &Machine) -> Option<usize> {
     if state.alive == 0 {
         return None;
     }
-    if state.alive & !state.spins.asleep() == 0 {
-        let all = state.alive;
-        state.spins.wake(all);
-    }
+    let alive = state.alive;
+    state.spins.let_one_go_on(alive);
     let runnable = state.alive & !state.spins.asleep();
     let State { scheduler, hardware, .. } = &mut *state;
     let (core, horizon) = scheduler.next(runnable, |core| hardware.cores[core].clock.0);

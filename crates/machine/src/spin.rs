@@ -1,10 +1,11 @@
 //! Cores that spin: what each has looked at since it last paused, and which of them sleep.
 //!
 //! A turn of a spin loop that has only loaded will load the same until another core takes one of those lines
-//! to store to it. So by the clock such a core need not be stepped: it sleeps until then. A core that has
-//! looked at nothing here waits for something that the machine does not see; it goes on with the core
-//! furthest behind of those that do not wait. When every core sleeps, all are stepped: they may count their
-//! turns, or wait for ever, which is found out.
+//! to store to it. So by the clock a core whose last two turns were such, and the same, need not be stepped:
+//! it sleeps until then. (What it loaded before the first of them may have been for something else.) A core
+//! that has looked at nothing here waits for something that the machine does not see; it goes on with the core
+//! furthest behind of those that do not wait. When every core waits, all are stepped: what one that sleeps is
+//! really waiting for may not be what it looks at, it may count its turns, or wait for ever, which is found out.
 
 /// Lines that a core which sleeps may have looked at.
 const MOST: usize = 4;
@@ -25,6 +26,9 @@ pub(crate) struct Spins {
 struct Looks {
     lines: [u64; MOST],
     count: usize,
+    /// What it had looked at in the turn before, if that was all that it did.
+    before: [u64; MOST],
+    counted: usize,
     /// It has done more than look at that many lines.
     busy: bool,
 }
@@ -32,6 +36,14 @@ struct Looks {
 impl Looks {
     fn has(&self, line: u64) -> bool {
         self.lines[..self.count].contains(&line)
+    }
+
+    /// The turn is over. Whether it was as the one before.
+    fn turn(&mut self) -> bool {
+        let (lines, before) = (&self.lines[..self.count], &self.before[..self.counted]);
+        let same = lines.len() == before.len() && lines.iter().all(|line| before.contains(line));
+        (self.before, self.counted) = (self.lines, self.count);
+        same
     }
 }
 
@@ -99,15 +111,27 @@ impl Spins {
         }
         let looks = &mut self.looks[core];
         if std::mem::take(&mut looks.busy) {
-            looks.count = 0;
+            (looks.count, looks.counted) = (0, 0);
             return Waits::Perhaps;
         }
+        let same = looks.turn();
         if looks.count == 0 {
             self.blind |= 1 << core;
             return Waits::Blindly;
         }
-        self.asleep |= 1 << core;
-        Waits::Asleep
+        if same {
+            self.asleep |= 1 << core;
+            return Waits::Asleep;
+        }
+        looks.count = 0;
+        Waits::Perhaps
+    }
+
+    /// If no core of this mask does anything but wait, all of them are stepped.
+    pub(crate) fn let_one_go_on(&mut self, alive: u64) {
+        if alive & !self.asleep & !self.blind == 0 {
+            self.wake(alive);
+        }
     }
 
     /// A core takes a line to store to it; those that sleep for it and wake, as a mask.
@@ -148,7 +172,10 @@ mod tests {
         spins.looked(0, 7);
         assert_eq!(spins.pause(0), Waits::Perhaps, "what it did before is not known");
         assert_eq!(spins.pause(0), Waits::Blindly);
-        (0..2).for_each(|_| [7, 8].into_iter().for_each(|line| spins.looked(0, line)));
+        let look = |spins: &mut Spins| [7, 8, 7].into_iter().for_each(|line| spins.looked(0, line));
+        look(&mut spins);
+        assert_eq!(spins.pause(0), Waits::Perhaps, "that may have been for something else");
+        look(&mut spins);
         assert_eq!((spins.blind(), spins.pause(0)), (0, Waits::Asleep));
         assert_eq!((spins.taken(1, 9), spins.taken(1, 8), spins.asleep()), (0, 1, 0));
         assert_eq!(spins.pause(0), Waits::Blindly, "it has not looked again");
@@ -157,6 +184,22 @@ mod tests {
         spins.looked(0, 7);
         spins.worked(0);
         assert_eq!(spins.pause(0), Waits::Perhaps);
+    }
+
+    #[test]
+    fn when_all_wait_all_are_stepped() {
+        let mut spins = Spins::default();
+        spins.start(2, true);
+        for _ in 0..3 {
+            spins.looked(0, 7);
+            spins.pause(0);
+        }
+        assert_eq!(spins.asleep(), 1);
+        spins.let_one_go_on(3);
+        assert_eq!(spins.asleep(), 1, "the other one works");
+        (0..2).for_each(|_| _ = spins.pause(1));
+        spins.let_one_go_on(3);
+        assert_eq!(spins.asleep(), 0);
     }
 
     #[test]

@@ -320,3 +320,29 @@ fn waiting_for_what_is_not_seen_ends() {
     };
     assert_eq!(run(), run());
 }
+
+/// A core may look at a line, and then wait for something else, of another one that waits too.
+#[test]
+fn what_a_core_has_looked_at_need_not_be_what_it_waits_for() {
+    let machine = machine(config(4, 4), 2);
+    let (first, second) = (Cell::new(false), Cell::new(false));
+    machine.run(vec![
+        Box::new(|| {
+            machine.pause(0);
+            machine.load(0);
+            while !second.get() {
+                machine.pause(0);
+            }
+            first.set(true);
+        }),
+        Box::new(|| {
+            machine.work(10_000);
+            second.set(true);
+            while !first.get() {
+                machine.load(64);
+                machine.pause(0);
+            }
+        }),
+    ]);
+    assert!(ns(machine.time()) < 20_000, "{} ns", ns(machine.time()));
+}
