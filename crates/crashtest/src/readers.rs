@@ -64,7 +64,9 @@ pub(crate) fn agree<S: Subject>(
                 tx.wrote && tx.ticket <= read.after
             })
             .map_or(0, |index| index + 1);
-        let most = order.iter().position(|number| *number >= read.begun).unwrap_or(order.len());
+        // Those that stored nothing change nothing; where they stand in the order says only what they saw.
+        let later = |number: &usize| *number >= read.begun && history.transactions[*number].wrote;
+        let most = order.iter().position(later).unwrap_or(order.len());
         let range: RangeInclusive<usize> = first + least..=first + most.max(least);
         let Some(index) = range.clone().find(|index| states.states[*index] == read.state) else {
             let known = states.states.iter().position(|known| *known == read.state);

@@ -39,6 +39,12 @@ impl<O: Order> Rig<O> {
         Rig { lock: Arc::new(Lock::new(&*ram, slots, 0, 0)), ram }
     }
 
+    /// Where the system has no heavy fence.
+    fn untold(slots: usize) -> Self {
+        let ram = Arc::new(Ram::new(64));
+        Rig { lock: Arc::new(Lock::new(&*ram, slots, 0, 0).untold()), ram }
+    }
+
     fn seat(&self) -> Option<Seat<O, u64, u64>> {
         Seat::new(&self.lock)
     }
@@ -49,6 +55,16 @@ impl<O: Order> Rig<O> {
         let value = *seat.shared().expect("a reader");
         seat.leave(&*self.ram);
         value
+    }
+
+    /// A session's transaction that adds one.
+    fn add_in(&self, seat: &mut Seat<O, u64, u64>) {
+        seat.enter(Mode::Write, &*self.ram);
+        let Writing { own, mut beside } = seat.writing().expect("the writer");
+        let value = *beside.get();
+        *own += 1;
+        beside.change(&*self.ram, |shared| *shared = value + 1);
+        seat.leave(&*self.ram);
     }
 
     /// A transaction that adds one. It reads beside readers, and stores alone.
@@ -70,8 +86,17 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
 
 #[test]
 fn a_reader_and_a_writer() {
-    check(|| {
-        let rig = <Rig>::new(1);
+    reader_and_writer(<Rig>::new);
+}
+
+#[test]
+fn a_reader_and_a_writer_without_heavy_fences() {
+    reader_and_writer(<Rig>::untold);
+}
+
+fn reader_and_writer(new: fn(usize) -> Rig) {
+    check(move || {
+        let rig = new(1);
         let mut seat = rig.seat().expect("a slot");
         let other = rig.clone();
         let writer = thread::spawn(move || {
@@ -105,6 +130,64 @@ fn two_writers() {
 #[test]
 fn two_writers_of_the_fair_lock() {
     two_writers_on::<Fair>();
+}
+
+/// Sessions that write, for one of which the lock is biased at times; what they read, too.
+#[test]
+fn the_bias_is_taken_away() {
+    check(|| {
+        let rig = <Rig>::new(2);
+        let other = rig.clone();
+        let session = thread::spawn(move || {
+            let mut seat = other.seat().expect("a slot");
+            (0..2).for_each(|_| other.add_in(&mut seat));
+        });
+        let mut seat = rig.seat().expect("a slot");
+        (0..2).for_each(|_| rig.add_in(&mut seat));
+        session.join().expect("no panic");
+        assert_eq!(rig.read(&mut seat), 4);
+    });
+}
+
+/// The lock is biased to a session while another one reads, for the first time.
+#[test]
+fn a_first_reader_beside_the_bias() {
+    check(|| {
+        let rig = <Rig>::new(2);
+        let mut reader = rig.seat().expect("a slot");
+        let other = rig.clone();
+        let writer = thread::spawn(move || {
+            let mut seat = other.seat().expect("a slot");
+            (0..2).for_each(|_| other.add_in(&mut seat));
+        });
+        let (first, second) = (rig.read(&mut reader), rig.read(&mut reader));
+        assert!(first <= second, "{second} after {first}");
+        writer.join().expect("no panic");
+        assert_eq!(rig.read(&mut reader), 2);
+    });
+}
+
+/// A session that reads goes, and one that writes takes its place, which the lock may be biased to.
+#[test]
+fn a_place_is_handed_on_with_the_bias() {
+    check(|| {
+        let rig = <Rig>::new(1);
+        let other = rig.clone();
+        let session = thread::spawn(move || {
+            if let Some(mut seat) = other.seat() {
+                other.read(&mut seat);
+                other.add_in(&mut seat);
+            }
+        });
+        if let Some(mut seat) = rig.seat() {
+            rig.add_in(&mut seat);
+            rig.add_in(&mut seat);
+        }
+        session.join().expect("no panic");
+        rig.add();
+        let mut seat = rig.seat().expect("a slot");
+        assert!((1..=4).contains(&rig.read(&mut seat)));
+    });
 }
 
 /// A writer that leaves lets readers in before it lets the next writer in, and never after.

@@ -597,12 +597,20 @@ struct Running<'a, M: Memory, E: Engine<M>> {
     finished: bool,
 }
 
+impl<M: Memory, E: Engine<M>> Running<'_, M, E> {
+    #[cold]
+    fn roll_back(&mut self) {
+        self.session.session.abort();
+        self.session.local.aborted(&self.session.shared.space);
+        self.session.place.end();
+    }
+}
+
 impl<M: Memory, E: Engine<M>> Drop for Running<'_, M, E> {
+    #[inline(always)]
     fn drop(&mut self) {
         if !self.finished {
-            self.session.session.abort();
-            self.session.local.aborted(&self.session.shared.space);
-            self.session.place.end();
+            self.roll_back();
         }
     }
 }

@@ -5,9 +5,10 @@
 //! for the crash tester, everything that the persistency model would allow ([`Image`]).
 
 use crate::Ps;
+use crate::flights::Flights;
 use perdura_memory::image::{Image, LineWords, Piece, Site, patch};
 use perdura_memory::{Domain, LINE, WORD};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 /// Words in a line.
 pub(crate) const WORDS: usize = 8;
@@ -26,24 +27,14 @@ pub enum Keep {
     Model,
 }
 
-/// A line on its way into the persistence domain.
-struct Flight {
-    line: u64,
-    words: LineWords,
-    durable: Ps,
-    /// The cores whose fences wait for it, as a mask.
-    awaited: u64,
-}
-
 /// The data.
 pub(crate) struct Data {
     domain: Domain,
     pub(crate) visible: Vec<u64>,
     /// The home device; empty if it is not kept.
     home: Vec<u64>,
-    /// In the order in which they left. They are there even if no home device is kept: what is
-    /// kept must not change what waits for them.
-    flights: VecDeque<Flight>,
+    /// They are there even if no home device is kept: what is kept must not change what waits for them.
+    flights: Flights,
     crowded: usize,
     dram: HashMap<u64, LineWords>,
     /// What was durable by then has landed. Cores whose turns come by chance have clocks that
@@ -82,7 +73,7 @@ impl Data {
         let guesses = left.is_some() || domain == Domain::Media;
         let model = || left.unwrap_or_else(|| Image::new(words.clone(), domain));
         let model = (keep == Keep::Model).then(model);
-        let (flights, dram) = (VecDeque::new(), HashMap::new());
+        let (flights, dram) = (Flights::default(), HashMap::new());
         let landed = Ps::default();
         let crowded = CROWDED;
         let (failing, fences) = (None, 0);
@@ -182,8 +173,7 @@ impl Data {
 
     /// A line as the home device will have it when all is there that is on its way.
     pub(crate) fn home_line(&self, line: u64) -> LineWords {
-        let flying = self.flights.iter().rev().find(|flight| flight.line == line);
-        flying.map_or_else(|| words_of(&self.home, line), |flight| flight.words)
+        self.flights.newest(line).map_or_else(|| words_of(&self.home, line), |flight| flight.words)
     }
 
     /// A line leaves for the home device: it is durable from `durable` on.
@@ -191,8 +181,7 @@ impl Data {
         if !self.dram.is_empty() {
             self.dram.remove(&line);
         }
-        let awaited = core.map_or(0, |core| 1 << core);
-        self.flights.push_back(Flight { line, words, durable, awaited });
+        self.flights.depart(line, words, durable, core);
     }
 
     /// `words` go into volatile DRAM as those of `line`. Where caches are persistent, so is what
@@ -206,26 +195,19 @@ impl Data {
     /// A line leaves volatile DRAM for the home device.
     pub(crate) fn leave_dram(&mut self, line: u64, durable: Ps) {
         if let Some(words) = self.dram.remove(&line) {
-            self.flights.push_back(Flight { line, words, durable, awaited: 0 });
+            self.flights.depart(line, words, durable, None);
         }
     }
 
     /// A core asks for a line that has left the caches already; when it is durable, if it is on
     /// its way. Where caches are persistent, only streamed lines can be asked for.
     pub(crate) fn await_flight(&mut self, line: u64, core: usize) -> Option<Ps> {
-        let any = self.domain != Domain::Persistent;
-        let mut flights = self.flights.iter_mut().rev();
-        let flight = flights.find(|flight| flight.line == line)?;
-        if !any && flight.awaited == 0 {
-            return None;
-        }
-        flight.awaited |= 1 << core;
-        Some(flight.durable)
+        self.flights.await_line(line, core, self.domain != Domain::Persistent)
     }
 
     /// When all lines that are on their way will have arrived.
     pub(crate) fn last_arrival(&self) -> Ps {
-        self.flights.iter().map(|flight| flight.durable).max().unwrap_or_default()
+        self.flights.all().map(|flight| flight.durable).max().unwrap_or_default()
     }
 
     /// Lands what has arrived by `now` if many lines are on their way.
@@ -241,54 +223,26 @@ impl Data {
     /// What is durable by `now` is so from here on.
     pub(crate) fn land(&mut self, now: Ps) {
         self.landed = self.landed.max(now);
-        if !self.flights.is_empty() {
-            let landed = self.landed;
-            self.land_if(|flight| flight.durable <= landed);
-        }
+        let (home, kept) = (&mut self.home, self.kept);
+        self.flights.land(self.landed, |line, words| land(home, kept, line, words));
     }
 
     /// A core's fence has returned: what it asked for is durable.
     pub(crate) fn land_of(&mut self, core: usize) {
-        if !self.flights.is_empty() {
-            self.land_if(|flight| flight.awaited & 1 << core != 0);
-        }
+        let (home, kept) = (&mut self.home, self.kept);
+        self.flights.land_of(core, |line, words| land(home, kept, line, words));
     }
 
     fn land_line(&mut self, line: u64) {
-        if !self.flights.is_empty() {
-            self.land_if(|flight| flight.line == line);
-        }
-    }
-
-    /// Lands flights; those to the same lines that left before them are overtaken.
-    fn land_if(&mut self, lands: impl Fn(&Flight) -> bool) {
-        let flights = self.flights.iter().enumerate();
-        let landing: Vec<(usize, u64)> = flights
-            .filter(|(_, flight)| lands(flight))
-            .map(|(index, flight)| (index, flight.line))
-            .collect();
-        if landing.is_empty() {
-            return;
-        }
-        let (home, kept, mut index) = (&mut self.home, self.kept, 0);
-        self.flights.retain(|flight| {
-            let here = index;
-            index += 1;
-            if lands(flight) {
-                if kept {
-                    put(home, flight.line, &flight.words);
-                }
-                return false;
-            }
-            !landing.iter().any(|(later, line)| *later > here && *line == flight.line)
-        });
+        let (home, kept) = (&mut self.home, self.kept);
+        self.flights.land_line(line, |line, words| land(home, kept, line, words));
     }
 
     /// The home device after a power cut at `now`, what only hardware sees included.
     pub(crate) fn cut(&self, now: Ps) -> Vec<u64> {
         let now = now.max(self.landed);
         let mut image = self.home.clone();
-        for flight in self.flights.iter().filter(|flight| flight.durable <= now) {
+        for flight in self.flights.all().filter(|flight| flight.durable <= now) {
             put(&mut image, flight.line, &flight.words);
         }
         image
@@ -302,9 +256,7 @@ impl Data {
         {
             return model.line(line * LINE, 0);
         }
-        let now = now.max(self.landed);
-        let arrived = |flight: &&Flight| flight.line == line && flight.durable <= now;
-        let flight = self.flights.iter().rev().find(arrived);
+        let flight = self.flights.newest_by(line, now.max(self.landed));
         flight.map_or_else(|| words_of(&self.home, line), |flight| flight.words)
     }
 
@@ -317,6 +269,12 @@ impl Data {
 fn words_of(words: &[u64], line: u64) -> LineWords {
     let first = line as usize * WORDS;
     words[first..first + WORDS].try_into().expect("a whole line")
+}
+
+fn land(home: &mut [u64], kept: bool, line: u64, words: &LineWords) {
+    if kept {
+        put(home, line, words);
+    }
 }
 
 fn put(words: &mut [u64], line: u64, new: &LineWords) {

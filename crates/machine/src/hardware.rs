@@ -2,11 +2,12 @@
 
 mod own;
 
-use crate::cache::{Access, Hierarchy};
+use crate::arrivals::Arrivals;
+use crate::cache::{Access, Hierarchy, Outcome};
 use crate::controller::{Controller, Finishes};
 use crate::data::Data;
 use crate::mechanism::{Mechanism, Verdict};
-use crate::processor::{CoreStats, Processor};
+use crate::processor::{CoreStats, Processor, Words};
 use crate::stats::Statistics;
 use crate::stats::WriteBacks;
 use crate::{Cause, MachineConfig, Ps};
@@ -23,6 +24,8 @@ pub struct Hardware {
     pub(crate) data: Data,
     pub(crate) write_backs: WriteBacks,
     pub(crate) own: OwnMemory,
+    /// Of lines that a core is getting while others may want them, or it goes on itself.
+    arrivals: Arrivals,
     cycle: Ps,
     /// Whose access it is.
     core: usize,
@@ -32,6 +35,17 @@ pub struct Hardware {
     /// Buffers of lines that have left the last cache, until the controller has them.
     leaving: Finishes,
     measured_from: Ps,
+}
+
+/// Where a line was that a core has accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    /// In a cache.
+    Caches,
+    /// On its way to the nearest one.
+    Late,
+    /// In no cache.
+    Memory,
 }
 
 impl Hardware {
@@ -44,12 +58,14 @@ impl Hardware {
     ) -> Self {
         let transfer = config.cores.transfer_cycles;
         Hardware {
-            hierarchy: Hierarchy::new(&config.caches, cores, transfer, seed),
+            hierarchy: Hierarchy::new(&config.caches, cores, transfer, seed)
+                .forwards_clean(config.cores.forwards_clean),
             controller: Controller::new(&config.memory),
             cores: vec![Processor::default(); cores],
             data,
             write_backs: WriteBacks::default(),
             own: OwnMemory::new(limit_lines + reserved),
+            arrivals: Arrivals::default(),
             cycle: Ps::from_ns(1.0 / config.cores.ghz),
             core: 0,
             limit_lines,
@@ -167,22 +183,61 @@ impl Hardware {
     #[inline]
     pub(crate) fn replay(&mut self, mechanism: &mut dyn Mechanism, line: u64, access: Access) {
         match access {
-            Access::Load => self.load(mechanism, line),
-            Access::Store => self.store(mechanism, line),
+            Access::Load => self.load(mechanism, Words { line, mask: 0xFF }),
+            Access::Store => self.store(mechanism, Words { line, mask: 0xFF }),
         }
     }
 
-    /// A load of a line: the core waits for it.
-    pub(crate) fn load(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
-        let begin = self.now() + self.cycles(self.config.cores.cycles_per_access);
-        let (done, from_memory) = self.fetch(mechanism, line, Access::Load, begin);
+    /// A load of words of a line: the core waits for it.
+    pub(crate) fn load(&mut self, mechanism: &mut dyn Mechanism, place: Words) {
+        let (done, from_memory) = self.look(mechanism, place, true);
         let core = &mut self.cores[self.core];
-        core.stats.loads += 1;
-        core.stats.memory_loads += u64::from(from_memory);
         let before = core.clock;
         core.wait_until(done);
         if from_memory {
             core.stats.load_stall_ps += core.clock.since(before);
+        }
+    }
+
+    /// A load of a call with several, which [`wait_for_loads`](Self::wait_for_loads) ends.
+    pub(crate) fn load_beside(&mut self, mechanism: &mut dyn Mechanism, place: Words) {
+        if self.config.cores.fill_buffers == 1 {
+            return self.load(mechanism, place);
+        }
+        let (done, _) = self.look(mechanism, place, false);
+        let issue = self.cycles(self.config.cores.cycles_per_access) + self.cycle;
+        self.cores[self.core].load_until(done, issue);
+    }
+
+    /// The loads of the call are waited for.
+    pub(crate) fn wait_for_loads(&mut self) {
+        self.cores[self.core].wait_for_loads();
+    }
+
+    /// A load is issued; when it is done, and whether no cache had the line.
+    #[inline(always)]
+    fn look(&mut self, mechanism: &mut dyn Mechanism, place: Words, waits: bool) -> (Ps, bool) {
+        let begin = self.now() + self.cycles(self.config.cores.cycles_per_access);
+        let (done, from) = self.fetch(mechanism, place.line, Access::Load, begin, waits);
+        let core = &mut self.cores[self.core];
+        core.stats.loads += 1;
+        core.stats.memory_loads += u64::from(from == From::Memory);
+        if from == From::Late && core.forwards(place) {
+            let latency = self.config.caches[0].latency_cycles;
+            return (begin + self.cycles(latency), false);
+        }
+        (done, from == From::Memory)
+    }
+
+    /// A line is asked for, and nobody waits; nothing happens if all fill buffers are taken.
+    pub(crate) fn prefetch(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
+        let issue = self.cycle;
+        let core = &mut self.cores[self.core];
+        core.stats.prefetches += 1;
+        core.clock += issue;
+        if core.can_fill(&self.config.cores) {
+            let now = self.now();
+            self.fetch(mechanism, line, Access::Load, now, false);
         }
     }
 
@@ -191,37 +246,64 @@ impl Hardware {
         self.cores[self.core].stats.stored_bytes += bytes;
     }
 
-    /// A store to a line.
-    pub(crate) fn store(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
+    /// A store to words of a line.
+    pub(crate) fn store(&mut self, mechanism: &mut dyn Mechanism, place: Words) {
         let work = self.cycles(self.config.cores.cycles_per_access);
-        let (done, _) = self.fetch(mechanism, line, Access::Store, self.now() + work);
+        let (begin, waits) = (self.now() + work, self.config.cores.store_buffer == 0);
+        let (done, _) = self.fetch(mechanism, place.line, Access::Store, begin, waits);
         let issue = work + self.cycle;
         let core = &mut self.cores[self.core];
         core.stats.stores += 1;
-        core.store_until(done, issue, &self.config.cores);
-        self.tell_store(mechanism, line);
+        core.store_until(place, done, issue, &self.config.cores);
+        self.tell_store(mechanism, place.line);
     }
 
     /// A locked read and write of a line: all stores before it are done first.
     pub(crate) fn exchange(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
         let stored = self.cores[self.core].stored();
-        let (done, _) = self.fetch(mechanism, line, Access::Store, stored);
+        let (done, _) = self.fetch(mechanism, line, Access::Store, stored, true);
         let core = &mut self.cores[self.core];
         core.stats.stores += 1;
         core.wait_until(done);
         self.tell_store(mechanism, line);
     }
 
-    /// A line that is wanted in the nearest cache; when it is there, and whether no cache had it.
+    /// A line that is wanted in the nearest cache; when it is there, and where it was. The core `waits` until
+    /// then, or goes on.
+    #[inline(always)]
     fn fetch(
         &mut self,
         mechanism: &mut dyn Mechanism,
         line: u64,
         access: Access,
         begin: Ps,
-    ) -> (Ps, bool) {
+        waits: bool,
+    ) -> (Ps, From) {
         let outcome = self.hierarchy.access(self.core, line, access);
-        let mut done = begin + self.cycles(outcome.cycles);
+        // A line on its way is in the caches' tags already.
+        let there = self.arrivals.of(line, begin);
+        if outcome.level == 0 && !outcome.handed {
+            let done = begin + self.cycles(outcome.cycles);
+            return if there <= done { (done, From::Caches) } else { (there, From::Late) };
+        }
+        self.fetch_far(mechanism, (line, outcome), (begin, there), waits)
+    }
+
+    /// As [`fetch`](Self::fetch), where the nearest cache does not have the line, or not for itself.
+    fn fetch_far(
+        &mut self,
+        mechanism: &mut dyn Mechanism,
+        (line, outcome): (u64, Outcome),
+        (begin, there): (Ps, Ps),
+        waits: bool,
+    ) -> (Ps, From) {
+        let latency = self.cycles(outcome.cycles);
+        let begin = self.cores[self.core].fill_from(begin, &self.config.cores);
+        let mut done = match outcome.handed {
+            // From one core to the next: it cannot leave before it has come.
+            true => begin.max(there) + latency,
+            false => (begin + latency).max(there),
+        };
         let from_memory = outcome.level == self.config.caches.len();
         if from_memory {
             let from = if self.is_own(line) { line } else { mechanism.load(self, self.core, line) };
@@ -232,7 +314,13 @@ impl Hardware {
             // What comes takes the place of what leaves: not before a buffer has it.
             done = done.max(self.evict(mechanism));
         }
-        (done, from_memory)
+        if !waits {
+            self.cores[self.core].fill_until(done);
+        }
+        if !waits || self.cores.len() > 1 && (from_memory || outcome.handed) {
+            self.arrivals.note(line, done, self.now());
+        }
+        (done, if from_memory { From::Memory } else { From::Caches })
     }
 
     /// Dirty lines leave the caches; when there was a buffer for each. They are handed over from
@@ -314,6 +402,7 @@ impl Hardware {
         core.stats.write_backs += 1;
         // What is written back is what the stores before have stored.
         let stored = core.stored();
+        let stored = stored.max(self.arrivals.of(line, stored));
         let kept = self.config.cores.write_back_keeps;
         let dirty = self.hierarchy.write_back(self.core, line, kept);
         let in_dram = !dirty && self.controller.holds_dirty(line);

@@ -4,14 +4,16 @@
 //!
 //! Reading order: [`config`] (what a machine is made of), [`cache`] (who has which line),
 //! [`controller`] (what a line costs beyond the caches, and where durability begins),
-//! `processor` (a core's clock), `data` (the bytes, apart from time), [`hardware`] (all of these
-//! together), [`mechanism`] (the place for more hardware), `state`, [`machine`] and `memory` (what
-//! programs call), `run` (programs on cores).
+//! `processor` (a core's clock), `arrivals` (lines on their way to a core), `data` (the bytes, apart from time),
+//! `flights` (lines on their way home), [`hardware`] (all of these together), [`mechanism`] (the place for more hardware), `state`, [`machine`] and `memory` (what
+//! programs call), `run` (programs on cores), `spin` (those that wait).
 
+mod arrivals;
 pub mod cache;
 pub mod config;
 pub mod controller;
 mod data;
+mod flights;
 pub mod hardware;
 pub mod machine;
 pub mod mechanism;
@@ -21,6 +23,7 @@ mod processor;
 mod run;
 pub mod schedule;
 pub mod sites;
+mod spin;
 mod state;
 pub mod stats;
 pub mod time;

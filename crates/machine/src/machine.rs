@@ -7,6 +7,7 @@ use crate::mechanism::{Home, Mechanism, Plain};
 use crate::run;
 use crate::schedule::{Schedule, Scheduler};
 use crate::sites::{Event, Sites};
+use crate::spin::Spins;
 use crate::state::{State, Turn};
 use crate::stats::Statistics;
 use crate::{MachineConfig, Ps};
@@ -130,6 +131,7 @@ impl Machine {
             waited: 0,
             alive: 0,
             busy: 0,
+            spins: Spins::default(),
             epoch,
             epoch_ends: epoch.unwrap_or(Ps(u64::MAX)),
             first_reserved: lines,

@@ -12,10 +12,6 @@ use std::ops::Range;
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 
-/// Rounds of waiting in a row, with nothing stored or computed by any core meanwhile, that mean
-/// waiting for ever.
-const STUCK: u64 = 500_000;
-
 /// Bytes that are released in one event.
 const TOGETHER: u64 = 8 * LINE;
 
@@ -69,19 +65,16 @@ unsafe impl Memory for Machine {
     }
 
     unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
+        let alone = at % LINE + to.len() as u64 <= LINE;
         let mut done = 0;
         while done < to.len() {
             let here = at + done as u64;
             let count = ((line_of(here) + LINE - here) as usize).min(to.len() - done);
-            self.step(|state| {
-                state.load(here & !(WORD - 1));
-                let words = &state.hardware.data.visible;
-                for (index, byte) in to[done..done + count].iter_mut().enumerate() {
-                    let at = here + index as u64;
-                    *byte = words[(at / WORD) as usize].to_ne_bytes()[(at % WORD) as usize];
-                }
-            });
+            self.step(|state| state.copy_out(here, &mut to[done..done + count], alone));
             done += count;
+        }
+        if !alone {
+            self.step(|state| state.hardware.wait_for_loads());
         }
     }
 
@@ -106,12 +99,15 @@ unsafe impl Memory for Machine {
         let site = Location::caller();
         self.step(|state| {
             state.before_access();
+            state.take(line_number(at));
             let found = state.hardware.data.visible[(at / WORD) as usize];
             if found == old {
                 state.hardware.data.store(&[Piece::word(at, new)], site);
             }
             state.hardware.exchange(&mut *state.mechanism, line_number(at));
             if found != old {
+                let core = state.running;
+                state.spins.looked(core, line_number(at));
                 return Err(found);
             }
             state.event(Kind::Store, site);
@@ -160,22 +156,18 @@ unsafe impl Memory for Machine {
         Ok(())
     }
 
+    fn prefetch(&self, at: u64) {
+        if self.contains(at, 1) {
+            self.step(|state| state.prefetch(at));
+        }
+    }
+
     fn pause(&self, turn: u32) {
         let mut state = self.state();
-        state.hardware.pause();
+        let stuck = state.pause();
         let inside = state.inside;
-        if inside {
-            let core = 1 << state.running;
-            state.busy &= !core;
-            state.waited |= core;
-            if state.waited & state.alive == state.alive {
-                state.waited = 0;
-                state.quiet += 1;
-            }
-            let stuck = state.quiet >= STUCK && state.busy == 0;
-            assert!(!stuck, "every core waits for another one");
-        }
         drop(state);
+        assert!(!stuck, "every core waits for another one");
         if inside {
             run::suspend(self, Turn::Switch);
         } else {
@@ -185,7 +177,7 @@ unsafe impl Memory for Machine {
 
     fn work(&self, cycles: u32) {
         self.step(|state| {
-            state.busy |= 1 << state.running;
+            state.worked();
             state.hardware.work(cycles);
         });
     }
@@ -205,6 +197,10 @@ unsafe impl Memory for Machine {
 
     /// The running core's clock.
     fn now(&self) -> u64 {
-        self.state().hardware.now().0 / 1000
+        let mut state = self.state();
+        // Time is not a line that a core could sleep for.
+        let core = state.running;
+        state.spins.worked(core);
+        state.hardware.now().0 / 1000
     }
 }

@@ -1,11 +1,12 @@
 //! A core's clock, and what it has on its way while it goes on.
 //!
-//! Loads are waited for: what a program's next access depends on is not known here. Stores go
-//! through a buffer in order, if there is one; write-backs and non-temporal lines are waited for
-//! by the next fence.
+//! Loads are waited for at the end of their call: what a program's next access depends on is not known
+//! here. Stores go through a buffer in order, if there is one, and their lines through the fill buffers, so
+//! many at a time; write-backs and non-temporal lines are waited for by the next fence.
 
 use crate::Ps;
 use crate::config::Cores;
+use crate::controller::Finishes;
 use serde::Serialize;
 use std::collections::VecDeque;
 
@@ -20,6 +21,8 @@ pub struct CoreStats {
     pub memory_loads: u64,
     /// Time waiting for those, ps.
     pub load_stall_ps: Ps,
+    /// Lines asked for ahead of a load.
+    pub prefetches: u64,
     /// Stores to the pool: one for each line of an access.
     pub stores: u64,
     /// Accesses to programs' own memory: one for each line of each.
@@ -48,8 +51,12 @@ pub struct CoreStats {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Processor {
     pub(crate) clock: Ps,
-    /// When the stores on their way are in the caches, in order.
-    stores: VecDeque<Ps>,
+    /// Stores on their way to the first cache, in order.
+    stores: VecDeque<Buffered>,
+    /// When the lines in the fill buffers that the core does not wait for are in the first cache.
+    fills: Finishes,
+    /// When all loads of the call that is going on are done.
+    loaded: Ps,
     /// When the lines in its buffers are accepted, in order.
     lines: VecDeque<Ps>,
     /// When all that was asked for is durable.
@@ -57,19 +64,73 @@ pub(crate) struct Processor {
     pub(crate) stats: CoreStats,
 }
 
+/// A store in the buffer.
+#[derive(Clone, Copy, Debug)]
+struct Buffered {
+    /// When it is in the first cache.
+    done: Ps,
+    place: Words,
+}
+
+/// Words of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Words {
+    pub(crate) line: u64,
+    /// A bit for each.
+    pub(crate) mask: u8,
+}
+
 impl Processor {
     /// A store that takes until `done`: the core goes on at once if there is room.
-    pub(crate) fn store_until(&mut self, done: Ps, issue: Ps, config: &Cores) {
+    pub(crate) fn store_until(&mut self, place: Words, done: Ps, issue: Ps, config: &Cores) {
         if config.store_buffer == 0 {
             self.wait_until(done);
             return;
         }
-        let done = self.stores.back().map_or(done, |last| done.max(*last));
+        let done = self.stores.back().map_or(done, |last| done.max(last.done));
         let before = self.clock;
-        self.clock = room(&mut self.stores, config.store_buffer, self.clock);
+        self.clock = room(&mut self.stores, config.store_buffer, self.clock, |store| store.done);
         self.stats.store_stall_ps += self.clock.since(before);
-        self.stores.push_back(done);
+        self.stores.push_back(Buffered { done, place });
         self.clock += issue;
+    }
+
+    /// Whether a load finds all its words in the store buffer.
+    pub(crate) fn forwards(&self, place: Words) -> bool {
+        let here = |store: &&Buffered| store.done > self.clock && store.place.line == place.line;
+        let found = self.stores.iter().filter(here).fold(0, |mask, store| mask | store.place.mask);
+        place.mask & !found == 0
+    }
+
+    /// From when on a line that is wanted at `begin` has a fill buffer.
+    #[inline]
+    pub(crate) fn fill_from(&mut self, begin: Ps, config: &Cores) -> Ps {
+        self.fills.place(begin, config.fill_buffers, 0)
+    }
+
+    /// Whether a fill buffer is free.
+    pub(crate) fn can_fill(&mut self, config: &Cores) -> bool {
+        self.fills.forget(self.clock);
+        self.fills.len() < config.fill_buffers
+    }
+
+    /// A fill buffer is taken until then, while the core goes on.
+    #[inline]
+    pub(crate) fn fill_until(&mut self, done: Ps) {
+        self.fills.push(done);
+    }
+
+    /// A load of a call with several: the core issues the next one.
+    pub(crate) fn load_until(&mut self, done: Ps, issue: Ps) {
+        self.loaded = self.loaded.max(done);
+        self.clock += issue;
+    }
+
+    /// The call's loads are waited for.
+    pub(crate) fn wait_for_loads(&mut self) {
+        let done = self.clock.max(std::mem::take(&mut self.loaded));
+        self.stats.load_stall_ps += done.since(self.clock);
+        self.clock = done;
     }
 
     /// A line that is on its way past the caches, or out of them, until it is `accepted`: the
@@ -77,7 +138,7 @@ impl Processor {
     pub(crate) fn line_until(&mut self, accepted: Ps, durable: Ps, config: &Cores) {
         let accepted = self.lines.back().map_or(accepted, |last| accepted.max(*last));
         let before = self.clock;
-        self.clock = room(&mut self.lines, config.line_buffers.max(1), self.clock);
+        self.clock = room(&mut self.lines, config.line_buffers.max(1), self.clock, |line| *line);
         self.stats.line_stall_ps += self.clock.since(before);
         self.lines.push_back(accepted);
         self.awaited = self.awaited.max(durable);
@@ -96,7 +157,7 @@ impl Processor {
 
     /// When the stores so far are in the caches.
     pub(crate) fn stored(&self) -> Ps {
-        self.stores.back().map_or(self.clock, |last| self.clock.max(*last))
+        self.stores.back().map_or(self.clock, |last| self.clock.max(last.done))
     }
 
     /// Waits for what was asked for, outside of a fence.
@@ -118,14 +179,14 @@ impl Processor {
 }
 
 /// When one of `most` places is free; forgets what is over by then.
-fn room(until: &mut VecDeque<Ps>, most: usize, now: Ps) -> Ps {
-    while until.front().is_some_and(|first| *first <= now) {
+fn room<T>(until: &mut VecDeque<T>, most: usize, now: Ps, over: impl Fn(&T) -> Ps) -> Ps {
+    while until.front().is_some_and(|first| over(first) <= now) {
         until.pop_front();
     }
     if until.len() < most {
         return now;
     }
-    until.pop_front().map_or(now, |first| first.max(now))
+    until.pop_front().map_or(now, |first| over(&first).max(now))
 }
 
 #[cfg(test)]
@@ -139,6 +200,7 @@ mod tests {
             ghz: 1.0,
             cycles_per_access: 0,
             store_buffer,
+            fill_buffers: 4,
             line_buffers: 2,
             write_back_cycles: 1,
             write_back_waits: false,
@@ -146,27 +208,44 @@ mod tests {
             fence_cycles: 5,
             pause_cycles: 10,
             transfer_cycles: 10,
+            forwards_clean: true,
         }
     }
+
+    const PLACE: Words = Words { line: 3, mask: 0b10 };
 
     #[test]
     fn without_a_buffer_stores_are_waited_for() {
         let mut core = Processor::default();
-        core.store_until(Ps(100), Ps(1), &config(0));
+        core.store_until(PLACE, Ps(100), Ps(1), &config(0));
         assert_eq!(core.clock, Ps(100));
     }
 
     #[test]
     fn a_full_buffer_waits_for_its_oldest_store() {
         let (mut core, config) = (Processor::default(), config(2));
-        core.store_until(Ps(100), Ps(1), &config);
-        core.store_until(Ps(50), Ps(1), &config);
+        core.store_until(PLACE, Ps(100), Ps(1), &config);
+        core.store_until(PLACE, Ps(50), Ps(1), &config);
         assert_eq!(core.clock, Ps(2), "two have room, and the second is not done before the first");
-        core.store_until(Ps(300), Ps(1), &config);
+        core.store_until(PLACE, Ps(300), Ps(1), &config);
         assert_eq!(core.clock, Ps(101));
         assert_eq!(core.stats.store_stall_ps, Ps(98));
         core.fence(Ps(5));
         assert_eq!((core.clock, core.stats.fence_stall_ps), (Ps(300), Ps(199)));
+    }
+
+    #[test]
+    fn stores_on_their_way_are_forwarded_word_by_word() {
+        let (mut core, config) = (Processor::default(), config(2));
+        core.store_until(PLACE, Ps(100), Ps(1), &config);
+        core.store_until(Words { line: 3, mask: 0b100 }, Ps(100), Ps(1), &config);
+        let forwards = |core: &Processor, line, mask| core.forwards(Words { line, mask });
+        assert!(forwards(&core, 3, 0b110) && forwards(&core, 3, 0b10));
+        assert!(
+            !forwards(&core, 3, 0b1) && !forwards(&core, 3, 0b111) && !forwards(&core, 4, 0b10)
+        );
+        core.clock = Ps(100);
+        assert!(!forwards(&core, 3, 0b10), "it is in the cache");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use crate::Machine;
 use crate::sites::Event;
-use crate::state::Turn;
+use crate::state::{State, Turn};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::Cell;
@@ -57,6 +57,8 @@ impl<'m> Inside<'m> {
         state.watched = watched;
         state.alive = u64::MAX.checked_shr(64 - programs as u32).unwrap_or(0);
         (state.busy, state.waited) = (state.alive, 0);
+        let by_the_clock = state.scheduler.is_by_the_clock();
+        state.spins.start(programs, by_the_clock);
         Inside(machine)
     }
 }
@@ -65,6 +67,7 @@ impl Drop for Inside<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         (state.inside, state.watched) = (false, false);
+        state.spins.start(0, false);
         state.turn_of(0, u64::MAX);
     }
 }
@@ -80,7 +83,7 @@ pub(crate) fn run<'a>(
         programs.into_iter().map(|program| start(machine, program)).collect();
     let inside = Inside::enter(machine, cores.len(), watch.is_some());
     let mut result = ControlFlow::Continue(());
-    'turns: while let Some(core) = next(machine, &cores) {
+    'turns: while let Some(core) = next(machine) {
         loop {
             match resume(&mut cores[core]) {
                 CoroutineResult::Return(()) => {
@@ -113,16 +116,16 @@ pub(crate) fn run<'a>(
 }
 
 /// Chooses the core whose turn it is, and gives it to it.
-fn next(machine: &Machine, cores: &[Core]) -> Option<usize> {
+fn next(machine: &Machine) -> Option<usize> {
     let mut state = machine.state();
-    let runnable: Vec<(usize, u64)> = (0..cores.len())
-        .filter(|core| !cores[*core].done())
-        .map(|core| (core, state.clock_of(core)))
-        .collect();
-    if runnable.is_empty() {
+    if state.alive == 0 {
         return None;
     }
-    let (core, horizon) = state.scheduler.next(&runnable);
+    let alive = state.alive;
+    state.spins.let_one_go_on(alive);
+    let runnable = state.alive & !state.spins.asleep();
+    let State { scheduler, hardware, .. } = &mut *state;
+    let (core, horizon) = scheduler.next(runnable, |core| hardware.cores[core].clock.0);
     state.turn_of(core, horizon);
     Some(core)
 }

@@ -32,25 +32,31 @@ impl Scheduler {
         Scheduler { schedule, random, left: 0 }
     }
 
-    /// Which of the `runnable` cores goes on, by their clocks; and the clock at which its turn
-    /// is over.
-    pub(crate) fn next(&mut self, runnable: &[(usize, u64)]) -> (usize, u64) {
+    pub(crate) fn is_by_the_clock(&self) -> bool {
+        self.schedule == Schedule::Clock
+    }
+
+    /// Which of the `runnable` cores, a mask of at least one, goes on, by their clocks; and the clock at
+    /// which its turn is over.
+    pub(crate) fn next(&mut self, runnable: u64, clock: impl Fn(usize) -> u64) -> (usize, u64) {
         match self.schedule {
             Schedule::Clock => {
-                let &(clock, core) = runnable
-                    .iter()
-                    .map(|&(core, clock)| (clock, core))
-                    .collect::<Vec<_>>()
-                    .iter()
-                    .min()
-                    .expect("a core");
-                let others = runnable.iter().filter(|(other, _)| *other != core);
-                (core, others.map(|(_, clock)| *clock).min().unwrap_or(u64::MAX).max(clock))
+                let (mut first, mut others) = ((u64::MAX, 0), u64::MAX);
+                for core in cores_in(runnable) {
+                    let this = (clock(core), core);
+                    if this < first {
+                        others = others.min(first.0);
+                        first = this;
+                    } else {
+                        others = others.min(this.0);
+                    }
+                }
+                (first.1, others)
             }
             Schedule::Seeded { every } => {
-                let index = self.random.below(runnable.len() as u64) as usize;
+                let index = self.random.below(u64::from(runnable.count_ones())) as usize;
                 self.left = 1 + self.random.below(2 * u64::from(every.max(1)) - 1);
-                (runnable[index].0, u64::MAX)
+                (cores_in(runnable).nth(index).expect("a core"), u64::MAX)
             }
         }
     }
@@ -66,4 +72,13 @@ impl Scheduler {
             }
         }
     }
+}
+
+/// The cores of a mask, ascending.
+pub(crate) fn cores_in(mut mask: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let core = mask.trailing_zeros() as usize;
+        mask &= mask.wrapping_sub(1);
+        (core < 64).then_some(core)
+    })
 }

@@ -2,14 +2,20 @@
 //! far. One access after the other comes here.
 
 use crate::Ps;
-use crate::data::line_number;
+use crate::data::{WORDS, line_number};
 use crate::hardware::Hardware;
 use crate::mechanism::Mechanism;
-use crate::schedule::Scheduler;
+use crate::processor::Words;
+use crate::schedule::{Scheduler, cores_in};
 use crate::sites::{Event, Kind, Sites};
+use crate::spin::{Spins, Waits};
 use perdura_memory::image::{Piece, Site};
 use perdura_memory::{LINE, Object, PAGE, PageSet, Touch, WORD, line_of, lines_in};
 use std::ops::Range;
+
+/// Rounds of waiting in a row, with nothing stored or computed by any core meanwhile, that mean
+/// waiting for ever.
+const STUCK: u64 = 500_000;
 
 pub(crate) struct State {
     pub(crate) hardware: Hardware,
@@ -37,6 +43,7 @@ pub(crate) struct State {
     pub(crate) alive: u64,
     /// Cores that have done something since they last waited, as a mask.
     pub(crate) busy: u64,
+    pub(crate) spins: Spins,
     pub(crate) epoch: Option<Ps>,
     pub(crate) epoch_ends: Ps,
     /// The line from which on the home device is the mechanism's.
@@ -84,14 +91,54 @@ impl State {
         self.hardware.turn_of(core);
     }
 
-    pub(crate) fn clock_of(&self, core: usize) -> u64 {
-        self.hardware.cores[core].clock.0
+    /// The running core does something else than to look.
+    #[inline]
+    pub(crate) fn worked(&mut self) {
+        self.busy |= 1 << self.running;
+        self.spins.worked(self.running);
+    }
+
+    /// The running core takes a line to store to it: those that sleep for it wake.
+    #[inline]
+    pub(crate) fn take(&mut self, line: u64) {
+        if self.spins.asleep() == 0 {
+            return;
+        }
+        let now = self.hardware.now();
+        for core in cores_in(self.spins.taken(self.running, line)) {
+            let clock = &mut self.hardware.cores[core].clock;
+            *clock = now.max(*clock);
+            self.horizon = self.horizon.min(clock.0);
+        }
+    }
+
+    /// The running core takes a turn of a spin loop. Whether all of them have waited for ever.
+    pub(crate) fn pause(&mut self) -> bool {
+        self.hardware.pause();
+        if !self.inside {
+            return false;
+        }
+        if self.spins.pause(self.running) == Waits::Blindly {
+            // What it waits for is done by one of those that do not wait, and not before their clocks.
+            let doing = self.alive & !self.spins.asleep() & !self.spins.blind();
+            let clocks = cores_in(doing).map(|core| self.hardware.cores[core].clock);
+            let first = clocks.min().unwrap_or_default();
+            self.hardware.cores[self.running].wait_until(first);
+        }
+        let core = 1 << self.running;
+        self.busy &= !core;
+        self.waited |= core;
+        if self.waited & self.alive == self.alive {
+            self.waited = 0;
+            self.quiet += 1;
+        }
+        self.quiet >= STUCK && self.busy == 0
     }
 
     pub(crate) fn event(&mut self, kind: Kind, site: Site) {
         self.events += 1;
         self.quiet = 0;
-        self.busy |= 1 << self.running;
+        self.worked();
         let event = Event { kind, site, number: self.events, core: self.running };
         if self.watched {
             self.sites.meet(&event);
@@ -132,7 +179,8 @@ impl State {
     #[inline]
     pub(crate) fn load(&mut self, at: u64) -> u64 {
         self.before_access();
-        self.hardware.load(&mut *self.mechanism, line_number(at));
+        self.spins.looked(self.running, line_number(at));
+        self.hardware.load(&mut *self.mechanism, words_at(at, WORD));
         self.hardware.data.visible[(at / WORD) as usize]
     }
 
@@ -141,7 +189,30 @@ impl State {
     pub(crate) fn touch(&mut self, object: Object, at: u64, len: u64, access: Touch) {
         for line in self.hardware.own.lines(object, at, len) {
             self.before_access();
+            match access {
+                Touch::Read => self.spins.looked(self.running, line),
+                Touch::Write | Touch::Exchange => {
+                    self.worked();
+                    self.take(line);
+                }
+            }
             self.hardware.touch(&mut *self.mechanism, line, access);
+        }
+    }
+
+    /// Bytes of one line are copied out, as part of a copy: the line is not waited for yet.
+    pub(crate) fn copy_out(&mut self, at: u64, to: &mut [u8], alone: bool) {
+        self.before_access();
+        let place = words_at(at, to.len() as u64);
+        self.spins.looked(self.running, place.line);
+        match alone {
+            true => self.hardware.load(&mut *self.mechanism, place),
+            false => self.hardware.load_beside(&mut *self.mechanism, place),
+        }
+        let words = &self.hardware.data.visible;
+        for (index, byte) in to.iter_mut().enumerate() {
+            let at = at + index as u64;
+            *byte = words[(at / WORD) as usize].to_ne_bytes()[(at % WORD) as usize];
         }
     }
 
@@ -154,9 +225,16 @@ impl State {
             let zeros: Vec<_> =
                 (at..at + LINE).step_by(WORD as usize).map(|at| Piece::word(at, 0)).collect();
             self.hardware.data.stream(core, &zeros, site);
+            self.take(line_number(at));
             self.hardware.stream(&mut *self.mechanism, line_number(at));
         }
         self.event(Kind::Store, site);
+    }
+
+    /// A line is asked for.
+    pub(crate) fn prefetch(&mut self, at: u64) {
+        self.before_access();
+        self.hardware.prefetch(&mut *self.mechanism, line_number(at));
     }
 
     /// They are durable.
@@ -175,12 +253,13 @@ impl State {
 
     /// Stores to one line.
     pub(crate) fn store(&mut self, pieces: &[Piece], site: Site) {
-        let Some(first) = pieces.first() else { return };
-        self.stores_to(first.at());
+        let Some(place) = pieces.iter().map(words_of_piece).reduce(together) else { return };
+        self.stores_to(place.line * LINE);
         self.before_access();
         self.hardware.data.store(pieces, site);
         self.hardware.stored(pieces.iter().map(Piece::bytes).sum());
-        self.hardware.store(&mut *self.mechanism, line_number(first.at()));
+        self.take(place.line);
+        self.hardware.store(&mut *self.mechanism, place);
         self.event(Kind::Store, site);
     }
 
@@ -191,13 +270,14 @@ impl State {
             self.before_access();
             let at = at + index as u64 * LINE;
             self.hardware.stored(LINE);
+            self.take(line_number(at));
             pieces.clear();
             let numbered = words.iter().enumerate();
             pieces
                 .extend(numbered.map(|(word, value)| Piece::word(at + word as u64 * WORD, *value)));
             if omitted {
                 self.hardware.data.store(pieces, site);
-                self.hardware.store(&mut *self.mechanism, line_number(at));
+                self.hardware.store(&mut *self.mechanism, words_at(at, words.len() as u64 * WORD));
                 continue;
             }
             let core = self.running;
@@ -227,4 +307,24 @@ impl State {
         }
         self.event(Kind::Fence, site);
     }
+}
+
+/// The words of one line that bytes are in; of bytes that go on in the next line, those in the first.
+fn words_at(at: u64, len: u64) -> Words {
+    let first = at % LINE / WORD;
+    let after = ((at % LINE + len).div_ceil(WORD)).min(WORDS as u64);
+    Words {
+        line: line_number(at),
+        mask: (0xFF << first) as u8 & (0xFF >> (WORDS as u64 - after)) as u8,
+    }
+}
+
+fn words_of_piece(piece: &Piece) -> Words {
+    words_at(piece.at(), piece.bytes())
+}
+
+/// Words of one line.
+fn together(words: Words, more: Words) -> Words {
+    debug_assert_eq!(words.line, more.line, "one line");
+    Words { line: words.line, mask: words.mask | more.mask }
 }

@@ -43,7 +43,7 @@ pub struct Group {
     pub(super) old_segments: usize,
     /// Old lines to be written back while the log's current segment fills.
     pub(super) due_lines: usize,
-    /// What is due of a line, in shares of a segment's bytes.
+    /// Lines that are due, times the bytes of a segment's share.
     pub(super) due_rest: u64,
     /// The young generation has filled its part of the log: it turns when the old one has left.
     pub(super) turn_due: bool,

@@ -90,6 +90,11 @@ impl History {
         self.old.count + self.young.count == 0
     }
 
+    /// How many of these lines do not wait yet.
+    pub(crate) fn joining<M: Memory>(&self, memory: &M, lines: impl Iterator<Item = u64>) -> usize {
+        lines.filter(|line| self.stored(memory, *line) == 0).count()
+    }
+
     /// By how many lines more would wait than may, if so many joined them.
     pub(crate) fn excess_with(&self, joining: usize) -> usize {
         (self.old.count + self.young.count + joining).saturating_sub(self.capacity)

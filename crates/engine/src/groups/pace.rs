@@ -1,13 +1,13 @@
 //! When lines are written back, and when generations turn.
 //!
 //! An old generation leaves while the young one fills its part of the log, each group writing back
-//! as much of it as the group takes of that part: nobody's commit waits for more lines than its
-//! group is answerable for. Where more lines wait than may, a group writes back as many as it adds
-//! and what is in excess. So at most one group's lines are in excess, when the old generation has
-//! none left to give, until the turn that follows.
+//! as much of it as the group takes of that part. Where more lines wait than may, those in excess are
+//! due as well. What is due leaves a batch at a time: a few lines at each commit would be in every
+//! commit's fence, a batch is in one commit's of many hundred. So at most a batch and one group's
+//! lines are in excess, when the old generation has none left to give, until the turn that follows.
 
 use super::base::Base;
-use super::group::Leader;
+use super::group::{Group, Leader};
 use crate::Result;
 use crate::consistency::core::Core;
 use perdura_memory::Memory;
@@ -15,6 +15,10 @@ use perdura_memory::Memory;
 /// The share of the log that a generation of records fills: two of them, and some segments for
 /// whatever comes meanwhile.
 const GENERATION: (usize, usize) = (3, 8);
+/// Old lines leave so many at a time, or one in [`BATCH_SHARE`] of those that may wait.
+const BATCH: usize = 512;
+/// See [`BATCH`].
+const BATCH_SHARE: usize = 64;
 
 impl<M: Memory, B: Base> Leader<'_, M, B> {
     /// Writes back as many old lines as are due with this group: before the group's record, whose
@@ -26,22 +30,30 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         {
             return;
         }
-        let due = self.due_with(self.group.writer.record_bytes(), self.core.geometry.segment_bytes);
         let excess = match B::SKIPS {
             // They leave all at once, and most without a write-back.
             true => 0,
-            false => self.group.history.excess_with(self.group.writer.writes.stored_lines()),
+            false => {
+                let Group { writer, history, .. } = &*self.group;
+                // So, what is missing in the caches comes while the record is made.
+                let joining = history.joining(
+                    &*self.core.memory,
+                    writer.writes.entries().iter().map(|entry| entry.line),
+                );
+                history.excess_with(joining)
+            }
         };
-        self.write_back_old(due.max(excess));
-    }
-
-    /// Of the lines that are due while a segment fills, the share of a record of so many bytes. An
-    /// eighth faster than need be: records do not fill a segment to its end.
-    fn due_with(&mut self, record: u64, segment: u64) -> usize {
-        let (due, share) =
-            (self.group.due_lines as u64 * record + self.group.due_rest, segment - segment / 8);
-        self.group.due_rest = due % share;
-        (due / share) as usize
+        // Of the lines that are due while a segment fills, the record's share. An eighth faster than
+        // need be: records do not fill a segment to its end.
+        let segment = self.core.geometry.segment_bytes;
+        let share = segment - segment / 8;
+        self.group.due_rest += self.group.due_lines as u64 * self.group.writer.record_bytes();
+        let due = (self.group.due_rest / share) as usize;
+        let batch = BATCH.min(self.group.history.capacity() / BATCH_SHARE).max(1);
+        if due.max(excess) >= batch.min(self.group.history.old_lines()) {
+            self.group.due_rest %= share;
+            self.write_back_old(due.max(excess));
+        }
     }
 
     /// Turns when the young generation has filled its part of the log, and sees to it that the

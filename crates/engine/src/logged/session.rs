@@ -100,7 +100,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     }
 
     /// Gives the lock back and forgets the transaction.
-    #[inline]
+    #[inline(always)]
     fn finish(&mut self) {
         (self.snapshot, self.writable) = (0, 0);
         let wrote = self.seat.mode() == Some(Mode::Write);
@@ -126,21 +126,40 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             self.finish();
             return Ok(seen);
         }
-        let mut ending = Ending { session: self, returned: false };
-        let summed = ending.session.add_sums();
-        let Buffered { engine, seat, writer, compares, .. } = &mut *ending.session;
-        writer.touch_counters(&*engine.core.memory);
-        let result = summed.and_then(|()| {
-            let right = seat.writing().ok_or(Error::ReadOnly)?;
-            commit(&engine.core, right, writer)
-        });
-        if *compares {
-            engine.core.acknowledge();
+        let ending = Ending { session: self };
+        let result = match ending.session.add_sums() {
+            Ok(()) => {
+                let Buffered { engine, seat, writer, .. } = &mut *ending.session;
+                writer.touch_counters(&*engine.core.memory);
+                match seat.writing() {
+                    Some(right) => commit(&engine.core, right, writer),
+                    None => Err(Error::ReadOnly),
+                }
+            }
+            Err(error) => Err(error),
+        };
+        if ending.session.compares {
+            ending.session.engine.core.acknowledge();
         }
-        ending.returned = true;
-        drop(ending);
+        // The ticket alone is kept until the end: the whole result would be copied, in wide loads of narrow
+        // stores, which wait until these are through behind the log's fence.
+        let ticket = match result {
+            Ok(ticket) => ticket,
+            Err(error) => {
+                ending.returned();
+                self.committed();
+                return Err(error);
+            }
+        };
+        ending.returned();
+        self.committed();
+        Ok(ticket)
+    }
+
+    /// What is to be done after a commit, outside of the lock.
+    #[inline(always)]
+    fn committed(&mut self) {
         C::committed(&self.engine.core, &self.engine.lock, &mut self.writer);
-        result
     }
 
     /// Returns when the group with this number is durable.
@@ -305,15 +324,21 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
 /// go on where a panic left it.
 struct Ending<'a, M: Memory, C: Consistency, S: Synchronisation> {
     session: &'a mut Buffered<M, C, S>,
-    returned: bool,
+}
+
+impl<M: Memory, C: Consistency, S: Synchronisation> Ending<'_, M, C, S> {
+    /// The commit has returned.
+    #[inline(always)]
+    fn returned(self) {
+        self.session.finish();
+        std::mem::forget(self);
+    }
 }
 
 impl<M: Memory, C: Consistency, S: Synchronisation> Drop for Ending<'_, M, C, S> {
-    #[inline]
+    #[cold]
     fn drop(&mut self) {
-        if !self.returned {
-            self.session.engine.core.break_off();
-        }
+        self.session.engine.core.break_off();
         self.session.finish();
     }
 }

@@ -69,8 +69,8 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 fn bench<'a, M>(wrap: &'a dyn Fn(Reference) -> M) -> Bench<'a, M> {
-    let cuts = number("PERDURA_CRASH_CUTS", 32);
-    Bench { wrap, cuts, nested: number("PERDURA_CRASH_NESTED", 60) }
+    let cuts = number("PERDURA_CRASH_CUTS", 16);
+    Bench { wrap, cuts, nested: number("PERDURA_CRASH_NESTED", 40) }
 }
 
 fn runs() -> u64 {

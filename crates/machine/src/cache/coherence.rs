@@ -32,8 +32,8 @@ impl Hierarchy {
     }
 
     /// Makes `core` the only one that has the line. If it is dirty in a shared level, that ends:
-    /// it is about to be dirty in `core`'s own.
-    pub(super) fn claim(&mut self, core: usize, line: Line) {
+    /// it is about to be dirty in `core`'s own. Whether others had it.
+    pub(super) fn claim(&mut self, core: usize, line: Line) -> bool {
         let others = self.owners(line) & !(1 << core);
         if others != 0 {
             self.each_private_copy(others, line, |cache, slot| _ = cache.remove(slot));
@@ -41,6 +41,17 @@ impl Hierarchy {
             self.stats.invalidations += u64::from(others.count_ones());
         }
         self.each_shared_copy(line, |cache, slot| _ = cache.clean(slot));
+        others != 0
+    }
+
+    /// Fetches a line that only other cores' own caches have, all of them clean, from one of them.
+    pub(super) fn forward(&mut self, core: usize, line: Line, access: Access) -> Outcome {
+        self.stats.forwards += 1;
+        let handed = access == Access::Store && self.claim(core, line);
+        self.fill(core, line, self.private, handed);
+        self.directory.add(line, core);
+        let level = self.private.min(self.levels.len() - 1);
+        Outcome { level, cycles: self.handing_cycles(), handed }
     }
 
     /// Fetches a line that `owner` has dirty. Loaded, both have it, and it is dirty in the first
@@ -61,7 +72,7 @@ impl Hierarchy {
             }
         }
         match access {
-            Access::Store => self.claim(core, line),
+            Access::Store => _ = self.claim(core, line),
             Access::Load => {
                 self.each_private_copy(1 << owner, line, |cache, slot| _ = cache.clean(slot));
                 if shared == levels {
@@ -74,7 +85,7 @@ impl Hierarchy {
         self.fill(core, line, shared, access == Access::Store);
         self.directory.add(line, core);
         let level = shared.min(levels - 1);
-        Outcome { level, cycles: self.levels[level].latency + self.transfer_cycles }
+        Outcome { level, cycles: self.handing_cycles(), handed: true }
     }
 
     /// A private level of `core` has given up the line: the directory forgets it, unless another

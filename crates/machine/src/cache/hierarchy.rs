@@ -35,6 +35,8 @@ pub struct Outcome {
     pub level: usize,
     /// Cycles in the caches.
     pub cycles: u32,
+    /// The line, or the right to change it, came from another core: of one line that happens once at a time.
+    pub handed: bool,
 }
 
 /// All caches of a machine.
@@ -48,6 +50,8 @@ pub struct Hierarchy {
     /// Of private caches; unused with one core.
     pub(super) directory: Directory,
     pub(super) transfer_cycles: u32,
+    /// See [`forwards_clean`](Self::forwards_clean).
+    pub(super) forwards_clean: bool,
     pub(super) evicted: Vec<u64>,
     pub(super) stats: CacheStats,
 }
@@ -105,15 +109,23 @@ impl Hierarchy {
             directory: Directory::new(private_lines),
             cores: if alone { 1 } else { cores },
             transfer_cycles,
+            forwards_clean: true,
             evicted: Vec::new(),
         }
+    }
+
+    /// Whether a core fetches a line that others have clean, and no shared level has, from one of them (as with
+    /// MESIF's forward state) and not from memory; so it is unless told otherwise.
+    pub fn forwards_clean(mut self, forwards: bool) -> Self {
+        self.forwards_clean = forwards;
+        self
     }
 
     /// Core `core` loads or stores `line`. Dirty lines that left the caches for it are in
     /// [`evicted`](Self::evicted) until the next call.
     ///
-    /// A store to a line that others only read costs no more than another one: its invalidations
-    /// are taken to be hidden by the store buffer.
+    /// A store to a line that others have too takes as long as fetching it from one of them: they are told
+    /// through the first shared level, and the core that stores waits for their answers.
     ///
     /// # Panics
     /// If the line is not below [`LINES`](Self::LINES).
@@ -126,13 +138,19 @@ impl Hierarchy {
         let Some(slot) = nearest.find(line) else { return self.miss(core, line, access) };
         nearest.touch(slot);
         self.stats.levels[0].hits += 1;
+        let mut handed = false;
         if access == Access::Store && !nearest.is_dirty(slot) {
             nearest.set_dirty(slot);
-            if cores > 1 {
-                self.claim(core, line);
-            }
+            handed = cores > 1 && self.claim(core, line);
         }
-        Outcome { level: 0, cycles: self.levels[0].latency }
+        let cycles = if handed { self.handing_cycles() } else { self.levels[0].latency };
+        Outcome { level: 0, cycles, handed }
+    }
+
+    /// Cycles until a line, or the right to change it, is another core's.
+    #[inline]
+    pub(super) fn handing_cycles(&self) -> u32 {
+        self.levels[self.private.min(self.levels.len() - 1)].latency + self.transfer_cycles
     }
 
     /// Goes on where the nearest cache does not have the line.
@@ -146,6 +164,9 @@ impl Hierarchy {
                 Err(owner) => return self.transfer(core, owner, line, access),
             }
             found = self.look(core, line, self.private..self.levels.len());
+            if found.is_none() && others && self.forwards_clean {
+                return self.forward(core, line, access);
+            }
         }
         let mut dirty = access == Access::Store;
         let level = found.map_or(self.levels.len(), |(level, _)| level);
@@ -163,15 +184,14 @@ impl Hierarchy {
                 dirty |= cache.remove(slot);
             }
         }
-        if access == Access::Store && self.cores > 1 {
-            self.claim(core, line);
-        }
+        let handed = access == Access::Store && self.cores > 1 && self.claim(core, line);
         self.fill(core, line, level, dirty);
         if level >= self.private && self.cores > 1 {
             self.directory.add(line, core);
         }
-        let last = self.levels.len() - 1;
-        Outcome { level, cycles: self.levels[level.min(last)].latency }
+        let latency = self.levels[level.min(self.levels.len() - 1)].latency;
+        let cycles = if handed { latency.max(self.handing_cycles()) } else { latency };
+        Outcome { level, cycles, handed }
     }
 
     /// The first of some levels that has the line.

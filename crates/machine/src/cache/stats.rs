@@ -10,6 +10,9 @@ pub struct CacheStats {
     /// Dirty lines fetched from another core's caches. Such an access is a miss in the core's
     /// own levels, and neither hit nor miss in the others.
     pub transfers: u64,
+    /// Clean lines fetched from another core's caches, since no shared level had them; they count in the
+    /// levels as misses of all.
+    pub forwards: u64,
     /// Copies that a core lost because another one stored; one a core, in however many of its
     /// levels the line was.
     pub invalidations: u64,

@@ -92,6 +92,9 @@ pub struct Cores {
     pub cycles_per_access: u32,
     /// Stores that a core can have on their way while it goes on; 0: it waits for each.
     pub store_buffer: usize,
+    /// Lines that a core can have on their way to its first cache (line fill buffers, miss status holding
+    /// registers), at least 1: loads of one call, stores and prefetches overlap up to that number.
+    pub fill_buffers: usize,
     /// Lines that a core can have on their way to the controller: non-temporal ones (in
     /// write-combining buffers) and those written back. It waits for one to be accepted before
     /// it sends more.
@@ -109,8 +112,17 @@ pub struct Cores {
     pub fence_cycles: u32,
     /// Cycles that a turn of a spin loop takes.
     pub pause_cycles: u32,
-    /// Cycles to fetch a line that another core has changed, besides the look-ups.
+    /// Cycles to fetch a line that another core has, or to take the right to change one from those that have it,
+    /// besides the look-ups.
     pub transfer_cycles: u32,
+    /// Whether a line that other cores have clean, and no shared level has, comes from one of them, and not from
+    /// memory.
+    #[serde(default = "forwards")]
+    pub forwards_clean: bool,
+}
+
+fn forwards() -> bool {
+    true
 }
 
 /// A level of cache.
@@ -227,7 +239,14 @@ impl Cores {
         if let Some((name, _)) = cycles.iter().find(|(_, cycles)| self.time(*cycles) > LONGEST_NS) {
             return Err(format!("{name} must be at most a second"));
         }
-        let buffers = [("store_buffer", self.store_buffer), ("line_buffers", self.line_buffers)];
+        if self.fill_buffers == 0 {
+            return Err("fill_buffers must be at least 1".to_owned());
+        }
+        let buffers = [
+            ("store_buffer", self.store_buffer),
+            ("fill_buffers", self.fill_buffers),
+            ("line_buffers", self.line_buffers),
+        ];
         match buffers.iter().find(|(_, entries)| *entries > LARGEST_QUEUE) {
             Some((name, _)) => Err(format!("{name} must be at most {LARGEST_QUEUE}")),
             None => Ok(()),
@@ -258,6 +277,7 @@ mod tests {
         refused("fence_cycles = 10", "fence_cycles = 4294967295", "fence_cycles");
         refused("latency_cycles = 40", "latency_cycles = 4294967295", "LLC");
         refused("store_buffer = 4", "store_buffer = 1000000", "store_buffer");
+        refused("fill_buffers = 4", "fill_buffers = 0", "fill_buffers");
         let level = presets::text("tiny").expect("a preset");
         let start = level.find("[[caches]]").expect("a cache");
         let end = start + level[start + 1..].find("[[caches]]").expect("another");

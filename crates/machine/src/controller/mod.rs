@@ -20,6 +20,7 @@ mod wear;
 
 pub(crate) use queue::Finishes;
 pub use stats::{CauseStats, ControllerStats, DeviceStats, DramCacheStats, WearStats};
+pub(crate) use wear::ByNumber;
 
 use crate::Ps;
 use crate::config::MemoryConfig;

@@ -4,7 +4,7 @@ use crate::Ps;
 use std::collections::VecDeque;
 
 /// When the places of a queue become free, ascending.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Finishes {
     times: VecDeque<Ps>,
 }

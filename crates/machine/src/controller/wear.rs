@@ -6,7 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// A hash for numbers that are not chosen by an adversary.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Fold(u64);
+pub(crate) struct Fold(u64);
 
 impl Hasher for Fold {
     fn finish(&self) -> u64 {
@@ -27,7 +27,7 @@ impl Hasher for Fold {
 }
 
 /// A table by numbers.
-pub(super) type ByNumber<V> = HashMap<u64, V, BuildHasherDefault<Fold>>;
+pub(crate) type ByNumber<V> = HashMap<u64, V, BuildHasherDefault<Fold>>;
 
 const PAGE: u64 = 64;
 

@@ -8,6 +8,7 @@
 use super::Hardware;
 use crate::cache::Hierarchy;
 use crate::mechanism::Mechanism;
+use crate::processor::Words;
 use crate::{Cause, Ps};
 use perdura_memory::{LINE, Object, Touch, lines_in};
 
@@ -98,9 +99,10 @@ impl Hardware {
     /// A program touches a line of its own.
     pub(crate) fn touch(&mut self, mechanism: &mut dyn Mechanism, line: u64, access: Touch) {
         let before = self.cores[self.core].stats;
+        let place = Words { line, mask: 0xFF };
         match access {
-            Touch::Read => self.load(mechanism, line),
-            Touch::Write => self.store(mechanism, line),
+            Touch::Read => self.load(mechanism, place),
+            Touch::Write => self.store(mechanism, place),
             Touch::Exchange => self.exchange(mechanism, line),
         }
         let stats = &mut self.cores[self.core].stats;

@@ -103,17 +103,26 @@ impl Watched {
 
     fn access(&mut self, core: usize, line: u64, store: bool) {
         let seen = (0..self.levels.len()).find(|&level| self.caches.contains(core, level, line));
-        let transfers = self.caches.stats().transfers;
+        let (transfers, forwards) = (self.caches.stats().transfers, self.caches.stats().forwards);
         let dirty_elsewhere = self.owners.get(&line).is_some_and(|&owner| owner != core);
         // A core may have got it dirty from a level of victims: then it is no owner here.
         let can_be_elsewhere = self.dirty.contains(&line) && self.others_have(core, line);
+        let others = self.others_have(core, line);
         let access = if store { Access::Store } else { Access::Load };
         let outcome = self.caches.access(core, line, access);
         self.accesses += 1;
         let transferred = self.caches.stats().transfers > transfers;
         assert!(transferred || !dirty_elsewhere, "core {core} has missed what another stored");
         assert!(!transferred || can_be_elsewhere, "core {core} got {line} from nowhere");
-        self.lands(seen, transferred, outcome.level, outcome.cycles);
+        let forwarded = self.caches.stats().forwards > forwards;
+        assert!(!forwarded || others && seen.is_none(), "core {core} got {line} from nowhere");
+        assert!(
+            forwarded || transferred || seen.is_some() || !others,
+            "memory, though a core has {line}"
+        );
+        let claimed = store && others;
+        assert_eq!(outcome.handed, transferred || claimed, "core {core}, line {line}");
+        self.lands(seen, transferred || forwarded, claimed, outcome.level, outcome.cycles);
         if store {
             self.dirty.insert(line);
             self.owners.insert(line, core);
@@ -128,16 +137,19 @@ impl Watched {
     }
 
     /// The access ended where the line was seen, and cost what that costs.
-    fn lands(&self, seen: Option<usize>, transferred: bool, level: usize, cycles: u32) {
+    fn lands(&self, seen: Option<usize>, fetched: bool, claimed: bool, level: usize, cycles: u32) {
         let last = self.levels.len() - 1;
         let latency = |level: usize| self.levels[level].latency_cycles;
-        if transferred {
-            let shared = self.levels.iter().position(|level| level.shared).unwrap_or(last);
+        let shared = self.levels.iter().position(|level| level.shared).unwrap_or(last);
+        let handing = latency(shared) + TRANSFER;
+        if fetched {
             assert!(seen.is_none_or(|level| self.levels[level].shared), "it was in its own cache");
-            assert_eq!((level, cycles), (shared, latency(shared) + TRANSFER));
+            assert_eq!((level, cycles), (shared, handing));
         } else {
             let expected = seen.unwrap_or(last + 1);
-            assert_eq!((level, cycles), (expected, latency(expected.min(last))));
+            let found = latency(expected.min(last));
+            let cost = if claimed { found.max(handing) } else { found };
+            assert_eq!((level, cycles), (expected, cost));
         }
         let stats = self.caches.stats();
         let ended: u64 = stats.levels.iter().map(|level| level.hits).sum();

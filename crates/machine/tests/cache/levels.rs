@@ -32,17 +32,27 @@ fn store(caches: &mut Hierarchy, line: u64) -> usize {
     caches.access(0, line, Access::Store).level
 }
 
+/// An access that ended at this level.
+fn at(level: usize, cycles: u32) -> Outcome {
+    Outcome { level, cycles, handed: false }
+}
+
+/// One that was handed the line, or the right to change it.
+fn handed(level: usize, cycles: u32) -> Outcome {
+    Outcome { handed: true, ..at(level, cycles) }
+}
+
 #[test]
 fn an_access_costs_the_level_where_it_ends() {
     let l1 = set(1, 4, Holds::NonInclusive);
     let mut caches = alone(&[l1, set(2, 14, Holds::NonInclusive), set(4, 44, Holds::Inclusive)]);
     let mut load = |line| caches.access(0, line, Access::Load);
     for line in [A, B, C] {
-        assert_eq!(load(line), Outcome { level: 3, cycles: 44 }, "a miss in all costs the last");
+        assert_eq!(load(line), at(3, 44), "a miss in all costs the last");
     }
-    assert_eq!(load(C), Outcome { level: 0, cycles: 4 });
-    assert_eq!(load(B), Outcome { level: 1, cycles: 14 });
-    assert_eq!(load(A), Outcome { level: 2, cycles: 44 });
+    assert_eq!(load(C), at(0, 4));
+    assert_eq!(load(B), at(1, 14));
+    assert_eq!(load(A), at(2, 44));
     let stats = caches.stats().clone();
     let counts = |level: usize| (stats.levels[level].hits, stats.levels[level].misses);
     assert_eq!([counts(0), counts(1), counts(2)], [(1, 5), (1, 4), (1, 3)]);
@@ -145,7 +155,7 @@ fn a_store_leaves_the_line_to_one_core() {
     for kind in KINDS {
         let mut caches = together(kind);
         (0..3).for_each(|core| _ = caches.access(core, A, Access::Load));
-        assert_eq!(caches.access(1, A, Access::Store), Outcome { level: 0, cycles: 4 });
+        assert_eq!(caches.access(1, A, Access::Store), handed(0, 44 + TRANSFER));
         assert_eq!(caches.stats().invalidations, 2);
         let has = |core| caches.contains(core, 0, A) || caches.contains(core, 1, A);
         assert_eq!([has(0), has(1), has(2)], [false, true, false]);
@@ -159,11 +169,11 @@ fn a_load_fetches_what_another_core_has_dirty() {
         let mut caches = together(kind);
         caches.access(0, A, Access::Store);
         let fetched = caches.access(1, A, Access::Load);
-        assert_eq!(fetched, Outcome { level: 2, cycles: 44 + TRANSFER });
+        assert_eq!(fetched, handed(2, 44 + TRANSFER));
         assert!(caches.contains(0, 0, A) && caches.contains(1, 0, A) && caches.contains(1, 1, A));
         assert!(caches.contains(0, 2, A), "dirty in the shared level");
         assert_eq!(caches.dirty(), [A]);
-        assert_eq!(caches.access(2, A, Access::Load), Outcome { level: 2, cycles: 44 });
+        assert_eq!(caches.access(2, A, Access::Load), at(2, 44));
         assert_eq!((caches.stats().transfers, caches.stats().invalidations), (1, 0));
         let stored = caches.access(0, A, Access::Store);
         assert_eq!((stored.level, caches.stats().invalidations), (0, 2));
@@ -179,7 +189,7 @@ fn a_store_takes_what_another_core_has_dirty() {
         let mut caches = together(kind);
         caches.access(0, A, Access::Store);
         let taken = caches.access(1, A, Access::Store);
-        assert_eq!(taken, Outcome { level: 2, cycles: 44 + TRANSFER });
+        assert_eq!(taken, handed(2, 44 + TRANSFER));
         assert_eq!((caches.stats().transfers, caches.stats().invalidations), (1, 1));
         assert!(!caches.contains(0, 0, A) && !caches.contains(0, 1, A));
         assert_eq!(caches.dirty(), [A]);
@@ -191,7 +201,7 @@ fn without_a_shared_level_a_fetched_line_is_written_to_memory() {
     let mut caches = Hierarchy::new(&[set(2, 4, Holds::NonInclusive)], 2, TRANSFER, 1);
     caches.access(0, A, Access::Store);
     let fetched = caches.access(1, A, Access::Load);
-    assert_eq!(fetched, Outcome { level: 0, cycles: 4 + TRANSFER });
+    assert_eq!(fetched, handed(0, 4 + TRANSFER));
     assert_eq!(caches.evicted(), [A]);
     assert!(caches.dirty().is_empty());
 }
@@ -218,7 +228,7 @@ fn a_dirty_line_moves_up_whole_where_nobody_else_has_it() {
     caches.access(0, A, Access::Store);
     (1..=4).for_each(|n| _ = caches.access(0, A + n, Access::Load));
     assert!(caches.contains(0, 2, A) && !caches.contains(0, 1, A));
-    assert_eq!(caches.access(1, A, Access::Load), Outcome { level: 2, cycles: 44 });
+    assert_eq!(caches.access(1, A, Access::Load), at(2, 44));
     assert!(!caches.contains(0, 2, A));
     assert_eq!(caches.access(2, A, Access::Load).cycles, 44 + TRANSFER, "core 1 has it dirty");
 }
@@ -231,7 +241,7 @@ fn a_dirty_line_of_a_shared_level_can_be_read_without_a_transfer() {
         (1..=4).for_each(|n| _ = caches.access(0, A + n, Access::Load));
         assert!(!caches.contains(0, 1, A), "written back to the shared level");
         for core in [1, 2, 0] {
-            assert_eq!(caches.access(core, A, Access::Load), Outcome { level: 2, cycles: 44 });
+            assert_eq!(caches.access(core, A, Access::Load), at(2, 44));
         }
         caches.access(1, A, Access::Store);
         assert_eq!((caches.stats().transfers, caches.stats().invalidations), (0, 2));
@@ -282,7 +292,7 @@ fn counts_are_written_as_json() {
     let mut caches = alone(&[set(1, 4, Holds::NonInclusive)]);
     store(&mut caches, A);
     load(&mut caches, B);
-    let expected = r#"{"levels":[{"hits":0,"misses":2,"dirty_evictions":1,"back_invalidations":0}],"transfers":0,"invalidations":0}"#;
+    let expected = r#"{"levels":[{"hits":0,"misses":2,"dirty_evictions":1,"back_invalidations":0}],"transfers":0,"forwards":0,"invalidations":0}"#;
     assert_eq!(serde_json::to_string(caches.stats()).unwrap(), expected);
     assert_eq!(CacheStats::default().levels.len(), 0);
 }

@@ -1,6 +1,7 @@
 //! What the tests of the machine share.
 
 use perdura_machine::MachineConfig;
+use perdura_machine::config::Page;
 use perdura_memory::Domain;
 
 /// The machine with tiny caches, in this domain.
@@ -8,4 +9,22 @@ pub(crate) fn tiny(domain: Domain) -> MachineConfig {
     let text = include_str!("../../../../machines/tiny.toml");
     let config = MachineConfig::parse("tiny", text).expect("a preset");
     MachineConfig { domain, ..config }
+}
+
+/// That machine with times that can be added up by hand: see `timing.rs`.
+#[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
+pub(crate) fn timed(store_buffer: usize) -> MachineConfig {
+    let mut config = tiny(Domain::Transient);
+    config.cores.ghz = 1.0;
+    config.cores.cycles_per_access = 0;
+    config.cores.store_buffer = store_buffer;
+    config.cores.write_back_cycles = 2;
+    config.cores.fence_cycles = 1;
+    config.cores.transfer_cycles = 20;
+    let home = &mut config.memory.home;
+    home.page = Page::Closed;
+    (home.activate_ns, home.row_hit_ns, home.write_ns) = (100.0, 10.0, 50.0);
+    (home.read_burst_ns, home.write_burst_ns) = (5.0, 5.0);
+    config.memory.controller.turnaround_ns = 0.0;
+    config
 }

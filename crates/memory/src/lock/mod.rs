@@ -7,7 +7,8 @@
 //!
 //! Each session has a [`Seat`], with a slot on a line of its own. A reader raises its slot and looks whether
 //! the writer is alone; the writer that will be alone says so and waits for the raised slots. Readers
-//! on different cores therefore never pass a line between them. Waiting goes through the memory's
+//! on different cores therefore never pass a line between them. As long as no other session has ever read,
+//! there is nothing to look for. Waiting goes through the memory's
 //! `pause`, so that it is a scheduling point in a simulator. Which writer is next is another's choice: see
 //! [`Order`].
 //!
@@ -19,8 +20,11 @@
 //! Each access to a word of the lock is [told](Touch) to the memory, so that in a simulator these lines pass from
 //! core to core.
 //!
-//! Reading order: this file (who comes in), `right` (what that gives).
+//! Reading order: this file (who comes in), `right` (what that gives), `bias` (how one session alone comes in
+//! at no cost), `barrier` (fences that cost one side nothing).
 
+mod barrier;
+mod bias;
 #[cfg(all(test, loom))]
 mod models;
 mod right;
@@ -29,6 +33,7 @@ mod tests;
 
 pub use right::{Beside, Seat, Writing};
 
+use self::bias::Bias;
 use crate::atomics::{AtomicBool, AtomicUsize, Ordering, UnsafeCell, fence, pause, raise};
 use crate::{Memory, Object, Touch};
 
@@ -91,7 +96,10 @@ const WANTING: u64 = APART;
 const ALONE: u64 = 2 * APART;
 /// The lock's other fields, which hardly ever change.
 const FIELDS: u64 = 3 * APART;
-const SLOTS: u64 = 4 * APART;
+const BIAS: u64 = 4 * APART;
+/// How many sessions have read.
+const READING: u64 = 5 * APART;
+const SLOTS: u64 = 6 * APART;
 const APART: u64 = size_of::<Apart<u8>>() as u64;
 
 /// A lock's own memory, as the memory knows it: the lock's words, and its order's.
@@ -106,12 +114,23 @@ struct Own {
 pub struct Lock<O, S, W> {
     order: O,
     writer: Apart<AtomicBool>,
+    bias: Bias,
     wanting: Wanting,
     readers: Readers,
     taken: Box<[AtomicBool]>,
     shared: UnsafeCell<S>,
     own: UnsafeCell<W>,
     objects: Own,
+}
+
+/// How a writer has come in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Way {
+    /// It holds the flag.
+    #[default]
+    Flag,
+    /// The lock is biased to its session.
+    Bias,
 }
 
 /// How many transactions that write wait to come in.
@@ -128,6 +147,10 @@ struct Readers {
     slots: Box<[Apart<AtomicBool>]>,
     /// Slots from here on have never been taken.
     used: AtomicUsize,
+    /// Sessions that have read.
+    reading: Apart<AtomicUsize>,
+    /// A session that begins to read makes all others see that.
+    told: bool,
 }
 
 impl<O: Order, S, W> Lock<O, S, W> {
@@ -137,10 +160,13 @@ impl<O: Order, S, W> Lock<O, S, W> {
             alone: Apart::default(),
             slots: (0..slots).map(|_| Apart::default()).collect(),
             used: AtomicUsize::new(0),
+            reading: Apart::default(),
+            told: barrier::is_there(),
         };
         Lock {
             order: O::default(),
             writer: Apart::default(),
+            bias: Bias::default(),
             wanting: Wanting::default(),
             readers,
             taken: (0..slots).map(|_| AtomicBool::new(false)).collect(),
@@ -151,6 +177,13 @@ impl<O: Order, S, W> Lock<O, S, W> {
                 order: memory.object(O::BYTES),
             },
         }
+    }
+
+    /// The lock as it is where the system has no heavy fence: for models.
+    #[cfg(loom)]
+    pub fn untold(mut self) -> Self {
+        self.readers.told = false;
+        self
     }
 
     /// How many sessions there can be.
@@ -172,14 +205,31 @@ impl<O: Order, S, W> Lock<O, S, W> {
         self.taken[slot].store(false, Ordering::Release);
     }
 
-    /// Enters as the only writer, beside readers; `wants` if to write a transaction of its own.
-    #[inline]
-    fn write<M: Memory>(&self, memory: &M, wants: bool) {
+    /// Enters as the only writer, beside readers; a session in its `slot`, to write a transaction of its own.
+    #[inline(always)]
+    fn write<M: Memory>(&self, memory: &M, slot: Option<usize>) -> Way {
+        memory.touch(self.objects.lock, BIAS, 8, Touch::Read);
+        if slot.is_some_and(|slot| self.bias.enter(slot)) {
+            memory.touch(self.objects.lock, BIAS, 1, Touch::Write);
+            return Way::Bias;
+        }
+        self.write_by_flag(memory, slot);
+        Way::Flag
+    }
+
+    /// Out of line, so that one session alone saves no registers for it.
+    #[inline(never)]
+    fn write_by_flag<M: Memory>(&self, memory: &M, slot: Option<usize>) {
         O::touch(memory, self.objects.order, Step::Join);
         let place = self.order.join();
         if !self.is_next(memory, &place) || !self.try_write(memory) {
-            self.wait_to_write(memory, &place, wants);
+            self.wait_to_write(memory, &place, slot.is_some());
         }
+        // What has the bias may be inside, and counts as waited for.
+        let own = self.objects.lock;
+        let others = slot.filter(|_| self.bias.is_anothers(slot));
+        let _counted = others.map(|_| self.wanting.count(memory, own));
+        self.bias.came_in(slot, self.wanting.any(memory, own), (memory, own));
     }
 
     #[cold]
@@ -214,19 +264,29 @@ impl<O: Order, S, W> Lock<O, S, W> {
     }
 
     /// Leaves as the writer. A plain store: a locked instruction would wait for write-backs.
-    #[inline]
-    fn done_writing(&self) {
+    #[inline(always)]
+    fn done_writing(&self, way: Way) {
         self.readers.let_in();
-        self.order.leave();
-        self.writer.0.store(false, Ordering::Release);
+        match way {
+            Way::Bias => self.bias.leave(),
+            Way::Flag => {
+                self.order.leave();
+                self.writer.0.store(false, Ordering::Release);
+            }
+        }
     }
 
     /// What [`done_writing`](Self::done_writing) has touched.
     #[inline(always)]
-    fn touch_done_writing<M: Memory>(&self, memory: &M) {
+    fn touch_done_writing<M: Memory>(&self, memory: &M, way: Way) {
         memory.touch(self.objects.lock, ALONE, 1, Touch::Write);
-        O::touch(memory, self.objects.order, Step::Leave);
-        memory.touch(self.objects.lock, WRITER, 1, Touch::Write);
+        match way {
+            Way::Bias => memory.touch(self.objects.lock, BIAS, 1, Touch::Write),
+            Way::Flag => {
+                O::touch(memory, self.objects.order, Step::Leave);
+                memory.touch(self.objects.lock, WRITER, 1, Touch::Write);
+            }
+        }
     }
 
     /// Runs `body` as the only writer, beside readers, and leaves even if it panics.
@@ -235,17 +295,16 @@ impl<O: Order, S, W> Lock<O, S, W> {
         memory: &M,
         body: impl FnOnce(Writing<'_, S, W>) -> R,
     ) -> R {
-        struct Leave<'a, M: Memory, O: Order, S, W>(&'a Lock<O, S, W>, &'a M);
+        struct Leave<'a, M: Memory, O: Order, S, W>(&'a Lock<O, S, W>, &'a M, Way);
         impl<M: Memory, O: Order, S, W> Drop for Leave<'_, M, O, S, W> {
             fn drop(&mut self) {
-                self.0.done_writing();
-                self.0.touch_done_writing(self.1);
+                self.0.done_writing(self.2);
+                self.0.touch_done_writing(self.1, self.2);
             }
         }
-        self.write(memory, false);
-        let leave = Leave(self, memory);
+        let leave = Leave(self, memory, self.write(memory, None));
         // SAFETY: this is the writer until `leave` is dropped, and `body` must give the right back before.
-        body(unsafe { leave.0.right() })
+        body(unsafe { leave.0.right(false) })
     }
 
     /// As [`writing`](Self::writing), unless the writers that are there meanwhile, or want to be, see to it
@@ -297,6 +356,21 @@ impl<M: Memory> Drop for Counted<'_, M> {
 }
 
 impl Readers {
+    /// A session is going to read for the first time: from here on writers look for it.
+    #[cold]
+    fn begin<M: Memory>(&self, memory: &M, own: Object) {
+        memory.touch(own, READING, 8, Touch::Exchange);
+        self.reading.0.fetch_add(1, Ordering::AcqRel);
+        if self.told {
+            barrier::heavy();
+        }
+    }
+
+    /// It will not any more.
+    fn end(&self) {
+        self.reading.0.fetch_sub(1, Ordering::Release);
+    }
+
     /// Enters as the reader of `slot`.
     #[inline]
     fn read<M: Memory>(&self, slot: usize, memory: &M, own: Object) {
@@ -340,13 +414,24 @@ impl Readers {
         })
     }
 
-    /// Waits until no reader is there, and lets none in: for the writer, until it leaves. Once is
-    /// enough, more does no harm.
+    /// Waits until no reader is there, and lets none in: for the writer, whose own session has read or not,
+    /// until it leaves. Once is enough, more does no harm.
     #[inline]
-    fn be_alone<M: Memory>(&self, memory: &M, own: Object) {
+    fn be_alone<M: Memory>(&self, memory: &M, (own, reads): (Object, bool)) {
         memory.touch(own, ALONE, 1, Touch::Read);
         if self.alone.0.load(Ordering::Relaxed) {
             return;
+        }
+        if self.told {
+            // A session that begins to read after this look sees that the writer is alone: its fence makes the
+            // store before the look seen.
+            self.alone.0.store(true, Ordering::Relaxed);
+            barrier::light();
+            memory.touch(own, ALONE, 1, Touch::Write);
+            memory.touch(own, READING, 8, Touch::Read);
+            if self.reading.0.load(Ordering::Acquire) == usize::from(reads) {
+                return;
+            }
         }
         // Sequentially consistent with the reader's fence: a slot that was raised before this point is waited
         // for, and a reader that raises its slot after it sees that it must wait.

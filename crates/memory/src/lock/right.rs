@@ -1,6 +1,6 @@
 //! What having come in gives: [`Seat`] and [`Writing`].
 
-use super::{ALONE, Lock, Mode, Order, Readers, Wanting, place_of};
+use super::{ALONE, Lock, Mode, Order, Readers, Wanting, Way, place_of};
 use crate::atomics::UnsafeCell;
 use crate::{Memory, Object, Touch};
 use std::sync::Arc;
@@ -14,12 +14,17 @@ pub struct Seat<O: Order, S, W> {
     lock: Arc<Lock<O, S, W>>,
     slot: usize,
     mode: Option<Mode>,
+    /// How it has come in, if it writes.
+    way: Way,
+    /// It has read.
+    reads: bool,
 }
 
 impl<O: Order, S, W> Seat<O, S, W> {
     /// A place for one more session, if one is left.
     pub fn new(lock: &Arc<Lock<O, S, W>>) -> Option<Self> {
-        Some(Seat { slot: lock.register()?, lock: lock.clone(), mode: None })
+        let (slot, lock) = (lock.register()?, lock.clone());
+        Some(Seat { lock, slot, mode: None, way: Way::Flag, reads: false })
     }
 
     /// What the transaction that has come in may do; `None` where none has.
@@ -28,22 +33,41 @@ impl<O: Order, S, W> Seat<O, S, W> {
         self.mode
     }
 
+    /// Whether the lock is biased to this session, and a transaction has come in by that.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn is_biased(&self) -> bool {
+        self.mode == Some(Mode::Write) && self.way == Way::Bias
+    }
+
     /// Comes in, as the only writer or as a reader; leaves before, if a transaction is in.
-    #[inline]
+    #[inline(always)]
     pub fn enter<M: Memory>(&mut self, mode: Mode, memory: &M) {
-        self.leave(memory);
+        if self.mode.is_some() {
+            self.leave_before(memory);
+        }
         match mode {
-            Mode::Read => self.lock.readers.read(self.slot, memory, self.lock.objects.lock),
-            Mode::Write => self.lock.write(memory, true),
+            Mode::Read => {
+                if !self.reads {
+                    self.reads = true;
+                    self.lock.readers.begin(memory, self.lock.objects.lock);
+                }
+                self.lock.readers.read(self.slot, memory, self.lock.objects.lock);
+            }
+            Mode::Write => self.way = self.lock.write(memory, Some(self.slot)),
         }
         self.mode = Some(mode);
     }
 
+    #[cold]
+    fn leave_before<M: Memory>(&mut self, memory: &M) {
+        self.leave(memory);
+    }
+
     /// Leaves, if a transaction is in.
-    #[inline]
+    #[inline(always)]
     pub fn leave<M: Memory>(&mut self, memory: &M) {
         match self.go() {
-            Some(Mode::Write) => self.lock.touch_done_writing(memory),
+            Some(Mode::Write) => self.lock.touch_done_writing(memory, self.way),
             Some(Mode::Read) => {
                 memory.touch(self.lock.objects.lock, place_of(self.slot), 1, Touch::Write);
             }
@@ -52,11 +76,11 @@ impl<O: Order, S, W> Seat<O, S, W> {
     }
 
     /// Leaves, and tells no memory of it. What was left.
-    #[inline]
+    #[inline(always)]
     fn go(&mut self) -> Option<Mode> {
         let mode = self.mode.take();
         match mode {
-            Some(Mode::Write) => self.lock.done_writing(),
+            Some(Mode::Write) => self.lock.done_writing(self.way),
             Some(Mode::Read) => self.lock.readers.done_reading(self.slot),
             None => {}
         }
@@ -77,7 +101,7 @@ impl<O: Order, S, W> Seat<O, S, W> {
     pub fn writing(&mut self) -> Option<Writing<'_, S, W>> {
         match self.mode {
             // SAFETY: this seat's is the writer until it leaves, for which it must not be borrowed.
-            Some(Mode::Write) => Some(unsafe { self.lock.right() }),
+            Some(Mode::Write) => Some(unsafe { self.lock.right(self.reads) }),
             _ => None,
         }
     }
@@ -86,6 +110,9 @@ impl<O: Order, S, W> Seat<O, S, W> {
 impl<O: Order, S, W> Drop for Seat<O, S, W> {
     fn drop(&mut self) {
         self.go();
+        if self.reads {
+            self.lock.readers.end();
+        }
         self.lock.unregister(self.slot);
     }
 }
@@ -103,17 +130,18 @@ pub struct Beside<'a, S> {
     readers: &'a Readers,
     wanting: &'a Wanting,
     shared: &'a UnsafeCell<S>,
-    own: Object,
+    /// The lock's words, as the memory knows them; whether the writer's own session has read.
+    place: (Object, bool),
 }
 
 impl<O: Order, S, W> Lock<O, S, W> {
-    /// The writer's right.
+    /// The writer's right; its session, if it has one, `reads` at times.
     ///
     /// # Safety
     /// The caller is the writer, stays so for as long as the right is there, and asks for no other one
     /// meanwhile.
     #[inline(always)]
-    pub(super) unsafe fn right(&self) -> Writing<'_, S, W> {
+    pub(super) unsafe fn right(&self, reads: bool) -> Writing<'_, S, W> {
         Writing {
             // SAFETY: the one writer has the one right, as the contract says.
             own: self.own.with_mut(|own| unsafe { &mut *own }),
@@ -121,7 +149,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
                 readers: &self.readers,
                 wanting: &self.wanting,
                 shared: &self.shared,
-                own: self.objects.lock,
+                place: (self.objects.lock, reads),
             },
         }
     }
@@ -131,8 +159,8 @@ impl<S, W> Writing<'_, S, W> {
     /// The same right, for a while.
     #[inline(always)]
     pub fn again(&mut self) -> Writing<'_, S, W> {
-        let Beside { readers, wanting, shared, own } = self.beside;
-        Writing { own: self.own, beside: Beside { readers, wanting, shared, own } }
+        let Beside { readers, wanting, shared, place } = self.beside;
+        Writing { own: self.own, beside: Beside { readers, wanting, shared, place } }
     }
 }
 
@@ -147,7 +175,7 @@ impl<S> Beside<'_, S> {
     /// Changes what is shared, alone from here on.
     #[inline]
     pub fn change<M: Memory, R>(&mut self, memory: &M, change: impl FnOnce(&mut S) -> R) -> R {
-        self.readers.be_alone(memory, self.own);
+        self.readers.be_alone(memory, self.place);
         // SAFETY: the writer is alone, and its own references from `get` have ended.
         self.shared.with_mut(|shared| change(unsafe { &mut *shared }))
     }
@@ -155,25 +183,25 @@ impl<S> Beside<'_, S> {
     /// No reader is there from here on, until the writer leaves or lets readers in.
     #[inline]
     pub fn be_alone<M: Memory>(&mut self, memory: &M) {
-        self.readers.be_alone(memory, self.own);
+        self.readers.be_alone(memory, self.place);
     }
 
     /// Readers may come in again, though the writer stays.
     #[inline]
     pub fn let_readers_in<M: Memory>(&mut self, memory: &M) {
         self.readers.let_in();
-        memory.touch(self.own, ALONE, 1, Touch::Write);
+        memory.touch(self.place.0, ALONE, 1, Touch::Write);
     }
 
     /// Whether another transaction that writes waits to come in.
     #[inline]
     pub fn is_wanted<M: Memory>(&self, memory: &M) -> bool {
-        self.wanting.any(memory, self.own)
+        self.wanting.any(memory, self.place.0)
     }
 
     /// Whether a reader is there.
     #[inline]
     pub fn has_readers<M: Memory>(&self, memory: &M) -> bool {
-        self.readers.are_in(memory, self.own)
+        self.readers.are_in(memory, self.place.0)
     }
 }

@@ -43,6 +43,74 @@ fn readers_and_writers_exclude_one_another() {
     assert!(Seat::new(&lock).is_some_and(|seat| seat.shared().is_none() && seat.mode().is_none()));
 }
 
+/// A session that is the only one that writes for long comes in by the bias, which others take away and get.
+#[test]
+fn the_bias_goes_from_session_to_session() {
+    const BURST: u64 = 3_000;
+    let ram = Ram::new(64);
+    let lock = Pair::new(Lock::new(&ram, 4, [0; 2], 0));
+    let by_bias = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..3u64 {
+            let (lock, ram, by_bias) = (&lock, &ram, &by_bias);
+            scope.spawn(move || {
+                let mut seat = Seat::new(lock).expect("a slot");
+                for burst in 0..20 {
+                    for round in 0..BURST {
+                        seat.enter(Mode::Write, ram);
+                        by_bias.fetch_add(seat.is_biased().into(), Ordering::Relaxed);
+                        let Writing { own, mut beside } = seat.writing().expect("the writer");
+                        *own += 1;
+                        let value = beside.get()[0] + 1;
+                        beside.change(ram, |both| *both = [value; 2]);
+                        seat.leave(ram);
+                        if burst % 4 == thread && round % 500 == 0 {
+                            seat.enter(Mode::Read, ram);
+                            let [one, other] = *seat.shared().expect("a reader");
+                            assert_eq!(one, other);
+                            seat.leave(ram);
+                            std::thread::yield_now();
+                        }
+                    }
+                    // For the others to have the lock to themselves at times.
+                    std::thread::sleep(std::time::Duration::from_millis((thread * 7 + burst) % 5));
+                }
+            });
+        }
+    });
+    let all = 3 * 20 * BURST;
+    lock.writing(&ram, |right| {
+        assert_eq!((*right.own, *right.beside.get()), (all, [all; 2]));
+    });
+    let by_bias = by_bias.into_inner();
+    println!("{by_bias} of {all} by the bias");
+    assert!(by_bias > 0 || !super::barrier::is_there());
+}
+
+/// Alone, the first transactions come in by the flag, and all later ones by the bias; the lock's user that is
+/// no session takes it away.
+#[test]
+fn one_session_alone_gets_the_bias() {
+    let ram = Ram::new(64);
+    let lock = Pair::new(Lock::new(&ram, 4, [0; 2], 0));
+    let mut seat = Seat::new(&lock).expect("a slot");
+    let mut biased = |times: u64| {
+        let enters = (0..times).map(|_| {
+            seat.enter(Mode::Write, &ram);
+            let biased = seat.is_biased();
+            seat.leave(&ram);
+            u64::from(biased)
+        });
+        enters.sum::<u64>()
+    };
+    let there = u64::from(super::barrier::is_there());
+    assert_eq!(biased(1025), 0);
+    assert_eq!(biased(10), 10 * there);
+    lock.writing(&ram, |_| ());
+    assert_eq!(biased(1024), 0);
+    assert!(biased(10) >= 9 * there);
+}
+
 /// Places are limited, and come back; a seat that is dropped inside of a transaction leaves.
 #[test]
 fn seats_come_back() {

@@ -1,0 +1,111 @@
+//! Lines on their way to a core: from when on each is there.
+//!
+//! The caches' tags have such a line at once, and data is apart from time; so another access to it, of the
+//! same core or of another, must be told when the line can be had.
+
+use crate::Ps;
+use crate::controller::ByNumber;
+
+/// Lines that are found at once, a power of two: more than all fill buffers of many cores.
+const NEAR: usize = 1024;
+/// Other lines from which on it is worth looking which of them have come.
+const CROWDED: usize = 256;
+
+/// When lines arrive.
+pub(crate) struct Arrivals {
+    /// By the lower bits of their numbers.
+    near: Box<[(u64, Ps); NEAR]>,
+    /// Those whose places there are another's, which is on its way too.
+    far: ByNumber<Ps>,
+    /// Lines there at which it is looked next.
+    crowded: usize,
+    /// The last arrival of all.
+    last: Ps,
+}
+
+impl Default for Arrivals {
+    fn default() -> Self {
+        let near = Box::new([(u64::MAX, Ps::default()); NEAR]);
+        Arrivals { near, far: ByNumber::default(), crowded: CROWDED, last: Ps::default() }
+    }
+}
+
+impl Arrivals {
+    /// When `line` is there; a time that is over if it is there at `now`.
+    #[inline]
+    pub(crate) fn of(&self, line: u64, now: Ps) -> Ps {
+        if now >= self.last {
+            return Ps::default();
+        }
+        let (here, time) = self.near[line as usize % NEAR];
+        if here == line {
+            return time;
+        }
+        if self.far.is_empty() {
+            return Ps::default();
+        }
+        self.far.get(&line).copied().unwrap_or_default()
+    }
+
+    /// The line is there from `time` on, or later if that was so before. No core is behind `now`, as far as time
+    /// matters.
+    #[inline]
+    pub(crate) fn note(&mut self, line: u64, time: Ps, now: Ps) {
+        if now >= self.last && !self.far.is_empty() {
+            self.far.clear();
+        }
+        self.last = self.last.max(time);
+        let (here, there) = &mut self.near[line as usize % NEAR];
+        if *here == line {
+            *there = time.max(*there);
+            return;
+        }
+        if *there > now {
+            let (other, time) = (*here, *there);
+            self.put_far(other, time, now);
+        }
+        let before = if self.far.is_empty() { None } else { self.far.remove(&line) };
+        self.near[line as usize % NEAR] = (line, time.max(before.unwrap_or_default()));
+    }
+
+    #[cold]
+    fn put_far(&mut self, line: u64, time: Ps, now: Ps) {
+        if self.far.len() >= self.crowded {
+            self.far.retain(|_, time| *time > now);
+            self.crowded = CROWDED.max(2 * self.far.len());
+        }
+        self.far.insert(line, time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_have_come_are_forgotten_and_no_others() {
+        let mut arrivals = Arrivals::default();
+        // Lines that have one place, a hundred of which are on their way at a time.
+        for time in 0..10_000u64 {
+            let line = |time: u64| time * NEAR as u64;
+            arrivals.note(line(time), Ps(time + 100), Ps(time));
+            assert!(arrivals.far.len() <= 2 * CROWDED);
+            assert_eq!(arrivals.of(line(time), Ps(time)), Ps(time + 100));
+            assert_eq!(arrivals.of(line(time.saturating_sub(90)), Ps(time)), Ps(time.max(90) + 10));
+        }
+        assert_eq!(arrivals.of(9_999 * NEAR as u64, Ps(20_000)), Ps(0));
+        arrivals.note(3, Ps(30_000), Ps(20_000));
+        assert!(arrivals.far.is_empty());
+    }
+
+    #[test]
+    fn a_line_that_is_handed_on_comes_later() {
+        let mut arrivals = Arrivals::default();
+        arrivals.note(1, Ps(50), Ps(0));
+        arrivals.note(1 + NEAR as u64, Ps(60), Ps(5));
+        arrivals.note(1, Ps(80), Ps(10));
+        assert_eq!(arrivals.of(1, Ps(10)), Ps(80));
+        assert_eq!(arrivals.of(1 + NEAR as u64, Ps(10)), Ps(60));
+        assert_eq!(arrivals.of(2, Ps(10)), Ps(0));
+    }
+}
