@@ -2,7 +2,7 @@
 //! the writer many times in a row, with nobody else, comes in without a locked instruction.
 //!
 //! A locked instruction waits for the stores before it, the log's among them, and keeps the next transaction's
-//! loads from beginning meanwhile: on one thread that is a fifth of a short transaction. The session that
+//! loads from beginning meanwhile. The session that
 //! the lock is biased to only says that it is inside, and looks whether it still is the one; whoever takes
 //! the bias away, which only the holder of the flag may, does the opposite, with the heavy fence in between
 //! (see [`barrier`](super::barrier)), and then waits until that session is not inside.
