@@ -23,7 +23,7 @@ fn what_a_dead_process_left_is_made_durable_before_it_is_believed() {
         for domain in [Domain::Media, Domain::Transient] {
             for seed in 1..=seeds() {
                 let start = STARTS[seed as usize % 3];
-                let (points, cores) = (Points::Random(60), 1 + seed as usize % 2 * 2);
+                let (points, cores) = (Points::Random(30), 1 + seed as usize % 2 * 2);
                 let case = Case { domain, start, points, cores, seed, ..Case::default() };
                 match runner.explore(&case, budget, &Watcher::default()) {
                     Ok(report) => all.add(&report),

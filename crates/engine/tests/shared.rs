@@ -101,34 +101,47 @@ fn nothing_is_shared_where_that_is_no_gain() {
     on_each_engine!(crash_consistent run::<Reference>(Domain::Persistent, None));
 }
 
+/// One transaction writes, is waited for and durable, while `second` wants to begin one on another thread; the first
+/// one's ticket, and what the second came to.
+fn while_another_waits<E: Engine<Reference>, R: Send>(
+    engine: &Arc<E>,
+    second: impl FnOnce(&Arc<E>, &mut E::Session) -> R + Send,
+) -> (Ticket, R) {
+    let arrives = AtomicBool::new(false);
+    scope(|scope| {
+        let mut first = engine.session().unwrap();
+        first.begin(Mode::Write);
+        let second = scope.spawn(|| {
+            let mut session = engine.session().unwrap();
+            arrives.store(true, Ordering::Release);
+            session.begin(Mode::Write);
+            second(engine, &mut session)
+        });
+        while !arrives.load(Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+        sleep(Duration::from_millis(30));
+        add(&mut first, 0);
+        let ticket = first.commit_awaited().unwrap();
+        let came_to = second.join().unwrap();
+        first.wait_durable(ticket).unwrap();
+        assert!(first.is_durable(ticket), "{}", E::NAME);
+        (ticket, came_to)
+    })
+}
+
 /// A transaction that has joined is durable nowhere until the next one is.
 #[test]
 fn who_waits_alone_leads() {
     fn run<E: Engine<Reference>>() {
         let (memory, engine) = started::<E>(Domain::Transient);
-        let arrives = AtomicBool::new(false);
-        scope(|scope| {
-            let mut first = engine.session().unwrap();
-            first.begin(Mode::Write);
-            // It comes in, and goes without a commit.
-            let second = scope.spawn(|| {
-                let mut second = engine.session().unwrap();
-                arrives.store(true, Ordering::Release);
-                second.begin(Mode::Write);
-                let seen = second.read_word(LOG).unwrap();
-                second.abort();
-                seen
-            });
-            while !arrives.load(Ordering::Acquire) {
-                std::hint::spin_loop();
-            }
-            sleep(Duration::from_millis(30));
-            add(&mut first, 0);
-            let ticket = first.commit_awaited().unwrap();
-            assert_eq!(second.join().unwrap(), 1, "{}", E::NAME);
-            first.wait_durable(ticket).unwrap();
-            assert!(first.is_durable(ticket));
+        // It comes in, and goes without a commit.
+        let (_, seen) = while_another_waits(&engine, |_, session| {
+            let seen = session.read_word(LOG).unwrap();
+            session.abort();
+            seen
         });
+        assert_eq!(seen, 1, "{}", E::NAME);
         let after = memory.after_power_cut(Cut::None);
         E::recover(&after, 0..LOG).unwrap();
         assert_eq!(after.load(LOG), 1, "{}", E::NAME);
@@ -141,31 +154,16 @@ fn who_waits_alone_leads() {
 fn a_checkpoint_within_writes_down_what_has_joined() {
     fn run<E: Engine<Reference>>() {
         let (memory, engine) = started::<E>(Domain::Transient);
-        let arrives = AtomicBool::new(false);
-        scope(|scope| {
-            let mut first = engine.session().unwrap();
-            first.begin(Mode::Write);
-            let second = scope.spawn(|| {
-                let mut second = engine.session().unwrap();
-                arrives.store(true, Ordering::Release);
-                second.begin(Mode::Write);
-                add(&mut second, 1);
-                second.checkpoint().unwrap();
-                let freed = engine.reclaimable();
-                add(&mut second, 0);
-                let ticket = second.commit_awaited().unwrap();
-                second.wait_durable(ticket).unwrap();
-                freed
-            });
-            while !arrives.load(Ordering::Acquire) {
-                std::hint::spin_loop();
-            }
-            sleep(Duration::from_millis(30));
-            add(&mut first, 0);
-            let ticket = first.commit_awaited().unwrap();
-            assert!(second.join().unwrap() >= ticket, "{}", E::NAME);
-            first.wait_durable(ticket).unwrap();
+        let (joined, freed) = while_another_waits(&engine, |engine, session| {
+            add(session, 1);
+            session.checkpoint().unwrap();
+            let freed = engine.reclaimable();
+            add(session, 0);
+            let ticket = session.commit_awaited().unwrap();
+            session.wait_durable(ticket).unwrap();
+            freed
         });
+        assert!(freed >= joined, "{}", E::NAME);
         let after = memory.after_power_cut(Cut::None);
         E::recover(&after, 0..LOG).unwrap();
         assert_eq!([0, 1].map(|line| after.load(LOG + line * LINE)), [2, 1], "{}", E::NAME);

@@ -229,7 +229,7 @@ impl Hardware {
         (done, from == From::Memory)
     }
 
-    /// A line is asked for, and nobody waits; nothing happens if all fill buffers are taken.
+    /// The core asks for a line and goes on; nothing happens if all its fill buffers are taken.
     pub(crate) fn prefetch(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
         let issue = self.cycle;
         let core = &mut self.cores[self.core];

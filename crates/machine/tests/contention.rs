@@ -62,7 +62,7 @@ fn a_line_is_not_in_two_places_at_once() {
             }
             let operations = ROUNDS * cores as u64;
             let all = ns(machine.time());
-            // The first one comes from memory, and is nobody else's: it is asked for again as soon as it is there.
+            // The first access fetches the line from memory; the second core asks for it as soon as it is there.
             assert_eq!(all, MISS + (operations - 1) * each, "{cores} cores, {each} ns each");
         }
     }
@@ -276,7 +276,7 @@ fn cores_that_wait_sleep() {
                     while machine.load(0) != 0 || machine.compare_exchange(0, 0, 1).is_err() {
                         machine.pause(0);
                     }
-                    // Other lines: nobody waits for these.
+                    // No core waits for these lines.
                     (0..500).for_each(|step| machine.store(LINE + step % 64 * 8, core as u64));
                     machine.store(0, 0);
                 }

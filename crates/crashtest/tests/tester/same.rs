@@ -31,7 +31,7 @@ fn the_same_case_comes_to_the_same() {
     let mut seen = 0;
     for (runner, seed) in runners().zip(0..) {
         let cores = [1, 3][seed as usize % 2];
-        let case = Case { cores, seed, points: Points::Random(10), ..Case::default() };
+        let case = Case { cores, seed, points: Points::Random(6), ..Case::default() };
         let deaths_every = if cores == 1 { 0 } else { Budget::default().deaths_every };
         let budget = Budget { deaths_every, ..Budget::default() };
         let [first, second] =
@@ -41,7 +41,7 @@ fn the_same_case_comes_to_the_same() {
         seen += first.seen;
     }
     // A single case may well come to no image twice.
-    assert!(seen > 500, "{seen}");
+    assert!(seen > 200, "{seen}");
 }
 
 /// Images that differ from others only in what was not read, and images that were there before,
@@ -53,14 +53,14 @@ fn what_is_left_out_would_not_have_mattered() {
         let (cores, domain) =
             [(1, Domain::Transient), (3, Domain::Transient), (1, Domain::Persistent)]
                 [seed as usize % 3];
-        let case = Case { cores, domain, seed, points: Points::Random(20), ..Case::default() };
+        let case = Case { cores, domain, seed, points: Points::Random(10), ..Case::default() };
         match runner.explore(&case, CHECKED, &watcher) {
             Ok(report) => sum.add(&report),
             Err(failure) => panic!("{failure}"),
         }
     }
     println!("{} unread, {} seen, {} images", sum.unread, sum.seen, sum.images);
-    assert!(sum.unread > 1_000 && sum.seen > 1_000);
+    assert!(sum.unread > 400 && sum.seen > 400);
 }
 
 /// The same for engines that fail: with or without pruning, they fail in the same way.

@@ -15,7 +15,7 @@ use perdura_memory::Memory;
 /// The share of the log that a generation of records fills: two of them, and some segments for
 /// whatever comes meanwhile.
 const GENERATION: (usize, usize) = (3, 8);
-/// Old lines leave so many at a time, or one in [`BATCH_SHARE`] of those that may wait.
+/// Old lines that leave at a time; fewer, if this is more than one in [`BATCH_SHARE`] of the lines that may wait.
 const BATCH: usize = 512;
 /// See [`BATCH`].
 const BATCH_SHARE: usize = 64;

@@ -142,7 +142,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             ending.session.engine.core.acknowledge();
         }
         // The ticket alone is kept until the end: the whole result would be copied, in wide loads of narrow
-        // stores, which wait until these are through behind the log's fence.
+        // stores, which probably wait until these are through behind the log's fence (samples fell there).
         let ticket = match result {
             Ok(ticket) => ticket,
             Err(error) => {

@@ -1,11 +1,11 @@
 //! Biased locking (after Dice, Moir and Scherer, "Quickly reacquirable locks", 2003): the session that has been
-//! the writer many times in a row, with nobody else, comes in without a locked instruction.
+//! the writer many times in a row, without another one, comes in without a locked instruction.
 //!
 //! A locked instruction waits for the stores before it, the log's among them, and keeps the next transaction's
-//! loads from beginning meanwhile: on one thread that is a fifth of a short transaction. The session that
-//! the lock is biased to only says that it is inside, and looks whether it still is the one; whoever takes
-//! the bias away, which only the holder of the flag may, does the opposite, with the heavy fence in between
-//! (see [`barrier`](super::barrier)), and then waits until that session is not inside.
+//! loads from beginning meanwhile. The session that the lock is biased to only says that it is inside, and
+//! looks whether it still is the one. The writer that takes the bias away, which must hold the flag, does the
+//! opposite, with the heavy fence in between (see [`barrier`](super::barrier)), and then waits until that
+//! session is not inside.
 //!
 //! What always holds: `owner` changes only while its changer holds the lock's flag; a session is the writer
 //! either by the flag or by the bias; while one is by the bias, `owner` names it, or the holder of the flag
@@ -15,8 +15,8 @@ use super::{Apart, BIAS, barrier};
 use crate::atomics::{AtomicBool, AtomicUsize, Ordering, pause};
 use crate::{Memory, Object, Touch};
 
-/// Transactions in a row after which a session gets the bias. Taking it away costs microseconds, about as much
-/// as these save in so many transactions.
+/// Transactions in a row after which a session gets the bias. Taking it away is a system call and a wait: that
+/// must stay rare beside the transactions that come in for less.
 const STREAK: usize = if cfg!(loom) { 0 } else { 1024 };
 
 /// No slot.
