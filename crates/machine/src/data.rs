@@ -5,7 +5,8 @@
 //! for the crash tester, everything that the persistency model would allow ([`Image`]).
 
 use crate::Ps;
-use crate::flights::Flights;
+use crate::flights::{Arrival, Flights};
+use crate::promised::Promised;
 use perdura_memory::image::{Image, LineWords, Piece, Site, patch};
 use perdura_memory::{Domain, LINE, WORD};
 use std::collections::HashMap;
@@ -50,6 +51,19 @@ pub(crate) struct Data {
     failing: Option<u64>,
     fences: u64,
     failed_on: Option<usize>,
+    promised: Promised,
+    /// What lands is held until the power cuts before it have been shown.
+    holds: bool,
+    held: Vec<Landing>,
+}
+
+/// What lands.
+#[derive(Clone, Copy)]
+enum Landing {
+    /// All that is durable by then.
+    By(Ps),
+    /// What a core's fence has waited for.
+    Of(usize),
 }
 
 impl Data {
@@ -91,6 +105,9 @@ impl Data {
             failing,
             fences,
             failed_on: None,
+            promised: Promised::default(),
+            holds: false,
+            held: Vec::new(),
         }
     }
 
@@ -177,11 +194,18 @@ impl Data {
     }
 
     /// A line leaves for the home device: it is durable from `durable` on.
-    pub(crate) fn depart(&mut self, line: u64, words: LineWords, durable: Ps, core: Option<usize>) {
+    pub(crate) fn depart(
+        &mut self,
+        arrival: Arrival,
+        line: u64,
+        words: LineWords,
+        durable: Ps,
+        core: Option<usize>,
+    ) {
         if !self.dram.is_empty() {
             self.dram.remove(&line);
         }
-        self.flights.depart(line, words, durable, core);
+        self.flights.depart(arrival, line, words, durable, core);
     }
 
     /// `words` go into volatile DRAM as those of `line`. Where caches are persistent, so is what
@@ -193,10 +217,69 @@ impl Data {
     }
 
     /// A line leaves volatile DRAM for the home device.
-    pub(crate) fn leave_dram(&mut self, line: u64, durable: Ps) {
+    pub(crate) fn leave_dram(&mut self, arrival: Arrival, line: u64, durable: Ps) {
         if let Some(words) = self.dram.remove(&line) {
-            self.flights.depart(line, words, durable, None);
+            self.flights.depart(arrival, line, words, durable, None);
         }
+    }
+
+    /// A dirty line is taken out of volatile DRAM.
+    pub(crate) fn take_dram(&mut self, line: u64) -> LineWords {
+        self.dram.remove(&line).unwrap_or([0; WORDS])
+    }
+
+    /// A line becomes what it was, as programs see it.
+    pub(crate) fn restore(&mut self, line: u64, words: LineWords) {
+        put(&mut self.visible, line, &words);
+    }
+
+    /// What is visible at the ends of epochs is kept.
+    pub(crate) fn keep_epochs(&mut self) {
+        self.promised.keep(&self.visible);
+    }
+
+    /// An epoch ends.
+    pub(crate) fn note_epoch(&mut self) {
+        self.promised.ends(&self.visible);
+    }
+
+    /// The first epoch that has ended and was not durable is so from `at` on.
+    pub(crate) fn promise(&mut self, at: Ps) {
+        self.promised.is_durable(at, self.landed);
+    }
+
+    /// What a power cut at `now` is to leave, if epochs are kept.
+    pub(crate) fn promised(&self, now: Ps) -> Option<&[u64]> {
+        self.promised.at(now.max(self.landed))
+    }
+
+    /// From here on what lands is held, until [`let_land`](Self::let_land), or no longer.
+    pub(crate) fn hold(&mut self, holds: bool) {
+        self.holds = holds;
+        self.let_land();
+    }
+
+    /// What is held lands.
+    pub(crate) fn let_land(&mut self) {
+        let holds = std::mem::replace(&mut self.holds, false);
+        for landing in std::mem::take(&mut self.held) {
+            match landing {
+                Landing::By(now) => self.land(now),
+                Landing::Of(core) => self.land_of(core),
+            }
+        }
+        self.holds = holds;
+    }
+
+    /// What arrives later than `after` and by `until`, in its order, and once for each time.
+    pub(crate) fn arrivals(&self, after: Ps, until: Ps) -> Vec<(Ps, Arrival)> {
+        let after = after.max(self.landed);
+        let flights =
+            self.flights.all().filter(|flight| flight.durable > after && flight.durable <= until);
+        let mut arrivals: Vec<_> = flights.map(|flight| (flight.durable, flight.arrival)).collect();
+        arrivals.sort_by_key(|(time, _)| *time);
+        arrivals.dedup_by_key(|(time, _)| *time);
+        arrivals
     }
 
     /// A core asks for a line that has left the caches already; when it is durable, if it is on
@@ -213,7 +296,7 @@ impl Data {
     /// Lands what has arrived by `now` if many lines are on their way.
     #[inline]
     pub(crate) fn land_if_crowded(&mut self, now: Ps) {
-        if self.flights.len() >= self.crowded {
+        if self.flights.len() >= self.crowded && !self.holds {
             self.land(now);
             // Those of a core whose clock is ahead may stay for long.
             self.crowded = CROWDED.max(2 * self.flights.len());
@@ -222,6 +305,10 @@ impl Data {
 
     /// What is durable by `now` is so from here on.
     pub(crate) fn land(&mut self, now: Ps) {
+        if self.holds {
+            self.held.push(Landing::By(now));
+            return;
+        }
         self.landed = self.landed.max(now);
         let (home, kept) = (&mut self.home, self.kept);
         self.flights.land(self.landed, |line, words| land(home, kept, line, words));
@@ -229,6 +316,10 @@ impl Data {
 
     /// A core's fence has returned: what it asked for is durable.
     pub(crate) fn land_of(&mut self, core: usize) {
+        if self.holds {
+            self.held.push(Landing::Of(core));
+            return;
+        }
         let (home, kept) = (&mut self.home, self.kept);
         self.flights.land_of(core, |line, words| land(home, kept, line, words));
     }

@@ -7,12 +7,20 @@
 
 use crate::Ps;
 use crate::controller::ByNumber;
-use perdura_memory::image::LineWords;
+use perdura_memory::image::{LineWords, Site};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+/// What arrives: a power cut can be asked for at that moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    pub(crate) name: &'static str,
+    pub(crate) site: Site,
+}
+
 /// A line on its way.
 pub(crate) struct Flight {
+    pub(crate) arrival: Arrival,
     pub(crate) line: u64,
     pub(crate) words: LineWords,
     pub(crate) durable: Ps,
@@ -45,10 +53,17 @@ impl Flights {
     }
 
     /// A line leaves, for whose arrival a core's fence may wait.
-    pub(crate) fn depart(&mut self, line: u64, words: LineWords, durable: Ps, core: Option<usize>) {
+    pub(crate) fn depart(
+        &mut self,
+        arrival: Arrival,
+        line: u64,
+        words: LineWords,
+        durable: Ps,
+        core: Option<usize>,
+    ) {
         let number = self.first + self.flights.len() as u64;
         let before = self.newest.insert(line, number);
-        self.flights.push_back(Some(Flight { line, words, durable, awaited: 0, before }));
+        self.flights.push_back(Some(Flight { arrival, line, words, durable, awaited: 0, before }));
         self.arrivals.push(Reverse((durable, number)));
         self.count += 1;
         if let Some(core) = core {
@@ -189,6 +204,7 @@ mod tests {
 
     #[test]
     fn they_are_what_a_searched_list_is() {
+        let arrival = Arrival { name: "a test", site: std::panic::Location::caller() };
         let mut random = SplitMix64::new(5);
         for _ in 0..200 {
             let (mut flights, mut naive) = (Flights::default(), Naive::default());
@@ -201,7 +217,7 @@ mod tests {
                     0..=3 => {
                         let durable = Ps(now + random.below(60));
                         let asked = (random.below(2) == 0).then_some(core);
-                        flights.depart(line, [step; 8], durable, asked);
+                        flights.depart(arrival, line, [step; 8], durable, asked);
                         naive.0.push((line, step, durable, asked.map_or(0, |core| 1 << core)));
                     }
                     4 => {

@@ -1,36 +1,48 @@
 //! Caches, controller, data and clocks together: what an access does and when it is over.
+//!
+//! Here is what cores and caches do; [`beyond`] has what happens beyond the caches, [`asking`] how mechanisms are asked
+//! and what they can do, [`agenda`] what happens without any access, [`own`] programs' own memory.
 
+mod agenda;
+mod asking;
+mod beyond;
 mod own;
 
 use crate::arrivals::Arrivals;
 use crate::cache::{Access, Hierarchy, Outcome};
 use crate::controller::{Controller, Finishes};
 use crate::data::Data;
-use crate::mechanism::{Mechanism, Verdict};
+use crate::mechanism::Moments;
 use crate::processor::{CoreStats, Processor, Words};
 use crate::stats::Statistics;
 use crate::stats::WriteBacks;
 use crate::{Cause, MachineConfig, Ps};
+pub(crate) use agenda::Agenda;
+pub(crate) use asking::Mechanisms;
 pub(crate) use own::OwnMemory;
 use perdura_memory::Domain;
-use perdura_memory::image::LineWords;
 
-/// The machine without its mechanism and its programs.
+/// The machine without its programs.
 pub struct Hardware {
     pub(crate) config: MachineConfig,
     pub(crate) hierarchy: Hierarchy,
     pub(crate) controller: Controller,
+    /// Those that programs run on, and one that background work runs on.
     pub(crate) cores: Vec<Processor>,
+    count: usize,
     pub(crate) data: Data,
     pub(crate) write_backs: WriteBacks,
     pub(crate) own: OwnMemory,
+    pub(crate) mechanisms: Mechanisms,
+    pub(crate) agenda: Agenda,
+    /// Where the lines of a block are that is being fetched.
+    places: Vec<u64>,
     /// Of lines that a core is getting while others may want them, or it goes on itself.
     arrivals: Arrivals,
     cycle: Ps,
     /// Whose access it is.
     core: usize,
     limit_lines: u64,
-    reserved: u64,
     evicted: Vec<u64>,
     /// Buffers of lines that have left the last cache, until the controller has them.
     leaving: Finishes,
@@ -53,7 +65,8 @@ impl Hardware {
         config: MachineConfig,
         cores: usize,
         data: Data,
-        (limit_lines, reserved): (u64, u64),
+        mechanisms: Mechanisms,
+        (limit_lines, epoch): (u64, Option<Ps>),
         seed: u64,
     ) -> Self {
         let transfer = config.cores.transfer_cycles;
@@ -61,15 +74,18 @@ impl Hardware {
             hierarchy: Hierarchy::new(&config.caches, cores, transfer, seed)
                 .forwards_clean(config.cores.forwards_clean),
             controller: Controller::new(&config.memory),
-            cores: vec![Processor::default(); cores],
+            count: cores,
+            cores: vec![Processor::default(); cores + 1],
             data,
             write_backs: WriteBacks::default(),
-            own: OwnMemory::new(limit_lines + reserved),
+            own: OwnMemory::new(limit_lines + mechanisms.reserved()),
+            mechanisms,
+            agenda: Agenda::new(epoch),
+            places: Vec::new(),
             arrivals: Arrivals::default(),
             cycle: Ps::from_ns(1.0 / config.cores.ghz),
             core: 0,
             limit_lines,
-            reserved,
             evicted: Vec::new(),
             leaving: Finishes::default(),
             measured_from: Ps::default(),
@@ -77,66 +93,9 @@ impl Hardware {
         }
     }
 
-    /// The clock of the core whose access this is.
-    pub fn now(&self) -> Ps {
-        self.cores[self.core].clock
-    }
-
-    /// Lines of the home device, the mechanism's own included.
-    pub fn home_lines(&self) -> u64 {
-        self.limit_lines + self.reserved
-    }
-
-    /// A line of the home device, with what is on its way there.
-    pub fn home_line(&self, line: u64) -> LineWords {
-        self.data.home_line(line)
-    }
-
-    /// Reads a line of the home device past the caches; when it is there.
-    pub fn read_home(&mut self, line: u64) -> Ps {
-        let now = self.now();
-        self.controller.read_home(line, now)
-    }
-
-    /// Writes a line of the home device past the caches, beginning not before `earliest`; when
-    /// it is durable.
-    pub fn write_home(&mut self, line: u64, words: LineWords, earliest: Ps) -> Ps {
-        let from = self.now().max(earliest);
-        let written = self.controller.write(line, from, Cause::Mechanism);
-        self.write_backs.mechanism += 1;
-        let durable = written.durable.unwrap_or(written.accepted);
-        self.data.depart(line, words, durable, None);
-        durable
-    }
-
-    /// Writes every dirty line home and keeps it in the caches, volatile DRAM included; when all lines that have left the
-    /// caches are durable.
-    pub fn clean_caches(&mut self, mechanism: &mut dyn Mechanism) -> Ps {
-        let mut last = self.now();
-        for line in self.without_own(self.hierarchy.dirty()) {
-            self.hierarchy.write_back(self.core, line, true);
-            let durable = self.leave(mechanism, line, Cause::Mechanism);
-            last = last.max(durable.unwrap_or(last));
-        }
-        // What only a volatile DRAM cache has is not home either.
-        for line in self.without_own(self.controller.dirty_in_dram()) {
-            let durable = self.leave(mechanism, line, Cause::Mechanism);
-            last = last.max(durable.unwrap_or(last));
-        }
-        // And what has left the caches before.
-        last.max(self.data.last_arrival())
-    }
-
-    /// No core goes on before `time`.
-    pub fn all_wait_until(&mut self, time: Ps) {
-        for core in &mut self.cores {
-            core.clock = core.clock.max(time);
-        }
-    }
-
     /// Forgets what was counted; all cores go on from the latest clock.
     pub(crate) fn start_measuring(&mut self) {
-        let latest = self.cores.iter().map(|core| core.clock).max().unwrap_or_default();
+        let latest = self.latest();
         for core in &mut self.cores {
             core.clock = latest;
             core.stats = CoreStats::default();
@@ -147,18 +106,31 @@ impl Hardware {
         self.controller.reset_stats();
     }
 
+    /// The cores that programs run on.
+    fn at_work(&self) -> &[Processor] {
+        &self.cores[..self.count]
+    }
+
+    /// The latest of the cores' clocks.
+    pub(crate) fn latest(&self) -> Ps {
+        self.at_work().iter().map(|core| core.clock).max().unwrap_or_default()
+    }
+
     /// What was counted.
-    pub(crate) fn statistics(&self, mechanism: &dyn Mechanism, seed: u64) -> Statistics {
+    pub(crate) fn statistics(&self, seed: u64) -> Statistics {
         let time = |core: &Processor| core.clock.since(self.measured_from);
-        let cores: Vec<CoreStats> =
-            self.cores.iter().map(|core| CoreStats { time_ps: time(core), ..core.stats }).collect();
+        let cores: Vec<CoreStats> = self
+            .at_work()
+            .iter()
+            .map(|core| CoreStats { time_ps: time(core), ..core.stats })
+            .collect();
         Statistics {
             machine: self.config.name.clone(),
             config_hash: format!("{:016x}", self.config.hash()),
             seed,
-            mechanism: mechanism.name(),
-            mechanism_figures: mechanism.figures(),
-            time_ns: self.cores.iter().map(time).max().unwrap_or_default().as_ns(),
+            mechanism: self.mechanisms.name(),
+            mechanism_figures: self.mechanisms.figures(),
+            time_ns: self.at_work().iter().map(time).max().unwrap_or_default().as_ns(),
             accesses: cores
                 .iter()
                 .map(|core| core.loads + core.stores + core.streams + core.own_accesses)
@@ -170,10 +142,6 @@ impl Hardware {
         }
     }
 
-    pub(crate) fn cycles(&self, cycles: u32) -> Ps {
-        Ps(self.cycle.0 * u64::from(cycles))
-    }
-
     /// Whose turn it is.
     pub(crate) fn turn_of(&mut self, core: usize) {
         self.core = core;
@@ -181,16 +149,16 @@ impl Hardware {
 
     /// Times an access of a trace, without data.
     #[inline]
-    pub(crate) fn replay(&mut self, mechanism: &mut dyn Mechanism, line: u64, access: Access) {
+    pub(crate) fn replay(&mut self, line: u64, access: Access) {
         match access {
-            Access::Load => self.load(mechanism, Words { line, mask: 0xFF }),
-            Access::Store => self.store(mechanism, Words { line, mask: 0xFF }),
+            Access::Load => self.load(Words { line, mask: 0xFF }),
+            Access::Store => self.store(Words { line, mask: 0xFF }),
         }
     }
 
     /// A load of words of a line: the core waits for it.
-    pub(crate) fn load(&mut self, mechanism: &mut dyn Mechanism, place: Words) {
-        let (done, from_memory) = self.look(mechanism, place, true);
+    pub(crate) fn load(&mut self, place: Words) {
+        let (done, from_memory) = self.look(place, true);
         let core = &mut self.cores[self.core];
         let before = core.clock;
         core.wait_until(done);
@@ -200,11 +168,11 @@ impl Hardware {
     }
 
     /// A load of a call with several, which [`wait_for_loads`](Self::wait_for_loads) ends.
-    pub(crate) fn load_beside(&mut self, mechanism: &mut dyn Mechanism, place: Words) {
+    pub(crate) fn load_beside(&mut self, place: Words) {
         if self.config.cores.fill_buffers == 1 {
-            return self.load(mechanism, place);
+            return self.load(place);
         }
-        let (done, _) = self.look(mechanism, place, false);
+        let (done, _) = self.look(place, false);
         let issue = self.cycles(self.config.cores.cycles_per_access) + self.cycle;
         self.cores[self.core].load_until(done, issue);
     }
@@ -216,9 +184,9 @@ impl Hardware {
 
     /// A load is issued; when it is done, and whether no cache had the line.
     #[inline(always)]
-    fn look(&mut self, mechanism: &mut dyn Mechanism, place: Words, waits: bool) -> (Ps, bool) {
+    fn look(&mut self, place: Words, waits: bool) -> (Ps, bool) {
         let begin = self.now() + self.cycles(self.config.cores.cycles_per_access);
-        let (done, from) = self.fetch(mechanism, place.line, Access::Load, begin, waits);
+        let (done, from) = self.fetch(place.line, Access::Load, begin, waits);
         let core = &mut self.cores[self.core];
         core.stats.loads += 1;
         core.stats.memory_loads += u64::from(from == From::Memory);
@@ -230,14 +198,14 @@ impl Hardware {
     }
 
     /// The core asks for a line and goes on; nothing happens if all its fill buffers are taken.
-    pub(crate) fn prefetch(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
+    pub(crate) fn prefetch(&mut self, line: u64) {
         let issue = self.cycle;
         let core = &mut self.cores[self.core];
         core.stats.prefetches += 1;
         core.clock += issue;
         if core.can_fill(&self.config.cores) {
             let now = self.now();
-            self.fetch(mechanism, line, Access::Load, now, false);
+            self.fetch(line, Access::Load, now, false);
         }
     }
 
@@ -247,38 +215,29 @@ impl Hardware {
     }
 
     /// A store to words of a line.
-    pub(crate) fn store(&mut self, mechanism: &mut dyn Mechanism, place: Words) {
+    pub(crate) fn store(&mut self, place: Words) {
         let work = self.cycles(self.config.cores.cycles_per_access);
         let (begin, waits) = (self.now() + work, self.config.cores.store_buffer == 0);
-        let (done, _) = self.fetch(mechanism, place.line, Access::Store, begin, waits);
+        let (done, _) = self.fetch(place.line, Access::Store, begin, waits);
         let issue = work + self.cycle;
         let core = &mut self.cores[self.core];
         core.stats.stores += 1;
         core.store_until(place, done, issue, &self.config.cores);
-        self.tell_store(mechanism, place.line);
     }
 
     /// A locked read and write of a line: all stores before it are done first.
-    pub(crate) fn exchange(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
+    pub(crate) fn exchange(&mut self, line: u64) {
         let stored = self.cores[self.core].stored();
-        let (done, _) = self.fetch(mechanism, line, Access::Store, stored, true);
+        let (done, _) = self.fetch(line, Access::Store, stored, true);
         let core = &mut self.cores[self.core];
         core.stats.stores += 1;
         core.wait_until(done);
-        self.tell_store(mechanism, line);
     }
 
     /// A line that is wanted in the nearest cache; when it is there, and where it was. The core `waits` until
     /// then, or goes on.
     #[inline(always)]
-    fn fetch(
-        &mut self,
-        mechanism: &mut dyn Mechanism,
-        line: u64,
-        access: Access,
-        begin: Ps,
-        waits: bool,
-    ) -> (Ps, From) {
+    fn fetch(&mut self, line: u64, access: Access, begin: Ps, waits: bool) -> (Ps, From) {
         let outcome = self.hierarchy.access(self.core, line, access);
         // A line on its way is in the caches' tags already.
         let there = self.arrivals.of(line, begin);
@@ -286,13 +245,12 @@ impl Hardware {
             let done = begin + self.cycles(outcome.cycles);
             return if there <= done { (done, From::Caches) } else { (there, From::Late) };
         }
-        self.fetch_far(mechanism, (line, outcome), (begin, there), waits)
+        self.fetch_far((line, outcome), (begin, there), waits)
     }
 
     /// As [`fetch`](Self::fetch), where the nearest cache does not have the line, or not for itself.
     fn fetch_far(
         &mut self,
-        mechanism: &mut dyn Mechanism,
         (line, outcome): (u64, Outcome),
         (begin, there): (Ps, Ps),
         waits: bool,
@@ -306,18 +264,18 @@ impl Hardware {
         };
         let from_memory = outcome.level == self.config.caches.len();
         if from_memory {
-            let from = if self.is_own(line) { line } else { mechanism.load(self, self.core, line) };
-            done = self.controller.read(from, done);
-            self.note_dram();
+            let asks = self.asks(Moments::FILL) && !self.is_own(line);
+            let from = if asks { self.ask_fill(line) } else { line };
+            done = self.read_beyond(from, done);
         }
         if !self.hierarchy.evicted().is_empty() {
             // What comes takes the place of what leaves: not before a buffer has it.
-            done = done.max(self.evict(mechanism));
+            done = done.max(self.evict());
         }
         if !waits {
             self.cores[self.core].fill_until(done);
         }
-        if !waits || self.cores.len() > 1 && (from_memory || outcome.handed) {
+        if !waits || self.count > 1 && (from_memory || outcome.handed) {
             self.arrivals.note(line, done, self.now());
         }
         (done, if from_memory { From::Memory } else { From::Caches })
@@ -326,7 +284,7 @@ impl Hardware {
     /// Dirty lines leave the caches; when there was a buffer for each. They are handed over from
     /// there, so that what the core waits for does not wait for them.
     #[cold]
-    fn evict(&mut self, mechanism: &mut dyn Mechanism) -> Ps {
+    fn evict(&mut self) -> Ps {
         let buffers = self.config.memory.controller.eviction_buffers;
         let mut last = Ps::default();
         let mut evicted = std::mem::take(&mut self.evicted);
@@ -334,36 +292,26 @@ impl Hardware {
         evicted.extend_from_slice(self.hierarchy.evicted());
         for &line in &evicted {
             last = last.max(self.leaving.place(self.now(), buffers, 0));
-            let (accepted, _) = self.hand_over(mechanism, line, Cause::Eviction);
+            let (accepted, _) = self.hand_over(line, Cause::Eviction);
             self.leaving.push(accepted);
         }
         self.evicted = evicted;
         last
     }
 
-    /// A dirty line leaves the caches; when it is durable, if it will be by itself.
-    fn leave(&mut self, mechanism: &mut dyn Mechanism, line: u64, cause: Cause) -> Option<Ps> {
-        self.hand_over(mechanism, line, cause).1
-    }
-
-    /// As [`leave`](Self::leave); also when the controller has it.
-    fn hand_over(
-        &mut self,
-        mechanism: &mut dyn Mechanism,
-        line: u64,
-        cause: Cause,
-    ) -> (Ps, Option<Ps>) {
+    /// A dirty line leaves the caches: when what comes after it has it, and when it is durable, if it will be by
+    /// itself.
+    fn hand_over(&mut self, line: u64, cause: Cause) -> (Ps, Option<Ps>) {
         if self.is_own(line) {
             return self.hand_over_own(line, cause);
         }
-        let (to, after) = match mechanism.evict(self, line, cause) {
-            Verdict::Allow => (line, Ps::default()),
-            Verdict::After(time) => (line, time),
-            Verdict::Redirect(to) => (to, Ps::default()),
-            Verdict::Hold => return (self.now(), None),
-        };
-        let from = self.now().max(after);
-        let written = self.controller.write(to, from, cause);
+        let mut leaving = self.leaving(line, cause);
+        if self.asks(Moments::EVICTION) {
+            match self.ask_leaving(Moments::EVICTION, leaving) {
+                Some((to, from)) => (leaving.line, leaving.from) = (to, from),
+                None => return (self.now(), None),
+            }
+        }
         match cause {
             Cause::Eviction => self.write_backs.evictions += 1,
             Cause::WriteBack => self.write_backs.asked += 1,
@@ -372,25 +320,13 @@ impl Hardware {
         }
         let now = self.now();
         self.data.land_if_crowded(now);
-        let asked = matches!(cause, Cause::WriteBack | Cause::Stream).then_some(self.core);
-        let words = self.data.visible_line(line);
-        match written.durable {
-            Some(durable) => self.data.depart(to, words, durable, asked),
-            None => self.data.enter_dram(to, words),
-        }
-        self.note_dram();
+        let asks = matches!(cause, Cause::WriteBack | Cause::Stream).then_some(self.core);
+        let written = self.write_beyond(leaving, asks);
         (written.accepted, written.durable)
     }
 
-    /// Lines that the controller has moved from volatile DRAM to the home device.
-    fn note_dram(&mut self) {
-        for &(line, durable) in self.controller.left_dram() {
-            self.data.leave_dram(line, durable);
-        }
-    }
-
     /// The core asks for a line to become durable; where caches are, only a streamed one is not.
-    pub(crate) fn write_back(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
+    pub(crate) fn write_back(&mut self, line: u64) {
         if self.config.domain == Domain::Persistent {
             if let Some(durable) = self.data.await_flight(line, self.core) {
                 self.cores[self.core].await_until(durable);
@@ -408,7 +344,7 @@ impl Hardware {
         let in_dram = !dirty && self.controller.holds_dirty(line);
         if dirty || in_dram {
             let before = std::mem::replace(&mut self.cores[self.core].clock, stored);
-            let (accepted, durable) = self.hand_over(mechanism, line, Cause::WriteBack);
+            let (accepted, durable) = self.hand_over(line, Cause::WriteBack);
             let core = &mut self.cores[self.core];
             // Unless the mechanism has made all cores wait.
             core.clock = if core.clock > stored { core.clock } else { before };
@@ -425,15 +361,14 @@ impl Hardware {
     }
 
     /// The core stores a line past the caches.
-    pub(crate) fn stream(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
+    pub(crate) fn stream(&mut self, line: u64) {
         self.hierarchy.drop_line(line);
         let issue = self.cycles(self.config.cores.cycles_per_access) + self.cycle;
-        let (accepted, durable) = self.hand_over(mechanism, line, Cause::Stream);
+        let (accepted, durable) = self.hand_over(line, Cause::Stream);
         let core = &mut self.cores[self.core];
         core.stats.streams += 1;
         core.line_until(accepted, durable.unwrap_or(accepted), &self.config.cores);
         core.clock += issue;
-        mechanism.store(self, self.core, line);
     }
 
     /// The core waits for what it asked for.

@@ -2,8 +2,8 @@
 
 use crate::cache::Access;
 use crate::data::{Data, Keep, line_number};
-use crate::hardware::Hardware;
-use crate::mechanism::{Home, Mechanism, Plain};
+use crate::hardware::{Hardware, Mechanisms};
+use crate::mechanism::{Design, Home, Plain, Promise};
 use crate::run;
 use crate::schedule::{Schedule, Scheduler};
 use crate::sites::{Event, Sites};
@@ -29,10 +29,15 @@ pub struct Options {
     pub schedule: Schedule,
     /// How much of the data is kept.
     pub keep: Keep,
-    /// A mechanism in its memory controller.
-    pub mechanism: Box<dyn Mechanism>,
-    /// Ends the mechanism's epoch after this time.
+    /// A mechanism in hardware for persistence, in caches or memory controller.
+    pub mechanism: Box<dyn Design>,
+    /// A mechanism in hardware for transactions, beside that.
+    pub transactions: Box<dyn Design>,
+    /// Ends the mechanisms' epochs after this time.
     pub epoch: Option<Ps>,
+    /// Programs that are [watched](Machine::run_watched) are shown what arrives in the persistence domain too, before
+    /// the event that follows: cuts inside of what hardware does by itself. For machines with transient caches.
+    pub at_arrivals: bool,
     /// Programs that are [watched](Machine::run_watched) may be suspended before a fence too, and the
     /// watcher is called there, with the event before it once more.
     pub before_fences: bool,
@@ -57,7 +62,9 @@ impl Default for Options {
             schedule: Schedule::Clock,
             keep: Keep::Durable,
             mechanism: Box::new(Plain),
+            transactions: Box::new(Plain),
             epoch: None,
+            at_arrivals: false,
             before_fences: false,
             omit: None,
             left: None,
@@ -93,8 +100,8 @@ impl Machine {
     /// they are not what is visible of what a dead process [left](Options::left).
     pub fn from_words(config: MachineConfig, words: Vec<u64>, options: Options) -> Self {
         assert!((words.len() as u64 * WORD).is_multiple_of(LINE), "whole lines");
-        let Options { cores, limit, seed, schedule, keep, mut mechanism, epoch, .. } = options;
-        let Options { omit, left, failing_fence, before_fences, .. } = options;
+        let Options { cores, limit, seed, schedule, keep, omit, left, .. } = options;
+        let Options { epoch, at_arrivals, failing_fence, before_fences, .. } = options;
         let fits = |left: &Image| keep == Keep::Model && left.certain().len() == words.len();
         assert!(left.as_ref().is_none_or(fits), "what a dead process left is of this memory");
         let cores = cores.unwrap_or(config.cores.count).max(1);
@@ -102,7 +109,8 @@ impl Machine {
         let limit = limit.max(len).next_multiple_of(LINE);
         let lines = limit / LINE;
         let last_level_cache = config.caches.last().map_or(0, |level| level.bytes);
-        let reserved = mechanism.reserves(lines);
+        let mechanisms = Mechanisms::new([options.transactions, options.mechanism], lines);
+        let (reserved, promise) = (mechanisms.reserved(), mechanisms.promise());
         let has_home = keep != Keep::Visible && domain == Domain::Transient;
         assert!(
             reserved == 0 || has_home,
@@ -111,11 +119,13 @@ impl Machine {
         let [limit_words, reserved_words] = [lines, reserved].map(|lines| lines as usize * 8);
         let mut data = Data::new(words, limit_words, reserved_words, domain, keep, left);
         data.fail_fences(failing_fence);
-        let mut hardware = Hardware::new(config, cores, data, (lines, reserved), seed);
-        mechanism.start(&mut hardware, lines);
+        if promise == Promise::Epoch && keep != Keep::Visible {
+            data.keep_epochs();
+        }
+        let mut hardware = Hardware::new(config, cores, data, mechanisms, (lines, epoch), seed);
+        hardware.switch_on();
         let state = State {
             hardware,
-            mechanism,
             scheduler: Scheduler::new(schedule, seed),
             running: 0,
             horizon: u64::MAX,
@@ -132,9 +142,9 @@ impl Machine {
             alive: 0,
             busy: 0,
             spins: Spins::default(),
-            epoch,
-            epoch_ends: epoch.unwrap_or(Ps(u64::MAX)),
-            first_reserved: lines,
+            at_arrivals: at_arrivals && domain == Domain::Transient,
+            shown: Ps::default(),
+            cut_at: None,
             seed,
             pieces: Vec::new(),
             released: PageSet::default(),
@@ -216,15 +226,35 @@ impl Machine {
     /// If the machine keeps no durable image.
     pub fn power_cut_in_recovery(&self, stores: u64) -> Vec<u64> {
         let state = self.state();
-        assert!(state.hardware.data.is_kept(), "a machine that keeps a durable image");
-        let mut home = state.hardware.data.cut(state.hardware.now());
-        state.mechanism.power_cut(&mut home);
-        for stores in [stores, u64::MAX] {
-            let mut device = Home::new(&mut home, state.first_reserved, stores);
-            state.mechanism.recover(&mut device);
+        let (data, mechanisms) = (&state.hardware.data, &state.hardware.mechanisms);
+        assert!(data.is_kept(), "a machine that keeps a durable image");
+        let mut home = data.cut(state.cut_time());
+        mechanisms.power_cut(&mut home);
+        for mut stores in [stores, u64::MAX] {
+            // Persistence first: what it brings back is what transactions were about.
+            for (design, own) in mechanisms.designs().rev() {
+                let mut device = Home::new(&mut home, own, stores);
+                design.recover(&mut device);
+                stores = device.left();
+            }
         }
         home.truncate((self.len() / WORD) as usize);
         home
+    }
+
+    /// What the mechanism promises that a power cut leaves now: memory as it was at the end of the last epoch that is
+    /// durable. `None` if it promises nothing of the kind.
+    pub fn promised(&self) -> Option<Vec<u64>> {
+        let state = self.state();
+        state.hardware.data.promised(state.cut_time()).map(<[u64]>::to_vec)
+    }
+
+    /// Whether what `power_cut` leaves now is what the mechanism promises: the first word that is not. Faster than to
+    /// compare copies.
+    pub fn broken_promise(&self, left: &[u64]) -> Option<usize> {
+        let state = self.state();
+        let promised = state.hardware.data.promised(state.cut_time())?;
+        (0..left.len()).find(|word| promised.get(*word).copied().unwrap_or(0) != left[*word])
     }
 
     /// Looks at what the persistency model allows to be durable now, and, line by line, at what
@@ -234,7 +264,7 @@ impl Machine {
     /// If the machine does not keep it.
     pub fn model<R>(&self, look: impl FnOnce(&Image, &dyn Fn(u64) -> LineWords) -> R) -> R {
         let state = self.state();
-        let (data, now) = (&state.hardware.data, state.hardware.now());
+        let (data, now) = (&state.hardware.data, state.cut_time());
         let model = data.model.as_ref().expect("a machine that keeps the model");
         look(model, &|at| data.cut_line(line_number(at), now))
     }
@@ -244,24 +274,11 @@ impl Machine {
         self.state().hardware.data.visible.clone()
     }
 
-    /// Ends the mechanism's epoch.
+    /// Ends the mechanisms' epoch.
     pub fn end_epoch(&self) {
-        self.state().end_epoch();
-    }
-
-    /// The running core begins a transaction in hardware.
-    pub fn begin(&self) {
-        self.step(|state| state.with_mechanism(|hardware, m, core| m.begin(hardware, core)));
-    }
-
-    /// The running core commits its transaction in hardware.
-    pub fn commit(&self) {
-        self.step(|state| state.with_mechanism(|hardware, m, core| m.commit(hardware, core)));
-    }
-
-    /// The running core aborts its transaction in hardware.
-    pub fn abort(&self) {
-        self.step(|state| state.with_mechanism(|hardware, m, core| m.abort(hardware, core)));
+        let mut state = self.state();
+        state.hardware.request_epoch_end();
+        state.before_access();
     }
 
     /// Times the accesses of a trace on a core: line numbers, without data. What the memory holds
@@ -276,16 +293,16 @@ impl Machine {
         assert!(!state.hardware.data.is_kept(), "a trace has no data to be durable");
         let before = state.running;
         state.hardware.turn_of(core);
-        let State { hardware, mechanism, .. } = &mut *state;
         for (line, access) in trace {
-            hardware.replay(&mut **mechanism, line, access);
+            state.before_access();
+            state.hardware.replay(line, access);
         }
-        hardware.turn_of(before);
+        state.hardware.turn_of(before);
     }
 
     /// The latest of the cores' clocks.
     pub fn time(&self) -> Ps {
-        self.state().hardware.cores.iter().map(|core| core.clock).max().unwrap_or_default()
+        self.state().hardware.latest()
     }
 
     /// Sets all cores' clocks to the latest of them, and all counters of the statistics to
@@ -297,7 +314,7 @@ impl Machine {
     /// What was counted.
     pub fn statistics(&self) -> Statistics {
         let state = self.state();
-        state.hardware.statistics(&*state.mechanism, state.seed)
+        state.hardware.statistics(state.seed)
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {

@@ -2,11 +2,17 @@
 
 use crate::Machine;
 use crate::data::line_number;
+use crate::hardware::Hardware;
+use crate::mechanism::How;
+use crate::processor::Words;
 use crate::run;
 use crate::sites::Kind;
 use crate::state::Turn;
 use perdura_memory::image::Piece;
-use perdura_memory::{Domain, LINE, Memory, Object, PAGE, Survives, Touch, WORD, line_of};
+use perdura_memory::{
+    Domain, HardwareAbort, HardwareTicket, LINE, Memory, Object, PAGE, Survives, Touch, WORD,
+    line_of,
+};
 use std::io;
 use std::ops::Range;
 use std::panic::Location;
@@ -101,10 +107,17 @@ unsafe impl Memory for Machine {
             state.before_access();
             state.take(line_number(at));
             let found = state.hardware.data.visible[(at / WORD) as usize];
+            let stored = [Piece::word(at, new)];
+            let stored = if found == old { &stored[..] } else { &[] };
+            state.hardware.accesses(
+                Words { line: line_number(at), mask: 1 },
+                How::Exchange,
+                stored,
+            );
             if found == old {
-                state.hardware.data.store(&[Piece::word(at, new)], site);
+                state.hardware.data.store(stored, site);
             }
-            state.hardware.exchange(&mut *state.mechanism, line_number(at));
+            state.hardware.exchange(line_number(at));
             if found != old {
                 let core = state.running;
                 state.spins.looked(core, line_number(at));
@@ -180,6 +193,26 @@ unsafe impl Memory for Machine {
             state.worked();
             state.hardware.work(cycles);
         });
+    }
+
+    fn tx_begin(&self) -> Result<(), HardwareAbort> {
+        self.step(|state| state.transaction(Hardware::begin))
+    }
+
+    fn tx_commit(&self) -> Result<HardwareTicket, HardwareAbort> {
+        self.step(|state| state.transaction(Hardware::commit))
+    }
+
+    fn tx_abort(&self) {
+        self.step(|state| state.transaction(Hardware::abort));
+    }
+
+    fn tx_flush(&self) {
+        self.step(|state| state.transaction(Hardware::flush));
+    }
+
+    fn tx_durable(&self) -> HardwareTicket {
+        self.step(|state| state.transaction(Hardware::durable))
     }
 
     fn object(&self, bytes: u64) -> Object {

@@ -55,6 +55,8 @@ impl<'m> Inside<'m> {
             panic!("programs run on this machine already");
         }
         state.watched = watched;
+        let holds = watched && state.at_arrivals;
+        state.hardware.data.hold(holds);
         state.alive = u64::MAX.checked_shr(64 - programs as u32).unwrap_or(0);
         (state.busy, state.waited) = (state.alive, 0);
         let by_the_clock = state.scheduler.is_by_the_clock();
@@ -67,6 +69,7 @@ impl Drop for Inside<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         (state.inside, state.watched) = (false, false);
+        state.hardware.data.hold(false);
         state.spins.start(0, false);
         state.turn_of(0, u64::MAX);
     }
@@ -96,7 +99,10 @@ pub(crate) fn run<'a>(
                 CoroutineResult::Yield(Turn::Show) => {
                     let event = machine.state().last;
                     if let (Some(watch), Some(event)) = (&mut watch, event) {
-                        result = watch(machine, event);
+                        result = show_arrivals(machine, &event, watch);
+                        if result.is_continue() {
+                            result = watch(machine, event);
+                        }
                     }
                     if result.is_break() {
                         break 'turns;
@@ -112,6 +118,28 @@ pub(crate) fn run<'a>(
     // No turns any more while what is left of the programs is unwound.
     drop(inside);
     drop(cores);
+    result
+}
+
+/// Shows what has arrived before an event, each arrival at its time, if that is wanted.
+fn show_arrivals(machine: &Machine, next: &Event, watch: &mut Watch<'_>) -> ControlFlow<()> {
+    let mut state = machine.state();
+    if !state.at_arrivals {
+        return ControlFlow::Continue(());
+    }
+    let arrivals = state.take_arrivals(next);
+    drop(state);
+    let mut result = ControlFlow::Continue(());
+    for (time, event) in arrivals {
+        machine.state().cut_at = Some(time);
+        result = watch(machine, event);
+        if result.is_break() {
+            break;
+        }
+    }
+    let mut state = machine.state();
+    state.cut_at = None;
+    state.hardware.data.let_land();
     result
 }
 

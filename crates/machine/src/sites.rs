@@ -17,16 +17,20 @@ pub enum Kind {
     WriteBack,
     /// What was asked for is awaited.
     Fence,
+    /// A line arrives in the persistence domain, for this reason: no access of a program's, and shown only where
+    /// [asked for](crate::Options::at_arrivals).
+    Arrival(&'static str),
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::Store => "store",
-            Kind::Stream => "stream",
-            Kind::WriteBack => "write-back",
-            Kind::Fence => "fence",
-        })
+        match self {
+            Kind::Store => f.write_str("store"),
+            Kind::Stream => f.write_str("stream"),
+            Kind::WriteBack => f.write_str("write-back"),
+            Kind::Fence => f.write_str("fence"),
+            Kind::Arrival(what) => write!(f, "arrival ({what})"),
+        }
     }
 }
 
@@ -37,8 +41,10 @@ pub struct Event {
     pub kind: Kind,
     /// Where in the source.
     pub site: Site,
-    /// The how-manieth event it is, from 1.
+    /// The how-manieth event it is, from 1. An arrival has the number of the event that follows it.
     pub number: u64,
+    /// Of several arrivals before an event which one, from 1; 0 if it is none.
+    pub arrival: u32,
     /// On which core.
     pub core: usize,
 }

@@ -3,8 +3,9 @@
 
 use crate::Ps;
 use crate::data::{WORDS, line_number};
+use crate::flights::Arrival;
 use crate::hardware::Hardware;
-use crate::mechanism::Mechanism;
+use crate::mechanism::How;
 use crate::processor::Words;
 use crate::schedule::{Scheduler, cores_in};
 use crate::sites::{Event, Kind, Sites};
@@ -19,7 +20,6 @@ const STUCK: u64 = 500_000;
 
 pub(crate) struct State {
     pub(crate) hardware: Hardware,
-    pub(crate) mechanism: Box<dyn Mechanism>,
     pub(crate) scheduler: Scheduler,
     pub(crate) running: usize,
     /// The clock at which the running core's turn is over.
@@ -44,10 +44,11 @@ pub(crate) struct State {
     /// Cores that have done something since they last waited, as a mask.
     pub(crate) busy: u64,
     pub(crate) spins: Spins,
-    pub(crate) epoch: Option<Ps>,
-    pub(crate) epoch_ends: Ps,
-    /// The line from which on the home device is the mechanism's.
-    pub(crate) first_reserved: u64,
+    /// What arrives is shown too; up to when it has been.
+    pub(crate) at_arrivals: bool,
+    pub(crate) shown: Ps,
+    /// A power cut is asked for at this time, which is over for the running core.
+    pub(crate) cut_at: Option<Ps>,
     pub(crate) seed: u64,
     pub(crate) pieces: Vec<Piece>,
     /// Pages that were released and not secured since: nothing may be stored to them.
@@ -139,11 +140,29 @@ impl State {
         self.events += 1;
         self.quiet = 0;
         self.worked();
-        let event = Event { kind, site, number: self.events, core: self.running };
+        let event = Event { kind, site, number: self.events, arrival: 0, core: self.running };
         if self.watched {
             self.sites.meet(&event);
         }
         self.last = Some(event);
+    }
+
+    /// When the power is cut, if it is cut now.
+    pub(crate) fn cut_time(&self) -> Ps {
+        self.cut_at.unwrap_or(self.hardware.now())
+    }
+
+    /// The arrivals that are to be shown before the event that the running core has just brought about, with their
+    /// times.
+    pub(crate) fn take_arrivals(&mut self, next: &Event) -> Vec<(Ps, Event)> {
+        let now = self.hardware.now();
+        let arrivals = self.hardware.data.arrivals(self.shown, now);
+        self.shown = self.shown.max(now);
+        let numbered = (1..).zip(arrivals);
+        let event = |(arrival, (time, Arrival { name, site })): (u32, (Ps, Arrival))| {
+            (time, Event { kind: Kind::Arrival(name), site, arrival, ..*next })
+        };
+        numbered.map(event).collect()
     }
 
     /// Whether this event is to be left out.
@@ -155,32 +174,27 @@ impl State {
         omitted
     }
 
-    pub(crate) fn with_mechanism(
-        &mut self,
-        call: impl FnOnce(&mut Hardware, &mut dyn Mechanism, usize),
-    ) {
-        call(&mut self.hardware, &mut *self.mechanism, self.running);
-    }
-
-    pub(crate) fn end_epoch(&mut self) {
-        self.mechanism.end_epoch(&mut self.hardware);
-        if let Some(epoch) = self.epoch {
-            self.epoch_ends = Ps(self.hardware.now().0.saturating_add(epoch.0));
-        }
-    }
-
     #[inline]
     pub(crate) fn before_access(&mut self) {
-        if self.hardware.now() >= self.epoch_ends || self.mechanism.wants_epoch_end() {
-            self.end_epoch();
+        if self.hardware.now() >= self.hardware.agenda.next() {
+            self.hardware.do_what_is_due();
         }
+    }
+
+    /// A transaction in hardware begins or ends.
+    pub(crate) fn transaction<R>(&mut self, step: impl FnOnce(&mut Hardware) -> R) -> R {
+        self.before_access();
+        self.worked();
+        step(&mut self.hardware)
     }
 
     #[inline]
     pub(crate) fn load(&mut self, at: u64) -> u64 {
         self.before_access();
         self.spins.looked(self.running, line_number(at));
-        self.hardware.load(&mut *self.mechanism, words_at(at, WORD));
+        let place = words_at(at, WORD);
+        self.hardware.accesses(place, How::Load, &[]);
+        self.hardware.load(place);
         self.hardware.data.visible[(at / WORD) as usize]
     }
 
@@ -196,7 +210,7 @@ impl State {
                     self.take(line);
                 }
             }
-            self.hardware.touch(&mut *self.mechanism, line, access);
+            self.hardware.touch(line, access);
         }
     }
 
@@ -205,9 +219,10 @@ impl State {
         self.before_access();
         let place = words_at(at, to.len() as u64);
         self.spins.looked(self.running, place.line);
+        self.hardware.accesses(place, How::Load, &[]);
         match alone {
-            true => self.hardware.load(&mut *self.mechanism, place),
-            false => self.hardware.load_beside(&mut *self.mechanism, place),
+            true => self.hardware.load(place),
+            false => self.hardware.load_beside(place),
         }
         let words = &self.hardware.data.visible;
         for (index, byte) in to.iter_mut().enumerate() {
@@ -224,9 +239,10 @@ impl State {
             self.hardware.stored(LINE);
             let zeros: Vec<_> =
                 (at..at + LINE).step_by(WORD as usize).map(|at| Piece::word(at, 0)).collect();
+            self.hardware.accesses(words_at(at, LINE), How::Stream, &zeros);
             self.hardware.data.stream(core, &zeros, site);
             self.take(line_number(at));
-            self.hardware.stream(&mut *self.mechanism, line_number(at));
+            self.hardware.stream(line_number(at));
         }
         self.event(Kind::Store, site);
     }
@@ -234,7 +250,7 @@ impl State {
     /// A line is asked for.
     pub(crate) fn prefetch(&mut self, at: u64) {
         self.before_access();
-        self.hardware.prefetch(&mut *self.mechanism, line_number(at));
+        self.hardware.prefetch(line_number(at));
     }
 
     /// They are durable.
@@ -256,10 +272,11 @@ impl State {
         let Some(place) = pieces.iter().map(words_of_piece).reduce(together) else { return };
         self.stores_to(place.line * LINE);
         self.before_access();
+        self.hardware.accesses(place, How::Store, pieces);
         self.hardware.data.store(pieces, site);
         self.hardware.stored(pieces.iter().map(Piece::bytes).sum());
         self.take(place.line);
-        self.hardware.store(&mut *self.mechanism, place);
+        self.hardware.store(place);
         self.event(Kind::Store, site);
     }
 
@@ -275,14 +292,17 @@ impl State {
             let numbered = words.iter().enumerate();
             pieces
                 .extend(numbered.map(|(word, value)| Piece::word(at + word as u64 * WORD, *value)));
+            let place = words_at(at, words.len() as u64 * WORD);
             if omitted {
+                self.hardware.accesses(place, How::Store, pieces);
                 self.hardware.data.store(pieces, site);
-                self.hardware.store(&mut *self.mechanism, words_at(at, words.len() as u64 * WORD));
+                self.hardware.store(place);
                 continue;
             }
+            self.hardware.accesses(place, How::Stream, pieces);
             let core = self.running;
             self.hardware.data.stream(core, pieces, site);
-            self.hardware.stream(&mut *self.mechanism, line_number(at));
+            self.hardware.stream(line_number(at));
         }
         self.event(Kind::Stream, site);
     }
@@ -294,7 +314,7 @@ impl State {
             self.hardware.data.ask(self.running, lines.clone());
             for line in lines {
                 self.before_access();
-                self.hardware.write_back(&mut *self.mechanism, line_number(line));
+                self.hardware.write_back(line_number(line));
             }
         }
         self.event(Kind::WriteBack, site);

@@ -27,8 +27,8 @@ pub struct Statistics {
     pub config_hash: String,
     /// The seed of all that is random in it.
     pub seed: u64,
-    /// The mechanism's name.
-    pub mechanism: &'static str,
+    /// The mechanism's name; of two, both.
+    pub mechanism: String,
     /// The mechanism's own figures.
     pub mechanism_figures: Vec<(&'static str, u64)>,
     /// Simulated time until the last core was done, ns.

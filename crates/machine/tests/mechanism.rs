@@ -5,18 +5,22 @@ mod common;
 
 use common::tiny;
 use perdura_machine::config::DramCache;
-use perdura_machine::mechanism::{HardwareUndoLog, Home};
+use perdura_machine::mechanism::{Fetch, Home, Leaving, Moments, Verdict, list};
 use perdura_machine::{
-    Cause, Hardware, Keep, Machine, MachineConfig, Mechanism, Options, Ps, Schedule, Verdict,
+    Design, Hardware, Keep, Machine, MachineConfig, Mechanism, Options, Ps, Schedule,
 };
 use perdura_memory::random::SplitMix64;
 use perdura_memory::{Domain, LINE, Memory};
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, Mutex};
 
 const LEN: u64 = 8 << 10;
+
+fn undo_log() -> Box<dyn Design> {
+    list::design("undo-log", &tiny(Domain::Transient), None).expect("a mechanism")
+}
 
 fn machine(cores: usize, seed: u64, epoch: Option<Ps>) -> Machine {
     let options = Options {
@@ -24,7 +28,7 @@ fn machine(cores: usize, seed: u64, epoch: Option<Ps>) -> Machine {
         seed,
         schedule: Schedule::Seeded { every: 4 },
         keep: Keep::Durable,
-        mechanism: Box::new(HardwareUndoLog::new()),
+        mechanism: undo_log(),
         epoch,
         ..Options::default()
     };
@@ -96,41 +100,85 @@ fn epochs_end_by_the_clock() {
     assert!(statistics.write_backs.mechanism > 3 * epochs);
 }
 
-/// Keeps one line for itself.
-struct Keeper(u64, u64);
+/// A design for a test: what it becomes, and how many lines it needs.
+struct Test<F> {
+    build: F,
+    reserves: fn(u64) -> u64,
+    recover: fn(&mut Home<'_>),
+}
 
-impl Mechanism for Keeper {
+impl<F: Fn(Range<u64>) -> Box<dyn Mechanism> + Send + Sync> Design for Test<F> {
     fn name(&self) -> &'static str {
-        "keeper"
+        "a test"
     }
 
-    fn reserves(&self, _: u64) -> u64 {
-        1
+    fn reserves(&self, lines: u64) -> u64 {
+        (self.reserves)(lines)
     }
 
-    fn evict(&mut self, hardware: &mut Hardware, line: u64, _: Cause) -> Verdict {
-        match line {
-            _ if line == self.0 => Verdict::Redirect(hardware.home_lines() - 1),
-            _ if line == self.1 => Verdict::Hold,
-            _ => Verdict::After(hardware.now() + Ps(5_000_000)),
+    fn build(&self, _: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism> {
+        (self.build)(own)
+    }
+
+    fn recover(&self, home: &mut Home<'_>) {
+        (self.recover)(home);
+    }
+}
+
+/// A mechanism that needs no lines and recovers nothing.
+fn small<M: Mechanism + 'static>(build: impl Fn() -> M + Send + Sync + 'static) -> Box<dyn Design> {
+    let build = move |_| Box::new(build()) as Box<dyn Mechanism>;
+    Box::new(Test { build, reserves: |_| 0, recover: |_| () })
+}
+
+/// Keeps one line for itself, at one of two places.
+struct Keeper {
+    first: u64,
+    at: Moments,
+}
+
+impl Keeper {
+    fn decide(&self, leaving: &Leaving) -> Verdict {
+        match leaving.line {
+            1 => Verdict::Redirect(self.first),
+            2 => Verdict::Hold,
+            _ => Verdict::After(leaving.from + Ps(5_000_000)),
         }
     }
 }
 
-/// Each verdict does what it says.
+impl Mechanism for Keeper {
+    fn moments(&self) -> Moments {
+        self.at
+    }
+
+    fn evicted(&mut self, _: &mut Hardware, leaving: &Leaving) -> Verdict {
+        self.decide(leaving)
+    }
+
+    fn leaves(&mut self, _: &mut Hardware, leaving: &Leaving) -> Verdict {
+        self.decide(leaving)
+    }
+}
+
+/// Each verdict does what it says, at the caches and at the home device.
 #[test]
 fn verdicts_are_kept() {
-    let options = Options { mechanism: Box::new(Keeper(1, 2)), ..Options::default() };
-    let machine = Machine::new(tiny(Domain::Transient), &[0; LEN as usize], options);
-    let before = machine.time();
-    for line in [1, 2, 3] {
-        machine.store(line * LINE, line);
-        machine.write_back(line * LINE, 8);
+    for at in [Moments::EVICTION, Moments::HOME] {
+        let build = move |own: Range<u64>| Box::new(Keeper { first: own.start, at }) as _;
+        let keeper = Test { build, reserves: |_| 1, recover: |_| () };
+        let options = Options { mechanism: Box::new(keeper), ..Options::default() };
+        let machine = Machine::new(tiny(Domain::Transient), &[0; LEN as usize], options);
+        let before = machine.time();
+        for line in [1, 2, 3] {
+            machine.store(line * LINE, line);
+            machine.write_back(line * LINE, 8);
+        }
+        machine.fence();
+        let home = machine.power_cut();
+        assert_eq!([home[8], home[16], home[24]], [0, 0, 3], "redirected, held, written");
+        assert!(machine.time().since(before) >= Ps(5_000_000), "a fence waits as it is told");
     }
-    machine.fence();
-    let home = machine.power_cut();
-    assert_eq!([home[8], home[16], home[24]], [0, 0, 3], "redirected, held, written");
-    assert!(machine.time().since(before) >= Ps(5_000_000), "a fence waits as long as it is told");
 }
 
 /// The machine, and one whose evicted lines sit in volatile DRAM.
@@ -159,8 +207,8 @@ fn every_cut_leaves_the_last_epoch_that_the_clock_ended() {
                     cores: Some(cores),
                     seed,
                     schedule,
-                    mechanism: Box::new(HardwareUndoLog::new()),
-                    epoch: Some(Ps::from_ns(8_000.0)),
+                    mechanism: undo_log(),
+                    epoch: Some(Ps::from_ns(5_000.0)),
                     ..Options::default()
                 };
                 let machine = Machine::new(config.clone(), &[7; LEN as usize], options);
@@ -215,59 +263,91 @@ fn epochs_may_be_as_long_as_time() {
 }
 
 /// Sends lines to their mirror images in its own half, and fetches them from there.
-#[derive(Default)]
 struct Mirror {
     first: u64,
+    at: Moments,
     fetched: Arc<Mutex<Vec<u64>>>,
     moved: HashSet<u64>,
 }
 
-impl Mechanism for Mirror {
-    fn name(&self) -> &'static str {
-        "mirror"
-    }
-
-    fn reserves(&self, lines: u64) -> u64 {
-        lines
-    }
-
-    fn start(&mut self, _: &mut Hardware, first: u64) {
-        self.first = first;
-    }
-
-    fn load(&mut self, _: &mut Hardware, _: usize, line: u64) -> u64 {
-        self.fetched.lock().unwrap().push(line);
+impl Mirror {
+    fn place(&self, line: u64) -> u64 {
         if self.moved.contains(&line) { self.first + line } else { line }
     }
 
-    fn evict(&mut self, _: &mut Hardware, line: u64, _: Cause) -> Verdict {
+    fn moves(&mut self, line: u64) -> Verdict {
         self.moved.insert(line);
         Verdict::Redirect(self.first + line)
     }
+}
 
-    fn recover(&self, home: &mut Home<'_>) {
-        for line in &self.moved {
-            let words = home.line(self.first + line);
-            home.put(*line, &words);
-        }
+impl Mechanism for Mirror {
+    fn moments(&self) -> Moments {
+        self.at
+    }
+
+    fn filled(&mut self, _: &mut Hardware, _: usize, line: u64) -> u64 {
+        self.fetched.lock().unwrap().push(line);
+        self.place(line)
+    }
+
+    fn evicted(&mut self, _: &mut Hardware, leaving: &Leaving) -> Verdict {
+        self.moves(leaving.line)
+    }
+
+    fn fetched(&mut self, _: &mut Hardware, fetch: &Fetch, places: &mut [u64]) -> Ps {
+        self.fetched.lock().unwrap().push(fetch.wanted);
+        places.iter_mut().for_each(|place| *place = self.place(*place));
+        fetch.now
+    }
+
+    fn leaves(&mut self, _: &mut Hardware, leaving: &Leaving) -> Verdict {
+        self.moves(leaving.line)
     }
 }
 
-/// A line that is sent elsewhere arrives there, through volatile DRAM too.
+/// Where it is asked, and what it was asked to fetch.
+fn mirror(at: Moments) -> (Box<dyn Design>, Arc<Mutex<Vec<u64>>>) {
+    let fetched = Arc::<Mutex<Vec<u64>>>::default();
+    let told = Arc::clone(&fetched);
+    let build = move |own: Range<u64>| {
+        let (fetched, moved) = (Arc::clone(&told), HashSet::new());
+        Box::new(Mirror { first: own.start, at, fetched, moved }) as Box<dyn Mechanism>
+    };
+    // No line of the test's is zero.
+    let recover = |home: &mut Home<'_>| {
+        for line in 0..home.own().start {
+            let words = home.line(home.own().start + line);
+            if words != [0; 8] {
+                home.put(line, &words);
+            }
+        }
+    };
+    (Box::new(Test { build, reserves: |lines| lines, recover }), fetched)
+}
+
+/// Of the caches and of the home device.
+const PLACES: [fn() -> Moments; 2] = [|| Moments::FILL | Moments::EVICTION, || Moments::HOME];
+
+/// A line that is sent elsewhere arrives there, through volatile DRAM too, and comes back from there.
 #[test]
 fn redirected_lines_arrive() {
-    for config in with_and_without_dram() {
-        let options = Options { mechanism: Box::<Mirror>::default(), ..Options::default() };
+    for (config, at) in
+        with_and_without_dram().into_iter().flat_map(|c| PLACES.map(|at| (c.clone(), at())))
+    {
+        let (mechanism, fetched) = mirror(at);
+        let options = Options { mechanism, ..Options::default() };
         let machine = Machine::new(config.clone(), &[0; 4 * LEN as usize], options);
         let lines = 4 * LEN / LINE;
         (0..lines).for_each(|line| machine.store(line * LINE, line + 1));
         // Enough loads for every dirty line to leave the caches, and the DRAM after them.
-        (0..lines).for_each(|line| _ = machine.load(line * LINE));
+        (0..lines).for_each(|line| assert_eq!(machine.load(line * LINE), line + 1));
         machine.work(u32::MAX);
         let left = machine.power_cut();
         let dram = config.memory.dram_cache.is_some();
         let arrived = (0..lines).filter(|line| left[*line as usize * 8] == line + 1).count();
-        assert!(arrived as u64 >= lines - 16, "{arrived} of {lines}; dram {dram}");
+        assert!(arrived as u64 >= lines - 16, "{arrived} of {lines}; dram {dram}, {at:?}");
+        assert!(fetched.lock().unwrap().len() as u64 >= lines / 4, "blocks of four lines at least");
     }
 }
 
@@ -275,26 +355,27 @@ fn redirected_lines_arrive() {
 /// what is in the caches is loaded from there.
 #[test]
 fn caches_are_before_the_mechanism() {
-    let (mirror, fetched) = (Mirror::default(), Arc::default());
-    let mirror = Mirror { fetched: Arc::clone(&fetched), ..mirror };
-    let options = Options { mechanism: Box::new(mirror), ..Options::default() };
-    let machine = Machine::new(tiny(Domain::Transient), &[0; LEN as usize], options);
-    machine.store(0, 1);
-    machine.write_back(0, 8);
-    assert_eq!([machine.load(0), machine.load(8)], [1, 0]);
-    machine.store(LINE, 2);
-    assert_eq!(*fetched.lock().unwrap(), [0, 1]);
+    for at in PLACES {
+        let (mechanism, fetched) = mirror(at());
+        let options = Options { mechanism, ..Options::default() };
+        let machine = Machine::new(tiny(Domain::Transient), &[0; LEN as usize], options);
+        machine.store(0, 1);
+        machine.write_back(0, 8);
+        assert_eq!([machine.load(0), machine.load(8)], [1, 0]);
+        machine.store(LINE, 2);
+        assert_eq!(*fetched.lock().unwrap(), [0, 1]);
+    }
 }
 
 /// Makes every core wait when a line is written back.
 struct Barrier;
 
 impl Mechanism for Barrier {
-    fn name(&self) -> &'static str {
-        "barrier"
+    fn moments(&self) -> Moments {
+        Moments::EVICTION
     }
 
-    fn evict(&mut self, hardware: &mut Hardware, _: u64, _: Cause) -> Verdict {
+    fn evicted(&mut self, hardware: &mut Hardware, _: &Leaving) -> Verdict {
         hardware.all_wait_until(Ps(9_000_000));
         Verdict::Allow
     }
@@ -302,7 +383,7 @@ impl Mechanism for Barrier {
 
 #[test]
 fn a_mechanism_can_make_all_cores_wait() {
-    let barrier = || Options { mechanism: Box::new(Barrier), ..Options::default() };
+    let barrier = || Options { mechanism: small(|| Barrier), ..Options::default() };
     let written_back = Machine::new(tiny(Domain::Transient), &[0; LEN as usize], barrier());
     written_back.store(0, 1);
     written_back.write_back(0, 8);
@@ -319,7 +400,7 @@ fn mechanisms_are_refused_where_they_cannot_work() {
     for (domain, keep) in [(Domain::Transient, Keep::Visible), (Domain::Persistent, Keep::Durable)]
     {
         let made = std::panic::catch_unwind(|| {
-            let mechanism = Box::new(HardwareUndoLog::new());
+            let mechanism = undo_log();
             let options = Options { keep, mechanism, ..Options::default() };
             Machine::new(tiny(domain), &[0; LEN as usize], options)
         });

@@ -27,6 +27,7 @@ pub mod pages;
 pub mod ram;
 pub mod random;
 pub mod reference;
+pub mod transactions;
 pub mod unflushed;
 
 pub use domain::{Domain, Survives};
@@ -39,4 +40,5 @@ pub use own::{Object, Touch, Traced};
 pub use pages::{PageSet, SPARE_PAGES};
 pub use ram::Ram;
 pub use reference::Reference;
+pub use transactions::{HardwareAbort, HardwareTicket};
 pub use unflushed::Unflushed;

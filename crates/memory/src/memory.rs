@@ -1,6 +1,7 @@
 //! The `Memory` trait: loads, stores, write-backs and fences on a range of persistent bytes.
 
 use crate::own::{Object, Touch};
+use crate::transactions::{HardwareAbort, HardwareTicket};
 use crate::{Domain, LINE, Survives, WORD};
 use std::io;
 use std::ops::Range;
@@ -173,6 +174,41 @@ pub unsafe trait Memory: Send + Sync {
     /// Computation that a simulator should charge; nothing natively.
     fn work(&self, cycles: u32) {
         let _ = cycles;
+    }
+
+    /// A transaction begins that the memory's own hardware may make atomic, isolated or durable
+    /// ([`transactions`](crate::transactions)). It ends with [`tx_commit`](Self::tx_commit) or
+    /// [`tx_abort`](Self::tx_abort), on the same core. May wait. Without such hardware this and those below are
+    /// nothing.
+    ///
+    /// # Errors
+    /// Why it cannot begin.
+    #[inline(always)]
+    fn tx_begin(&self) -> Result<(), HardwareAbort> {
+        Ok(())
+    }
+
+    /// The transaction is committed, and durable when [`tx_durable`](Self::tx_durable) has come to its ticket.
+    ///
+    /// # Errors
+    /// Why it is aborted instead: what it has stored is not there.
+    #[inline(always)]
+    fn tx_commit(&self) -> Result<HardwareTicket, HardwareAbort> {
+        Ok(HardwareTicket::DURABLE)
+    }
+
+    /// The transaction is given up: what it has stored is not there.
+    #[inline(always)]
+    fn tx_abort(&self) {}
+
+    /// Waits until all transactions that this core has committed are durable.
+    #[inline(always)]
+    fn tx_flush(&self) {}
+
+    /// The last transaction that is durable with all before it.
+    #[inline(always)]
+    fn tx_durable(&self) -> HardwareTicket {
+        HardwareTicket::LAST
     }
 
     /// An object of this many bytes of the program's [own memory](crate::own), at addresses of its own. It is there

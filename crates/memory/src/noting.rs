@@ -1,6 +1,7 @@
 //! A memory that notes which pages are stored to: what a rehearsal of a recovery would write.
 
 use crate::own::{Object, Touch};
+use crate::transactions::{HardwareAbort, HardwareTicket};
 use crate::{Domain, Memory, PAGE, PageSet, Survives};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -109,6 +110,26 @@ unsafe impl<M: Memory> Memory for Noting<M> {
 
     fn work(&self, cycles: u32) {
         self.inner.work(cycles);
+    }
+
+    fn tx_begin(&self) -> Result<(), HardwareAbort> {
+        self.inner.tx_begin()
+    }
+
+    fn tx_commit(&self) -> Result<HardwareTicket, HardwareAbort> {
+        self.inner.tx_commit()
+    }
+
+    fn tx_abort(&self) {
+        self.inner.tx_abort();
+    }
+
+    fn tx_flush(&self) {
+        self.inner.tx_flush();
+    }
+
+    fn tx_durable(&self) -> HardwareTicket {
+        self.inner.tx_durable()
     }
 
     fn object(&self, bytes: u64) -> Object {

@@ -5,6 +5,7 @@
 //! on it is durable: it is for measuring only.
 
 use crate::own::{Object, Touch};
+use crate::transactions::{HardwareAbort, HardwareTicket};
 use crate::{Domain, Memory, Survives};
 use std::io;
 use std::sync::Arc;
@@ -102,6 +103,31 @@ unsafe impl<M: Memory> Memory for Unflushed<M> {
     #[track_caller]
     fn work(&self, cycles: u32) {
         self.0.work(cycles);
+    }
+
+    #[inline(always)]
+    fn tx_begin(&self) -> Result<(), HardwareAbort> {
+        self.0.tx_begin()
+    }
+
+    #[inline(always)]
+    fn tx_commit(&self) -> Result<HardwareTicket, HardwareAbort> {
+        self.0.tx_commit()
+    }
+
+    #[inline(always)]
+    fn tx_abort(&self) {
+        self.0.tx_abort();
+    }
+
+    #[inline(always)]
+    fn tx_flush(&self) {
+        self.0.tx_flush();
+    }
+
+    #[inline(always)]
+    fn tx_durable(&self) -> HardwareTicket {
+        self.0.tx_durable()
     }
 
     #[inline(always)]

@@ -13,6 +13,7 @@ use self::memory::{LARGEST_QUEUE, LARGEST_TABLE, LONGEST_NS};
 use crate::cache::Policy;
 use perdura_memory::Domain;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Why a machine was refused.
@@ -76,6 +77,10 @@ pub struct MachineConfig {
     pub caches: Vec<Level>,
     /// What is beyond the caches.
     pub memory: MemoryConfig,
+    /// Figures of mechanisms in hardware, by their [names](crate::mechanism::list): those that a table does not give
+    /// are the mechanism's own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mechanism: BTreeMap<String, toml::Table>,
 }
 
 /// The cores and what they do besides looking into caches.
@@ -213,7 +218,8 @@ impl MachineConfig {
         if self.caches.is_empty() || self.caches[0].holds == Holds::Victims {
             return Err(invalid("it needs a first cache, which does not hold victims".to_owned()));
         }
-        self.memory.validate().map_err(invalid)
+        self.memory.validate().map_err(invalid)?;
+        crate::mechanism::list::validate(self).map_err(invalid)
     }
 
     /// A number that changes with every figure.

@@ -125,11 +125,17 @@ impl Channel {
 
     /// Takes a line into the write queue; when it is in it, when it is durable, and whether it
     /// takes a write of its own.
+    ///
+    /// At `now` it is known that the line comes at `from`. If that is later, the queue has it from then on, and
+    /// nothing that comes before it waits for it.
     #[inline]
-    pub(super) fn write(&mut self, line: u64, place: Place, now: Ps) -> (Ps, Ps, bool) {
+    pub(super) fn write(&mut self, line: u64, place: Place, now: Ps, from: Ps) -> (Ps, Ps, bool) {
         self.advance(now);
         self.counts.writes += 1;
-        let arrival = now + self.accept;
+        let arrival = from + self.accept;
+        if from > now {
+            return self.write_later(line, place, arrival);
+        }
         if self.waiting.find(line, place.bank).is_some() {
             // The queue replaces the data of a line that it holds, in its turn.
             self.counts.coalesced += 1;
@@ -137,7 +143,7 @@ impl Channel {
             self.accepted_last = accepted;
             return (accepted, accepted, false);
         }
-        let Limits { writes, from, .. } = self.limits;
+        let Limits { writes, from: mark, .. } = self.limits;
         self.sent.forget(arrival);
         if self.sent.len() == 0 && self.waiting.len() >= writes {
             self.send_next();
@@ -151,10 +157,26 @@ impl Channel {
             let end = self.send(place.bank, accepted);
             return (accepted, end, true);
         }
-        if self.waiting.len() >= from {
+        if self.waiting.len() >= mark {
             self.drain();
         }
         (accepted, accepted, true)
+    }
+
+    /// Takes a line into the write queue that arrives in the future. Its place there is not waited for: what the
+    /// queue holds by then is not known.
+    fn write_later(&mut self, line: u64, place: Place, arrival: Ps) -> (Ps, Ps, bool) {
+        let coalesces = self.waiting.find(line, place.bank).is_some_and(|there| there <= arrival);
+        if coalesces {
+            self.counts.coalesced += 1;
+            return (arrival, arrival, false);
+        }
+        if self.at_media {
+            // When it is durable must be known now, and so what its bank does until then.
+            return (arrival, self.put(place, 1, arrival), true);
+        }
+        self.waiting.push(line, place.bank, place.row, arrival);
+        (arrival, arrival, true)
     }
 
     /// Sends writes before reads, down to the lower mark.

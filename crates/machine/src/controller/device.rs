@@ -128,20 +128,21 @@ impl Device {
         }
     }
 
-    /// Hands a line over; when it is in the queue, and when it is durable.
+    /// Hands a line over; when it is in the queue, and when it is durable. It comes at `from`, `now` or later:
+    /// what plain banks do before then does not wait for it.
     #[inline]
-    pub(super) fn write(&mut self, line: u64, now: Ps) -> (Ps, Ps) {
+    pub(super) fn write(&mut self, line: u64, now: Ps, from: Ps) -> (Ps, Ps) {
         let (channel, place) = self.locate(line);
         match &mut self.ports {
             Ports::Banks(all) => {
-                let (accepted, durable, new) = all[channel].write(line, place, now);
+                let (accepted, durable, new) = all[channel].write(line, place, now, from);
                 if new && let Some(wear) = &mut self.wear {
                     wear.count(line);
                 }
                 (accepted, durable)
             }
             Ports::Inside(all) => {
-                let accepted = all[channel].write(line, now);
+                let accepted = all[channel].write(line, from);
                 (accepted, accepted)
             }
         }

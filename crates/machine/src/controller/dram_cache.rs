@@ -7,6 +7,7 @@ use super::stats::{DeviceStats, DramCacheStats};
 use crate::Ps;
 use crate::config::{ControllerConfig, DramCache as Config};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 #[derive(Clone, Copy)]
 struct Block {
@@ -14,6 +15,42 @@ struct Block {
     dirty: u64,
     /// When its data is there.
     ready: Ps,
+}
+
+/// A block is to be fetched from the home device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// Its first line.
+    pub first: u64,
+    /// Its lines; 1 where there is no DRAM cache.
+    pub lines: u64,
+    /// The line that the caches want.
+    pub wanted: u64,
+    /// When the home device is asked.
+    pub now: Ps,
+}
+
+/// A block that had to leave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Replaced {
+    first: u64,
+    dirty: u64,
+    /// From when on its lines can be read.
+    pub(crate) from: Ps,
+}
+
+impl Replaced {
+    /// Its lines that the home device has not.
+    pub(crate) fn dirty_lines(self) -> impl Iterator<Item = u64> {
+        (0..64).filter(move |bit| self.dirty >> bit & 1 == 1).map(move |bit| self.first + bit)
+    }
+}
+
+/// Whether a line that leaves the caches has room.
+pub(crate) enum Room {
+    Here,
+    Made(Option<Replaced>),
+    Fetch(Fetch),
 }
 
 /// The cache.
@@ -45,102 +82,87 @@ impl DramCache {
         }
     }
 
-    /// Reads a line; when it has left a bus. Dirty lines that had to leave are in `left`.
-    pub(super) fn read(
-        &mut self,
-        line: u64,
-        now: Ps,
-        home: &mut Device,
-        left: &mut Vec<(u64, Ps)>,
-    ) -> Ps {
+    /// Looks a line up at `now` that a cache wants: when it has left the bus, or what is to be fetched for it.
+    pub(super) fn find(&mut self, line: u64, now: Ps) -> Result<Ps, Fetch> {
         let now = now + self.lookup;
         self.fill_until(now);
-        let number = line / self.lines;
-        let Some(place) = self.blocks.touch(number) else {
+        let Some(place) = self.blocks.touch(line / self.lines) else {
             self.stats.misses += 1;
-            return self.fetch(number, line, now, home, left);
+            return Err(self.fetch(line, now));
         };
         self.stats.hits += 1;
         let ready = self.contents[place].ready;
         if ready > now {
             // On its way: it is taken as it comes.
-            return ready + self.forward;
+            return Ok(ready + self.forward);
         }
-        self.device.read(line, now)
+        Ok(self.device.read(line, now))
     }
 
-    /// Fetches a block; when the wanted line has left the home device's bus.
-    fn fetch(
-        &mut self,
-        number: u64,
-        wanted: u64,
-        now: Ps,
-        home: &mut Device,
-        left: &mut Vec<(u64, Ps)>,
-    ) -> Ps {
-        let (early, all) = home.read_block(number * self.lines, self.lines, wanted, now);
-        self.admit(number, all, now, home, left);
-        let at = self.fills.partition_point(|&(due, _)| due <= all);
-        self.fills.insert(at, (all, number));
-        early
+    fn fetch(&self, line: u64, now: Ps) -> Fetch {
+        Fetch { first: line - line % self.lines, lines: self.lines, wanted: line, now }
     }
 
-    /// Makes room for a block whose data comes at `ready`; its place.
-    fn admit(
-        &mut self,
-        number: u64,
-        ready: Ps,
-        now: Ps,
-        home: &mut Device,
-        left: &mut Vec<(u64, Ps)>,
-    ) -> usize {
+    /// Takes in the block of a fetch whose data comes at `ready`; the block that it replaces.
+    pub(super) fn take_in(&mut self, fetch: &Fetch, ready: Ps) -> Option<Replaced> {
+        let number = fetch.first / self.lines;
+        let replaced = self.admit(number, ready, fetch.now);
+        let at = self.fills.partition_point(|&(due, _)| due <= ready);
+        self.fills.insert(at, (ready, number));
+        replaced
+    }
+
+    /// Makes room for a block whose data comes at `ready`; the one that it replaces.
+    fn admit(&mut self, number: u64, ready: Ps, now: Ps) -> Option<Replaced> {
         let (place, replaced) = self.blocks.insert(number);
         let block = Block { dirty: 0, ready };
         let Some(replaced) = replaced else {
             self.contents.push(block);
-            return place;
+            return None;
         };
         self.stats.replaced_blocks += 1;
         let old = std::mem::replace(&mut self.contents[place], block);
-        let mut dirty = old.dirty;
-        while dirty != 0 {
-            let line = replaced * self.lines + u64::from(dirty.trailing_zeros());
-            dirty &= dirty - 1;
-            self.stats.replaced_lines += 1;
-            let there = self.device.read(line, now.max(old.ready));
-            left.push((line, home.write(line, there).1));
-        }
-        place
+        Some(Replaced { first: replaced * self.lines, dirty: old.dirty, from: now.max(old.ready) })
     }
 
-    /// A cache evicts a line: it stays here. When it is in the DRAM's queue.
-    pub(super) fn evicted(
-        &mut self,
-        line: u64,
-        now: Ps,
-        home: &mut Device,
-        left: &mut Vec<(u64, Ps)>,
-    ) -> Ps {
+    /// A dirty line of a replaced block is read, in order to leave; when it has left the bus.
+    pub(super) fn read_out(&mut self, line: u64, from: Ps) -> Ps {
+        self.stats.replaced_lines += 1;
+        self.device.read(line, from)
+    }
+
+    /// A cache evicts a line: whether its block is here, or is to be fetched, but for a block of one line, for which
+    /// the one that must leave is given.
+    pub(super) fn make_room(&mut self, line: u64, now: Ps) -> Room {
         let now = now + self.lookup;
         self.fill_until(now);
         let number = line / self.lines;
-        let place = match self.blocks.touch(number) {
-            Some(place) => {
-                self.stats.hits += 1;
-                place
-            }
-            None => {
-                self.stats.misses += 1;
-                if self.lines == 1 {
-                    self.admit(number, now, now, home, left)
-                } else {
-                    self.fetch(number, line, now, home, left);
-                    self.blocks.touch(number).unwrap_or_default()
-                }
-            }
-        };
-        self.contents[place].dirty |= 1 << (line % self.lines);
-        self.device.write(line, now).0
+        if self.blocks.touch(number).is_some() {
+            self.stats.hits += 1;
+            return Room::Here;
+        }
+        self.stats.misses += 1;
+        match self.lines {
+            1 => Room::Made(self.admit(number, now, now)),
+            _ => Room::Fetch(self.fetch(line, now)),
+        }
+    }
+
+    /// The line that a cache has evicted is written, there being room for it; when it is in the DRAM's queue, and
+    /// whether it is the first dirty one of its block.
+    pub(super) fn put(&mut self, line: u64, now: Ps) -> (Ps, bool) {
+        let place = self.blocks.touch(line / self.lines).unwrap_or_default();
+        let dirty = &mut self.contents[place].dirty;
+        let first = *dirty == 0;
+        *dirty |= 1 << (line % self.lines);
+        let now = now + self.lookup;
+        (self.device.write(line, now, now).0, first)
+    }
+
+    /// The lines of the block that `line` is in.
+    pub(super) fn block_of(&self, line: u64) -> Range<u64> {
+        let first = line - line % self.lines;
+        first..first + self.lines
     }
 
     /// A line is being written to the home device: a copy here follows, and is clean.
@@ -149,7 +171,8 @@ impl DramCache {
         self.fill_until(now);
         if let Some(place) = self.blocks.peek(line / self.lines) {
             self.contents[place].dirty &= !(1 << (line % self.lines));
-            self.device.write(line, now + self.lookup);
+            let now = now + self.lookup;
+            self.device.write(line, now, now);
         }
     }
 

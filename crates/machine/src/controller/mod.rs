@@ -18,6 +18,8 @@ mod queue;
 mod stats;
 mod wear;
 
+pub use dram_cache::Fetch;
+pub(crate) use dram_cache::{Replaced, Room};
 pub(crate) use queue::Finishes;
 pub use stats::{CauseStats, ControllerStats, DeviceStats, DramCacheStats, WearStats};
 pub(crate) use wear::ByNumber;
@@ -26,6 +28,7 @@ use crate::Ps;
 use crate::config::MemoryConfig;
 use device::Device;
 use dram_cache::DramCache;
+use std::ops::Range;
 
 /// A write on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,15 +81,66 @@ impl Controller {
     /// A line is wanted at `now`; when it is there.
     #[inline]
     pub fn read(&mut self, line: u64, now: Ps) -> Ps {
+        self.left.clear();
+        if self.dram.is_none() {
+            self.reads += 1;
+            return self.home.read(line, now) + self.static_read;
+        }
+        match self.find(line, now) {
+            Ok(there) => there,
+            Err(fetch) => self.fetch_and_replace(&fetch) + self.static_read,
+        }
+    }
+
+    /// The first half of [`read`](Self::read): when the line is there, or what is to be fetched from the home device.
+    pub(crate) fn find(&mut self, line: u64, now: Ps) -> Result<Ps, Fetch> {
         self.reads += 1;
-        let there = match &mut self.dram {
-            None => self.home.read(line, now),
-            Some(dram) => {
-                self.left.clear();
-                dram.read(line, now, &mut self.home, &mut self.left)
-            }
-        };
-        there + self.static_read
+        match &mut self.dram {
+            None => Err(Fetch { first: line, lines: 1, wanted: line, now }),
+            Some(dram) => dram.find(line, now).map(|there| there + self.static_read),
+        }
+    }
+
+    /// Fetches a block as it lies in the home device; when the wanted line has left the bus, and when all have.
+    pub(crate) fn fetch(&mut self, fetch: &Fetch) -> (Ps, Ps) {
+        self.home.read_block(fetch.first, fetch.lines, fetch.wanted, fetch.now)
+    }
+
+    /// Fetches a line of a block from anywhere in the home device; when it has left the bus.
+    pub(crate) fn fetch_line(&mut self, line: u64, now: Ps) -> Ps {
+        self.home.read(line, now)
+    }
+
+    /// The block is there at `ready`: the DRAM cache has it from then on, if there is one; what must leave for that.
+    pub(crate) fn take_in(&mut self, fetch: &Fetch, ready: Ps) -> Option<Replaced> {
+        self.dram.as_mut()?.take_in(fetch, ready)
+    }
+
+    /// Reads a line of a replaced block, in order to write it home; when it has left the bus.
+    pub(crate) fn read_out(&mut self, line: u64, from: Ps) -> Ps {
+        self.dram.as_mut().map_or(from, |dram| dram.read_out(line, from))
+    }
+
+    /// What takes a line from the last cache until it can be with the core, besides the device's own time.
+    pub(crate) fn static_read(&self) -> Ps {
+        self.static_read
+    }
+
+    fn fetch_and_replace(&mut self, fetch: &Fetch) -> Ps {
+        let (early, all) = self.fetch(fetch);
+        let replaced = self.take_in(fetch, all);
+        self.replace(replaced, fetch.now);
+        early
+    }
+
+    /// The dirty lines of a replaced block leave for the home device.
+    fn replace(&mut self, replaced: Option<Replaced>, now: Ps) {
+        let Some(replaced) = replaced else { return };
+        for line in replaced.dirty_lines() {
+            let there = self.read_out(line, replaced.from);
+            let (_, durable) = self.home.write(line, now, there);
+            self.left.push((line, durable));
+        }
     }
 
     /// The home device's copy of a line is wanted at `now`, past a DRAM cache: a mechanism asks.
@@ -98,22 +152,71 @@ impl Controller {
     /// A line is handed over at `now`.
     #[inline]
     pub fn write(&mut self, line: u64, now: Ps, cause: Cause) -> Write {
+        self.write_from(line, (now, now), cause)
+    }
+
+    /// As [`write`](Self::write), of a line that is handed over later, at the second of the times: what happens
+    /// before then does not wait for it.
+    #[inline]
+    pub fn write_from(&mut self, line: u64, (now, from): (Ps, Ps), cause: Cause) -> Write {
+        self.count(cause);
+        self.left.clear();
+        if self.dram.is_some() {
+            if cause == Cause::Eviction {
+                match self.make_room(line, from) {
+                    Room::Here => {}
+                    Room::Made(replaced) => self.replace(replaced, now),
+                    Room::Fetch(fetch) => _ = self.fetch_and_replace(&fetch),
+                }
+                return Write { accepted: self.put(line, from).0, durable: None };
+            }
+            self.written_through(line, from);
+        }
+        self.write_home(line, now, from)
+    }
+
+    /// A line is handed over, for this reason.
+    pub(crate) fn count(&mut self, cause: Cause) {
         match cause {
             Cause::Eviction => self.writes.evictions += 1,
             Cause::WriteBack => self.writes.write_backs += 1,
             Cause::Stream => self.writes.streams += 1,
             Cause::Mechanism => self.writes.mechanism += 1,
         }
+    }
+
+    /// Whether a line that leaves the caches at `now` has room in the DRAM cache.
+    pub(crate) fn make_room(&mut self, line: u64, now: Ps) -> Room {
+        self.dram.as_mut().map_or(Room::Here, |dram| dram.make_room(line, now))
+    }
+
+    /// The line is written into the DRAM cache, where it has room; when that has it, and whether its block was clean.
+    pub(crate) fn put(&mut self, line: u64, now: Ps) -> (Ps, bool) {
+        self.dram.as_mut().map_or((now, false), |dram| dram.put(line, now))
+    }
+
+    /// The DRAM cache follows a line that is written to the home device.
+    pub(crate) fn written_through(&mut self, line: u64, now: Ps) {
         if let Some(dram) = &mut self.dram {
-            self.left.clear();
-            if cause == Cause::Eviction {
-                let accepted = dram.evicted(line, now, &mut self.home, &mut self.left);
-                return Write { accepted, durable: None };
-            }
             dram.written_through(line, now);
         }
-        let (accepted, durable) = self.home.write(line, now);
+    }
+
+    /// A line is written to the home device.
+    #[inline]
+    pub(crate) fn write_home(&mut self, line: u64, now: Ps, from: Ps) -> Write {
+        let (accepted, durable) = self.home.write(line, now, from);
         Write { accepted, durable: Some(durable) }
+    }
+
+    /// Whether there is a DRAM cache.
+    pub(crate) fn has_dram(&self) -> bool {
+        self.dram.is_some()
+    }
+
+    /// The lines of the block that `line` is in: of one line where there is no DRAM cache.
+    pub(crate) fn block_of(&self, line: u64) -> Range<u64> {
+        self.dram.as_ref().map_or(line..line + 1, |dram| dram.block_of(line))
     }
 
     /// Lines that left the volatile DRAM cache for the home device in the last call of

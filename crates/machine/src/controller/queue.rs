@@ -134,14 +134,32 @@ impl WriteQueue {
                 (self.slots.len() - 1) as u16
             }
         };
-        match self.tails[bank] {
-            NONE => self.heads[bank] = at,
-            tail => self.slots[tail as usize].next = at,
+        let before = self.before(bank, accepted);
+        let next = match before {
+            NONE => std::mem::replace(&mut self.heads[bank], at),
+            before => std::mem::replace(&mut self.slots[before as usize].next, at),
+        };
+        match next {
+            NONE => self.tails[bank] = at,
+            next => self.slots[at as usize].next = next,
         }
-        self.tails[bank] = at;
         self.mask |= 1 << bank;
         self.len += 1;
         self.sieve[Self::hash(line)] += 1;
+    }
+
+    /// The last write that waits for a bank and is accepted by then: the last of all, unless some come later.
+    #[inline]
+    fn before(&self, bank: usize, accepted: Ps) -> u16 {
+        let tail = self.tails[bank];
+        if tail == NONE || self.slots[tail as usize].accepted <= accepted {
+            return tail;
+        }
+        let (mut before, mut at) = (NONE, self.heads[bank]);
+        while at != NONE && self.slots[at as usize].accepted <= accepted {
+            (before, at) = (at, self.slots[at as usize].next);
+        }
+        before
     }
 
     /// The first write that waits for a bank whose bit is set in [`banks`](Self::banks).

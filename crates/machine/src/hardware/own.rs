@@ -7,7 +7,6 @@
 
 use super::Hardware;
 use crate::cache::Hierarchy;
-use crate::mechanism::Mechanism;
 use crate::processor::Words;
 use crate::{Cause, Ps};
 use perdura_memory::{LINE, Object, Touch, lines_in};
@@ -88,22 +87,14 @@ impl Hardware {
         lines.into_iter().filter(|line| !self.is_own(*line)).collect()
     }
 
-    /// The mechanism is told of a store, unless it is to an own line.
-    #[inline(always)]
-    pub(super) fn tell_store(&mut self, mechanism: &mut dyn Mechanism, line: u64) {
-        if !self.is_own(line) {
-            mechanism.store(self, self.core, line);
-        }
-    }
-
     /// A program touches a line of its own.
-    pub(crate) fn touch(&mut self, mechanism: &mut dyn Mechanism, line: u64, access: Touch) {
+    pub(crate) fn touch(&mut self, line: u64, access: Touch) {
         let before = self.cores[self.core].stats;
         let place = Words { line, mask: 0xFF };
         match access {
-            Touch::Read => self.load(mechanism, place),
-            Touch::Write => self.store(mechanism, place),
-            Touch::Exchange => self.exchange(mechanism, line),
+            Touch::Read => self.load(place),
+            Touch::Write => self.store(place),
+            Touch::Exchange => self.exchange(line),
         }
         let stats = &mut self.cores[self.core].stats;
         stats.own_accesses += stats.loads + stats.stores - before.loads - before.stores;

@@ -1,34 +1,45 @@
-//! The place for mechanisms in hardware: logging, checkpointing, transactions in the memory
-//! controller.
+//! The place for mechanisms in hardware: logging, checkpointing, transactions in caches and memory controller.
 //!
-//! A [`Mechanism`] is consulted at each of the machine's moments. Every method does nothing
-//! unless it is overridden, so that a mechanism says only what it changes; neither the caches nor
-//! the controller name any. What it may use is [`Hardware`]: the clock, the home device, and the
-//! lines beyond the program's that it has reserved for itself.
+//! A mechanism is two types. Its [`Design`] is what is known before the power is on and still known after it was cut:
+//! its name, its figures, the lines that it needs, and how it recovers. Its [`Mechanism`] is what the design becomes in
+//! a machine that runs, and is gone with the power. It is asked at the machine's moments, nearest to the core first:
+//!
+//! | moment | where | asked for |
+//! |---|---|---|
+//! | [`accessed`](Mechanism::accessed) | a core, before the data changes, hits too | [`Moments::ACCESS`] |
+//! | [`filled`](Mechanism::filled) | the caches want a line that none of them has | [`Moments::FILL`] |
+//! | [`evicted`](Mechanism::evicted) | a dirty line leaves the caches | [`Moments::EVICTION`] |
+//! | [`fetched`](Mechanism::fetched), [`dirtied`](Mechanism::dirtied), [`leaves`](Mechanism::leaves) | between the DRAM cache, or the caches where there is none, and the home device | [`Moments::HOME`] |
+//! | [`begin`](Mechanism::begin), [`commit`](Mechanism::commit), [`abort`](Mechanism::abort), [`flush`](Mechanism::flush) | a program's transaction | always |
+//! | [`due`](Mechanism::due) | a time that it has asked for | always |
+//! | [`end_epoch`](Mechanism::end_epoch), [`epoch_is_home`](Mechanism::epoch_is_home) | the end of an epoch | always |
+//!
+//! Every method does nothing unless it is overridden; what a mechanism does not ask for costs the machine one test of
+//! a bit. Neither the caches nor the controller name any mechanism. What one may use is [`Hardware`].
+//!
+//! A machine has two places for mechanisms: one for transactions, which is nearer to the cores and is asked first,
+//! and one for persistence. A mechanism is never asked about what it does itself.
+//!
+//! Reading order: this file, [`home`] (recovery), [`list`](mod@list) (all of them by name), then any mechanism.
 
+pub mod home;
+pub mod list;
 mod undo_log;
 
-pub use undo_log::HardwareUndoLog;
+pub use home::Home;
+pub use list::{Kind, Mutant};
+pub use undo_log::{HardwareUndoLog, UndoLogConfig};
+
+pub use crate::controller::Fetch;
 
 use crate::hardware::Hardware;
 use crate::{Cause, Ps};
+use perdura_memory::image::{LineWords, Piece};
+use perdura_memory::{HardwareAbort, HardwareTicket};
+use std::ops::{BitOr, Range};
 
-/// What is to be done with a dirty line that is about to be written to its home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Write it, now.
-    Allow,
-    /// Write it, and let it be durable no earlier than this.
-    After(Ps),
-    /// Write it to this line instead.
-    Redirect(u64),
-    /// Do not write it: the mechanism has kept it.
-    Hold,
-}
-
-/// A mechanism in hardware. All methods run at [`Hardware::now`], with the time that they take
-/// charged to the core that caused them.
-pub trait Mechanism: Send {
+/// What is known of a mechanism whether the power is on or not.
+pub trait Design: Send + Sync {
     /// Its name in results.
     fn name(&self) -> &'static str;
 
@@ -38,37 +49,100 @@ pub trait Mechanism: Send {
         0
     }
 
-    /// The machine is switched on; the reserved lines begin at `first`.
-    fn start(&mut self, hardware: &mut Hardware, first: u64) {
-        let _ = (hardware, first);
+    /// What it leaves behind for recovery.
+    fn promises(&self) -> Promise {
+        Promise::Nothing
     }
 
-    /// The caches fetch `line` for a core, which loads it or stores to it. Another line if that
-    /// one of the home device holds what is wanted.
-    fn load(&mut self, hardware: &mut Hardware, core: usize, line: u64) -> u64 {
+    /// The machine is switched on, after [`recover`](Self::recover) if it was used before; `own` are the lines that
+    /// it has reserved.
+    fn build(&self, hardware: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism>;
+
+    /// The power is back: brings the home device to a state that programs may see. May itself be cut short, after any
+    /// of its stores, and begin again.
+    fn recover(&self, home: &mut Home<'_>) {
+        let _ = home;
+    }
+}
+
+/// What memory is after recovery, whatever programs ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// What the persistency model says.
+    Nothing,
+    /// What it was at the end of the last epoch that is durable ([`Hardware::promise`]).
+    Epoch,
+    /// What it was after some store, none before the last fence's: all stores before that one, and none after it.
+    Order,
+}
+
+/// A mechanism in a machine that runs. All methods run at [`Hardware::now`], with the time that they take charged to
+/// the core that caused them.
+pub trait Mechanism: Send {
+    /// The frequent moments at which it is asked.
+    fn moments(&self) -> Moments {
+        Moments::NONE
+    }
+
+    /// A core accesses words of a line, which the caches may have, before what is stored is there.
+    fn accessed(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) {
+        let _ = (hardware, access);
+    }
+
+    /// The caches fetch `line` for a core, which loads it or stores to it. Another line if that one holds what is
+    /// wanted.
+    fn filled(&mut self, hardware: &mut Hardware, core: usize, line: u64) -> u64 {
         let _ = (hardware, core);
         line
     }
 
-    /// A core has stored to `line`.
-    fn store(&mut self, hardware: &mut Hardware, core: usize, line: u64) {
-        let _ = (hardware, core, line);
+    /// A dirty line is about to leave the caches.
+    fn evicted(&mut self, hardware: &mut Hardware, leaving: &Leaving) -> Verdict {
+        let _ = (hardware, leaving);
+        Verdict::Allow
     }
 
-    /// A dirty line is about to leave the caches for its home.
-    fn evict(&mut self, hardware: &mut Hardware, line: u64, cause: Cause) -> Verdict {
-        let _ = (hardware, line, cause);
+    /// A block is fetched from the home device, for the DRAM cache or, one line, for the caches. `places` has the
+    /// block's lines as they lie there, and may be changed to the lines that hold what is wanted. When fetching may
+    /// begin: [`Fetch::now`], or later.
+    fn fetched(&mut self, hardware: &mut Hardware, fetch: &Fetch, places: &mut [u64]) -> Ps {
+        let _ = (hardware, places);
+        fetch.now
+    }
+
+    /// A block of the DRAM cache, of these lines, has got its first dirty line; where there is no DRAM cache, a line
+    /// has left the caches.
+    fn dirtied(&mut self, hardware: &mut Hardware, block: Range<u64>) {
+        let _ = (hardware, block);
+    }
+
+    /// A dirty line is about to be written to the home device.
+    fn leaves(&mut self, hardware: &mut Hardware, leaving: &Leaving) -> Verdict {
+        let _ = (hardware, leaving);
         Verdict::Allow
     }
 
     /// A core begins a transaction.
-    fn begin(&mut self, hardware: &mut Hardware, core: usize) {
+    ///
+    /// # Errors
+    /// Why it cannot begin now.
+    fn begin(&mut self, hardware: &mut Hardware, core: usize) -> Result<(), HardwareAbort> {
         let _ = (hardware, core);
+        Ok(())
     }
 
-    /// A core commits its transaction.
-    fn commit(&mut self, hardware: &mut Hardware, core: usize) {
+    /// A core commits its transaction, which is durable when [`durable`](Self::durable) says so; at once, if the
+    /// mechanism makes no transactions durable.
+    ///
+    /// # Errors
+    /// Why it is aborted instead. What it has stored is not visible then.
+    fn commit(
+        &mut self,
+        hardware: &mut Hardware,
+        core: usize,
+    ) -> Result<HardwareTicket, HardwareAbort> {
         let _ = (hardware, core);
+        Ok(HardwareTicket::DURABLE)
     }
 
     /// A core aborts its transaction.
@@ -76,25 +150,36 @@ pub trait Mechanism: Send {
         let _ = (hardware, core);
     }
 
-    /// Whether it wants the epoch to end before the next access.
-    fn wants_epoch_end(&self) -> bool {
-        false
+    /// A core waits until what it has committed is durable.
+    fn flush(&mut self, hardware: &mut Hardware, core: usize) {
+        let _ = (hardware, core);
     }
 
-    /// The epoch ends: all cores wait until this returns.
-    fn end_epoch(&mut self, hardware: &mut Hardware) {
+    /// The last ticket that is durable, with all before it.
+    fn durable(&mut self, hardware: &mut Hardware) -> HardwareTicket {
         let _ = hardware;
+        HardwareTicket::LAST
     }
 
-    /// The power is cut: what it can still save, on the energy that is left, it saves into
-    /// `home` (the program's lines, then the reserved ones).
+    /// A time has come that it has asked for by [`Hardware::schedule`], with this number.
+    fn due(&mut self, hardware: &mut Hardware, number: u64) {
+        let _ = (hardware, number);
+    }
+
+    /// An epoch ends: what the machine is to write home now, while all cores wait.
+    fn end_epoch(&mut self, hardware: &mut Hardware) -> Flush {
+        let _ = hardware;
+        Flush::Nothing
+    }
+
+    /// What [`end_epoch`](Self::end_epoch) wanted is done at `home`, and durable then if it was everything.
+    fn epoch_is_home(&mut self, hardware: &mut Hardware, home: Ps) {
+        let _ = (hardware, home);
+    }
+
+    /// The power is cut: what it can still save, on the energy that is left, it saves into `home` (the program's
+    /// lines, then the reserved ones).
     fn power_cut(&self, home: &mut [u64]) {
-        let _ = home;
-    }
-
-    /// The power is back: brings `home` to a state that programs may see. May itself be cut
-    /// short, after any of its stores, and begin again.
-    fn recover(&self, home: &mut Home<'_>) {
         let _ = home;
     }
 
@@ -104,64 +189,112 @@ pub trait Mechanism: Send {
     }
 }
 
+/// Moments that are too frequent to be asked at in vain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moments(u8);
+
+impl Moments {
+    /// None of them.
+    pub const NONE: Moments = Moments(0);
+    /// [`Mechanism::accessed`].
+    pub const ACCESS: Moments = Moments(1);
+    /// [`Mechanism::filled`].
+    pub const FILL: Moments = Moments(2);
+    /// [`Mechanism::evicted`].
+    pub const EVICTION: Moments = Moments(4);
+    /// [`Mechanism::fetched`], [`Mechanism::dirtied`], [`Mechanism::leaves`].
+    pub const HOME: Moments = Moments(8);
+
+    /// Whether some of `others` are among these.
+    #[inline(always)]
+    pub const fn have(self, others: Moments) -> bool {
+        self.0 & others.0 != 0
+    }
+}
+
+impl BitOr for Moments {
+    type Output = Moments;
+
+    fn bitor(self, other: Moments) -> Moments {
+        Moments(self.0 | other.0)
+    }
+}
+
+/// What a core does to a line.
+#[derive(Clone, Copy, Debug)]
+pub struct Accessed<'a> {
+    /// The core.
+    pub core: usize,
+    /// The line's number.
+    pub line: u64,
+    /// How.
+    pub how: How,
+    /// What is stored, word by word or byte by byte; nothing for loads.
+    pub stores: &'a [Piece],
+    /// What the line holds before.
+    pub before: LineWords,
+}
+
+/// How a line is accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It is loaded.
+    Load,
+    /// It is stored to.
+    Store,
+    /// By a locked instruction.
+    Exchange,
+    /// It is stored past the caches.
+    Stream,
+}
+
+/// A dirty line on its way out.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaving {
+    /// Its number.
+    pub line: u64,
+    /// What it holds.
+    pub words: LineWords,
+    /// Why it leaves: [`Cause::Eviction`] also where the DRAM cache needs its room.
+    pub cause: Cause,
+    /// From when on it can be written: now, or when it has been read out of the DRAM cache.
+    pub from: Ps,
+}
+
+/// What is to be done with a dirty line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Write it.
+    Allow,
+    /// Write it, no earlier than this.
+    After(Ps),
+    /// Write it to this line instead.
+    Redirect(u64),
+    /// Do not write it: the mechanism has kept it.
+    Hold,
+}
+
+/// What the machine writes home at the end of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// Nothing.
+    Nothing,
+    /// Every dirty line, those in volatile DRAM included.
+    Everything,
+}
+
 /// No mechanism.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain;
 
-impl Mechanism for Plain {
+impl Design for Plain {
     fn name(&self) -> &'static str {
         "plain"
     }
-}
 
-/// The home device while a mechanism recovers: each store is durable at once, and the power may
-/// be cut after any of them.
-pub struct Home<'a> {
-    words: &'a mut [u64],
-    first_reserved: u64,
-    left: u64,
-}
-
-impl<'a> Home<'a> {
-    /// A device with `words`, the reserved lines from `first_reserved` on; stores after the first
-    /// `stores` are lost.
-    pub fn new(words: &'a mut [u64], first_reserved: u64, stores: u64) -> Self {
-        Home { words, first_reserved, left: stores }
-    }
-
-    /// The first line that is the mechanism's own.
-    pub fn first_reserved(&self) -> u64 {
-        self.first_reserved
-    }
-
-    /// Lines in all.
-    pub fn lines(&self) -> u64 {
-        self.words.len() as u64 / 8
-    }
-
-    /// A line.
-    ///
-    /// # Panics
-    /// If there is no such line.
-    pub fn line(&self, line: u64) -> [u64; 8] {
-        let first = line as usize * 8;
-        self.words[first..first + 8].try_into().expect("eight words")
-    }
-
-    /// Stores a line.
-    ///
-    /// # Panics
-    /// If there is no such line.
-    pub fn put(&mut self, line: u64, words: &[u64; 8]) {
-        let first = line as usize * 8;
-        if self.left > 0 {
-            self.left -= 1;
-            self.words[first..first + 8].copy_from_slice(words);
-        }
-    }
-
-    /// Whether stores have been lost.
-    pub fn is_cut(&self) -> bool {
-        self.left == 0
+    fn build(&self, _: &mut Hardware, _: Range<u64>) -> Box<dyn Mechanism> {
+        Box::new(Plain)
     }
 }
+
+impl Mechanism for Plain {}

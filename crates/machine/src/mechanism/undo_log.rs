@@ -1,30 +1,80 @@
 //! Undo logging in the memory controller, by epochs: the *Logging* that Dual-Page Checkpointing
 //! (5.1.2) compares with, in ATOM's manner.
 //!
-//! Before a line is written home for the first time in an epoch, its old contents go into a log
-//! beside the program's lines; the write is held back until that is durable. An unbounded table
-//! remembers which lines the epoch has logged. An epoch ends when every dirty line is home: then
-//! the epoch's number is stored, which makes all records of it dead. Recovery puts the old lines
-//! of the unfinished epoch back.
+//! It sits between the DRAM cache and the home device. Before a line is written home for the first time in an epoch, its
+//! old contents go into a log beside the program's lines; the write is held back until that is durable. An unbounded
+//! table remembers which lines the epoch has logged. An epoch ends when every dirty line is home: then the epoch's
+//! number is stored, which makes all records of it dead. Recovery puts the old lines of the unfinished epoch back.
 
-use super::{Home, Mechanism, Verdict};
+use super::list::Mutant;
+use super::{Design, Flush, Home, Leaving, Mechanism, Moments, Promise, Verdict};
+use crate::Ps;
 use crate::hardware::Hardware;
-use crate::{Cause, Ps};
+use perdura_memory::image::LineWords;
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
+use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Data lines that share a line of metadata (ATOM).
 const GROUP: u64 = 7;
-/// Share of the log from which on the epoch should end.
-const NEARLY_FULL: u64 = 8;
 
-/// The mechanism. Layout of its own lines: one that holds the number of finished epochs, then
-/// groups of a metadata line (in each word: epoch and check of 32 bits, the home line's number in
-/// the next word's place of the group) and seven data lines.
-#[derive(Debug, Default)]
+const HOLD: Mutant =
+    Mutant { name: "hold", what: "lines are not held back until their records are durable" };
+const METADATA: Mutant = Mutant {
+    name: "metadata",
+    what: "lines are held back for the old contents, and not for their metadata",
+};
+const HOME: Mutant =
+    Mutant { name: "home", what: "an epoch's end does not wait until its lines are home" };
+const FORGET: Mutant = Mutant {
+    name: "forget",
+    what: "lines that an epoch has logged count as logged in the next one",
+};
+const RECORD: Mutant = Mutant { name: "record", what: "every eighth line is not logged" };
+const CHECK: Mutant =
+    Mutant { name: "recover", what: "recovery leaves out the last record of each group" };
+
+/// What can be left out.
+pub(super) const MUTANTS: &[Mutant] = &[HOLD, METADATA, HOME, FORGET, RECORD, CHECK];
+
+/// Its figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct UndoLogConfig {
+    /// Where they are from.
+    pub source: String,
+    /// Cycles to look up whether a line is logged.
+    pub lookup_cycles: u32,
+    /// The share of the log's records that are free from which down the epoch ends.
+    pub ends_when_free: f64,
+}
+
+impl Default for UndoLogConfig {
+    fn default() -> Self {
+        UndoLogConfig { source: "assumed".to_owned(), lookup_cycles: 0, ends_when_free: 0.125 }
+    }
+}
+
+/// The design. Layout of its own lines: one that holds the number of finished epochs, then groups of a metadata line
+/// (in each word: check of 32 bits and the home line's number; in the last one the epoch) and seven data lines.
+#[derive(Clone, Debug, Default)]
 pub struct HardwareUndoLog {
-    first: u64,
+    config: UndoLogConfig,
+    left_out: Option<Mutant>,
+}
+
+/// Where the log is.
+#[derive(Clone, Copy, Debug)]
+struct Log {
+    header: u64,
     groups: u64,
+}
+
+/// The mechanism.
+struct Logging {
+    design: HardwareUndoLog,
+    log: Log,
     epoch: u64,
     logged: HashSet<u64>,
     records: u64,
@@ -32,25 +82,40 @@ pub struct HardwareUndoLog {
 }
 
 impl HardwareUndoLog {
-    /// A log for machines with any number of lines.
-    pub fn new() -> Self {
-        Self::default()
+    /// With these figures, and perhaps something left out.
+    pub fn new(config: UndoLogConfig, left_out: Option<&Mutant>) -> Self {
+        HardwareUndoLog { config, left_out: left_out.copied() }
+    }
+
+    fn leaves_out(&self, mutant: Mutant) -> bool {
+        self.left_out == Some(mutant)
+    }
+}
+
+impl Log {
+    fn new(own: Range<u64>) -> Self {
+        Log { header: own.start, groups: (own.end - own.start - 1) / (GROUP + 1) }
+    }
+
+    fn group(self, group: u64) -> u64 {
+        self.header + 1 + group * (GROUP + 1)
     }
 
     /// The lines of record `index`: metadata, data, and its place in the group.
-    fn place(&self, index: u64) -> (u64, u64, usize) {
-        let (group, slot) = (index / GROUP, index % GROUP);
-        let metadata = self.first + 1 + group * (GROUP + 1);
+    fn place(self, index: u64) -> (u64, u64, usize) {
+        let (metadata, slot) = (self.group(index / GROUP), index % GROUP);
         (metadata, metadata + 1 + slot, slot as usize)
     }
 
-    fn capacity(&self) -> u64 {
+    fn capacity(self) -> u64 {
         self.groups * GROUP
     }
+}
 
+impl Logging {
     /// Logs the old contents of `line`; when they are durable.
     fn log(&mut self, hardware: &mut Hardware, line: u64) -> Ps {
-        let (metadata, data, slot) = self.place(self.records);
+        let (metadata, data, slot) = self.log.place(self.records);
         let old = hardware.home_line(line);
         let mut entries = if slot == 0 { [0; 8] } else { hardware.home_line(metadata) };
         entries[slot] = entry(self.epoch, line, &old);
@@ -59,22 +124,23 @@ impl HardwareUndoLog {
         self.records += 1;
         self.most_records = self.most_records.max(self.records);
         let fetched = hardware.read_home(line);
-        let durable = hardware.write_home(data, old, fetched);
-        durable.max(hardware.write_home(metadata, entries, durable))
+        let durable = hardware.write_home("undo record", data, old, fetched);
+        let proven = hardware.write_home("undo metadata", metadata, entries, durable);
+        if self.design.leaves_out(METADATA) { durable } else { durable.max(proven) }
     }
 }
 
 /// A record's word: a check of epoch, home and contents over the home line's number.
-fn entry(epoch: u64, line: u64, old: &[u64; 8]) -> u64 {
+fn entry(epoch: u64, line: u64, old: &LineWords) -> u64 {
     line << 32 | check(epoch, line, old)
 }
 
-fn check(epoch: u64, line: u64, old: &[u64; 8]) -> u64 {
+fn check(epoch: u64, line: u64, old: &LineWords) -> u64 {
     let bytes: Vec<u8> = old.iter().flat_map(|word| word.to_ne_bytes()).collect();
     xxh3_64_with_seed(&bytes, epoch ^ line.rotate_left(32)) >> 32
 }
 
-impl Mechanism for HardwareUndoLog {
+impl Design for HardwareUndoLog {
     fn name(&self) -> &'static str {
         "undo-log"
     }
@@ -84,52 +150,76 @@ impl Mechanism for HardwareUndoLog {
         1 + lines.div_ceil(GROUP) * (GROUP + 1)
     }
 
-    fn start(&mut self, hardware: &mut Hardware, first: u64) {
-        self.first = first;
-        self.groups = (hardware.home_lines() - first - 1) / (GROUP + 1);
-        self.epoch = hardware.home_line(first)[0] + 1;
+    fn promises(&self) -> Promise {
+        Promise::Epoch
     }
 
-    fn evict(&mut self, hardware: &mut Hardware, line: u64, _: Cause) -> Verdict {
-        if self.logged.insert(line) {
-            Verdict::After(self.log(hardware, line))
-        } else {
-            Verdict::Allow
-        }
-    }
-
-    fn wants_epoch_end(&self) -> bool {
-        self.records + self.capacity() / NEARLY_FULL > self.capacity()
-    }
-
-    fn end_epoch(&mut self, hardware: &mut Hardware) {
-        let home = hardware.clean_caches(self);
-        let mut header = hardware.home_line(self.first);
-        header[0] = self.epoch;
-        let done = hardware.write_home(self.first, header, home);
-        hardware.all_wait_until(done);
-        self.epoch += 1;
-        self.logged.clear();
-        self.records = 0;
+    fn build(&self, hardware: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism> {
+        let log = Log::new(own);
+        Box::new(Logging {
+            design: self.clone(),
+            epoch: hardware.home_line(log.header)[0] + 1,
+            log,
+            logged: HashSet::new(),
+            records: 0,
+            most_records: 0,
+        })
     }
 
     fn recover(&self, home: &mut Home<'_>) {
-        let first = home.first_reserved();
-        let epoch = home.line(first)[0] + 1;
-        let groups = (home.lines() - first - 1) / (GROUP + 1);
-        for group in 0..groups {
-            let metadata = first + 1 + group * (GROUP + 1);
+        let log = Log::new(home.own());
+        let epoch = home.line(log.header)[0] + 1;
+        let slots = if self.leaves_out(CHECK) { GROUP - 1 } else { GROUP };
+        for metadata in (0..log.groups).map(|group| log.group(group)) {
             let entries = home.line(metadata);
             if entries[7] != epoch {
                 break;
             }
-            for slot in 0..GROUP {
+            for slot in 0..slots {
                 let old = home.line(metadata + 1 + slot);
                 let line = entries[slot as usize] >> 32;
-                if line < first && entries[slot as usize] == entry(epoch, line, &old) {
+                if line < log.header && entries[slot as usize] == entry(epoch, line, &old) {
                     home.put(line, &old);
                 }
             }
+        }
+    }
+}
+
+impl Mechanism for Logging {
+    fn moments(&self) -> Moments {
+        Moments::HOME
+    }
+
+    fn leaves(&mut self, hardware: &mut Hardware, leaving: &Leaving) -> Verdict {
+        let line = leaving.line;
+        let looked = leaving.from + hardware.cycles(self.design.config.lookup_cycles);
+        if !self.logged.insert(line) || self.design.leaves_out(RECORD) && line % 8 == 7 {
+            return Verdict::After(looked);
+        }
+        let durable = self.log(hardware, line);
+        let free = self.log.capacity() - self.records;
+        if free as f64 <= self.design.config.ends_when_free * self.log.capacity() as f64 {
+            hardware.request_epoch_end();
+        }
+        Verdict::After(if self.design.leaves_out(HOLD) { looked } else { looked.max(durable) })
+    }
+
+    fn end_epoch(&mut self, _: &mut Hardware) -> Flush {
+        Flush::Everything
+    }
+
+    fn epoch_is_home(&mut self, hardware: &mut Hardware, home: Ps) {
+        let mut header = hardware.home_line(self.log.header);
+        header[0] = self.epoch;
+        let from = if self.design.leaves_out(HOME) { hardware.now() } else { home };
+        let done = hardware.write_home("epoch", self.log.header, header, from);
+        hardware.promise(done);
+        hardware.all_wait_until(done.max(home));
+        self.epoch += 1;
+        self.records = 0;
+        if !self.design.leaves_out(FORGET) {
+            self.logged.clear();
         }
     }
 

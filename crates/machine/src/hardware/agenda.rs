@@ -1,0 +1,142 @@
+//! What is to happen at a time that no core's access brings about: the ends of epochs, writes that nothing waits for,
+//! and calls that mechanisms have asked for.
+//!
+//! What always holds: `next` is no later than any of them, so that an access looks at one number. What is due is done
+//! before the first access of a core whose clock is there; the work is charged to none, and begins at its own time.
+
+use super::Hardware;
+use crate::Ps;
+use crate::flights::Arrival;
+use perdura_memory::image::LineWords;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+const NEVER: Ps = Ps(u64::MAX);
+
+/// Something that is to be done.
+#[derive(Debug, PartialEq, Eq)]
+enum Work {
+    /// The mechanism in this place is called with its number.
+    Call { place: usize, number: u64 },
+    /// A line is written home.
+    Write { arrival: Arrival, line: u64, words: LineWords },
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    at: Ps,
+    /// Of two at one time the first to be asked for is first.
+    number: u64,
+    work: Work,
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// All of it.
+pub(crate) struct Agenda {
+    next: Ps,
+    entries: BinaryHeap<Reverse<Entry>>,
+    asked_for: u64,
+    /// Time from one end of an epoch to the next.
+    epoch: Ps,
+    epoch_ends: Ps,
+}
+
+impl Agenda {
+    /// Epochs end after this time, if they end by the clock.
+    pub(crate) fn new(epoch: Option<Ps>) -> Self {
+        let epoch = epoch.unwrap_or(NEVER);
+        Agenda { next: epoch, entries: BinaryHeap::new(), asked_for: 0, epoch, epoch_ends: epoch }
+    }
+
+    /// When there is something to do.
+    #[inline(always)]
+    pub(crate) fn next(&self) -> Ps {
+        self.next
+    }
+
+    fn add(&mut self, at: Ps, work: Work) {
+        self.asked_for += 1;
+        self.entries.push(Reverse(Entry { at, number: self.asked_for, work }));
+        self.next = self.next.min(at);
+    }
+
+    pub(super) fn call(&mut self, at: Ps, place: usize, number: u64) {
+        self.add(at, Work::Call { place, number });
+    }
+
+    pub(super) fn write(&mut self, at: Ps, arrival: Arrival, line: u64, words: LineWords) {
+        self.add(at, Work::Write { arrival, line, words });
+    }
+
+    pub(super) fn request_epoch_end(&mut self) {
+        (self.epoch_ends, self.next) = (Ps(0), Ps(0));
+    }
+
+    /// The next one ends after its time from `now`.
+    fn begin_epoch(&mut self, now: Ps) {
+        self.epoch_ends = Ps(now.0.saturating_add(self.epoch.0));
+        self.look();
+    }
+
+    pub(super) fn epoch_has_ended(&mut self) {
+        self.epoch_ends = NEVER;
+    }
+
+    fn look(&mut self) {
+        let first = self.entries.peek().map_or(NEVER, |entry| entry.0.at);
+        self.next = first.min(self.epoch_ends);
+    }
+
+    /// What is to be done by `now`, first things first; an epoch that ends does so after what is due before.
+    fn take(&mut self, now: Ps) -> Option<Entry> {
+        let due = self.entries.peek().is_some_and(|entry| entry.0.at <= now);
+        let entry = if due { self.entries.pop() } else { None };
+        self.look();
+        entry.map(|entry| entry.0)
+    }
+
+    fn ends_epoch(&self, now: Ps) -> bool {
+        self.epoch_ends <= now
+    }
+}
+
+impl Hardware {
+    /// Does what is due. The core whose turn it is has its turn afterwards too.
+    #[cold]
+    pub(crate) fn do_what_is_due(&mut self) {
+        loop {
+            let now = self.now();
+            if let Some(entry) = self.agenda.take(now) {
+                self.do_work(entry);
+            } else if self.agenda.ends_epoch(now) {
+                self.end_epoch();
+                let now = self.now();
+                self.agenda.begin_epoch(now);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Does a piece of work at its time, on no core.
+    fn do_work(&mut self, Entry { at, work, .. }: Entry) {
+        let core = std::mem::replace(&mut self.core, self.count);
+        self.cores[self.count].clock = at;
+        match work {
+            Work::Call { place, number } => self.tell_due(place, number),
+            Work::Write { arrival, line, words } => _ = self.put_home(arrival, line, words, at),
+        }
+        self.core = core;
+    }
+}

@@ -1,0 +1,412 @@
+//! Asking the mechanisms: who is asked when, and what they can do.
+//!
+//! What always holds: a mechanism is taken out of its place while it is asked, so that it can be given all of the
+//! hardware; it is not asked about what it does meanwhile, and the other one is.
+
+use super::Hardware;
+use crate::controller::Fetch;
+use crate::flights::Arrival;
+use crate::mechanism::{
+    Accessed, Design, Flush, How, Leaving, Mechanism, Moments, Plain, Promise, Verdict,
+};
+use crate::processor::Words;
+use crate::{Cause, Ps};
+use perdura_memory::image::{LineWords, Piece};
+use perdura_memory::{HardwareAbort, HardwareTicket};
+use std::ops::Range;
+use std::panic::Location;
+
+/// Places for mechanisms: for transactions, which is asked first, and for persistence.
+pub(crate) const PLACES: usize = 2;
+
+/// The mechanisms of a machine.
+pub(crate) struct Mechanisms {
+    designs: [Box<dyn Design>; PLACES],
+    built: [Option<Box<dyn Mechanism>>; PLACES],
+    own: [Range<u64>; PLACES],
+    moments: [Moments; PLACES],
+    /// Of any of them.
+    any: Moments,
+    /// Which of them is asked.
+    asked: usize,
+}
+
+impl Mechanisms {
+    /// For a machine with `lines` lines of the program's. They are switched on later.
+    pub(crate) fn new(designs: [Box<dyn Design>; PLACES], lines: u64) -> Self {
+        let mut first = lines;
+        let own = [0, 1].map(|place| {
+            let begins = first;
+            first += designs[place].reserves(lines);
+            begins..first
+        });
+        let built = [(); PLACES].map(|()| Some(Box::new(Plain) as Box<dyn Mechanism>));
+        let moments = [Moments::NONE; PLACES];
+        Mechanisms { designs, built, own, moments, any: Moments::NONE, asked: 0 }
+    }
+
+    /// Lines that they have reserved.
+    pub(crate) fn reserved(&self) -> u64 {
+        self.own.iter().map(|own| own.end - own.start).sum()
+    }
+
+    /// The designs, with their lines.
+    pub(crate) fn designs(&self) -> impl DoubleEndedIterator<Item = (&dyn Design, Range<u64>)> {
+        self.designs.iter().map(|design| &**design).zip(self.own.iter().cloned())
+    }
+
+    /// What is promised of what a power cut leaves.
+    pub(crate) fn promise(&self) -> Promise {
+        let promises = self.designs.iter().map(|design| design.promises());
+        promises.fold(
+            Promise::Nothing,
+            |first, next| {
+                if next == Promise::Nothing { first } else { next }
+            },
+        )
+    }
+
+    /// What they can still save when the power is cut.
+    pub(crate) fn power_cut(&self, home: &mut [u64]) {
+        self.built.iter().flatten().for_each(|mechanism| mechanism.power_cut(home));
+    }
+
+    /// Their name in results.
+    pub(crate) fn name(&self) -> String {
+        let names: Vec<_> = self.designs.iter().map(|design| design.name()).collect();
+        let some: Vec<_> = names.iter().copied().filter(|name| *name != Plain.name()).collect();
+        if some.is_empty() { Plain.name().to_owned() } else { some.join("+") }
+    }
+
+    /// Their figures.
+    pub(crate) fn figures(&self) -> Vec<(&'static str, u64)> {
+        self.built.iter().flatten().flat_map(|mechanism| mechanism.figures()).collect()
+    }
+}
+
+/// What the machine asks.
+impl Hardware {
+    /// The mechanisms are switched on.
+    pub(crate) fn switch_on(&mut self) {
+        for place in 0..PLACES {
+            // Each is built with what those before it have set up.
+            let own = self.mechanisms.own[place].clone();
+            let plain: Box<dyn Design> = Box::new(Plain);
+            let design = std::mem::replace(&mut self.mechanisms.designs[place], plain);
+            self.mechanisms.asked = place;
+            let built = design.build(self, own);
+            let mechanisms = &mut self.mechanisms;
+            mechanisms.designs[place] = design;
+            mechanisms.moments[place] = built.moments();
+            mechanisms.any = mechanisms.any | built.moments();
+            mechanisms.built[place] = Some(built);
+        }
+    }
+
+    /// Whether some mechanism wants to be asked then.
+    #[inline(always)]
+    pub(crate) fn asks(&self, moment: Moments) -> bool {
+        self.mechanisms.any.have(moment)
+    }
+
+    /// Asks one of them, unless it is what asks.
+    fn ask<R>(
+        &mut self,
+        place: usize,
+        question: impl FnOnce(&mut dyn Mechanism, &mut Hardware) -> R,
+    ) -> Option<R> {
+        let mut mechanism = self.mechanisms.built[place].take()?;
+        let asked = std::mem::replace(&mut self.mechanisms.asked, place);
+        let answer = question(&mut *mechanism, self);
+        self.mechanisms.asked = asked;
+        self.mechanisms.built[place] = Some(mechanism);
+        Some(answer)
+    }
+
+    /// Asks those that want to be asked then, one after the other.
+    fn ask_each(
+        &mut self,
+        moment: Moments,
+        mut question: impl FnMut(&mut dyn Mechanism, &mut Hardware),
+    ) {
+        for place in 0..PLACES {
+            if self.mechanisms.moments[place].have(moment) {
+                self.ask(place, &mut question);
+            }
+        }
+    }
+
+    /// A core is about to access words of the pool.
+    #[cold]
+    pub(crate) fn ask_access(&mut self, line: u64, how: How, stores: &[Piece]) {
+        let before = self.data.visible_line(line);
+        let access = Accessed { core: self.core, line, how, stores, before };
+        self.ask_each(Moments::ACCESS, |mechanism, hardware| {
+            mechanism.accessed(hardware, &access);
+        });
+    }
+
+    /// The line that the caches fetch for one that none of them has.
+    pub(super) fn ask_fill(&mut self, mut line: u64) -> u64 {
+        let core = self.core;
+        self.ask_each(Moments::FILL, |mechanism, hardware| {
+            line = mechanism.filled(hardware, core, line);
+        });
+        line
+    }
+
+    /// Where the lines of a block are that is fetched; from when on they can be read.
+    pub(super) fn ask_fetch(&mut self, fetch: &Fetch, places: &mut [u64]) -> Ps {
+        let mut fetch = *fetch;
+        self.ask_each(Moments::HOME, |mechanism, hardware| {
+            fetch.now = fetch.now.max(mechanism.fetched(hardware, &fetch, places));
+        });
+        fetch.now
+    }
+
+    /// A block has got its first dirty line.
+    pub(super) fn tell_dirtied(&mut self, block: Range<u64>) {
+        self.ask_each(Moments::HOME, |mechanism, hardware| {
+            mechanism.dirtied(hardware, block.clone());
+        });
+    }
+
+    /// What is to be done with a dirty line, on its way out of the caches or on its way home: where it is written, and
+    /// not before when; `None` if it is kept.
+    pub(super) fn ask_leaving(
+        &mut self,
+        moment: Moments,
+        mut leaving: Leaving,
+    ) -> Option<(u64, Ps)> {
+        for place in 0..PLACES {
+            if !self.mechanisms.moments[place].have(moment) {
+                continue;
+            }
+            let verdict = self.ask(place, |mechanism, hardware| match moment {
+                Moments::EVICTION => mechanism.evicted(hardware, &leaving),
+                _ => mechanism.leaves(hardware, &leaving),
+            });
+            match verdict {
+                None | Some(Verdict::Allow) => {}
+                Some(Verdict::After(time)) => leaving.from = leaving.from.max(time),
+                Some(Verdict::Redirect(line)) => leaving.line = line,
+                Some(Verdict::Hold) => return None,
+            }
+        }
+        Some((leaving.line, leaving.from))
+    }
+
+    /// A core begins a transaction: in both places, or in none.
+    pub(crate) fn begin(&mut self) -> Result<(), HardwareAbort> {
+        let core = self.core;
+        for place in 0..PLACES {
+            let begun = self.ask(place, |mechanism, hardware| mechanism.begin(hardware, core));
+            if let Some(Err(abort)) = begun {
+                for before in 0..place {
+                    self.ask(before, |mechanism, hardware| mechanism.abort(hardware, core));
+                }
+                return Err(abort);
+            }
+        }
+        Ok(())
+    }
+
+    /// A core commits its transaction: it is isolated first, then made durable. Where the first place aborts it, so
+    /// does the second.
+    pub(crate) fn commit(&mut self) -> Result<HardwareTicket, HardwareAbort> {
+        let (core, mut last) = (self.core, HardwareTicket::DURABLE);
+        for place in 0..PLACES {
+            match self.ask(place, |mechanism, hardware| mechanism.commit(hardware, core)) {
+                None => {}
+                Some(Ok(ticket)) => last = last.max(ticket),
+                Some(Err(abort)) => {
+                    for other in (0..PLACES).filter(|other| *other != place) {
+                        self.ask(other, |mechanism, hardware| mechanism.abort(hardware, core));
+                    }
+                    return Err(abort);
+                }
+            }
+        }
+        Ok(last)
+    }
+
+    /// A core aborts its transaction.
+    pub(crate) fn abort(&mut self) {
+        let core = self.core;
+        for place in (0..PLACES).rev() {
+            self.ask(place, |mechanism, hardware| mechanism.abort(hardware, core));
+        }
+    }
+
+    /// A core waits until what it has committed is durable.
+    pub(crate) fn flush(&mut self) {
+        let core = self.core;
+        for place in 0..PLACES {
+            self.ask(place, |mechanism, hardware| mechanism.flush(hardware, core));
+        }
+    }
+
+    /// The last ticket that is durable with all before it.
+    pub(crate) fn durable(&mut self) -> HardwareTicket {
+        let tickets = [0, 1].map(|place| {
+            let ticket = self.ask(place, |mechanism, hardware| mechanism.durable(hardware));
+            ticket.unwrap_or(HardwareTicket::LAST)
+        });
+        tickets[0].min(tickets[1])
+    }
+
+    /// A time has come that the mechanism in a place has asked for.
+    pub(super) fn tell_due(&mut self, place: usize, number: u64) {
+        self.ask(place, |mechanism, hardware| mechanism.due(hardware, number));
+    }
+
+    /// An epoch ends.
+    pub(crate) fn end_epoch(&mut self) {
+        self.data.note_epoch();
+        for place in 0..PLACES {
+            let flush = self.ask(place, |mechanism, hardware| mechanism.end_epoch(hardware));
+            let home = match flush {
+                Some(Flush::Everything) => self.clean_caches(),
+                _ => self.now(),
+            };
+            self.ask(place, |mechanism, hardware| mechanism.epoch_is_home(hardware, home));
+        }
+        self.agenda.epoch_has_ended();
+    }
+}
+
+/// What mechanisms can do.
+impl Hardware {
+    /// The clock of the core whose access this is; of background work, when it is due.
+    #[inline]
+    pub fn now(&self) -> Ps {
+        self.cores[self.core].clock
+    }
+
+    /// How long a number of the cores' cycles takes.
+    pub fn cycles(&self, cycles: u32) -> Ps {
+        Ps(self.cycle.0 * u64::from(cycles))
+    }
+
+    /// Lines of the home device, the mechanisms' own included.
+    pub fn home_lines(&self) -> u64 {
+        self.limit_lines + self.mechanisms.reserved()
+    }
+
+    /// A line of the home device, with what is on its way there.
+    pub fn home_line(&self, line: u64) -> LineWords {
+        self.data.home_line(line)
+    }
+
+    /// A line as programs see it.
+    pub fn visible_line(&self, line: u64) -> LineWords {
+        self.data.visible_line(line)
+    }
+
+    /// Gives a line other contents in all caches that have it: a transaction is undone.
+    pub fn restore_line(&mut self, line: u64, words: LineWords) {
+        self.data.restore(line, words);
+    }
+
+    /// Reads a line of the home device past the caches; when it is there.
+    pub fn read_home(&mut self, line: u64) -> Ps {
+        let now = self.now();
+        self.controller.read_home(line, now)
+    }
+
+    /// Writes a line of the home device past the caches, not before `earliest`; when it is durable. A power cut can be
+    /// asked for at that moment, by this name.
+    #[track_caller]
+    pub fn write_home(
+        &mut self,
+        name: &'static str,
+        line: u64,
+        words: LineWords,
+        earliest: Ps,
+    ) -> Ps {
+        let arrival = Arrival { name, site: Location::caller() };
+        self.put_home(arrival, line, words, earliest)
+    }
+
+    /// As [`write_home`](Self::write_home), of a line that nothing waits for: it is handed over at `at`, and the
+    /// device knows nothing of it before.
+    #[track_caller]
+    pub fn write_home_at(&mut self, name: &'static str, line: u64, words: LineWords, at: Ps) {
+        let arrival = Arrival { name, site: Location::caller() };
+        self.agenda.write(at, arrival, line, words);
+    }
+
+    pub(super) fn put_home(
+        &mut self,
+        arrival: Arrival,
+        line: u64,
+        words: LineWords,
+        earliest: Ps,
+    ) -> Ps {
+        let now = self.now();
+        let from = now.max(earliest);
+        let written = self.controller.write_from(line, (now, from), Cause::Mechanism);
+        self.write_backs.mechanism += 1;
+        let durable = written.durable.unwrap_or(written.accepted);
+        self.data.depart(arrival, line, words, durable, None);
+        durable
+    }
+
+    /// Writes a line of the mechanism's own storage that is not volatile and is not in the home device (a cache, a
+    /// table), with the time of that storage: it is durable at `durable`. Such storage is among the lines that it has
+    /// reserved.
+    #[track_caller]
+    pub fn keep(&mut self, name: &'static str, line: u64, words: LineWords, durable: Ps) {
+        let arrival = Arrival { name, site: Location::caller() };
+        self.data.depart(arrival, line, words, durable, None);
+    }
+
+    /// Has [`due`](Mechanism::due) called with this number when the clock is there.
+    pub fn schedule(&mut self, at: Ps, number: u64) {
+        let place = self.mechanisms.asked;
+        self.agenda.call(at, place, number);
+    }
+
+    /// The epoch ends before the next access.
+    pub fn request_epoch_end(&mut self) {
+        self.agenda.request_epoch_end();
+    }
+
+    /// The last epoch to have ended whose durability has not been told is durable from `at` on.
+    pub fn promise(&mut self, at: Ps) {
+        self.data.promise(at);
+    }
+
+    /// No core goes on before `time`.
+    pub fn all_wait_until(&mut self, time: Ps) {
+        for core in &mut self.cores {
+            core.clock = core.clock.max(time);
+        }
+    }
+
+    /// This core does not go on before `time`.
+    pub fn wait_until(&mut self, core: usize, time: Ps) {
+        self.cores[core].wait_until(time);
+    }
+
+    /// How many cores there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &crate::MachineConfig {
+        &self.config
+    }
+}
+
+/// What is told of each access, if that is wanted.
+impl Hardware {
+    /// As [`ask_access`](Self::ask_access), of words of a line.
+    #[inline(always)]
+    pub(crate) fn accesses(&mut self, place: Words, how: How, stores: &[Piece]) {
+        if self.asks(Moments::ACCESS) {
+            self.ask_access(place.line, how, stores);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Beyond the caches: the DRAM cache, if there is one, and the home device, with the mechanisms between them.
+
+use super::Hardware;
+use crate::Cause;
+use crate::Ps;
+use crate::controller::{Fetch, Replaced, Room, Write};
+use crate::flights::Arrival;
+use crate::mechanism::{Leaving, Moments};
+use perdura_memory::image::LineWords;
+use std::panic::Location;
+
+impl Hardware {
+    /// A line is wanted that no cache has; when it is there.
+    #[inline]
+    pub(super) fn read_beyond(&mut self, line: u64, now: Ps) -> Ps {
+        if self.asks(Moments::HOME) && !self.is_own(line) {
+            return self.find_asking(line, now);
+        }
+        let there = self.controller.read(line, now);
+        self.note_dram();
+        there
+    }
+
+    #[cold]
+    fn find_asking(&mut self, line: u64, now: Ps) -> Ps {
+        match self.controller.find(line, now) {
+            Ok(there) => there,
+            Err(fetch) => self.fetch_asking(&fetch) + self.controller.static_read(),
+        }
+    }
+
+    /// Fetches a block from where the mechanisms say that its lines are; when the wanted one has left the bus.
+    fn fetch_asking(&mut self, fetch: &Fetch) -> Ps {
+        let mut places = std::mem::take(&mut self.places);
+        places.clear();
+        places.extend(fetch.first..fetch.first + fetch.lines);
+        let from = self.ask_fetch(fetch, &mut places);
+        let mut lines = fetch.first..;
+        let moved = places.iter().any(|place| Some(*place) != lines.next());
+        let (early, all) = if moved {
+            // The wanted line goes first.
+            let wanted = (fetch.wanted - fetch.first) as usize;
+            let early = self.controller.fetch_line(places[wanted], from);
+            let others = places.iter().enumerate().filter(|(index, _)| *index != wanted);
+            let all = others.map(|(_, place)| self.controller.fetch_line(*place, from)).max();
+            (early, early.max(all.unwrap_or_default()))
+        } else {
+            self.controller.fetch(&Fetch { now: from, ..*fetch })
+        };
+        self.places = places;
+        let replaced = self.controller.take_in(fetch, all);
+        self.replace_asking(replaced);
+        early
+    }
+
+    /// The dirty lines of a block that the DRAM cache replaces leave for the home device.
+    fn replace_asking(&mut self, replaced: Option<Replaced>) {
+        let Some(replaced) = replaced else { return };
+        for line in replaced.dirty_lines() {
+            let from = self.controller.read_out(line, replaced.from);
+            if self.is_own(line) {
+                let now = self.now();
+                self.controller.write_home(line, now, from);
+                continue;
+            }
+            let words = self.data.take_dram(line);
+            let leaving = Leaving { line, words, cause: Cause::Eviction, from };
+            self.go_home(leaving, None);
+        }
+    }
+
+    /// A line that has left the caches, and is not one of the program's own, is handed over at `from`.
+    #[inline]
+    pub(super) fn write_beyond(&mut self, leaving: Leaving, asks: Option<usize>) -> Write {
+        let Leaving { line, words, cause, from } = leaving;
+        let now = self.now();
+        if self.asks(Moments::HOME) {
+            return self.write_asking(leaving, asks);
+        }
+        let written = self.controller.write_from(line, (now, from), cause);
+        match written.durable {
+            Some(durable) => self.data.depart(arrival(cause), line, words, durable, asks),
+            None => self.data.enter_dram(line, words),
+        }
+        self.note_dram();
+        written
+    }
+
+    #[cold]
+    fn write_asking(&mut self, leaving: Leaving, asks: Option<usize>) -> Write {
+        let Leaving { line, words, cause, from } = leaving;
+        self.controller.count(cause);
+        if !self.controller.has_dram() {
+            self.tell_dirtied(line..line + 1);
+        } else if cause == Cause::Eviction {
+            match self.controller.make_room(line, from) {
+                Room::Here => {}
+                Room::Made(replaced) => self.replace_asking(replaced),
+                Room::Fetch(fetch) => _ = self.fetch_asking(&fetch),
+            }
+            let (accepted, first) = self.controller.put(line, from);
+            self.data.enter_dram(line, words);
+            if first {
+                let block = self.controller.block_of(line);
+                self.tell_dirtied(block);
+            }
+            return Write { accepted, durable: None };
+        } else {
+            self.controller.written_through(line, from);
+        }
+        self.go_home(leaving, asks)
+    }
+
+    /// A dirty line goes home, if the mechanisms let it.
+    fn go_home(&mut self, leaving: Leaving, asks: Option<usize>) -> Write {
+        let Leaving { words, cause, from, .. } = leaving;
+        let Some((to, from)) = self.ask_leaving(Moments::HOME, leaving) else {
+            return Write { accepted: from, durable: None };
+        };
+        let now = self.now();
+        let written = self.controller.write_home(to, now, from);
+        let durable = written.durable.unwrap_or(written.accepted);
+        self.data.depart(arrival(cause), to, words, durable, asks);
+        written
+    }
+
+    /// Lines that the controller has moved from volatile DRAM to the home device.
+    pub(super) fn note_dram(&mut self) {
+        for &(line, durable) in self.controller.left_dram() {
+            self.data.leave_dram(arrival(Cause::Eviction), line, durable);
+        }
+    }
+
+    /// Writes every dirty line home and keeps it in the caches, volatile DRAM included; when all lines that have left
+    /// the caches are durable.
+    pub(super) fn clean_caches(&mut self) -> Ps {
+        let mut last = self.now();
+        for line in self.without_own(self.hierarchy.dirty()) {
+            self.hierarchy.write_back(self.core, line, true);
+            let (_, durable) = self.hand_over(line, Cause::Mechanism);
+            last = last.max(durable.unwrap_or(last));
+        }
+        // What only a volatile DRAM cache has is not home either.
+        for line in self.without_own(self.controller.dirty_in_dram()) {
+            let from = self.now();
+            let words = self.data.take_dram(line);
+            self.controller.count(Cause::Mechanism);
+            self.controller.written_through(line, from);
+            let leaving = Leaving { line, words, cause: Cause::Mechanism, from };
+            self.write_backs.mechanism += 1;
+            let durable = self.go_home(leaving, None).durable;
+            last = last.max(durable.unwrap_or(last));
+        }
+        // And what has left the caches before.
+        last.max(self.data.last_arrival())
+    }
+
+    /// A line as it leaves the caches.
+    pub(super) fn leaving(&self, line: u64, cause: Cause) -> Leaving {
+        let words: LineWords = self.data.visible_line(line);
+        Leaving { line, words, cause, from: self.now() }
+    }
+}
+
+/// How the arrival of a line is called that no mechanism has written.
+#[track_caller]
+fn arrival(cause: Cause) -> Arrival {
+    let name = match cause {
+        Cause::Eviction => "eviction",
+        Cause::WriteBack => "write-back",
+        Cause::Stream => "stream",
+        Cause::Mechanism => "line of an epoch",
+    };
+    Arrival { name, site: Location::caller() }
+}

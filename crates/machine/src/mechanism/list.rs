@@ -1,0 +1,155 @@
+//! The mechanisms by name. A new one is its own file and one line here.
+
+use super::undo_log::{HardwareUndoLog, UndoLogConfig};
+use super::{Design, Plain, Promise};
+use crate::MachineConfig;
+use serde::de::DeserializeOwned;
+use toml::Table;
+
+/// A mechanism that can be asked for by name.
+#[derive(Debug)]
+pub struct Kind {
+    /// Its name, and that of its table in a machine's file: `[mechanism.NAME]`.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub title: &'static str,
+    /// Ways to leave something out of it, each of which must be found by a crash test.
+    pub mutants: &'static [Mutant],
+    make: fn(Option<&Table>, Option<&Mutant>) -> Result<Box<dyn Design>, String>,
+}
+
+/// Something that is left out of a mechanism on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mutant {
+    /// Its name.
+    pub name: &'static str,
+    /// What is left out.
+    pub what: &'static str,
+}
+
+/// There is no such mechanism, or it cannot be built as the machine's file has it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MechanismError {
+    /// There is none with this name.
+    #[error("there is no mechanism '{name}': the mechanisms are {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The machine's table is wrong.
+    #[error("[mechanism.{name}]: {what}")]
+    Table {
+        /// Whose table.
+        name: &'static str,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// It has no such mutant.
+    #[error("the mechanism '{name}' has no mutant '{mutant}': its mutants are {known}")]
+    Mutant {
+        /// The mechanism.
+        name: &'static str,
+        /// What was asked for.
+        mutant: String,
+        /// What there is.
+        known: String,
+    },
+}
+
+/// All of them.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        name: "plain",
+        title: "none",
+        mutants: &[],
+        make: |table, _| nothing(table).map(|()| Box::new(Plain) as _),
+    },
+    Kind {
+        name: "undo-log",
+        title: "undo logging in the memory controller, by epochs",
+        mutants: super::undo_log::MUTANTS,
+        make: |table, mutant| {
+            Ok(Box::new(HardwareUndoLog::new(parse::<UndoLogConfig>(table)?, mutant)))
+        },
+    },
+];
+
+/// The mechanism with this name, with a machine's figures for it, and one of its mutants if that is wanted.
+///
+/// # Errors
+/// There is none, or no such mutant, or its table is wrong.
+pub fn design(
+    name: &str,
+    machine: &MachineConfig,
+    mutant: Option<&str>,
+) -> Result<Box<dyn Design>, MechanismError> {
+    let kind = find(name)?;
+    let mutant = match mutant {
+        None => None,
+        Some(wanted) => Some(kind.mutant(wanted)?),
+    };
+    kind.build(machine.mechanism.get(name), mutant)
+}
+
+/// The kind with this name.
+///
+/// # Errors
+/// There is none.
+pub fn find(name: &str) -> Result<&'static Kind, MechanismError> {
+    KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| MechanismError::Unknown {
+        name: name.to_owned(),
+        known: joined(KINDS.iter().map(|kind| kind.name)),
+    })
+}
+
+impl Kind {
+    /// What it promises, with the figures that it has where a machine's file gives none.
+    pub fn promises(&self) -> Promise {
+        self.build(None, None).map_or(Promise::Nothing, |design| design.promises())
+    }
+
+    fn mutant(&self, name: &str) -> Result<&Mutant, MechanismError> {
+        let found = self.mutants.iter().find(|mutant| mutant.name == name);
+        found.ok_or_else(|| MechanismError::Mutant {
+            name: self.name,
+            mutant: name.to_owned(),
+            known: joined(self.mutants.iter().map(|mutant| mutant.name)),
+        })
+    }
+
+    fn build(
+        &self,
+        table: Option<&Table>,
+        mutant: Option<&Mutant>,
+    ) -> Result<Box<dyn Design>, MechanismError> {
+        (self.make)(table, mutant)
+            .map_err(|what| MechanismError::Table { name: self.name, what: what.trim().to_owned() })
+    }
+}
+
+/// A mechanism's table, which has defaults for what it does not say.
+fn parse<T: DeserializeOwned + Default>(table: Option<&Table>) -> Result<T, String> {
+    table.map_or_else(|| Ok(T::default()), |table| table.clone().try_into().map_err(text))
+}
+
+fn nothing(table: Option<&Table>) -> Result<(), String> {
+    table.map_or(Ok(()), |_| Err("it has no figures".to_owned()))
+}
+
+fn text(error: toml::de::Error) -> String {
+    error.message().to_owned()
+}
+
+fn joined(names: impl Iterator<Item = &'static str>) -> String {
+    let names: Vec<_> = names.collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// Fails if a machine's tables are not of mechanisms, or wrong.
+pub(crate) fn validate(machine: &MachineConfig) -> Result<(), String> {
+    machine.mechanism.keys().try_for_each(|name| {
+        design(name, machine, None).map(drop).map_err(|error| error.to_string())
+    })
+}

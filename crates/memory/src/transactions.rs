@@ -1,0 +1,42 @@
+//! Transactions that a memory's own hardware runs: makes atomic, isolated or durable.
+//!
+//! An engine tells its memory where each transaction that may write begins and ends
+//! ([`Memory::tx_begin`](crate::Memory::tx_begin) and those after it). Memories without such hardware do nothing there,
+//! and the calls are compiled away.
+
+use std::fmt;
+
+/// Which transaction of a memory's hardware it was, in the order in which they have committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HardwareTicket(pub u64);
+
+impl HardwareTicket {
+    /// Of a transaction whose durability is not the hardware's: nothing has to be waited for.
+    pub const DURABLE: HardwareTicket = HardwareTicket(0);
+    /// No transaction has a later one.
+    pub const LAST: HardwareTicket = HardwareTicket(u64::MAX);
+}
+
+/// Why the hardware does not let a transaction begin, or commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HardwareAbort {
+    /// Another core has accessed what it has.
+    Conflict,
+    /// It does not fit into what the hardware tracks.
+    Capacity,
+    /// It is one of several of this core that do not nest.
+    Nested,
+}
+
+impl fmt::Display for HardwareAbort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HardwareAbort::Conflict => "another core has accessed what the transaction has",
+            HardwareAbort::Capacity => "the transaction does not fit into what the hardware tracks",
+            HardwareAbort::Nested => "a transaction in hardware is running on this core already",
+        })
+    }
+}
+
+impl std::error::Error for HardwareAbort {}
