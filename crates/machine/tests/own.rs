@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::tiny;
+use common::{timed, tiny};
 use perdura_machine::mechanism::{HardwareUndoLog, Home};
 use perdura_machine::{Cause, Hardware, Keep, Machine, Mechanism, Options, Ps, Schedule, Verdict};
 use perdura_memory::lock::{Lock, Mode, Order, Seat};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 type Program<'a> = Box<dyn FnOnce() + 'a>;
 
 const BYTES: usize = 64 << 10;
-const ACCESSES: [Touch; 3] = [Touch::Read, Touch::Write, Touch::Exchange];
+const ACCESSES: [Touch; 4] = [Touch::Read, Touch::Value, Touch::Write, Touch::Exchange];
 
 fn machine(cores: usize) -> Machine {
     machine_with(Options { cores: Some(cores), ..Options::default() })
@@ -32,15 +32,16 @@ fn took(machine: &Machine, action: impl FnOnce()) -> u64 {
     machine.now() - before
 }
 
-/// A touch takes what a load, a store or an exchange of the pool takes, in the nearest cache and out of memory.
+/// A touch takes what a load, a store or an exchange of the pool takes, in the nearest cache and out of memory; for a
+/// read of which only a decision depends, see the next test.
 #[test]
 fn a_touch_takes_as_long_as_an_access_to_the_pool() {
     let of_pool = |machine: &Machine, access| match access {
-        Touch::Read => _ = machine.load(0),
+        Touch::Read | Touch::Value => _ = machine.load(0),
         Touch::Write => machine.store(0, 1),
         Touch::Exchange => _ = machine.compare_exchange(0, 0, 0),
     };
-    for access in ACCESSES {
+    for access in [Touch::Value, Touch::Write, Touch::Exchange] {
         let (pool, own) = (machine(1), machine(1));
         let object = own.object(LINE);
         for turn in 0..3 {
@@ -50,6 +51,39 @@ fn a_touch_takes_as_long_as_an_access_to_the_pool() {
         }
         // A fence waits for both.
         assert_eq!(took(&own, || own.fence()), took(&pool, || pool.fence()), "{access:?}");
+    }
+}
+
+/// What is read for a decision is predicted: out of the nearest cache (4 ns) it costs a core that executes out of
+/// order the issue, a cycle of 1 ns. Such a core waits for what its program works with, and for what is not that near
+/// (40 ns); one that executes in order, which has one fill buffer, waits for all. The lines of one touch are fetched
+/// together: the second one is asked for a cycle after the first, and is there after 1 + 40.
+#[test]
+fn a_decision_is_predicted_and_a_value_waited_for() {
+    const TOUCHES: u64 = 10;
+    for (fill_buffers, access, near, both) in [
+        (4, Touch::Read, 1, 41),
+        (4, Touch::Value, 4, 41),
+        (1, Touch::Read, 4, 80),
+        (1, Touch::Value, 4, 80),
+    ] {
+        let mut config = timed(4);
+        config.cores.fill_buffers = fill_buffers;
+        let options = Options { cores: Some(1), ..Options::default() };
+        let machine = Machine::new(config, &[0; 64], options);
+        let object = machine.object(16 * LINE);
+        let touch =
+            |line: u64, len| took(&machine, || machine.touch(object, line * LINE, len, access));
+        let what = format!("{access:?} with {fill_buffers} fill buffers");
+        touch(0, LINE);
+        let hits: u64 = (0..TOUCHES).map(|_| touch(0, 8)).sum();
+        assert_eq!(hits, TOUCHES * near, "{what}");
+        // L1 has two lines of each four: those that come last are left there.
+        let push_out = || [0, 1, 4, 5, 8, 9].into_iter().for_each(|line| _ = touch(line, 8));
+        push_out();
+        assert_eq!(touch(0, 8), 40, "{what}");
+        push_out();
+        assert_eq!(touch(0, 2 * LINE), both, "{what}");
     }
 }
 
@@ -202,7 +236,7 @@ fn random_programs(machine: &Machine, cores: usize, touches: bool) {
                 }
                 let object = objects[random.below(8) as usize];
                 let (at, len) = (random.below(1 << 14), random.below(300));
-                let access = ACCESSES[random.below(3) as usize];
+                let access = ACCESSES[random.below(4) as usize];
                 if touches {
                     machine.touch(object, at, len, access);
                 }
