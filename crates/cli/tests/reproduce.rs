@@ -100,6 +100,48 @@ fn a_breakdown_runs_engines_unflushed() {
     assert_eq!(medians(&report, "added").len(), 4);
 }
 
+/// Where nothing is rolled back, what has no persistence is `plain`; TPC-C rolls back, which that cannot.
+#[test]
+fn each_workload_has_its_own_base() {
+    let both = ["--simulated", "--workload", "ycsb-f,tpcc", "--engine", "redo"];
+    for (name, quantity, runs) in [
+        ("archapt-fig1", "throughput-change", [["plain", "redo"], ["volatile", "redo"]].concat()),
+        (
+            "archapt-fig2",
+            "added",
+            [["plain", "redo", "redo"], ["volatile", "redo", "redo"]].concat(),
+        ),
+    ] {
+        let report = report(name, &both);
+        let samples = report["samples"].as_array().expect("samples");
+        let engines: Vec<_> =
+            samples.iter().filter_map(|sample| sample["engine"].as_str()).collect();
+        assert_eq!(engines, runs, "{name}");
+        let changes = medians(&report, quantity);
+        let names: Vec<&str> = changes.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["simulated ycsb-f redo", "simulated tpcc redo"], "{name}");
+        let speed = |workload: &str, engine: &str| {
+            let of = |sample: &&Value| {
+                sample["workload"] == workload
+                    && sample["engine"] == engine
+                    && sample["unflushed"] == false
+            };
+            samples.iter().find(of).expect("a run")["per_second"].as_f64().expect("a number")
+        };
+        for ((_, change), (workload, base)) in
+            changes.iter().zip([("ycsb-f", "plain"), ("tpcc", "volatile")])
+        {
+            let ratio = speed(workload, "redo") / speed(workload, base);
+            let ours = if quantity == "added" { 1.0 / ratio } else { ratio };
+            assert!((change / 100.0 + 1.0 - ours).abs() < 1e-9, "{name} {workload}: {change} %");
+        }
+    }
+    // What runs a workload that its base cannot is not run there.
+    let plain = report("archapt-fig1", &["--simulated", "--workload", "tpcc", "--engine", "plain"]);
+    let samples = plain["samples"].as_array().expect("samples");
+    assert_eq!(samples.iter().map(|sample| &sample["engine"]).collect::<Vec<_>>(), ["volatile"]);
+}
+
 #[test]
 fn flushes_by_what_is_flushed() {
     let more =

@@ -52,7 +52,9 @@ pub struct Hardware {
 /// Where a line was that a core has accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
-    /// In a cache.
+    /// In the nearest cache, or in the store buffer.
+    Nearest,
+    /// In another cache.
     Caches,
     /// On its way to the nearest one.
     Late,
@@ -158,11 +160,11 @@ impl Hardware {
 
     /// A load of words of a line: the core waits for it.
     pub(crate) fn load(&mut self, place: Words) {
-        let (done, from_memory) = self.look(place, true);
+        let (done, from) = self.look(place, true);
         let core = &mut self.cores[self.core];
         let before = core.clock;
         core.wait_until(done);
-        if from_memory {
+        if from == From::Memory {
             core.stats.load_stall_ps += core.clock.since(before);
         }
     }
@@ -173,8 +175,13 @@ impl Hardware {
             return self.load(place);
         }
         let (done, _) = self.look(place, false);
-        let issue = self.cycles(self.config.cores.cycles_per_access) + self.cycle;
+        let issue = self.issue();
         self.cores[self.core].load_until(done, issue);
+    }
+
+    /// What an access takes its core that goes on meanwhile.
+    fn issue(&self) -> Ps {
+        self.cycles(self.config.cores.cycles_per_access) + self.cycle
     }
 
     /// The loads of the call are waited for.
@@ -182,9 +189,9 @@ impl Hardware {
         self.cores[self.core].wait_for_loads();
     }
 
-    /// A load is issued; when it is done, and whether no cache had the line.
+    /// A load is issued; when it is done, and where the line was.
     #[inline(always)]
-    fn look(&mut self, place: Words, waits: bool) -> (Ps, bool) {
+    fn look(&mut self, place: Words, waits: bool) -> (Ps, From) {
         let begin = self.now() + self.cycles(self.config.cores.cycles_per_access);
         let (done, from) = self.fetch(place.line, Access::Load, begin, waits);
         let core = &mut self.cores[self.core];
@@ -192,9 +199,9 @@ impl Hardware {
         core.stats.memory_loads += u64::from(from == From::Memory);
         if from == From::Late && core.forwards(place) {
             let latency = self.config.caches[0].latency_cycles;
-            return (begin + self.cycles(latency), false);
+            return (begin + self.cycles(latency), From::Nearest);
         }
-        (done, from == From::Memory)
+        (done, from)
     }
 
     /// The core asks for a line and goes on; nothing happens if all its fill buffers are taken.
@@ -243,7 +250,7 @@ impl Hardware {
         let there = self.arrivals.of(line, begin);
         if outcome.level == 0 && !outcome.handed {
             let done = begin + self.cycles(outcome.cycles);
-            return if there <= done { (done, From::Caches) } else { (there, From::Late) };
+            return if there <= done { (done, From::Nearest) } else { (there, From::Late) };
         }
         self.fetch_far((line, outcome), (begin, there), waits)
     }
@@ -363,7 +370,7 @@ impl Hardware {
     /// The core stores a line past the caches.
     pub(crate) fn stream(&mut self, line: u64) {
         self.hierarchy.drop_line(line);
-        let issue = self.cycles(self.config.cores.cycles_per_access) + self.cycle;
+        let issue = self.issue();
         let (accepted, durable) = self.hand_over(line, Cause::Stream);
         let core = &mut self.cores[self.core];
         core.stats.streams += 1;

@@ -220,6 +220,11 @@ unsafe impl Memory for Machine {
     }
 
     #[inline]
+    fn traces_own(&self) -> bool {
+        true
+    }
+
+    #[inline]
     fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
         // What watches programs takes none of their time.
         let counts = || run::is_program_of(self) || !self.state().inside;

@@ -204,13 +204,16 @@ impl State {
         for line in self.hardware.own.lines(object, at, len) {
             self.before_access();
             match access {
-                Touch::Read => self.spins.looked(self.running, line),
+                Touch::Read | Touch::Value => self.spins.looked(self.running, line),
                 Touch::Write | Touch::Exchange => {
                     self.worked();
                     self.take(line);
                 }
             }
             self.hardware.touch(line, access);
+        }
+        if matches!(access, Touch::Read | Touch::Value) {
+            self.hardware.wait_for_loads();
         }
     }
 

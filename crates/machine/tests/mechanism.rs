@@ -3,9 +3,10 @@
 
 mod common;
 
+use common::mechanisms::{Test, small, undo_log};
 use common::tiny;
 use perdura_machine::config::DramCache;
-use perdura_machine::mechanism::{Fetch, Home, Leaving, Moments, Verdict, list};
+use perdura_machine::mechanism::{Fetch, Home, Leaving, Moments, Verdict};
 use perdura_machine::{
     Design, Hardware, Keep, Machine, MachineConfig, Mechanism, Options, Ps, Schedule,
 };
@@ -18,17 +19,13 @@ use std::sync::{Arc, Mutex};
 
 const LEN: u64 = 8 << 10;
 
-fn undo_log() -> Box<dyn Design> {
-    list::design("undo-log", &tiny(Domain::Transient), None).expect("a mechanism")
-}
-
 fn machine(cores: usize, seed: u64, epoch: Option<Ps>) -> Machine {
     let options = Options {
         cores: Some(cores),
         seed,
         schedule: Schedule::Seeded { every: 4 },
         keep: Keep::Durable,
-        mechanism: undo_log(),
+        mechanism: undo_log(None),
         epoch,
         ..Options::default()
     };
@@ -98,37 +95,6 @@ fn epochs_end_by_the_clock() {
     assert!((3..1000).contains(&epochs), "{epochs}");
     // A line of data and one of metadata for each logged line, and the lines themselves.
     assert!(statistics.write_backs.mechanism > 3 * epochs);
-}
-
-/// A design for a test: what it becomes, and how many lines it needs.
-struct Test<F> {
-    build: F,
-    reserves: fn(u64) -> u64,
-    recover: fn(&mut Home<'_>),
-}
-
-impl<F: Fn(Range<u64>) -> Box<dyn Mechanism> + Send + Sync> Design for Test<F> {
-    fn name(&self) -> &'static str {
-        "a test"
-    }
-
-    fn reserves(&self, lines: u64) -> u64 {
-        (self.reserves)(lines)
-    }
-
-    fn build(&self, _: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism> {
-        (self.build)(own)
-    }
-
-    fn recover(&self, home: &mut Home<'_>) {
-        (self.recover)(home);
-    }
-}
-
-/// A mechanism that needs no lines and recovers nothing.
-fn small<M: Mechanism + 'static>(build: impl Fn() -> M + Send + Sync + 'static) -> Box<dyn Design> {
-    let build = move |_| Box::new(build()) as Box<dyn Mechanism>;
-    Box::new(Test { build, reserves: |_| 0, recover: |_| () })
 }
 
 /// Keeps one line for itself, at one of two places.
@@ -207,7 +173,7 @@ fn every_cut_leaves_the_last_epoch_that_the_clock_ended() {
                     cores: Some(cores),
                     seed,
                     schedule,
-                    mechanism: undo_log(),
+                    mechanism: undo_log(None),
                     epoch: Some(Ps::from_ns(5_000.0)),
                     ..Options::default()
                 };
@@ -400,7 +366,7 @@ fn mechanisms_are_refused_where_they_cannot_work() {
     for (domain, keep) in [(Domain::Transient, Keep::Visible), (Domain::Persistent, Keep::Durable)]
     {
         let made = std::panic::catch_unwind(|| {
-            let mechanism = undo_log();
+            let mechanism = undo_log(None);
             let options = Options { keep, mechanism, ..Options::default() };
             Machine::new(tiny(domain), &[0; LEN as usize], options)
         });

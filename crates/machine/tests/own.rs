@@ -4,9 +4,10 @@
 
 mod common;
 
-use common::tiny;
-use perdura_machine::mechanism::{HardwareUndoLog, Home};
-use perdura_machine::{Cause, Hardware, Keep, Machine, Mechanism, Options, Ps, Schedule, Verdict};
+use common::mechanisms::{small, undo_log};
+use common::{timed, tiny};
+use perdura_machine::mechanism::{Accessed, Fetch, Flush, Leaving, Moments, Verdict};
+use perdura_machine::{Hardware, Keep, Machine, Mechanism, Options, Ps, Schedule};
 use perdura_memory::lock::{Lock, Mode, Order, Seat};
 use perdura_memory::random::SplitMix64;
 use perdura_memory::{Domain, LINE, Memory, Object, Touch};
@@ -15,7 +16,7 @@ use std::sync::Arc;
 type Program<'a> = Box<dyn FnOnce() + 'a>;
 
 const BYTES: usize = 64 << 10;
-const ACCESSES: [Touch; 3] = [Touch::Read, Touch::Write, Touch::Exchange];
+const ACCESSES: [Touch; 4] = [Touch::Read, Touch::Value, Touch::Write, Touch::Exchange];
 
 fn machine(cores: usize) -> Machine {
     machine_with(Options { cores: Some(cores), ..Options::default() })
@@ -32,15 +33,16 @@ fn took(machine: &Machine, action: impl FnOnce()) -> u64 {
     machine.now() - before
 }
 
-/// A touch takes what a load, a store or an exchange of the pool takes, in the nearest cache and out of memory.
+/// A touch takes what a load, a store or an exchange of the pool takes, in the nearest cache and out of memory; for a
+/// read of which only a decision depends, see the next test.
 #[test]
 fn a_touch_takes_as_long_as_an_access_to_the_pool() {
     let of_pool = |machine: &Machine, access| match access {
-        Touch::Read => _ = machine.load(0),
+        Touch::Read | Touch::Value => _ = machine.load(0),
         Touch::Write => machine.store(0, 1),
         Touch::Exchange => _ = machine.compare_exchange(0, 0, 0),
     };
-    for access in ACCESSES {
+    for access in [Touch::Value, Touch::Write, Touch::Exchange] {
         let (pool, own) = (machine(1), machine(1));
         let object = own.object(LINE);
         for turn in 0..3 {
@@ -50,6 +52,39 @@ fn a_touch_takes_as_long_as_an_access_to_the_pool() {
         }
         // A fence waits for both.
         assert_eq!(took(&own, || own.fence()), took(&pool, || pool.fence()), "{access:?}");
+    }
+}
+
+/// What is read for a decision is predicted: out of the nearest cache (4 ns) it costs a core that executes out of
+/// order the issue, a cycle of 1 ns. Such a core waits for what its program works with, and for what is not that near
+/// (40 ns); one that executes in order, which has one fill buffer, waits for all. The lines of one touch are fetched
+/// together: the second one is asked for a cycle after the first, and is there after 1 + 40.
+#[test]
+fn a_decision_is_predicted_and_a_value_waited_for() {
+    const TOUCHES: u64 = 10;
+    for (fill_buffers, access, near, both) in [
+        (4, Touch::Read, 1, 41),
+        (4, Touch::Value, 4, 41),
+        (1, Touch::Read, 4, 80),
+        (1, Touch::Value, 4, 80),
+    ] {
+        let mut config = timed(4);
+        config.cores.fill_buffers = fill_buffers;
+        let options = Options { cores: Some(1), ..Options::default() };
+        let machine = Machine::new(config, &[0; 64], options);
+        let object = machine.object(16 * LINE);
+        let touch =
+            |line: u64, len| took(&machine, || machine.touch(object, line * LINE, len, access));
+        let what = format!("{access:?} with {fill_buffers} fill buffers");
+        touch(0, LINE);
+        let hits: u64 = (0..TOUCHES).map(|_| touch(0, 8)).sum();
+        assert_eq!(hits, TOUCHES * near, "{what}");
+        // L1 has two lines of each four: those that come last are left there.
+        let push_out = || [0, 1, 4, 5, 8, 9].into_iter().for_each(|line| _ = touch(line, 8));
+        push_out();
+        assert_eq!(touch(0, 8), 40, "{what}");
+        push_out();
+        assert_eq!(touch(0, 2 * LINE), both, "{what}");
     }
 }
 
@@ -157,29 +192,33 @@ fn much_own_memory_pushes_the_pool_out_of_the_caches() {
 struct Watching(u64);
 
 impl Mechanism for Watching {
-    fn name(&self) -> &'static str {
-        "watching"
+    fn moments(&self) -> Moments {
+        Moments::ACCESS | Moments::FILL | Moments::EVICTION | Moments::HOME
     }
-    fn start(&mut self, _hardware: &mut Hardware, first: u64) {
-        self.0 = first;
+    fn accessed(&mut self, _: &mut Hardware, access: &Accessed<'_>) {
+        assert!(access.line < self.0, "the line {} is accessed", access.line);
     }
-    fn load(&mut self, _hardware: &mut Hardware, _core: usize, line: u64) -> u64 {
+    fn filled(&mut self, _: &mut Hardware, _: usize, line: u64) -> u64 {
         assert!(line < self.0, "the line {line} is fetched");
         line
     }
-    fn store(&mut self, _hardware: &mut Hardware, _core: usize, line: u64) {
-        assert!(line < self.0, "the line {line} is stored to");
-    }
-    fn evict(&mut self, _hardware: &mut Hardware, line: u64, cause: Cause) -> Verdict {
-        assert!(line < self.0, "the line {line} leaves: {cause:?}");
+    fn evicted(&mut self, _: &mut Hardware, leaving: &Leaving) -> Verdict {
+        assert!(leaving.line < self.0, "{leaving:?}");
         Verdict::Allow
     }
-    fn end_epoch(&mut self, hardware: &mut Hardware) {
-        let done = hardware.clean_caches(self);
-        hardware.all_wait_until(done);
+    fn fetched(&mut self, _: &mut Hardware, fetch: &Fetch, _: &mut [u64]) -> Ps {
+        assert!(fetch.wanted < self.0, "{fetch:?}");
+        fetch.now
     }
-    fn recover(&self, home: &mut Home<'_>) {
-        assert_eq!(home.lines(), self.0);
+    fn leaves(&mut self, _: &mut Hardware, leaving: &Leaving) -> Verdict {
+        assert!(leaving.line < self.0, "{leaving:?}");
+        Verdict::Allow
+    }
+    fn end_epoch(&mut self, _: &mut Hardware) -> Flush {
+        Flush::Everything
+    }
+    fn epoch_is_home(&mut self, hardware: &mut Hardware, home: Ps) {
+        hardware.all_wait_until(home);
     }
 }
 
@@ -202,7 +241,7 @@ fn random_programs(machine: &Machine, cores: usize, touches: bool) {
                 }
                 let object = objects[random.below(8) as usize];
                 let (at, len) = (random.below(1 << 14), random.below(300));
-                let access = ACCESSES[random.below(3) as usize];
+                let access = ACCESSES[random.below(4) as usize];
                 if touches {
                     machine.touch(object, at, len, access);
                 }
@@ -217,7 +256,7 @@ fn a_touch_is_no_event_and_leaves_no_trace() {
     for cores in [1, 3] {
         // Turns by chance, so that touches do not change whose turn it is on one core.
         let run = |touches| {
-            let mechanism = Box::new(Watching(0));
+            let mechanism = small(|| Watching(BYTES as u64 / LINE));
             let epoch = Some(Ps::from_ns(20_000.0));
             let machine = machine_with(Options {
                 cores: Some(cores),
@@ -248,11 +287,7 @@ fn a_touch_is_no_event_and_leaves_no_trace() {
 /// The undo log recovers what memory was at the last epoch's end, though own lines leave the caches meanwhile.
 #[test]
 fn a_mechanism_recovers_as_without() {
-    let options = Options {
-        cores: Some(1),
-        mechanism: Box::new(HardwareUndoLog::new()),
-        ..Options::default()
-    };
+    let options = Options { cores: Some(1), mechanism: undo_log(None), ..Options::default() };
     let machine = machine_with(options);
     let object = machine.object(1 << 20);
     (0..64).for_each(|line| machine.store(line * LINE, 7));

@@ -6,6 +6,7 @@
 
 mod common;
 
+use common::mechanisms::small;
 use common::timed as config;
 use perdura_machine::config::DurableAt;
 use perdura_machine::{Hardware, Machine, MachineConfig, Mechanism, Options, Ps};
@@ -202,12 +203,8 @@ fn another_cores_line_is_transferred() {
 struct Slow;
 
 impl Mechanism for Slow {
-    fn name(&self) -> &'static str {
-        "slow"
-    }
-
-    fn end_epoch(&mut self, hardware: &mut Hardware) {
-        hardware.all_wait_until(hardware.now() + Ps::from_ns(1000.0));
+    fn epoch_is_home(&mut self, hardware: &mut Hardware, home: Ps) {
+        hardware.all_wait_until(home + Ps::from_ns(1000.0));
     }
 }
 
@@ -215,7 +212,7 @@ impl Mechanism for Slow {
 fn all_cores_wait_for_the_end_of_an_epoch() {
     let options = Options {
         cores: Some(2),
-        mechanism: Box::new(Slow),
+        mechanism: small(|| Slow),
         epoch: Some(Ps::from_ns(5000.0)),
         ..Options::default()
     };

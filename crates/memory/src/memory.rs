@@ -219,6 +219,12 @@ pub unsafe trait Memory: Send + Sync {
         Object::NONE
     }
 
+    /// Whether [`touch`](Self::touch) does anything. Natively it does not, and what it would be told is not computed.
+    #[inline(always)]
+    fn traces_own(&self) -> bool {
+        false
+    }
+
     /// The program touches `[at, at + len)` of an object; offsets beyond its end begin again at its start. Nothing
     /// natively; in a simulator an access, and a scheduling point.
     #[inline(always)]

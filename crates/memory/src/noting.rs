@@ -136,6 +136,11 @@ unsafe impl<M: Memory> Memory for Noting<M> {
         self.inner.object(bytes)
     }
 
+    #[inline(always)]
+    fn traces_own(&self) -> bool {
+        self.inner.traces_own()
+    }
+
     fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
         self.inner.touch(object, at, len, access);
     }

@@ -8,7 +8,7 @@
 //!
 //! What always holds, so that a simulator may let a program that waits sleep until a line is written that it has
 //! read since it last waited:
-//! - [`Touch::Read`] comes before the load that it stands for, and [`Touch::Write`] after the store;
+//! - [`Touch::Read`] and [`Touch::Value`] come before the load that they stand for, [`Touch::Write`] after the store;
 //! - each turn of a loop that waits reads what it waits for, and then calls [`pause`](crate::Memory::pause).
 
 use crate::Memory;
@@ -38,17 +38,21 @@ impl Object {
 /// How own memory is touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Touch {
-    /// It is loaded.
+    /// It is loaded, and nothing waits for it: it decides what comes next (is it there, is it free), which branch
+    /// prediction mostly knows, or is copied. A processor that executes out of order goes on meanwhile.
     Read,
+    /// It is loaded, and what comes next works with the value, such as an address.
+    Value,
     /// It is stored to.
     Write,
     /// A locked instruction reads and stores to it, when all stores before it are done.
     Exchange,
 }
 
-/// An object, and the memory that is told of what is done to it.
+/// An object, and the memory that is told of what is done to it, if it wants to be: natively this is a constant, so
+/// that nothing is loaded to be handed on.
 pub struct Traced<'m, M: ?Sized> {
-    memory: &'m M,
+    memory: Option<&'m M>,
     object: Object,
 }
 
@@ -65,25 +69,41 @@ impl<'m, M: Memory + ?Sized> Traced<'m, M> {
     /// `object`, which `memory` has given out.
     #[inline(always)]
     pub fn new(memory: &'m M, object: Object) -> Self {
-        Traced { memory, object }
+        match memory.traces_own() {
+            true => Traced { memory: Some(memory), object },
+            false => Traced { memory: None, object: Object::NONE },
+        }
     }
 
-    /// `[at, at + len)` is about to be loaded.
+    #[inline(always)]
+    fn touch(&self, at: u64, len: u64, access: Touch) {
+        if let Some(memory) = self.memory {
+            memory.touch(self.object, at, len, access);
+        }
+    }
+
+    /// `[at, at + len)` is about to be loaded, as [`Touch::Read`] says.
     #[inline(always)]
     pub fn read(&self, at: u64, len: u64) {
-        self.memory.touch(self.object, at, len, Touch::Read);
+        self.touch(at, len, Touch::Read);
+    }
+
+    /// `[at, at + len)` is about to be loaded, as [`Touch::Value`] says.
+    #[inline(always)]
+    pub fn value(&self, at: u64, len: u64) {
+        self.touch(at, len, Touch::Value);
     }
 
     /// `[at, at + len)` has been stored to.
     #[inline(always)]
     pub fn wrote(&self, at: u64, len: u64) {
-        self.memory.touch(self.object, at, len, Touch::Write);
+        self.touch(at, len, Touch::Write);
     }
 
     /// A locked instruction is done to `[at, at + len)`.
     #[inline(always)]
     pub fn exchange(&self, at: u64, len: u64) {
-        self.memory.touch(self.object, at, len, Touch::Exchange);
+        self.touch(at, len, Touch::Exchange);
     }
 }
 
@@ -143,6 +163,9 @@ mod tests {
         fn object(&self, bytes: u64) -> Object {
             Object::numbered(bytes as u32)
         }
+        fn traces_own(&self) -> bool {
+            true
+        }
         fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
             self.1.0.lock().expect("no panic").push((object, at, len, access));
         }
@@ -158,14 +181,18 @@ mod tests {
     fn memories_around_a_memory_pass_touches_on() {
         fn touch<M: Memory>(memory: &M) {
             memory.touch(memory.object(77), 8, 16, Touch::Exchange);
+            Traced::new(memory, memory.object(78)).value(0, 8);
         }
         let asked = Arc::new(Asked::default());
         let listing = || Listing(Ram::new(64), asked.clone());
         touch(&listing());
         touch(&Noting::new(listing()));
         touch(&Unflushed::new(Arc::new(listing())));
-        let wanted = (Object::numbered(77), 8, 16, Touch::Exchange);
-        assert_eq!(*asked.0.lock().expect("no panic"), [wanted; 3]);
+        let wanted = [
+            (Object::numbered(77), 8, 16, Touch::Exchange),
+            (Object::numbered(78), 0, 8, Touch::Value),
+        ];
+        assert_eq!(*asked.0.lock().expect("no panic"), wanted.repeat(3));
     }
 
     #[test]
@@ -173,5 +200,8 @@ mod tests {
         let ram = Ram::new(64);
         assert_eq!(ram.object(1 << 40), Object::NONE);
         ram.touch(ram.object(8), u64::MAX, u64::MAX, Touch::Write);
+        let traced = Traced::new(&ram, Object::numbered(7));
+        assert!(traced.memory.is_none() && traced.object == Object::NONE);
+        traced.exchange(u64::MAX, u64::MAX);
     }
 }

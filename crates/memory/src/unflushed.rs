@@ -136,6 +136,11 @@ unsafe impl<M: Memory> Memory for Unflushed<M> {
     }
 
     #[inline(always)]
+    fn traces_own(&self) -> bool {
+        self.0.traces_own()
+    }
+
+    #[inline(always)]
     fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
         self.0.touch(object, at, len, access);
     }

@@ -77,10 +77,11 @@ pub(crate) fn panels(plan: &Plan, figures: &[Figure], comparisons: &[Comparison]
 }
 
 fn measured(plan: &Plan, figures: &[&Figure], threads: bool, place: &str) -> Vec<Panel> {
-    let base = plan.base.as_deref().unwrap_or_default();
-    let by_engine = |title: &str, y: String, quantity, relative| {
+    let base = plan.show_base();
+    let by_engine = |title: &str, y: String, quantity, relative: bool| {
         let title = format!("{title} ({place})");
-        engines(figures, quantity, Panel { title, y, ..Panel::default() }, threads, relative)
+        let relative_to = relative.then_some(plan);
+        engines(figures, quantity, Panel { title, y, ..Panel::default() }, threads, relative_to)
     };
     let shares = |title: &str, y: &str, quantities: &[Quantity]| {
         let panel =
@@ -90,38 +91,38 @@ fn measured(plan: &Plan, figures: &[&Figure], threads: bool, place: &str) -> Vec
     match plan.kind {
         Kind::Throughput => {
             let y = format!("operations/s, % of {base}");
-            vec![by_engine("Throughput", y, PerSecond, Some(base))]
+            vec![by_engine("Throughput", y, PerSecond, true)]
         }
         Kind::Latency => {
             let y = format!("99th percentile, % of {base}");
-            vec![by_engine("Latency", y, P99, Some(base))]
+            vec![by_engine("Latency", y, P99, true)]
         }
         Kind::Breakdown => {
             let added = format!("time added to {base}, %");
             let share = "persistence operations, % of what is added".to_owned();
             vec![
-                by_engine("What logging adds", added, Added, None),
-                by_engine("How much of it is persistence", share, PersistenceShare, None),
+                by_engine("What logging adds", added, Added, false),
+                by_engine("How much of it is persistence", share, PersistenceShare, false),
             ]
         }
         Kind::Flushes => {
             let lines = || "lines per transaction".to_owned();
             vec![
-                by_engine("Write-backs asked for", lines(), Flushes, None),
-                by_engine("Lines that reached memory", lines(), MemoryWrites, None),
+                by_engine("Write-backs asked for", lines(), Flushes, false),
+                by_engine("Lines that reached memory", lines(), MemoryWrites, false),
             ]
         }
         Kind::Dirtiness => {
             let eighths: Vec<Quantity> = (1..=8).map(Eighths).collect();
             let average = "average, % of the line's bytes".to_owned();
             vec![
-                by_engine("Dirtiness of data lines written back", average, Dirtiness, None),
+                by_engine("Dirtiness of data lines written back", average, Dirtiness, false),
                 shares("Its distribution, dirty eighths of a line", "lines, %", &eighths),
             ]
         }
         Kind::Crash => {
             let lines = "lines, all power cuts".to_owned();
-            vec![by_engine("Inconsistent lines", lines, Inconsistent, None)]
+            vec![by_engine("Inconsistent lines", lines, Inconsistent, false)]
         }
         Kind::Reuse => {
             let uses = [Unused, UsedOnce, UsedTwice, UsedMore];
@@ -140,13 +141,13 @@ fn engines(
     quantity: Quantity,
     mut panel: Panel,
     threads: bool,
-    relative_to: Option<&str>,
+    relative_to: Option<&Plan>,
 ) -> Panel {
     panel.x = if threads { "workload, threads" } else { "workload" }.to_owned();
     for figure in figures.iter().filter(|figure| figure.quantity == quantity) {
         let scale = match relative_to {
             None => 1.0,
-            Some(base) => match baseline(figures, figure, base) {
+            Some(plan) => match baseline(plan, figures, figure) {
                 Some(median) => 100.0 / median,
                 None => continue,
             },
@@ -161,10 +162,11 @@ fn engines(
     panel
 }
 
-fn baseline(figures: &[&Figure], of: &Figure, base: &str) -> Option<f64> {
+fn baseline(plan: &Plan, figures: &[&Figure], of: &Figure) -> Option<f64> {
+    let base = plan.base_of(&of.cell.workload);
     let fits = |figure: &&&Figure| {
         figure.quantity == of.quantity
-            && figure.cell.engine == Some(base)
+            && figure.cell.engine == base
             && figure.cell.workload == of.cell.workload
             && figure.cell.threads == of.cell.threads
     };

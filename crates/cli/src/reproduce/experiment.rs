@@ -132,6 +132,9 @@ pub(crate) struct Run {
     pub(crate) engines: Vec<String>,
     /// The engine that the others are compared with.
     pub(crate) base: Option<String>,
+    /// By workload, another one that its engines are compared with.
+    #[serde(default)]
+    pub(crate) base_of: BTreeMap<String, String>,
     /// Engines that are compared with another one than that.
     #[serde(default)]
     pub(crate) bases: BTreeMap<String, String>,

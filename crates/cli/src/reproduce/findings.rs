@@ -28,17 +28,17 @@ pub(crate) struct Figure {
     pub(crate) spread: Spread,
 }
 
-/// All figures that `samples` give; `base_of` says what an engine is compared with, and `rival`
+/// All figures that `samples` give; `base_of` says what a cell's engine is compared with, and `rival`
 /// who stands beside.
 pub(crate) fn figures<'b>(
     kind: Kind,
-    base_of: impl Fn(&str) -> Option<&'b str>,
+    base_of: impl Fn(&Cell) -> Option<&'b str>,
     rival: Option<&str>,
     samples: &[Sample],
 ) -> Vec<Figure> {
     let mut figures = Vec::new();
     for cell in cells(samples) {
-        let base = cell.engine.and_then(&base_of);
+        let base = base_of(&cell);
         let rounds = rounds(&cell, base, rival, samples);
         for quantity in Quantity::of(kind) {
             let values: Vec<f64> =

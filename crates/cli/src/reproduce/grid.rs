@@ -105,12 +105,12 @@ pub(crate) fn run(plan: &Plan, stage: &Stage) -> Outcome<Vec<Sample>> {
 }
 
 fn jobs(plan: &Plan) -> Outcome<Vec<Job<'_>>> {
-    let variants = variants(plan);
     let mut jobs = Vec::new();
     for part in plan.parts.iter().filter(|part| part.place != Place::Served) {
         for repetition in 0..part.repetitions {
             for workload in &plan.workloads {
                 let work = Work::named(plan.kind, workload).map_err(Failure::new)?;
+                let variants = variants(plan, workload);
                 let places = part.threads.iter();
                 let places =
                     places.flat_map(|&threads| plan.settings.iter().map(move |own| (threads, own)));
@@ -133,16 +133,16 @@ fn jobs(plan: &Plan) -> Outcome<Vec<Job<'_>>> {
 }
 
 /// What runs beside each other: engines, and for a breakdown each but the base also unflushed.
-fn variants(plan: &Plan) -> Vec<(Option<EngineKind>, bool)> {
+fn variants(plan: &Plan, workload: &str) -> Vec<(Option<EngineKind>, bool)> {
     if matches!(plan.kind, Kind::Reuse | Kind::Checksums) {
         return vec![(None, false)];
     }
     let twice = |engine: &EngineKind| {
-        plan.kind == Kind::Breakdown && plan.base.as_deref() != Some(engine.name())
+        plan.kind == Kind::Breakdown && plan.base_of(workload) != Some(engine.name())
     };
-    let each = plan.engines.iter().flat_map(|engine| {
-        let unflushed = twice(engine).then_some((Some(*engine), true));
-        [Some((Some(*engine), false)), unflushed].into_iter().flatten()
+    let each = plan.engines_of(workload).into_iter().flat_map(|engine| {
+        let unflushed = twice(&engine).then_some((Some(engine), true));
+        [Some((Some(engine), false)), unflushed].into_iter().flatten()
     });
     each.collect()
 }

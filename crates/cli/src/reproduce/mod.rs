@@ -59,7 +59,8 @@ pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<
     interrupt::check(&stage.progress)?;
     let rival = rival?;
     let rival_name = plan.rival.map(RivalName::name);
-    let figures = findings::figures(plan.kind, |engine| plan.base_of(engine), rival_name, &samples);
+    let base = |cell: &grid::Cell| plan.compared_with(&cell.workload, cell.engine?);
+    let figures = findings::figures(plan.kind, base, rival_name, &samples);
     let comparisons = compare::compare(&experiment, &plan, &figures);
     let machine = Machine::here();
     let site = stage.site.describe();

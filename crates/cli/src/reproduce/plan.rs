@@ -122,6 +122,7 @@ pub(crate) struct Plan {
     #[serde(serialize_with = "names")]
     pub(crate) engines: Vec<EngineKind>,
     pub(crate) base: Option<String>,
+    pub(crate) base_of: BTreeMap<String, String>,
     pub(crate) bases: BTreeMap<String, String>,
     pub(crate) settings: Vec<Setting>,
     pub(crate) seed: u64,
@@ -153,48 +154,91 @@ impl Plan {
         let asked = |asked: &[String], usual: &[String]| {
             if asked.is_empty() { usual.to_vec() } else { asked.to_vec() }
         };
-        let base = run.base.clone();
+        let Run { base, base_of, bases, .. } = run.clone();
         let mut names = asked(&changes.engines, &run.engines);
         if matches!(experiment.kind, Kind::Reuse | Kind::Checksums) {
             names.clear();
         }
-        let bases = run.bases.clone();
-        // What is compared with something needs it beside.
-        let needed = names.iter().filter_map(|name| bases.get(name)).chain(&base).cloned();
+        let workloads = asked(&changes.workloads, &run.workloads);
+        // What is compared with something needs it beside; what a workload alone needs is run with that alone.
+        let base_used =
+            base.as_ref().filter(|_| !workloads.iter().all(|own| base_of.contains_key(own)));
+        let needed = names.iter().filter_map(|name| bases.get(name)).chain(base_used).cloned();
         for needed in needed.collect::<Vec<_>>() {
             if !names.contains(&needed) {
                 names.insert(0, needed);
             }
         }
-        let workloads = asked(&changes.workloads, &run.workloads);
         for workload in &workloads {
             Work::named(experiment.kind, workload).map_err(|error| {
                 Failure::new(format!("experiment '{}': {error}", experiment.name))
             })?;
         }
         let engines = names.iter().map(|name| engine(experiment, name)).collect::<Outcome<_>>()?;
+        base_of.values().try_for_each(|name| engine(experiment, name).map(|_| ()))?;
         let parts = parts(experiment, changes)?;
         let settings = settings(experiment, changes)?;
         let seed = changes.seed.unwrap_or(run.seed);
         let (kind, rival) = (experiment.kind, run.served.as_ref().map(|served| served.rival));
         let quick = changes.quick;
-        Ok(Plan { kind, quick, parts, workloads, engines, base, bases, settings, seed, rival })
+        Ok(Plan {
+            kind,
+            quick,
+            parts,
+            workloads,
+            engines,
+            base,
+            base_of,
+            bases,
+            settings,
+            seed,
+            rival,
+        })
     }
 }
 
 impl Plan {
-    /// What this engine is compared with; nothing, if it is the rival.
-    pub(crate) fn base_of(&self, engine: &str) -> Option<&str> {
+    /// What this engine is compared with in this workload; nothing, if it is the rival.
+    pub(crate) fn compared_with(&self, workload: &str, engine: &str) -> Option<&str> {
         if self.rival.is_some_and(|rival| rival.name() == engine) {
             return None;
         }
-        self.bases.get(engine).or(self.base.as_ref()).map(String::as_str)
+        self.bases.get(engine).map(String::as_str).or(self.base_of(workload))
     }
+
+    /// The base of this workload's engines.
+    pub(crate) fn base_of(&self, workload: &str) -> Option<&str> {
+        self.base_of.get(workload).or(self.base.as_ref()).map(String::as_str)
+    }
+
+    /// Engines to run this workload with: its base, and those that can.
+    pub(crate) fn engines_of(&self, workload: &str) -> Vec<EngineKind> {
+        let base = self.base_of.get(workload).and_then(|name| name.parse().ok());
+        let base = base.filter(|base| !self.engines.contains(base));
+        let able = |engine: &EngineKind| engine.rolls_back() || !rolls_back(workload);
+        base.into_iter().chain(self.engines.iter().copied().filter(able)).collect()
+    }
+
+    /// The base, and each workload's that has another one, for people.
+    pub(crate) fn show_base(&self) -> String {
+        let base = self.base.clone().unwrap_or_default();
+        let here = |(workload, _): &(&String, &String)| self.workloads.contains(workload);
+        let others: Vec<String> = (self.base_of.iter().filter(here))
+            .map(|(workload, base)| format!("{workload}: of {base}"))
+            .collect();
+        if others.is_empty() { base } else { format!("{base} ({})", others.join(", ")) }
+    }
+}
+
+/// Whether transactions of this workload are rolled back that have stored.
+pub(crate) fn rolls_back(workload: &str) -> bool {
+    Database::named(workload) == Some(Database::Tpcc)
 }
 
 /// The experiment's engines that this program does not have.
 pub(crate) fn missing_engines(experiment: &Experiment) -> Vec<&str> {
-    let engines = experiment.run.engines.iter().map(String::as_str);
+    let Run { engines, base_of, .. } = &experiment.run;
+    let engines = engines.iter().chain(base_of.values()).map(String::as_str);
     engines.filter(|name| name.parse::<EngineKind>().is_err()).collect()
 }
 

@@ -44,7 +44,7 @@ fn method(kind: Kind) -> &'static str {
         Kind::Breakdown => {
             "each engine runs as it is, and once more on the same memory with write-backs and fences \
              left out and log records stored in the caches: what that saves, of what the engine adds \
-             to volatile, are its persistence operations; where it adds less than 3 %, nothing is said"
+             to its base, are its persistence operations; where it adds less than 3 %, nothing is said"
         }
         Kind::Flushes => {
             "lines that the engine asked to be written back, or stored past the caches, for each transaction \

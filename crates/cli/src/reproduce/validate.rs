@@ -1,6 +1,7 @@
 //! What makes sense as an experiment, and what does not.
 
 use super::experiment::{Experiment, Kind, Run, Scale, Simulated, Value};
+use super::plan;
 use super::quantity::Quantity;
 use crate::tpcc;
 use perdura::EngineKind;
@@ -47,6 +48,7 @@ impl Experiment {
             None if needs_base => return Err("it needs a base engine".to_owned()),
             _ => {}
         }
+        self.validate_bases()?;
         let named = |engine: &&String| !engines.contains(engine);
         let bases = self.run.bases.iter().flat_map(|(engine, base)| [engine, base]);
         if let Some(engine) = bases.into_iter().find(named) {
@@ -67,6 +69,27 @@ impl Experiment {
         threads_valid(self.quick.threads.as_deref().unwrap_or(&[1]))?;
         simulated.as_ref().map_or(Ok(()), |simulated| simulated.validate(&self.quick))?;
         self.paper.values.iter().try_for_each(|value| self.validate_value(value))
+    }
+
+    /// Each workload has a base that can run it.
+    fn validate_bases(&self) -> Result<(), String> {
+        let Run { workloads, base, base_of, served, .. } = &self.run;
+        if let Some(other) = base_of.keys().find(|name| !workloads.contains(name)) {
+            return Err(format!("'{other}' in base_of is none of its workloads"));
+        }
+        if !base_of.is_empty() && (base.is_none() || served.is_some()) {
+            return Err("base_of is beside a base, and not for served runs".to_owned());
+        }
+        let unable = |name: &&String| name.parse().is_ok_and(|base: EngineKind| !base.rolls_back());
+        for workload in workloads.iter().filter(|workload| plan::rolls_back(workload)) {
+            if let Some(base) = base_of.get(workload).or(base.as_ref()).filter(unable) {
+                return Err(format!(
+                    "the base '{base}' cannot roll back, as {workload} does: \
+                     give it another one, as base_of = {{ {workload} = \"volatile\" }}"
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn validate_settings(&self) -> Result<(), String> {

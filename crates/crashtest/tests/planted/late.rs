@@ -112,6 +112,10 @@ unsafe impl<M: Memory> Memory for Late<M> {
         self.inner.object(bytes)
     }
 
+    fn traces_own(&self) -> bool {
+        self.inner.traces_own()
+    }
+
     fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
         self.inner.touch(object, at, len, access);
     }

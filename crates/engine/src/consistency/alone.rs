@@ -44,7 +44,7 @@ impl Writer {
         let extra = self.take_segments(core, runs.len() - 1, bytes, &mut make_room)?;
         let first = core.geometry.segment(own).start;
         let parts = runs.len() as u16;
-        let behind = record::behind(ticket, core.durable());
+        let behind = record::behind(ticket, core.durable_at_least());
         for (index, run) in runs.into_iter().enumerate() {
             let segment = if index == 0 { own } else { extra[index - 1] };
             let at = core.geometry.segment(segment).start;

@@ -56,7 +56,7 @@ impl Writer {
     #[inline]
     fn part<M: Memory>(&self, core: &Core<M>, ticket: u64, index: u16, parts: u16) -> Part {
         let (part, parts) = (self.parts_before + index, self.parts_before + parts);
-        let behind = record::behind(ticket, core.durable());
+        let behind = record::behind(ticket, core.durable_at_least());
         Part { ticket, part, parts, behind }
     }
 

@@ -183,6 +183,12 @@ impl<M: Memory> Core<M> {
         self.durable.get(&*self.memory)
     }
 
+    /// Everything up to the commit, or group of them, with this number is durable, and perhaps more.
+    #[inline]
+    pub(crate) fn durable_at_least(&self) -> u64 {
+        self.durable.get_alone(&*self.memory)
+    }
+
     /// So it is, by the writer's doing.
     #[inline]
     pub(crate) fn set_durable(&self, number: u64) {
@@ -246,7 +252,7 @@ impl<M: Memory> Core<M> {
     /// `Invalid` when they run out.
     #[inline]
     pub(crate) fn next_number(&self) -> Result<u64> {
-        let next = self.committed() + 1;
+        let next = self.committed.get_alone(&*self.memory) + 1;
         if next > self.last_number { Err(numbers_ran_out()) } else { Ok(next) }
     }
 

@@ -22,6 +22,13 @@ impl Number {
         self.value.0.load(Ordering::Acquire)
     }
 
+    /// What it is, for the writer, which changes it or need not know the latest.
+    #[inline(always)]
+    pub(crate) fn get_alone<M: Memory>(&self, memory: &M) -> u64 {
+        Traced::new(memory, self.own).read(0, WORD);
+        self.value.0.load(Ordering::Relaxed)
+    }
+
     /// Becomes `value`.
     #[inline(always)]
     pub(crate) fn set<M: Memory>(&self, memory: &M, value: u64) {

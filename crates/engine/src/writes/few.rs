@@ -62,8 +62,8 @@ impl<const BASE: u64> Few<BASE> {
     /// Whether the line of `at` may be there: seldom, if it is not.
     #[inline(always)]
     pub(super) fn may_have<M: Memory>(&self, at: u64, own: Traced<'_, M>) -> bool {
-        let slot = first(at);
         self.used != 0 && {
+            let slot = first(at);
             own.read(BASE + slot as u64 * SLOT, SLOT);
             self.slots[slot] >> PLACE == self.generation
         }

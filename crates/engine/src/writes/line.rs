@@ -34,7 +34,7 @@ pub(super) fn wrote_word<M: Memory>(own: Traced<'_, M>, entry: u64, word: usize)
 /// The mask and a word of that entry are about to be loaded.
 #[inline(always)]
 pub(super) fn read_word<M: Memory>(own: Traced<'_, M>, entry: u64, word: usize) {
-    own.read(entry + 8, 8 + (word as u64 + 1) * 8);
+    own.value(entry + 8, 8 + (word as u64 + 1) * 8);
 }
 
 /// Which word of its line the one at `at` is.

@@ -182,21 +182,21 @@ impl WriteSet {
         }
         if self.many.is_used() {
             let place = self.many.find(line, own)?;
-            own.read(Many::<MANY>::entry_at(place), entry_at(1));
+            own.value(Many::<MANY>::entry_at(place), entry_at(1));
             return Some(&self.many.lines()[place]);
         }
         let place = self.few.find(line, own).ok()?;
-        own.read(Few::<FEW>::entry_at(place), entry_at(1));
+        own.value(Few::<FEW>::entry_at(place), entry_at(1));
         Some(&self.few.lines()[place])
     }
 
     /// Notes that the word at `at` becomes `value`.
     #[inline(always)]
     pub fn put<M: Memory>(&mut self, memory: &M, at: u64, value: u64) {
-        if self.unusual {
-            return self.put_noting(memory, at, value);
-        }
         let (own, line, word) = (self.traced(memory), line_of(at), word_in_line(at));
+        if self.unusual {
+            return self.put_noting(own, at, value);
+        }
         match self.few.find(line, own) {
             Ok(place) => {
                 wrote_word(own, Few::<FEW>::entry_at(place), word);
@@ -209,7 +209,7 @@ impl WriteSet {
             }
             Err(slot) => {
                 let Some(place) = self.few.add(slot, line, own) else {
-                    return self.put_noting(memory, at, value);
+                    return self.put_noting(own, at, value);
                 };
                 wrote_word(own, Few::<FEW>::entry_at(place), word);
                 let entry = self.few.at(place);
@@ -223,8 +223,8 @@ impl WriteSet {
 
     /// As [`put`](Self::put), where what was there is noted, or there are many lines.
     #[inline(never)]
-    fn put_noting<M: Memory>(&mut self, memory: &M, at: u64, value: u64) {
-        let (own, line, word) = (self.traced(memory), line_of(at), word_in_line(at));
+    fn put_noting<M: Memory>(&mut self, own: Traced<'_, M>, at: u64, value: u64) {
+        let (line, word) = (line_of(at), word_in_line(at));
         let place = self.place_of(line, own);
         wrote_word(own, self.entry_at(place), word);
         let entry = self.entry(place);

@@ -145,7 +145,7 @@ impl Overlay {
     pub fn word<M: Memory>(&self, memory: &M, found: Found, at: u64) -> Option<u64> {
         let version = self.versions.get(found.0)?;
         let word = word_in_line(at);
-        self.traced(memory).read(version_at(found.0) + HEAD + word as u64 * WORD, WORD);
+        self.traced(memory).value(version_at(found.0) + HEAD + word as u64 * WORD, WORD);
         (version.mask.load(Ordering::Relaxed) & 1 << word != 0)
             .then(|| version.words[word].load(Ordering::Relaxed))
     }
@@ -153,7 +153,7 @@ impl Overlay {
     /// All words that were found of a line.
     #[inline]
     pub fn words<M: Memory>(&self, memory: &M, found: Found) -> LineWrite {
-        self.traced(memory).read(version_at(found.0), VERSION);
+        self.traced(memory).value(version_at(found.0), VERSION);
         let version = &self.versions[found.0];
         LineWrite {
             line: version.line.load(Ordering::Relaxed),

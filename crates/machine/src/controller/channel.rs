@@ -127,15 +127,17 @@ impl Channel {
     /// takes a write of its own.
     ///
     /// At `now` it is known that the line comes at `from`. If that is later, the queue has it from then on, and
-    /// nothing that comes before it waits for it.
+    /// nothing that comes before it waits for it, unless the queue is nearly full.
     #[inline]
     pub(super) fn write(&mut self, line: u64, place: Place, now: Ps, from: Ps) -> (Ps, Ps, bool) {
-        self.advance(now);
         self.counts.writes += 1;
         let arrival = from + self.accept;
-        if from > now {
+        let Limits { writes, from: mark, .. } = self.limits;
+        if from > now && self.waiting.len() + 1 < mark {
+            self.advance(now);
             return self.write_later(line, place, arrival);
         }
+        self.advance(from);
         if self.waiting.find(line, place.bank).is_some() {
             // The queue replaces the data of a line that it holds, in its turn.
             self.counts.coalesced += 1;
@@ -143,7 +145,6 @@ impl Channel {
             self.accepted_last = accepted;
             return (accepted, accepted, false);
         }
-        let Limits { writes, from: mark, .. } = self.limits;
         self.sent.forget(arrival);
         if self.sent.len() == 0 && self.waiting.len() >= writes {
             self.send_next();
@@ -163,8 +164,7 @@ impl Channel {
         (accepted, accepted, true)
     }
 
-    /// Takes a line into the write queue that arrives in the future. Its place there is not waited for: what the
-    /// queue holds by then is not known.
+    /// Takes a line into the write queue, where there is room, that arrives in the future.
     fn write_later(&mut self, line: u64, place: Place, arrival: Ps) -> (Ps, Ps, bool) {
         let coalesces = self.waiting.find(line, place.bank).is_some_and(|there| there <= arrival);
         if coalesces {

@@ -5,7 +5,7 @@
 //! and device. What always holds: an own line is never in `data`, no mechanism is asked about it, it is written home
 //! only when the caches have no room for it, and an access to it is no event.
 
-use super::Hardware;
+use super::{From, Hardware};
 use crate::cache::Hierarchy;
 use crate::processor::Words;
 use crate::{Cause, Ps};
@@ -92,13 +92,26 @@ impl Hardware {
         let before = self.cores[self.core].stats;
         let place = Words { line, mask: 0xFF };
         match access {
-            Touch::Read => self.load(place),
+            Touch::Read => self.glance(place),
+            Touch::Value => self.load_beside(place),
             Touch::Write => self.store(place),
             Touch::Exchange => self.exchange(line),
         }
         let stats = &mut self.cores[self.core].stats;
         stats.own_accesses += stats.loads + stats.stores - before.loads - before.stores;
         (stats.loads, stats.stores) = (before.loads, before.stores);
+    }
+
+    /// A load that only a branch depends on. A core with one fill buffer executes in order, and waits; another one
+    /// predicts the branch, so that a load out of the nearest cache costs it the issue.
+    fn glance(&mut self, place: Words) {
+        if self.config.cores.fill_buffers == 1 {
+            return self.load(place);
+        }
+        let (done, from) = self.look(place, false);
+        let near = if from == From::Nearest { Ps::default() } else { done };
+        let issue = self.issue();
+        self.cores[self.core].load_until(near, issue);
     }
 
     /// A dirty line that is a program's own leaves the caches; when the controller has it. Nobody waits until it is

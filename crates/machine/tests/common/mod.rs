@@ -1,5 +1,8 @@
 //! What the tests of the machine share.
 
+#[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
+pub(crate) mod mechanisms;
+
 use perdura_machine::MachineConfig;
 use perdura_machine::config::Page;
 use perdura_memory::Domain;

@@ -90,7 +90,7 @@ pub enum Step {
     Leave,
 }
 
-/// Where the words of a lock are in its [object](Own), each on lines of its own.
+/// Where the words of a lock are in its object, each on lines of its own.
 const WRITER: u64 = 0;
 const WANTING: u64 = APART;
 const ALONE: u64 = 2 * APART;
@@ -101,13 +101,6 @@ const BIAS: u64 = 4 * APART;
 const READING: u64 = 5 * APART;
 const SLOTS: u64 = 6 * APART;
 const APART: u64 = size_of::<Apart<u8>>() as u64;
-
-/// A lock's own memory, as the memory knows it: the lock's words, and its order's.
-#[derive(Clone, Copy)]
-struct Own {
-    lock: Object,
-    order: Object,
-}
 
 /// The lock, with a fixed number of slots for sessions; writers come in as `O` says. It guards what
 /// transactions share, `S`, and what is the writer's own, `W`.
@@ -120,7 +113,8 @@ pub struct Lock<O, S, W> {
     taken: Box<[AtomicBool]>,
     shared: UnsafeCell<S>,
     own: UnsafeCell<W>,
-    objects: Own,
+    /// The order's own memory, as the memory knows it.
+    order_object: Object,
 }
 
 /// How a writer has come in.
@@ -151,6 +145,8 @@ struct Readers {
     reading: Apart<AtomicUsize>,
     /// A session that begins to read makes all others see that.
     told: bool,
+    /// The lock's words, as the memory knows them.
+    object: Object,
 }
 
 impl<O: Order, S, W> Lock<O, S, W> {
@@ -162,6 +158,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
             used: AtomicUsize::new(0),
             reading: Apart::default(),
             told: barrier::is_there(),
+            object: memory.object(SLOTS + slots as u64 * APART),
         };
         Lock {
             order: O::default(),
@@ -172,10 +169,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
             taken: (0..slots).map(|_| AtomicBool::new(false)).collect(),
             shared: UnsafeCell::new(shared),
             own: UnsafeCell::new(own),
-            objects: Own {
-                lock: memory.object(SLOTS + slots as u64 * APART),
-                order: memory.object(O::BYTES),
-            },
+            order_object: memory.object(O::BYTES),
         }
     }
 
@@ -208,9 +202,9 @@ impl<O: Order, S, W> Lock<O, S, W> {
     /// Enters as the only writer, beside readers; a session in its `slot`, to write a transaction of its own.
     #[inline(always)]
     fn write<M: Memory>(&self, memory: &M, slot: Option<usize>) -> Way {
-        memory.touch(self.objects.lock, BIAS, 8, Touch::Read);
+        memory.touch(self.readers.object, BIAS, 8, Touch::Read);
         if slot.is_some_and(|slot| self.bias.enter(slot)) {
-            memory.touch(self.objects.lock, BIAS, 1, Touch::Write);
+            memory.touch(self.readers.object, BIAS, 1, Touch::Write);
             return Way::Bias;
         }
         self.write_by_flag(memory, slot);
@@ -220,13 +214,13 @@ impl<O: Order, S, W> Lock<O, S, W> {
     /// Out of line, so that one session alone saves no registers for it.
     #[inline(never)]
     fn write_by_flag<M: Memory>(&self, memory: &M, slot: Option<usize>) {
-        O::touch(memory, self.objects.order, Step::Join);
+        O::touch(memory, self.order_object, Step::Join);
         let place = self.order.join();
         if !self.is_next(memory, &place) || !self.try_write(memory) {
             self.wait_to_write(memory, &place, slot.is_some());
         }
         // What has the bias may be inside, and counts as waited for.
-        let own = self.objects.lock;
+        let own = self.readers.object;
         let others = slot.filter(|_| self.bias.is_anothers(slot));
         let _counted = others.map(|_| self.wanting.count(memory, own));
         self.bias.came_in(slot, self.wanting.any(memory, own), (memory, own));
@@ -234,7 +228,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
 
     #[cold]
     fn wait_to_write<M: Memory>(&self, memory: &M, place: &O::Place, wants: bool) {
-        let _counted = wants.then(|| self.wanting.count(memory, self.objects.lock));
+        let _counted = wants.then(|| self.wanting.count(memory, self.readers.object));
         let mut turn = 0;
         while !self.is_next(memory, place) || !self.try_write(memory) {
             while !self.is_next(memory, place) || self.has_writer(memory) {
@@ -246,19 +240,19 @@ impl<O: Order, S, W> Lock<O, S, W> {
 
     #[inline(always)]
     fn is_next<M: Memory>(&self, memory: &M, place: &O::Place) -> bool {
-        O::touch(memory, self.objects.order, Step::Look);
+        O::touch(memory, self.order_object, Step::Look);
         self.order.is_next(place)
     }
 
     #[inline(always)]
     fn has_writer<M: Memory>(&self, memory: &M) -> bool {
-        memory.touch(self.objects.lock, WRITER, 1, Touch::Read);
+        memory.touch(self.readers.object, WRITER, 1, Touch::Read);
         self.writer.0.load(Ordering::Relaxed)
     }
 
     #[inline(always)]
     fn try_write<M: Memory>(&self, memory: &M) -> bool {
-        memory.touch(self.objects.lock, WRITER, 1, Touch::Exchange);
+        memory.touch(self.readers.object, WRITER, 1, Touch::Exchange);
         let writer = &self.writer.0;
         writer.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
@@ -279,12 +273,12 @@ impl<O: Order, S, W> Lock<O, S, W> {
     /// What [`done_writing`](Self::done_writing) has touched.
     #[inline(always)]
     fn touch_done_writing<M: Memory>(&self, memory: &M, way: Way) {
-        memory.touch(self.objects.lock, ALONE, 1, Touch::Write);
+        memory.touch(self.readers.object, ALONE, 1, Touch::Write);
         match way {
-            Way::Bias => memory.touch(self.objects.lock, BIAS, 1, Touch::Write),
+            Way::Bias => memory.touch(self.readers.object, BIAS, 1, Touch::Write),
             Way::Flag => {
-                O::touch(memory, self.objects.order, Step::Leave);
-                memory.touch(self.objects.lock, WRITER, 1, Touch::Write);
+                O::touch(memory, self.order_object, Step::Leave);
+                memory.touch(self.readers.object, WRITER, 1, Touch::Write);
             }
         }
     }
@@ -319,7 +313,9 @@ impl<O: Order, S, W> Lock<O, S, W> {
         loop {
             match self.has_writer(memory) {
                 true => free = 0,
-                false if free == PATIENCE || !self.wanting.any(memory, self.objects.lock) => break,
+                false if free == PATIENCE || !self.wanting.any(memory, self.readers.object) => {
+                    break;
+                }
                 false => free += 1,
             }
             if is_done() {
@@ -358,8 +354,8 @@ impl<M: Memory> Drop for Counted<'_, M> {
 impl Readers {
     /// A session is going to read for the first time: from here on writers look for it.
     #[cold]
-    fn begin<M: Memory>(&self, memory: &M, own: Object) {
-        memory.touch(own, READING, 8, Touch::Exchange);
+    fn begin<M: Memory>(&self, memory: &M) {
+        memory.touch(self.object, READING, 8, Touch::Exchange);
         self.reading.0.fetch_add(1, Ordering::AcqRel);
         if self.told {
             barrier::heavy();
@@ -373,7 +369,8 @@ impl Readers {
 
     /// Enters as the reader of `slot`.
     #[inline]
-    fn read<M: Memory>(&self, slot: usize, memory: &M, own: Object) {
+    fn read<M: Memory>(&self, slot: usize, memory: &M) {
+        let own = self.object;
         let mine = &self.slots[slot].0;
         let mut turn = 0;
         loop {
@@ -405,7 +402,8 @@ impl Readers {
 
     /// Whether a reader is there that [`be_alone`](Self::be_alone) would wait for.
     #[inline]
-    fn are_in<M: Memory>(&self, memory: &M, own: Object) -> bool {
+    fn are_in<M: Memory>(&self, memory: &M) -> bool {
+        let own = self.object;
         memory.touch(own, FIELDS, 8, Touch::Read);
         let slots = &self.slots[..self.used.load(Ordering::Relaxed)];
         slots.iter().enumerate().any(|(slot, reader)| {
@@ -417,7 +415,8 @@ impl Readers {
     /// Waits until no reader is there, and lets none in: for the writer, whose own session has read or not,
     /// until it leaves. Once is enough, more does no harm.
     #[inline]
-    fn be_alone<M: Memory>(&self, memory: &M, (own, reads): (Object, bool)) {
+    fn be_alone<M: Memory>(&self, memory: &M, reads: bool) {
+        let own = self.object;
         memory.touch(own, ALONE, 1, Touch::Read);
         if self.alone.0.load(Ordering::Relaxed) {
             return;

@@ -2,7 +2,7 @@
 
 use super::{ALONE, Lock, Mode, Order, Readers, Wanting, Way, place_of};
 use crate::atomics::UnsafeCell;
-use crate::{Memory, Object, Touch};
+use crate::{Memory, Touch};
 use std::sync::Arc;
 
 // SAFETY: of what a lock guards, references to `shared` are had by seats that are in a transaction and by
@@ -49,9 +49,9 @@ impl<O: Order, S, W> Seat<O, S, W> {
             Mode::Read => {
                 if !self.reads {
                     self.reads = true;
-                    self.lock.readers.begin(memory, self.lock.objects.lock);
+                    self.lock.readers.begin(memory);
                 }
-                self.lock.readers.read(self.slot, memory, self.lock.objects.lock);
+                self.lock.readers.read(self.slot, memory);
             }
             Mode::Write => self.way = self.lock.write(memory, Some(self.slot)),
         }
@@ -66,25 +66,17 @@ impl<O: Order, S, W> Seat<O, S, W> {
     /// Leaves, if a transaction is in.
     #[inline(always)]
     pub fn leave<M: Memory>(&mut self, memory: &M) {
-        match self.go() {
-            Some(Mode::Write) => self.lock.touch_done_writing(memory, self.way),
+        match self.mode.take() {
+            Some(Mode::Write) => {
+                self.lock.done_writing(self.way);
+                self.lock.touch_done_writing(memory, self.way);
+            }
             Some(Mode::Read) => {
-                memory.touch(self.lock.objects.lock, place_of(self.slot), 1, Touch::Write);
+                self.lock.readers.done_reading(self.slot);
+                memory.touch(self.lock.readers.object, place_of(self.slot), 1, Touch::Write);
             }
             None => {}
         }
-    }
-
-    /// Leaves, and tells no memory of it. What was left.
-    #[inline(always)]
-    fn go(&mut self) -> Option<Mode> {
-        let mode = self.mode.take();
-        match mode {
-            Some(Mode::Write) => self.lock.done_writing(self.way),
-            Some(Mode::Read) => self.lock.readers.done_reading(self.slot),
-            None => {}
-        }
-        mode
     }
 
     /// What transactions share, while one is in.
@@ -109,7 +101,12 @@ impl<O: Order, S, W> Seat<O, S, W> {
 
 impl<O: Order, S, W> Drop for Seat<O, S, W> {
     fn drop(&mut self) {
-        self.go();
+        // No memory is told of it.
+        match self.mode.take() {
+            Some(Mode::Write) => self.lock.done_writing(self.way),
+            Some(Mode::Read) => self.lock.readers.done_reading(self.slot),
+            None => {}
+        }
         if self.reads {
             self.lock.readers.end();
         }
@@ -130,8 +127,8 @@ pub struct Beside<'a, S> {
     readers: &'a Readers,
     wanting: &'a Wanting,
     shared: &'a UnsafeCell<S>,
-    /// The lock's words, as the memory knows them; whether the writer's own session has read.
-    place: (Object, bool),
+    /// The writer's own session has read.
+    reads: bool,
 }
 
 impl<O: Order, S, W> Lock<O, S, W> {
@@ -149,7 +146,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
                 readers: &self.readers,
                 wanting: &self.wanting,
                 shared: &self.shared,
-                place: (self.objects.lock, reads),
+                reads,
             },
         }
     }
@@ -159,8 +156,8 @@ impl<S, W> Writing<'_, S, W> {
     /// The same right, for a while.
     #[inline(always)]
     pub fn again(&mut self) -> Writing<'_, S, W> {
-        let Beside { readers, wanting, shared, place } = self.beside;
-        Writing { own: self.own, beside: Beside { readers, wanting, shared, place } }
+        let Beside { readers, wanting, shared, reads } = self.beside;
+        Writing { own: self.own, beside: Beside { readers, wanting, shared, reads } }
     }
 }
 
@@ -175,7 +172,7 @@ impl<S> Beside<'_, S> {
     /// Changes what is shared, alone from here on.
     #[inline]
     pub fn change<M: Memory, R>(&mut self, memory: &M, change: impl FnOnce(&mut S) -> R) -> R {
-        self.readers.be_alone(memory, self.place);
+        self.readers.be_alone(memory, self.reads);
         // SAFETY: the writer is alone, and its own references from `get` have ended.
         self.shared.with_mut(|shared| change(unsafe { &mut *shared }))
     }
@@ -183,25 +180,25 @@ impl<S> Beside<'_, S> {
     /// No reader is there from here on, until the writer leaves or lets readers in.
     #[inline]
     pub fn be_alone<M: Memory>(&mut self, memory: &M) {
-        self.readers.be_alone(memory, self.place);
+        self.readers.be_alone(memory, self.reads);
     }
 
     /// Readers may come in again, though the writer stays.
     #[inline]
     pub fn let_readers_in<M: Memory>(&mut self, memory: &M) {
         self.readers.let_in();
-        memory.touch(self.place.0, ALONE, 1, Touch::Write);
+        memory.touch(self.readers.object, ALONE, 1, Touch::Write);
     }
 
     /// Whether another transaction that writes waits to come in.
     #[inline]
     pub fn is_wanted<M: Memory>(&self, memory: &M) -> bool {
-        self.wanting.any(memory, self.place.0)
+        self.wanting.any(memory, self.readers.object)
     }
 
     /// Whether a reader is there.
     #[inline]
     pub fn has_readers<M: Memory>(&self, memory: &M) -> bool {
-        self.readers.are_in(memory, self.place.0)
+        self.readers.are_in(memory)
     }
 }

@@ -62,6 +62,12 @@ fn bad_ones_say_what_is_wrong() {
         ("engine = \"redo\"", "engine = \"swal\"", "none of its engines"),
         ("name = \"x\"", "name = \"../x\"", "letters, digits"),
         ("seed = 1", "seed = 1\nbases = { redo = \"none\" }", "none of its engines"),
+        ("seed = 1", "seed = 1\nbase_of = { tpcc = \"undo\" }", "none of its workloads"),
+        (
+            "workloads = [\"ycsb-a\"]\n    engines = [\"undo\", \"redo\"]\n    base = \"undo\"",
+            "workloads = [\"tpcc\"]\n    engines = [\"plain\", \"redo\"]\n    base = \"plain\"",
+            "cannot roll back, as tpcc does",
+        ),
         ("native = true", "", "native or simulated"),
         ("seed = 1", "seed = 1\nwindow = 0", "or all"),
         ("seed = 1", "seed = 1\ntuning = { log = \"much\" }", "no size"),
@@ -99,6 +105,7 @@ fn what_clients_run_is_read() {
         ("records = 9", "records = 0", "1 or more"),
         ("clients = [1, 8]", "clients = [0]", "clients must be from 1 to 256"),
         ("[run.served]", "[[run.setting]]\nname = \"s\"\n[run.served]", "without settings"),
+        ("[run.served]", "base_of = { ycsb-a = \"redo\" }\n[run.served]", "not for served"),
     ] {
         let complaint = complaint_of(&text, old, new);
         assert!(complaint.contains(hint), "{complaint}");
