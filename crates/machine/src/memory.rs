@@ -109,12 +109,9 @@ unsafe impl Memory for Machine {
             let found = state.hardware.data.visible[(at / WORD) as usize];
             let stored = [Piece::word(at, new)];
             let stored = if found == old { &stored[..] } else { &[] };
-            state.hardware.accesses(
-                Words { line: line_number(at), mask: 1 },
-                How::Exchange,
-                stored,
-            );
-            if found == old {
+            let place = Words { line: line_number(at), mask: 1 };
+            let happens = state.hardware.accesses(place, How::Exchange, stored);
+            if found == old && happens {
                 state.hardware.data.store(stored, site);
             }
             state.hardware.exchange(line_number(at));

@@ -242,7 +242,9 @@ impl State {
             self.hardware.stored(LINE);
             let zeros: Vec<_> =
                 (at..at + LINE).step_by(WORD as usize).map(|at| Piece::word(at, 0)).collect();
-            self.hardware.accesses(words_at(at, LINE), How::Stream, &zeros);
+            if !self.hardware.accesses(words_at(at, LINE), How::Stream, &zeros) {
+                continue;
+            }
             self.hardware.data.stream(core, &zeros, site);
             self.take(line_number(at));
             self.hardware.stream(line_number(at));
@@ -275,7 +277,9 @@ impl State {
         let Some(place) = pieces.iter().map(words_of_piece).reduce(together) else { return };
         self.stores_to(place.line * LINE);
         self.before_access();
-        self.hardware.accesses(place, How::Store, pieces);
+        if !self.hardware.accesses(place, How::Store, pieces) {
+            return;
+        }
         self.hardware.data.store(pieces, site);
         self.hardware.stored(pieces.iter().map(Piece::bytes).sum());
         self.take(place.line);
@@ -297,12 +301,15 @@ impl State {
                 .extend(numbered.map(|(word, value)| Piece::word(at + word as u64 * WORD, *value)));
             let place = words_at(at, words.len() as u64 * WORD);
             if omitted {
-                self.hardware.accesses(place, How::Store, pieces);
-                self.hardware.data.store(pieces, site);
-                self.hardware.store(place);
+                if self.hardware.accesses(place, How::Store, pieces) {
+                    self.hardware.data.store(pieces, site);
+                    self.hardware.store(place);
+                }
                 continue;
             }
-            self.hardware.accesses(place, How::Stream, pieces);
+            if !self.hardware.accesses(place, How::Stream, pieces) {
+                continue;
+            }
             let core = self.running;
             self.hardware.data.stream(core, pieces, site);
             self.hardware.stream(line_number(at));

@@ -7,7 +7,7 @@ use super::Hardware;
 use crate::controller::Fetch;
 use crate::flights::Arrival;
 use crate::mechanism::{
-    Accessed, Design, Flush, How, Leaving, Mechanism, Moments, Plain, Promise, Verdict,
+    Accessed, Design, Effect, Flush, How, Leaving, Mechanism, Moments, Plain, Promise, Verdict,
 };
 use crate::processor::Words;
 use crate::{Cause, Ps};
@@ -138,12 +138,16 @@ impl Hardware {
 
     /// A core is about to access words of the pool.
     #[cold]
-    pub(crate) fn ask_access(&mut self, line: u64, how: How, stores: &[Piece]) {
+    pub(crate) fn ask_access(&mut self, line: u64, how: How, stores: &[Piece]) -> Effect {
+        let mut effect = Effect::Happens;
         let before = self.data.visible_line(line);
         let access = Accessed { core: self.core, line, how, stores, before };
         self.ask_each(Moments::ACCESS, |mechanism, hardware| {
-            mechanism.accessed(hardware, &access);
+            if mechanism.accessed(hardware, &access) == Effect::Lost {
+                effect = Effect::Lost;
+            }
         });
+        effect
     }
 
     /// The line that the caches fetch for one that none of them has.
@@ -402,11 +406,9 @@ impl Hardware {
 
 /// What is told of each access, if that is wanted.
 impl Hardware {
-    /// As [`ask_access`](Self::ask_access), of words of a line.
+    /// As [`ask_access`](Self::ask_access), of words of a line: whether it takes place.
     #[inline(always)]
-    pub(crate) fn accesses(&mut self, place: Words, how: How, stores: &[Piece]) {
-        if self.asks(Moments::ACCESS) {
-            self.ask_access(place.line, how, stores);
-        }
+    pub(crate) fn accesses(&mut self, place: Words, how: How, stores: &[Piece]) -> bool {
+        !self.asks(Moments::ACCESS) || self.ask_access(place.line, how, stores) == Effect::Happens
     }
 }

@@ -85,8 +85,9 @@ pub trait Mechanism: Send {
     }
 
     /// A core accesses words of a line, which the caches may have, before what is stored is there.
-    fn accessed(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) {
+    fn accessed(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
         let _ = (hardware, access);
+        Effect::Happens
     }
 
     /// The caches fetch `line` for a core, which loads it or stores to it. Another line if that one holds what is
@@ -246,6 +247,15 @@ pub enum How {
     Exchange,
     /// It is stored past the caches.
     Stream,
+}
+
+/// What becomes of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It takes place.
+    Happens,
+    /// Nothing is stored: the core's transaction is lost, which the program is told when it commits.
+    Lost,
 }
 
 /// A dirty line on its way out.

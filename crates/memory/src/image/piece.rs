@@ -4,7 +4,7 @@ use super::WORDS;
 use crate::WORD;
 
 /// A store to a word, or to one byte of it: the most that reaches the durable image at once.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     pub(super) at: u64,
     pub(super) mask: u64,
