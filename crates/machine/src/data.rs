@@ -6,6 +6,7 @@
 
 use crate::Ps;
 use crate::flights::{Arrival, Flights};
+use crate::mechanism::Promise;
 use crate::promised::Promised;
 use perdura_memory::image::{Image, LineWords, Piece, Site, patch};
 use perdura_memory::{Domain, LINE, WORD};
@@ -128,7 +129,10 @@ impl Data {
 
     /// A core asks for lines, given by their offsets. After a failed fence nothing is written any
     /// more.
-    pub(crate) fn ask(&mut self, core: usize, lines: impl Iterator<Item = u64>) {
+    pub(crate) fn ask(&mut self, core: usize, lines: impl Iterator<Item = u64> + Clone) {
+        if let Promised::Order(order) = &mut self.promised {
+            lines.clone().for_each(|at| order.asks(core, line_number(at)));
+        }
         if !self.has_failed()
             && let Some(model) = &mut self.model
         {
@@ -136,8 +140,11 @@ impl Data {
         }
     }
 
-    /// What a core has asked for is durable, unless this fence fails.
-    pub(crate) fn fence(&mut self, core: usize) {
+    /// What a core has asked for is durable at `now`, unless this fence fails.
+    pub(crate) fn fence(&mut self, core: usize, now: Ps) {
+        if let Promised::Order(order) = &mut self.promised {
+            order.fenced(core, now);
+        }
         self.fences += 1;
         if self.has_failed() {
             self.failed_on.get_or_insert(core);
@@ -159,6 +166,9 @@ impl Data {
         for piece in pieces {
             patch(&mut self.visible, piece);
         }
+        if let Promised::Order(order) = &mut self.promised {
+            order.stored(pieces);
+        }
         if self.domain == Domain::Persistent {
             for piece in pieces {
                 self.land_line(line_number(piece.at()));
@@ -176,6 +186,10 @@ impl Data {
     pub(crate) fn stream(&mut self, core: usize, pieces: &[Piece], site: Site) {
         for piece in pieces {
             patch(&mut self.visible, piece);
+        }
+        if let Promised::Order(order) = &mut self.promised {
+            order.stored(pieces);
+            pieces.iter().for_each(|piece| order.asks(core, line_number(piece.at())));
         }
         let failed = self.has_failed();
         if let Some(model) = &mut self.model {
@@ -233,24 +247,28 @@ impl Data {
         put(&mut self.visible, line, &words);
     }
 
-    /// What is visible at the ends of epochs is kept.
-    pub(crate) fn keep_epochs(&mut self) {
-        self.promised.keep(&self.visible);
+    /// Keeps what a mechanism promises beside it.
+    pub(crate) fn keep_promise(&mut self, promise: Promise) {
+        self.promised = Promised::new(promise, &self.visible);
     }
 
     /// An epoch ends.
     pub(crate) fn note_epoch(&mut self) {
-        self.promised.ends(&self.visible);
+        if let Promised::Epochs(epochs) = &mut self.promised {
+            epochs.ends(&self.visible);
+        }
     }
 
     /// The first epoch that has ended and was not durable is so from `at` on.
     pub(crate) fn promise(&mut self, at: Ps) {
-        self.promised.is_durable(at, self.landed);
+        if let Promised::Epochs(epochs) = &mut self.promised {
+            epochs.is_durable(at, self.landed);
+        }
     }
 
-    /// What a power cut at `now` is to leave, if epochs are kept.
-    pub(crate) fn promised(&self, now: Ps) -> Option<&[u64]> {
-        self.promised.at(now.max(self.landed))
+    /// The first word of what a power cut at `now` has left that is not as promised.
+    pub(crate) fn broken_promise(&self, left: &[u64], now: Ps) -> Option<usize> {
+        self.promised.broken(left, now.max(self.landed))
     }
 
     /// From here on what lands is held, until [`let_land`](Self::let_land), or no longer.

@@ -315,8 +315,8 @@ impl Hardware {
         let mut leaving = self.leaving(line, cause);
         if self.asks(Moments::EVICTION) {
             match self.ask_leaving(Moments::EVICTION, leaving) {
-                Some((to, from)) => (leaving.line, leaving.from) = (to, from),
-                None => return (self.now(), None),
+                Ok((to, from)) => (leaving.line, leaving.from) = (to, from),
+                Err(durable) => return (self.now(), Some(durable)),
             }
         }
         match cause {

@@ -3,7 +3,7 @@
 use crate::cache::Access;
 use crate::data::{Data, Keep, line_number};
 use crate::hardware::{Hardware, Mechanisms};
-use crate::mechanism::{Design, Home, Plain, Promise};
+use crate::mechanism::{Design, Home, Plain};
 use crate::run;
 use crate::schedule::{Schedule, Scheduler};
 use crate::sites::{Event, Sites};
@@ -119,8 +119,8 @@ impl Machine {
         let [limit_words, reserved_words] = [lines, reserved].map(|lines| lines as usize * 8);
         let mut data = Data::new(words, limit_words, reserved_words, domain, keep, left);
         data.fail_fences(failing_fence);
-        if promise == Promise::Epoch && keep != Keep::Visible {
-            data.keep_epochs();
+        if keep != Keep::Visible {
+            data.keep_promise(promise);
         }
         let mut hardware = Hardware::new(config, cores, data, mechanisms, (lines, epoch), seed);
         hardware.switch_on();
@@ -242,19 +242,11 @@ impl Machine {
         home
     }
 
-    /// What the mechanism promises that a power cut leaves now: memory as it was at the end of the last epoch that is
-    /// durable. `None` if it promises nothing of the kind.
-    pub fn promised(&self) -> Option<Vec<u64>> {
-        let state = self.state();
-        state.hardware.data.promised(state.cut_time()).map(<[u64]>::to_vec)
-    }
-
-    /// Whether what `power_cut` leaves now is what the mechanism promises: the first word that is not. Faster than to
-    /// compare copies.
+    /// The first word of what [`power_cut`](Self::power_cut) leaves now that is not what the mechanism
+    /// [promises](crate::mechanism::Promise).
     pub fn broken_promise(&self, left: &[u64]) -> Option<usize> {
         let state = self.state();
-        let promised = state.hardware.data.promised(state.cut_time())?;
-        (0..left.len()).find(|word| promised.get(*word).copied().unwrap_or(0) != left[*word])
+        state.hardware.data.broken_promise(left, state.cut_time())
     }
 
     /// Looks at what the persistency model allows to be durable now, and, line by line, at what

@@ -1,31 +1,63 @@
-//! What memory was at the ends of epochs, for machines whose mechanism promises that a power cut leaves the last one
-//! that is durable.
+//! What a mechanism promises that a power cut leaves, kept beside it: what memory was at the ends of epochs, or all
+//! stores in their order.
 
 use crate::Ps;
-use std::collections::VecDeque;
+use crate::mechanism::Promise;
+use perdura_memory::image::{Piece, patch};
+use std::collections::{HashMap, VecDeque};
 
-/// Images of epochs' ends.
+/// What is promised.
 #[derive(Default)]
-pub(crate) struct Promised {
-    /// They are kept.
-    kept: bool,
-    /// Of epochs that have ended and are not known to be durable at any time.
-    ended: VecDeque<Vec<u64>>,
-    /// Those that are durable, with the time from which on.
-    durable: VecDeque<(Ps, Vec<u64>)>,
+pub(crate) enum Promised {
+    /// Nothing that is kept here.
+    #[default]
+    Nothing,
+    /// The last durable epoch.
+    Epochs(Epochs),
+    /// Stores in their order.
+    Order(Order),
 }
 
 impl Promised {
-    /// Keeps them, of a memory that begins with these words.
-    pub(crate) fn keep(&mut self, words: &[u64]) {
-        (self.kept, self.durable) = (true, VecDeque::from([(Ps::default(), words.to_vec())]));
+    /// Of a memory that begins with these words.
+    pub(crate) fn new(promise: Promise, words: &[u64]) -> Self {
+        match promise {
+            Promise::Nothing => Promised::Nothing,
+            Promise::Epoch => Promised::Epochs(Epochs {
+                ended: VecDeque::new(),
+                durable: VecDeque::from([(Ps::default(), words.to_vec())]),
+            }),
+            Promise::Order => Promised::Order(Order { first: words.to_vec(), ..Order::default() }),
+        }
     }
 
+    /// The first word of what a power cut at `now` has left that is not as promised.
+    pub(crate) fn broken(&self, left: &[u64], now: Ps) -> Option<usize> {
+        match self {
+            Promised::Nothing => None,
+            Promised::Epochs(epochs) => difference(epochs.at(now), left),
+            Promised::Order(order) => order.broken(left, now),
+        }
+    }
+}
+
+/// The first word that differs; what is missing is 0, as memory that has grown is.
+fn difference(expected: &[u64], left: &[u64]) -> Option<usize> {
+    (0..left.len()).find(|word| expected.get(*word).copied().unwrap_or(0) != left[*word])
+}
+
+/// Images of epochs' ends.
+pub(crate) struct Epochs {
+    /// Of epochs that have ended and are not known to be durable at any time.
+    ended: VecDeque<Vec<u64>>,
+    /// Those that are durable, with the time from which on; never empty.
+    durable: VecDeque<(Ps, Vec<u64>)>,
+}
+
+impl Epochs {
     /// An epoch ends.
     pub(crate) fn ends(&mut self, words: &[u64]) {
-        if self.kept {
-            self.ended.push_back(words.to_vec());
-        }
+        self.ended.push_back(words.to_vec());
     }
 
     /// The first epoch that has ended, and is not known to be durable, is so from `at` on. No power cut is before
@@ -39,9 +71,80 @@ impl Promised {
     }
 
     /// What a power cut at `now` is to leave.
-    pub(crate) fn at(&self, now: Ps) -> Option<&[u64]> {
+    fn at(&self, now: Ps) -> &[u64] {
         let durable = self.durable.iter().rev().find(|(at, _)| *at <= now);
-        durable.map(|(_, words)| &**words)
+        durable.or(self.durable.front()).map_or(&[], |(_, words)| words)
+    }
+}
+
+/// All stores, in the order in which they became visible.
+#[derive(Default)]
+pub(crate) struct Order {
+    /// Memory before all of them.
+    first: Vec<u64>,
+    stores: Vec<Piece>,
+    /// Of each word how many stores there were with the last one to it.
+    last: HashMap<u64, usize>,
+    /// How many stores there were with the last one that each core has asked for.
+    asked: HashMap<usize, usize>,
+    /// How many are durable, as fences have told, and from when on each number counts; ascending.
+    durable: Vec<(Ps, usize)>,
+}
+
+impl Order {
+    /// Stores become visible, as one.
+    pub(crate) fn stored(&mut self, pieces: &[Piece]) {
+        for piece in pieces {
+            self.stores.push(*piece);
+            self.last.insert(piece.at() / 8, self.stores.len());
+        }
+    }
+
+    /// A core asks for a line.
+    pub(crate) fn asks(&mut self, core: usize, line: u64) {
+        let last = (line * 8..line * 8 + 8).filter_map(|word| self.last.get(&word)).max();
+        if let Some(last) = last {
+            let asked = self.asked.entry(core).or_default();
+            *asked = (*asked).max(*last);
+        }
+    }
+
+    /// A core's fence is over at `now`.
+    pub(crate) fn fenced(&mut self, core: usize, now: Ps) {
+        let Some(&asked) = self.asked.get(&core) else { return };
+        if self.durable.iter().all(|(_, count)| *count < asked) {
+            self.durable.push((now, asked));
+        }
+    }
+
+    /// The first word that is wrong if what is left is memory after the last store that it could be: the number of
+    /// stores that agrees with most words.
+    fn broken(&self, left: &[u64], now: Ps) -> Option<usize> {
+        let told = self.durable.iter().filter(|(from, _)| *from <= now);
+        let durable = told.map(|(_, count)| *count).max().unwrap_or(0);
+        let mut memory = self.first.clone();
+        memory.resize(left.len().max(memory.len()), 0);
+        let mut wrong = (0..left.len()).filter(|word| memory[*word] != left[*word]).count();
+        let mut nearest = (usize::MAX, 0);
+        for count in 0..=self.stores.len() {
+            if count > 0 {
+                let piece = &self.stores[count - 1];
+                let word = (piece.at() / 8) as usize;
+                let before = memory[word] != left[word];
+                patch(&mut memory, piece);
+                wrong = wrong + usize::from(memory[word] != left[word]) - usize::from(before);
+            }
+            if count >= durable && wrong < nearest.0 {
+                nearest = (wrong, count);
+            }
+            if nearest.0 == 0 {
+                return None;
+            }
+        }
+        let mut memory = self.first.clone();
+        memory.resize(left.len().max(memory.len()), 0);
+        self.stores[..nearest.1].iter().for_each(|piece| patch(&mut memory, piece));
+        difference(&memory, left)
     }
 }
 
@@ -50,22 +153,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_durable_one_counts() {
-        let mut promised = Promised::default();
-        promised.ends(&[1]);
-        assert_eq!(promised.at(Ps(9)), None, "it keeps none");
-        promised.keep(&[0]);
-        promised.ends(&[1]);
-        promised.ends(&[2]);
-        promised.is_durable(Ps(10), Ps(0));
-        promised.is_durable(Ps(20), Ps(5));
-        let at = |promised: &Promised, time| promised.at(Ps(time)).map(|words| words[0]);
-        assert_eq!([9, 10, 19, 20].map(|time| at(&promised, time)), [0, 1, 1, 2].map(Some));
-        promised.ends(&[3]);
-        promised.is_durable(Ps(30), Ps(20));
-        assert_eq!(
-            (promised.durable.len(), at(&promised, 29), at(&promised, 30)),
-            (2, Some(2), Some(3))
-        );
+    fn the_last_durable_epoch_counts() {
+        let mut promised = Promised::new(Promise::Epoch, &[0]);
+        let Promised::Epochs(epochs) = &mut promised else { panic!("epochs") };
+        epochs.ends(&[1]);
+        epochs.ends(&[2]);
+        epochs.is_durable(Ps(10), Ps(0));
+        epochs.is_durable(Ps(20), Ps(5));
+        let at = |epochs: &Epochs, time| epochs.at(Ps(time))[0];
+        assert_eq!([9, 10, 19, 20].map(|time| at(epochs, time)), [0, 1, 1, 2]);
+        epochs.ends(&[3]);
+        epochs.is_durable(Ps(30), Ps(20));
+        assert_eq!((epochs.durable.len(), at(epochs, 29), at(epochs, 30)), (2, 2, 3));
+        assert_eq!((promised.broken(&[2], Ps(29)), promised.broken(&[2], Ps(30))), (None, Some(0)));
+        assert_eq!(promised.broken(&[3, 0, 1], Ps(30)), Some(2), "what has grown is 0");
+    }
+
+    #[test]
+    fn stores_are_left_in_their_order() {
+        let mut promised = Promised::new(Promise::Order, &[0; 16]);
+        let Promised::Order(order) = &mut promised else { panic!("an order") };
+        order.stored(&[Piece::word(0, 1)]);
+        order.stored(&[Piece::word(64, 2)]);
+        order.stored(&[Piece::word(0, 3)]);
+        let image = |first, second| {
+            let mut words = [0; 16];
+            (words[0], words[8]) = (first, second);
+            words
+        };
+        let broken = |promised: &Promised, image: &[u64; 16]| promised.broken(image, Ps(0));
+        for right in [image(0, 0), image(1, 0), image(1, 2), image(3, 2)] {
+            assert_eq!(broken(&promised, &right), None, "{right:?}");
+        }
+        assert!(broken(&promised, &image(0, 2)).is_some(), "the second without the first");
+        assert!(broken(&promised, &image(3, 0)).is_some(), "the third without the second");
+        let Promised::Order(order) = &mut promised else { panic!("an order") };
+        order.asks(1, 1);
+        order.fenced(0, Ps(0));
+        assert_eq!(order.durable, [], "another core's fence");
+        order.fenced(1, Ps(0));
+        assert!(broken(&promised, &image(1, 0)).is_some(), "what was fenced is lost");
+        assert_eq!(broken(&promised, &image(1, 2)), None);
     }
 }

@@ -261,7 +261,8 @@ impl State {
     /// They are durable.
     pub(crate) fn released(&mut self, range: Range<u64>, site: Site) {
         self.hardware.fence();
-        self.hardware.data.fence(self.running);
+        let now = self.hardware.now();
+        self.hardware.data.fence(self.running, now);
         (range.start / PAGE..range.end / PAGE).for_each(|page| self.released.insert(page));
         self.event(Kind::Store, site);
     }
@@ -333,7 +334,8 @@ impl State {
     pub(crate) fn fence(&mut self, site: Site) {
         if !self.omits(Kind::Fence, site) {
             self.hardware.fence();
-            self.hardware.data.fence(self.running);
+            let now = self.hardware.now();
+            self.hardware.data.fence(self.running, now);
         }
         self.event(Kind::Fence, site);
     }

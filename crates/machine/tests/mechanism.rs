@@ -107,7 +107,7 @@ impl Keeper {
     fn decide(&self, leaving: &Leaving) -> Verdict {
         match leaving.line {
             1 => Verdict::Redirect(self.first),
-            2 => Verdict::Hold,
+            2 => Verdict::Hold(leaving.from),
             _ => Verdict::After(leaving.from + Ps(5_000_000)),
         }
     }

@@ -176,12 +176,15 @@ impl Hardware {
     }
 
     /// What is to be done with a dirty line, on its way out of the caches or on its way home: where it is written, and
-    /// not before when; `None` if it is kept.
+    /// not before when.
+    ///
+    /// # Errors
+    /// It is kept; from when on it is as durable as it will be.
     pub(super) fn ask_leaving(
         &mut self,
         moment: Moments,
         mut leaving: Leaving,
-    ) -> Option<(u64, Ps)> {
+    ) -> Result<(u64, Ps), Ps> {
         for place in 0..PLACES {
             if !self.mechanisms.moments[place].have(moment) {
                 continue;
@@ -194,10 +197,10 @@ impl Hardware {
                 None | Some(Verdict::Allow) => {}
                 Some(Verdict::After(time)) => leaving.from = leaving.from.max(time),
                 Some(Verdict::Redirect(line)) => leaving.line = line,
-                Some(Verdict::Hold) => return None,
+                Some(Verdict::Hold(durable)) => return Err(durable),
             }
         }
-        Some((leaving.line, leaving.from))
+        Ok((leaving.line, leaving.from))
     }
 
     /// A core begins a transaction: in both places, or in none.

@@ -114,8 +114,9 @@ impl Hardware {
     /// A dirty line goes home, if the mechanisms let it.
     fn go_home(&mut self, leaving: Leaving, asks: Option<usize>) -> Write {
         let Leaving { words, cause, from, .. } = leaving;
-        let Some((to, from)) = self.ask_leaving(Moments::HOME, leaving) else {
-            return Write { accepted: from, durable: None };
+        let (to, from) = match self.ask_leaving(Moments::HOME, leaving) {
+            Ok(allowed) => allowed,
+            Err(durable) => return Write { accepted: from, durable: Some(durable) },
         };
         let now = self.now();
         let written = self.controller.write_home(to, now, from);

@@ -1,5 +1,6 @@
 //! The mechanisms by name. A new one is its own file and one line here.
 
+use super::in_order::{InOrder, InOrderConfig};
 use super::undo_log::{HardwareUndoLog, UndoLogConfig};
 use super::{Design, Plain, Promise};
 use crate::MachineConfig;
@@ -71,7 +72,15 @@ pub const KINDS: &[Kind] = &[
         title: "undo logging in the memory controller, by epochs",
         mutants: super::undo_log::MUTANTS,
         make: |table, mutant| {
-            Ok(Box::new(HardwareUndoLog::new(parse::<UndoLogConfig>(table)?, mutant)))
+            HardwareUndoLog::new(parse::<UndoLogConfig>(table)?, mutant).map(|it| Box::new(it) as _)
+        },
+    },
+    Kind {
+        name: "in-order",
+        title: "every store goes home by itself, in order (strict persistency)",
+        mutants: super::in_order::MUTANTS,
+        make: |table, mutant| {
+            InOrder::new(parse::<InOrderConfig>(table)?, mutant).map(|it| Box::new(it) as _)
         },
     },
 ];

@@ -23,10 +23,12 @@
 //! Reading order: this file, [`home`] (recovery), [`list`](mod@list) (all of them by name), then any mechanism.
 
 pub mod home;
+mod in_order;
 pub mod list;
 mod undo_log;
 
 pub use home::Home;
+pub use in_order::{InOrder, InOrderConfig};
 pub use list::{Kind, Mutant};
 pub use undo_log::{HardwareUndoLog, UndoLogConfig};
 
@@ -72,7 +74,8 @@ pub enum Promise {
     Nothing,
     /// What it was at the end of the last epoch that is durable ([`Hardware::promise`]).
     Epoch,
-    /// What it was after some store, none before the last fence's: all stores before that one, and none after it.
+    /// What it was after some store: all stores before that one are there, whichever core's, and none after it. Of
+    /// what a fence has waited for nothing is lost.
     Order,
 }
 
@@ -280,8 +283,9 @@ pub enum Verdict {
     After(Ps),
     /// Write it to this line instead.
     Redirect(u64),
-    /// Do not write it: the mechanism has kept it.
-    Hold,
+    /// Do not write it: the mechanism has kept it, and from then on it is as durable as the mechanism makes it. A
+    /// program that waits for its durability goes on then.
+    Hold(Ps),
 }
 
 /// What the machine writes home at the end of an epoch.

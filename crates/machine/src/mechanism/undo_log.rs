@@ -83,8 +83,14 @@ struct Logging {
 
 impl HardwareUndoLog {
     /// With these figures, and perhaps something left out.
-    pub fn new(config: UndoLogConfig, left_out: Option<&Mutant>) -> Self {
-        HardwareUndoLog { config, left_out: left_out.copied() }
+    ///
+    /// # Errors
+    /// A share that is none.
+    pub fn new(config: UndoLogConfig, left_out: Option<&Mutant>) -> Result<Self, String> {
+        if !(0.0..1.0).contains(&config.ends_when_free) {
+            return Err("ends_when_free is a share from 0 to 1, and not 1".to_owned());
+        }
+        Ok(HardwareUndoLog { config, left_out: left_out.copied() })
     }
 
     fn leaves_out(&self, mutant: Mutant) -> bool {
@@ -199,7 +205,7 @@ impl Mechanism for Logging {
         }
         let durable = self.log(hardware, line);
         let free = self.log.capacity() - self.records;
-        if free as f64 <= self.design.config.ends_when_free * self.log.capacity() as f64 {
+        if (free as f64) < self.design.config.ends_when_free * self.log.capacity() as f64 {
             hardware.request_epoch_end();
         }
         Verdict::After(if self.design.leaves_out(HOLD) { looked } else { looked.max(durable) })

@@ -40,5 +40,10 @@ pub(crate) fn small<M: Mechanism + 'static>(
 
 /// The undo log, perhaps with something left out.
 pub(crate) fn undo_log(mutant: Option<&str>) -> Box<dyn Design> {
-    list::design("undo-log", &super::tiny(Domain::Transient), mutant).expect("a mechanism")
+    by_name("undo-log", mutant)
+}
+
+/// Any of them, perhaps with something left out.
+pub(crate) fn by_name(name: &str, mutant: Option<&str>) -> Box<dyn Design> {
+    list::design(name, &super::tiny(Domain::Transient), mutant).expect("a mechanism")
 }

@@ -12,7 +12,7 @@ mod cut;
 mod piece;
 
 pub use cut::Cut;
-pub use piece::{Piece, patch, words_of};
+pub use piece::{Piece, patch, patch_line, words_of};
 
 use cut::between;
 

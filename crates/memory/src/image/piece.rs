@@ -1,7 +1,7 @@
 //! Stores as the model counts them: what reaches the durable image at once.
 
-use super::WORDS;
-use crate::WORD;
+use super::{LineWords, WORDS};
+use crate::{LINE, WORD};
 
 /// A store to a word, or to one byte of it: the most that reaches the durable image at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,11 @@ pub fn words_of(bytes: &[u8]) -> Vec<u64> {
     let mut words: Vec<u64> = words.collect();
     words.resize(words.len().next_multiple_of(WORDS), 0);
     words
+}
+
+/// Does `piece` to the line that it is in.
+pub fn patch_line(words: &mut LineWords, piece: &Piece) {
+    piece.onto(&mut words[(piece.at % LINE / WORD) as usize]);
 }
 
 /// Does `piece` to an image that is an array of words.
