@@ -1,11 +1,11 @@
 //! Versions, marked lines and rules for victims, on one core under LRU, against lists: each set is a list of lines
 //! and versions, most recent first, and the one to go is the last of those that the rule allows.
 
-use crate::level;
+use crate::{level, single_set};
 use perdura_machine::cache::{
     Access, Departure, HeldVersion, Hierarchy, Policy, Version, VictimRule, Why,
 };
-use perdura_machine::config::Holds;
+use perdura_machine::config::{Holds, Level};
 use perdura_memory::reference::SplitMix64;
 use std::collections::BTreeSet;
 
@@ -166,11 +166,11 @@ fn compare(kinds: &[Holds], seed: u64) {
     let first = level(2, 3, Policy::Lru);
     let rest = kinds.iter().map(|&holds| {
         let (sets, ways) = (1 + random.below(6), 1 + random.below(5) as u32);
-        perdura_machine::config::Level { holds, ..level(sets, ways, Policy::Lru) }
+        Level { holds, ..level(sets, ways, Policy::Lru) }
     });
     let levels: Vec<_> = std::iter::once(first).chain(rest).collect();
     let mut caches = Hierarchy::new(&levels, 1, 0, seed);
-    let list = |level: &perdura_machine::config::Level| ListLevel {
+    let list = |level: &Level| ListLevel {
         holds: level.holds,
         ways: level.ways as usize,
         rule: VictimRule::default(),
@@ -273,4 +273,100 @@ fn versions_marks_and_rules_are_what_lists_have() {
             }
         }
     }
+}
+
+/// Two cores with a cache of `ways` each, and a shared one of eight, a set each.
+fn two_cores(ways: u32, holds: Holds) -> Hierarchy {
+    let shared = Level { shared: true, holds, ..level(1, 8, Policy::Lru) };
+    Hierarchy::new(&[level(1, ways, Policy::Lru), shared], 2, 60, 1)
+}
+
+const A: u64 = 100;
+const B: u64 = 200;
+
+fn left(core: usize, level: usize, dirty: bool, why: Why) -> Departure {
+    Departure { line: A, core, level, dirty, why }
+}
+
+#[test]
+fn a_version_takes_room_and_nothing_else_finds_it() {
+    let mut caches = two_cores(2, Holds::Inclusive);
+    caches.access(0, A, Access::Store);
+    assert!(caches.put_version(0, 0, A, Version(7)));
+    assert_eq!(caches.access(1, A, Access::Store).level, 1, "from the line, not from the version");
+    caches.drop_line(A);
+    let held = HeldVersion { line: A, version: Version(7), level: 0, core: 0 };
+    assert_eq!(caches.versions(), [held], "neither taken nor dropped with the line");
+    assert!(!caches.anywhere(A) && caches.dirty().is_empty());
+    assert_eq!(caches.access(0, A, Access::Load).level, 2, "a miss in all");
+    assert!(!caches.write_back(0, A, false), "it is not dirty");
+    assert_eq!(caches.level_of_version(1, A, Version(7)), None, "it is core 0's");
+    // A has left way 0 again. B and one more line fill the set.
+    caches.access(0, B, Access::Load);
+    assert!(caches.displaced().is_empty());
+    caches.access(0, B + 1, Access::Load);
+    assert_eq!(caches.take_displaced(), [held]);
+    assert!(caches.versions().is_empty() && caches.displaced().is_empty());
+    assert!(caches.put_version(held.core, held.level + 1, held.line, held.version));
+    assert_eq!(caches.level_of_version(1, A, Version(7)), Some(1), "both can see the shared level");
+    assert_eq!(caches.stats().levels[0].dirty_evictions, 0, "versions are not counted");
+}
+
+#[test]
+fn a_version_does_not_replace_its_own_line_nor_what_a_rule_keeps() {
+    let mut caches = two_cores(1, Holds::NonInclusive);
+    caches.access(0, A, Access::Store);
+    assert!(!caches.put_version(0, 0, A, Version(1)), "its line has the only way");
+    assert!(caches.put_version(0, 0, B, Version(1)));
+    assert!(caches.contains(0, 1, A) && caches.dirty() == [A], "A is written back");
+    caches.set_victim_rule(0, VictimRule { versions: VictimRule::NEVER, ..Default::default() });
+    assert!(!caches.put_version(0, 0, A, Version(2)), "kept");
+    caches.access(0, A, Access::Load);
+    assert_eq!(caches.displaced().len(), 1, "but a line must go somewhere");
+}
+
+#[test]
+fn a_rule_says_what_goes_first() {
+    let goes = |rule: VictimRule| {
+        let mut caches = single_set(4, Policy::Lru, 1);
+        caches.access(0, 1, Access::Load);
+        caches.mark(2);
+        caches.access(0, 2, Access::Load);
+        caches.put_version(0, 0, 3, Version(9));
+        caches.put_version(0, 0, 3, Version(8));
+        caches.access(0, 1, Access::Load);
+        caches.set_victim_rule(0, rule);
+        (0..4).for_each(|n| _ = caches.access(0, 10 + n, Access::Load));
+        let lines = caches.departures().iter().map(|departure| departure.line);
+        (lines.collect::<Vec<_>>(), caches.displaced().iter().map(|v| v.version.0).collect())
+    };
+    let marked: Vec<u64> = vec![2];
+    assert_eq!(goes(VictimRule::default()), (marked.clone(), vec![9, 8]));
+    assert_eq!(goes(VictimRule::LINES_FIRST), (marked.clone(), vec![]));
+    assert_eq!(goes(VictimRule::VERSIONS_FIRST), (marked.clone(), vec![9, 8]));
+    assert_eq!(goes(VictimRule::OLDEST_VERSION_FIRST), (marked, vec![8, 9]));
+    let kept = VictimRule { marked: VictimRule::NEVER, ..VictimRule::VERSIONS_FIRST };
+    assert_eq!(goes(kept), (vec![], vec![9, 8]));
+}
+
+#[test]
+fn what_another_core_does_to_a_marked_line_is_reported() {
+    let mut caches = two_cores(2, Holds::Inclusive);
+    caches.mark(A);
+    caches.access(0, A, Access::Store);
+    caches.access(1, A, Access::Load);
+    assert_eq!(caches.take_departures(), [left(0, 0, true, Why::Shared)]);
+    caches.access(1, A, Access::Store);
+    assert_eq!(caches.take_departures(), [left(0, 0, false, Why::Stored)]);
+    caches.access(0, A, Access::Store);
+    assert_eq!(caches.take_departures(), [left(1, 0, true, Why::Stored)]);
+    // Eight others, through the other core, push it out of the shared level.
+    (0..8).for_each(|n| _ = caches.access(1, B + n, Access::Load));
+    let recalled = [left(0, 1, false, Why::Replaced), left(0, 0, true, Why::Recalled)];
+    assert_eq!(caches.take_departures(), recalled);
+    assert!(!caches.anywhere(A) && caches.is_marked(A));
+    caches.clear_marks();
+    caches.access(0, A, Access::Store);
+    caches.drop_line(A);
+    assert!(caches.departures().is_empty());
 }
