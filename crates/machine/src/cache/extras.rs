@@ -1,7 +1,7 @@
 //! The state of what hardware mechanisms use of the caches: versions, marked lines, rules for victims.
 //!
-//! It is made at the first use. Until then the caches do not look at it but when they replace or drop lines: a branch each. With
-//! it but without a version or a rule they hold the same lines as without it.
+//! It is made at the first use. Until then it costs a branch where a line is put into a cache, and where one is
+//! taken out; a hit has none. With it, but without a version or a rule, the caches hold the same lines as without it.
 
 use super::hierarchy::Hierarchy;
 use super::marks::{Departure, Why};

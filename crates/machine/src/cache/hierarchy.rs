@@ -348,7 +348,8 @@ impl Hierarchy {
         lines
     }
 
-    /// Whether `line` is in a level: in `core`'s own cache if it is private.
+    /// Whether `line` is in a level: in `core`'s own cache if it is private. A version
+    /// of it does not count.
     pub fn contains(&self, core: usize, level: usize, line: u64) -> bool {
         let place = &self.levels[level];
         self.caches[place.first + core * place.per_core].find(narrow(line)).is_some()

@@ -1,5 +1,5 @@
-//! Marked lines: a mechanism marks lines, and is told when one of them leaves a cache, or another core reads what was dirty in
-//! one.
+//! Marked lines: a mechanism marks lines, and is told when one of them leaves a cache, or when another core loads what was
+//! dirty in a core's own.
 //!
 //! Marks are of lines, not of copies: a line stays marked wherever it is, in no cache too, until its mark is removed.
 //! They change nothing of what the caches do, unless a [`VictimRule`](super::VictimRule) says so.
@@ -11,8 +11,8 @@ use std::ops::Range;
 /// Why a marked line has left a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Why {
-    /// Another line, or a version, has taken its way. If it is dirty, or the next level holds victims, it is there
-    /// now, or, after the last level, in [`Hierarchy::evicted`].
+    /// Another line, or a version, has taken its way. If it is dirty, or the next level holds victims, it goes there,
+    /// or, from the last level, into [`Hierarchy::evicted`]; so it does if a copy that is recalled with it is dirty.
     Replaced,
     /// An inclusive level farther from the core has replaced it.
     Recalled,

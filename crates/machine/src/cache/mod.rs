@@ -12,7 +12,7 @@
 //! Reading order: `policy` (which line goes), `set_cache` (one cache), `hierarchy` (several),
 //! `coherence` and `directory` (several cores); what hardware mechanisms use beside: `versions` (further
 //! copies of lines), `marks` (lines that are watched), `victims` (which kind of line goes first), and `extras`, which
-//! holds their state. A machine that uses none of them has no such state, and does not pay for it.
+//! holds their state. A machine that uses none of them has no such state.
 //!
 //! To add a policy: one file in `cache/policy` that implements `Replace`; a member of [`Policy`]
 //! with its name, and of `Replacement` with its constructor, both in `policy/mod.rs`; a small,

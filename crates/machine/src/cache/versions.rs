@@ -1,11 +1,11 @@
 //! Versions: further copies of a line in a cache, each in a way of the line's set (as in Gopal et al., "Speculative
 //! versioning cache", HPCA 1998).
 //!
-//! What a version is, only the mechanism knows that puts it here: the caches keep a number for it, and its room. No access, write-back
-//! or drop of its line finds it, no other core asks for it, no inclusive level recalls it or has it too; it is not dirty, and no
-//! statistics count it. It ages as a line does that nobody uses, and is replaced as one, within the level's
-//! [`VictimRule`](super::VictimRule). Then it is in [`Hierarchy::displaced`], once, and what becomes of it is the
-//! mechanism's to say: dropped, put into the next level, written to the device.
+//! The caches keep a number for a version, and its room; what it means is the mechanism's matter. No access, write-back
+//! or drop of its line finds it, other cores do not ask for it, no inclusive level recalls it or has it too; it is not
+//! dirty, and no statistics count it. It ages as an unused line does, and is replaced as a line is, within the
+//! level's [`VictimRule`](super::VictimRule). Then [`Hierarchy::displaced`] has it, once, and the mechanism decides what
+//! becomes of it: it is dropped, put into the next level, or written to the device.
 
 use super::hierarchy::{Hierarchy, narrow};
 use super::set_cache::{HELD, Line, Slot};

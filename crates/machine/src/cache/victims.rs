@@ -1,13 +1,13 @@
-//! Which kind of thing in a full set goes first: lines, marked lines, versions. Among those of a kind the policy
-//! chooses.
+//! Which kind goes first from a full set: lines, marked lines or versions. Among those of a kind the policy chooses.
+//! A version never replaces the line that it is of.
 
 use super::hierarchy::Hierarchy;
 use super::set_cache::{EMPTY, HELD, Line};
 
-/// A level's rule for victims. Each kind has a rank: of what is in a full set, that with the lowest rank can be
-/// replaced, and the cache's policy chooses among it. By default all ranks are equal: the policy chooses freely.
+/// A level's rule for victims. Each kind has a rank: of a full set, what has the lowest rank can be replaced, and
+/// the cache's policy chooses among it. By default all ranks are equal: the policy chooses freely.
 ///
-/// A policy that draws random numbers draws one for each choice, however few ways there are.
+/// Random replacement draws a number for each choice, however few ways there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VictimRule {
     /// The rank of lines that are not marked.
@@ -47,8 +47,8 @@ impl Hierarchy {
         self.extras().rules[level] = rule;
     }
 
-    /// The ways of a set that can be replaced, a bit each, one at least; and whether they may be, if it is for a
-    /// version, `of` this line: its own copy may not.
+    /// The ways of a set that can be replaced, a bit each, one at least; and whether a version may replace them: it
+    /// may not if all that is there must stay. The line that a version is `of` must.
     pub(super) fn candidates(
         &self,
         number: usize,
@@ -65,7 +65,7 @@ impl Hierarchy {
         let rank_of = |tag: Line| match tag {
             HELD => rule.versions,
             line if of == Some(line) => VictimRule::NEVER,
-            line if self.is_marked(line.into()) => rule.marked,
+            line if rule.marked != rule.lines && self.is_marked(line.into()) => rule.marked,
             _ => rule.lines,
         };
         let (mut lowest, mut ways) = (VictimRule::NEVER, 0);
