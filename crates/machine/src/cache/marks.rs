@@ -1,5 +1,5 @@
-//! Marked lines: a mechanism marks lines, and is told when one of them leaves a cache, or when another core loads what was
-//! dirty in a core's own.
+//! Marked lines: a mechanism marks lines, and is told when one of them leaves a cache, or when another core loads what
+//! was dirty in a core's own.
 //!
 //! Marks are of lines, not of copies: a line stays marked wherever it is, in no cache too, until its mark is removed.
 //! They change nothing of what the caches do, unless a [`VictimRule`](super::VictimRule) says so.

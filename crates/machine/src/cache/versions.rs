@@ -4,8 +4,8 @@
 //! The caches keep a number for a version, and its room; what it means is the mechanism's matter. No access, write-back
 //! or drop of its line finds it, other cores do not ask for it, no inclusive level recalls it or has it too; it is not
 //! dirty, and no statistics count it. It ages as an unused line does, and is replaced as a line is, within the
-//! level's [`VictimRule`](super::VictimRule). Then [`Hierarchy::displaced`] has it, once, and the mechanism decides what
-//! becomes of it: it is dropped, put into the next level, or written to the device.
+//! level's [`VictimRule`](super::VictimRule). Then [`Hierarchy::displaced`] has it, once, and the mechanism decides
+//! what becomes of it: it is dropped, put into the next level, or written to the device.
 
 use super::hierarchy::{Hierarchy, narrow};
 use super::set_cache::{HELD, Line, Slot};
