@@ -301,7 +301,7 @@ impl Watched {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn no_dirty_line_is_lost_or_made_up(
@@ -313,6 +313,10 @@ proptest! {
         let mut watched = Watched::new(levels, cores, seed);
         steps.iter().for_each(|step| watched.step(step));
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn nor_is_a_version_and_no_marked_line_leaves_unseen(
