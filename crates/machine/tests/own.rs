@@ -128,7 +128,8 @@ impl Order for AnyOrder {
 /// the bias is looked at (3 to 6, which is also when the store is done), the flag exchanged (6 to 10), those that wait
 /// looked at (to 13); leaving stores that the writer is alone no longer (to 16) and the flag, in the next round. So 16
 /// cycles, 8 ns, and as much on each of many cores with locks of their own. Where cores share one, its flag goes from core
-/// to core in 40 + 20 cycles, 30 ns, whenever the lock does: but for a core that comes in again before another one can.
+/// to core each time, in 40 + 20 cycles, 30 ns: a core that waits has asked for it before the one that leaves comes again.
+/// The rest is done meanwhile.
 #[test]
 fn a_lock_that_cores_share_costs_more_than_locks_that_they_do_not() {
     const ROUNDS: u64 = 100;
@@ -170,7 +171,7 @@ fn a_lock_that_cores_share_costs_more_than_locks_that_they_do_not() {
     }
     for cores in [2, 4] {
         let shared = time(cores, 1);
-        assert!(shared > 30.0, "{cores} cores with one lock: {shared} ns");
+        assert!((30.0..30.5).contains(&shared), "{cores} cores with one lock: {shared} ns");
     }
 }
 
