@@ -289,7 +289,10 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
     fn finish(&mut self) {
         self.seat.leave(&*self.engine.memory);
         self.old.clear();
-        (self.wrote, self.writable, self.stored) = (false, 0, 0);
+        (self.wrote, self.writable) = (false, 0);
+        if !C::KEEPS_OLD_WORDS {
+            self.stored = 0;
+        }
     }
 }
 
