@@ -329,7 +329,10 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
     fn finish(&mut self) {
         self.seat.leave(&*self.engine.memory);
         self.old.clear();
-        (self.wrote, self.writable, self.stored, self.refused) = (false, 0, 0, None);
+        (self.wrote, self.writable, self.refused) = (false, 0, None);
+        if !C::KEEPS_OLD_WORDS {
+            self.stored = 0;
+        }
     }
 }
 
