@@ -7,7 +7,9 @@ mod common;
 use common::mechanisms::{Test, by_name, small, undo_log};
 use common::{timed, tiny};
 use perdura_machine::config::DramCache;
-use perdura_machine::mechanism::{Accessed, Effect, How, Leaving, Moments, Verdict};
+use perdura_machine::mechanism::{
+    Accessed, Departure, Effect, HeldVersion, How, Leaving, Moments, Verdict, Version,
+};
 use perdura_machine::{
     Design, Hardware, Keep, Kind, Machine, MachineConfig, Mechanism, Options, Ps, Schedule,
 };
@@ -473,4 +475,72 @@ fn a_seed_is_a_run() {
     };
     assert_eq!(run(true), run(true));
     assert_eq!(run(true).0, run(false).0, "looking changes nothing");
+}
+
+/// Marks the first line, and holds two versions of it in the nearest cache.
+#[derive(Default)]
+struct Holder {
+    departures: Vec<Departure>,
+    displaced: Vec<HeldVersion>,
+    evicted: Vec<u64>,
+}
+
+impl Mechanism for Holder {
+    fn moments(&self) -> Moments {
+        Moments::CACHES | Moments::EVICTION
+    }
+
+    fn begin(&mut self, hardware: &mut Hardware, core: usize) -> Result<(), HardwareAbort> {
+        hardware.caches().mark(0);
+        assert!(hardware.put_version(core, 0, 0, Version(1)));
+        assert!(hardware.put_version(core, 0, 0, Version(2)));
+        Ok(())
+    }
+
+    fn departed(&mut self, _: &mut Hardware, departure: &Departure) {
+        self.departures.push(*departure);
+    }
+
+    fn displaced(&mut self, _: &mut Hardware, version: &HeldVersion) {
+        self.displaced.push(*version);
+    }
+
+    fn evicted(&mut self, _: &mut Hardware, leaving: &Leaving) -> Verdict {
+        self.evicted.push(leaving.line);
+        Verdict::Allow
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let first = self.departures.iter().filter(|departure| departure.level == 0).count();
+        let lost = self.evicted.iter().filter(|line| **line == 0).count();
+        vec![
+            ("first", first as u64),
+            ("displaced", self.displaced.len() as u64),
+            ("lost", lost as u64),
+        ]
+    }
+}
+
+/// A mechanism is told when a marked line leaves a cache and when a version must, each once, and about dirty lines that
+/// its versions push out as about others.
+#[test]
+fn marked_lines_and_versions_are_told_when_they_leave() {
+    let options = Options { mechanism: small(Holder::default), ..Options::default() };
+    let machine = Machine::new(tiny(Domain::Transient), &[0; LEN as usize], options);
+    // A set of the nearest cache: 2 ways, 4 sets; both are dirty.
+    machine.store(0, 1);
+    machine.store(256, 1);
+    let figures =
+        || machine.statistics().mechanism_figures.iter().map(|it| it.1).collect::<Vec<_>>();
+    machine.tx_begin().expect("it does");
+    assert_eq!(figures(), [0, 1, 0], "the first took the other line's way, the second the first's");
+    _ = machine.load(512);
+    assert_eq!(figures(), [1, 1, 0], "the line was used before the version");
+    // Enough for the dirty line to leave the last cache.
+    (2..200).for_each(|line| _ = machine.load(line * 256 % LEN));
+    assert_eq!(figures()[1..], [2, 1]);
+    let left = machine.power_cut();
+    machine.work(100_000);
+    machine.fence();
+    assert_eq!((left.len() as u64 * 8, machine.power_cut()[0]), (LEN, 1));
 }

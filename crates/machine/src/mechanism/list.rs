@@ -138,7 +138,7 @@ impl Kind {
     }
 }
 
-/// A mechanism's table, which has defaults for what it does not say.
+/// A mechanism's table, or its own figures.
 fn parse<T: DeserializeOwned + Default>(table: Option<&Table>) -> Result<T, String> {
     table.map_or_else(|| Ok(T::default()), |table| table.clone().try_into().map_err(text))
 }

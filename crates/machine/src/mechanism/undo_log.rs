@@ -40,7 +40,7 @@ pub(super) const MUTANTS: &[Mutant] = &[HOLD, METADATA, HOME, FORGET, RECORD, CH
 
 /// Its figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 pub struct UndoLogConfig {
     /// Where they are from.
     pub source: String,
