@@ -317,6 +317,7 @@ impl Hardware {
                 _ => self.now(),
             };
             self.ask(place, |mechanism, hardware| mechanism.epoch_is_home(hardware, home));
+            self.all_wait_until(home);
         }
         self.agenda.epoch_has_ended();
     }

@@ -132,14 +132,15 @@ impl Hardware {
         }
     }
 
-    /// Writes every dirty line home and keeps it in the caches, volatile DRAM included; when all lines that have left
-    /// the caches are durable.
+    /// Writes every dirty line home and keeps it in the caches, volatile DRAM included, while all cores wait; when all
+    /// lines that have left the caches are durable.
     pub(super) fn clean_caches(&mut self) -> Ps {
         let mut last = self.now();
         for line in self.without_own(self.hierarchy.dirty()) {
             self.hierarchy.write_back(self.core, line, true);
             let (_, durable) = self.hand_over(line, Cause::Mechanism);
             last = last.max(durable.unwrap_or(last));
+            self.data.land_ahead_if_crowded();
         }
         // What only a volatile DRAM cache has is not home either.
         for line in self.without_own(self.controller.dirty_in_dram()) {
@@ -151,6 +152,7 @@ impl Hardware {
             self.write_backs.mechanism += 1;
             let durable = self.go_home(leaving, None).durable;
             last = last.max(durable.unwrap_or(last));
+            self.data.land_ahead_if_crowded();
         }
         // And what has left the caches before.
         last.max(self.data.last_arrival())

@@ -12,7 +12,6 @@ use crate::Ps;
 use crate::hardware::Hardware;
 use perdura_memory::image::LineWords;
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -76,7 +75,8 @@ struct Logging {
     design: HardwareUndoLog,
     log: Log,
     epoch: u64,
-    logged: HashSet<u64>,
+    /// The lines that the epoch has logged, a bit each.
+    logged: Vec<u64>,
     records: u64,
     most_records: u64,
 }
@@ -119,6 +119,14 @@ impl Log {
 }
 
 impl Logging {
+    /// Whether the epoch has not logged the line; from here on it has.
+    fn is_first(&mut self, line: u64) -> bool {
+        let (word, bit) = (&mut self.logged[(line / 64) as usize], 1 << (line % 64));
+        let first = *word & bit == 0;
+        *word |= bit;
+        first
+    }
+
     /// Logs the old contents of `line`; when they are durable.
     fn log(&mut self, hardware: &mut Hardware, line: u64) -> Ps {
         let (metadata, data, slot) = self.log.place(self.records);
@@ -166,7 +174,7 @@ impl Design for HardwareUndoLog {
             design: self.clone(),
             epoch: hardware.home_line(log.header)[0] + 1,
             log,
-            logged: HashSet::new(),
+            logged: vec![0; log.header.div_ceil(64) as usize],
             records: 0,
             most_records: 0,
         })
@@ -200,7 +208,7 @@ impl Mechanism for Logging {
     fn leaves(&mut self, hardware: &mut Hardware, leaving: &Leaving) -> Verdict {
         let line = leaving.line;
         let looked = leaving.from + hardware.cycles(self.design.config.lookup_cycles);
-        if !self.logged.insert(line) || self.design.leaves_out(RECORD) && line % 8 == 7 {
+        if !self.is_first(line) || self.design.leaves_out(RECORD) && line % 8 == 7 {
             return Verdict::After(looked);
         }
         let durable = self.log(hardware, line);
@@ -225,7 +233,7 @@ impl Mechanism for Logging {
         self.epoch += 1;
         self.records = 0;
         if !self.design.leaves_out(FORGET) {
-            self.logged.clear();
+            self.logged.fill(0);
         }
     }
 
