@@ -1,7 +1,7 @@
 //! Caches, controller, data and clocks together: what an access does and when it is over.
 //!
-//! Here is what cores and caches do; [`beyond`] has what happens beyond the caches, [`asking`] how mechanisms are asked
-//! and what they can do, [`agenda`] what happens without any access, [`own`] programs' own memory.
+//! Here is what cores and caches do; `beyond` has what happens beyond the caches, `asking` how mechanisms are asked
+//! and what they can do, `agenda` what happens without any access, `own` programs' own memory.
 
 mod agenda;
 mod asking;
