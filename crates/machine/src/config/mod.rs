@@ -3,6 +3,7 @@
 //! Every table of a file names the source of its figures (`source`); unknown keys are
 //! refused, and so is a machine that cannot be built.
 
+mod change;
 mod memory;
 
 pub use memory::{
