@@ -4,6 +4,7 @@
 
 mod deaths;
 mod engines;
+mod hardware;
 mod plain;
 mod planted;
 mod rot;

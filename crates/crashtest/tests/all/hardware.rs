@@ -1,8 +1,6 @@
 //! Sessions of the engines without a log tell the memory's hardware where transactions begin and end, and take its
 //! answers.
 
-#![allow(missing_docs)]
-
 use perdura::{Engine, Error, Format, Heap, PlainEngine, Purpose, TxExt, Volatile};
 use perdura_machine::mechanism::{Accessed, Effect, Moments};
 use perdura_machine::{Design, Hardware, Machine, Mechanism, Options, presets};
