@@ -14,6 +14,7 @@ fn started<E: Engine<Reference>>(domain: Domain) -> (Arc<Reference>, Arc<E>) {
     let memory = Arc::new(Reference::new(LOG + 64 * LINE, domain));
     E::format(&memory, 0..LOG);
     let engine = E::start(memory.clone(), 0..LOG).unwrap();
+    engine.tune(&Tuning { share: Some(true), ..Tuning::default() });
     (memory, engine)
 }
 
@@ -136,6 +137,26 @@ fn those_that_are_not_waited_for_share_if_told() {
     assert_eq!(run::<RedoEngine<_>>(Some(true)), 1);
     assert_eq!(run::<UndoEngine<_>>(Some(true)), 3);
     assert_eq!(run::<UndoEngine<_>>(Some(false)), 60, "three for each");
+}
+
+/// What has joined and is waited for by nobody, its session gone, is durable after a checkpoint: a pool that is closed
+/// keeps it.
+#[test]
+fn a_checkpoint_keeps_what_has_joined() {
+    fn run<E: Engine<Reference>>() {
+        let (memory, engine) = started::<E>(Domain::Transient);
+        let mut session = engine.session().unwrap();
+        session.begin(Mode::Write);
+        add(&mut session, 0);
+        let ticket = session.commit().unwrap();
+        drop(session);
+        engine.checkpoint().unwrap();
+        assert!(engine.session().unwrap().is_durable(ticket), "{}", E::NAME);
+        let after = memory.after_power_cut(Cut::None);
+        E::recover(&after, 0..LOG).unwrap();
+        assert_eq!(after.load(LOG), 1, "{}", E::NAME);
+    }
+    on_each_engine!(crash_consistent run::<Reference>());
 }
 
 /// One transaction writes, is waited for and durable, while `second` wants to begin one on another thread; the first
