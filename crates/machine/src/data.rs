@@ -68,12 +68,12 @@ enum Landing {
 }
 
 impl Data {
-    /// `words` of data, visible and durable, able to grow to `limit` words; beyond those,
-    /// `reserved` words of zero that only hardware sees.
+    /// `words` of data, visible and durable, able to grow to `limit` words; beyond those `own` and then
+    /// zeros, `reserved` words in all, that only hardware sees.
     pub(crate) fn new(
         words: Vec<u64>,
         limit: usize,
-        reserved: usize,
+        (own, reserved): (Vec<u64>, usize),
         domain: Domain,
         keep: Keep,
         left: Option<Image>,
@@ -84,6 +84,8 @@ impl Data {
             Some(left) => left.certain().to_vec(),
             None => words.clone(),
         };
+        home.resize(if kept { limit } else { 0 }, 0);
+        home.extend(own);
         home.resize(if kept { limit + reserved } else { 0 }, 0);
         let guesses = left.is_some() || domain == Domain::Media;
         let model = || left.unwrap_or_else(|| Image::new(words.clone(), domain));
