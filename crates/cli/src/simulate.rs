@@ -7,10 +7,8 @@ use crate::quantity::show_bytes;
 use perdura::{AnyHeap, Counters, Engine, EngineKind, Format, Heap, OnEngine};
 use perdura_crashtest::Losses;
 use perdura_machine::cache::Policy;
-use perdura_machine::mechanism::HardwareUndoLog;
-use perdura_machine::{
-    Keep, Machine, MachineConfig, Mechanism, Options, Plain, Ps, Schedule, Statistics,
-};
+use perdura_machine::mechanism::list::{self, MechanismError};
+use perdura_machine::{Design, Keep, Machine, MachineConfig, Options, Ps, Schedule, Statistics};
 use perdura_memory::{Memory, Unflushed};
 use perdura_workloads::random::Random;
 use perdura_workloads::{Progress, Recorder, Share, Store, Windows, Workload};
@@ -18,31 +16,28 @@ use std::cell::RefCell;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// `--mechanism`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MechanismChoice {
-    Plain,
-    UndoLog,
-}
+/// `--mechanism`: one that the machine has by name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MechanismChoice(&'static list::Kind);
 
 impl FromStr for MechanismChoice {
-    type Err = String;
+    type Err = MechanismError;
 
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "plain" => Ok(MechanismChoice::Plain),
-            "undo-log" => Ok(MechanismChoice::UndoLog),
-            other => Err(format!("unknown mechanism '{other}': it is plain or undo-log")),
-        }
+    fn from_str(name: &str) -> Result<Self, MechanismError> {
+        list::find(name).map(MechanismChoice)
     }
 }
 
 impl MechanismChoice {
-    fn make(self) -> Box<dyn Mechanism> {
-        match self {
-            MechanismChoice::Plain => Box::new(Plain),
-            MechanismChoice::UndoLog => Box::new(HardwareUndoLog::new()),
-        }
+    /// The machine without any.
+    pub(crate) const PLAIN: MechanismChoice = MechanismChoice(&list::KINDS[0]);
+
+    pub(crate) fn is_plain(self) -> bool {
+        self.0.name == Self::PLAIN.0.name
+    }
+
+    fn design(self, machine: &MachineConfig) -> Outcome<Box<dyn Design>> {
+        list::design(self.0.name, machine, None).map_err(|error| Failure::new(error.to_string()))
     }
 }
 
@@ -111,7 +106,8 @@ pub(crate) fn run<W: Workload>(
     progress: &Progress,
 ) -> Outcome<Run> {
     let format = format(plan, bytes)?;
-    let machine = Arc::new(Machine::new(plan.machine.clone(), &[0; 64], options(plan, &format)));
+    let options = options(plan, &format)?;
+    let machine = Arc::new(Machine::new(plan.machine.clone(), &[0; 64], options));
     let heap = if plan.unflushed {
         plan.engine.run(Make { memory: Arc::new(Unflushed::new(machine.clone())), format })
     } else {
@@ -145,19 +141,19 @@ fn format(plan: &Plan, bytes: u64) -> Outcome<Format> {
     })
 }
 
-fn options(plan: &Plan, format: &Format) -> Options {
-    let plain = plan.mechanism == MechanismChoice::Plain;
-    Options {
+fn options(plan: &Plan, format: &Format) -> Outcome<Options> {
+    let plain = plan.mechanism.is_plain();
+    Ok(Options {
         cores: Some(plan.cores),
         limit: format.limit,
         seed: plan.seed,
         schedule: Schedule::Clock,
         // A mechanism needs to know what the home device holds.
         keep: if plain && plan.cuts == 0 { Keep::Visible } else { Keep::Durable },
-        mechanism: plan.mechanism.make(),
+        mechanism: plan.mechanism.design(&plan.machine)?,
         epoch: (!plain).then(|| Ps::from_ns(plan.epoch_us as f64 * 1000.0)),
         ..Options::default()
-    }
+    })
 }
 
 /// Makes a heap on `memory`: the machine, or the machine unflushed. Only this is compiled for each

@@ -94,11 +94,16 @@ fn all_is_relative_to_plain() {
 #[test]
 fn every_machine_workload_and_mechanism() {
     let list = succeed(&["sim", "--list"]);
-    let machines = list.lines().skip(2).filter_map(|row| row.split('|').nth(1)).map(str::trim);
-    let machines: Vec<&str> = machines.collect();
-    assert!(machines.len() > 10 && machines.contains(&"optane"), "{machines:?}");
-    for machine in machines {
-        assert_eq!(json(&["--machine", machine])["machine"]["name"], machine);
+    let names = |table: &'_ str| -> Vec<String> {
+        let rows = table.lines().skip(2);
+        rows.filter_map(|row| row.split('|').nth(1)).map(|name| name.trim().to_owned()).collect()
+    };
+    let (machines, mechanisms) = list.split_once("\n\n").expect("two tables");
+    let (machines, mechanisms) = (names(machines), names(mechanisms));
+    assert_eq!(mechanisms[..2], ["plain", "undo-log"]);
+    assert!(machines.len() > 10 && machines.contains(&"optane".to_owned()), "{machines:?}");
+    for machine in &machines {
+        assert_eq!(json(&["--machine", machine])["machine"]["name"], *machine);
     }
     let workloads = ["sps", "hash", "rbtree", "bptree", "churn", "hash-map", "ordered-map"];
     let letters = ["a", "b", "c", "d", "e", "f"].map(|letter| format!("ycsb-{letter}"));
@@ -121,6 +126,10 @@ fn every_machine_workload_and_mechanism() {
         let report = json(&["--machine", machine, "--mechanism", "undo-log", "--epoch-us", "5"]);
         let figures = &report["engines"][0]["machine"]["mechanism_figures"];
         assert!(figures[0][1].as_u64() > Some(0), "{figures}");
+    }
+    for mechanism in mechanisms {
+        let report = json(&["--machine", "tiny", "--mechanism", &mechanism, "--engine", "plain"]);
+        assert_eq!(report["engines"][0]["machine"]["mechanism"], *mechanism);
     }
     assert_eq!(json(&["--machine", "tiny", "--cores", "64"])["cores"], 64);
 }

@@ -1,6 +1,6 @@
 //! What can go wrong inside a transaction.
 
-use perdura_memory::Domain;
+use perdura_memory::{Domain, HardwareAbort};
 use std::io;
 
 /// Why a transaction could not go on. Whatever it is, the transaction is rolled back.
@@ -46,6 +46,9 @@ pub enum Error {
         /// What would be wrong.
         why: &'static str,
     },
+    /// The memory's hardware has not let the transaction commit. What it had stored is not there.
+    #[error("the memory's hardware has aborted the transaction: {0}; run it again")]
+    Hardware(HardwareAbort),
     /// The pool holds something that it cannot hold.
     #[error("the pool is damaged: {what} at offset {at:#x}; run `perdura pool check` on it")]
     Corrupt {

@@ -200,8 +200,8 @@ unsafe impl Memory for Machine {
         self.step(|state| state.transaction(Hardware::commit))
     }
 
-    fn tx_abort(&self) {
-        self.step(|state| state.transaction(Hardware::abort));
+    fn tx_abort(&self) -> bool {
+        self.step(|state| state.transaction(Hardware::abort))
     }
 
     fn tx_flush(&self) {

@@ -16,6 +16,7 @@ const PRESETS: &[(&str, &str)] = presets![
     "ddr4",
     "ddr5",
     "dual-page",
+    "dual-page-256",
     "loc",
     "loc-clflush",
     "optane",

@@ -19,7 +19,7 @@ pub struct CoreStats {
     pub loads: u64,
     /// Loads that no cache had the line for, of own memory too.
     pub memory_loads: u64,
-    /// Time waiting for those, ps.
+    /// Time waiting for those, and for copies and own memory from wherever they come, ps.
     pub load_stall_ps: Ps,
     /// Lines asked for ahead of a load.
     pub prefetches: u64,

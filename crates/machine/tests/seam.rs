@@ -228,10 +228,11 @@ impl Mechanism for Conflicts {
     }
 
     fn begin(&mut self, _: &mut Hardware, core: usize) -> Result<(), HardwareAbort> {
-        match self.running.insert(core, HashMap::new()) {
-            Some(_) => Err(HardwareAbort::Nested),
-            None => Ok(()),
+        if self.running.contains_key(&core) {
+            return Err(HardwareAbort::Nested);
         }
+        self.running.insert(core, HashMap::new());
+        Ok(())
     }
 
     fn commit(&mut self, _: &mut Hardware, core: usize) -> Result<HardwareTicket, HardwareAbort> {
@@ -243,10 +244,10 @@ impl Mechanism for Conflicts {
         Ok(HardwareTicket(self.committed))
     }
 
-    fn abort(&mut self, hardware: &mut Hardware, core: usize) {
-        for (line, words) in self.running.remove(&core).unwrap_or_default() {
-            hardware.restore_line(line, words);
-        }
+    fn abort(&mut self, hardware: &mut Hardware, core: usize) -> bool {
+        let Some(lines) = self.running.remove(&core) else { return false };
+        lines.into_iter().for_each(|(line, words)| hardware.restore_line(line, words));
+        true
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
@@ -314,7 +315,8 @@ fn transactions_are_told_how_they_end() {
     machine.tx_begin().expect("it runs none");
     machine.store(0, 1);
     assert_eq!(machine.tx_begin(), Err(HardwareAbort::Nested));
-    machine.tx_abort();
+    assert!(machine.tx_abort());
+    assert_eq!((machine.load(0), machine.tx_abort()), (0, false));
     assert_eq!(machine.tx_commit(), Err(HardwareAbort::Conflict), "there is none any more");
     let plain = Machine::new(tiny(Domain::Transient), &[0; 64], Options::default());
     assert_eq!((plain.tx_begin(), plain.tx_commit()), (Ok(()), Ok(HardwareTicket::DURABLE)));

@@ -197,9 +197,11 @@ pub unsafe trait Memory: Send + Sync {
         Ok(HardwareTicket::DURABLE)
     }
 
-    /// The transaction is given up: what it has stored is not there.
+    /// The transaction is given up. Whether the hardware has undone what it has stored.
     #[inline(always)]
-    fn tx_abort(&self) {}
+    fn tx_abort(&self) -> bool {
+        false
+    }
 
     /// Waits until all transactions that this core has committed are durable.
     #[inline(always)]

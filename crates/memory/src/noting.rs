@@ -120,8 +120,8 @@ unsafe impl<M: Memory> Memory for Noting<M> {
         self.inner.tx_commit()
     }
 
-    fn tx_abort(&self) {
-        self.inner.tx_abort();
+    fn tx_abort(&self) -> bool {
+        self.inner.tx_abort()
     }
 
     fn tx_flush(&self) {

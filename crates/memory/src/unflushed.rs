@@ -116,8 +116,8 @@ unsafe impl<M: Memory> Memory for Unflushed<M> {
     }
 
     #[inline(always)]
-    fn tx_abort(&self) {
-        self.0.tx_abort();
+    fn tx_abort(&self) -> bool {
+        self.0.tx_abort()
     }
 
     #[inline(always)]

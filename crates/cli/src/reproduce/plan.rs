@@ -170,7 +170,9 @@ impl Plan {
             }
         }
         for workload in &workloads {
-            Work::named(experiment.kind, workload).map_err(|error| {
+            let fits =
+                Work::named(experiment.kind, workload).and_then(|_| base_fits(run, workload));
+            fits.map_err(|error| {
                 Failure::new(format!("experiment '{}': {error}", experiment.name))
             })?;
         }
@@ -230,8 +232,21 @@ impl Plan {
     }
 }
 
+/// Whether the workload's base can run it.
+pub(super) fn base_fits(run: &Run, workload: &str) -> Result<(), String> {
+    let base = run.base_of.get(workload).or(run.base.as_ref());
+    let unable = |name: &&String| name.parse().is_ok_and(|base: EngineKind| !base.rolls_back());
+    match base.filter(unable) {
+        Some(base) if rolls_back(workload) => Err(format!(
+            "the base '{base}' cannot roll back, as {workload} does: \
+             give it another one, as base_of = {{ {workload} = \"volatile\" }}"
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Whether transactions of this workload are rolled back that have stored.
-pub(crate) fn rolls_back(workload: &str) -> bool {
+fn rolls_back(workload: &str) -> bool {
     Database::named(workload) == Some(Database::Tpcc)
 }
 

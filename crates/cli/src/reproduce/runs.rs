@@ -106,7 +106,7 @@ impl On<'_> {
             warm_up: job.warm_up() / 2,
             settle: job.warm_up() / 2,
             seed: job.seed(plan),
-            mechanism: MechanismChoice::Plain,
+            mechanism: MechanismChoice::PLAIN,
             epoch_us: 1,
             window: job.setting.window.transactions(),
             knobs: job.setting.tuning,

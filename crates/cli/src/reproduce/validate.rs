@@ -80,16 +80,7 @@ impl Experiment {
         if !base_of.is_empty() && (base.is_none() || served.is_some()) {
             return Err("base_of is beside a base, and not for served runs".to_owned());
         }
-        let unable = |name: &&String| name.parse().is_ok_and(|base: EngineKind| !base.rolls_back());
-        for workload in workloads.iter().filter(|workload| plan::rolls_back(workload)) {
-            if let Some(base) = base_of.get(workload).or(base.as_ref()).filter(unable) {
-                return Err(format!(
-                    "the base '{base}' cannot roll back, as {workload} does: \
-                     give it another one, as base_of = {{ {workload} = \"volatile\" }}"
-                ));
-            }
-        }
-        Ok(())
+        workloads.iter().try_for_each(|workload| plan::base_fits(&self.run, workload))
     }
 
     fn validate_settings(&self) -> Result<(), String> {

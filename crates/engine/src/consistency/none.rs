@@ -11,7 +11,7 @@ use crate::sums::{self, Sums};
 use crate::sync::Synchronisation;
 use crate::{Access, Counters, Engine, Error, Mark, Mode, Recovery, Result, Session, Ticket};
 use perdura_memory::lock::{Lock, Seat};
-use perdura_memory::{DirtyLines, LINE, Memory, Object, PAGE, Touch, WORD};
+use perdura_memory::{DirtyLines, HardwareAbort, LINE, Memory, Object, PAGE, Touch, WORD};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
@@ -64,6 +64,8 @@ pub struct UnloggedSession<M: Memory, C: Unlogging, S: Synchronisation> {
     summed: u64,
     /// Before this offset a word may be written: 0 unless the transaction may write.
     writable: u64,
+    /// Why the memory's hardware has not let the transaction begin.
+    refused: Option<HardwareAbort>,
 }
 
 const SESSIONS: usize = 128;
@@ -122,6 +124,7 @@ where
             compares: self.sums.as_ref().is_some_and(Sums::has_all),
             summed: self.sums.as_ref().map_or(0, |sums| sums.places().end),
             writable: 0,
+            refused: None,
         })
     }
 
@@ -171,6 +174,9 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
     fn check_write(&self, at: u64, len: u64) -> Result<()> {
         if self.seat.mode() != Some(Mode::Write) {
             return Err(Error::ReadOnly);
+        }
+        if let Some(abort) = self.refused {
+            return Err(Error::Hardware(abort));
         }
         if !at.is_multiple_of(8) || !self.engine.memory.contains(at, len) {
             return Err(Error::outside(at));
@@ -225,6 +231,36 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
         }
     }
 
+    /// Commits in the memory's hardware too, if there is any that runs transactions. A transaction that may only read
+    /// is none of its.
+    #[inline(always)]
+    fn commit_in_hardware(&mut self) -> std::result::Result<Ticket, HardwareAbort> {
+        if self.seat.mode() != Some(Mode::Write) {
+            return Ok(Ticket(0));
+        }
+        match self.refused {
+            Some(abort) => Err(abort),
+            None => self.engine.memory.tx_commit().map(|ticket| Ticket(ticket.0)),
+        }
+    }
+
+    /// The hardware has not committed: what it had begun it has undone.
+    #[cold]
+    fn aborted_in_hardware(&mut self, abort: HardwareAbort) -> Error {
+        if self.refused.take().is_none() {
+            self.undone();
+        }
+        self.roll_back();
+        self.counters.aborts_conflict += 1;
+        Error::Hardware(abort)
+    }
+
+    /// What the transaction has stored is not there any more.
+    fn undone(&mut self) {
+        self.old.clear();
+        self.stored = 0;
+    }
+
     /// Takes back what the transaction stored, and ends it, even if that panics.
     fn roll_back(&mut self) {
         struct Ending<'a, M: Memory, C: Unlogging, S: Synchronisation>(
@@ -237,6 +273,10 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
                 }
                 self.0.finish();
             }
+        }
+        let writes = self.seat.mode() == Some(Mode::Write) && self.refused.is_none();
+        if writes && self.engine.memory.tx_abort() {
+            self.undone();
         }
         Ending(self).0.rollback_to(Mark(0));
     }
@@ -289,7 +329,10 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
     fn finish(&mut self) {
         self.seat.leave(&*self.engine.memory);
         self.old.clear();
-        (self.wrote, self.writable, self.stored) = (false, 0, 0);
+        (self.wrote, self.writable, self.refused) = (false, 0, None);
+        if !C::KEEPS_OLD_WORDS {
+            self.stored = 0;
+        }
     }
 }
 
@@ -405,7 +448,9 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> Session for UnloggedSession<M,
         self.seat.enter(mode, &*self.engine.memory);
         if let Some(mut right) = self.seat.writing() {
             right.beside.be_alone(&*self.engine.memory);
-            if C::KEEPS_OLD_WORDS || self.engine.check_whole().is_ok() {
+            self.refused = self.engine.memory.tx_begin().err();
+            let whole = C::KEEPS_OLD_WORDS || self.engine.check_whole().is_ok();
+            if whole && self.refused.is_none() {
                 self.writable = self.engine.memory.len() & !(WORD - 1);
             }
         }
@@ -421,13 +466,17 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> Session for UnloggedSession<M,
             return Err(error);
         }
         self.engine.memory.touch(self.own, COUNTERS, WORD, Touch::Write);
+        let ticket = match self.commit_in_hardware() {
+            Ok(ticket) => ticket,
+            Err(abort) => return Err(self.aborted_in_hardware(abort)),
+        };
         if self.wrote {
             self.counters.commits += 1;
         } else {
             self.counters.read_only += 1;
         }
         self.finish();
-        Ok(Ticket(0))
+        Ok(ticket)
     }
 
     fn abort(&mut self) {
@@ -435,11 +484,14 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> Session for UnloggedSession<M,
         self.roll_back();
     }
 
-    fn is_durable(&self, _ticket: Ticket) -> bool {
-        true
+    fn is_durable(&self, ticket: Ticket) -> bool {
+        ticket.0 <= self.engine.memory.tx_durable().0
     }
 
-    fn wait_durable(&mut self, _ticket: Ticket) -> Result<()> {
+    fn wait_durable(&mut self, ticket: Ticket) -> Result<()> {
+        if !self.is_durable(ticket) {
+            self.engine.memory.tx_flush();
+        }
         Ok(())
     }
 

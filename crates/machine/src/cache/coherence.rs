@@ -6,6 +6,7 @@
 //! this happens.
 
 use super::hierarchy::{Access, Hierarchy, Outcome};
+use super::marks::Why;
 use super::set_cache::{Cache, Line, Slot};
 use crate::config::Holds;
 use std::ops::Range;
@@ -36,6 +37,7 @@ impl Hierarchy {
     pub(super) fn claim(&mut self, core: usize, line: Line) -> bool {
         let others = self.owners(line) & !(1 << core);
         if others != 0 {
+            self.note(others, 0..self.private, line, Why::Stored);
             self.each_private_copy(others, line, |cache, slot| _ = cache.remove(slot));
             self.directory.remove(line, others);
             self.stats.invalidations += u64::from(others.count_ones());
@@ -74,10 +76,11 @@ impl Hierarchy {
         match access {
             Access::Store => _ = self.claim(core, line),
             Access::Load => {
+                self.note(1 << owner, 0..self.private, line, Why::Shared);
                 self.each_private_copy(1 << owner, line, |cache, slot| _ = cache.clean(slot));
                 if shared == levels {
                     self.evicted.push(line.into());
-                } else if let Some(out) = self.cache(shared, core).place(line, true) {
+                } else if let Some(out) = self.place(core, shared, line, true) {
                     self.leave(core, shared, out);
                 }
             }
@@ -99,6 +102,7 @@ impl Hierarchy {
 
     /// Takes the line out of all caches, each of which does so itself.
     pub(super) fn take(&mut self, line: Line, each: impl FnMut(&mut Cache, Slot)) {
+        self.note_everywhere(self.private..self.levels.len(), line, Why::Dropped);
         self.each_copy(line, each);
         if self.cores > 1 {
             self.directory.remove(line, u64::MAX);

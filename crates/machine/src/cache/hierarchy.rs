@@ -12,7 +12,9 @@
 //! shared level, where others can have the line without fetching it from a core.
 
 use super::directory::Directory;
-use super::set_cache::{Cache, EMPTY, Line, Slot};
+use super::extras::Extras;
+use super::marks::Why;
+use super::set_cache::{Cache, HELD, Line, Slot};
 use super::stats::{CacheStats, LevelStats};
 use crate::config::{Holds, Level};
 use perdura_memory::reference::SplitMix64;
@@ -54,20 +56,22 @@ pub struct Hierarchy {
     pub(super) forwards_clean: bool,
     pub(super) evicted: Vec<u64>,
     pub(super) stats: CacheStats,
+    /// What hardware mechanisms use, from the first use on.
+    pub(super) extras: Option<Box<Extras>>,
 }
 
 /// A level, and where its caches are.
 pub(super) struct Place {
-    first: usize,
+    pub(super) first: usize,
     /// 1 if every core has its own cache, 0 if all have one.
-    per_core: usize,
+    pub(super) per_core: usize,
     pub(super) holds: Holds,
     pub(super) latency: u32,
 }
 
 impl Hierarchy {
     /// Lines have numbers below this one: 256 GiB.
-    pub const LINES: u64 = EMPTY as u64;
+    pub const LINES: u64 = HELD as u64;
 
     /// Empty caches for `cores` cores. The caches draw their random numbers from
     /// `SplitMix64::new(seed + n)`, `n` counting the caches level by level and core by core.
@@ -111,6 +115,7 @@ impl Hierarchy {
             transfer_cycles,
             forwards_clean: true,
             evicted: Vec::new(),
+            extras: None,
         }
     }
 
@@ -181,7 +186,8 @@ impl Hierarchy {
                 cache.touch(slot);
                 dirty |= !stays && cache.clean(slot);
             } else {
-                dirty |= cache.remove(slot);
+                self.note(1 << core, level..level + 1, line, Why::MovedUp);
+                dirty |= self.cache(level, core).remove(slot);
             }
         }
         let handed = access == Access::Store && self.cores > 1 && self.claim(core, line);
@@ -218,7 +224,7 @@ impl Hierarchy {
             if level > 0 && self.levels[level].holds == Holds::Victims {
                 continue;
             }
-            if let Some(out) = self.cache(level, core).insert(line, dirty && level == 0) {
+            if let Some(out) = self.insert(core, level, line, dirty && level == 0) {
                 self.leave(core, level, out);
             }
         }
@@ -244,7 +250,7 @@ impl Hierarchy {
                 }
                 return;
             }
-            match self.cache(level, core).place(line, dirty) {
+            match self.place(core, level, line, dirty) {
                 Some(out) => (line, dirty) = out,
                 None => return,
             }
@@ -259,8 +265,10 @@ impl Hierarchy {
             copies += 1;
         };
         if inclusive < self.private {
+            self.note(1 << core, 0..inclusive, line, Why::Recalled);
             self.each_in(0..inclusive, core, line, &mut take);
         } else {
+            self.note_everywhere(self.private..inclusive, line, Why::Recalled);
             self.each_in(self.private..inclusive, core, line, &mut take);
             self.each_private_copy(self.owners(line), line, &mut take);
             if self.cores > 1 {
@@ -269,6 +277,37 @@ impl Hierarchy {
         }
         self.stats.levels[inclusive].back_invalidations += copies;
         dirty
+    }
+
+    /// Takes in a line that is not in a cache. The line that it replaces, and whether that is dirty.
+    #[inline(always)]
+    fn insert(
+        &mut self,
+        core: usize,
+        level: usize,
+        line: Line,
+        dirty: bool,
+    ) -> Option<(Line, bool)> {
+        if self.extras.is_some() {
+            return self.insert_watched(core, level, line, dirty);
+        }
+        self.cache(level, core).insert(line, dirty)
+    }
+
+    /// Takes back a line from the level above: into the copy that is there, or as a new one.
+    pub(super) fn place(
+        &mut self,
+        core: usize,
+        level: usize,
+        line: Line,
+        dirty: bool,
+    ) -> Option<(Line, bool)> {
+        let cache = self.cache(level, core);
+        let Some(slot) = cache.find(line) else { return self.insert(core, level, line, dirty) };
+        if dirty {
+            cache.set_dirty(slot);
+        }
+        None
     }
 
     #[inline(always)]
@@ -283,7 +322,7 @@ impl Hierarchy {
         &self.evicted
     }
 
-    /// Cleans `line` wherever it is, and drops it unless `keeps`. Whether it was dirty.
+    /// Cleans `line` wherever it is, and drops it unless `keeps`. Whether it was dirty. Versions of it stay.
     pub fn write_back(&mut self, _core: usize, line: u64, keeps: bool) -> bool {
         self.evicted.clear();
         let mut dirty = false;
@@ -295,13 +334,13 @@ impl Hierarchy {
         dirty
     }
 
-    /// Drops `line` wherever it is, dirty or not: it is being stored past the caches.
+    /// Drops `line` wherever it is, dirty or not: it is being stored past the caches. Versions of it stay.
     pub fn drop_line(&mut self, line: u64) {
         self.evicted.clear();
         self.take(narrow(line), |cache, slot| _ = cache.remove(slot));
     }
 
-    /// Every dirty line, ascending.
+    /// Every dirty line, ascending; versions are none.
     pub fn dirty(&self) -> Vec<u64> {
         let lines = self.caches.iter().flat_map(Cache::dirty_lines);
         let mut lines: Vec<u64> = lines.map(u64::from).collect();
@@ -309,7 +348,8 @@ impl Hierarchy {
         lines
     }
 
-    /// Whether `line` is in a level: in `core`'s own cache if it is private.
+    /// Whether `line` is in a level: in `core`'s own cache if it is private. A version
+    /// of it does not count.
     pub fn contains(&self, core: usize, level: usize, line: u64) -> bool {
         let place = &self.levels[level];
         self.caches[place.first + core * place.per_core].find(narrow(line)).is_some()
@@ -328,7 +368,7 @@ impl Hierarchy {
 }
 
 #[inline(always)]
-fn narrow(line: u64) -> Line {
+pub(super) fn narrow(line: u64) -> Line {
     assert!(line < Hierarchy::LINES, "the caches know the first 256 GiB of memory only");
     line as Line
 }

@@ -9,14 +9,17 @@ pub(super) type Line = u32;
 /// What an empty way holds; no line has this number.
 pub(super) const EMPTY: Line = Line::MAX;
 
+/// What a way holds that has a version of a line: `versions` knows which; no line has this number.
+pub(super) const HELD: Line = EMPTY - 1;
+
 /// Tags that are compared at once.
 const LANES: usize = 8;
 
 /// A way of a set.
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
-    set: usize,
-    way: usize,
+    pub(super) set: usize,
+    pub(super) way: usize,
 }
 
 pub(super) struct Cache {
@@ -101,28 +104,61 @@ impl Cache {
     #[inline(always)]
     pub(super) fn insert(&mut self, line: Line, dirty: bool) -> Option<(Line, bool)> {
         let set = self.index.set_of(line);
-        let empty = if self.vacant == 0 { 0 } else { self.ways_with(set, EMPTY) & self.all };
-        let way = if empty == 0 {
-            self.policy.victim(set)
-        } else {
-            self.vacant -= 1;
-            self.policy.vacancy(set, empty)
-        };
-        let tag = &mut self.tags[set * self.stride + way];
-        let replaced = std::mem::replace(tag, line);
-        let was_dirty = self.dirty[set] >> way & 1 != 0;
-        self.dirty[set] = (self.dirty[set] & !(1 << way)) | u64::from(dirty) << way;
-        self.policy.fill(set, way);
+        let empty = self.empty_ways(set);
+        let way = if empty == 0 { self.policy.victim(set) } else { self.vacancy(set, empty) };
+        let (replaced, was_dirty) = self.occupy(set, way, line, dirty);
         (replaced != EMPTY).then_some((replaced, was_dirty))
     }
 
-    /// Takes back a line from the level above: into the copy that is here, or as a new one.
-    pub(super) fn place(&mut self, line: Line, dirty: bool) -> Option<(Line, bool)> {
-        let Some(slot) = self.find(line) else { return self.insert(line, dirty) };
-        if dirty {
-            self.set_dirty(slot);
-        }
-        None
+    /// Takes in a tag that is not here, or [`HELD`]; of a full set one of `ways` (a bit each, one at least) goes.
+    /// The way, what it held, and whether that was dirty.
+    pub(super) fn insert_among(
+        &mut self,
+        set: usize,
+        tag: Line,
+        dirty: bool,
+        ways: u64,
+    ) -> (Slot, Line, bool) {
+        let empty = self.empty_ways(set);
+        let way = match empty {
+            0 => self.policy.victim_among(set, ways),
+            _ => self.vacancy(set, empty),
+        };
+        let (replaced, was_dirty) = self.occupy(set, way, tag, dirty);
+        (Slot { set, way }, replaced, was_dirty)
+    }
+
+    /// The empty ways of a set, a bit each.
+    #[inline(always)]
+    pub(super) fn empty_ways(&self, set: usize) -> u64 {
+        if self.vacant == 0 { 0 } else { self.ways_with(set, EMPTY) & self.all }
+    }
+
+    /// The way of `empty` ones to fill: it is no longer empty.
+    #[inline(always)]
+    fn vacancy(&mut self, set: usize, empty: u64) -> usize {
+        self.vacant -= 1;
+        self.policy.vacancy(set, empty)
+    }
+
+    /// Puts a tag into a way. What was there, and whether it was dirty.
+    #[inline(always)]
+    fn occupy(&mut self, set: usize, way: usize, tag: Line, dirty: bool) -> (Line, bool) {
+        let replaced = std::mem::replace(&mut self.tags[set * self.stride + way], tag);
+        let was_dirty = self.dirty[set] >> way & 1 != 0;
+        self.dirty[set] = (self.dirty[set] & !(1 << way)) | u64::from(dirty) << way;
+        self.policy.fill(set, way);
+        (replaced, was_dirty)
+    }
+
+    /// The set that a line belongs to.
+    pub(super) fn set_of(&self, line: Line) -> usize {
+        self.index.set_of(line)
+    }
+
+    /// What the ways of a set hold.
+    pub(super) fn tags(&self, set: usize) -> &[Line] {
+        &self.tags[set * self.stride..][..self.all.count_ones() as usize]
     }
 
     /// The dirty lines, in no order.
@@ -180,7 +216,7 @@ mod tests {
         let mut random = SplitMix64::new(1);
         for sets in [1, 2, 3, 11, 64, 1000, 28_672, (1 << 22) - 1, 1 << 22] {
             let index = Index::new(sets);
-            let lines = (0..1000).map(|_| random.next() as Line).chain([0, EMPTY - 1]);
+            let lines = (0..1000).map(|_| random.next() as Line).chain([0, HELD - 1]);
             lines.for_each(|line| assert_eq!(index.set_of(line), line as usize % sets));
         }
     }

@@ -98,7 +98,8 @@ pub struct Cores {
     /// Stores that a core can have on their way while it goes on; 0: it waits for each.
     pub store_buffer: usize,
     /// Lines that a core can have on their way to its first cache (line fill buffers, miss status holding
-    /// registers), at least 1: loads of one call, stores and prefetches overlap up to that number.
+    /// registers), at least 1: loads of one call, stores and prefetches overlap up to that number. A core with one
+    /// executes in order, and waits for each load; others go on where only a branch depends on it.
     pub fill_buffers: usize,
     /// Lines that a core can have on their way to the controller: non-temporal ones (in
     /// write-combining buffers) and those written back. It waits for one to be accepted before

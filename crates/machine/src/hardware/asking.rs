@@ -237,12 +237,14 @@ impl Hardware {
         Ok(last)
     }
 
-    /// A core aborts its transaction.
-    pub(crate) fn abort(&mut self) {
-        let core = self.core;
+    /// A core aborts its transaction. Whether what it has stored is undone.
+    pub(crate) fn abort(&mut self) -> bool {
+        let (core, mut undone) = (self.core, false);
         for place in (0..PLACES).rev() {
-            self.ask(place, |mechanism, hardware| mechanism.abort(hardware, core));
+            let ask = self.ask(place, |mechanism, hardware| mechanism.abort(hardware, core));
+            undone |= ask.unwrap_or(false);
         }
+        undone
     }
 
     /// A core waits until what it has committed is durable.

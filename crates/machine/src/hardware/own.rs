@@ -152,7 +152,7 @@ mod tests {
     fn where_the_caches_know_no_more_lines_objects_share_them() {
         let mut own = OwnMemory::new(Hierarchy::LINES - 180);
         let objects = [128, 128, 1 << 40].map(|bytes| own.add(bytes));
-        let first = Hierarchy::LINES - 127;
+        let first = (Hierarchy::LINES - 180).next_multiple_of(APART);
         for object in objects {
             let lines = lines(&own, object, 0, u64::MAX);
             assert!(lines.iter().all(|line| (first..Hierarchy::LINES).contains(line)), "{lines:?}");

@@ -158,7 +158,10 @@ fn joined(names: impl Iterator<Item = &'static str>) -> String {
 
 /// Fails if a machine's tables are not of mechanisms, or wrong.
 pub(crate) fn validate(machine: &MachineConfig) -> Result<(), String> {
-    machine.mechanism.keys().try_for_each(|name| {
-        design(name, machine, None).map(drop).map_err(|error| error.to_string())
+    machine.mechanism.iter().try_for_each(|(name, table)| {
+        design(name, machine, None).map_err(|error| error.to_string())?;
+        let source = table.get("source").and_then(toml::Value::as_str).unwrap_or_default();
+        let sourced = !source.trim().is_empty();
+        sourced.then_some(()).ok_or_else(|| format!("[mechanism.{name}]: a source is missing"))
     })
 }

@@ -149,9 +149,10 @@ pub trait Mechanism: Send {
         Ok(HardwareTicket::DURABLE)
     }
 
-    /// A core aborts its transaction.
-    fn abort(&mut self, hardware: &mut Hardware, core: usize) {
+    /// A core aborts its transaction, if it has one. Whether what it has stored is undone.
+    fn abort(&mut self, hardware: &mut Hardware, core: usize) -> bool {
         let _ = (hardware, core);
+        false
     }
 
     /// A core waits until what it has committed is durable.

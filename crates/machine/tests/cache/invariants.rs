@@ -1,8 +1,10 @@
 //! What always holds, whatever the levels, policies, cores and accesses are: the dirty lines are
-//! those of a set that knows nothing of caches.
+//! those of a set that knows nothing of caches, no version is lost or made up, and no marked line leaves unseen.
 
 use crate::level;
-use perdura_machine::cache::{Access, Hierarchy, Policy};
+use perdura_machine::cache::{
+    Access, Departure, HeldVersion, Hierarchy, Outcome, Policy, Version, VictimRule, Why,
+};
 use perdura_machine::config::{Holds, Level};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,16 +18,35 @@ enum Step {
     Access(usize, u64, bool),
     WriteBack(usize, u64, bool),
     Drop(u64),
+    Put(usize, usize, u64, u64),
+    DropVersion(usize, usize, u64, u64),
+    Mark(u64, bool),
+    Rule(usize, VictimRule),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn ordinary() -> impl Strategy<Value = Step> {
     let (core, line) = (0..CORES, 0..LINES);
     let access = (core.clone(), line.clone(), any::<bool>())
         .prop_map(|(core, line, store)| Step::Access(core, line, store));
     let write_back = (core, line.clone(), any::<bool>())
         .prop_map(|(core, line, keeps)| Step::WriteBack(core, line, keeps));
-    let step = prop_oneof![20 => access, 2 => write_back, 1 => line.prop_map(Step::Drop)];
-    proptest::collection::vec(step, 1..300)
+    prop_oneof![20 => access, 2 => write_back, 1 => line.prop_map(Step::Drop)]
+}
+
+/// What only mechanisms do.
+fn extra() -> impl Strategy<Value = Step> {
+    let version = (0..CORES, 0usize..5, 0..LINES, 0u64..4);
+    let put =
+        version.clone().prop_map(|(core, at, line, number)| Step::Put(core, at, line, number));
+    let drop =
+        version.prop_map(|(core, at, line, number)| Step::DropVersion(core, at, line, number));
+    let mark = (0..LINES, any::<bool>()).prop_map(|(line, marks)| Step::Mark(line, marks));
+    let rank = proptest::sample::select(vec![0, 1, 2, VictimRule::NEVER]);
+    let rule = (0usize..5, [rank.clone(), rank.clone(), rank], any::<bool>());
+    let rule = rule.prop_map(|(at, [lines, marked, versions], oldest_version)| {
+        Step::Rule(at, VictimRule { lines, marked, versions, oldest_version })
+    });
+    prop_oneof![4 => put, 1 => drop, 3 => mark, 1 => rule]
 }
 
 fn policies() -> impl Strategy<Value = Policy> {
@@ -61,10 +82,20 @@ struct Watched {
     /// Lines that a core has stored and had in its own caches, dirty, ever since.
     owners: BTreeMap<u64, usize>,
     accesses: u64,
+    versions: BTreeSet<HeldVersion>,
+    marked: BTreeSet<u64>,
 }
 
 impl Watched {
+    fn new(levels: Vec<Level>, cores: usize, seed: u64) -> Self {
+        let caches = Hierarchy::new(&levels, cores, TRANSFER, seed);
+        let (dirty, owners) = (BTreeSet::new(), BTreeMap::new());
+        let (versions, marked) = (BTreeSet::new(), BTreeSet::new());
+        Watched { levels, cores, caches, dirty, owners, accesses: 0, versions, marked }
+    }
+
     fn step(&mut self, step: &Step) {
+        let before = self.marked_copies();
         match *step {
             Step::Access(core, line, store) => self.access(core % self.cores, line, store),
             Step::WriteBack(core, line, keeps) => {
@@ -79,16 +110,111 @@ impl Watched {
                 self.owners.remove(&line);
                 assert!(!self.anywhere(line), "{line} was dropped");
             }
+            Step::Put(core, at, line, number) => {
+                let held = self.held(core, at, line, number);
+                let HeldVersion { core, level, version, .. } = held;
+                let put = self.caches.put_version(core, level, line, version);
+                assert!(put || !self.versions.contains(&held), "{held:?} is there");
+                if put {
+                    self.versions.insert(held);
+                }
+                self.evicted();
+            }
+            Step::DropVersion(core, at, line, number) => {
+                let held = self.held(core, at, line, number);
+                let HeldVersion { core, level, version, .. } = held;
+                let was = self.caches.drop_version(core, level, line, version);
+                assert_eq!(was, self.versions.remove(&held), "{held:?}");
+            }
+            Step::Mark(line, marks) => {
+                if marks {
+                    self.caches.mark(line)
+                } else {
+                    _ = self.caches.unmark(line)
+                };
+            }
+            Step::Rule(at, rule) => self.caches.set_victim_rule(at % self.levels.len(), rule),
         }
-        if !matches!(step, Step::Access(..)) {
+        if matches!(step, Step::WriteBack(..) | Step::Drop(_)) {
             assert!(self.caches.evicted().is_empty(), "nothing left for it");
         }
+        self.left(&before, step);
+        if let Step::Mark(line, marks) = *step {
+            if marks {
+                self.marked.insert(line)
+            } else {
+                self.marked.remove(&line)
+            };
+        }
+        for held in self.caches.take_displaced() {
+            assert!(self.versions.remove(&held), "{held:?} left, but was not there");
+        }
+        assert_eq!(self.caches.versions(), self.versions.iter().copied().collect::<Vec<_>>());
         assert_eq!(self.caches.dirty(), self.dirty.iter().copied().collect::<Vec<_>>());
         let has = |core, line| (0..self.private()).any(|at| self.caches.contains(core, at, line));
         let gone = |(&line, &core): (&u64, &usize)| (!has(core, line)).then_some(line);
         let gone: Vec<u64> = self.owners.iter().filter_map(gone).collect();
         gone.iter().for_each(|line| _ = self.owners.remove(line));
         self.inclusive();
+    }
+
+    /// A version in a cache that there is.
+    fn held(&self, core: usize, at: usize, line: u64, number: u64) -> HeldVersion {
+        let level = at % self.levels.len();
+        HeldVersion { line, version: Version(number), level, core: core % self.cores_of(level) }
+    }
+
+    /// Caches that a level has.
+    fn cores_of(&self, level: usize) -> usize {
+        if self.levels[level].shared { 1 } else { self.cores }
+    }
+
+    /// Where marked lines are: line, core, level.
+    fn marked_copies(&self) -> BTreeSet<(u64, usize, usize)> {
+        let places = (0..self.levels.len())
+            .flat_map(|level| (0..self.cores_of(level)).map(move |core| (core, level)));
+        let all =
+            places.flat_map(|(core, level)| self.marked.iter().map(move |&l| (l, core, level)));
+        all.filter(|&(line, core, level)| self.caches.contains(core, level, line)).collect()
+    }
+
+    /// Each copy of a marked line that has gone was reported; what was reported was there, or came on the way.
+    fn left(&mut self, before: &BTreeSet<(u64, usize, usize)>, step: &Step) {
+        let after = self.marked_copies();
+        let (mut gone, mut nearest) = (BTreeSet::new(), 0);
+        for Departure { line, core, level, why, .. } in self.caches.take_departures() {
+            assert!(self.marked.contains(&line), "{line} is not marked");
+            let private = !self.levels[level].shared;
+            match (why, step) {
+                (Why::Shared, Step::Access(by, at, false)) => {
+                    assert!(private && core != by % self.cores && line == *at);
+                    assert!(before.contains(&(line, core, level)), "{line} was not there");
+                    continue;
+                }
+                (Why::Stored, Step::Access(by, at, true)) => {
+                    assert!(private && core != by % self.cores && line == *at);
+                }
+                (Why::MovedUp, Step::Access(_, at, _)) => assert_eq!(line, *at),
+                (Why::Dropped, Step::WriteBack(_, at, false) | Step::Drop(at)) => {
+                    assert_eq!(line, *at)
+                }
+                (Why::Replaced | Why::Recalled, Step::Access(..) | Step::Put(..)) => {}
+                _ => panic!("{line} left level {level} of {core} by {step:?}: {why:?}"),
+            }
+            nearest += usize::from(level == 0);
+            let came = level > 0 || matches!(step, Step::Access(_, at, _) if *at == line);
+            assert!(came || before.contains(&(line, core, level)), "{line} was not there");
+            gone.insert((line, core, level));
+        }
+        assert!(before.difference(&after).all(|copy| gone.contains(copy)), "unseen by {step:?}");
+        assert_eq!(nearest, before.difference(&after).filter(|copy| copy.2 == 0).count());
+    }
+
+    /// Dirty lines that have left.
+    fn evicted(&mut self) {
+        for line in self.caches.evicted() {
+            assert!(self.dirty.remove(line), "{line} left, but was not dirty");
+        }
     }
 
     fn private(&self) -> usize {
@@ -129,9 +255,7 @@ impl Watched {
         } else if transferred {
             self.owners.remove(&line);
         }
-        for line in self.caches.evicted() {
-            assert!(self.dirty.remove(line), "{line} left, but was not dirty");
-        }
+        self.evicted();
         assert!(self.caches.contains(core, 0, line), "the core has it now");
         assert!(!store || !self.others_have(core, line), "core {core} has stored {line}");
     }
@@ -184,10 +308,57 @@ proptest! {
         levels in levels(),
         cores in 1..=CORES,
         seed in any::<u64>(),
-        steps in steps(),
+        steps in proptest::collection::vec(ordinary(), 1..300),
     ) {
-        let caches = Hierarchy::new(&levels, cores, TRANSFER, seed);
-        let mut watched = Watched { levels, cores, caches, dirty: BTreeSet::new(), owners: BTreeMap::new(), accesses: 0 };
+        let mut watched = Watched::new(levels, cores, seed);
         steps.iter().for_each(|step| watched.step(step));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn nor_is_a_version_and_no_marked_line_leaves_unseen(
+        levels in levels(),
+        cores in 1..=CORES,
+        seed in any::<u64>(),
+        steps in proptest::collection::vec(prop_oneof![3 => ordinary(), 1 => extra()], 1..300),
+    ) {
+        let mut watched = Watched::new(levels, cores, seed);
+        steps.iter().for_each(|step| watched.step(step));
+    }
+
+    #[test]
+    fn marks_change_nothing_of_what_caches_do(
+        levels in levels(),
+        cores in 1..=CORES,
+        seed in any::<u64>(),
+        steps in proptest::collection::vec(ordinary(), 1..300),
+    ) {
+        let [mut plain, mut marked] = [(); 2].map(|()| Hierarchy::new(&levels, cores, TRANSFER, seed));
+        (0..LINES).step_by(3).for_each(|line| marked.mark(line));
+        for step in steps {
+            let apply = |caches: &mut Hierarchy| match step {
+                Step::Access(core, line, store) => {
+                    let access = if store { Access::Store } else { Access::Load };
+                    Some(caches.access(core % cores, line, access))
+                }
+                Step::WriteBack(core, line, keeps) => {
+                    let dirty = caches.write_back(core % cores, line, keeps);
+                    Some(Outcome { handed: dirty, ..Outcome::default() })
+                }
+                Step::Drop(line) => {
+                    caches.drop_line(line);
+                    None
+                }
+                _ => unreachable!("ordinary steps only"),
+            };
+            prop_assert_eq!(apply(&mut plain), apply(&mut marked));
+            prop_assert_eq!(plain.evicted(), marked.evicted());
+            prop_assert_eq!(plain.dirty(), marked.dirty());
+        }
+        prop_assert_eq!(plain.stats(), marked.stats());
+        prop_assert!(plain.departures().is_empty());
     }
 }

@@ -1,5 +1,6 @@
 //! The caches against models of their own, against formulas, and by hand.
 
+mod extras;
 mod invariants;
 mod levels;
 mod models;

@@ -82,8 +82,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     knobs: Knobs,
 
-    /// A mechanism in the memory controller: plain, or undo-log (by epochs; programs need no
-    /// write-backs)
+    /// A mechanism in hardware, beside the engine; --list tells what there is
     #[arg(long, value_name = "NAME", default_value = "plain")]
     mechanism: MechanismChoice,
 
@@ -165,7 +164,7 @@ impl Arguments {
         if self.epoch_us == 0 {
             return Err(Failure::new("--epoch-us must be 1 or more"));
         }
-        if self.mechanism != MechanismChoice::Plain && machine.domain != Domain::Transient {
+        if !self.mechanism.is_plain() && machine.domain != Domain::Transient {
             return Err(Failure::new(format!(
                 "the caches of {} are persistent: --mechanism has nothing to do there",
                 machine.name

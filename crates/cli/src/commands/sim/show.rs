@@ -7,16 +7,20 @@ use crate::quantity::{plural, show_count, show_ns};
 use crate::simulate::Run;
 use perdura::EngineKind;
 use perdura_crashtest::Losses;
+use perdura_machine::mechanism::list;
 use perdura_machine::{MachineConfig, presets};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The machines that there are.
+/// The machines that there are, and the mechanisms that they can have.
 pub(super) fn machines() -> Outcome {
     let machines: Result<Vec<MachineConfig>, _> = presets::names().map(presets::load).collect();
     let machines = machines.map_err(|error| Failure::new(error.to_string()))?;
     let rows = machines.into_iter().map(|machine| [machine.name, machine.title]);
-    output::print(output::table(["machine", "what it is"], rows))
+    output::print(output::table(["machine", "what it is"], rows))?;
+    output::print("")?;
+    let rows = list::KINDS.iter().map(|kind| [kind.name, kind.title].map(str::to_owned));
+    output::print(output::table(["mechanism", "what it is"], rows))
 }
 
 /// The figures of each engine's run beside those of the first, the baseline.

@@ -42,4 +42,7 @@ impl<R: Recency> Replace for Bimodal<R> {
     fn victim(&mut self, set: usize) -> usize {
         self.sets[set].last(self.ways)
     }
+    fn victim_among(&mut self, set: usize, ways: u64) -> usize {
+        self.sets[set].last_among(self.ways, ways)
+    }
 }

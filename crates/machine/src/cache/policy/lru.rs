@@ -29,4 +29,7 @@ impl<R: Recency> Replace for Lru<R> {
     fn victim(&mut self, set: usize) -> usize {
         self.sets[set].last(self.ways)
     }
+    fn victim_among(&mut self, set: usize, ways: u64) -> usize {
+        self.sets[set].last_among(self.ways, ways)
+    }
 }

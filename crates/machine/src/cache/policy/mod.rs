@@ -5,6 +5,8 @@ mod lru;
 mod quad_age;
 mod random;
 mod recency;
+#[cfg(test)]
+mod tests;
 mod tree_plru;
 
 pub use quad_age::QuadAge;
@@ -97,11 +99,16 @@ pub(super) trait Replace {
     fn hit(&mut self, set: usize, way: usize);
 
     /// A new line came into `way`, which [`vacancy`](Self::vacancy) or
-    /// [`victim`](Self::victim) has chosen.
+    /// [`victim`](Self::victim) or [`victim_among`](Self::victim_among) has chosen.
     fn fill(&mut self, set: usize, way: usize);
 
     /// The way that a full set gives up.
     fn victim(&mut self, set: usize) -> usize;
+
+    /// The way that a full set gives up if only `ways` may be (a bit each, one at least): the one that the policy
+    /// would choose if there were no others. If all may be, it is [`victim`](Self::victim), and as many random
+    /// numbers are drawn.
+    fn victim_among(&mut self, set: usize, ways: u64) -> usize;
 
     /// The way to fill, of the `empty` ones (a bit each, one at least).
     fn vacancy(&mut self, _set: usize, empty: u64) -> usize {
@@ -164,6 +171,10 @@ impl Replace for Replacement {
     #[inline(always)]
     fn victim(&mut self, set: usize) -> usize {
         each!(self, policy => policy.victim(set))
+    }
+
+    fn victim_among(&mut self, set: usize, ways: u64) -> usize {
+        each!(self, policy => policy.victim_among(set, ways))
     }
 
     #[inline(always)]

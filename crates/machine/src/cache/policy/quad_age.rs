@@ -206,6 +206,20 @@ impl Replace for Ages {
         }
     }
 
+    /// The leftmost of the ways that has age 3. Where none of them has: with `R1` the leftmost, as way 0 is without
+    /// a choice; else, since the policy ages lines until one is 3, the leftmost of the oldest of them. Their ages
+    /// stay.
+    fn victim_among(&mut self, set: usize, ways: u64) -> usize {
+        self.before_miss(set);
+        let ages = self.sets[set];
+        let by_age = match self.rules.replace {
+            1 => [ages.oldest(), u64::MAX, 0, 0],
+            _ => [ages.oldest(), ages.high, ages.low, u64::MAX],
+        };
+        let mut candidates = by_age.map(|old| old & ways).into_iter();
+        candidates.find(|&old| old != 0).unwrap_or(ways).trailing_zeros() as usize
+    }
+
     fn vacancy(&mut self, set: usize, empty: u64) -> usize {
         self.before_miss(set);
         match self.rules.replace {

@@ -25,4 +25,9 @@ impl Replace for Random {
     fn victim(&mut self, _set: usize) -> usize {
         self.random.below(self.ways) as usize
     }
+    fn victim_among(&mut self, _set: usize, ways: u64) -> usize {
+        let nth = self.random.below(u64::from(ways.count_ones()));
+        let rest = (0..nth).fold(ways, |rest, _| rest & (rest - 1));
+        rest.trailing_zeros() as usize
+    }
 }

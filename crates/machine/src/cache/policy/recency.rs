@@ -16,6 +16,9 @@ pub(in crate::cache) trait Recency: Clone {
 
     /// Which is the last.
     fn last(&self, ways: usize) -> usize;
+
+    /// Which of those `among` them (a bit each) is the last.
+    fn last_among(&self, ways: usize, among: u64) -> usize;
 }
 
 /// Up to 16 ways: the way at place `n` is nibble `n` of a word, the first one lowest.
@@ -59,6 +62,11 @@ impl Recency for Nibbles {
     fn last(&self, ways: usize) -> usize {
         (self.0 >> (4 * (ways - 1)) & 15) as usize
     }
+
+    fn last_among(&self, ways: usize, among: u64) -> usize {
+        let mut order = (0..ways).rev().map(|place| (self.0 >> (4 * place) & 15) as usize);
+        order.find(|&way| among >> way & 1 != 0).expect("one of the ways")
+    }
 }
 
 /// Up to 64 ways: a byte each, the first one first.
@@ -90,6 +98,11 @@ impl Recency for Bytes {
 
     fn last(&self, ways: usize) -> usize {
         usize::from(self.0[ways - 1])
+    }
+
+    fn last_among(&self, ways: usize, among: u64) -> usize {
+        let mut order = self.0[..ways].iter().rev().map(|&way| usize::from(way));
+        order.find(|&way| among >> way & 1 != 0).expect("one of the ways")
     }
 }
 

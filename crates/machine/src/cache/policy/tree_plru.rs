@@ -55,4 +55,18 @@ impl Replace for TreePlru {
         let leaf = (0..self.depth).fold(1, |node, _| 2 * node + (bits >> node & 1) as usize);
         leaf - (1 << self.depth)
     }
+    /// Where a bit points to a half that has none of the ways, the way is sought in the other half.
+    fn victim_among(&mut self, set: usize, ways: u64) -> usize {
+        let bits = self.sets[set];
+        let (mut first, mut node) = (0, 1);
+        for depth in 0..self.depth {
+            let half = 1usize << (self.depth - depth - 1);
+            let left = ((1u64 << half) - 1) << first;
+            let right = left << half;
+            let goes_right = ways & right != 0 && (bits >> node & 1 != 0 || ways & left == 0);
+            node = 2 * node + usize::from(goes_right);
+            first += if goes_right { half } else { 0 };
+        }
+        first
+    }
 }

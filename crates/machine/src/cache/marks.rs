@@ -1,0 +1,129 @@
+//! Marked lines: a mechanism marks lines, and is told when one of them leaves a cache, or when another core loads what
+//! was dirty in a core's own.
+//!
+//! Marks are of lines, not of copies: a line stays marked wherever it is, in no cache too, until its mark is removed.
+//! They change nothing of what the caches do, unless a [`VictimRule`](super::VictimRule) says so.
+
+use super::hierarchy::{Hierarchy, narrow};
+use super::set_cache::Line;
+use std::ops::Range;
+
+/// Why a marked line has left a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Why {
+    /// Another line, or a version, has taken its way. If it is dirty, or the next level holds victims, it goes there,
+    /// or, from the last level, into [`Hierarchy::evicted`]; so it does if a copy that is recalled with it is dirty.
+    Replaced,
+    /// An inclusive level farther from the core has replaced it.
+    Recalled,
+    /// Another core has stored to it.
+    Stored,
+    /// Another core has loaded it. It was dirty here; it has not left, but is clean now.
+    Shared,
+    /// A level of victims has given it back to a level nearer to the core.
+    MovedUp,
+    /// [`Hierarchy::write_back`] or [`Hierarchy::drop_line`] has dropped it.
+    Dropped,
+}
+
+/// A copy of a marked line that has left a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Departure {
+    /// The line.
+    pub line: u64,
+    /// Whose cache it was; 0 of one that all cores have.
+    pub core: usize,
+    /// The level that it has left, 0 the nearest to the core.
+    pub level: usize,
+    /// Whether this copy was dirty.
+    pub dirty: bool,
+    /// What has happened.
+    pub why: Why,
+}
+
+impl Hierarchy {
+    /// Marks a line: from now on [`departures`](Self::departures) has its copies that leave a cache.
+    ///
+    /// # Panics
+    /// If the line is not below [`LINES`](Self::LINES).
+    pub fn mark(&mut self, line: u64) {
+        let line = narrow(line).into();
+        self.extras().marked.insert(line, ());
+    }
+
+    /// Removes the mark of a line. Whether it had one.
+    pub fn unmark(&mut self, line: u64) -> bool {
+        self.extras.as_mut().is_some_and(|extras| extras.marked.remove(&line).is_some())
+    }
+
+    /// Removes all marks. What they have reported stays.
+    pub fn clear_marks(&mut self) {
+        if let Some(extras) = &mut self.extras {
+            extras.marked.clear();
+        }
+    }
+
+    /// Whether a line is marked.
+    #[inline]
+    pub fn is_marked(&self, line: u64) -> bool {
+        self.extras.as_ref().is_some_and(|extras| extras.marked.contains_key(&line))
+    }
+
+    /// Copies of marked lines that have left a cache, of every level, oldest first. Other than
+    /// [`evicted`](Self::evicted) they stay here from call to call, until they are [taken](Self::take_departures).
+    /// Whether a line has left all caches says [`anywhere`](Self::anywhere).
+    #[inline]
+    pub fn departures(&self) -> &[Departure] {
+        self.extras.as_ref().map_or(&[], |extras| &extras.departures)
+    }
+
+    /// The same, and forgets them.
+    pub fn take_departures(&mut self) -> Vec<Departure> {
+        self.extras.as_mut().map_or_else(Vec::new, |extras| std::mem::take(&mut extras.departures))
+    }
+
+    /// Whether any cache has the line.
+    ///
+    /// # Panics
+    /// If the line is not below [`LINES`](Self::LINES).
+    pub fn anywhere(&self, line: u64) -> bool {
+        let line = narrow(line);
+        self.caches.iter().any(|cache| cache.find(line).is_some())
+    }
+
+    /// Notes that the line, if it is marked, is about to leave some levels; private ones are those of `cores`.
+    #[inline(always)]
+    pub(super) fn note(&mut self, cores: u64, levels: Range<usize>, line: Line, why: Why) {
+        if self.extras.is_some() && self.is_marked(line.into()) {
+            self.note_copies(cores, levels, line, why);
+        }
+    }
+
+    /// Notes that the line, if it is marked, is about to leave all private levels, and some of the shared ones.
+    #[inline(always)]
+    pub(super) fn note_everywhere(&mut self, shared: Range<usize>, line: Line, why: Why) {
+        if self.extras.is_some() && self.is_marked(line.into()) {
+            self.note_copies(1, shared, line, why);
+            self.note_copies(self.owners(line), 0..self.private, line, why);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_copies(&mut self, mut cores: u64, levels: Range<usize>, line: Line, why: Why) {
+        while cores != 0 {
+            let core = cores.trailing_zeros() as usize;
+            cores &= cores - 1;
+            for level in levels.clone().rev() {
+                let cache = self.cache(level, core);
+                let Some(slot) = cache.find(line) else { continue };
+                let (dirty, core) = (cache.is_dirty(slot), self.owner(level, core));
+                // A clean copy that another core loads stays what it is.
+                if dirty || why != Why::Shared {
+                    let departure = Departure { line: line.into(), core, level, dirty, why };
+                    self.extras().departures.push(departure);
+                }
+            }
+        }
+    }
+}

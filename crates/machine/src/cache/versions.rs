@@ -1,0 +1,160 @@
+//! Versions: further copies of a line in a cache, each in a way of the line's set (as in Gopal et al., "Speculative
+//! versioning cache", HPCA 1998).
+//!
+//! The caches keep a number for a version, and its room; what it means is the mechanism's matter. No access, write-back
+//! or drop of its line finds it, other cores do not ask for it, no inclusive level recalls it or has it too; it is not
+//! dirty, and no statistics count it. It ages as an unused line does, and is replaced as a line is, within the
+//! level's [`VictimRule`](super::VictimRule). Then [`Hierarchy::displaced`] has it, once, and the mechanism decides
+//! what becomes of it: it is dropped, put into the next level, or written to the device.
+
+use super::hierarchy::{Hierarchy, narrow};
+use super::set_cache::{HELD, Line, Slot};
+
+/// Which version of a line: a number that the mechanism gives. A smaller one is older, where a rule asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Version(pub u64);
+
+/// A version in a cache, or one that was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HeldVersion {
+    /// The line.
+    pub line: u64,
+    /// Which version of it.
+    pub version: Version,
+    /// The level, 0 the nearest to the core.
+    pub level: usize,
+    /// Whose cache it is; 0 of one that all cores have.
+    pub core: usize,
+}
+
+impl Hierarchy {
+    /// Puts a version of a line into a level (`core`'s cache of it, if it is private), as the policy puts a new line.
+    /// A version that is there already is used, as the policy has it, and not put twice.
+    ///
+    /// If the set is full, a line or a version goes, as the level's rule has it, but not the line of which it
+    /// is a version. A line that goes does so as for any access: [`evicted`](Self::evicted), which has nothing of
+    /// earlier calls afterwards, has it if it was dirty and left the last level; a version that goes is in
+    /// [`displaced`](Self::displaced).
+    ///
+    /// Whether the version is there now: it is not if nothing in the set may be replaced.
+    ///
+    /// # Panics
+    /// If the line is not below [`LINES`](Self::LINES), or there is no such core or level.
+    pub fn put_version(&mut self, core: usize, level: usize, line: u64, version: Version) -> bool {
+        self.evicted.clear();
+        let (line, number) = (narrow(line), self.cache_number(level, core));
+        if let Some(slot) = self.slot_of(number, line, version) {
+            self.caches[number].touch(slot);
+            return true;
+        }
+        let set = self.caches[number].set_of(line);
+        // The state is there from here on: `candidates` reads the rule from it.
+        self.extras();
+        let (ways, replaceable) = self.candidates(number, level, set, Some(line));
+        if !replaceable && self.caches[number].empty_ways(set) == 0 {
+            return false;
+        }
+        let (slot, tag, dirty) = self.caches[number].insert_among(set, HELD, false, ways);
+        let out = self.replaced(core, level, (slot, tag, dirty));
+        self.extras().versions.insert((number, set, slot.way), (line, version));
+        if let Some(out) = out {
+            self.leave(core, level, out);
+        }
+        true
+    }
+
+    /// Drops a version from a level: its way is empty. Whether it was there.
+    ///
+    /// # Panics
+    /// If the line is not below [`LINES`](Self::LINES), or there is no such core or level.
+    pub fn drop_version(&mut self, core: usize, level: usize, line: u64, version: Version) -> bool {
+        let (line, number) = (narrow(line), self.cache_number(level, core));
+        let Some(slot) = self.slot_of(number, line, version) else { return false };
+        self.caches[number].remove(slot);
+        self.extras().versions.remove(&(number, slot.set, slot.way));
+        true
+    }
+
+    /// Drops, from all caches, the versions that `keep` is false for; how many these are. `keep` sees them cache by
+    /// cache.
+    pub fn retain_versions(&mut self, mut keep: impl FnMut(&HeldVersion) -> bool) -> usize {
+        let gone: Vec<HeldVersion> = self.held().filter(|held| !keep(held)).collect();
+        for HeldVersion { line, version, level, core } in &gone {
+            self.drop_version(*core, *level, *line, *version);
+        }
+        gone.len()
+    }
+
+    /// The nearest level that has a version, of `core`'s own and of those that all have.
+    ///
+    /// # Panics
+    /// If the line is not below [`LINES`](Self::LINES), or there is no such core.
+    pub fn level_of_version(&self, core: usize, line: u64, version: Version) -> Option<usize> {
+        (0..self.levels.len()).find(|&level| {
+            self.slot_of(self.cache_number(level, core), narrow(line), version).is_some()
+        })
+    }
+
+    /// The versions of a line that a level has (`core`'s cache of it, if it is private), oldest first.
+    ///
+    /// # Panics
+    /// If the line is not below [`LINES`](Self::LINES), or there is no such core or level.
+    pub fn versions_of(&self, core: usize, level: usize, line: u64) -> Vec<Version> {
+        let (line, number) = (narrow(line), self.cache_number(level, core));
+        let here = self.in_set(number, self.caches[number].set_of(line));
+        let mut versions: Vec<Version> =
+            here.filter_map(|(_, (other, version))| (other == line).then_some(version)).collect();
+        versions.sort_unstable();
+        versions
+    }
+
+    /// All versions in all caches, by line and version.
+    pub fn versions(&self) -> Vec<HeldVersion> {
+        let mut all: Vec<HeldVersion> = self.held().collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Versions that were replaced, oldest first: each until it is [taken](Self::take_displaced). Those that the
+    /// mechanism has dropped are not among them.
+    #[inline]
+    pub fn displaced(&self) -> &[HeldVersion] {
+        self.extras.as_ref().map_or(&[], |extras| &extras.displaced)
+    }
+
+    /// The same, and forgets them.
+    pub fn take_displaced(&mut self) -> Vec<HeldVersion> {
+        self.extras.as_mut().map_or_else(Vec::new, |extras| std::mem::take(&mut extras.displaced))
+    }
+
+    /// The versions in a set: way, line, version.
+    pub(super) fn in_set(
+        &self,
+        number: usize,
+        set: usize,
+    ) -> impl Iterator<Item = (usize, (Line, Version))> {
+        let extras = self.extras.as_deref().into_iter();
+        let range = (number, set, 0)..(number, set + 1, 0);
+        let held = extras.flat_map(move |extras| extras.versions.range(range.clone()));
+        held.map(|(&(_, _, way), &held)| (way, held))
+    }
+
+    fn slot_of(&self, number: usize, line: Line, version: Version) -> Option<Slot> {
+        let set = self.caches[number].set_of(line);
+        let found = self.in_set(number, set).find(|&(_, held)| held == (line, version));
+        found.map(|(way, _)| Slot { set, way })
+    }
+
+    fn held(&self) -> impl Iterator<Item = HeldVersion> {
+        let versions = self.extras.iter().flat_map(|extras| &extras.versions);
+        versions.map(|(&(number, ..), &(line, version))| {
+            let level = self.levels.partition_point(|place| place.first <= number) - 1;
+            HeldVersion {
+                line: line.into(),
+                version,
+                level,
+                core: number - self.levels[level].first,
+            }
+        })
+    }
+}
