@@ -66,18 +66,15 @@ impl<S: Subject> Explorer<'_, S> {
                 let guilt = match lived {
                     None => self.guilt(depth, &expect, &candidates, &states, seed, image),
                     // It takes many lives: for a replay, and where nothing is named so far.
-                    Some(life)
-                        if self.case.points.is_replay() && !is_named(&what) =>
-                    {
-                        self.guilt_of_life(
+                    Some(life) if self.case.points.is_replay() && !is_named(&what) => self
+                        .guilt_of_life(
                             exploration,
                             &expect,
                             &candidates,
                             &states,
                             (seed, life),
                             image,
-                        )
-                    }
+                        ),
                     Some(_) => Guilt::default(),
                 };
                 (what, guilt)

@@ -136,7 +136,10 @@ impl fmt::Display for Failure {
             let arrival = self.place.map_or(0, |place| place.arrival);
             match arrival {
                 0 => writeln!(f, "  cut after event {event} of {events}: {name}")?,
-                _ => writeln!(f, "  cut at arrival {arrival} before event {event} of {events}: {name}")?,
+                _ => writeln!(
+                    f,
+                    "  cut at arrival {arrival} before event {event} of {events}: {name}"
+                )?,
             }
         }
         for (stores, again) in self.place.iter().flat_map(Place::recoveries).zip(["", " again"]) {

@@ -56,7 +56,8 @@
 //! machine), `candidates` (what a cut may leave), `verify` (what must hold), `explore` (a case),
 //! `cut` (one of its cuts); `guilt` (which stores decide), [`mod@shrink`] and [`failure`] for what
 //! is found, [`replay`] to see it again; [`mod@check`] for everything at once; [`mutants`] for who
-//! watches the watchman; [`rot`] for damaged media, which is apart from all that.
+//! watches the watchman; [`mechanisms`] for hardware that orders what programs store, whose images are
+//! the machine's own; [`rot`] for damaged media, which is apart from all that.
 
 pub mod answers;
 mod bench;

@@ -50,7 +50,8 @@ impl FromStr for Place {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no place: write EVENT.ARRIVAL/STORES/STORES, as 812.2/17");
+        let wrong =
+            || format!("'{text}' is no place: write EVENT.ARRIVAL/STORES/STORES, as 812.2/17");
         let mut parts = text.split('/');
         let at = parts.next().and_then(|at| at.split_once('.'));
         let at = at.and_then(|(event, arrival)| Some((event.parse().ok()?, arrival.parse().ok()?)));

@@ -12,7 +12,8 @@ use perdura_memory::{Domain, Memory};
 const LEN: u64 = 4 << 10;
 
 fn machine(left: &AfterCut) -> Machine {
-    let options = Options { mechanism: undo_log(None), own: left.own.clone(), ..Options::default() };
+    let options =
+        Options { mechanism: undo_log(None), own: left.own.clone(), ..Options::default() };
     Machine::from_words(tiny(Domain::Transient), left.words.clone(), options)
 }
 

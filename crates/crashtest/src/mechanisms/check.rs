@@ -86,10 +86,12 @@ impl CheckMechanism {
     }
 
     fn cases(&self, maker: &Maker) -> impl Iterator<Item = (Box<dyn Runner>, Case)> {
-        let kinds = self.subjects.iter().flat_map(|subject| {
-            self.cores.iter().map(move |cores| (*subject, *cores))
-        });
-        let turns = (0..self.turns).flat_map(move |turn| kinds.clone().map(move |kind| (turn, kind)));
+        let kinds = self
+            .subjects
+            .iter()
+            .flat_map(|subject| self.cores.iter().map(move |cores| (*subject, *cores)));
+        let turns =
+            (0..self.turns).flat_map(move |turn| kinds.clone().map(move |kind| (turn, kind)));
         turns.enumerate().map(move |(number, (turn, (subject, cores)))| {
             let runner = find(maker.clone(), None, subject).expect("a structure");
             let case = Case { cores, ..self.case.clone() };

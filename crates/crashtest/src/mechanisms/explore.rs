@@ -78,7 +78,16 @@ impl<'a, S: Subject> Explorer<'a, S> {
     ) -> Program<'a, S> {
         let (subject, _, _) = self.tested;
         let (world, fitted) = (World::durable(words), Some(fitted));
-        Program::Pool(Life { subject, case: self.case, start, world, ops, seed, limit: BYTES, fitted })
+        Program::Pool(Life {
+            subject,
+            case: self.case,
+            start,
+            world,
+            ops,
+            seed,
+            limit: BYTES,
+            fitted,
+        })
     }
 
     /// Explores a life of a machine.

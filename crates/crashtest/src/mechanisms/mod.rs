@@ -58,8 +58,7 @@ use std::sync::Arc;
 /// it is, and one where it is twice.
 pub const EACH: u64 = 3;
 
-type Make =
-    dyn Fn(&MachineConfig, Option<&str>) -> Result<Box<dyn Design>, String> + Send + Sync;
+type Make = dyn Fn(&MachineConfig, Option<&str>) -> Result<Box<dyn Design>, String> + Send + Sync;
 
 /// What makes designs of one mechanism.
 #[derive(Clone)]

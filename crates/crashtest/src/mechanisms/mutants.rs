@@ -21,25 +21,29 @@ pub struct TriedMutant {
 }
 
 /// Tries cases with a mutant, until one fails, `most` images are checked or the watcher stops them.
+///
+/// # Errors
+/// A failure of the case that gave it away, though nothing is left out.
 pub fn find<'r>(
     mutant: &'static Mutant,
     cases: impl Iterator<Item = (&'r dyn Runner, Case)>,
     budget: Budget,
     most: u64,
     stop: &Watcher,
-) -> TriedMutant {
+) -> Result<TriedMutant, Box<Failure>> {
     let mut images = 0;
     for (runner, case) in cases {
         if images >= most || stop.is_stopped() {
             break;
         }
         let watcher = Watcher::default();
-        let case = Case { mutant: Some(mutant.name.to_owned()), ..case };
-        let explored = runner.explore(&case, budget, &watcher);
+        let without = Case { mutant: Some(mutant.name.to_owned()), ..case.clone() };
+        let explored = runner.explore(&without, budget, &watcher);
         images += watcher.images.into_inner();
         if let Err(failure) = explored {
-            return TriedMutant { mutant, images, found: Some(failure) };
+            runner.explore(&case, budget, stop)?;
+            return Ok(TriedMutant { mutant, images, found: Some(failure) });
         }
     }
-    TriedMutant { mutant, images, found: None }
+    Ok(TriedMutant { mutant, images, found: None })
 }

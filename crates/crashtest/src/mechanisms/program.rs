@@ -85,7 +85,9 @@ impl Stores<'_> {
                     1 | 2 => machine.write_back(at, LINE),
                     3 => machine.fence(),
                     4..9 => _ = machine.load(at),
-                    _ => machine.store(at + random.below(8) * 8, step << 32 | random.below(1 << 32)),
+                    _ => {
+                        machine.store(at + random.below(8) * 8, step << 32 | random.below(1 << 32))
+                    }
                 }
             }
         })
