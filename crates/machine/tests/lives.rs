@@ -1,4 +1,5 @@
-//! A machine that is switched on again with what a power cut has left, the mechanism's own lines included.
+//! What a power cut leaves of a machine with a mechanism: with which a machine is switched on again, the mechanism's own
+//! lines included, and whose writes wait for which.
 
 #![allow(missing_docs)]
 
@@ -8,6 +9,7 @@ use common::mechanisms::undo_log;
 use common::tiny;
 use perdura_machine::{AfterCut, Machine, Options};
 use perdura_memory::{Domain, Memory};
+use std::ops::ControlFlow;
 
 const LEN: u64 = 4 << 10;
 
@@ -31,7 +33,7 @@ fn own_lines_outlive_the_power() {
         first.store(word * 8, word + 1);
         first.end_epoch();
     }
-    for at in (0..LEN).step_by(64) {
+    for at in (0..LEN / 2).step_by(64) {
         first.store(at, 9);
         first.write_back(at, 8);
     }
@@ -39,7 +41,11 @@ fn own_lines_outlive_the_power() {
     first.work(100_000);
     let left = first.cut(&[]);
     assert_eq!((&left.words[..4], left.words[8]), (&[1, 2, 3, 7][..], 7));
-    assert_eq!((left.own[0], left.stores), (3, LEN / 64), "epochs, and one store for each line");
+    assert_eq!(
+        (left.own[0], left.stores),
+        (3, LEN / 128),
+        "epochs, and one store for each of half the lines"
+    );
     assert_eq!(first.cut(&[0, 5, left.stores - 1]), left);
     assert_eq!((first.power_cut(), epochs(&first)), (left.words.clone(), 3));
 
@@ -59,4 +65,28 @@ fn own_lines_outlive_the_power() {
 fn there_must_be_room_for_them() {
     let options = Options { own: vec![1], ..Options::default() };
     Machine::new(tiny(Domain::Transient), &[0; 64], options);
+}
+
+/// A line that is written home twice while its record is on its way: neither may overtake it.
+#[test]
+fn a_line_waits_for_its_record_each_time() {
+    let options = Options { mechanism: undo_log(None), at_arrivals: true, ..Options::default() };
+    let machine = Machine::new(tiny(Domain::Transient), &[7; LEN as usize], options);
+    let twice = || {
+        for value in 1..=2 {
+            machine.store(64, value);
+            machine.write_back(64, 8);
+        }
+        machine.fence();
+    };
+    let mut cuts = 0;
+    let broken = machine.run_watched(vec![Box::new(twice)], |machine, event| {
+        cuts += 1;
+        match machine.broken_promise(&machine.power_cut()) {
+            Some(word) => ControlFlow::Break((event, word)),
+            None => ControlFlow::Continue(()),
+        }
+    });
+    assert!(broken.is_continue(), "{broken:?}");
+    assert!(cuts >= 5 + 3, "five events; a record, its metadata and the line: {cuts}");
 }

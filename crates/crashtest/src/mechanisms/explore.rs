@@ -50,7 +50,7 @@ struct Explorer<'a, S> {
 /// One life of a machine, explored.
 struct Exploration<'l, 'a, S: Subject> {
     program: &'l Program<'a, S>,
-    /// Events, and what arrives besides.
+    /// Events, without what arrives besides.
     events: u64,
     depth: usize,
     points: Points,
@@ -100,19 +100,19 @@ impl<'a, S: Subject> Explorer<'a, S> {
     ) -> Result<(), Problem> {
         let engine = self.tested.1;
         let mut met: BTreeMap<CallSite, u64> = BTreeMap::new();
-        let mut events = 0;
+        let (mut all, mut events) = (0, 0);
         let mut count = |_: &Machine, event: Event| {
             *met.entry(CallSite::of(event.kind, event.site)).or_default() += 1;
-            events += 1;
+            (all, events) = (all + 1, event.number);
             ControlFlow::Continue(())
         };
         run(engine, program, &mut count)?;
         for (site, count) in &met {
             self.report.coverage.entry(site.clone()).or_default().met += count;
         }
-        self.report.events += events;
+        self.report.events += all;
         self.report.lives += 1;
-        let chosen = points.chosen(met, events, program.seed());
+        let chosen = points.chosen(met, all, program.seed());
         let exploration = Exploration { program, events, depth, points, images };
         let (mut problem, mut shown) = (None, 0);
         let mut watch = |machine: &Machine, event: Event| {
@@ -134,7 +134,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let ended = run(engine, program, &mut watch)?;
         match problem {
             Some(problem) => Err(problem),
-            None if ended && shown != events => Err(Problem::plain(
+            None if ended && shown != all => Err(Problem::plain(
                 "two runs of one seed differ: the tester is at fault".to_owned(),
             )),
             None => Ok(()),

@@ -2,9 +2,10 @@
 //! (5.1.2) compares with, in ATOM's manner.
 //!
 //! It sits between the DRAM cache and the home device. Before a line is written home for the first time in an epoch, its
-//! old contents go into a log beside the program's lines; the write is held back until that is durable. An unbounded
-//! table remembers which lines the epoch has logged. An epoch ends when every dirty line is home: then the epoch's
-//! number is stored, which makes all records of it dead. Recovery puts the old lines of the unfinished epoch back.
+//! old contents go into a log beside the program's lines; the write, and every later one of the line, is held back until
+//! that is durable. An unbounded table remembers which lines the epoch has logged. An epoch ends when every dirty line is
+//! home: then the epoch's number is stored, which makes all records of it dead. Recovery puts the old lines of the
+//! unfinished epoch back.
 
 use super::list::Mutant;
 use super::{Design, Flush, Home, Leaving, Mechanism, Moments, Promise, Verdict};
@@ -12,7 +13,7 @@ use crate::Ps;
 use crate::hardware::Hardware;
 use perdura_memory::image::LineWords;
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -76,7 +77,8 @@ struct Logging {
     design: HardwareUndoLog,
     log: Log,
     epoch: u64,
-    logged: HashSet<u64>,
+    /// Lines that the epoch has logged, and when their records are durable.
+    logged: HashMap<u64, Ps>,
     records: u64,
     most_records: u64,
 }
@@ -166,7 +168,7 @@ impl Design for HardwareUndoLog {
             design: self.clone(),
             epoch: hardware.home_line(log.header)[0] + 1,
             log,
-            logged: HashSet::new(),
+            logged: HashMap::new(),
             records: 0,
             most_records: 0,
         })
@@ -200,15 +202,21 @@ impl Mechanism for Logging {
     fn leaves(&mut self, hardware: &mut Hardware, leaving: &Leaving) -> Verdict {
         let line = leaving.line;
         let looked = leaving.from + hardware.cycles(self.design.config.lookup_cycles);
-        if !self.logged.insert(line) || self.design.leaves_out(RECORD) && line % 8 == 7 {
+        let holds = !self.design.leaves_out(HOLD);
+        if let Some(&durable) = self.logged.get(&line) {
+            // The record may be on its way still, and what leaves now must not overtake it.
+            return Verdict::After(if holds { looked.max(durable) } else { looked });
+        }
+        if self.design.leaves_out(RECORD) && line % 8 == 7 {
             return Verdict::After(looked);
         }
         let durable = self.log(hardware, line);
+        self.logged.insert(line, durable);
         let free = self.log.capacity() - self.records;
         if (free as f64) < self.design.config.ends_when_free * self.log.capacity() as f64 {
             hardware.request_epoch_end();
         }
-        Verdict::After(if self.design.leaves_out(HOLD) { looked } else { looked.max(durable) })
+        Verdict::After(if holds { looked.max(durable) } else { looked })
     }
 
     fn end_epoch(&mut self, _: &mut Hardware) -> Flush {
