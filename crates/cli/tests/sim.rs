@@ -151,3 +151,27 @@ fn what_cannot_be_is_named() {
     let persistent = ["--machine", "persistence-sync-persistent"];
     assert!(small(&[logging, persistent].concat()).contains("nothing to do there"));
 }
+
+/// A figure that no paper gives is swept: one run for each value, and the range of what came out.
+#[test]
+fn a_figure_is_swept() {
+    let sweep = ["--machine", "tiny", "--engine", "redo", "--sweep"];
+    let report = json(&[&sweep[..], &["memory.controller.static_write_ns=0,1000"]].concat());
+    let relative = |point: usize| {
+        let engines = &report["points"][point]["report"]["engines"];
+        engines[1]["relative_to_baseline"].as_f64().expect("a number")
+    };
+    assert!(relative(0) > relative(1), "a slower acceptance costs the log: {report}");
+    let short = ["sim", "--machine", "tiny", "--engine", "redo", "--ops", "50", "--entries", "64"];
+    let text = succeed(&[&short[..], &["--sweep", "cores.fence_cycles=1,100"]].concat());
+    assert!(text.contains("range") && text.contains(" to "), "{text}");
+    for (wrong, what) in [
+        ("cores.fence_cycles", "are written as"),
+        ("cores.colour=1", "has no figure"),
+        ("cores.fence_cycles=x", "cores.fence_cycles"),
+        ("caches.L1.ways=3", "cache L1"),
+    ] {
+        let error = fail(&[&short[..], &["--sweep", wrong]].concat());
+        assert!(error.contains(what), "{wrong}: {error}");
+    }
+}

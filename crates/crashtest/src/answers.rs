@@ -46,6 +46,9 @@ const READS: [u64; 4] = [0, 8, 4, 2];
 /// Few lines leave together here.
 const SKIP: [Option<Skip>; 4] = [None, Some(Skip::Always), Some(Skip::Always), Some(Skip::Always)];
 
+/// Told to share, transactions that are not waited for join a group too.
+const SHARE: [Option<bool>; 4] = [None, None, Some(true), Some(false)];
+
 impl Answers {
     /// Draws them for an engine that makes groups, or does not.
     pub(crate) fn draw(seed: u64, groups: bool) -> Self {
@@ -63,7 +66,7 @@ impl Answers {
             group_bytes: BYTES[below(BYTES.len())],
             answer_within_ns: WITHIN[below(WITHIN.len())],
             skip: SKIP[below(SKIP.len())],
-            share: None,
+            share: SHARE[below(SHARE.len())],
         };
         Answers { waits, of, tends, checkpoints, reads, tuning }
     }
@@ -93,15 +96,18 @@ impl fmt::Display for Answers {
         write!(f, "{waits}/{of}")?;
         let [tends, checkpoints, reads] =
             [tends, checkpoints, reads].map(|count| (*count > 0).then_some(*count));
-        let Tuning { queue_lines, group_bytes, answer_within_ns, skip, share: _ } = *tuning;
+        let Tuning { queue_lines, group_bytes, answer_within_ns, skip, share } = *tuning;
         let all = [tends, checkpoints, reads, queue_lines, group_bytes, answer_within_ns];
         for (name, value) in NAMES.into_iter().zip(all) {
             if let Some(value) = value {
                 write!(f, ",{name}={value}")?;
             }
         }
-        match skip {
-            Some(skip) => write!(f, ",skip={skip}"),
+        if let Some(skip) = skip {
+            write!(f, ",skip={skip}")?;
+        }
+        match share {
+            Some(share) => write!(f, ",share={share}"),
             None => Ok(()),
         }
     }
@@ -132,6 +138,10 @@ fn parse(text: &str) -> Option<Answers> {
         let tuning = &mut answers.tuning;
         if name == "skip" {
             tuning.skip = Some(value.parse().ok()?);
+            continue;
+        }
+        if name == "share" {
+            tuning.share = Some(value.parse().ok()?);
             continue;
         }
         let value = value.parse().ok()?;

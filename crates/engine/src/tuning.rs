@@ -17,7 +17,7 @@ pub struct Tuning {
     /// When write-backs are skipped, of engines that can.
     pub skip: Option<Skip>,
     /// Whether transactions that are waited for at the same time share a record and its fences: where that is
-    /// faster, unless given.
+    /// faster, unless given. If it is given that they do, those that are not waited for share one too, until one is.
     pub share: Option<bool>,
 }
 

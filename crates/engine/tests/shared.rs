@@ -101,6 +101,43 @@ fn nothing_is_shared_where_that_is_no_gain() {
     on_each_engine!(crash_consistent run::<Reference>(Domain::Persistent, None));
 }
 
+/// Told to share, transactions that are not waited for have one record until one is, on one core too: all of them are
+/// durable then, and none before.
+#[test]
+fn those_that_are_not_waited_for_share_if_told() {
+    fn run<E: Engine<Reference>>(share: Option<bool>) -> u64 {
+        let (memory, engine) = started::<E>(Domain::Transient);
+        engine.tune(&Tuning { share, ..Tuning::default() });
+        let mut session = engine.session().unwrap();
+        let before = session.counters().fences;
+        let tickets: Vec<Ticket> = (0..20)
+            .map(|round| {
+                session.begin(Mode::Write);
+                add(&mut session, round % 3);
+                session.commit().unwrap()
+            })
+            .collect();
+        let values = |memory: &Reference| [0, 1, 2].map(|line| memory.load(LOG + line * LINE));
+        let recovered = || {
+            let after = memory.after_power_cut(Cut::None);
+            E::recover(&after, 0..LOG).unwrap();
+            values(&after)
+        };
+        if share == Some(true) {
+            assert!(!session.is_durable(tickets[0]), "{}", E::NAME);
+            assert_eq!(recovered(), [0; 3], "{}", E::NAME);
+        }
+        session.wait_durable(tickets[0]).unwrap();
+        assert!(session.is_durable(tickets[19]), "{}: all of one group", E::NAME);
+        assert_eq!(recovered(), [7, 7, 6], "{}", E::NAME);
+        session.counters().fences - before
+    }
+    use perdura_engine::{RedoEngine, UndoEngine};
+    assert_eq!(run::<RedoEngine<_>>(Some(true)), 1);
+    assert_eq!(run::<UndoEngine<_>>(Some(true)), 3);
+    assert_eq!(run::<UndoEngine<_>>(Some(false)), 60, "three for each");
+}
+
 /// One transaction writes, is waited for and durable, while `second` wants to begin one on another thread; the first
 /// one's ticket, and what the second came to.
 fn while_another_waits<E: Engine<Reference>, R: Send>(

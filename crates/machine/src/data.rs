@@ -5,18 +5,21 @@
 //! for the crash tester, everything that the persistency model would allow ([`Image`]).
 
 use crate::Ps;
+use crate::controller::ByNumber;
 use crate::flights::{Arrival, Flights};
 use crate::mechanism::Promise;
 use crate::promised::Promised;
 use perdura_memory::image::{Image, LineWords, Piece, Site, patch};
 use perdura_memory::{Domain, LINE, WORD};
-use std::collections::HashMap;
 
 /// Words in a line.
 pub(crate) const WORDS: usize = 8;
 
 /// Lines on their way from which on it is worth looking which of them have arrived.
 const CROWDED: usize = 64;
+
+/// Lines on their way that are better landed, where all wait for them.
+const MANY: usize = 4096;
 
 /// How much of the data is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +41,7 @@ pub(crate) struct Data {
     /// They are there even if no home device is kept: what is kept must not change what waits for them.
     flights: Flights,
     crowded: usize,
-    dram: HashMap<u64, LineWords>,
+    dram: ByNumber<LineWords>,
     /// What was durable by then has landed. Cores whose turns come by chance have clocks that
     /// disagree; a cut is never before this.
     landed: Ps,
@@ -90,7 +93,7 @@ impl Data {
         let guesses = left.is_some() || domain == Domain::Media;
         let model = || left.unwrap_or_else(|| Image::new(words.clone(), domain));
         let model = (keep == Keep::Model).then(model);
-        let (flights, dram) = (Flights::default(), HashMap::new());
+        let (flights, dram) = (Flights::default(), ByNumber::default());
         let landed = Ps::default();
         let crowded = CROWDED;
         let (failing, fences) = (None, 0);
@@ -209,6 +212,11 @@ impl Data {
         self.flights.newest(line).map_or_else(|| words_of(&self.home, line), |flight| flight.words)
     }
 
+    /// When the last flight of a line is over.
+    pub(crate) fn on_its_way(&self, line: u64) -> Option<Ps> {
+        self.flights.newest(line).map(|flight| flight.durable)
+    }
+
     /// A line leaves for the home device: it is durable from `durable` on.
     pub(crate) fn depart(
         &mut self,
@@ -308,9 +316,17 @@ impl Data {
         self.flights.await_line(line, core, self.domain != Domain::Persistent)
     }
 
-    /// When all lines that are on their way will have arrived.
+    /// When all lines that are on their way will have arrived, or some time before now.
     pub(crate) fn last_arrival(&self) -> Ps {
-        self.flights.all().map(|flight| flight.durable).max().unwrap_or_default()
+        self.flights.last()
+    }
+
+    /// No power cut comes before all have arrived that are on their way: if these are many, they land at once, unless
+    /// each arrival is to be shown.
+    pub(crate) fn land_ahead_if_crowded(&mut self) {
+        if self.flights.len() >= MANY && !self.holds {
+            self.land(self.flights.last());
+        }
     }
 
     /// Lands what has arrived by `now` if many lines are on their way.

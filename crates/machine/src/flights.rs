@@ -41,6 +41,8 @@ pub(crate) struct Flights {
     count: usize,
     newest: ByNumber<u64>,
     arrivals: BinaryHeap<Reverse<(Ps, u64)>>,
+    /// The latest of all arrivals, of flights that are over too.
+    last: Ps,
     /// Numbers of flights that each core's next fence waits for.
     awaited: Vec<Vec<u64>>,
 }
@@ -50,6 +52,11 @@ impl Flights {
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.count
+    }
+
+    /// The latest of all arrivals so far.
+    pub(crate) fn last(&self) -> Ps {
+        self.last
     }
 
     /// A line leaves, for whose arrival a core's fence may wait.
@@ -65,6 +72,7 @@ impl Flights {
         let before = self.newest.insert(line, number);
         self.flights.push_back(Some(Flight { arrival, line, words, durable, awaited: 0, before }));
         self.arrivals.push(Reverse((durable, number)));
+        self.last = self.last.max(durable);
         self.count += 1;
         if let Some(core) = core {
             self.awaits(number, core);

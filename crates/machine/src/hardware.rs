@@ -1,7 +1,7 @@
 //! Caches, controller, data and clocks together: what an access does and when it is over.
 //!
-//! Here is what cores and caches do; [`beyond`] has what happens beyond the caches, [`asking`] how mechanisms are asked
-//! and what they can do, [`agenda`] what happens without any access, [`own`] programs' own memory.
+//! Here is what cores and caches do; `beyond` has what happens beyond the caches, `asking` how mechanisms are asked
+//! and what they can do, `agenda` what happens without any access, `own` programs' own memory.
 
 mod agenda;
 mod asking;
@@ -35,6 +35,8 @@ pub struct Hardware {
     pub(crate) own: OwnMemory,
     pub(crate) mechanisms: Mechanisms,
     pub(crate) agenda: Agenda,
+    /// Dirty lines that a mechanism has pushed out of the caches.
+    pushed_out: Vec<u64>,
     /// Where the lines of a block are that is being fetched.
     places: Vec<u64>,
     /// Of lines that a core is getting while others may want them, or it goes on itself.
@@ -43,6 +45,7 @@ pub struct Hardware {
     /// Whose access it is.
     core: usize,
     limit_lines: u64,
+    /// Dirty lines that leave the caches for what an access brings.
     evicted: Vec<u64>,
     /// Buffers of lines that have left the last cache, until the controller has them.
     leaving: Finishes,
@@ -83,6 +86,7 @@ impl Hardware {
             own: OwnMemory::new(limit_lines + mechanisms.reserved()),
             mechanisms,
             agenda: Agenda::new(epoch),
+            pushed_out: Vec::new(),
             places: Vec::new(),
             arrivals: Arrivals::default(),
             cycle: Ps::from_ns(1.0 / config.cores.ghz),
@@ -262,6 +266,8 @@ impl Hardware {
         (begin, there): (Ps, Ps),
         waits: bool,
     ) -> (Ps, From) {
+        // At once: what mechanisms do to the caches forgets it.
+        self.evicted.extend_from_slice(self.hierarchy.evicted());
         let latency = self.cycles(outcome.cycles);
         let begin = self.cores[self.core].fill_from(begin, &self.config.cores);
         let mut done = match outcome.handed {
@@ -275,7 +281,8 @@ impl Hardware {
             let from = if asks { self.ask_fill(line) } else { line };
             done = self.read_beyond(from, done);
         }
-        if !self.hierarchy.evicted().is_empty() {
+        self.tell_departures();
+        if !self.evicted.is_empty() {
             // What comes takes the place of what leaves: not before a buffer has it.
             done = done.max(self.evict());
         }
@@ -295,13 +302,12 @@ impl Hardware {
         let buffers = self.config.memory.controller.eviction_buffers;
         let mut last = Ps::default();
         let mut evicted = std::mem::take(&mut self.evicted);
-        evicted.clear();
-        evicted.extend_from_slice(self.hierarchy.evicted());
         for &line in &evicted {
             last = last.max(self.leaving.place(self.now(), buffers, 0));
             let (accepted, _) = self.hand_over(line, Cause::Eviction);
             self.leaving.push(accepted);
         }
+        evicted.clear();
         self.evicted = evicted;
         last
     }
@@ -348,6 +354,7 @@ impl Hardware {
         let stored = stored.max(self.arrivals.of(line, stored));
         let kept = self.config.cores.write_back_keeps;
         let dirty = self.hierarchy.write_back(self.core, line, kept);
+        self.tell_departures();
         let in_dram = !dirty && self.controller.holds_dirty(line);
         if dirty || in_dram {
             let before = std::mem::replace(&mut self.cores[self.core].clock, stored);
@@ -370,6 +377,7 @@ impl Hardware {
     /// The core stores a line past the caches.
     pub(crate) fn stream(&mut self, line: u64) {
         self.hierarchy.drop_line(line);
+        self.tell_departures();
         let issue = self.issue();
         let (accepted, durable) = self.hand_over(line, Cause::Stream);
         let core = &mut self.cores[self.core];

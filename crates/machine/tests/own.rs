@@ -6,7 +6,7 @@ mod common;
 
 use common::mechanisms::{small, undo_log};
 use common::{timed, tiny};
-use perdura_machine::mechanism::{Accessed, Fetch, Flush, Leaving, Moments, Verdict};
+use perdura_machine::mechanism::{Accessed, Effect, Fetch, Flush, Leaving, Moments, Verdict};
 use perdura_machine::{Hardware, Keep, Machine, Mechanism, Options, Ps, Schedule};
 use perdura_memory::lock::{Lock, Mode, Order, Seat};
 use perdura_memory::random::SplitMix64;
@@ -209,8 +209,9 @@ impl Mechanism for Watching {
     fn moments(&self) -> Moments {
         Moments::ACCESS | Moments::FILL | Moments::EVICTION | Moments::HOME
     }
-    fn accessed(&mut self, _: &mut Hardware, access: &Accessed<'_>) {
+    fn accessed(&mut self, _: &mut Hardware, access: &Accessed<'_>) -> Effect {
         assert!(access.line < self.0, "the line {} is accessed", access.line);
+        Effect::Happens
     }
     fn filled(&mut self, _: &mut Hardware, _: usize, line: u64) -> u64 {
         assert!(line < self.0, "the line {line} is fetched");

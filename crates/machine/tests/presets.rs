@@ -78,8 +78,9 @@ fn every_table_of_figures_has_a_source() {
     for name in presets::names() {
         let mut machine = table(name);
         for path in tables(&machine) {
-            // The whole, the memory as a whole, and an energy, which its device's source covers.
-            let bare = path.is_empty() || path == ["memory"] || path.ends_with(&["energy".into()]);
+            // The whole, the memory and the mechanisms as a whole, and an energy, which its device's source covers.
+            let whole = path.is_empty() || path == ["memory"] || path == ["mechanism"];
+            let bare = whole || path.ends_with(&["energy".into()]);
             let table = inner(&mut machine, &path);
             let source = table.get("source").and_then(Value::as_str).unwrap_or_default();
             assert!(bare || source.trim().len() >= 10, "{name}: {path:?} has no source");
@@ -93,7 +94,13 @@ fn unknown_keys_are_refused_everywhere() {
         let machine = table(name);
         for path in tables(&machine) {
             let mut changed = machine.clone();
-            inner(&mut changed, &path).insert("colour".to_owned(), Value::Boolean(true));
+            let colour = Value::Boolean(true);
+            // A mechanism's key is its name, and has a table.
+            let colour = match path == ["mechanism"] {
+                true => Value::Table([("colour".to_owned(), colour)].into_iter().collect()),
+                false => colour,
+            };
+            inner(&mut changed, &path).insert("colour".to_owned(), colour);
             let error = parse(&changed).expect_err("an unknown key").to_string();
             assert!(error.contains("colour"), "{name} {path:?}: {error}");
         }
@@ -109,8 +116,8 @@ fn missing_keys_are_refused_but_for_options() {
             for key in inner(&mut whole, &path).keys().cloned().collect::<Vec<_>>() {
                 let mut changed = machine.clone();
                 inner(&mut changed, &path).remove(&key);
-                let optional =
-                    ["dram_cache", "inside", "energy", "write_back_waits"].contains(&key.as_str());
+                let known = ["dram_cache", "inside", "energy", "write_back_waits", "mechanism"];
+                let optional = known.contains(&key.as_str()) || path == ["mechanism"];
                 assert_eq!(parse(&changed).is_ok(), optional, "{name} {path:?} {key}");
             }
         }

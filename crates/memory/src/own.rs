@@ -1,7 +1,7 @@
 //! A program's own memory: locks, counters, tables and buffers that are no part of the pool.
 //!
 //! Natively it is ordinary memory, and nothing here does anything. A simulator sees only what goes through a
-//! [`Memory`](crate::Memory); what else a program works on would be free there. So programs *touch* it: they name an
+//! [`Memory`]; what else a program works on would be free there. So programs *touch* it: they name an
 //! [`Object`], say which of its bytes, and how ([`Touch`]). A touch reads and stores nothing and is no event of
 //! durability; it takes time, and its lines compete for the caches and pass from core to core as those of the pool
 //! do.
@@ -13,7 +13,7 @@
 
 use crate::Memory;
 
-/// A piece of a program's own memory, by which a [`Memory`](crate::Memory) knows it; all are the same where touching
+/// A piece of a program's own memory, by which a [`Memory`] knows it; all are the same where touching
 /// costs nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Object(u32);

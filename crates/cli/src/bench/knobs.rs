@@ -37,8 +37,8 @@ pub(crate) struct Knobs {
     #[serde(default, deserialize_with = "skip", serialize_with = "name")]
     pub(crate) skip: Option<Skip>,
 
-    /// Whether commits that are waited for at the same time share a record and its fences: true or false
-    /// [default: where that is faster]
+    /// Whether commits that are waited for at the same time share a record and its fences: true (then those not
+    /// waited for, too) or false [default: where that is faster]
     #[arg(long, value_name = "WHETHER")]
     #[serde(default)]
     pub(crate) share: Option<bool>,

@@ -52,6 +52,12 @@ impl Choice {
         self.told = share.or(self.told);
     }
 
+    /// Whether it is told to share whatever that costs.
+    #[inline]
+    pub(crate) fn always_shares(&self) -> bool {
+        self.told == Some(true)
+    }
+
     /// For a commit that could share: whether it does.
     #[inline]
     pub(crate) fn shares<M: Memory>(&mut self, memory: &M) -> bool {

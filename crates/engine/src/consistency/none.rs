@@ -216,6 +216,21 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
         }
     }
 
+    /// The words of `[start, start + len)` are about to be stored to.
+    fn keep_all(&mut self, start: u64, len: u64) {
+        let mut before = [0_u64; 64];
+        let together = size_of_val(&before) as u64;
+        for at in (start..start + len).step_by(together as usize) {
+            let len = together.min(start + len - at);
+            let before = &mut before[..(len / WORD) as usize];
+            self.engine.memory.copy_out(at, bytemuck::cast_slice_mut(before));
+            let (first, kept) = (self.old.len(), before.len() as u64);
+            self.old.extend((at..).step_by(WORD as usize).zip(before.iter().copied()));
+            let place = OLD + first as u64 % OLD_WORDS * OLD_BYTES;
+            self.engine.memory.touch(self.own, place, kept * OLD_BYTES, Touch::Write);
+        }
+    }
+
     #[inline(always)]
     fn touch_old(&self, index: usize, access: Touch) {
         let at = OLD + index as u64 % OLD_WORDS * OLD_BYTES;
@@ -394,10 +409,7 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> Access for UnloggedSession<M, 
         self.compare(start, words)?;
         let first = self.old.len();
         if C::KEEPS_OLD_WORDS {
-            for word in (start..start + words).step_by(8) {
-                self.old.push((word, self.engine.memory.load(word)));
-                self.touch_old(self.old.len() - 1, Touch::Write);
-            }
+            self.keep_all(start, words);
         } else {
             self.stored += 1;
         }

@@ -7,6 +7,9 @@
 //! only wait for it. That is done where it is the [faster way](Choice). Where there is nobody else, nothing joins, and each transaction is written down as if this
 //! were not here.
 //!
+//! Where it is told that transactions share ([`Tuning::share`]), those that are not waited for join too, whether another
+//! waits or not: one record for all until one is waited for.
+//!
 //! Who waits and finds the lock free writes down what has joined, so that nobody depends on the next one's
 //! coming. What always holds: a word that has joined is not in the memory, and a transaction that has seen it is
 //! not durable before it.
@@ -96,9 +99,26 @@ impl<C: OneRecord> Groups for Sharing<C> {
     }
 }
 
-/// [`Consistency::commit`], with those that have joined.
+/// [`Consistency::commit`]: written down at once, unless it is told that transactions share. Then it joins, and is
+/// durable when it is waited for, or the group is full.
 #[inline]
 pub(crate) fn commit<M: Memory, C: OneRecord>(
+    core: &Core<M>,
+    mut right: Right<'_, C>,
+    writer: &mut Writer,
+) -> Result<Ticket> {
+    if right.own.choice.always_shares()
+        && C::gains_from_sharing(core.memory.domain())
+        && may_join(core, right.beside.get(), writer)
+    {
+        return try_join::<M, C>(core, &mut right, writer);
+    }
+    write_down::<M, C>(core, right, writer)
+}
+
+/// Makes the transaction durable with those that have joined.
+#[inline]
+fn write_down<M: Memory, C: OneRecord>(
     core: &Core<M>,
     mut right: Right<'_, C>,
     writer: &mut Writer,
@@ -124,11 +144,21 @@ pub(crate) fn commit_awaited<M: Memory, C: OneRecord>(
         && C::gains_from_sharing(core.memory.domain())
         && right.own.choice.shares(&*core.memory);
     if pays && wanted && may_join(core, right.beside.get(), writer) {
-        core.memory.check_fence()?;
-        core.next_number()?;
-        return Ok(join::<M, C>(core, &mut right, writer));
+        return try_join::<M, C>(core, &mut right, writer);
     }
-    commit::<M, C>(core, right, writer)
+    write_down::<M, C>(core, right, writer)
+}
+
+/// The transaction, for which there is room, joins, unless the engine can commit nothing any more.
+#[cold]
+fn try_join<M: Memory, C: OneRecord>(
+    core: &Core<M>,
+    right: &mut Right<'_, C>,
+    writer: &mut Writer,
+) -> Result<Ticket> {
+    core.memory.check_fence()?;
+    core.next_number()?;
+    Ok(join::<M, C>(core, right, writer))
 }
 
 /// Whether there is room for the transaction in the open group.
@@ -138,7 +168,6 @@ fn may_join<M: Memory>(core: &Core<M>, overlay: &Overlay, writer: &Writer) -> bo
         && overlay.joined(&*core.memory) + 1 < 1 << TICKET_BITS
 }
 
-#[cold]
 fn join<M: Memory, C: OneRecord>(
     core: &Core<M>,
     right: &mut Right<'_, C>,

@@ -7,8 +7,10 @@
 //! miss a first level of 32 KiB and 8 ways. *Without data* only times are simulated; *visible*
 //! loads and stores words through the memory that programs use; *durable* also keeps what a power
 //! cut would leave, with a line written back and a fence now and then; *model* also keeps all
-//! that the persistency model allows, for the crash tester.
+//! that the persistency model allows, for the crash tester. Then `--cores N` (16) cores, each on lines of its own and
+//! all waiting for one lock; and the end of an epoch of `--epoch-mib N` (128) of dirty lines on `dual-page`.
 
+mod cores;
 #[path = "../cache_speed/trace.rs"]
 mod trace;
 
@@ -24,6 +26,7 @@ const LINES: u64 = 1 << 21;
 
 fn main() -> Result<(), String> {
     let (mut machine, mut accesses, mut seed, mut rounds) = ("pcm".to_owned(), 5_000_000, 1, 3);
+    let (mut cores, mut epoch) = (16, 128);
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
         let value = arguments.next().ok_or(format!("{name} needs a value"))?;
@@ -33,6 +36,8 @@ fn main() -> Result<(), String> {
             "--accesses" => accesses = number()?.max(1),
             "--seed" => seed = number()?,
             "--rounds" => rounds = number()?.max(1),
+            "--cores" => cores = number()?.clamp(1, 64) as usize,
+            "--epoch-mib" => epoch = number()?.min(1 << 10),
             _ => return Err(format!("{name} is not known: see the head of this example's file")),
         }
     }
@@ -67,7 +72,10 @@ fn main() -> Result<(), String> {
             missed * 100.0
         );
     }
-    Ok(())
+    for cores in [1, cores] {
+        cores::report(&config, cores, accesses.min(1_000_000), seed);
+    }
+    cores::epoch(epoch << 14, seed)
 }
 
 fn make(config: &MachineConfig, keep: Keep, seed: u64) -> Machine {

@@ -3,6 +3,7 @@
 //! Every table of a file names the source of its figures (`source`); unknown keys are
 //! refused, and so is a machine that cannot be built.
 
+mod change;
 mod memory;
 
 pub use memory::{
@@ -77,8 +78,8 @@ pub struct MachineConfig {
     pub caches: Vec<Level>,
     /// What is beyond the caches.
     pub memory: MemoryConfig,
-    /// Figures of mechanisms in hardware, by their [names](crate::mechanism::list): those that a table does not give
-    /// are the mechanism's own.
+    /// Figures of mechanisms in hardware, by their [names](crate::mechanism::list); one without a table has figures of
+    /// its own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mechanism: BTreeMap<String, toml::Table>,
 }

@@ -4,6 +4,7 @@
 //! hardware; it is not asked about what it does meanwhile, and the other one is.
 
 use super::Hardware;
+use crate::cache::{Hierarchy, Version};
 use crate::controller::Fetch;
 use crate::flights::Arrival;
 use crate::mechanism::{
@@ -120,7 +121,44 @@ impl Hardware {
         let answer = question(&mut *mechanism, self);
         self.mechanisms.asked = asked;
         self.mechanisms.built[place] = Some(mechanism);
+        if self.asks(Moments::CACHES) {
+            self.leave_caches();
+        }
         Some(answer)
+    }
+
+    /// Dirty lines that a mechanism has pushed out of the caches leave them, now that it can be asked about them; and
+    /// what has left single caches is told.
+    #[cold]
+    fn leave_caches(&mut self) {
+        for line in std::mem::take(&mut self.pushed_out) {
+            self.hand_over(line, Cause::Eviction);
+        }
+        self.tell_departures();
+    }
+
+    /// What has left single caches is told, if that is wanted.
+    #[inline(always)]
+    pub(super) fn tell_departures(&mut self) {
+        if self.asks(Moments::CACHES) {
+            self.tell_each_departure();
+        }
+    }
+
+    #[cold]
+    fn tell_each_departure(&mut self) {
+        for departure in self.hierarchy.take_departures() {
+            if !self.is_own(departure.line) {
+                self.ask_each(Moments::CACHES, |mechanism, hardware| {
+                    mechanism.departed(hardware, &departure);
+                });
+            }
+        }
+        for version in self.hierarchy.take_displaced() {
+            self.ask_each(Moments::CACHES, |mechanism, hardware| {
+                mechanism.displaced(hardware, &version);
+            });
+        }
     }
 
     /// Asks those that want to be asked then, one after the other.
@@ -279,6 +317,7 @@ impl Hardware {
                 _ => self.now(),
             };
             self.ask(place, |mechanism, hardware| mechanism.epoch_is_home(hardware, home));
+            self.all_wait_until(home);
         }
         self.agenda.epoch_has_ended();
     }
@@ -305,6 +344,11 @@ impl Hardware {
     /// A line of the home device, with what is on its way there.
     pub fn home_line(&self, line: u64) -> LineWords {
         self.data.home_line(line)
+    }
+
+    /// When the last write of a line of the home device is durable that is on its way there.
+    pub fn on_its_way(&self, line: u64) -> Option<Ps> {
+        self.data.on_its_way(line)
     }
 
     /// A line as programs see it.
@@ -368,6 +412,20 @@ impl Hardware {
     pub fn keep(&mut self, name: &'static str, line: u64, words: LineWords, durable: Ps) {
         let arrival = Arrival { name, site: Location::caller() };
         self.data.depart(arrival, line, words, durable, None);
+    }
+
+    /// The caches: to mark lines, to look, to say what is replaced first, to drop versions.
+    pub fn caches(&mut self) -> &mut Hierarchy {
+        &mut self.hierarchy
+    }
+
+    /// Puts a version of a line into a cache, where it takes a way of the line's set; false if there is nothing that
+    /// the set may give up. What it pushes out leaves the caches when the mechanism has answered, as in an access.
+    /// Takes no time by itself.
+    pub fn put_version(&mut self, core: usize, level: usize, line: u64, version: Version) -> bool {
+        let put = self.hierarchy.put_version(core, level, line, version);
+        self.pushed_out.extend_from_slice(self.hierarchy.evicted());
+        put
     }
 
     /// Has [`due`](Mechanism::due) called with this number when the clock is there.

@@ -13,7 +13,7 @@ impl Hardware {
     /// A line is wanted that no cache has; when it is there.
     #[inline]
     pub(super) fn read_beyond(&mut self, line: u64, now: Ps) -> Ps {
-        if self.asks(Moments::HOME) && !self.is_own(line) {
+        if self.asks(Moments::HOME) {
             return self.find_asking(line, now);
         }
         let there = self.controller.read(line, now);
@@ -29,15 +29,28 @@ impl Hardware {
         }
     }
 
-    /// Fetches a block from where the mechanisms say that its lines are; when the wanted one has left the bus.
+    /// Fetches a block; when the wanted line has left the bus. What must leave the DRAM cache for it is asked about,
+    /// whoever's the block is.
     fn fetch_asking(&mut self, fetch: &Fetch) -> Ps {
+        let (early, all) = match self.is_own(fetch.first) {
+            true => self.controller.fetch(fetch),
+            false => self.fetch_from_places(fetch),
+        };
+        let replaced = self.controller.take_in(fetch, all);
+        self.replace_asking(replaced);
+        early
+    }
+
+    /// Fetches a block from where the mechanisms say that its lines are; when the wanted one and when all have left
+    /// the bus.
+    fn fetch_from_places(&mut self, fetch: &Fetch) -> (Ps, Ps) {
         let mut places = std::mem::take(&mut self.places);
         places.clear();
         places.extend(fetch.first..fetch.first + fetch.lines);
         let from = self.ask_fetch(fetch, &mut places);
         let mut lines = fetch.first..;
         let moved = places.iter().any(|place| Some(*place) != lines.next());
-        let (early, all) = if moved {
+        let times = if moved {
             // The wanted line goes first.
             let wanted = (fetch.wanted - fetch.first) as usize;
             let early = self.controller.fetch_line(places[wanted], from);
@@ -48,9 +61,7 @@ impl Hardware {
             self.controller.fetch(&Fetch { now: from, ..*fetch })
         };
         self.places = places;
-        let replaced = self.controller.take_in(fetch, all);
-        self.replace_asking(replaced);
-        early
+        times
     }
 
     /// The dirty lines of a block that the DRAM cache replaces leave for the home device.
@@ -93,12 +104,7 @@ impl Hardware {
         if !self.controller.has_dram() {
             self.tell_dirtied(line..line + 1);
         } else if cause == Cause::Eviction {
-            match self.controller.make_room(line, from) {
-                Room::Here => {}
-                Room::Made(replaced) => self.replace_asking(replaced),
-                Room::Fetch(fetch) => _ = self.fetch_asking(&fetch),
-            }
-            let (accepted, first) = self.controller.put(line, from);
+            let (accepted, first) = self.put_in_dram(line, from);
             self.data.enter_dram(line, words);
             if first {
                 let block = self.controller.block_of(line);
@@ -109,6 +115,30 @@ impl Hardware {
             self.controller.written_through(line, from);
         }
         self.go_home(leaving, asks)
+    }
+
+    /// A line that leaves the caches goes into the DRAM cache; when that has it, and whether its block was clean.
+    fn put_in_dram(&mut self, line: u64, from: Ps) -> (Ps, bool) {
+        match self.controller.make_room(line, from) {
+            Room::Here => {}
+            Room::Made(replaced) => self.replace_asking(replaced),
+            Room::Fetch(fetch) => _ = self.fetch_asking(&fetch),
+        }
+        self.controller.put(line, from)
+    }
+
+    /// A dirty line that is a program's own leaves the caches; when the controller has it. Nothing waits until it is
+    /// durable, and nothing looks whether it is.
+    pub(super) fn hand_over_own(&mut self, line: u64, cause: Cause) -> (Ps, Option<Ps>) {
+        self.write_backs.own += 1;
+        let from = self.now();
+        if self.asks(Moments::HOME) && self.controller.has_dram() && cause == Cause::Eviction {
+            self.controller.count(cause);
+            return (self.put_in_dram(line, from).0, None);
+        }
+        let written = self.controller.write(line, from, cause);
+        self.note_dram();
+        (written.accepted, None)
     }
 
     /// A dirty line goes home, if the mechanisms let it.
@@ -132,14 +162,15 @@ impl Hardware {
         }
     }
 
-    /// Writes every dirty line home and keeps it in the caches, volatile DRAM included; when all lines that have left
-    /// the caches are durable.
+    /// Writes every dirty line home and keeps it in the caches, volatile DRAM included, while all cores wait; when all
+    /// lines that have left the caches are durable.
     pub(super) fn clean_caches(&mut self) -> Ps {
         let mut last = self.now();
         for line in self.without_own(self.hierarchy.dirty()) {
             self.hierarchy.write_back(self.core, line, true);
             let (_, durable) = self.hand_over(line, Cause::Mechanism);
             last = last.max(durable.unwrap_or(last));
+            self.data.land_ahead_if_crowded();
         }
         // What only a volatile DRAM cache has is not home either.
         for line in self.without_own(self.controller.dirty_in_dram()) {
@@ -151,6 +182,7 @@ impl Hardware {
             self.write_backs.mechanism += 1;
             let durable = self.go_home(leaving, None).durable;
             last = last.max(durable.unwrap_or(last));
+            self.data.land_ahead_if_crowded();
         }
         // And what has left the caches before.
         last.max(self.data.last_arrival())

@@ -6,9 +6,9 @@
 //! only when the caches have no room for it, and an access to it is no event.
 
 use super::{From, Hardware};
+use crate::Ps;
 use crate::cache::Hierarchy;
 use crate::processor::Words;
-use crate::{Cause, Ps};
 use perdura_memory::{LINE, Object, Touch, lines_in};
 
 /// Own lines begin at a multiple of so many: no block of a device or of a DRAM cache holds such and others.
@@ -112,15 +112,6 @@ impl Hardware {
         let near = if from == From::Nearest { Ps::default() } else { done };
         let issue = self.issue();
         self.cores[self.core].load_until(near, issue);
-    }
-
-    /// A dirty line that is a program's own leaves the caches; when the controller has it. Nobody waits until it is
-    /// durable, and nobody looks whether it is.
-    pub(super) fn hand_over_own(&mut self, line: u64, cause: Cause) -> (Ps, Option<Ps>) {
-        let written = self.controller.write(line, self.now(), cause);
-        self.write_backs.own += 1;
-        self.note_dram();
-        (written.accepted, None)
     }
 }
 

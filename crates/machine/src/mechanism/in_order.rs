@@ -22,7 +22,7 @@ pub(super) const MUTANTS: &[Mutant] = &[WAIT, HOLD, FENCE];
 
 /// Its figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 pub struct InOrderConfig {
     /// Where they are from.
     pub source: String,

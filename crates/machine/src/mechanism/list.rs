@@ -16,8 +16,11 @@ pub struct Kind {
     pub title: &'static str,
     /// Ways to leave something out of it, each of which must be found by a crash test.
     pub mutants: &'static [Mutant],
-    make: fn(Option<&Table>, Option<&Mutant>) -> Result<Box<dyn Design>, String>,
+    make: Make,
 }
+
+/// Makes a mechanism with a machine's figures for it, if it has some, and with something left out, if that is wanted.
+type Make = fn(Option<&Table>, Option<&Mutant>) -> Result<Box<dyn Design>, String>;
 
 /// Something that is left out of a mechanism on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +141,7 @@ impl Kind {
     }
 }
 
-/// A mechanism's table, which has defaults for what it does not say.
+/// A mechanism's table, or its own figures.
 fn parse<T: DeserializeOwned + Default>(table: Option<&Table>) -> Result<T, String> {
     table.map_or_else(|| Ok(T::default()), |table| table.clone().try_into().map_err(text))
 }

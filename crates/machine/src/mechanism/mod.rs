@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | [`accessed`](Mechanism::accessed) | a core, before the data changes, hits too | [`Moments::ACCESS`] |
 //! | [`filled`](Mechanism::filled) | the caches want a line that none of them has | [`Moments::FILL`] |
+//! | [`departed`](Mechanism::departed), [`displaced`](Mechanism::displaced) | a marked line, or a version, leaves a cache | [`Moments::CACHES`] |
 //! | [`evicted`](Mechanism::evicted) | a dirty line leaves the caches | [`Moments::EVICTION`] |
 //! | [`fetched`](Mechanism::fetched), [`dirtied`](Mechanism::dirtied), [`leaves`](Mechanism::leaves) | between the DRAM cache, or the caches where there is none, and the home device | [`Moments::HOME`] |
 //! | [`begin`](Mechanism::begin), [`commit`](Mechanism::commit), [`abort`](Mechanism::abort), [`flush`](Mechanism::flush) | a program's transaction | always |
@@ -32,6 +33,7 @@ pub use in_order::{InOrder, InOrderConfig};
 pub use list::{Kind, Mutant};
 pub use undo_log::{HardwareUndoLog, UndoLogConfig};
 
+pub use crate::cache::{Departure, HeldVersion, Version, VictimRule, Why};
 pub use crate::controller::Fetch;
 
 use crate::hardware::Hardware;
@@ -98,6 +100,17 @@ pub trait Mechanism: Send {
     fn filled(&mut self, hardware: &mut Hardware, core: usize, line: u64) -> u64 {
         let _ = (hardware, core);
         line
+    }
+
+    /// A line that is [marked](crate::cache::Hierarchy::mark) has left a cache of any level: the first one, or another;
+    /// whether others still have it the caches tell.
+    fn departed(&mut self, hardware: &mut Hardware, departure: &Departure) {
+        let _ = (hardware, departure);
+    }
+
+    /// A [version](Hardware::put_version) has had to leave its cache. It is gone, unless it is put elsewhere.
+    fn displaced(&mut self, hardware: &mut Hardware, version: &HeldVersion) {
+        let _ = (hardware, version);
     }
 
     /// A dirty line is about to leave the caches.
@@ -209,6 +222,8 @@ impl Moments {
     pub const EVICTION: Moments = Moments(4);
     /// [`Mechanism::fetched`], [`Mechanism::dirtied`], [`Mechanism::leaves`].
     pub const HOME: Moments = Moments(8);
+    /// [`Mechanism::departed`], [`Mechanism::displaced`].
+    pub const CACHES: Moments = Moments(16);
 
     /// Whether some of `others` are among these.
     #[inline(always)]

@@ -2,10 +2,10 @@
 //! (5.1.2) compares with, in ATOM's manner.
 //!
 //! It sits between the DRAM cache and the home device. Before a line is written home for the first time in an epoch, its
-//! old contents go into a log beside the program's lines; the write, and every later one of the line, is held back until
-//! that is durable. An unbounded table remembers which lines the epoch has logged. An epoch ends when every dirty line is
-//! home: then the epoch's number is stored, which makes all records of it dead. Recovery puts the old lines of the
-//! unfinished epoch back.
+//! old contents go into a log beside the program's lines; the write is held back until that is durable, and later ones of
+//! the line come after it. An unbounded table remembers which lines the epoch has logged. An epoch ends when every dirty
+//! line is home: then the epoch's number is stored, which makes all records of it dead. Recovery puts the old lines of
+//! the unfinished epoch back.
 
 use super::list::Mutant;
 use super::{Design, Flush, Home, Leaving, Mechanism, Moments, Promise, Verdict};
@@ -13,7 +13,6 @@ use crate::Ps;
 use crate::hardware::Hardware;
 use perdura_memory::image::LineWords;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -41,7 +40,7 @@ pub(super) const MUTANTS: &[Mutant] = &[HOLD, METADATA, HOME, FORGET, RECORD, CH
 
 /// Its figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 pub struct UndoLogConfig {
     /// Where they are from.
     pub source: String,
@@ -77,8 +76,8 @@ struct Logging {
     design: HardwareUndoLog,
     log: Log,
     epoch: u64,
-    /// Lines that the epoch has logged, and when their records are durable.
-    logged: HashMap<u64, Ps>,
+    /// The lines that the epoch has logged, a bit each.
+    logged: Vec<u64>,
     records: u64,
     most_records: u64,
 }
@@ -121,6 +120,14 @@ impl Log {
 }
 
 impl Logging {
+    /// Whether the epoch has not logged the line; from here on it has.
+    fn is_first(&mut self, line: u64) -> bool {
+        let (word, bit) = (&mut self.logged[(line / 64) as usize], 1 << (line % 64));
+        let first = *word & bit == 0;
+        *word |= bit;
+        first
+    }
+
     /// Logs the old contents of `line`; when they are durable.
     fn log(&mut self, hardware: &mut Hardware, line: u64) -> Ps {
         let (metadata, data, slot) = self.log.place(self.records);
@@ -168,7 +175,7 @@ impl Design for HardwareUndoLog {
             design: self.clone(),
             epoch: hardware.home_line(log.header)[0] + 1,
             log,
-            logged: HashMap::new(),
+            logged: vec![0; log.header.div_ceil(64) as usize],
             records: 0,
             most_records: 0,
         })
@@ -203,15 +210,12 @@ impl Mechanism for Logging {
         let line = leaving.line;
         let looked = leaving.from + hardware.cycles(self.design.config.lookup_cycles);
         let holds = !self.design.leaves_out(HOLD);
-        if let Some(&durable) = self.logged.get(&line) {
-            // The record may be on its way still, and what leaves now must not overtake it.
-            return Verdict::After(if holds { looked.max(durable) } else { looked });
-        }
-        if self.design.leaves_out(RECORD) && line % 8 == 7 {
-            return Verdict::After(looked);
+        if !self.is_first(line) || self.design.leaves_out(RECORD) && line % 8 == 7 {
+            // A write of it that waits for the record is not overtaken by this one.
+            let before = hardware.on_its_way(line).filter(|_| holds);
+            return Verdict::After(before.map_or(looked, |durable| looked.max(durable)));
         }
         let durable = self.log(hardware, line);
-        self.logged.insert(line, durable);
         let free = self.log.capacity() - self.records;
         if (free as f64) < self.design.config.ends_when_free * self.log.capacity() as f64 {
             hardware.request_epoch_end();
@@ -233,7 +237,7 @@ impl Mechanism for Logging {
         self.epoch += 1;
         self.records = 0;
         if !self.design.leaves_out(FORGET) {
-            self.logged.clear();
+            self.logged.fill(0);
         }
     }
 

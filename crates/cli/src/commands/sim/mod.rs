@@ -1,6 +1,7 @@
 //! `perdura sim`: a workload on a simulated machine, timed by its clock.
 
 mod show;
+mod sweep;
 
 use crate::bench::keyspace::Served;
 use crate::bench::knobs::Knobs;
@@ -23,6 +24,8 @@ use perdura_workloads::sps::Sps;
 use perdura_workloads::toggle::{KeySet, Toggles};
 use perdura_workloads::ycsb::{Options, Shape, Ycsb, YcsbOver};
 use perdura_workloads::{Progress, Workload};
+
+use sweep::Sweep;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -90,6 +93,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
     epoch_us: u64,
 
+    /// Runs with each of several values of one of the machine's figures, by its path in the machine's file, and
+    /// prints the range of what comes out: memory.controller.static_write_ns=0,50,100 or caches.L1.ways=4,8
+    #[arg(long, value_name = "FIGURE=VALUES")]
+    sweep: Option<Sweep>,
+
     /// Power cuts at random among the measured transactions, of one core, to see what they would take of
     /// what engines left to the caches; the run goes on after each
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
@@ -117,22 +125,39 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     let machine = arguments.machine()?;
     let progress = interrupt::progress()?;
-    let kinds = arguments.kinds();
-    let total = arguments.ops.saturating_add(arguments.warm_up());
-    let mut runs = Vec::new();
-    for engine in kinds {
-        let plan = arguments.plan(machine.clone(), engine);
-        let label = format!("{engine} on {}", machine.name);
-        let run = crate::bench::watch::with_bar(&label, total, &progress, || {
-            arguments.run_on(&plan, &progress)
-        })?;
-        interrupt::check(&progress)?;
-        runs.push((engine, run));
+    let Some(sweep) = &arguments.sweep else {
+        let runs = arguments.run_all(&machine, &progress)?;
+        return show::report(arguments, &machine, &runs);
+    };
+    let mut points = Vec::new();
+    for (value, machine) in sweep.machines(&machine)? {
+        let runs = arguments.run_all(&machine, &progress)?;
+        points.push(sweep::Point { value, machine, runs });
     }
-    show::report(arguments, &machine, &runs)
+    sweep::report(arguments, sweep, &points)
 }
 
 impl Arguments {
+    /// The baseline's run, then those of the other engines.
+    fn run_all(
+        &self,
+        machine: &MachineConfig,
+        progress: &Progress,
+    ) -> Outcome<Vec<(EngineKind, Run)>> {
+        let total = self.ops.saturating_add(self.warm_up());
+        let mut runs = Vec::new();
+        for engine in self.kinds() {
+            let plan = self.plan(machine.clone(), engine);
+            let label = format!("{engine} on {}", machine.name);
+            let run = crate::bench::watch::with_bar(&label, total, progress, || {
+                self.run_on(&plan, progress)
+            })?;
+            interrupt::check(progress)?;
+            runs.push((engine, run));
+        }
+        Ok(runs)
+    }
+
     fn machine(&self) -> Outcome<MachineConfig> {
         let load = presets::load(&self.machine).map_err(|error| Failure::new(error.to_string()));
         let mut machine = load?;

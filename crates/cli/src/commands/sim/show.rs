@@ -69,26 +69,9 @@ pub(super) fn report(
 ) -> Outcome {
     let Some((_, baseline)) = runs.first() else { return Ok(()) };
     if arguments.json {
-        return output::print_json(&as_json(arguments, machine, runs, baseline));
+        return output::print_json(&as_json(arguments, machine, runs));
     }
-    output::print(format!(
-        "{}{} on {} ({}), {}{}: {} after {}, {} in each, {} entries; seed {}",
-        arguments.workload,
-        arguments.over().map_or_else(String::new, |over| format!(" over {}", over.in_words())),
-        machine.name,
-        machine.title,
-        plural(arguments.cores as u64, "core"),
-        [arguments.window.remark(), arguments.knobs.remark()]
-            .into_iter()
-            .flatten()
-            .map(|remark| format!(", {remark}"))
-            .collect::<String>(),
-        plural(arguments.ops, "transaction"),
-        show_count(arguments.warm_up()),
-        plural(arguments.ops_per_tx() as u64, "operation"),
-        show_count(arguments.entries()),
-        arguments.seed,
-    ))?;
+    output::print(heading(arguments, machine))?;
     let rows = runs.iter().map(|(engine, run)| {
         let figures = Figures::of(run, baseline);
         [
@@ -134,6 +117,33 @@ pub(super) fn report(
     ))
 }
 
+/// What was run.
+pub(super) fn heading(arguments: &Arguments, machine: &MachineConfig) -> String {
+    format!(
+        "{}{} on {} ({}), {}{}: {} after {}, {} in each, {} entries; seed {}",
+        arguments.workload,
+        arguments.over().map_or_else(String::new, |over| format!(" over {}", over.in_words())),
+        machine.name,
+        machine.title,
+        plural(arguments.cores as u64, "core"),
+        [arguments.window.remark(), arguments.knobs.remark()]
+            .into_iter()
+            .flatten()
+            .map(|remark| format!(", {remark}"))
+            .collect::<String>(),
+        plural(arguments.ops, "transaction"),
+        show_count(arguments.warm_up()),
+        plural(arguments.ops_per_tx() as u64, "operation"),
+        show_count(arguments.entries()),
+        arguments.seed,
+    )
+}
+
+/// A run's throughput beside the baseline's.
+pub(super) fn relative(run: &Run, baseline: &Run) -> f64 {
+    Figures::of(run, baseline).relative
+}
+
 /// What power cuts would have taken: lines, over all cuts.
 fn losses(runs: &[(EngineKind, Run)]) -> comfy_table::Table {
     let rows = runs.iter().filter(|(engine, _)| engine.skips()).map(|(engine, run)| {
@@ -166,16 +176,16 @@ fn counts(runs: &[(EngineKind, Run)]) -> comfy_table::Table {
     output::table(["engine", "kind", "count", "a second"], rows)
 }
 
-fn as_json(
+/// All of it.
+pub(super) fn as_json(
     arguments: &Arguments,
     machine: &MachineConfig,
     runs: &[(EngineKind, Run)],
-    baseline: &Run,
 ) -> Value {
     let rows: Vec<Value> = runs
         .iter()
         .map(|(engine, run)| {
-            let figures = Figures::of(run, baseline);
+            let figures = Figures::of(run, &runs[0].1);
             json!({
                 "engine": engine.to_string(),
                 "transactions": run.operations,
