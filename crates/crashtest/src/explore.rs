@@ -105,7 +105,7 @@ pub(crate) struct Problem {
     pub(crate) cut: Option<(u64, u64, String)>,
     pub(crate) guilt: Guilt,
     /// With a mechanism in hardware: of the images there which one.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<Box<Place>>,
 }
 
 impl Problem {

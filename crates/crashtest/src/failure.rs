@@ -53,7 +53,7 @@ impl Failure {
             engine,
             subject: subject.name().to_owned(),
             mechanism: mechanism.map(str::to_owned),
-            place: problem.place,
+            place: problem.place.map(|place| *place),
             cut: problem.cut,
             what: problem.what,
             missing: problem.guilt.missing,

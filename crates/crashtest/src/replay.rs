@@ -1,6 +1,7 @@
 //! A failure's case, from the options that were printed with it.
 
 use crate::case::STARTS;
+use crate::mechanisms;
 use crate::{Budget, Case, Failure, Points, Report, Runner, Watcher};
 use perdura_machine::{Event, Ps, Schedule, presets};
 
@@ -48,7 +49,9 @@ impl Choice {
     fn set(&mut self, name: &str, value: &str) -> Result<(), Box<dyn std::error::Error>> {
         let case = &mut self.case;
         match name {
-            "mechanism" => self.mechanism = Some(value.to_owned()),
+            "mechanism" => {
+                (self.mechanism, self.budget) = (Some(value.to_owned()), mechanisms::budget());
+            }
             "mutant" => case.mutant = Some(value.to_owned()),
             "epoch-us" => case.epoch = Some(Ps::from_ns(value.parse::<f64>()? * 1_000.0)),
             "engine" => self.engine = value.to_owned(),

@@ -1,6 +1,6 @@
 //! A mechanism of one's own under the tester, in one call.
 
-use super::{EACH, Maker, Settings, find};
+use super::{Maker, Settings, budget, find};
 use crate::replay::Choice;
 use crate::shrink::{Effort, shrink};
 use crate::{Budget, Case, Failure, Points, Report, Runner, Watcher};
@@ -33,7 +33,7 @@ impl Default for CheckMechanism {
             turns: 2,
             subjects: vec!["sps", "hash-map", "churn"],
             cores: vec![1, 3],
-            budget: Budget { images: EACH, ..Budget::default() },
+            budget: budget(),
             effort: Effort::default(),
         }
     }

@@ -29,7 +29,7 @@ pub(super) fn explore<S: Subject>(
     watcher: &Watcher,
 ) -> Result<Report, Box<Failure>> {
     let mut explorer = Explorer { tested, case, budget, watcher, report: Report::default() };
-    match explorer.from_start() {
+    match explorer.first_life() {
         Ok(()) => Ok(explorer.report),
         Err(problem) => {
             let (subject, engine, maker) = tested;
@@ -58,7 +58,7 @@ struct Exploration<'l, 'a, S: Subject> {
 }
 
 impl<'a, S: Subject> Explorer<'a, S> {
-    fn from_start(&mut self) -> Result<(), Problem> {
+    fn first_life(&mut self) -> Result<(), Problem> {
         let ((subject, engine, maker), case) = (self.tested, self.case);
         // Here, so that a wrong name is not taken for a run that went wrong.
         maker.design(case).map_err(Problem::plain)?;
@@ -189,7 +189,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         wrong.map_err(|what| {
             let cut = (event.number, exploration.events, CallSite::of(event.kind, event.site));
             let cut = Some((cut.0, cut.1, cut.2.to_string()));
-            Problem { what, cut, guilt: Guilt::default(), place: Some(place) }
+            Problem { what, cut, guilt: Guilt::default(), place: Some(Box::new(place)) }
         })?;
         Ok(left)
     }

@@ -58,6 +58,11 @@ use std::sync::Arc;
 /// it is, and one where it is twice.
 pub const EACH: u64 = 3;
 
+/// How much of a case is explored where nothing else is asked for: about half of the images are of later lives.
+pub fn budget() -> Budget {
+    Budget { images: EACH, again_every: 100, ..Budget::default() }
+}
+
 type Make = dyn Fn(&MachineConfig, Option<&str>) -> Result<Box<dyn Design>, String> + Send + Sync;
 
 /// What makes designs of one mechanism.

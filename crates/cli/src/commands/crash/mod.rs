@@ -10,8 +10,7 @@ use crate::failure::{Failure, Outcome};
 use crate::quantity;
 use choice::{Cases, PointsChoice, several};
 pub(super) use explore::quietly;
-use perdura_crashtest::mechanisms::EACH;
-use perdura_crashtest::{Answers, Budget, Points, STARTS};
+use perdura_crashtest::{Answers, Budget, Points, STARTS, mechanisms as hardware};
 use perdura_machine::MachineConfig;
 use perdura_memory::Domain;
 
@@ -176,9 +175,10 @@ fn within(option: &str, number: u64, most: u64) -> Outcome {
 
 impl Arguments {
     fn budget(&self) -> Budget {
-        let usual = if self.mechanism.is_empty() { Budget::default().images } else { EACH };
-        let images = self.each.unwrap_or(usual);
-        Budget { images, deaths_every: self.deaths_every, ..Budget::default() }
+        let on_engines = self.mechanism.is_empty();
+        let usual = if on_engines { Budget::default() } else { hardware::budget() };
+        let images = self.each.unwrap_or(usual.images);
+        Budget { images, deaths_every: self.deaths_every, ..usual }
     }
 
     /// Every combination of what was chosen.
