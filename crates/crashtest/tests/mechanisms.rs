@@ -46,7 +46,7 @@ fn pools_are_opened_again() {
         assert_eq!(runner.engine(), "undo");
         let (points, epoch) = (Points::Random(30), Some(Ps(3_000_000)));
         let case = Case { points, epoch, start: Start::Closed, cores: 2, ..Case::default() };
-        let budget = Budget { again_every: 10, again: (6, 3), depth: 1, ..budget() };
+        let budget = Budget { again_every: 6, again: (6, 3), depth: 1, ..budget() };
         let report = runner.explore(&case, budget, &Watcher::default());
         let report = report.unwrap_or_else(|failure| panic!("{failure}"));
         assert!(report.lives > 2 && report.again > 5, "{name}: {report}");
