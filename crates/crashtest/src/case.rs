@@ -1,11 +1,12 @@
 //! One case: everything that decides what a run does, and so what is replayed.
 
-use crate::Answers;
+use crate::explore::mix;
+use crate::{Answers, Place};
 use perdura_machine::cache::Policy;
-use perdura_machine::{Event, MachineConfig, Schedule, presets};
+use perdura_machine::{CallSite, Event, MachineConfig, Ps, Schedule, presets};
 use perdura_memory::Domain;
 use perdura_memory::random::SplitMix64;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of the pool that is cut.
 pub const BYTES: u64 = 288 << 10;
@@ -42,6 +43,38 @@ pub enum Points {
     Random(u64),
     /// After this one: a replay.
     One(u64),
+    /// This one image: a replay, with a mechanism in hardware.
+    At(Place),
+}
+
+impl Points {
+    /// Whether it is a replay.
+    pub fn is_replay(&self) -> bool {
+        matches!(self, Points::One(_) | Points::At(_))
+    }
+
+    /// Whether the power is cut after an event, of a run with so many events and these call sites. Half
+    /// of the cuts that chance chooses are shared evenly among events, half among call sites: a
+    /// fence is rare beside stores, and matters more.
+    pub(crate) fn chosen(
+        self,
+        met: BTreeMap<CallSite, u64>,
+        events: u64,
+        seed: u64,
+    ) -> impl Fn(&Event) -> bool {
+        move |event| match self {
+            Points::All => true,
+            Points::One(one) => event.number == one,
+            Points::At(place) => place.is_at(event),
+            Points::Random(count) => {
+                let site = CallSite::of(event.kind, event.site);
+                let there = met.get(&site).copied().unwrap_or(1) * met.len() as u64;
+                let number = event.number ^ u64::from(event.arrival) << 40;
+                let chance = mix(seed ^ 0x706f_696e_7473, number) % (2 * events * there);
+                chance < count * (there + events)
+            }
+        }
+    }
 }
 
 /// A case.
@@ -72,6 +105,10 @@ pub struct Case {
     pub answers: Option<Answers>,
     /// What is left out, to test the tester.
     pub omit: Option<Event>,
+    /// The same of a mechanism in hardware: which of its mutants it is.
+    pub mutant: Option<String>,
+    /// How long such a mechanism's epochs are.
+    pub epoch: Option<Ps>,
 }
 
 impl Default for Case {
@@ -97,6 +134,8 @@ impl Case {
             points: Points::Random(100),
             answers: None,
             omit: None,
+            mutant: None,
+            epoch: None,
             machine,
         }
     }

@@ -3,7 +3,6 @@
 use crate::Subject;
 use crate::bench::Verified;
 use crate::candidates::Candidates;
-use crate::case::Points;
 use crate::explore::{Exploration, Explorer, Problem, mix};
 use crate::guilt::{Guilt, guilt, is_named};
 use crate::life::World;
@@ -67,18 +66,15 @@ impl<S: Subject> Explorer<'_, S> {
                 let guilt = match lived {
                     None => self.guilt(depth, &expect, &candidates, &states, seed, image),
                     // It takes many lives: for a replay, and where nothing is named so far.
-                    Some(life)
-                        if matches!(self.case.points, Points::One(_)) && !is_named(&what) =>
-                    {
-                        self.guilt_of_life(
+                    Some(life) if self.case.points.is_replay() && !is_named(&what) => self
+                        .guilt_of_life(
                             exploration,
                             &expect,
                             &candidates,
                             &states,
                             (seed, life),
                             image,
-                        )
-                    }
+                        ),
                     Some(_) => Guilt::default(),
                 };
                 (what, guilt)
@@ -94,7 +90,7 @@ impl<S: Subject> Explorer<'_, S> {
                 let name =
                     format!("{} on core {}", CallSite::of(event.kind, event.site), event.core);
                 let cut = Some((event.number, exploration.events, name));
-                Err(Problem { what, cut, guilt })
+                Err(Problem { what, cut, guilt, place: None })
             }
         }
     }
@@ -112,7 +108,7 @@ impl<S: Subject> Explorer<'_, S> {
         let promised = self.promised(exploration, expect);
         // A replay looks at all that an exploration of more cuts may have looked at here: there,
         // images that other cuts had left before did not count.
-        let replay = matches!(exploration.points, Points::One(_));
+        let replay = exploration.points.is_replay();
         let most = exploration.images * LOOKED_AT;
         let mut verified: Vec<Verified> = Vec::new();
         let (mut images, mut looked_at) = (0, 0);

@@ -2,6 +2,7 @@
 //! images elsewhere.
 
 use crate::Subject;
+use crate::engine::{AnyFamily, Of};
 use crate::runner::{On, Runner};
 use perdura::{Engine, Memory};
 use perdura_memory::Ram;
@@ -36,6 +37,19 @@ macro_rules! families {
             }
         )*
 
+        /// The engine of this name, be it consistent after a crash or not.
+        pub(crate) fn family(name: &str) -> Option<&'static dyn AnyFamily> {
+            match name {
+                $($name => Some(&Of::<$family>::ENGINE),)*
+                _ => None,
+            }
+        }
+    };
+}
+perdura_engine::engines!(families! {});
+
+macro_rules! consistent {
+    ({} $($(#[$doc:meta])* $family:ident $name:literal $engine:ident $made:tt;)*) => {
         /// The names of the engines.
         pub const ENGINES: [&str; [$($name),*].len()] = [$($name),*];
 
@@ -51,4 +65,4 @@ macro_rules! families {
         }
     };
 }
-perdura_engine::crash_consistent_engines!(families! {});
+perdura_engine::crash_consistent_engines!(consistent! {});

@@ -7,10 +7,10 @@ use crate::engines::Family;
 use crate::failure::Failure;
 use crate::guilt::Guilt;
 use crate::history::States;
-use crate::life::{Life, Lived, Stopped, World, draw, numbered};
+use crate::life::{Life, Lived, Stopped, World, draw};
 use crate::readers::agree;
 use crate::starts::first_image;
-use crate::{Case, Report, Start, Subject};
+use crate::{Case, Place, Report, Start, Subject};
 use perdura_machine::{CallSite, Event, Machine};
 use perdura_memory::random::SplitMix64;
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ impl Default for Budget {
 }
 
 /// Operations of each core in a life after recovery.
-const OPERATIONS_AGAIN: usize = 2;
+pub(crate) const OPERATIONS_AGAIN: usize = 2;
 
 /// How far an exploration is, for whoever watches from another thread; and whether it should end.
 #[derive(Debug, Default)]
@@ -104,11 +104,13 @@ pub(crate) struct Problem {
     pub(crate) what: String,
     pub(crate) cut: Option<(u64, u64, String)>,
     pub(crate) guilt: Guilt,
+    /// With a mechanism in hardware: of the images there which one.
+    pub(crate) place: Option<Box<Place>>,
 }
 
 impl Problem {
-    fn plain(what: String) -> Self {
-        Problem { what, cut: None, guilt: Guilt::default() }
+    pub(crate) fn plain(what: String) -> Self {
+        Problem { what, cut: None, guilt: Guilt::default(), place: None }
     }
 }
 
@@ -136,20 +138,8 @@ pub(crate) struct Exploration<'l, 'a, S: Subject> {
 
 impl<S: Subject> Explorer<'_, S> {
     fn failure(&self, problem: Problem) -> Failure {
-        let operations = numbered(self.subject, self.case)
-            .map(|(core, index, op)| format!("{core}.{index}: {op:?}"))
-            .collect();
-        Failure {
-            case: self.case.clone(),
-            engine: self.engine.name(),
-            subject: self.subject.name().to_owned(),
-            cut: problem.cut,
-            what: problem.what,
-            missing: problem.guilt.missing,
-            early: problem.guilt.early,
-            operations,
-            budget: self.budget,
-        }
+        let engine = self.engine.name();
+        Failure::new((self.subject, engine, None), self.case, self.budget, problem)
     }
 
     fn case_from_start(&mut self) -> Result<(), Problem> {
@@ -164,6 +154,7 @@ impl<S: Subject> Explorer<'_, S> {
             ops: draw(self.subject, case),
             seed: case.seed,
             limit: BYTES,
+            fitted: None,
         };
         self.life(&life, vec![first], 0, case.points, self.budget.images)
     }
@@ -203,7 +194,9 @@ impl<S: Subject> Explorer<'_, S> {
             self.benches.push(Bench::new(life.limit, self.case));
         }
         let mut problem = None;
-        let (chosen, omit, engine) = (exploration.chosen(), self.case.omit, self.engine);
+        let Exploration { events, met, .. } = &exploration;
+        let chosen = points.chosen(met.clone(), *events, life.seed);
+        let (omit, engine) = (self.case.omit, self.engine);
         let mut watch = |machine: &Machine, event: Event| {
             if !chosen(&event) {
                 return ControlFlow::Continue(());
@@ -254,6 +247,7 @@ impl<S: Subject> Explorer<'_, S> {
             ops,
             seed,
             limit: exploration.life.limit,
+            fitted: None,
         };
         let (points, images) = self.budget.again;
         self.life(&life, states, exploration.depth + 1, Points::Random(points), images).map_err(
@@ -274,31 +268,11 @@ impl<S: Subject> Explorer<'_, S> {
     }
 }
 
-impl<S: Subject> Exploration<'_, '_, S> {
-    /// Whether the power is cut after an event. Half of the cuts that chance chooses are shared
-    /// evenly among events, half among call sites: a fence is rare beside stores, and matters
-    /// more.
-    fn chosen(&self) -> impl Fn(&Event) -> bool + use<S> {
-        let (points, events, seed) = (self.points, self.events, self.life.seed);
-        let met = self.met.clone();
-        move |event| match points {
-            Points::All => true,
-            Points::One(one) => event.number == one,
-            Points::Random(count) => {
-                let site = CallSite::of(event.kind, event.site);
-                let there = met.get(&site).copied().unwrap_or(1) * met.len() as u64;
-                let chance = mix(seed ^ 0x706f_696e_7473, event.number) % (2 * events * there);
-                chance < count * (there + events)
-            }
-        }
-    }
-}
-
 pub(crate) fn mix(left: u64, right: u64) -> u64 {
     SplitMix64::new(left.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ right).next()
 }
 
-fn without_panic<R>(run: impl FnOnce() -> R) -> Result<R, Problem> {
+pub(crate) fn without_panic<R>(run: impl FnOnce() -> R) -> Result<R, Problem> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = panic
             .downcast_ref::<String>()

@@ -1,8 +1,11 @@
 //! What was found wrong, so that somebody can find out why.
 
+use crate::explore::Problem;
+use crate::life::numbered;
 use crate::subjects::SUBJECTS;
-use crate::{Budget, Case};
-use perdura_machine::CallSite;
+use crate::{Budget, Case, Place, Subject};
+use perdura_machine::mechanism::list;
+use perdura_machine::{CallSite, Ps};
 use std::fmt;
 
 /// A failure of a case.
@@ -14,6 +17,10 @@ pub struct Failure {
     pub engine: &'static str,
     /// The subject's name.
     pub subject: String,
+    /// The name of the mechanism in hardware that is at fault, if one was tested.
+    pub mechanism: Option<String>,
+    /// With such a mechanism: which image of that cut.
+    pub place: Option<Place>,
     /// After which event the power was cut, of how many, and what the event was; `None` if the
     /// run went wrong without a cut.
     pub cut: Option<(u64, u64, String)>,
@@ -31,10 +38,38 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// A problem of a structure on an engine, or of a mechanism under them.
+    pub(crate) fn new<S: Subject>(
+        (subject, engine, mechanism): (&S, &'static str, Option<&str>),
+        case: &Case,
+        budget: Budget,
+        problem: Problem,
+    ) -> Self {
+        let operations = numbered(subject, case)
+            .map(|(core, index, op)| format!("{core}.{index}: {op:?}"))
+            .collect();
+        Failure {
+            case: case.clone(),
+            engine,
+            subject: subject.name().to_owned(),
+            mechanism: mechanism.map(str::to_owned),
+            place: problem.place.map(|place| *place),
+            cut: problem.cut,
+            what: problem.what,
+            missing: problem.guilt.missing,
+            early: problem.guilt.early,
+            operations,
+            budget,
+        }
+    }
+
     /// What shows it again: a command, or for a structure that it does not know, a call of
     /// [`replay`](crate::check::replay).
     pub fn replay(&self) -> String {
         let options = self.options();
+        if let Some(name) = self.mechanism.as_ref().filter(|name| list::find(name).is_err()) {
+            return format!("perdura_crashtest::mechanisms::replay(/* {name} */, \"{options}\")");
+        }
         if SUBJECTS.contains(&self.subject.as_str()) {
             format!("perdura crash {options}")
         } else {
@@ -45,7 +80,14 @@ impl Failure {
     /// The options that stand for the case and the cut: see [`Choice`](crate::replay::Choice).
     pub fn options(&self) -> String {
         let case = &self.case;
-        let mut command = format!(
+        let mut command = String::new();
+        if let Some(mechanism) = &self.mechanism {
+            command += &format!("--mechanism {mechanism} ");
+        }
+        if let Some(mutant) = &case.mutant {
+            command += &format!("--mutant {mutant} ");
+        }
+        command += &format!(
             "--engine {} --workload {} --machine {} --policy {} --domain {} \
              --cores {} --schedule {} --operations {} --seed {}",
             self.engine,
@@ -58,6 +100,9 @@ impl Failure {
             case.operations,
             case.seed,
         );
+        if let Some(epoch) = case.epoch {
+            command += &format!(" --epoch-us {}", microseconds(epoch));
+        }
         command += &format!(" --start {}", crate::case::start_name(case.start));
         if let Some(answers) = &case.answers {
             command += &format!(" --answers {answers}");
@@ -69,14 +114,16 @@ impl Failure {
         if let Some(omit) = &case.omit {
             command += &format!(" --omit '{}'", CallSite::of(omit.kind, omit.site));
         }
-        if self.budget.images != Budget::default().images {
+        if self.mechanism.is_none() && self.budget.images != Budget::default().images {
             command += &format!(" --each {}", self.budget.images);
         }
         if self.budget.deaths_every != Budget::default().deaths_every {
             command += &format!(" --deaths-every {}", self.budget.deaths_every);
         }
-        if let Some((event, ..)) = self.cut {
-            command += &format!(" --points {event}");
+        match (self.place, &self.cut) {
+            (Some(place), _) => command += &format!(" --points {place}"),
+            (None, Some((event, ..))) => command += &format!(" --points {event}"),
+            (None, None) => {}
         }
         command
     }
@@ -86,7 +133,17 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.what)?;
         if let Some((event, events, name)) = &self.cut {
-            writeln!(f, "  cut after event {event} of {events}: {name}")?;
+            let arrival = self.place.map_or(0, |place| place.arrival);
+            match arrival {
+                0 => writeln!(f, "  cut after event {event} of {events}: {name}")?,
+                _ => writeln!(
+                    f,
+                    "  cut at arrival {arrival} before event {event} of {events}: {name}"
+                )?,
+            }
+        }
+        for (stores, again) in self.place.iter().flat_map(Place::recoveries).zip(["", " again"]) {
+            writeln!(f, "  recovery cut{again} after {stores} of its stores")?;
         }
         for missing in &self.missing {
             writeln!(f, "  not durable: {missing}")?;
@@ -99,4 +156,9 @@ impl fmt::Display for Failure {
         }
         write!(f, "  again: {}", self.replay())
     }
+}
+
+/// An epoch's length as it is on a command line.
+pub(crate) fn microseconds(epoch: Ps) -> f64 {
+    epoch.as_ns() / 1_000.0
 }

@@ -56,7 +56,8 @@
 //! machine), `candidates` (what a cut may leave), `verify` (what must hold), `explore` (a case),
 //! `cut` (one of its cuts); `guilt` (which stores decide), [`mod@shrink`] and [`failure`] for what
 //! is found, [`replay`] to see it again; [`mod@check`] for everything at once; [`mutants`] for who
-//! watches the watchman; [`rot`] for damaged media, which is apart from all that.
+//! watches the watchman; [`mechanisms`] for hardware that orders what programs store, whose images are
+//! the machine's own; [`rot`] for damaged media, which is apart from all that.
 
 pub mod answers;
 mod bench;
@@ -73,7 +74,9 @@ mod guilt;
 mod history;
 mod life;
 mod losses;
+pub mod mechanisms;
 pub mod mutants;
+mod place;
 mod polling;
 pub mod prelude;
 mod readers;
@@ -95,6 +98,7 @@ pub use engines::*;
 pub use explore::{Budget, Watcher, explore};
 pub use failure::Failure;
 pub use losses::{Losses, losses};
+pub use place::Place;
 pub use report::Report;
 pub use runner::{On, Runner};
 pub use shrink::{Effort, Shrunk, Size, shrink};

@@ -4,6 +4,7 @@ use crate::death::failing_fence;
 use crate::engine::AnyFamily;
 use crate::engines::Family;
 use crate::history::{History, Transaction};
+use crate::mechanisms::Fitted;
 use crate::polling::Poll;
 use crate::readers::{self, Read};
 use crate::{Answers, Case, Start, Subject};
@@ -53,6 +54,8 @@ pub(crate) struct Life<'a, S: Subject> {
     pub(crate) seed: u64,
     /// Bytes that the pool can grow to.
     pub(crate) limit: u64,
+    /// A mechanism in hardware, which is what is tested then.
+    pub(crate) fitted: Option<Fitted<'a>>,
 }
 
 /// What came of a run that was not stopped.
@@ -116,11 +119,16 @@ impl<S: Subject> Life<'_, S> {
             failing_fence: self.failing_fence(),
             ..Options::default()
         };
+        let options = match &self.fitted {
+            Some(fitted) => fitted.fit(self.case, options).map_err(Stopped::Problem)?,
+            None => options,
+        };
+        let modelled = self.fitted.is_none();
         let config = self.case.config();
         let machine = Arc::new(Machine::from_words(config, self.world.visible.clone(), options));
         let history = RefCell::new(History::default());
         let (reads, poll) = (RefCell::default(), RefCell::<Poll>::default());
-        let shown = Cell::new(0);
+        let shown = Cell::new((0, 0));
         let problem = RefCell::new(None);
         let heap = RefCell::new(None);
         let mut phase = |programs: Vec<Box<dyn FnOnce() + '_>>| -> Result<(), Stopped> {
@@ -130,7 +138,8 @@ impl<S: Subject> Life<'_, S> {
                         .run_watched(programs, |machine, event| {
                             poll.borrow().ask(event.number, &history, &reads);
                             // Before a fence the last event is shown again.
-                            if shown.replace(event.number) == event.number {
+                            let number = (event.number, event.arrival);
+                            if shown.replace(number) == number {
                                 return ControlFlow::Continue(());
                             }
                             watch(machine, event)
@@ -161,11 +170,15 @@ impl<S: Subject> Life<'_, S> {
             (history.opened, history.events) = (u64::MAX, machine.events());
             return Ok(Lived { history, reads: reads.into_inner(), machine });
         };
-        settled(&machine, "opening").map_err(Stopped::Problem)?;
+        if modelled {
+            settled(&machine, "opening").map_err(Stopped::Problem)?;
+        }
         history.borrow_mut().opened = machine.events();
         let answers = self.case.answers(engine.groups());
         opened.tune(&answers.tuning);
-        poll.replace(Poll::of(&*opened));
+        if modelled {
+            poll.replace(Poll::of(&*opened));
+        }
         let programs = (0..self.ops.len()).map(|core| {
             let (opened, notes, machine, note) = (&opened, (&history, &reads), &machine, &note);
             Box::new(move || {
@@ -195,7 +208,7 @@ impl<S: Subject> Life<'_, S> {
             return Ok(Lived { history, reads: reads.into_inner(), machine });
         }
         // What a transaction stored to fresh memory and then aborted is nobody's.
-        if history.transactions.iter().all(|tx| tx.ticket.is_some()) {
+        if modelled && history.transactions.iter().all(|tx| tx.ticket.is_some()) {
             settled(&machine, "closing").map_err(Stopped::Problem)?;
         }
         history.events = machine.events();

@@ -1,8 +1,9 @@
 //! A failure's case, from the options that were printed with it.
 
 use crate::case::STARTS;
+use crate::mechanisms;
 use crate::{Budget, Case, Failure, Points, Report, Runner, Watcher};
-use perdura_machine::{Event, Schedule, presets};
+use perdura_machine::{Event, Ps, Schedule, presets};
 
 /// What options stand for.
 #[derive(Clone, Debug)]
@@ -11,6 +12,8 @@ pub struct Choice {
     pub engine: String,
     /// The structure's name.
     pub subject: String,
+    /// The name of the mechanism in hardware, if there is one.
+    pub mechanism: Option<String>,
     /// The case; without what is left out.
     pub case: Case,
     /// The call site that is left out.
@@ -28,7 +31,8 @@ impl Choice {
         let machine = presets::load("tiny").map_err(|error| error.to_string())?;
         let (engine, subject) = (String::new(), String::new());
         let case = Case { points: Points::Random(100), ..Case::new(machine, 1) };
-        let mut choice = Choice { engine, subject, case, omit: None, budget: Budget::default() };
+        let (mechanism, omit, budget) = (None, None, Budget::default());
+        let mut choice = Choice { engine, subject, mechanism, case, omit, budget };
         let mut rest = options.trim();
         while let Some(option) = rest.strip_prefix("--") {
             let (name, after) = option.split_once(' ').ok_or("an option without a value")?;
@@ -45,6 +49,11 @@ impl Choice {
     fn set(&mut self, name: &str, value: &str) -> Result<(), Box<dyn std::error::Error>> {
         let case = &mut self.case;
         match name {
+            "mechanism" => {
+                (self.mechanism, self.budget) = (Some(value.to_owned()), mechanisms::budget());
+            }
+            "mutant" => case.mutant = Some(value.to_owned()),
+            "epoch-us" => case.epoch = Some(Ps::from_ns(value.parse::<f64>()? * 1_000.0)),
             "engine" => self.engine = value.to_owned(),
             "workload" => self.subject = value.to_owned(),
             "machine" => case.machine = presets::load(value)?,
@@ -71,6 +80,7 @@ impl Choice {
             "omit" => self.omit = Some(value.to_owned()),
             "each" => self.budget.images = value.parse()?,
             "deaths-every" => self.budget.deaths_every = value.parse()?,
+            "points" if value.contains('.') => case.points = Points::At(value.parse()?),
             "points" => case.points = Points::One(value.parse()?),
             _ => return Err("no such option".into()),
         }

@@ -30,6 +30,12 @@ pub struct Report {
     pub lost: u64,
     /// Processes that died in the place of a power cut, and were followed by another one.
     pub deaths: u64,
+    /// Of these, with a mechanism in hardware, images of a cut at what arrives by itself.
+    pub at_arrivals: u64,
+    /// And images of which its recovery was cut, too.
+    pub in_recovery: u64,
+    /// And images of which memory was not as it was at first.
+    pub moved_on: u64,
     /// Images that were the same as one checked before.
     pub seen: u64,
     /// Images that differ from one checked before only in what recovery and checks never read.
@@ -62,6 +68,9 @@ impl Report {
         self.corrected += other.corrected;
         self.lost += other.lost;
         self.deaths += other.deaths;
+        self.at_arrivals += other.at_arrivals;
+        self.in_recovery += other.in_recovery;
+        self.moved_on += other.moved_on;
         self.seen += other.seen;
         self.unread += other.unread;
         self.points += other.points;

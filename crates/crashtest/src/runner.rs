@@ -11,6 +11,11 @@ pub trait Runner: Send + Sync {
     /// The engine's name.
     fn engine(&self) -> &'static str;
 
+    /// The name of the mechanism in hardware that is tested, if one is.
+    fn mechanism(&self) -> Option<&str> {
+        None
+    }
+
     /// Whether the engine skips write-backs: what that takes runs out in long lives only.
     fn skips(&self) -> bool;
 

@@ -45,6 +45,11 @@ pub trait Subject: Sync {
     /// The same on the model. False if the operation aborts: nothing may have changed then.
     fn step(&self, model: &mut Self::Model, op: &Self::Op) -> bool;
 
+    /// Whether some operations abort: not on an engine that cannot roll back.
+    fn aborts(&self) -> bool {
+        true
+    }
+
     /// Operations of each of several cores that the pool of a test has room for, at the least.
     fn most_operations(&self) -> usize {
         usize::MAX

@@ -71,12 +71,12 @@ enum Landing {
 }
 
 impl Data {
-    /// `words` of data, visible and durable, able to grow to `limit` words; beyond those,
-    /// `reserved` words of zero that only hardware sees.
+    /// `words` of data, visible and durable, able to grow to `limit` words; beyond those `own` and then
+    /// zeros, `reserved` words in all, that only hardware sees.
     pub(crate) fn new(
         words: Vec<u64>,
         limit: usize,
-        reserved: usize,
+        (own, reserved): (Vec<u64>, usize),
         domain: Domain,
         keep: Keep,
         left: Option<Image>,
@@ -87,6 +87,8 @@ impl Data {
             Some(left) => left.certain().to_vec(),
             None => words.clone(),
         };
+        home.resize(if kept { limit } else { 0 }, 0);
+        home.extend(own);
         home.resize(if kept { limit + reserved } else { 0 }, 0);
         let guesses = left.is_some() || domain == Domain::Media;
         let model = || left.unwrap_or_else(|| Image::new(words.clone(), domain));
@@ -208,6 +210,11 @@ impl Data {
     /// A line as the home device will have it when all is there that is on its way.
     pub(crate) fn home_line(&self, line: u64) -> LineWords {
         self.flights.newest(line).map_or_else(|| words_of(&self.home, line), |flight| flight.words)
+    }
+
+    /// When the last flight of a line is over.
+    pub(crate) fn on_its_way(&self, line: u64) -> Option<Ps> {
+        self.flights.newest(line).map(|flight| flight.durable)
     }
 
     /// A line leaves for the home device: it is durable from `durable` on.

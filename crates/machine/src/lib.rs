@@ -33,7 +33,7 @@ pub use config::{ConfigError, MachineConfig};
 pub use controller::Cause;
 pub use data::Keep;
 pub use hardware::Hardware;
-pub use machine::{Machine, Options};
+pub use machine::{AfterCut, Machine, Options};
 pub use mechanism::{Design, Mechanism, Plain, Verdict};
 pub use processor::CoreStats;
 pub use schedule::Schedule;

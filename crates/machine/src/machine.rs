@@ -47,6 +47,9 @@ pub struct Options {
     /// the place of all of it. The machine must keep the [model](Keep::Model), and what its caches
     /// leave at a power cut is not told apart from the least that the model allows.
     pub left: Option<Image>,
+    /// What the mechanisms' own lines hold, as a [power cut](Machine::cut) has left them; the rest of these lines is
+    /// zero.
+    pub own: Vec<u64>,
     /// The fence with this number, counted from 1, fails, and those after it: nothing that is
     /// written back becomes durable from there on ([`Memory::check_fence`] tells). For machines
     /// whose domain is [`Domain::Media`].
@@ -68,9 +71,21 @@ impl Default for Options {
             before_fences: false,
             omit: None,
             left: None,
+            own: Vec::new(),
             failing_fence: None,
         }
     }
+}
+
+/// What a power cut leaves, after the mechanisms' recovery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AfterCut {
+    /// The memory.
+    pub words: Vec<u64>,
+    /// The mechanisms' own lines: [`Options::own`] of the next machine.
+    pub own: Vec<u64>,
+    /// Stores of the last recovery, which was not cut short.
+    pub stores: u64,
 }
 
 /// A simulated computer, as a memory. See the crate's documentation.
@@ -96,11 +111,11 @@ impl Machine {
     ///
     /// # Panics
     /// If they are not whole lines; if a mechanism reserves lines, of which only machines that
-    /// keep a durable image have the contents, and only those with transient caches have a use; if
-    /// they are not what is visible of what a dead process [left](Options::left).
+    /// keep a durable image have the contents, and only those with transient caches have a use; if its
+    /// [lines](Options::own) are more than it reserves; if they are not what is visible of what a dead process [left](Options::left).
     pub fn from_words(config: MachineConfig, words: Vec<u64>, options: Options) -> Self {
         assert!((words.len() as u64 * WORD).is_multiple_of(LINE), "whole lines");
-        let Options { cores, limit, seed, schedule, keep, omit, left, .. } = options;
+        let Options { cores, limit, seed, schedule, keep, omit, left, own, .. } = options;
         let Options { epoch, at_arrivals, failing_fence, before_fences, .. } = options;
         let fits = |left: &Image| keep == Keep::Model && left.certain().len() == words.len();
         assert!(left.as_ref().is_none_or(fits), "what a dead process left is of this memory");
@@ -117,7 +132,8 @@ impl Machine {
             "a mechanism needs transient caches and a durable image"
         );
         let [limit_words, reserved_words] = [lines, reserved].map(|lines| lines as usize * 8);
-        let mut data = Data::new(words, limit_words, reserved_words, domain, keep, left);
+        assert!(own.len() <= reserved_words, "contents of {reserved} lines of mechanisms");
+        let mut data = Data::new(words, limit_words, (own, reserved_words), domain, keep, left);
         data.fail_fences(failing_fence);
         if keep != Keep::Visible {
             data.keep_promise(promise);
@@ -216,7 +232,7 @@ impl Machine {
     /// # Panics
     /// If the machine keeps no durable image.
     pub fn power_cut(&self) -> Vec<u64> {
-        self.power_cut_in_recovery(u64::MAX)
+        self.cut(&[]).words
     }
 
     /// As [`power_cut`](Self::power_cut), with the mechanism's recovery itself cut short after
@@ -225,21 +241,33 @@ impl Machine {
     /// # Panics
     /// If the machine keeps no durable image.
     pub fn power_cut_in_recovery(&self, stores: u64) -> Vec<u64> {
+        self.cut(&[stores]).words
+    }
+
+    /// What a power cut leaves now, in the mechanisms' own lines too, where their recovery is cut short after so many
+    /// stores, once for each number, and begun again.
+    ///
+    /// # Panics
+    /// If the machine keeps no durable image.
+    pub fn cut(&self, recoveries: &[u64]) -> AfterCut {
         let state = self.state();
         let (data, mechanisms) = (&state.hardware.data, &state.hardware.mechanisms);
         assert!(data.is_kept(), "a machine that keeps a durable image");
-        let mut home = data.cut(state.cut_time());
-        mechanisms.power_cut(&mut home);
-        for mut stores in [stores, u64::MAX] {
+        let mut words = data.cut(state.cut_time());
+        mechanisms.power_cut(&mut words);
+        let mut left = u64::MAX;
+        for stores in recoveries.iter().copied().chain([u64::MAX]) {
+            left = stores;
             // Persistence first: what it brings back is what transactions were about.
             for (design, own) in mechanisms.designs().rev() {
-                let mut device = Home::new(&mut home, own, stores);
+                let mut device = Home::new(&mut words, own, left);
                 design.recover(&mut device);
-                stores = device.left();
+                left = device.left();
             }
         }
-        home.truncate((self.len() / WORD) as usize);
-        home
+        let own = words.split_off((self.limit / WORD) as usize);
+        words.truncate((self.len() / WORD) as usize);
+        AfterCut { words, own, stores: u64::MAX - left }
     }
 
     /// The first word of what [`power_cut`](Self::power_cut) leaves now that is not what the mechanism

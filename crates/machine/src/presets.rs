@@ -28,6 +28,7 @@ const PRESETS: &[(&str, &str)] = presets![
     "reram",
     "stt-ram",
     "tiny",
+    "tiny-dram",
 ];
 
 /// Files larger than this are no machines.

@@ -106,6 +106,10 @@ impl Subject for Large {
         true
     }
 
+    fn aborts(&self) -> bool {
+        false
+    }
+
     fn read(&self, tx: &mut dyn Tx) -> Result<Option<Self::Model>> {
         let Some(root) = tx.root(ROOT)? else { return Ok(None) };
         let mut model = Vec::with_capacity(LINES as usize * ENDS.len());

@@ -22,6 +22,7 @@ pub use ycsb_a::YcsbA;
 
 pub use crate::engines::ENGINES;
 
+use crate::Subject;
 use crate::engines::on_engine;
 use crate::runner::Runner;
 
@@ -40,19 +41,41 @@ pub const SUBJECTS: [&str; 10] = [
 ];
 /// The names of the replacement policies, one of each kind.
 pub const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
+
+/// Something to be done with a structure.
+pub(crate) trait WithSubject {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn with<S: Subject + Send + 'static>(self, subject: S) -> Self::Output;
+}
+
+/// Does something with the structure of this name.
+pub(crate) fn with_subject<W: WithSubject>(name: &str, work: W) -> Option<W::Output> {
+    Some(match name {
+        "sps" => work.with(Sps::default()),
+        "hash-map" => work.with(Hash),
+        "ordered-map" => work.with(Ordered),
+        "churn" => work.with(Churn),
+        "ycsb-a" => work.with(YcsbA::default()),
+        "wide" => work.with(Wide),
+        "bytes" => work.with(Strings),
+        "large" => work.with(Large),
+        "pieces" => work.with(Pieces),
+        "tpcc" => work.with(Tpcc::default()),
+        _ => return None,
+    })
+}
+
 /// A structure on an engine, by their names.
 pub fn find(engine: &str, subject: &str) -> Option<Box<dyn Runner>> {
-    match subject {
-        "sps" => on_engine(engine, Sps::default()),
-        "hash-map" => on_engine(engine, Hash),
-        "ordered-map" => on_engine(engine, Ordered),
-        "churn" => on_engine(engine, Churn),
-        "ycsb-a" => on_engine(engine, YcsbA::default()),
-        "wide" => on_engine(engine, Wide),
-        "bytes" => on_engine(engine, Strings),
-        "large" => on_engine(engine, Large),
-        "pieces" => on_engine(engine, Pieces),
-        "tpcc" => on_engine(engine, Tpcc::default()),
-        _ => None,
+    struct On<'e>(&'e str);
+    impl WithSubject for On<'_> {
+        type Output = Option<Box<dyn Runner>>;
+        fn with<S: Subject + Send + 'static>(self, subject: S) -> Self::Output {
+            on_engine(self.0, subject)
+        }
     }
+    with_subject(subject, On(engine)).flatten()
 }

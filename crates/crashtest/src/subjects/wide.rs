@@ -51,6 +51,10 @@ impl Subject for Wide {
         true
     }
 
+    fn aborts(&self) -> bool {
+        false
+    }
+
     fn read(&self, tx: &mut dyn Tx) -> Result<Option<Self::Model>> {
         let Some(root) = tx.root(ROOT)? else { return Ok(None) };
         let mut words = vec![0; WORDS as usize];

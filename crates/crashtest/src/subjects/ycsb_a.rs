@@ -94,6 +94,10 @@ impl Subject for YcsbA {
         true
     }
 
+    fn aborts(&self) -> bool {
+        false
+    }
+
     fn read(&self, tx: &mut dyn Tx) -> Result<Option<Self::Model>> {
         let Some(table) = table(tx)? else { return Ok(None) };
         let mut records = Vec::new();

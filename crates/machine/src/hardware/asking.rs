@@ -346,6 +346,11 @@ impl Hardware {
         self.data.home_line(line)
     }
 
+    /// When the last write of a line of the home device is durable that is on its way there.
+    pub fn on_its_way(&self, line: u64) -> Option<Ps> {
+        self.data.on_its_way(line)
+    }
+
     /// A line as programs see it.
     pub fn visible_line(&self, line: u64) -> LineWords {
         self.data.visible_line(line)

@@ -2,9 +2,10 @@
 //! (5.1.2) compares with, in ATOM's manner.
 //!
 //! It sits between the DRAM cache and the home device. Before a line is written home for the first time in an epoch, its
-//! old contents go into a log beside the program's lines; the write is held back until that is durable. An unbounded
-//! table remembers which lines the epoch has logged. An epoch ends when every dirty line is home: then the epoch's
-//! number is stored, which makes all records of it dead. Recovery puts the old lines of the unfinished epoch back.
+//! old contents go into a log beside the program's lines; the write is held back until that is durable, and later ones of
+//! the line come after it. An unbounded table remembers which lines the epoch has logged. An epoch ends when every dirty
+//! line is home: then the epoch's number is stored, which makes all records of it dead. Recovery puts the old lines of
+//! the unfinished epoch back.
 
 use super::list::Mutant;
 use super::{Design, Flush, Home, Leaving, Mechanism, Moments, Promise, Verdict};
@@ -208,15 +209,18 @@ impl Mechanism for Logging {
     fn leaves(&mut self, hardware: &mut Hardware, leaving: &Leaving) -> Verdict {
         let line = leaving.line;
         let looked = leaving.from + hardware.cycles(self.design.config.lookup_cycles);
+        let holds = !self.design.leaves_out(HOLD);
         if !self.is_first(line) || self.design.leaves_out(RECORD) && line % 8 == 7 {
-            return Verdict::After(looked);
+            // A write of it that waits for the record is not overtaken by this one.
+            let before = hardware.on_its_way(line).filter(|_| holds);
+            return Verdict::After(before.map_or(looked, |durable| looked.max(durable)));
         }
         let durable = self.log(hardware, line);
         let free = self.log.capacity() - self.records;
         if (free as f64) < self.design.config.ends_when_free * self.log.capacity() as f64 {
             hardware.request_epoch_end();
         }
-        Verdict::After(if self.design.leaves_out(HOLD) { looked } else { looked.max(durable) })
+        Verdict::After(if holds { looked.max(durable) } else { looked })
     }
 
     fn end_epoch(&mut self, _: &mut Hardware) -> Flush {

@@ -32,6 +32,7 @@ impl FromStr for PointsChoice {
         Ok(PointsChoice(match text {
             "all" => Points::All,
             "random" => Points::Random(POINTS),
+            _ if text.contains('.') => Points::At(text.parse()?),
             _ => match text.strip_prefix("random:") {
                 Some(count) => Points::Random(count.parse().map_err(|_| wrong())?),
                 None => Points::One(text.parse().map_err(|_| wrong())?),
@@ -42,7 +43,7 @@ impl FromStr for PointsChoice {
 
 /// `--schedule`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ScheduleChoice(Schedule);
+pub(super) struct ScheduleChoice(pub(super) Schedule);
 
 impl FromStr for ScheduleChoice {
     type Err = String;
@@ -120,7 +121,7 @@ pub(super) struct Cases {
     /// So many of them, the first ones, are every combination with one of the policies.
     pub(super) round: usize,
     /// Each case has as many operations as its seed says.
-    operations_drawn: bool,
+    pub(super) operations_drawn: bool,
 }
 
 impl Cases {
@@ -147,22 +148,17 @@ impl Cases {
                 runners.push(runner.ok_or_else(|| Failure::new("there is no such engine"))?);
             }
         }
-        let keep: BTreeSet<_> = arguments.keep.iter().map(|Kept(core, op)| (*core, *op)).collect();
-        let mut round = Vec::new();
+        let (every, mut round) = (arguments.cores(&[1, 3]), Vec::new());
         for (domain, cores, start) in domains.iter().flat_map(|domain| {
-            let cores = arguments.cores.iter();
+            let cores = every.iter();
             cores.flat_map(move |cores| starts.iter().map(move |start| (domain, cores, start)))
         }) {
             let case = Case {
                 domain: *domain,
                 cores: *cores,
                 start: *start,
-                schedule: arguments.schedule.0,
-                operations: arguments.operations.unwrap_or(0),
-                answers: arguments.answers,
-                points: arguments.points.0,
-                keep: (!keep.is_empty()).then(|| keep.clone()),
-                ..Case::new(machine.clone(), arguments.seed)
+                schedule: arguments.schedule.map_or(Schedule::Seeded { every: 6 }, |it| it.0),
+                ..arguments.case(machine.clone())
             };
             round.extend((0..runners.len()).map(|runner| (runner, case.clone())));
         }
@@ -191,8 +187,22 @@ impl Cases {
     }
 }
 
+impl Arguments {
+    /// What all cases have in common.
+    pub(super) fn case(&self, machine: MachineConfig) -> Case {
+        let keep: BTreeSet<_> = self.keep.iter().map(|Kept(core, op)| (*core, *op)).collect();
+        Case {
+            operations: self.operations.unwrap_or(0),
+            answers: self.answers,
+            points: self.points.0,
+            keep: (!keep.is_empty()).then_some(keep),
+            ..Case::new(machine, self.seed)
+        }
+    }
+}
+
 /// Five kinds of policies have names; any quad-age notation works too.
-fn policies(chosen: &[String]) -> Outcome<Vec<Policy>> {
+pub(super) fn policies(chosen: &[String]) -> Outcome<Vec<Policy>> {
     let names = chosen.iter().flat_map(|name| match name.as_str() {
         "all" => POLICIES.to_vec(),
         name => vec![name],

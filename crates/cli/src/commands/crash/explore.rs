@@ -39,9 +39,10 @@ pub(super) fn run(arguments: &Arguments, cases: Cases, threads: usize) -> Outcom
             quietly(|| show::shrunk(&*cases.runners[*runner], failure, &progress))
         };
         show::failure(arguments, &failure)?;
-        return Err(Failure::new(
-            "the engine failed the crash test; the command above shows it again",
-        ));
+        return Err(Failure::new(match failure.mechanism {
+            Some(_) => "the mechanism failed the crash test; the command above shows it again",
+            None => "the engine failed the crash test; the command above shows it again",
+        }));
     }
     if explored.ended_early {
         // With the counts up to here, and the exit status of a program that was ended.
@@ -77,7 +78,7 @@ fn explore(
         Some(name) => Some(find_site(arguments, cases, name, progress)?),
         None => None,
     };
-    let once = arguments.images == 0 || matches!(arguments.points.0, Points::One(_));
+    let once = arguments.images == 0 || arguments.points.0.is_replay();
     let (watcher, next, start) = (Watcher::default(), AtomicU64::new(0), Instant::now());
     let last = AtomicU64::new(0);
     let reports = Mutex::new(vec![Report::default(); cases.runners.len()]);

@@ -2,14 +2,16 @@
 
 mod choice;
 mod explore;
+mod mechanisms;
 mod mutants;
 mod show;
 
 use crate::failure::{Failure, Outcome};
 use crate::quantity;
-use choice::{Cases, PointsChoice};
+use choice::{Cases, PointsChoice, several};
 pub(super) use explore::quietly;
-use perdura_crashtest::{Answers, Budget, Points, STARTS};
+use perdura_crashtest::{Answers, Budget, Points, STARTS, mechanisms as hardware};
+use perdura_machine::MachineConfig;
 use perdura_memory::Domain;
 
 #[derive(Debug, clap::Args)]
@@ -17,14 +19,35 @@ pub(crate) struct Arguments {
     #[arg(long, help = crate::engines::help(), value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     engine: Vec<String>,
 
+    /// Tests mechanisms in hardware, on the images of the machine itself, with what each promises: undo-log, in-order;
+    /// several with commas. The engine under the structures is then plain, where operations abort volatile, unless
+    /// one is named
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    mechanism: Vec<String>,
+
+    /// Leaves out what this mutant of the mechanism leaves out
+    #[arg(long, value_name = "NAME", requires = "mechanism")]
+    mutant: Option<String>,
+
+    /// Lengths of the mechanism's epochs, microseconds; several, which take turns, with commas; default: 2,10,100
+    #[arg(
+        long,
+        alias = "epoch",
+        value_name = "NUMBERS",
+        requires = "mechanism",
+        value_delimiter = ','
+    )]
+    epoch_us: Vec<u64>,
+
     /// Structures: sps, hash-map, ordered-map, churn, wide, ycsb-a, tpcc, bytes, large, pieces, or all
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     workload: Vec<String>,
 
     /// The simulated machine: a preset's name, or a TOML file. With small caches, lines leave
-    /// them all the time
-    #[arg(long, value_name = "NAME", default_value = "tiny")]
-    machine: String,
+    /// them all the time. For mechanisms several, which take turns, with commas; default: tiny, for
+    /// mechanisms tiny,tiny-dram
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    machine: Vec<String>,
 
     /// Replacement policies of all caches: lru, tree-plru, bimodal, random, quad-age, or all
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
@@ -35,13 +58,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     domain: Vec<String>,
 
-    /// Cores, 1 to 4; several numbers with commas
-    #[arg(long, value_name = "NUMBERS", default_value = "1,3", value_delimiter = ',')]
+    /// Cores, 1 to 4; several numbers with commas; default: 1,3, for mechanisms 1,2,3,4
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     cores: Vec<usize>,
 
-    /// Whose turn it is: `clock`, or by chance, with so many accesses in a turn
-    #[arg(long, value_name = "SCHEDULE", default_value = "6")]
-    schedule: choice::ScheduleChoice,
+    /// Whose turn it is: `clock`, or by chance, with so many accesses in a turn; default: 6, for
+    /// mechanisms both
+    #[arg(long, value_name = "SCHEDULE")]
+    schedule: Option<choice::ScheduleChoice>,
 
     /// Operations of each core; default: drawn by the seed, 10 or seldom 60
     #[arg(long, value_name = "NUMBER")]
@@ -55,18 +79,20 @@ pub(crate) struct Arguments {
     answers: Option<Answers>,
 
     /// What a run begins with: closed (a pool with the structure in it), new (nothing), switched
-    /// (a pool of another engine), switched-back (used by this one before that), or all
+    /// (a pool of another engine), switched-back (used by this one before that), or all; for mechanisms all
+    /// is closed,new
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     start: Vec<String>,
 
     /// After which events of a run the power is cut: `all`, `random` (about 100, or
-    /// `random:NUMBER`), or the number of one event
+    /// `random:NUMBER`), or the number of one event; for mechanisms one image, as a failure prints it
     #[arg(long, value_name = "POINTS", default_value = "random")]
     points: PointsChoice,
 
-    /// Images of a cut that are checked, at most
-    #[arg(long, value_name = "NUMBER", default_value_t = Budget::default().images)]
-    each: u64,
+    /// Images of a cut that are checked, at most; default: 24, for mechanisms 3 (recovery whole, cut, and
+    /// cut twice)
+    #[arg(long, value_name = "NUMBER")]
+    each: Option<u64>,
 
     /// At one of so many cuts the process dies, too, and another one opens the pool and goes on
     /// until its power is cut (transient, media); 0: none
@@ -90,7 +116,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SITE")]
     omit: Option<String>,
 
-    /// Tests the tester: leaves out each write-back, stream and fence in turn
+    /// Tests the tester: leaves out each write-back, stream and fence in turn; of mechanisms what they list
+    /// as their mutants, each on --images at most
     #[arg(long)]
     mutants: bool,
 
@@ -116,11 +143,15 @@ pub(crate) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let cases = arguments.cases()?;
+    let mechanisms = !arguments.mechanism.is_empty();
+    let cases = if mechanisms { arguments.mechanism_cases()? } else { arguments.cases()? };
     let threads = arguments
         .threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     within("--threads", threads as u64, MOST_THREADS)?;
+    if arguments.mutants && mechanisms {
+        return mechanisms::mutants(arguments, &cases, threads);
+    }
     if arguments.mutants {
         return mutants::run(arguments, &cases, threads);
     }
@@ -144,39 +175,71 @@ fn within(option: &str, number: u64, most: u64) -> Outcome {
 
 impl Arguments {
     fn budget(&self) -> Budget {
-        Budget { images: self.each, deaths_every: self.deaths_every, ..Budget::default() }
+        let on_engines = self.mechanism.is_empty();
+        let usual = if on_engines { Budget::default() } else { hardware::budget() };
+        let images = self.each.unwrap_or(usual.images);
+        Budget { images, deaths_every: self.deaths_every, ..usual }
     }
 
     /// Every combination of what was chosen.
     fn cases(&self) -> Outcome<Cases> {
-        let mut machine = perdura_machine::presets::load(&self.machine)
-            .map_err(|error| Failure::new(error.to_string()))?;
-        // What shows a failure again is a command: a file is named by its path.
-        machine.name.clone_from(&self.machine);
-        let starts = choice::several(&self.start, "start", &STARTS, |start| {
+        let mut machines = self.machines(&["tiny"])?;
+        let (Some(machine), true) = (machines.pop(), machines.is_empty()) else {
+            return Err(Failure::new("several machines are for --mechanism: choose one"));
+        };
+        let starts = several(&self.start, "start", &STARTS, |start| {
             perdura_crashtest::case::start_name(*start)
         })?;
         let domains = [Domain::Transient, Domain::Persistent, Domain::Media];
-        let domains = choice::several(&self.domain, "domain", &domains, Domain::to_string)?;
-        for cores in &self.cores {
+        let domains = several(&self.domain, "domain", &domains, Domain::to_string)?;
+        self.check_numbers(&self.cores(&[1, 3]))?;
+        Cases::new(self, machine, &starts, &domains)
+    }
+
+    /// The machines that are named, or those.
+    fn machines(&self, usual: &[&str]) -> Outcome<Vec<MachineConfig>> {
+        let named = self.machine.iter().map(String::as_str);
+        let names = if self.machine.is_empty() { usual.to_vec() } else { named.collect() };
+        let load = |name: &str| {
+            let loaded = perdura_machine::presets::load(name);
+            let mut machine = loaded.map_err(|error| Failure::new(error.to_string()))?;
+            // What shows a failure again is a command: a file is named by its path.
+            name.clone_into(&mut machine.name);
+            Ok(machine)
+        };
+        names.into_iter().map(load).collect()
+    }
+
+    /// The numbers of cores that are named, or those.
+    fn cores(&self, usual: &[usize]) -> Vec<usize> {
+        if self.cores.is_empty() { usual.to_vec() } else { self.cores.clone() }
+    }
+
+    /// Fails if a number is none that a case can have.
+    fn check_numbers(&self, cores: &[usize]) -> Outcome {
+        for cores in cores {
             within("--cores", *cores as u64, MOST_CORES)?;
         }
         let operations = self.operations.unwrap_or(MOST_OPERATIONS as usize);
         within("--operations", operations as u64, MOST_OPERATIONS)?;
-        within("--each", self.each, MOST)?;
+        within("--each", self.each.unwrap_or(1), MOST)?;
         within("--seeds", self.seeds, MOST)?;
         match self.points.0 {
             Points::All => {}
             Points::One(event) => within("--points", event, u64::MAX)?,
+            Points::At(_) if self.mechanism.is_empty() => {
+                return Err(Failure::new("--points EVENT.ARRIVAL is for --mechanism"));
+            }
+            Points::At(_) => {}
             Points::Random(count) => within("--points random", count, MOST)?,
         }
-        let cores = self.cores.iter().copied().max().unwrap_or(0);
+        let cores = cores.iter().copied().max().unwrap_or(0);
         if let Some(kept) = self.keep.iter().find(|kept| !kept.is_among(cores, operations)) {
             return Err(Failure::new(format!(
                 "--keep {kept}: there are {} cores with {} operations, both counted from 0",
                 cores, operations
             )));
         }
-        Cases::new(self, machine, &starts, &domains)
+        Ok(())
     }
 }

@@ -6,15 +6,15 @@ use super::explore::{quietly, stopping};
 use crate::failure::{Failure, Outcome};
 use crate::quantity::show_count;
 use crate::{interrupt, output};
+use perdura_crashtest::Watcher;
 use perdura_crashtest::mutants::{Met, Mutant, Tried, sites, without};
-use perdura_crashtest::{Points, Watcher};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 /// Longest description of a failure in the table.
-const LONGEST: usize = 110;
+pub(super) const LONGEST: usize = 110;
 
 pub(super) fn run(arguments: &Arguments, cases: &Cases, threads: usize) -> Outcome {
     let progress = interrupt::progress()?;
@@ -22,7 +22,7 @@ pub(super) fn run(arguments: &Arguments, cases: &Cases, threads: usize) -> Outco
     let numbered = (0..count).map(|index| cases.number(index));
     let tried: Vec<Tried<'_>> =
         numbered.map(|(runner, case)| (&*cases.runners[runner], case)).collect();
-    if matches!(arguments.points.0, Points::One(_)) {
+    if arguments.points.0.is_replay() {
         return Err(Failure::new("--mutants needs --points all or random"));
     }
     let watcher = Watcher::default();

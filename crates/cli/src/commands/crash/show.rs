@@ -9,6 +9,7 @@ use crate::quantity::show_count;
 use perdura_crashtest::{Effort, Failure, Report, Runner, Size, Watcher, shrink};
 use perdura_workloads::Progress;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 /// The failure made smaller, with a word on how on the standard error.
@@ -30,6 +31,9 @@ pub(super) fn failure(arguments: &Arguments, failure: &Failure) -> Outcome {
     }
     output::print_json(&json!({
         "failed": failure.what,
+        "mechanism": failure.mechanism,
+        "mutant": failure.case.mutant,
+        "place": failure.place.map(|place| place.to_string()),
         "engine": failure.engine,
         "workload": failure.subject,
         "seed": failure.case.seed,
@@ -49,8 +53,13 @@ pub(super) fn report(arguments: &Arguments, cases: &Cases, explored: &Explored) 
     if arguments.json {
         let rows: Vec<Value> = rows(cases, explored)
             .map(|(names, report)| {
-                let [engine, workload] = names;
-                json!({ "engine": engine, "workload": workload, "counts": counts(report) })
+                let (mechanism, [engine, workload]) = names;
+                json!({
+                    "mechanism": mechanism,
+                    "engine": engine,
+                    "workload": workload,
+                    "counts": counts(report),
+                })
             })
             .collect();
         let coverage: Vec<Value> = all
@@ -59,7 +68,7 @@ pub(super) fn report(arguments: &Arguments, cases: &Cases, explored: &Explored) 
             .map(|(site, coverage)| json!({ "site": site.to_string(), "coverage": coverage }))
             .collect();
         return output::print_json(&json!({
-            "machine": arguments.machine,
+            "machine": machines(cases),
             "first_seed": arguments.seed,
             "last_seed": explored.last_seed,
             "seconds": explored.seconds,
@@ -79,20 +88,13 @@ pub(super) fn report(arguments: &Arguments, cases: &Cases, explored: &Explored) 
         });
         output::print(output::table(["call site", "met", "cuts there", "images"], rows))?;
     }
-    let lines = rows(cases, explored)
-        .map(|([engine, workload], report)| line(format!("{engine} {workload}"), report));
-    let total = std::iter::once(line("all".to_owned(), &all));
-    let header = [
-        "",
-        "images",
-        "of these again",
-        "same",
-        "unread",
-        "cuts",
-        "distinct cuts",
-        "exhausted",
-        "failures",
-    ];
+    let on_engines = cases.runners.iter().all(|runner| runner.mechanism().is_none());
+    let lines = rows(cases, explored).map(|((mechanism, [engine, workload]), report)| {
+        let under = mechanism.map_or_else(String::new, |name| format!("{name} under "));
+        line(format!("{under}{engine} {workload}"), report, on_engines)
+    });
+    let total = std::iter::once(line("all".to_owned(), &all, on_engines));
+    let header = if on_engines { ENGINES } else { MECHANISMS };
     output::print(output::table(header, lines.chain(total)))?;
     if all.corrected + all.lost > 0 {
         output::print(format!(
@@ -110,30 +112,65 @@ pub(super) fn report(arguments: &Arguments, cases: &Cases, explored: &Explored) 
         all.coverage.values().filter(|coverage| coverage.cuts > 0).count(),
         explored.seconds,
         show_count((all.images as f64 / explored.seconds * 60.0) as u64),
-        arguments.machine,
+        machines(cases),
         arguments.seed,
         explored.last_seed,
     ))
 }
 
+/// What is printed of engines, and of mechanisms.
+const ENGINES: [&str; 9] = [
+    "",
+    "images",
+    "of these again",
+    "same",
+    "unread",
+    "cuts",
+    "distinct cuts",
+    "exhausted",
+    "failures",
+];
+const MECHANISMS: [&str; 9] = [
+    "",
+    "images",
+    "of these again",
+    "at arrivals",
+    "recovery cut",
+    "cuts",
+    "distinct images",
+    "moved on",
+    "failures",
+];
+
+/// The names of the machines.
+fn machines(cases: &Cases) -> String {
+    let names: BTreeSet<_> =
+        cases.cases.iter().map(|(_, case)| case.machine.name.as_str()).collect();
+    names.into_iter().collect::<Vec<_>>().join(",")
+}
+
 fn rows<'a>(
     cases: &'a Cases,
     explored: &'a Explored,
-) -> impl Iterator<Item = ([&'a str; 2], &'a Report)> {
+) -> impl Iterator<Item = ((Option<&'a str>, [&'a str; 2]), &'a Report)> {
     cases
         .runners
         .iter()
         .zip(&explored.reports)
-        .map(|(runner, report)| ([runner.engine(), runner.subject()], report))
+        .map(|(runner, report)| ((runner.mechanism(), [runner.engine(), runner.subject()]), report))
 }
 
-fn line(name: String, report: &Report) -> [String; 9] {
-    let Report { images, again, seen, unread, points, exhausted, .. } = report;
+fn line(name: String, report: &Report, on_engine: bool) -> [String; 9] {
+    let Report { images, again, seen, unread, points, exhausted, .. } = *report;
+    let Report { at_arrivals, in_recovery, moved_on, .. } = *report;
     let distinct = report.distinct.len() as u64;
-    let numbers =
-        [*images, *again, *seen, *unread, *points, distinct, *exhausted, 0].map(show_count);
-    let [images, again, seen, unread, points, distinct, exhausted, failures] = numbers;
-    [name, images, again, seen, unread, points, distinct, exhausted, failures]
+    let numbers = if on_engine {
+        [images, again, seen, unread, points, distinct, exhausted, 0]
+    } else {
+        [images, again, at_arrivals, in_recovery, points, distinct, moved_on, 0]
+    };
+    let [a, b, c, d, e, f, g, h] = numbers.map(show_count);
+    [name, a, b, c, d, e, f, g, h]
 }
 
 fn counts(report: &Report) -> Value {
@@ -143,6 +180,9 @@ fn counts(report: &Report) -> Value {
         "deaths_of_processes": report.deaths,
         "with_lost_lines_restored": report.corrected,
         "refused_for_lost_lines": report.lost,
+        "at_arrivals": report.at_arrivals,
+        "recovery_cut": report.in_recovery,
+        "memory_moved_on": report.moved_on,
         "same_as_one_before": report.seen,
         "differ_only_in_what_is_not_read": report.unread,
         "cuts": report.points,

@@ -1,0 +1,193 @@
+//! Mechanisms in hardware under the tester: what a machine leaves of a mechanism's memory is compared with what the
+//! mechanism promises.
+//!
+//! Where hardware orders what programs store, the images that the persistency model would allow are wrong, and the
+//! machine's own are cut instead: after events, at what arrives by itself (inside of an epoch's end, a background
+//! write, a hardware commit), and again while the mechanism recovers, after any of its stores, once and twice. Of each
+//! image [`Machine::broken_promise`](perdura_machine::Machine::broken_promise) says whether memory is as it was at the
+//! end of the last durable epoch, or after all stores in their order. What runs are the tester's structures, on an
+//! engine that need not persist anything. Some images are lived on by a new machine, which begins with what was left of
+//! the mechanism's own lines too, and cut again.
+//!
+//! [`check_mechanism`] does that with a mechanism of one's own. Here is one that keeps no promise:
+//!
+//! ```
+//! use perdura_crashtest::mechanisms::check_mechanism;
+//! use perdura_machine::mechanism::{Design, Mechanism, Plain, Promise};
+//!
+//! struct Careless;
+//!
+//! impl Design for Careless {
+//!     fn name(&self) -> &'static str {
+//!         "careless"
+//!     }
+//!     fn promises(&self) -> Promise {
+//!         Promise::Order // Lines leave the caches as they like.
+//!     }
+//!     fn build(&self, _: &mut perdura_machine::Hardware, _: std::ops::Range<u64>) -> Box<dyn Mechanism> {
+//!         Box::new(Plain)
+//!     }
+//! }
+//!
+//! let failure = check_mechanism(|| Box::new(Careless)).expect_err("it promises too much");
+//! assert!(failure.what.contains("is not as careless promises"), "{failure}");
+//! ```
+//!
+//! Reading order: this file, [`settings`] (on which machines), `program` (what runs), `explore` (a case), [`mutants`],
+//! `check`.
+
+mod check;
+mod explore;
+pub mod mutants;
+mod program;
+pub mod settings;
+
+pub use check::{CheckMechanism, check_mechanism, replay};
+pub use settings::Settings;
+
+use crate::engine::AnyFamily;
+use crate::engines::family;
+use crate::subjects::{WithSubject, with_subject};
+use crate::{Budget, Case, Failure, Report, Runner, Subject, Watcher};
+use perdura_machine::mechanism::{Promise, list};
+use perdura_machine::{Design, MachineConfig, Options};
+use perdura_memory::Domain;
+use std::sync::Arc;
+
+/// Images of a cut that are checked at most, where nothing else is asked for: one whose recovery is not cut, one where
+/// it is, and one where it is twice.
+pub const EACH: u64 = 3;
+
+/// How much of a case is explored where nothing else is asked for: about half of the images are of later lives.
+pub fn budget() -> Budget {
+    Budget { images: EACH, again_every: 100, ..Budget::default() }
+}
+
+type Make = dyn Fn(&MachineConfig, Option<&str>) -> Result<Box<dyn Design>, String> + Send + Sync;
+
+/// What makes designs of one mechanism.
+#[derive(Clone)]
+pub struct Maker {
+    name: String,
+    make: Arc<Make>,
+}
+
+impl Maker {
+    /// Of the mechanism with this name; a case's machine says its figures.
+    ///
+    /// # Errors
+    /// There is none, or it promises nothing that could be tested.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let kind = list::find(name).map_err(|error| error.to_string())?;
+        if kind.promises() == Promise::Nothing {
+            return Err(nothing_to_test(name));
+        }
+        let make = move |machine: &MachineConfig, mutant: Option<&str>| {
+            list::design(kind.name, machine, mutant).map_err(|error| error.to_string())
+        };
+        Ok(Maker { name: name.to_owned(), make: Arc::new(make) })
+    }
+
+    /// Of a mechanism of one's own, which has no mutants.
+    pub fn own(make: impl Fn() -> Box<dyn Design> + Send + Sync + 'static) -> Self {
+        let name = make().name().to_owned();
+        Maker { name, make: Arc::new(move |_, _| Ok(make())) }
+    }
+
+    /// The mechanism's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The design that a case is for.
+    fn design(&self, case: &Case) -> Result<Box<dyn Design>, String> {
+        let design = (self.make)(&case.machine, case.mutant.as_deref())?;
+        match design.promises() {
+            Promise::Nothing => Err(nothing_to_test(&self.name)),
+            Promise::Epoch | Promise::Order => Ok(design),
+        }
+    }
+}
+
+fn nothing_to_test(name: &str) -> String {
+    format!("the mechanism '{name}' promises nothing for a power cut: there is nothing to test")
+}
+
+/// A mechanism, and what its own lines hold when the machine is switched on.
+#[derive(Clone)]
+pub(crate) struct Fitted<'a> {
+    maker: &'a Maker,
+    own: Vec<u64>,
+}
+
+impl Fitted<'_> {
+    /// The options of a machine that has it.
+    pub(crate) fn fit(&self, case: &Case, options: Options) -> Result<Options, String> {
+        Ok(Options {
+            mechanism: self.maker.design(case)?,
+            own: self.own.clone(),
+            epoch: case.epoch,
+            keep: perdura_machine::Keep::Durable,
+            at_arrivals: true,
+            before_fences: false,
+            failing_fence: None,
+            ..options
+        })
+    }
+}
+
+/// The structure `S` on an engine, on a machine with a mechanism.
+struct Equipped<S> {
+    subject: S,
+    engine: &'static dyn AnyFamily,
+    maker: Maker,
+}
+
+/// A structure on an engine, on a machine with a mechanism. Where no engine is named it is `plain`, or for a structure
+/// whose operations abort `volatile`. None if there is no such engine or structure.
+pub fn find(maker: Maker, engine: Option<&str>, subject: &str) -> Option<Box<dyn Runner>> {
+    struct On<'e>(Maker, Option<&'e str>);
+    impl WithSubject for On<'_> {
+        type Output = Option<Box<dyn Runner>>;
+        fn with<S: Subject + Send + 'static>(self, subject: S) -> Self::Output {
+            let On(maker, engine) = self;
+            let usual = if subject.aborts() { "volatile" } else { "plain" };
+            let engine = family(engine.unwrap_or(usual))?;
+            Some(Box::new(Equipped { subject, engine, maker }))
+        }
+    }
+    with_subject(subject, On(maker, engine)).flatten()
+}
+
+impl<S: Subject + Send> Runner for Equipped<S> {
+    fn subject(&self) -> &str {
+        self.subject.name()
+    }
+
+    fn engine(&self) -> &'static str {
+        self.engine.name()
+    }
+
+    fn mechanism(&self) -> Option<&str> {
+        Some(self.maker.name())
+    }
+
+    fn skips(&self) -> bool {
+        self.engine.skips()
+    }
+
+    fn most_operations(&self) -> usize {
+        self.subject.most_operations()
+    }
+
+    fn explore(
+        &self,
+        case: &Case,
+        budget: Budget,
+        watcher: &Watcher,
+    ) -> Result<Report, Box<Failure>> {
+        let answers = Some(case.answers(self.engine.groups()));
+        let case = &Case { answers, domain: Domain::Transient, ..case.clone() };
+        explore::explore((&self.subject, self.engine, &self.maker), case, budget, watcher)
+    }
+}

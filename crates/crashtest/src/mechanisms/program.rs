@@ -1,0 +1,95 @@
+//! What runs on a machine with a mechanism: a structure in a pool, or stores all over the memory.
+
+use super::Fitted;
+use crate::engine::AnyFamily;
+use crate::explore::mix;
+use crate::life::{Life, Stopped, Watch};
+use crate::{Case, Subject};
+use perdura_machine::{Machine, Options};
+use perdura_memory::random::SplitMix64;
+use perdura_memory::{LINE, Memory};
+use std::ops::ControlFlow;
+
+/// Accesses of each core that stores all over the memory.
+const STEPS: u64 = 150;
+/// Lines that most of these go to.
+const HOT: u64 = 96;
+
+/// A program, the same each time it runs.
+pub(super) enum Program<'a, S: Subject> {
+    /// A pool with a structure.
+    Pool(Life<'a, S>),
+    /// No pool: what an engine leaves that is not consistent after a crash is none to be opened.
+    Stores(Stores<'a>),
+}
+
+/// Stores of all kinds, with no thought of durability.
+pub(super) struct Stores<'a> {
+    pub(super) case: &'a Case,
+    pub(super) words: Vec<u64>,
+    pub(super) seed: u64,
+    pub(super) limit: u64,
+    pub(super) fitted: Fitted<'a>,
+}
+
+impl<S: Subject> Program<'_, S> {
+    /// Runs it on a new machine.
+    pub(super) fn run(&self, engine: &dyn AnyFamily, watch: Watch<'_>) -> Result<(), Stopped> {
+        match self {
+            Program::Pool(life) => life.live(engine, Some(watch), None).map(drop),
+            Program::Stores(stores) => stores.run(watch),
+        }
+    }
+
+    /// What it begins with.
+    pub(super) fn words(&self) -> &[u64] {
+        match self {
+            Program::Pool(life) => &life.world.visible,
+            Program::Stores(stores) => &stores.words,
+        }
+    }
+
+    pub(super) fn seed(&self) -> u64 {
+        match self {
+            Program::Pool(life) => life.seed,
+            Program::Stores(stores) => stores.seed,
+        }
+    }
+}
+
+impl Stores<'_> {
+    fn run(&self, watch: Watch<'_>) -> Result<(), Stopped> {
+        let Case { cores, schedule, .. } = *self.case;
+        let (seed, limit, cores) = (self.seed, self.limit, Some(cores));
+        let options = Options { cores, limit, seed, schedule, ..Options::default() };
+        let options = self.fitted.fit(self.case, options).map_err(Stopped::Problem)?;
+        let machine = Machine::from_words(self.case.config(), self.words.clone(), options);
+        let programs = (0..machine.cores()).map(|core| self.program(&machine, core as u64));
+        match machine.run_watched(programs.collect(), watch) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Stopped::Watched),
+        }
+    }
+
+    fn program<'m>(&self, machine: &'m Machine, core: u64) -> Box<dyn FnOnce() + 'm> {
+        let mut random = SplitMix64::new(mix(self.seed, core));
+        let lines = self.words.len() as u64 * 8 / LINE;
+        let first = random.below(lines);
+        Box::new(move || {
+            for step in 0..STEPS {
+                let near = random.below(8) > 0;
+                let line = first + random.below(if near { HOT.min(lines) } else { lines });
+                let at = line % lines * LINE;
+                match random.below(20) {
+                    0 => machine.stream(at, &[random.next(); 8]),
+                    1 | 2 => machine.write_back(at, LINE),
+                    3 => machine.fence(),
+                    4..9 => _ = machine.load(at),
+                    _ => {
+                        machine.store(at + random.below(8) * 8, step << 32 | random.below(1 << 32))
+                    }
+                }
+            }
+        })
+    }
+}
