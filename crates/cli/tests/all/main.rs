@@ -9,6 +9,7 @@ mod cli;
 mod common;
 mod crash;
 mod crash_disk;
+mod crash_mechanisms;
 mod dependencies;
 mod kill;
 mod listed;

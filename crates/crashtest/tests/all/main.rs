@@ -5,6 +5,7 @@
 mod deaths;
 mod engines;
 mod hardware;
+mod mechanisms;
 mod plain;
 mod planted;
 mod rot;

@@ -1,7 +1,5 @@
 //! Mechanisms in hardware under the tester: a small set of what `perdura crash --mechanism` does with more.
 
-#![allow(missing_docs)]
-
 use perdura_crashtest::mechanisms::{
     CheckMechanism, Maker, Settings, budget, check_mechanism, find, mutants, replay,
 };

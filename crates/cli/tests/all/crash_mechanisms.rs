@@ -1,10 +1,6 @@
 //! `perdura crash --mechanism` finds what is wrong with a mechanism in hardware, and nothing where nothing is.
 
-#![allow(missing_docs)]
-
-mod common;
-
-use common::{fail, run, succeed, text};
+use crate::common::{fail, run, succeed, text};
 use serde_json::Value;
 use std::process::Command;
 
