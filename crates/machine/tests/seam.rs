@@ -98,7 +98,7 @@ fn cuts(
 const SCHEDULES: [Schedule; 2] = [Schedule::Clock, Schedule::Seeded { every: 4 }];
 
 /// The mechanisms that promise something.
-const PROMISING: [&str; 2] = ["undo-log", "in-order"];
+const PROMISING: [&str; 3] = ["undo-log", "copy-on-write", "in-order"];
 
 /// Whenever the power is cut, inside of what a mechanism does by itself too, memory is as it promises.
 #[test]

@@ -235,6 +235,9 @@ impl Hardware {
                 None | Some(Verdict::Allow) => {}
                 Some(Verdict::After(time)) => leaving.from = leaving.from.max(time),
                 Some(Verdict::Redirect(line)) => leaving.line = line,
+                Some(Verdict::RedirectAfter(line, time)) => {
+                    (leaving.line, leaving.from) = (line, leaving.from.max(time));
+                }
                 Some(Verdict::Hold(durable)) => return Err(durable),
             }
         }

@@ -23,11 +23,13 @@
 //!
 //! Reading order: this file, [`home`] (recovery), [`list`](mod@list) (all of them by name), then any mechanism.
 
+mod copy_on_write;
 pub mod home;
 mod in_order;
 pub mod list;
 mod undo_log;
 
+pub use copy_on_write::{CopyOnWrite, CopyOnWriteConfig};
 pub use home::Home;
 pub use in_order::{InOrder, InOrderConfig};
 pub use list::{Kind, Mutant};
@@ -299,6 +301,8 @@ pub enum Verdict {
     After(Ps),
     /// Write it to this line instead.
     Redirect(u64),
+    /// Write it to this line instead, no earlier than this.
+    RedirectAfter(u64, Ps),
     /// Do not write it: the mechanism has kept it, and from then on it is as durable as the mechanism makes it. A
     /// program that waits for its durability goes on then.
     Hold(Ps),
