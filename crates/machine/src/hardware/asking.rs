@@ -365,8 +365,8 @@ impl Hardware {
         self.controller.read_home(line, now)
     }
 
-    /// Writes a line of the home device past the caches, not before `earliest`; when it is durable. A power cut can be
-    /// asked for at that moment, by this name.
+    /// Writes a line of the home device past the caches and the DRAM cache, which keep what they have of it, dirty or
+    /// not; not before `earliest`; when it is durable. A power cut can be asked for at that moment, by this name.
     #[track_caller]
     pub fn write_home(
         &mut self,
@@ -376,6 +376,23 @@ impl Hardware {
         earliest: Ps,
     ) -> Ps {
         let arrival = Arrival { name, site: Location::caller() };
+        self.put_home(arrival, line, words, earliest)
+    }
+
+    /// As [`write_home`](Self::write_home), of a line's newest contents: a copy in the DRAM cache follows, and is
+    /// clean.
+    #[track_caller]
+    pub fn write_through(
+        &mut self,
+        name: &'static str,
+        line: u64,
+        words: LineWords,
+        earliest: Ps,
+    ) -> Ps {
+        let arrival = Arrival { name, site: Location::caller() };
+        let from = self.now().max(earliest);
+        self.controller.written_through(line, from);
+        self.data.forget_dram(line);
         self.put_home(arrival, line, words, earliest)
     }
 
@@ -396,7 +413,8 @@ impl Hardware {
     ) -> Ps {
         let now = self.now();
         let from = now.max(earliest);
-        let written = self.controller.write_from(line, (now, from), Cause::Mechanism);
+        self.controller.count(Cause::Mechanism);
+        let written = self.controller.write_home(line, now, from);
         self.write_backs.mechanism += 1;
         let durable = written.durable.unwrap_or(written.accepted);
         self.data.depart(arrival, line, words, durable, None);
