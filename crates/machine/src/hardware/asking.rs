@@ -344,7 +344,8 @@ impl Hardware {
         self.limit_lines + self.mechanisms.reserved()
     }
 
-    /// A line of the home device, with what is on its way there.
+    /// A line of the home device, with what is on its way there; without what [`write_home_at`](Self::write_home_at)
+    /// has announced. Takes no time: that is [`read_home`](Self::read_home).
     pub fn home_line(&self, line: u64) -> LineWords {
         self.data.home_line(line)
     }
@@ -359,7 +360,7 @@ impl Hardware {
         self.data.restore(line, words);
     }
 
-    /// Reads a line of the home device past the caches; when it is there.
+    /// Reads a line of the home device past the caches, from now on; when it is there.
     pub fn read_home(&mut self, line: u64) -> Ps {
         let now = self.now();
         self.controller.read_home(line, now)
@@ -455,7 +456,8 @@ impl Hardware {
         self.agenda.request_epoch_end();
     }
 
-    /// The last epoch to have ended whose durability has not been told is durable from `at` on.
+    /// The first epoch to have ended whose durability has not been told is durable from `at` on: to be told once for
+    /// each, by a mechanism that promises [epochs](Promise::Epoch).
     pub fn promise(&mut self, at: Ps) {
         self.data.promise(at);
     }

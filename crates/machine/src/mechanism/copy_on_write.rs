@@ -168,8 +168,9 @@ impl Layout {
     }
 }
 
-/// An entry of the table: the epoch from whose end on it is valid, and the place. A page has two, of which the valid
-/// one with the higher epoch counts; the other one is where the next is stored. 0 is none.
+/// An entry of the table: the epoch from whose end on it is valid, and the place, 32 bits each. A page has two, of which
+/// the valid one with the higher epoch counts; the other one is where the next is stored. 0 is that of a page that was
+/// never copied, and is at home.
 fn entry(epoch: u64, place: Place) -> u64 {
     let place = match place {
         Place::Home => 0,
