@@ -1,5 +1,6 @@
 //! The mechanisms by name. A new one is its own file and one line here.
 
+use super::copy_on_write::{CopyOnWrite, CopyOnWriteConfig};
 use super::in_order::{InOrder, InOrderConfig};
 use super::undo_log::{HardwareUndoLog, UndoLogConfig};
 use super::{Design, Plain, Promise};
@@ -76,6 +77,14 @@ pub const KINDS: &[Kind] = &[
         mutants: super::undo_log::MUTANTS,
         make: |table, mutant| {
             HardwareUndoLog::new(parse::<UndoLogConfig>(table)?, mutant).map(|it| Box::new(it) as _)
+        },
+    },
+    Kind {
+        name: "copy-on-write",
+        title: "copy-on-write of pages in the memory controller, by epochs",
+        mutants: super::copy_on_write::MUTANTS,
+        make: |table, mutant| {
+            CopyOnWrite::new(parse::<CopyOnWriteConfig>(table)?, mutant).map(|it| Box::new(it) as _)
         },
     },
     Kind {
