@@ -8,6 +8,7 @@ mod common;
 use common::mechanisms::undo_log;
 use common::tiny;
 use perdura_machine::{AfterCut, Machine, Options};
+use perdura_memory::random::SplitMix64;
 use perdura_memory::{Domain, Memory};
 use std::ops::ControlFlow;
 
@@ -89,4 +90,36 @@ fn a_line_waits_for_its_record_each_time() {
     });
     assert!(broken.is_continue(), "{broken:?}");
     assert!(cuts >= 5 + 3, "five events; a record, its metadata and the line: {cuts}");
+}
+
+/// With two channels, whose queues fill differently, groups of records are durable in any order: one that is not there
+/// yet says nothing of those after it.
+#[test]
+fn groups_of_records_arrive_in_any_order() {
+    let config = perdura_machine::presets::load("dual-page").expect("a preset");
+    let options = Options {
+        mechanism: undo_log(None),
+        cores: Some(1),
+        at_arrivals: true,
+        ..Options::default()
+    };
+    let machine = Machine::new(config, &[7; 32 << 10], options);
+    let program = || {
+        let mut random = SplitMix64::new(3);
+        for value in 0..200 {
+            machine.store(random.below(512) * 64, value);
+        }
+        machine.end_epoch();
+        machine.store(0, 1);
+    };
+    let mut arrivals = 0;
+    let broken = machine.run_watched(vec![Box::new(program)], |machine, event| {
+        arrivals += u64::from(event.arrival > 0);
+        match machine.broken_promise(&machine.power_cut()) {
+            Some(word) => ControlFlow::Break((event, word)),
+            None => ControlFlow::Continue(()),
+        }
+    });
+    assert!(broken.is_continue(), "{broken:?}");
+    assert!(arrivals > 100, "{arrivals}");
 }
