@@ -4,7 +4,8 @@
 //! It sits between the DRAM cache and the home device. When a line of a page goes home for the first time in an epoch,
 //! the page takes a shadow: the page as it lies in the home device is copied there, and what follows in that epoch goes
 //! there too. An unbounded table knows where pages are. An epoch ends when every dirty line is home: then the table's
-//! entries of its pages are stored, and after them the epoch's number, which makes these entries valid at once.
+//! entries of its pages are stored, and after them the epoch's number, which makes these entries valid at once. Recovery
+//! brings all pages home, and makes all entries dead.
 //!
 //! What always holds: until the epoch's number is durable nothing is written to a page of the last checkpoint, nor to
 //! the entries that say where that is. A page's place is its home or a page of the pool, and in a home lies no other
@@ -41,12 +42,16 @@ const STALL: Mutant =
     Mutant { name: "stall", what: "cores do not wait until an epoch's number is durable" };
 const BELIEVE: Mutant =
     Mutant { name: "believe", what: "recovery believes the entries of an unfinished epoch" };
+const DEAD: Mutant = Mutant {
+    name: "dead",
+    what: "recovery brings pages home and does not make the table's entries dead",
+};
 const RECOVER: Mutant =
     Mutant { name: "recover", what: "recovery leaves out the last line of each page" };
 
 /// What can be left out.
 pub(super) const MUTANTS: &[Mutant] =
-    &[COPY, SHADOW, FORGET, FREE, HOME, ENTRY, MAPPING, NUMBER, STALL, BELIEVE, RECOVER];
+    &[COPY, SHADOW, FORGET, FREE, HOME, ENTRY, MAPPING, NUMBER, STALL, BELIEVE, DEAD, RECOVER];
 
 /// Its figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,8 +78,9 @@ pub struct CopyOnWrite {
     left_out: Option<Mutant>,
 }
 
-/// Where everything is. Of the mechanism's lines the first holds the number of finished epochs; then comes the table,
-/// and then, from a page's boundary on, the pool: as many pages as the program's lines have.
+/// Where everything is. Of the mechanism's lines the first holds the number of finished epochs, and up to which one
+/// entries are dead; then comes the table, and then, from a page's boundary on, the pool: as many pages as the program's
+/// lines have.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     header: u64,
@@ -169,8 +175,7 @@ impl Layout {
 }
 
 /// An entry of the table: the epoch from whose end on it is valid, and the place, 32 bits each. A page has two, of which
-/// the valid one with the higher epoch counts; the other one is where the next is stored. 0 is that of a page that was
-/// never copied, and is at home.
+/// the valid one with the higher epoch counts; the other one is where the next is stored. Without one a page is at home.
 fn entry(epoch: u64, place: Place) -> u64 {
     let place = match place {
         Place::Home => 0,
@@ -265,13 +270,13 @@ impl Design for CopyOnWrite {
         Promise::Epoch
     }
 
-    fn build(&self, _: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism> {
+    fn build(&self, hardware: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism> {
         let layout = self.layout(&own);
         let pages = layout.pages();
         Box::new(Copying {
             design: self.clone(),
             layout,
-            epoch: 1,
+            epoch: hardware.home_line(layout.header)[0] + 1,
             pages: vec![Page { place: Place::Home, copied: 0, durable: Ps(0) }; pages as usize],
             copied: Vec::new(),
             free: (0..pages as u32).rev().collect(),
@@ -283,11 +288,15 @@ impl Design for CopyOnWrite {
 
     fn recover(&self, home: &mut Home<'_>) {
         let layout = self.layout(&home.own());
-        let finished = home.line(layout.header)[0] + u64::from(self.leaves_out(BELIEVE));
+        let mut header = home.line(layout.header);
+        let (finished, dead) = (header[0] + u64::from(self.leaves_out(BELIEVE)), header[1]);
+        let mut last = header[0];
         for page in 0..layout.pages() {
             let (line, first) = layout.entry(page);
-            let entries = home.line(line);
-            let valid = entries[first..first + 2].iter().filter(|it| epoch_of(**it) <= finished);
+            let table = home.line(line);
+            let entries = &table[first..first + 2];
+            last = entries.iter().fold(last, |last, entry| last.max(epoch_of(*entry)));
+            let valid = entries.iter().filter(|it| (dead + 1..=finished).contains(&epoch_of(**it)));
             let Some(entry) = valid.max() else { continue };
             let lines = layout.lines(page);
             let left_out = u64::from(self.leaves_out(RECOVER));
@@ -297,6 +306,11 @@ impl Design for CopyOnWrite {
                     home.put(line, &home.line(place));
                 }
             }
+        }
+        // Those of the unfinished epoch too: the next one to finish has a higher number.
+        if last > dead && !self.leaves_out(DEAD) {
+            (header[0], header[1]) = (last, last);
+            home.put(layout.header, &header);
         }
     }
 }

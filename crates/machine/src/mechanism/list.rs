@@ -80,19 +80,19 @@ pub const KINDS: &[Kind] = &[
         },
     },
     Kind {
-        name: "copy-on-write",
-        title: "copy-on-write of pages in the memory controller, by epochs",
-        mutants: super::copy_on_write::MUTANTS,
-        make: |table, mutant| {
-            CopyOnWrite::new(parse::<CopyOnWriteConfig>(table)?, mutant).map(|it| Box::new(it) as _)
-        },
-    },
-    Kind {
         name: "in-order",
         title: "every store goes home by itself, in order (strict persistency)",
         mutants: super::in_order::MUTANTS,
         make: |table, mutant| {
             InOrder::new(parse::<InOrderConfig>(table)?, mutant).map(|it| Box::new(it) as _)
+        },
+    },
+    Kind {
+        name: "copy-on-write",
+        title: "copy-on-write of pages in the memory controller, by epochs",
+        mutants: super::copy_on_write::MUTANTS,
+        make: |table, mutant| {
+            CopyOnWrite::new(parse::<CopyOnWriteConfig>(table)?, mutant).map(|it| Box::new(it) as _)
         },
     },
 ];

@@ -61,8 +61,7 @@ pub trait Design: Send + Sync {
     }
 
     /// The machine is switched on, after [`recover`](Self::recover) if it was used before; `own` are the lines that
-    /// it has reserved, behind all that the program's memory can grow to. They are zero: of what recovery leaves,
-    /// a machine begins with the program's lines only.
+    /// it has reserved, behind all that the program's memory can grow to: zero, or as recovery has left them.
     fn build(&self, hardware: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism>;
 
     /// The power is back: brings the home device to a state that programs may see. May itself be cut short, after any
