@@ -121,9 +121,10 @@ fn mutants(engine: &str) {
         small += u64::from(to.cores == 1 && to.operations <= 2);
         let guilty = |text: &str| named(text).into_iter().any(|store| is_guilty(&met.site, store));
         assert!(guilty(&text), "{text}");
-        // Before it is shrunk, a failure of several cuts may hang on no single store.
+        // Before it is shrunk, a failure of several cuts may hang on no single store, or on another one as well.
         let found = found.to_string();
-        assert!(guilty(&found) || named(&found).is_empty(), "{found}");
+        let several = found.contains("cut again");
+        assert!(guilty(&found) || named(&found).is_empty() || several, "{found}");
         let command = text.lines().last().unwrap().trim().strip_prefix("again: perdura crash ");
         let again = Choice::parse(command.unwrap()).unwrap().run(&*runner).unwrap_err();
         assert_eq!(again.to_string(), text);
