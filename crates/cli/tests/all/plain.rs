@@ -36,7 +36,7 @@ fn faster(machine: &str, workload: &str, ops: &str, entries: &str) -> Vec<String
 /// Each machine with each workload, all engines, on one core.
 #[test]
 fn nothing_is_faster_than_stores_alone() {
-    let (ops, entries) = (number("PERDURA_PLAIN_OPS", 20), number("PERDURA_PLAIN_ENTRIES", 128));
+    let (ops, entries) = (number("PERDURA_PLAIN_OPS", 40), number("PERDURA_PLAIN_ENTRIES", 256));
     let (ops, entries) = (ops.as_str(), entries.as_str());
     let of_workload = |workload| {
         let each = perdura_machine::presets::names();

@@ -1,6 +1,6 @@
 //! `perdura sim` times every engine on every machine, the same each time.
 
-use crate::common::{fail, succeed};
+use crate::common::{fail, run, succeed};
 use serde_json::{Value, json};
 
 const SMALL: [&str; 6] = ["sim", "--ops", "60", "--entries", "200", "--json"];
@@ -162,7 +162,6 @@ fn a_figure_is_swept() {
     let text = succeed(&[&short[..], &["--sweep", "cores.fence_cycles=1,100"]].concat());
     assert!(text.contains("range") && text.contains(" to "), "{text}");
     for (wrong, what) in [
-        ("cores.fence_cycles", "are written as"),
         ("cores.colour=1", "has no figure"),
         ("cores.fence_cycles=x", "cores.fence_cycles"),
         ("caches.L1.ways=3", "cache L1"),
@@ -170,4 +169,7 @@ fn a_figure_is_swept() {
         let error = fail(&[&short[..], &["--sweep", wrong]].concat());
         assert!(error.contains(what), "{wrong}: {error}");
     }
+    let unwritten = run(&[&short[..], &["--sweep", "cores.fence_cycles"]].concat());
+    assert_eq!(unwritten.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unwritten.stderr).contains("are written as"));
 }
