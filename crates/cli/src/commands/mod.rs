@@ -31,7 +31,7 @@ enum Command {
     #[command(subcommand)]
     Bench(bench::Command),
     /// Cut the power of a simulated machine everywhere, and check what is left
-    Crash(crash::Arguments),
+    Crash(Box<crash::Arguments>),
     /// Record what a server writes to a block device, and check what a power cut may leave
     CrashDisk(crash_disk::Arguments),
     /// Damage pools as a medium does, and see whether wrong values are served unnoticed

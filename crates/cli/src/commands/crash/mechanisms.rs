@@ -124,6 +124,9 @@ fn known(maker: &Maker, mutant: &str) -> Outcome {
     )))
 }
 
+/// What came of a mutant, by its number.
+type Ended = (usize, Result<TriedMutant, Box<Found>>);
+
 /// Tries what the mechanisms list as their mutants.
 pub(super) fn mutants(arguments: &Arguments, cases: &Cases, threads: usize) -> Outcome {
     if arguments.points.0.is_replay() || arguments.mutant.is_some() {
@@ -139,7 +142,7 @@ pub(super) fn mutants(arguments: &Arguments, cases: &Cases, threads: usize) -> O
     }
     let bar = crate::bench::watch::steps("mutants", all.len());
     let (watcher, next) = (Watcher::default(), AtomicUsize::new(0));
-    let tried: Mutex<Vec<(usize, Result<TriedMutant, Box<Found>>)>> = Mutex::default();
+    let tried: Mutex<Vec<Ended>> = Mutex::default();
     let work = || loop {
         let index = next.fetch_add(1, Ordering::Relaxed);
         let Some((name, mutant)) = all.get(index) else { return };
