@@ -47,7 +47,7 @@ const READS: [u64; 4] = [0, 8, 4, 2];
 const SKIP: [Option<Skip>; 4] = [None, Some(Skip::Always), Some(Skip::Always), Some(Skip::Always)];
 
 /// Told to share, transactions that are not waited for join a group too.
-const SHARE: [Option<bool>; 4] = [None, None, Some(true), Some(false)];
+const SHARE: [Option<bool>; 4] = [None, Some(true), Some(true), Some(false)];
 
 impl Answers {
     /// Draws them for an engine that makes groups, or does not.
@@ -57,7 +57,8 @@ impl Answers {
         let checkpoints = CHECKPOINTS[below(CHECKPOINTS.len())];
         let reads = READS[below(READS.len())];
         if !groups {
-            return Answers { checkpoints, reads, ..Answers::default() };
+            let tuning = Tuning { share: SHARE[below(SHARE.len())], ..Tuning::default() };
+            return Answers { checkpoints, reads, tuning, ..Answers::default() };
         }
         let (waits, of) = WAITS[below(WAITS.len())];
         let tends = TENDS[below(TENDS.len())];

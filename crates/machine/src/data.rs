@@ -42,6 +42,8 @@ pub(crate) struct Data {
     flights: Flights,
     crowded: usize,
     dram: ByNumber<LineWords>,
+    /// Of lines that a mechanism has sent elsewhere, or kept, when the last was durable.
+    elsewhere: ByNumber<Ps>,
     /// What was durable by then has landed. Cores whose turns come by chance have clocks that
     /// disagree; a cut is never before this.
     landed: Ps,
@@ -94,6 +96,7 @@ impl Data {
         let model = || left.unwrap_or_else(|| Image::new(words.clone(), domain));
         let model = (keep == Keep::Model).then(model);
         let (flights, dram) = (Flights::default(), ByNumber::default());
+        let elsewhere = ByNumber::default();
         let landed = Ps::default();
         let crowded = CROWDED;
         let (failing, fences) = (None, 0);
@@ -104,6 +107,7 @@ impl Data {
             flights,
             crowded,
             dram,
+            elsewhere,
             landed,
             model,
             kept,
@@ -226,9 +230,6 @@ impl Data {
         durable: Ps,
         core: Option<usize>,
     ) {
-        if !self.dram.is_empty() {
-            self.dram.remove(&line);
-        }
         self.flights.depart(arrival, line, words, durable, core);
     }
 
@@ -250,6 +251,13 @@ impl Data {
     /// A dirty line is taken out of volatile DRAM.
     pub(crate) fn take_dram(&mut self, line: u64) -> LineWords {
         self.dram.remove(&line).unwrap_or([0; WORDS])
+    }
+
+    /// What volatile DRAM has of a line is what the home device gets.
+    pub(crate) fn forget_dram(&mut self, line: u64) {
+        if !self.dram.is_empty() {
+            self.dram.remove(&line);
+        }
     }
 
     /// A line becomes what it was, as programs see it.
@@ -310,10 +318,16 @@ impl Data {
         arrivals
     }
 
+    /// A mechanism has sent a line elsewhere, or kept it: it is durable from `durable` on.
+    pub(crate) fn leave_elsewhere(&mut self, line: u64, durable: Ps) {
+        self.elsewhere.insert(line, durable);
+    }
+
     /// A core asks for a line that has left the caches already; when it is durable, if it is on
     /// its way. Where caches are persistent, only streamed lines can be asked for.
     pub(crate) fn await_flight(&mut self, line: u64, core: usize) -> Option<Ps> {
-        self.flights.await_line(line, core, self.domain != Domain::Persistent)
+        let flight = self.flights.await_line(line, core, self.domain != Domain::Persistent);
+        flight.max(self.elsewhere.get(&line).copied())
     }
 
     /// When all lines that are on their way will have arrived, or some time before now.

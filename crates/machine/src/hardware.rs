@@ -322,7 +322,10 @@ impl Hardware {
         if self.asks(Moments::EVICTION) {
             match self.ask_leaving(Moments::EVICTION, leaving) {
                 Ok((to, from)) => (leaving.line, leaving.from) = (to, from),
-                Err(durable) => return (self.now(), Some(durable)),
+                Err(durable) => {
+                    self.data.leave_elsewhere(line, durable);
+                    return (self.now(), Some(durable));
+                }
             }
         }
         match cause {
@@ -335,6 +338,11 @@ impl Hardware {
         self.data.land_if_crowded(now);
         let asks = matches!(cause, Cause::WriteBack | Cause::Stream).then_some(self.core);
         let written = self.write_beyond(leaving, asks);
+        if leaving.line != line
+            && let Some(durable) = written.durable
+        {
+            self.data.leave_elsewhere(line, durable);
+        }
         (written.accepted, written.durable)
     }
 

@@ -11,10 +11,11 @@ use perdura_machine::{
     Design, Hardware, Keep, Machine, MachineConfig, Mechanism, Options, Ps, Schedule,
 };
 use perdura_memory::random::SplitMix64;
-use perdura_memory::{Domain, LINE, Memory};
+use perdura_memory::{Domain, HardwareAbort, LINE, Memory};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 const LEN: u64 = 8 << 10;
@@ -108,6 +109,7 @@ impl Keeper {
         match leaving.line {
             1 => Verdict::Redirect(self.first),
             2 => Verdict::Hold(leaving.from),
+            4 => Verdict::RedirectAfter(self.first, leaving.from + Ps(9_000_000)),
             _ => Verdict::After(leaving.from + Ps(5_000_000)),
         }
     }
@@ -143,7 +145,14 @@ fn verdicts_are_kept() {
         machine.fence();
         let home = machine.power_cut();
         assert_eq!([home[8], home[16], home[24]], [0, 0, 3], "redirected, held, written");
-        assert!(machine.time().since(before) >= Ps(5_000_000), "a fence waits as it is told");
+        let waited = machine.time().since(before);
+        assert!((5_000_000..9_000_000).contains(&waited.0), "a fence waits as it is told");
+        let before = machine.time();
+        machine.store(4 * LINE, 4);
+        machine.write_back(4 * LINE, 8);
+        machine.fence();
+        assert!(machine.time().since(before) >= Ps(9_000_000), "of another line too");
+        assert_eq!(machine.power_cut()[32], 0, "redirected");
     }
 }
 
@@ -160,6 +169,122 @@ fn with_and_without_dram() -> [MachineConfig; 2] {
         device: plain.memory.home.clone(),
     });
     [plain, cached]
+}
+
+/// Gives each line that leaves this verdict, with a time to come.
+struct Slow {
+    at: Moments,
+    verdict: fn(u64, Ps) -> Verdict,
+    first: u64,
+    asked: Arc<AtomicU64>,
+}
+
+impl Mechanism for Slow {
+    fn moments(&self) -> Moments {
+        self.at
+    }
+
+    fn evicted(&mut self, _: &mut Hardware, leaving: &Leaving) -> Verdict {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        (self.verdict)(self.first + leaving.line, Ps(900_000_000))
+    }
+
+    fn leaves(&mut self, hardware: &mut Hardware, leaving: &Leaving) -> Verdict {
+        self.evicted(hardware, leaving)
+    }
+}
+
+/// A program that asks for a line that has left the caches before, and is on its way, waits for it: whether it is
+/// written where it belongs, or elsewhere, or kept.
+#[test]
+fn lines_on_their_way_anywhere_are_waited_for() {
+    let verdicts: [fn(u64, Ps) -> Verdict; 3] =
+        [|_, time| Verdict::After(time), Verdict::RedirectAfter, |_, time| Verdict::Hold(time)];
+    let [plain, cached] = with_and_without_dram();
+    // Where there is volatile DRAM, lines are on their way when they leave that.
+    let asked = [(&plain, Moments::EVICTION), (&plain, Moments::HOME), (&cached, Moments::HOME)];
+    for ((config, at), verdict) in asked.iter().flat_map(|it| verdicts.map(|verdict| (it, verdict)))
+    {
+        let (at, dram) = (*at, config.memory.dram_cache.is_some());
+        let asked_for = Arc::<AtomicU64>::default();
+        let asked = Arc::clone(&asked_for);
+        let build = move |own: Range<u64>| {
+            Box::new(Slow { at, verdict, first: own.start, asked: Arc::clone(&asked) }) as _
+        };
+        let mechanism = Box::new(Test { build, reserves: |lines| lines, recover: |_| () });
+        let options = Options { mechanism, ..Options::default() };
+        let machine = Machine::new((*config).clone(), &[0; 4 * LEN as usize], options);
+        machine.store(0, 1);
+        // Until it has left the caches, and the DRAM.
+        let mut line = 0;
+        while asked_for.load(Ordering::Relaxed) == 0 {
+            line += 1;
+            _ = machine.load(line * LINE);
+        }
+        let before = machine.time();
+        machine.write_back(0, 8);
+        machine.fence();
+        let verdict = verdict(0, Ps(1));
+        assert!(before < Ps(500_000_000), "the line is on its way: {before:?}");
+        assert!(machine.time() >= Ps(900_000_000), "{at:?} {verdict:?}, dram {dram}");
+    }
+}
+
+/// Writes the first line when a transaction begins: what it has there for ever, or what programs see.
+struct Writer {
+    through: bool,
+    left: u64,
+}
+
+impl Mechanism for Writer {
+    fn moments(&self) -> Moments {
+        Moments::HOME
+    }
+
+    fn begin(&mut self, hardware: &mut Hardware, _: usize) -> Result<(), HardwareAbort> {
+        let (words, now) = (hardware.visible_line(0), hardware.now());
+        match self.through {
+            true => hardware.write_through("newest", 0, words, now),
+            false => hardware.write_home("other", 0, [9; 8], now),
+        };
+        Ok(())
+    }
+
+    fn leaves(&mut self, _: &mut Hardware, leaving: &Leaving) -> Verdict {
+        self.left += u64::from(leaving.line == 0);
+        Verdict::Allow
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        vec![("left", self.left)]
+    }
+}
+
+/// What a mechanism writes to the home device past the caches leaves volatile DRAM as it is: a dirty line there is
+/// dirty, and goes home with its contents. If it has written them through, that is clean.
+#[test]
+fn writes_past_the_caches_leave_dirty_lines_dirty() {
+    for through in [false, true] {
+        let mut config = with_and_without_dram()[1].clone();
+        config.memory.dram_cache.as_mut().expect("DRAM").bytes = 64 << 10;
+        let mechanism = small(move || Writer { through, left: 0 });
+        let machine = Machine::new(
+            config,
+            &[7; 4 * LEN as usize],
+            Options { mechanism, ..Options::default() },
+        );
+        machine.store(0, 1);
+        (1..4 * LEN / LINE).for_each(|line| _ = machine.load(line * LINE));
+        assert!(machine.statistics().write_backs.evictions > 0, "it is in DRAM");
+        machine.tx_begin().expect("it does");
+        machine.work(100_000);
+        machine.fence();
+        assert_eq!(machine.power_cut()[0], if through { 1 } else { 9 });
+        machine.write_back(0, 8);
+        machine.fence();
+        assert_eq!(machine.power_cut()[0], 1, "through: {through}");
+        assert_eq!(machine.statistics().mechanism_figures[0].1, u64::from(!through));
+    }
 }
 
 /// Epochs that the clock ends: every cut leaves memory as it was before the access that ended

@@ -4,9 +4,11 @@ use super::knobs::Knobs;
 use super::site::Site;
 use super::watch;
 use crate::failure::{Failure, Outcome};
-use perdura::{Domain, Engine, EngineKind, Format, Heap, Memory, OnEngine, Options, Visitor};
+use perdura::{
+    AnyHeap, Domain, Engine, EngineKind, Format, Heap, Memory, OnEngine, Options, Visitor,
+};
 use perdura_memory::{MapOptions, Mapped, PAGE, Unflushed};
-use perdura_workloads::{Measured, Plan, Progress, Workload};
+use perdura_workloads::{Measured, Plan, Progress, Store, Submit, Workload};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -80,7 +82,7 @@ pub(crate) fn run_unflushed<W: Workload>(
     Ok(Run { measured, load_seconds, memory })
 }
 
-/// What is compiled for each engine: a benchmark must not pay for dynamic dispatch.
+/// What is measured. A release build compiles it for each engine: a benchmark must not pay for dynamic dispatch.
 struct Phases<'a, W> {
     label: &'a str,
     workload: &'a W,
@@ -91,10 +93,25 @@ struct Phases<'a, W> {
 
 impl<W: Workload> Phases<'_, W> {
     fn on<M: Memory + 'static, E: Engine<M>>(self, heap: &Heap<M, E>) -> Outcome<(Measured, f64)> {
+        // What a debug build measures says nothing, and each workload for each engine takes minutes to compile:
+        // there, one copy of it serves all engines.
+        if cfg!(debug_assertions) {
+            self.through(heap as &dyn AnyHeap, heap)
+        } else {
+            self.through(heap, heap)
+        }
+    }
+
+    /// Transacts through `store`, which is `heap` itself or a view of it.
+    fn through<S: ?Sized + Store<Session: Submit>>(
+        self,
+        store: &S,
+        heap: &dyn AnyHeap,
+    ) -> Outcome<(Measured, f64)> {
         let Phases { label, workload, plan, progress, emptied } = self;
         let start = Instant::now();
         watch::with_bar(&format!("{label}: loading"), workload.load_size(), progress, || {
-            perdura_workloads::load(workload, heap, progress)
+            perdura_workloads::load(workload, store, progress)
         })?;
         let load_seconds = start.elapsed().as_secs_f64();
         let operations = plan.operations + plan.warm_up;
@@ -103,13 +120,13 @@ impl<W: Workload> Phases<'_, W> {
         }
         let mut measured =
             watch::with_bar(&format!("{label}: running"), operations, progress, || {
-                perdura_workloads::measure(workload, heap, plan, progress)
+                perdura_workloads::measure(workload, store, plan, progress)
             })?;
         if emptied {
             measured.counters += heap.empty_log()?;
         }
         // Not timed: compiled once for all engines.
-        workload.check(&mut heap.session()?.erased())?;
+        workload.check(&mut heap.session()?)?;
         Ok((measured, load_seconds))
     }
 }

@@ -73,7 +73,7 @@ impl<C: OneRecord> Groups for Sharing<C> {
     type Own = Shared;
 
     fn new<M: Memory>(memory: &M, _geometry: &Geometry, _salt: u64) -> (Overlay, Shared) {
-        (Overlay::new(memory), Shared { fresh: Vec::new(), choice: Choice::default() })
+        (Overlay::new(memory), Shared { fresh: Vec::new(), choice: Choice::new(memory.domain()) })
     }
 
     #[inline(always)]

@@ -84,7 +84,7 @@ impl Group {
             answer_within: ANSWER_WITHIN_NS,
             fresh_lines: 0,
             broken: false,
-            choice: Choice::default(),
+            choice: Choice::new(memory.domain()),
             cover: Cover::new(memory, layout),
         }
     }

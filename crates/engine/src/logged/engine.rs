@@ -4,6 +4,7 @@ use super::session::Buffered;
 use super::state::Logged;
 use crate::consistency::core::{Core, last_number, ticket};
 use crate::consistency::protocol::{Consistency, Groups};
+use crate::consistency::writer::Writer;
 use crate::engine::Named;
 use crate::log::area::{self, Checkpoint, Geometry};
 use crate::log::record::Found;
@@ -129,7 +130,10 @@ where
 
     fn checkpoint(&self) -> Result<()> {
         let (Logged { core, lock }, mut counters) = (self, Counters::default());
-        let mut result = C::checkpoint(core, lock, &mut counters);
+        let mut result = self.write_down_joined();
+        if result.is_ok() {
+            result = C::checkpoint(core, lock, &mut counters);
+        }
         if C::Groups::SKIPS && result.is_ok() {
             result =
                 lock.writing(&*core.memory, |right| C::Groups::settle(core, right, &mut counters));
@@ -138,6 +142,27 @@ where
             *core.counters() += counters;
         }
         result
+    }
+}
+
+impl<M: Memory, C: Consistency, S: Synchronisation> Logged<M, C, S> {
+    /// What has joined the open group, and is waited for by nobody, is committed with it.
+    fn write_down_joined(&self) -> Result<()> {
+        let Logged { core, lock } = self;
+        if !C::Groups::ANY {
+            return Ok(());
+        }
+        lock.writing(&*core.memory, |right| {
+            let overlay = C::Groups::overlay(right.beside.get());
+            if overlay.is_none_or(|overlay| overlay.joined(&*core.memory) == 0) {
+                return Ok(());
+            }
+            let mut writer = Writer::new(&*core.memory, core.geometry.segment_bytes);
+            let closed = C::Groups::close(core, right, &mut writer, u64::MAX);
+            *core.counters() += std::mem::take(&mut *writer.counters);
+            writer.leave_segment(core);
+            closed
+        })
     }
 }
 

@@ -235,6 +235,9 @@ impl Hardware {
                 None | Some(Verdict::Allow) => {}
                 Some(Verdict::After(time)) => leaving.from = leaving.from.max(time),
                 Some(Verdict::Redirect(line)) => leaving.line = line,
+                Some(Verdict::RedirectAfter(line, time)) => {
+                    (leaving.line, leaving.from) = (line, leaving.from.max(time));
+                }
                 Some(Verdict::Hold(durable)) => return Err(durable),
             }
         }
@@ -341,7 +344,8 @@ impl Hardware {
         self.limit_lines + self.mechanisms.reserved()
     }
 
-    /// A line of the home device, with what is on its way there.
+    /// A line of the home device, with what is on its way there; without what [`write_home_at`](Self::write_home_at)
+    /// has announced. Takes no time: that is [`read_home`](Self::read_home).
     pub fn home_line(&self, line: u64) -> LineWords {
         self.data.home_line(line)
     }
@@ -361,14 +365,14 @@ impl Hardware {
         self.data.restore(line, words);
     }
 
-    /// Reads a line of the home device past the caches; when it is there.
+    /// Reads a line of the home device past the caches, from now on; when it is there.
     pub fn read_home(&mut self, line: u64) -> Ps {
         let now = self.now();
         self.controller.read_home(line, now)
     }
 
-    /// Writes a line of the home device past the caches, not before `earliest`; when it is durable. A power cut can be
-    /// asked for at that moment, by this name.
+    /// Writes a line of the home device past the caches and the DRAM cache, which keep what they have of it, dirty or
+    /// not; not before `earliest`; when it is durable. A power cut can be asked for at that moment, by this name.
     #[track_caller]
     pub fn write_home(
         &mut self,
@@ -378,6 +382,23 @@ impl Hardware {
         earliest: Ps,
     ) -> Ps {
         let arrival = Arrival { name, site: Location::caller() };
+        self.put_home(arrival, line, words, earliest)
+    }
+
+    /// As [`write_home`](Self::write_home), of a line's newest contents: a copy in the DRAM cache follows, and is
+    /// clean.
+    #[track_caller]
+    pub fn write_through(
+        &mut self,
+        name: &'static str,
+        line: u64,
+        words: LineWords,
+        earliest: Ps,
+    ) -> Ps {
+        let arrival = Arrival { name, site: Location::caller() };
+        let from = self.now().max(earliest);
+        self.controller.written_through(line, from);
+        self.data.forget_dram(line);
         self.put_home(arrival, line, words, earliest)
     }
 
@@ -398,7 +419,8 @@ impl Hardware {
     ) -> Ps {
         let now = self.now();
         let from = now.max(earliest);
-        let written = self.controller.write_from(line, (now, from), Cause::Mechanism);
+        self.controller.count(Cause::Mechanism);
+        let written = self.controller.write_home(line, now, from);
         self.write_backs.mechanism += 1;
         let durable = written.durable.unwrap_or(written.accepted);
         self.data.depart(arrival, line, words, durable, None);
@@ -439,7 +461,8 @@ impl Hardware {
         self.agenda.request_epoch_end();
     }
 
-    /// The last epoch to have ended whose durability has not been told is durable from `at` on.
+    /// The first epoch to have ended whose durability has not been told is durable from `at` on: to be told once for
+    /// each, by a mechanism that promises [epochs](Promise::Epoch).
     pub fn promise(&mut self, at: Ps) {
         self.data.promise(at);
     }

@@ -90,7 +90,10 @@ impl Hardware {
         }
         let written = self.controller.write_from(line, (now, from), cause);
         match written.durable {
-            Some(durable) => self.data.depart(arrival(cause), line, words, durable, asks),
+            Some(durable) => {
+                self.data.forget_dram(line);
+                self.data.depart(arrival(cause), line, words, durable, asks);
+            }
             None => self.data.enter_dram(line, words),
         }
         self.note_dram();
@@ -143,15 +146,22 @@ impl Hardware {
 
     /// A dirty line goes home, if the mechanisms let it.
     fn go_home(&mut self, leaving: Leaving, asks: Option<usize>) -> Write {
-        let Leaving { words, cause, from, .. } = leaving;
+        let Leaving { line, words, cause, from } = leaving;
+        self.data.forget_dram(line);
         let (to, from) = match self.ask_leaving(Moments::HOME, leaving) {
             Ok(allowed) => allowed,
-            Err(durable) => return Write { accepted: from, durable: Some(durable) },
+            Err(durable) => {
+                self.data.leave_elsewhere(line, durable);
+                return Write { accepted: from, durable: Some(durable) };
+            }
         };
         let now = self.now();
         let written = self.controller.write_home(to, now, from);
         let durable = written.durable.unwrap_or(written.accepted);
         self.data.depart(arrival(cause), to, words, durable, asks);
+        if to != line {
+            self.data.leave_elsewhere(line, durable);
+        }
         written
     }
 

@@ -110,7 +110,7 @@ impl Mechanism for Ordering {
         let mut words = access.before;
         access.stores.iter().for_each(|piece| patch_line(&mut words, piece));
         let from = if self.design.leaves_out(WAIT) { room } else { room.max(self.last) };
-        let durable = hardware.write_home("store", access.line, words, from);
+        let durable = hardware.write_through("store", access.line, words, from);
         self.last = self.last.max(durable);
         self.stores.push_back(self.last);
         self.written += 1;

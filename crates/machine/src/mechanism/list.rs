@@ -1,5 +1,6 @@
 //! The mechanisms by name. A new one is its own file and one line here.
 
+use super::copy_on_write::{CopyOnWrite, CopyOnWriteConfig};
 use super::in_order::{InOrder, InOrderConfig};
 use super::undo_log::{HardwareUndoLog, UndoLogConfig};
 use super::{Design, Plain, Promise};
@@ -84,6 +85,14 @@ pub const KINDS: &[Kind] = &[
         mutants: super::in_order::MUTANTS,
         make: |table, mutant| {
             InOrder::new(parse::<InOrderConfig>(table)?, mutant).map(|it| Box::new(it) as _)
+        },
+    },
+    Kind {
+        name: "copy-on-write",
+        title: "copy-on-write of pages in the memory controller, by epochs",
+        mutants: super::copy_on_write::MUTANTS,
+        make: |table, mutant| {
+            CopyOnWrite::new(parse::<CopyOnWriteConfig>(table)?, mutant).map(|it| Box::new(it) as _)
         },
     },
 ];

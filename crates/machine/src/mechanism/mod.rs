@@ -23,11 +23,13 @@
 //!
 //! Reading order: this file, [`home`] (recovery), [`list`](mod@list) (all of them by name), then any mechanism.
 
+mod copy_on_write;
 pub mod home;
 mod in_order;
 pub mod list;
 mod undo_log;
 
+pub use copy_on_write::{CopyOnWrite, CopyOnWriteConfig};
 pub use home::Home;
 pub use in_order::{InOrder, InOrderConfig};
 pub use list::{Kind, Mutant};
@@ -59,7 +61,7 @@ pub trait Design: Send + Sync {
     }
 
     /// The machine is switched on, after [`recover`](Self::recover) if it was used before; `own` are the lines that
-    /// it has reserved.
+    /// it has reserved, behind all that the program's memory can grow to: zero, or as recovery has left them.
     fn build(&self, hardware: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism>;
 
     /// The power is back: brings the home device to a state that programs may see. May itself be cut short, after any
@@ -120,8 +122,8 @@ pub trait Mechanism: Send {
     }
 
     /// A block is fetched from the home device, for the DRAM cache or, one line, for the caches. `places` has the
-    /// block's lines as they lie there, and may be changed to the lines that hold what is wanted. When fetching may
-    /// begin: [`Fetch::now`], or later.
+    /// block's lines as they lie there, and may be changed to the lines that hold what is wanted; the last of them may
+    /// be beyond the program's. When fetching may begin: [`Fetch::now`], or later.
     fn fetched(&mut self, hardware: &mut Hardware, fetch: &Fetch, places: &mut [u64]) -> Ps {
         let _ = (hardware, places);
         fetch.now
@@ -184,7 +186,8 @@ pub trait Mechanism: Send {
         let _ = (hardware, number);
     }
 
-    /// An epoch ends: what the machine is to write home now, while all cores wait.
+    /// An epoch ends: what the machine is to write home now, while all cores wait. Each of those lines
+    /// [leaves](Self::leaves) before [`epoch_is_home`](Self::epoch_is_home).
     fn end_epoch(&mut self, hardware: &mut Hardware) -> Flush {
         let _ = hardware;
         Flush::Nothing
@@ -299,6 +302,8 @@ pub enum Verdict {
     After(Ps),
     /// Write it to this line instead.
     Redirect(u64),
+    /// Write it to this line instead, no earlier than this.
+    RedirectAfter(u64, Ps),
     /// Do not write it: the mechanism has kept it, and from then on it is as durable as the mechanism makes it. A
     /// program that waits for its durability goes on then.
     Hold(Ps),

@@ -124,8 +124,8 @@ fn known(maker: &Maker, mutant: &str) -> Outcome {
     )))
 }
 
-/// What came of a mutant, by its number.
-type Ended = (usize, Result<TriedMutant, Box<Found>>);
+/// The number of a mutant, and what became of it.
+type Tried = (usize, Result<TriedMutant, Box<Found>>);
 
 /// Tries what the mechanisms list as their mutants.
 pub(super) fn mutants(arguments: &Arguments, cases: &Cases, threads: usize) -> Outcome {
@@ -142,7 +142,7 @@ pub(super) fn mutants(arguments: &Arguments, cases: &Cases, threads: usize) -> O
     }
     let bar = crate::bench::watch::steps("mutants", all.len());
     let (watcher, next) = (Watcher::default(), AtomicUsize::new(0));
-    let tried: Mutex<Vec<Ended>> = Mutex::default();
+    let tried: Mutex<Vec<Tried>> = Mutex::default();
     let work = || loop {
         let index = next.fetch_add(1, Ordering::Relaxed);
         let Some((name, mutant)) = all.get(index) else { return };

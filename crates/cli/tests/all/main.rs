@@ -1,0 +1,22 @@
+//! One program for most of the tests: what they have in common is compiled and linked once.
+
+#![allow(missing_docs)]
+
+mod arrows;
+mod bench;
+mod check;
+mod cli;
+mod common;
+mod crash;
+mod crash_disk;
+mod crash_mechanisms;
+mod dependencies;
+mod kill;
+mod listed;
+mod plain;
+mod reproduce;
+mod rot;
+mod serve;
+mod sim;
+mod stores;
+mod through_server;

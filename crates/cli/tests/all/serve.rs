@@ -1,0 +1,199 @@
+//! `perdura serve` as a process: it keeps what it acknowledged, and says why it cannot start.
+
+#![cfg(unix)]
+
+use crate::common::{arg, command, fail, succeed};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use tempfile::tempdir;
+
+struct Running {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // A failed test must not leave a server behind.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn start(pool: &Path, more: &[&str]) -> Running {
+    let arguments = [&["serve", "--pool", arg(pool), "--listen", "127.0.0.1:0"], more].concat();
+    launch(command(&arguments).stderr(Stdio::null()))
+}
+
+/// Starts a server on a free port, and returns when it says that it is ready.
+fn launch(command: &mut Command) -> Running {
+    let mut process = command.stdout(Stdio::piped()).spawn().expect("the program starts");
+    let mut lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
+    let address = loop {
+        let line = lines.next().expect("it says where it listens").expect("text");
+        if let Some(rest) = line.strip_prefix("ready at ") {
+            break rest.split(';').next().unwrap_or_default().parse().expect("an address");
+        }
+    };
+    Running { process, address }
+}
+
+impl Running {
+    fn ask(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).expect("a connection");
+        stream.write_all(format!("{request}\r\n").as_bytes()).expect("a request");
+        let mut lines = BufReader::new(stream).lines();
+        let first = lines.next().expect("an answer").expect("text");
+        if first.starts_with('$') { lines.next().expect("a string").expect("text") } else { first }
+    }
+
+    fn end(mut self, signal: &str) -> Option<i32> {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().expect("kill").success());
+        self.process.wait().expect("an end").code()
+    }
+}
+
+/// What YCSB left over the store is a keyspace: it is checked, served, and found.
+#[test]
+fn a_benchmark_over_the_store_can_be_served() {
+    let folder = tempdir().expect("a folder");
+    let pool = folder.path().join("pool");
+    let ycsb = ["bench", "ycsb", "--workload", "d", "--over", "store", "--records", "200"];
+    let once = ["--ops", "400", "--engine", "redo", "--repeat", "1", "--seed", "5"];
+    succeed(&[&ycsb[..], &once, &["--pool", arg(&pool)]].concat());
+    let checked = succeed(&["pool", "check", arg(&pool)]);
+    assert!(checked.contains("all of them reached"), "{checked}");
+    let server = start(&pool, &[]);
+    assert_eq!(server.ask("HLEN user6284781860667377211"), ":10");
+    // All fields and values of the first record.
+    assert_eq!(server.ask("HGETALL user6284781860667377211"), "*20");
+    assert_eq!(server.ask("ZSCORE _indices user6284781860667377211"), "-594971599");
+    let keys: u64 = server.ask("DBSIZE")[1..].parse().expect("a number");
+    let indexed: u64 = server.ask("ZCARD _indices")[1..].parse().expect("a number");
+    assert!(indexed > 200 && keys == indexed + 1, "{keys} keys, {indexed} indexed");
+    assert_eq!(server.ask("DEL _indices user6284781860667377211"), ":2");
+    assert_eq!(server.end("-TERM"), Some(0));
+    assert!(succeed(&["pool", "check", arg(&pool)]).contains("all of them reached"));
+}
+
+/// The same of TPC-C: a row is a hash, and the orders that are not delivered are a sorted set.
+#[test]
+fn tpc_c_over_the_store_can_be_served() {
+    let folder = tempdir().expect("a folder");
+    let pool = folder.path().join("pool");
+    let tpcc = ["bench", "tpcc", "--over", "store", "--scale", "small", "--ops", "300"];
+    let once = ["--engine", "redo", "--repeat", "1", "--seed", "5", "--pool", arg(&pool)];
+    succeed(&[&tpcc[..], &once].concat());
+    let checked = succeed(&["pool", "check", arg(&pool)]);
+    assert!(checked.contains("all of them reached"), "{checked}");
+    let server = start(&pool, &[]);
+    assert_eq!(server.ask("HLEN CUSTOMER:1:1:1"), ":3");
+    assert_eq!(server.ask("HSTRLEN WAREHOUSE:1 ytd"), ":8");
+    // The oldest of the 18 new orders of the 60 at first have been delivered.
+    let waiting: u64 = server.ask("ZCARD NEW_ORDER:1:1")[1..].parse().expect("a number");
+    assert!(waiting > 0, "{waiting} new orders");
+    assert_eq!(server.ask("ZCOUNT NEW_ORDER:1:1 -inf 43"), ":0");
+    assert_eq!(server.end("-TERM"), Some(0));
+    assert!(succeed(&["pool", "check", arg(&pool)]).contains("all of them reached"));
+    // The other store's pool is checked as well, and has no keyspace.
+    let plain = folder.path().join("plain");
+    let once = ["--engine", "undo", "--repeat", "1", "--seed", "5", "--pool", arg(&plain)];
+    succeed(
+        &[&["bench", "tpcc", "--over", "plain", "--scale", "small", "--ops", "300"], &once[..]]
+            .concat(),
+    );
+    let checked = succeed(&["pool", "check", arg(&plain)]);
+    assert!(checked.contains("all of them reached"), "{checked}");
+}
+
+#[test]
+fn what_is_acknowledged_is_there_after_the_end_of_the_process() {
+    let folder = tempdir().expect("a folder");
+    let pool = folder.path().join("pool");
+    let server = start(&pool, &["--size", "32M", "--engine", "undo"]);
+    assert_eq!(server.ask("SET greeting hello"), "+OK");
+    assert_eq!(server.end("-TERM"), Some(0));
+    let server = start(&pool, &[]);
+    assert_eq!(server.ask("GET greeting"), "hello");
+    assert_eq!(server.ask("HSET h f v"), ":1");
+    assert_eq!(server.end("-KILL"), None);
+    let checked = succeed(&["pool", "check", arg(&pool)]);
+    assert!(checked.contains("no problem found") && checked.contains("all of them"), "{checked}");
+    // With another engine: the one that wrote it recovers first.
+    let server = start(&pool, &["--engine", "redo"]);
+    assert_eq!(server.ask("HGET h f"), "v");
+}
+
+/// A terminal that goes away ends the server as well, unless the server was told not to mind.
+#[test]
+fn a_server_below_nohup_outlives_its_terminal() {
+    let folder = tempdir().expect("a folder");
+    let pool = folder.path().join("pool");
+    let mut nohup = Command::new("nohup");
+    nohup.arg(env!("CARGO_BIN_EXE_perdura")).args(["serve", "--size", "32M", "--pool", arg(&pool)]);
+    let server = launch(nohup.args(["--listen", "127.0.0.1:0"]).stderr(Stdio::null()));
+    assert_eq!(server.ask("SET greeting hello"), "+OK");
+    let id = server.process.id().to_string();
+    assert!(Command::new("kill").args(["-HUP", &id]).status().expect("kill").success());
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(server.ask("GET greeting"), "hello");
+    assert_eq!(server.end("-TERM"), Some(0));
+}
+
+#[test]
+fn a_pool_or_port_in_use_is_refused() {
+    let folder = tempdir().expect("a folder");
+    let pool = folder.path().join("pool");
+    let server = start(&pool, &["--size", "32M"]);
+    let complaint = last_line(&["serve", "--pool", arg(&pool), "--listen", "127.0.0.1:0"]);
+    assert!(complaint.contains("in use"), "{complaint}");
+    let second = folder.path().join("second");
+    let taken = server.address.to_string();
+    let arguments = ["serve", "--pool", arg(&second), "--size", "32M", "--listen", &taken];
+    let complaint = last_line(&arguments);
+    assert!(complaint.contains("--listen"), "{complaint}");
+    assert!(!second.exists(), "a server that cannot listen leaves a pool behind");
+    let wrong = ["serve", "--pool", arg(&second), "--requirepass", ""];
+    assert_eq!(crate::common::run(&wrong).status.code(), Some(2));
+    assert!(!second.exists(), "a wrong option leaves a pool behind");
+    assert!(fail(&["serve", "--pool", arg(folder.path())]).contains("not a regular file"));
+}
+
+#[test]
+fn a_host_name_is_listened_at() {
+    let folder = tempdir().expect("a folder");
+    let pool = folder.path().join("pool");
+    let arguments = ["serve", "--pool", arg(&pool), "--size", "32M", "--listen", "localhost:0"];
+    let server = launch(&mut command(&arguments));
+    assert!(server.address.ip().is_loopback());
+    assert_eq!(server.ask("PING"), "+PONG");
+}
+
+#[test]
+fn another_size_than_the_pool_s_own_is_told() {
+    let folder = tempdir().expect("a folder");
+    let pool = folder.path().join("pool");
+    succeed(&["pool", "create", arg(&pool), "--size", "32M"]);
+    for (size, told) in [("64M", true), ("32M", false)] {
+        let arguments = ["serve", "--pool", arg(&pool), "--size", size, "--listen", "127.0.0.1:0"];
+        let mut running = launch(command(&arguments).stderr(Stdio::piped()));
+        let mut stderr = running.process.stderr.take().expect("a pipe");
+        assert_eq!(running.end("-TERM"), Some(0));
+        let mut printed = String::new();
+        stderr.read_to_string(&mut printed).expect("text");
+        assert_eq!(printed.contains("its own limit stays 32 MiB"), told, "{printed}");
+    }
+}
+
+/// The complaint of a server that does not start; lines about the pool may come before it.
+fn last_line(arguments: &[&str]) -> String {
+    let output = crate::common::run(arguments);
+    assert_eq!(output.status.code(), Some(1));
+    let printed = crate::common::text(&output.stderr);
+    let last = printed.lines().last().unwrap_or_default().to_owned();
+    assert!(last.starts_with("error: "), "{printed}");
+    last
+}

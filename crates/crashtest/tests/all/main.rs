@@ -1,0 +1,14 @@
+//! One program for most of the tests: what they have in common is compiled and linked once.
+
+#![allow(missing_docs)]
+
+mod deaths;
+mod engines;
+mod hardware;
+mod mechanisms;
+mod plain;
+mod planted;
+mod rot;
+mod shrink;
+mod tester;
+mod unseen;

@@ -1,0 +1,198 @@
+//! A memory that makes the fence behind a log record late: when the next line is asked for, or
+//! the next fence comes, the words in place have been stored already.
+
+use crate::planted::engines::{LATE_FENCE, bug};
+use perdura_crashtest::Family;
+use perdura_engine::{Counters, Engine, Recovery, Result, Sums, Ticket, Tuning};
+use perdura_memory::{Domain, Memory, Object, Survives, Touch};
+use std::io;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The memory `M`; late if it is told so.
+pub(crate) struct Late<M> {
+    inner: Arc<M>,
+    late: bool,
+    /// Streamed and not fenced.
+    streamed: AtomicBool,
+    /// A fence is still to be made.
+    owed: AtomicBool,
+}
+
+impl<M: Memory> Late<M> {
+    fn pay(&self) {
+        if self.owed.swap(false, Ordering::Relaxed) {
+            self.inner.fence();
+        }
+    }
+}
+
+// SAFETY: a memory with less durability, which is what is tested.
+unsafe impl<M: Memory> Memory for Late<M> {
+    fn domain(&self) -> Domain {
+        self.inner.domain()
+    }
+
+    fn survives(&self) -> Survives {
+        self.inner.survives()
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn limit(&self) -> u64 {
+        self.inner.limit()
+    }
+
+    fn grow(&self, len: u64) -> io::Result<()> {
+        self.inner.grow(len)
+    }
+
+    unsafe fn load_unchecked(&self, at: u64) -> u64 {
+        // SAFETY: the caller's word.
+        unsafe { self.inner.load_unchecked(at) }
+    }
+
+    unsafe fn store_unchecked(&self, at: u64, value: u64) {
+        // SAFETY: the caller's word.
+        unsafe { self.inner.store_unchecked(at, value) }
+    }
+
+    unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
+        // SAFETY: the caller's word.
+        unsafe { self.inner.copy_out_unchecked(at, to) }
+    }
+
+    unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
+        // SAFETY: the caller's word.
+        unsafe { self.inner.copy_in_unchecked(at, from) }
+    }
+
+    unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
+        self.pay();
+        self.streamed.store(true, Ordering::Relaxed);
+        // SAFETY: the caller's word.
+        unsafe { self.inner.stream_unchecked(at, from) }
+    }
+
+    fn compare_exchange(&self, at: u64, old: u64, new: u64) -> std::result::Result<u64, u64> {
+        self.inner.compare_exchange(at, old, new)
+    }
+
+    fn write_back(&self, at: u64, len: u64) {
+        self.pay();
+        self.inner.write_back(at, len);
+    }
+
+    fn fence(&self) {
+        if self.late && self.streamed.swap(false, Ordering::Relaxed) {
+            self.owed.store(true, Ordering::Relaxed);
+            return;
+        }
+        self.pay();
+        self.inner.fence();
+    }
+
+    fn check_fence(&self) -> io::Result<()> {
+        self.inner.check_fence()
+    }
+
+    fn pause(&self, turn: u32) {
+        self.inner.pause(turn);
+    }
+
+    fn work(&self, cycles: u32) {
+        self.inner.work(cycles);
+    }
+
+    fn object(&self, bytes: u64) -> Object {
+        self.inner.object(bytes)
+    }
+
+    fn traces_own(&self) -> bool {
+        self.inner.traces_own()
+    }
+
+    fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
+        self.inner.touch(object, at, len, access);
+    }
+
+    fn last_level_cache(&self) -> u64 {
+        self.inner.last_level_cache()
+    }
+
+    fn now(&self) -> u64 {
+        self.inner.now()
+    }
+}
+
+/// The engines of `F`, on a memory whose fences behind records are late, if that is the bug.
+pub(crate) struct OnLate<F>(PhantomData<fn() -> F>);
+
+impl<F: Family> Family for OnLate<F> {
+    const NAME: &'static str = F::NAME;
+    const GROUPS: bool = F::GROUPS;
+    type On<M: Memory + 'static> = Behind<F::On<Late<M>>, F::On<M>>;
+}
+
+/// The engine `E`, made and recovered by `R`.
+pub(crate) struct Behind<E, R> {
+    inner: Arc<E>,
+    recovers: PhantomData<fn() -> R>,
+}
+
+impl<M, E, R> Engine<M> for Behind<E, R>
+where
+    M: Memory + 'static,
+    E: Engine<Late<M>>,
+    R: Engine<M>,
+{
+    const NAME: &'static str = R::NAME;
+    type Session = E::Session;
+
+    fn format(memory: &M, area: Range<u64>) {
+        R::format(memory, area);
+    }
+
+    fn inspect(memory: &M, area: Range<u64>) -> Result<Recovery> {
+        R::inspect(memory, area)
+    }
+
+    fn recover(memory: &M, area: Range<u64>) -> Result<Recovery> {
+        R::recover(memory, area)
+    }
+
+    fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
+        let (streamed, owed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let late = Late { inner: memory, late: bug() == LATE_FENCE, streamed, owed };
+        let inner = E::start_with_sums(Arc::new(late), area, sums)?;
+        Ok(Arc::new(Behind { inner, recovers: PhantomData }))
+    }
+
+    fn session(self: &Arc<Self>) -> Result<Self::Session> {
+        self.inner.session()
+    }
+
+    fn reclaimable(&self) -> Ticket {
+        self.inner.reclaimable()
+    }
+
+    fn tend(&self) -> Result<()> {
+        self.inner.tend()
+    }
+
+    fn tune(&self, tuning: &Tuning) {
+        self.inner.tune(tuning);
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        self.inner.checkpoint()
+    }
+}

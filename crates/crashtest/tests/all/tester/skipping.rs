@@ -1,0 +1,36 @@
+//! Engines that skip write-backs: lost lines are restored, or the pool says that it lost some.
+
+use perdura_crashtest::subjects::find;
+use perdura_crashtest::{Budget, Case, Points, Report, Watcher};
+use perdura_machine::MachineConfig;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// On structures whose pools are small enough that many lines of a region are lost at once.
+#[test]
+fn what_was_left_to_the_caches_is_restored_or_told() {
+    let tiny =
+        MachineConfig::parse("tiny", include_str!("../../../../../machines/tiny.toml")).unwrap();
+    for engine in ["archapt-undo-sum", "archapt-redo-sum"] {
+        let mut all = Report::default();
+        for (seed, subject) in (0..number("PERDURA_CRASH_CASES", 4))
+            .flat_map(|seed| ["hash-map", "churn"].map(|subject| (seed, subject)))
+        {
+            let case = Case {
+                cores: 1 + seed as usize % 2,
+                operations: 60,
+                points: Points::Random(number("PERDURA_CRASH_POINTS", 12)),
+                ..Case::new(tiny.clone(), seed)
+            };
+            let runner = find(engine, subject).unwrap();
+            match runner.explore(&case, Budget::default(), &Watcher::default()) {
+                Ok(report) => all.add(&report),
+                Err(failure) => panic!("{failure}"),
+            }
+        }
+        println!("{engine}: {all}");
+        assert!(all.corrected > 20, "{engine}: {all}");
+    }
+}

@@ -1,0 +1,149 @@
+//! Bugs inside the engines that no wrapper around one reaches: each is ordered from the engine
+//! (`perdura_engine::planted`), and must be found; and the same cases without it must pass.
+//!
+//!     PERDURA_HUNT_SEEDS=500 cargo test --release -p perdura-crashtest --test all unseen:: -- --nocapture
+
+use perdura_crashtest::case::usual_operations;
+use perdura_crashtest::subjects::{POLICIES, find};
+use perdura_crashtest::{Budget, Case, Failure, Points, Watcher};
+use perdura_engine::planted::{self, Bug};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Where a bug is looked for: seed after seed.
+#[derive(Clone, Copy)]
+struct Hunt {
+    engine: &'static str,
+    subject: &'static str,
+    cores: usize,
+    /// Operations of each core; `None` for what the command does.
+    operations: Option<usize>,
+    /// Drawn by the seed if not given.
+    answers: Option<&'static str>,
+    points: u64,
+}
+
+const HUNT: Hunt =
+    Hunt { engine: "redo", subject: "sps", cores: 3, operations: None, answers: None, points: 40 };
+
+impl Hunt {
+    /// Goes through so many seeds: the first failure, and the seeds before it.
+    fn seeds(&self, seeds: u64) -> (u64, u64, Option<Box<Failure>>) {
+        let (runner, watcher) = (find(self.engine, self.subject).unwrap(), Watcher::default());
+        let images = || watcher.images.load(Ordering::Relaxed);
+        for seed in 1..=seeds {
+            let policy = POLICIES[seed as usize % POLICIES.len()].parse().unwrap();
+            let operations = self.operations.unwrap_or(usual_operations(seed, runner.skips()));
+            let Hunt { cores, points, .. } = *self;
+            let points = Points::Random(points);
+            let answers = self.answers.map(|answers| answers.parse().unwrap());
+            let case = Case { policy, cores, operations, seed, points, answers, ..Case::default() };
+            if let Err(failure) = runner.explore(&case, Budget::default(), &watcher) {
+                return (seed, images(), Some(failure));
+            }
+        }
+        (seeds, images(), None)
+    }
+
+    /// The bug is found, and one of these is said of it; and the same cases pass without it.
+    fn finds(self, bug: Bug, says: &[&str]) {
+        let begun = Instant::now();
+        let most = number("PERDURA_HUNT_SEEDS", 60);
+        let (seed, images, found) = planted::with(bug, || self.seeds(most));
+        let seconds = begun.elapsed().as_secs_f64();
+        let Hunt { engine, subject, .. } = self;
+        let failure = found.unwrap_or_else(|| {
+            panic!(
+                "{bug:?} in {engine} with {subject}: not found in {images} images, {seconds:.1} s"
+            )
+        });
+        println!("{bug:?} in {engine}: seed {seed}, {images} images, {seconds:.1} s: {failure}\n");
+        assert!(says.iter().any(|what| failure.what.contains(what)), "{failure}");
+        let (.., failure) = self.seeds(seed);
+        assert!(failure.is_none(), "without the bug: {}", failure.expect("one"));
+    }
+}
+
+const PREFIX: &str = "no committed prefix";
+const LOST: &str = "acknowledged transactions are lost";
+const READ: &str = "a transaction that read everything";
+const REFUSED: &str = "the pool is refused for lost lines";
+
+#[test]
+fn durable_before_the_fence() {
+    Hunt { engine: "archapt-redo", ..HUNT }.finds(Bug::DurableBeforeFence, &[LOST]);
+    Hunt { engine: "archapt-undo", ..HUNT }.finds(Bug::DurableBeforeFence, &[LOST]);
+}
+
+#[test]
+fn joined_and_left_out_of_the_record() {
+    for engine in ["redo", "undo"] {
+        Hunt { engine, ..HUNT }.finds(Bug::JoinedLeftOut, &[PREFIX, LOST, READ]);
+    }
+}
+
+#[test]
+fn committed_before_the_words_are_stored() {
+    let hunt = Hunt { subject: "bytes", ..HUNT };
+    hunt.finds(Bug::CommittedBeforeStored, &[PREFIX, LOST, "damaged"]);
+}
+
+#[test]
+fn dirty_before_the_words_are_stored() {
+    let hunt = Hunt { subject: "bytes", ..HUNT };
+    hunt.finds(Bug::DirtyBeforeStored, &[PREFIX, LOST, "not durable"]);
+}
+
+#[test]
+fn own_bytes_hidden() {
+    for engine in ["archapt-redo", "archapt-undo"] {
+        Hunt { engine, subject: "bytes", ..HUNT }.finds(Bug::OwnBytesHidden, &[PREFIX, READ]);
+    }
+}
+
+/// A transaction that is too large has left nothing behind, and its parts are done instead.
+#[test]
+fn too_large_and_then_in_parts() {
+    for engine in ["archapt-undo-sum", "archapt-redo-sum"] {
+        let (subject, operations) = ("large", Some(60));
+        let hunt = Hunt { engine, subject, operations, answers: Some("1/8,skip=always"), ..HUNT };
+        let (seeds, images, failure) = hunt.seeds(number("PERDURA_HUNT_SEEDS", 4));
+        println!("{engine}: {images} images of {seeds} seeds");
+        assert!(failure.is_none(), "{}", failure.expect("one"));
+    }
+}
+
+#[test]
+fn old_words_believed_after_the_log_was_cut() {
+    let hunt = Hunt { engine: "archapt-undo-sum", subject: "sps", operations: Some(60), ..HUNT };
+    hunt.finds(Bug::OldWordsBelieved, &[PREFIX, LOST]);
+}
+
+#[test]
+fn a_writer_that_does_not_wait_for_readers() {
+    for engine in ["redo", "undo", "s-wal", "archapt-redo"] {
+        Hunt { engine, ..HUNT }.finds(Bug::NotAlone, &[READ]);
+    }
+}
+
+#[test]
+fn lines_restored_from_columns_only() {
+    for engine in ["archapt-redo-sum", "archapt-undo-sum"] {
+        let hunt = Hunt { engine, subject: "hash-map", operations: Some(60), ..HUNT };
+        hunt.finds(Bug::OnlyColumns, &[REFUSED]);
+    }
+}
+
+/// A commit that is not durable has freed it: a cut takes the commit back, and the memory is lost.
+#[test]
+fn space_that_goes_back_while_the_log_refers_to_it() {
+    for engine in ["archapt-redo", "archapt-undo"] {
+        let answers = Some("1/8,checkpoints=2");
+        let hunt = Hunt { engine, subject: "churn", operations: Some(20), answers, ..HUNT };
+        hunt.finds(Bug::ReleasedInLimbo, &[PREFIX, LOST, "damaged"]);
+    }
+}

@@ -1,0 +1,19 @@
+//! One program for most of the tests: what they have in common is compiled and linked once.
+
+#![allow(missing_docs)]
+
+mod archapt;
+mod archapt_answers;
+mod archapt_limits;
+mod arrows;
+mod failure;
+mod misuse;
+mod numbers;
+mod parts;
+mod plain;
+mod readers;
+mod rot;
+mod shared;
+mod skipping;
+mod threads;
+mod void;

@@ -1,0 +1,291 @@
+//! Cutting a story after its events, and what must hold of the images that are left.
+
+use crate::crash::program::{
+    Refusal, State, Trace, accounted, difference, make_root, read_state, transact,
+};
+use crate::crash::{BYTES, Cuttable, Outcome};
+use perdura::superblock::{State as Left, Superblock};
+use perdura::{Domain, Engine, Error, Heap, Opening};
+use perdura_memory::Reference;
+use perdura_memory::reference::Cut;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// How a story is explored.
+pub(crate) struct Bench<'a, M> {
+    /// Makes the memory under test from a reference memory.
+    pub(crate) wrap: &'a dyn Fn(Reference) -> M,
+    /// About how many of the story's events to cut it after.
+    pub(crate) cuts: u64,
+    /// At most how many events of a recovery to cut it after.
+    pub(crate) nested: u64,
+}
+
+/// What a pool's memory must hold after a cut.
+pub(crate) struct Expect<'a> {
+    domain: Domain,
+    /// Whether the pool may be refused instead.
+    refusal: Refusal,
+    /// The state is one of these.
+    allowed: &'a [State],
+    all: &'a [State],
+}
+
+/// Of so many cuts, one image has its recovery cut.
+const NESTED_EACH: usize = 16;
+/// Suspected events that are cut around.
+const MOST_SUSPECTS: usize = 12;
+/// In a salt: this image is that one.
+const NESTED: u64 = 1 << 63;
+
+type Play<'a, M> = dyn Fn(&Arc<M>, &mut Trace) + 'a;
+type Verify<'a, M> = dyn Fn(&Bench<'_, M>, &[u8], &Expect<'_>, u64) -> Result<u64, String> + 'a;
+
+/// Something to be cut.
+pub(crate) struct Story<'a, M> {
+    pub(crate) name: String,
+    pub(crate) domain: Domain,
+    /// The image that it begins with.
+    pub(crate) start: Vec<u8>,
+    pub(crate) play: Box<Play<'a, M>>,
+    /// Opens and checks an image; each cut takes the next of them.
+    pub(crate) verify: Vec<Box<Verify<'a, M>>>,
+}
+
+impl<M: Cuttable> Bench<'_, M> {
+    pub(crate) fn memory(&self, image: &[u8], domain: Domain) -> Arc<M> {
+        Arc::new((self.wrap)(Reference::from_image(image, domain).with_limit(BYTES)))
+    }
+
+    /// Cuts the story after its events.
+    pub(crate) fn explore(&self, story: &Story<'_, M>) -> Outcome {
+        let mut whole = Trace::default();
+        let memory = self.memory(&story.start, story.domain);
+        (story.play)(&memory, &mut whole);
+        if let Some(problem) = whole.problem {
+            return Outcome::Broken(problem);
+        }
+        let events = memory.inner().events();
+        let step = (events / self.cuts).max(1);
+        let first = xxh3_64_with_seed(story.name.as_bytes(), 0) % step;
+        let (mut images, mut seen) = (0, BTreeSet::new());
+        let mut positions = around(&memory.suspects(), events);
+        let suspected = positions.len();
+        positions.extend((first..events).step_by(step as usize).chain([events]));
+        for (index, &cut_at) in positions.iter().enumerate() {
+            let mut nested = self.nested > 0 && index % NESTED_EACH == NESTED_EACH / 2;
+            let choice = index / NESTED_EACH % 4;
+            let mut trace = Trace::cut_after(cut_at);
+            let memory = self.memory(&story.start, story.domain);
+            memory.inner().cut_after(cut_at);
+            (story.play)(&memory, &mut trace);
+            let Trace { acknowledged, begun, refusal, .. } = trace;
+            let expect = Expect {
+                domain: story.domain,
+                refusal,
+                allowed: &whole.states[acknowledged..=begun],
+                all: &whole.states,
+            };
+            for (turn, cut) in choices(cut_at, index < suspected).enumerate() {
+                let image = memory.inner().power_cut(cut);
+                let promised = (acknowledged * 1000 + begun) as u64 * 3 + refusal as u64;
+                if !seen.insert(xxh3_64_with_seed(&image, promised)) {
+                    continue;
+                }
+                let verify = &story.verify[index % story.verify.len()];
+                let salt = if nested && turn >= choice { cut_at | NESTED } else { cut_at };
+                nested &= salt == cut_at;
+                match verify(self, &image, &expect, salt) {
+                    Ok(checked) => images += checked,
+                    Err(why) => {
+                        let name = &story.name;
+                        return Outcome::Broken(format!(
+                            "{name}: cut after event {cut_at} of {events}, {cut:?}: {why}"
+                        ));
+                    }
+                }
+            }
+        }
+        Outcome::Whole(images)
+    }
+}
+
+/// Cuts soon after the suspected events, some events or a whole header later.
+fn around(suspects: &[u64], end: u64) -> Vec<u64> {
+    let each = (suspects.len() / MOST_SUSPECTS).max(1);
+    let after = [1, 2, 3, 4, 5, 6, 8, 16, 32, 33];
+    let positions = suspects.iter().step_by(each);
+    positions.flat_map(|event| after.map(|after| event + after)).filter(|at| *at < end).collect()
+}
+
+/// What a cut may leave: the extremes, and by chance; more of it where a bug is suspected.
+fn choices(seed: u64, suspected: bool) -> impl Iterator<Item = Cut> {
+    (0..if suspected { 24 } else { 4 }).map(move |index| choice(seed, index))
+}
+
+fn choice(seed: u64, index: usize) -> Cut {
+    match index {
+        0 => Cut::None,
+        1 => Cut::All,
+        _ => Cut::Seed(seed ^ (index as u64) << 40),
+    }
+}
+
+/// The verification by the engine `E`: opens the image, compares, goes on, is cut again, and
+/// with `NESTED` in `salt` is cut inside recovery. Returns how many images were opened.
+pub(crate) fn verify<M: Cuttable, E: Engine<M>>(
+    bench: &Bench<'_, M>,
+    image: &[u8],
+    expect: &Expect<'_>,
+    salt: u64,
+) -> Result<u64, String> {
+    let domain = expect.domain;
+    let memory = bench.memory(image, domain);
+    let heap = match Heap::<M, E>::open(memory.clone(), Opening::default()) {
+        Err(error) if expect.refusal.allows(&error) => {
+            if memory.inner().events() > 0 {
+                return Err(format!("a refused pool was written to ({error})"));
+            }
+            return Ok(1);
+        }
+        Err(error) => return Err(format!("cannot be opened: {error}")),
+        Ok(heap) => heap,
+    };
+    let recovery = memory.inner().events();
+    let suspects = memory.suspects();
+    settled(&*memory, "opening")?;
+    let mut session = heap.session().map_err(|error| error.to_string())?;
+    let state = read_state(&mut session).map_err(|error| error.to_string())?;
+    if !expect.allowed.contains(&state) {
+        return Err(format!(
+            "state {:?} where {} were allowed, the first of them {:?}; {}",
+            expect.all.iter().position(|known| *known == state),
+            expect.allowed.len(),
+            expect.all.iter().position(|known| *known == expect.allowed[0]),
+            difference(&expect.allowed[0], &state),
+        ));
+    }
+    accounted(&heap, &mut session)?;
+    drop(session);
+    let (further, stray) = go_on(bench, &heap, salt, domain)?;
+    let mut images = 1 + further;
+    drop(heap);
+    if !stray {
+        settled(&*memory, "closing")?;
+    }
+    if salt & NESTED != 0 {
+        recovers_alone::<M, E>(bench, image, domain)?;
+        let step = (recovery / bench.nested).max(1);
+        let mut positions = around(&suspects, recovery).repeat(6);
+        positions.extend(((salt & !NESTED) % step..recovery).step_by(step as usize));
+        for (index, cut_at) in positions.into_iter().enumerate() {
+            let memory = bench.memory(image, domain);
+            memory.inner().cut_after(cut_at);
+            let _ = Heap::<M, E>::open(memory.clone(), Opening::default());
+            let image = memory.inner().power_cut(choice(cut_at ^ salt, index % 16));
+            let same = [state.clone()];
+            let expect = Expect {
+                domain,
+                refusal: Refusal::in_use::<M, E>(),
+                allowed: &same,
+                all: expect.all,
+            };
+            images += verify::<M, E>(bench, &image, &expect, cut_at)
+                .map_err(|why| format!("recovery cut after event {cut_at}: {why}"))?;
+        }
+    }
+    Ok(images)
+}
+
+/// Runs further transactions, with the ticket numbers of those that were lost, and cuts again,
+/// after them or inside them: what was acknowledged must be there, and nothing of old. Returns
+/// the number of images, and whether the memory may hold more than is durable: the power is off,
+/// or a rolled-back transaction has left stores to memory that is free.
+fn go_on<M: Cuttable, E: Engine<M>>(
+    bench: &Bench<'_, M>,
+    heap: &Heap<M, E>,
+    salt: u64,
+    domain: Domain,
+) -> Result<(u64, bool), String> {
+    let memory = &**heap.memory();
+    let mut session = heap.session().map_err(|error| error.to_string())?;
+    let wrong = |error: Error| format!("a further transaction: {error}");
+    if read_state(&mut session).map_err(wrong)?.is_empty() {
+        session.transaction(|tx| make_root(tx)).map_err(wrong)?;
+    }
+    let mut states = vec![read_state(&mut session).map_err(wrong)?];
+    let mut acknowledged = 0;
+    let mut stray = salt.is_multiple_of(3);
+    let cut_at = if stray { salt / 3 % 67 } else { u64::MAX / 2 };
+    let before = memory.inner().events();
+    memory.inner().cut_after(cut_at);
+    for seed in 0..=salt % 2 {
+        match session.transaction(|tx| transact(tx, salt ^ seed << 32, false)) {
+            Ok(()) => {}
+            Err(Error::Aborted(_)) => stray = true,
+            Err(error) => return Err(wrong(error)),
+        }
+        states.push(read_state(&mut session).map_err(wrong)?);
+        if memory.inner().events() - before <= cut_at {
+            acknowledged = states.len() - 1;
+        }
+    }
+    let mut images = 0;
+    if E::CRASH_CONSISTENT {
+        let image = memory.inner().power_cut(choice(salt, salt as usize / 2 % 4));
+        let again = bench.memory(&image, domain);
+        let heap = Heap::<M, E>::open(again, Opening::default())
+            .map_err(|error| format!("cut again, cannot be opened: {error}"))?;
+        let mut session = heap.session().map_err(wrong)?;
+        let found = read_state(&mut session).map_err(wrong)?;
+        if !states[acknowledged..].contains(&found) {
+            let wanted = difference(&states[acknowledged], &found);
+            return Err(format!("after a further cut: {wanted}"));
+        }
+        accounted(&heap, &mut session)?;
+        images += 1;
+    }
+    heap.checkpoint().map_err(wrong)?;
+    if !stray {
+        settled(memory, "a checkpoint")?;
+    }
+    accounted(heap, &mut session)?;
+    Ok((images, stray))
+}
+
+/// Recovery by itself keeps its word: all of it is durable when it returns, and a second one
+/// has nothing to do.
+fn recovers_alone<M: Cuttable, E: Engine<M>>(
+    bench: &Bench<'_, M>,
+    image: &[u8],
+    domain: Domain,
+) -> Result<(), String> {
+    let memory = bench.memory(image, domain);
+    let superblock = Superblock::read(&*memory).map_err(|error| error.to_string())?;
+    if superblock.engine != E::NAME || superblock.state == Left::Formatting {
+        return Ok(());
+    }
+    E::recover(&memory, superblock.log.clone()).map_err(|error| error.to_string())?;
+    settled(&*memory, "recovery")?;
+    let once = E::inspect(&memory, superblock.log.clone()).map_err(|error| error.to_string())?;
+    if once.replayed + once.rolled_back + once.discarded > 0 {
+        return Err(format!("recovery left records that count: {once:?}"));
+    }
+    Ok(())
+}
+
+/// The word of the log, after its segments, that says what has been acknowledged.
+const ACKNOWLEDGED: usize = (3 + 17) * 4096;
+
+/// What has promised to be durable is: nothing is left for a fence, or for chance.
+pub(crate) fn settled<M: Cuttable>(memory: &M, what: &str) -> Result<(), String> {
+    let [least, most] = [Cut::None, Cut::All].map(|cut| memory.inner().power_cut(cut));
+    // What has been acknowledged is told in no hurry.
+    let told = ACKNOWLEDGED..ACKNOWLEDGED + 8;
+    let differ = |at: &usize| least[*at] != most[*at] && !told.contains(at);
+    match (0..least.len()).find(differ) {
+        None => Ok(()),
+        Some(at) => Err(format!("{what} has returned, and {at:#x} is not durable")),
+    }
+}

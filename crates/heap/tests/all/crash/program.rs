@@ -1,0 +1,270 @@
+//! The program that is cut: a few random transactions on a root array, what it has promised so
+//! far, and what must hold of its pool.
+
+use crate::crash::{Cuttable, Session};
+use perdura::alloc::walk::walk;
+use perdura::{
+    Access, Engine, Error, Heap, HeapSession, Memory, Mode, OpenError, Purpose, Result, Root, Tx,
+    TxExt, roots,
+};
+use perdura_memory::reference::SplitMix64;
+use std::collections::BTreeSet;
+
+/// Slots of the root array: each holds a word, and a pointer to a block.
+const SLOTS: u64 = 8;
+/// Longest block that is believed.
+const LONGEST: u64 = 20_000;
+
+/// What a program sees: for each slot the word and the block's bytes. Empty without the array.
+pub(crate) type State = Vec<(u64, Vec<u8>)>;
+
+/// Why a pool may be refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It may not.
+    #[default]
+    Never,
+    /// It is being made.
+    Unfinished,
+    /// It is in use without a log.
+    InUse,
+}
+
+impl Refusal {
+    /// Of a pool in use with the engine `E`.
+    pub(crate) fn in_use<M: Cuttable, E: Engine<M>>() -> Self {
+        if E::CRASH_CONSISTENT { Refusal::Never } else { Refusal::InUse }
+    }
+
+    /// Whether this is that refusal.
+    pub(crate) fn allows(self, error: &OpenError) -> bool {
+        match self {
+            Refusal::Never => false,
+            // With the engine that has no log, what is being made is in use at once.
+            Refusal::Unfinished => {
+                matches!(error, OpenError::NotAPool { .. } | OpenError::NotConsistent { .. })
+            }
+            Refusal::InUse => matches!(error, OpenError::NotConsistent { .. }),
+        }
+    }
+}
+
+/// What a program has done and promised by the time of the cut.
+#[derive(Default)]
+pub(crate) struct Trace {
+    /// The power is cut after this many events.
+    pub(crate) cut_at: Option<u64>,
+    /// Transactions begun so far, cut or not.
+    count: usize,
+    /// The same before the cut.
+    pub(crate) begun: usize,
+    /// All up to this one must be there.
+    pub(crate) acknowledged: usize,
+    /// Whether the pool may be refused.
+    pub(crate) refusal: Refusal,
+    /// What was found wrong while it ran.
+    pub(crate) problem: Option<String>,
+    /// The state after each number of transactions, where nothing is cut.
+    pub(crate) states: Vec<State>,
+}
+
+impl Trace {
+    /// Of a memory whose power is cut after so many events.
+    pub(crate) fn cut_after(events: u64) -> Self {
+        Trace { cut_at: Some(events), ..Trace::default() }
+    }
+
+    /// Whether nothing has happened yet that the cut has left out.
+    fn before_cut<M: Cuttable>(&self, memory: &M) -> bool {
+        self.cut_at.is_none_or(|cut_at| memory.inner().events() <= cut_at)
+    }
+
+    /// A transaction begins.
+    pub(crate) fn begin<M: Cuttable>(&mut self, memory: &M) {
+        self.count += 1;
+        if self.before_cut(memory) {
+            self.begun = self.count;
+        }
+    }
+
+    /// All transactions so far are durable, says the engine.
+    pub(crate) fn durable<M: Cuttable>(&mut self, memory: &M) {
+        if self.before_cut(memory) {
+            self.acknowledged = self.count;
+        }
+    }
+
+    /// From here on the pool may, or may not, be refused.
+    pub(crate) fn may_refuse<M: Cuttable>(&mut self, memory: &M, refusal: Refusal) {
+        if self.before_cut(memory) {
+            self.refusal = refusal;
+        }
+    }
+
+    /// Keeps the state after what was done so far. No event of its own.
+    pub(crate) fn state<M: Cuttable, E: Engine<M>>(&mut self, session: &mut HeapSession<M, E>) {
+        self.states.truncate(self.count);
+        self.states.push(read_state(session).expect("a pool in use"));
+    }
+}
+
+/// The transaction that makes the root array.
+pub(crate) fn make_root(tx: &mut impl Tx) -> Result<()> {
+    let at = tx.new_bytes(Purpose::General, &[0; SLOTS as usize * 16])?;
+    tx.set_root("slots", Root { at, kind: 1000 })
+}
+
+/// Runs `transactions` transactions and some checkpoints on two sessions. Most are waited for;
+/// some are only submitted, so that a later one vouches for them.
+pub(crate) fn transactions<M: Cuttable, E: Engine<M>>(
+    heap: &Heap<M, E>,
+    seed: u64,
+    transactions: usize,
+    trace: &mut Trace,
+) {
+    let memory = &**heap.memory();
+    let mut sessions = [heap.session().unwrap(), heap.session().unwrap()];
+    let mut random = SplitMix64::new(seed);
+    for index in 0..transactions {
+        let seed = random.next();
+        let session = &mut sessions[seed as usize % 2];
+        trace.begin(memory);
+        let large = index == transactions / 2;
+        let submitted = session.submit(|tx| transact(tx, seed, large));
+        assert!(matches!(submitted, Ok(_) | Err(Error::Aborted(_))), "{submitted:?}");
+        if trace.acknowledged + 1 == trace.begun && submitted.is_err() {
+            // Nothing of it to be waited for.
+            trace.durable(memory);
+        }
+        match (random.below(4), submitted) {
+            (1, Ok((_, ticket))) if !session.is_durable(ticket) => {}
+            (2, Ok(_)) => {
+                // Who reads waits for what it has seen: all of it, so the last one too.
+                sessions[0].read(|tx| contents(tx)).unwrap();
+                trace.durable(memory);
+            }
+            (_, Ok((_, ticket))) => {
+                session.wait(ticket).unwrap();
+                trace.durable(memory);
+            }
+            (_, Err(_)) => {}
+        }
+        trace.state(&mut sessions[0]);
+        if random.below(4) == 0 {
+            heap.checkpoint().unwrap();
+            trace.durable(memory);
+        }
+    }
+}
+
+/// One transaction: words, new blocks, changed blocks, freed blocks; an abort now and then.
+pub(crate) fn transact(tx: &mut impl Tx, seed: u64, large: bool) -> Result<()> {
+    let mut random = SplitMix64::new(seed);
+    let slots = tx.root("slots")?.expect("prepared").at;
+    if large {
+        // More than a segment of log, and a run of pages whose end is as it was made.
+        let at = tx.new_bytes(Purpose::Value, &[9; 5200])?;
+        tx.write_bytes(at, &vec![seed as u8; 5000])?;
+        tx.write_word(at, 5200 - 8)?;
+        replace(tx, slots, at)?;
+    }
+    for _ in 0..=random.below(5) {
+        let slot = slots + random.below(SLOTS) * 16;
+        let block = tx.read_word(slot + 8)?;
+        match random.below(7) {
+            0 | 1 => tx.write_word(slot, random.next())?,
+            2 | 3 => {
+                let len = [8, 200, 700, 1500, 1500][random.below(5) as usize];
+                let bytes = [&(len as u64).to_ne_bytes()[..], &vec![seed as u8; len]].concat();
+                let at = tx.new_bytes(Purpose::Value, &bytes)?;
+                replace(tx, slot, at)?;
+            }
+            4 | 5 if block != 0 => tx.write_word(block + 8, random.next())?,
+            _ => replace(tx, slot, 0)?,
+        }
+    }
+    if random.below(8) == 0 { tx.abort("sometimes") } else { Ok(()) }
+}
+
+/// Puts the block at `at`, or none, into a slot, and frees the one that was there.
+fn replace(tx: &mut impl Tx, slot: u64, at: u64) -> Result<()> {
+    let old = tx.read_word(slot + 8)?;
+    if old != 0 {
+        tx.free(old)?;
+    }
+    tx.write_word(slot + 8, at)
+}
+
+/// Reads the state without an event: it must not change what a cut leaves.
+pub(crate) fn read_state<M: Memory + 'static, E: Engine<M>>(
+    session: &mut HeapSession<M, E>,
+) -> Result<State> {
+    session.run(Mode::Read, |tx| contents(tx)).map(|(state, _)| state)
+}
+
+fn contents(tx: &mut impl Tx) -> Result<State> {
+    let Some(root) = tx.root("slots")? else { return Ok(State::new()) };
+    let mut slot = |slot| {
+        let word = tx.read_word(root.at + slot * 16)?;
+        let at = tx.read_word(root.at + slot * 16 + 8)?;
+        let mut bytes = Vec::new();
+        if at != 0 {
+            bytes.resize(tx.read_word(at)?.min(LONGEST) as usize, 0);
+            tx.read_bytes(at + 8, &mut bytes)?;
+        }
+        Ok((word, bytes))
+    };
+    (0..SLOTS).map(&mut slot).collect()
+}
+
+/// The slots in which two states differ, each as word, bytes and the first odd byte.
+pub(crate) fn difference(wanted: &State, found: &State) -> String {
+    let summary = |(word, bytes): &(u64, Vec<u8>)| {
+        let odd = bytes.iter().position(|byte| Some(byte) != bytes.first());
+        format!("{word:x}/{}x{:?}/{odd:?}", bytes.len(), bytes.first())
+    };
+    if wanted.len() != found.len() {
+        return format!("{} slots wanted, {} found", wanted.len(), found.len());
+    }
+    let pairs = wanted.iter().zip(found).enumerate();
+    let differing: Vec<_> = pairs
+        .filter(|(_, (wanted, found))| wanted != found)
+        .map(|(slot, (wanted, found))| (slot, summary(wanted), summary(found)))
+        .collect();
+    format!("slots wanted and found (word/bytes/first odd byte): {differing:?}")
+}
+
+/// Every allocated block is reachable, and every reachable one allocated.
+pub(crate) fn accounted<M: Memory + 'static, E: Engine<M>>(
+    heap: &Heap<M, E>,
+    session: &mut HeapSession<M, E>,
+) -> Result<(), String> {
+    let (blocks, problems) = walk(&**heap.memory(), heap.space().layout());
+    if let Some(problem) = problems.first() {
+        return Err(problem.to_string());
+    }
+    let wrong = heap.superblock().wrong_pages(&**heap.memory());
+    if !wrong.is_empty() {
+        return Err(format!("pages that do not match their checksums: {wrong:x?}"));
+    }
+    let reach = |tx: &mut Session<'_, M, E>| {
+        let mut reachable: BTreeSet<u64> =
+            roots::all(tx)?.iter().map(|named| named.entry).collect();
+        if let Some(root) = tx.root("slots")? {
+            reachable.insert(root.at);
+            for slot in 0..SLOTS {
+                reachable.insert(tx.read_word(root.at + slot * 16 + 8)?);
+            }
+        }
+        reachable.remove(&0);
+        Ok(reachable)
+    };
+    let (reachable, _) = session.run(Mode::Read, reach).map_err(|error| error.to_string())?;
+    let allocated: BTreeSet<u64> = blocks.iter().map(|block| block.at).collect();
+    if reachable != allocated {
+        let leaked: Vec<_> = allocated.difference(&reachable).collect();
+        let lost: Vec<_> = reachable.difference(&allocated).collect();
+        return Err(format!("leaked {leaked:x?}, lost {lost:x?}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,21 @@
+//! One program for most of the tests: what they have in common is compiled and linked once.
+
+#![allow(missing_docs)]
+
+mod check;
+mod collections;
+mod collections_damage;
+mod collections_engines;
+mod collections_lines;
+mod crash;
+mod creation;
+mod errors;
+mod explicit;
+mod heap;
+mod pieces;
+mod pool;
+mod readme;
+mod release;
+mod sums;
+mod traps;
+mod unclean;

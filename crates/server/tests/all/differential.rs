@@ -1,0 +1,462 @@
+//! The same random commands go to this server and to Redis, and must be answered the same.
+//!
+//! Needs `redis-server`; without it the test says so and passes. `DIFFERENTIAL_SEED=n` replays
+//! a failure, `DIFFERENTIAL_STEPS=n` sets how many commands are tried.
+
+use crate::common::{Client, Frame, Random, Running, show};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A Redis that ends with the test.
+struct Redis {
+    child: Child,
+    port: u16,
+}
+
+impl Redis {
+    fn start() -> Option<Self> {
+        // Whoever has taken the port in the meantime, even a connection to it from itself, is no Redis.
+        (0..10)
+            .find_map(|_| Self::started())
+            .unwrap_or_else(|| panic!("redis-server does not start"))
+    }
+
+    /// The outer `None`: another port may do. The inner one: there is no Redis.
+    fn started() -> Option<Option<Self>> {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let child = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--save", "", "--appendonly", "no"])
+            .stdout(Stdio::null())
+            .spawn();
+        let Ok(child) = child else { return Some(None) };
+        let mut redis = Redis { child, port };
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(20) {
+            if redis.answers() {
+                return Some(Some(redis));
+            }
+            if redis.child.try_wait().unwrap().is_some() {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        None
+    }
+
+    fn answers(&self) -> bool {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
+        let mut answer = [0; 7];
+        stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        stream.write_all(b"PING\r\n").is_ok()
+            && stream.read_exact(&mut answer).is_ok()
+            && answer == *b"+PONG\r\n"
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How replies are compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compare {
+    Same,
+    /// In any order.
+    Unordered,
+    /// Pairs, in any order.
+    Pairs,
+    /// Numbers that may differ by a little, since time passes.
+    Time,
+    /// Cursors differ: complete scans do not.
+    Scan,
+    /// Only whether it is an error, and which.
+    Error,
+}
+
+/// Commands: the words of a template are literal, or name what to choose.
+const TEMPLATES: &[(&str, Compare)] = &[
+    ("GET key", Compare::Same),
+    ("SET key value", Compare::Same),
+    ("SET key value", Compare::Same),
+    ("SET key value set-option", Compare::Same),
+    ("SET key value set-option set-option", Compare::Same),
+    ("SET key value expire-option time", Compare::Same),
+    ("SET key value set-option expire-option time set-option", Compare::Same),
+    ("SETNX key value", Compare::Same),
+    ("SETEX key time value", Compare::Same),
+    ("PSETEX key time value", Compare::Same),
+    ("GETSET key value", Compare::Same),
+    ("GETDEL key", Compare::Same),
+    ("GETEX key", Compare::Same),
+    ("GETEX key expire-option time", Compare::Same),
+    ("GETEX key PERSIST", Compare::Same),
+    ("MGET key key key", Compare::Same),
+    ("MSET key value key value", Compare::Same),
+    ("MSET key value key", Compare::Same),
+    ("MSETNX key value key value", Compare::Same),
+    ("INCR key", Compare::Same),
+    ("DECR key", Compare::Same),
+    ("INCRBY key number", Compare::Same),
+    ("DECRBY key number", Compare::Same),
+    ("INCRBYFLOAT key number", Compare::Same),
+    ("APPEND key value", Compare::Same),
+    ("STRLEN key", Compare::Same),
+    ("GETRANGE key index index", Compare::Same),
+    ("SUBSTR key index index", Compare::Same),
+    ("SETRANGE key index value", Compare::Same),
+    ("DEL key", Compare::Same),
+    ("DEL key key", Compare::Same),
+    ("UNLINK key", Compare::Same),
+    ("EXISTS key key key", Compare::Same),
+    ("TOUCH key key", Compare::Same),
+    ("TYPE key", Compare::Same),
+    ("EXPIRE key time", Compare::Same),
+    ("EXPIRE key time when-option", Compare::Same),
+    ("EXPIRE key time when-option when-option", Compare::Same),
+    ("PEXPIRE key time", Compare::Same),
+    ("EXPIREAT key instant", Compare::Same),
+    ("PEXPIREAT key instant when-option", Compare::Same),
+    ("TTL key", Compare::Time),
+    ("PTTL key", Compare::Time),
+    ("EXPIRETIME key", Compare::Time),
+    ("PEXPIRETIME key", Compare::Time),
+    ("PERSIST key", Compare::Same),
+    ("RENAME key key", Compare::Same),
+    ("RENAMENX key key", Compare::Same),
+    ("MOVE key database", Compare::Same),
+    ("SELECT database", Compare::Same),
+    ("SELECT 0", Compare::Same),
+    ("KEYS pattern", Compare::Unordered),
+    ("SCAN 0 MATCH pattern COUNT 100000", Compare::Scan),
+    ("SCAN 0 COUNT 100000 TYPE type", Compare::Scan),
+    ("SCAN number COUNT number", Compare::Error),
+    ("HSET key field value", Compare::Same),
+    ("HSET key field value field value field value", Compare::Same),
+    ("HSET key field value field", Compare::Same),
+    ("HMSET key field value field value", Compare::Same),
+    ("HSETNX key field value", Compare::Same),
+    ("HGET key field", Compare::Same),
+    ("HMGET key field field", Compare::Same),
+    ("HGETALL key", Compare::Pairs),
+    ("HKEYS key", Compare::Unordered),
+    ("HVALS key", Compare::Unordered),
+    ("HDEL key field field", Compare::Same),
+    ("HLEN key", Compare::Same),
+    ("HEXISTS key field", Compare::Same),
+    ("HSTRLEN key field", Compare::Same),
+    ("HINCRBY key field number", Compare::Same),
+    ("HINCRBYFLOAT key field number", Compare::Same),
+    ("HSCAN key 0 COUNT 100000", Compare::Scan),
+    ("HSCAN key 0 MATCH pattern COUNT 100000", Compare::Scan),
+    ("HSCAN key number scan-option number", Compare::Error),
+    ("ZSCAN key number scan-option number", Compare::Error),
+    ("ZSCAN key 0 scan-option", Compare::Error),
+    ("ZADD key score member", Compare::Same),
+    ("ZADD key score member score member score member", Compare::Same),
+    ("ZADD key add-option score member", Compare::Same),
+    ("ZADD key add-option add-option score member score member", Compare::Same),
+    ("ZADD key add-option add-option add-option score member", Compare::Same),
+    ("ZADD key score", Compare::Same),
+    ("ZINCRBY key score member", Compare::Same),
+    ("ZREM key member member", Compare::Same),
+    ("ZSCORE key member", Compare::Same),
+    ("ZMSCORE key member member", Compare::Same),
+    ("ZCARD key", Compare::Same),
+    ("ZCOUNT key limit limit", Compare::Same),
+    ("ZLEXCOUNT lexset name name", Compare::Same),
+    ("ZRANK key member", Compare::Same),
+    ("ZREVRANK key member", Compare::Same),
+    ("ZRANGE key index index", Compare::Same),
+    ("ZRANGE key index index range-option", Compare::Same),
+    ("ZRANGE key index index range-option range-option", Compare::Same),
+    ("ZRANGE key limit limit BYSCORE range-option", Compare::Same),
+    ("ZRANGE key limit limit BYSCORE LIMIT index index range-option", Compare::Same),
+    ("ZRANGE lexset name name BYLEX range-option", Compare::Same),
+    ("ZRANGE lexset name name BYLEX LIMIT index index REV", Compare::Same),
+    ("ZREVRANGE key index index WITHSCORES", Compare::Same),
+    ("ZRANGEBYSCORE key limit limit", Compare::Same),
+    ("ZRANGEBYSCORE key limit limit WITHSCORES LIMIT index index", Compare::Same),
+    ("ZREVRANGEBYSCORE key limit limit LIMIT index index", Compare::Same),
+    ("ZREVRANGEBYSCORE key limit limit WITHSCORES", Compare::Same),
+    ("ZRANGEBYLEX lexset name name", Compare::Same),
+    ("ZREVRANGEBYLEX lexset name name LIMIT index index", Compare::Same),
+    ("ZADD lex 0 member 0 member", Compare::Same),
+    ("ZADD mixed score member score member score member", Compare::Same),
+    ("ZADD mixed score member score member", Compare::Same),
+    ("ZREM lexset member", Compare::Same),
+    ("ZRANGEBYLEX key name name", Compare::Same),
+    ("ZREMRANGEBYRANK key index index", Compare::Same),
+    ("ZREMRANGEBYSCORE key limit limit", Compare::Same),
+    ("ZREMRANGEBYLEX lexset name name", Compare::Same),
+    ("ZPOPMIN key", Compare::Same),
+    ("ZPOPMAX key index", Compare::Same),
+    ("ZSCAN key 0 COUNT 100000", Compare::Scan),
+    ("ZSCAN lexset 0 MATCH pattern", Compare::Scan),
+    ("MULTI", Compare::Same),
+    ("EXEC", Compare::Same),
+    ("EXEC", Compare::Same),
+    ("EXEC extra", Compare::Same),
+    ("MULTI extra", Compare::Same),
+    ("DISCARD", Compare::Same),
+    ("DISCARD extra", Compare::Same),
+    ("WATCH key", Compare::Same),
+    ("WATCH key key", Compare::Same),
+    ("UNWATCH", Compare::Same),
+    ("PING", Compare::Same),
+    ("PING value", Compare::Same),
+    ("ECHO value", Compare::Same),
+    ("NOSUCHCOMMAND key value", Compare::Same),
+    ("GET", Compare::Same),
+    ("HSET key", Compare::Same),
+    ("FLUSHDB", Compare::Same),
+    ("FLUSHALL", Compare::Same),
+    ("FLUSHALL index", Compare::Same),
+    ("FUNCTION FLUSH", Compare::Same),
+    ("FUNCTION FLUSH index", Compare::Same),
+    ("FUNCTION LIST", Compare::Same),
+    ("CONFIG SET limit-option number", Compare::Same),
+    ("CONFIG GET hash-max-*", Compare::Pairs),
+];
+
+fn word(template: &str, random: &mut Random, now: u64) -> Vec<u8> {
+    let choices: &[&str] = match template {
+        "key" => &["k0", "k1", "k2", "k3", "k4", "k5", ""],
+        "lexset" => &["lex", "mixed"],
+        "field" => &["f1", "f2", "f3", "a-field-with-a-name-of-more-than-23-bytes", ""],
+        "member" => {
+            &["a", "b", "c", "dd", "e", "f", "", "a-member-with-a-name-of-more-than-23-bytes"]
+        }
+        "value" => &[
+            "",
+            "1",
+            "-7",
+            "10",
+            "3.5",
+            "abc",
+            "9223372036854775807",
+            "-9223372036854775808",
+            " 1",
+            "1e3",
+            "a-value-that-is-longer-than-sixteen-bytes",
+            "inf",
+            "0.1",
+            "LONG",
+        ],
+        "number" => &[
+            "0",
+            "1",
+            "-1",
+            "5",
+            "100",
+            "3.25",
+            "0.1",
+            "9223372036854775807",
+            "-9223372036854775808",
+            "x",
+            "1e3",
+            "-0.30",
+            "1e-5",
+            "inf",
+            "nan",
+            "",
+            "0x1p4",
+            "1e-5000",
+            "1e5000",
+        ],
+        "score" => &[
+            "0",
+            "1",
+            "2",
+            "3",
+            "-1",
+            "1.5",
+            "-2.25",
+            "1e10",
+            "-1e17",
+            "4e18",
+            "inf",
+            "-inf",
+            "+inf",
+            "x",
+            "nan",
+            "0.1",
+            "3.3333333333333335",
+            "-0.0",
+            "1e19",
+            "1.5e-7",
+            "1e400",
+            "1e-400",
+            "0x1.8",
+            "0x",
+            "INFINITY",
+            " 1",
+            "",
+        ],
+        "limit" => &[
+            "-inf",
+            "+inf",
+            "(1",
+            "1",
+            "2",
+            "(2",
+            "0",
+            "-3",
+            "3",
+            "(x",
+            "1.5",
+            "(-inf",
+            "1e400",
+            "(-1e400",
+            "0x1.8",
+            "(0x2",
+            "(infinity",
+            "nan",
+            "(nan",
+            "",
+            "(",
+            " 1",
+            "1 ",
+            "(1\0x",
+        ],
+        "name" => &["-", "+", "[a", "(a", "[b", "[c", "(c", "(dd", "[e", "[f", "x", "[", "("],
+        "index" => &["0", "1", "2", "-1", "-2", "5", "10", "-10", "3", "x", "-100", "100"],
+        "time" => &["1000", "5000", "100000", "0", "-1", "x", "9223372036854775807", "2000"],
+        "instant" => return instant(random, now),
+        "set-option" => &["NX", "XX", "GET", "KEEPTTL", "nx", "PERSIST"],
+        "expire-option" => &["EX", "PX", "EXAT", "PXAT", "ex", "KEEPTTL"],
+        "when-option" => &["NX", "XX", "GT", "LT", "zz"],
+        "add-option" => &["NX", "XX", "GT", "LT", "CH", "INCR", "ch"],
+        "range-option" => &["REV", "WITHSCORES", "BYSCORE", "BYLEX", "LIMIT", "rev"],
+        "pattern" => {
+            &["*", "k?", "k[0-2]", "k[^0-2]", "nothing", "?1", "*x*", "f*", "**", "*?*", "**a", ""]
+        }
+        "scan-option" => &["COUNT", "MATCH", "TYPE", "nonsense"],
+        "limit-option" => &["hash-max-ziplist-entries", "hash-max-listpack-value"],
+        "type" => &["string", "hash", "zset", "list"],
+        "database" => &["0", "1", "15", "16", "-1", "x"],
+        literal => return literal.as_bytes().to_vec(),
+    };
+    match *random.pick(choices) {
+        "LONG" => vec![b'v'; 700 + random.below(800)],
+        choice => choice.as_bytes().to_vec(),
+    }
+}
+
+/// A time that is far enough away, in one direction or the other.
+fn instant(random: &mut Random, now: u64) -> Vec<u8> {
+    let offset = *random.pick(&[-5_000_000i64, 1_000_000, 5_000_000_000]);
+    now.saturating_add_signed(offset).to_string().into_bytes()
+}
+
+/// A reply in a form that is the same for the same meaning.
+fn meaning(frame: &Frame, compare: Compare) -> String {
+    match (frame, compare) {
+        (Frame::Integer(time), Compare::Time) if *time > 500 => {
+            // The time between two commands: more makes no difference.
+            format!("about {}", time.saturating_add(250) / 500)
+        }
+        (Frame::List(data), Compare::Unordered) => {
+            let mut all: Vec<_> = data.iter().map(show).collect();
+            all.sort();
+            all.join(" ")
+        }
+        (Frame::List(data), Compare::Pairs) => {
+            let mut all: Vec<_> =
+                data.chunks(2).map(|pair| pair.iter().map(show).collect::<Vec<_>>()).collect();
+            all.sort();
+            format!("{all:?}")
+        }
+        (Frame::List(data), Compare::Scan) if data.len() == 2 => {
+            meaning(&data[1], Compare::Unordered)
+        }
+        (Frame::List(_), Compare::Error) => "a list".to_owned(),
+        _ => show(frame),
+    }
+}
+
+fn number_from(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+struct Pair {
+    ours: Client,
+    theirs: Client,
+    queued: Vec<Compare>,
+}
+
+impl Pair {
+    fn step(&mut self, random: &mut Random, now: u64, log: &mut Vec<String>) {
+        let (template, compare) = *random.pick(TEMPLATES);
+        let args: Vec<Vec<u8>> =
+            template.split(' ').map(|word_| word(word_, random, now)).collect();
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let short = |arg: &&[u8]| String::from_utf8_lossy(&arg[..arg.len().min(50)]).into_owned();
+        log.push(args.iter().map(short).collect::<Vec<_>>().join(" "));
+        let (ours, theirs) = (self.ours.call(&args), self.theirs.call(&args));
+        let same = match (&ours, &theirs) {
+            (Frame::List(a), Frame::List(b))
+                if template == "EXEC" && a.len() == self.queued.len() && a.len() == b.len() =>
+            {
+                let pairs = a.iter().zip(b).zip(&self.queued);
+                pairs.into_iter().all(|((a, b), how)| meaning(a, *how) == meaning(b, *how))
+            }
+            _ => meaning(&ours, compare) == meaning(&theirs, compare),
+        };
+        if show(&ours) == "QUEUED" {
+            self.queued.push(compare);
+        } else if matches!(template, "EXEC" | "EXEC extra" | "DISCARD") {
+            self.queued.clear();
+        }
+        if !same {
+            let from = log.len().saturating_sub(150);
+            let key = |line: &String| {
+                args.len() < 2 || {
+                    let key = String::from_utf8_lossy(args[1]);
+                    line.contains(&*key) || line.starts_with("FLUSH") || line.starts_with("SELECT")
+                }
+            };
+            let history: Vec<_> = log[from..].iter().filter(|line| key(line)).collect();
+            panic!("history: {history:#?}\nours:   {}\ntheirs: {}", show(&ours), show(&theirs));
+        }
+    }
+}
+
+fn compare(protocol: u32) {
+    let Some(redis) = Redis::start() else {
+        println!("skipped: there is no redis-server");
+        return;
+    };
+    let running = Running::start();
+    let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let seed = number_from("DIFFERENTIAL_SEED", clock.as_nanos() as u64 % 1_000_000);
+    let steps = number_from("DIFFERENTIAL_STEPS", 20_000);
+    println!("replay with DIFFERENTIAL_SEED={seed}");
+    let mut random = Random(seed);
+    let theirs = Client::connect(([127, 0, 0, 1], redis.port).into());
+    let mut pair = Pair { ours: running.client(), theirs, queued: Vec::new() };
+    if protocol == 3 {
+        for client in [&mut pair.ours, &mut pair.theirs] {
+            client.ask("HELLO 3");
+        }
+    }
+    let mut log = Vec::new();
+    for _ in 0..steps {
+        pair.step(&mut random, clock.as_millis() as u64, &mut log);
+    }
+    running.check();
+}
+
+#[test]
+fn answers_as_redis_does() {
+    compare(2);
+}
+
+#[test]
+fn answers_as_redis_does_in_resp3() {
+    compare(3);
+}

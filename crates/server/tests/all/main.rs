@@ -1,0 +1,15 @@
+//! One program for most of the tests: what they have in common is compiled and linked once.
+
+#![allow(missing_docs)]
+
+mod clients;
+mod commands;
+#[path = "../common/mod.rs"]
+mod common;
+mod connections;
+mod differential;
+mod durability;
+mod full;
+mod room;
+mod room_mix;
+mod space;

@@ -1,0 +1,8 @@
+//! One program for most of the tests: what they have in common is compiled and linked once.
+
+#![allow(missing_docs)]
+
+mod cuts;
+mod engines;
+mod records;
+mod windows;
