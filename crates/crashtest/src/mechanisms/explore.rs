@@ -230,8 +230,9 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let (words, fitted) = (left.words.clone(), Fitted { maker, own: left.own.clone() });
         let consistent =
             engine.name().parse().is_ok_and(|kind: EngineKind| kind.is_crash_consistent());
-        // A pool that was being made is none yet.
-        let program = if consistent && (depth > 0 || case.start != Start::New) {
+        // What was cut while a pool was made is none yet, and none in later lives.
+        let pool = matches!(exploration.program, Program::Pool(life) if life.start != Start::New);
+        let program = if consistent && pool {
             let mut random = SplitMix64::new(seed);
             let mut ops =
                 |core| (0..OPERATIONS_AGAIN).map(|_| subject.draw(&mut random, core)).collect();
