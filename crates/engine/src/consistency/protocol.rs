@@ -161,6 +161,9 @@ pub trait Groups: Send + Sync + 'static {
         None
     }
 
+    /// Whether a checkpoint of the consistency writes down what has joined by itself.
+    const AT_CHECKPOINT: bool = true;
+
     /// Ends the open group, if it is the one with this number, which somebody waits for: it is committed. It
     /// is durable as well where records do not suffice, and where they become so only with the lock held.
     ///

@@ -67,6 +67,7 @@ pub struct Shared {
 
 impl<C: OneRecord> Groups for Sharing<C> {
     const ANY: bool = true;
+    const AT_CHECKPOINT: bool = false;
     const TICKET_BITS: u32 = TICKET_BITS;
 
     type Open = Overlay;

@@ -149,7 +149,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Logged<M, C, S> {
     /// What has joined the open group, and is waited for by nobody, is committed with it.
     fn write_down_joined(&self) -> Result<()> {
         let Logged { core, lock } = self;
-        if !C::Groups::ANY {
+        if !C::Groups::ANY || C::Groups::AT_CHECKPOINT {
             return Ok(());
         }
         lock.writing(&*core.memory, |right| {
