@@ -325,7 +325,7 @@ fn word(template: &str, random: &mut Random, now: u64) -> Vec<u8> {
         ],
         "name" => &["-", "+", "[a", "(a", "[b", "[c", "(c", "(dd", "[e", "[f", "x", "[", "("],
         "index" => &["0", "1", "2", "-1", "-2", "5", "10", "-10", "3", "x", "-100", "100"],
-        "time" => &["1000", "5000", "100000", "0", "-1", "x", "9223372036854775807", "2000"],
+        "time" => return time(random),
         "instant" => return instant(random, now),
         "set-option" => &["NX", "XX", "GET", "KEEPTTL", "nx", "PERSIST"],
         "expire-option" => &["EX", "PX", "EXAT", "PXAT", "ex", "KEEPTTL"],
@@ -344,6 +344,19 @@ fn word(template: &str, random: &mut Random, now: u64) -> Vec<u8> {
     match *random.pick(choices) {
         "LONG" => vec![b'v'; 700 + random.below(800)],
         choice => choice.as_bytes().to_vec(),
+    }
+}
+
+/// A time from now on, seldom the same twice: which of two is the later one must not hang on the milliseconds between
+/// two commands. Whole half seconds, of which [`meaning`] makes one.
+fn time(random: &mut Random) -> Vec<u8> {
+    let choice =
+        *random.pick(&["1000", "5000", "100000", "0", "-1", "x", "9223372036854775807", "2000"]);
+    match choice.parse() {
+        Ok(some @ 1..1_000_000_u64) => {
+            (some + 500 * random.below(200) as u64).to_string().into_bytes()
+        }
+        _ => choice.as_bytes().to_vec(),
     }
 }
 
