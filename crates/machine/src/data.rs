@@ -8,7 +8,7 @@ use crate::Ps;
 use crate::controller::ByNumber;
 use crate::flights::{Arrival, Flights};
 use crate::mechanism::Promise;
-use crate::promised::Promised;
+use crate::promised::{Promised, Transactions};
 use perdura_memory::image::{Image, LineWords, Piece, Site, patch};
 use perdura_memory::{Domain, LINE, WORD};
 
@@ -170,13 +170,15 @@ impl Data {
         }
     }
 
-    /// A store by a program, through the caches.
-    pub(crate) fn store(&mut self, pieces: &[Piece], site: Site) {
+    /// A store by a core's program, through the caches.
+    pub(crate) fn store(&mut self, core: usize, pieces: &[Piece], site: Site) {
         for piece in pieces {
             patch(&mut self.visible, piece);
         }
-        if let Promised::Order(order) = &mut self.promised {
-            order.stored(pieces);
+        match &mut self.promised {
+            Promised::Order(order) => order.stored(pieces),
+            Promised::Transactions(transactions) => transactions.stored(core, pieces),
+            _ => {}
         }
         if self.domain == Domain::Persistent {
             for piece in pieces {
@@ -196,9 +198,13 @@ impl Data {
         for piece in pieces {
             patch(&mut self.visible, piece);
         }
-        if let Promised::Order(order) = &mut self.promised {
-            order.stored(pieces);
-            pieces.iter().for_each(|piece| order.asks(core, line_number(piece.at())));
+        match &mut self.promised {
+            Promised::Order(order) => {
+                order.stored(pieces);
+                pieces.iter().for_each(|piece| order.asks(core, line_number(piece.at())));
+            }
+            Promised::Transactions(transactions) => transactions.stored(core, pieces),
+            _ => {}
         }
         let failed = self.has_failed();
         if let Some(model) = &mut self.model {
@@ -268,6 +274,14 @@ impl Data {
     /// Keeps what a mechanism promises beside it.
     pub(crate) fn keep_promise(&mut self, promise: Promise) {
         self.promised = Promised::new(promise, &self.visible);
+    }
+
+    /// What is kept of transactions, if they are what is promised.
+    pub(crate) fn transactions(&mut self) -> Option<&mut Transactions> {
+        match &mut self.promised {
+            Promised::Transactions(transactions) => Some(transactions),
+            _ => None,
+        }
     }
 
     /// An epoch ends.

@@ -1,12 +1,13 @@
 //! Caches, controller, data and clocks together: what an access does and when it is over.
 //!
 //! Here is what cores and caches do; `beyond` has what happens beyond the caches, `asking` how mechanisms are asked
-//! and what they can do, `agenda` what happens without any access, `own` programs' own memory.
+//! and what they can do, `agenda` what happens without any access, `own` programs' own memory, `transacting` their transactions.
 
 mod agenda;
 mod asking;
 mod beyond;
 mod own;
+mod transacting;
 
 use crate::arrivals::Arrivals;
 use crate::cache::{Access, Hierarchy, Outcome};

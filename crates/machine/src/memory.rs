@@ -112,7 +112,7 @@ unsafe impl Memory for Machine {
             let place = Words { line: line_number(at), mask: 1 };
             let happens = state.hardware.accesses(place, How::Exchange, stored);
             if found == old && happens {
-                state.hardware.data.store(stored, site);
+                state.hardware.data.store(state.running, stored, site);
             }
             state.hardware.exchange(line_number(at));
             if found != old {

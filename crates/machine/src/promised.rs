@@ -1,10 +1,13 @@
-//! What a mechanism promises that a power cut leaves, kept beside it: what memory was at the ends of epochs, or all
-//! stores in their order.
+//! What a mechanism promises that a power cut leaves, kept beside it: what memory was at the ends of epochs, all
+//! stores in their order, or transactions in theirs.
+
+mod transactions;
 
 use crate::Ps;
 use crate::mechanism::Promise;
 use perdura_memory::image::{Piece, patch};
 use std::collections::{HashMap, VecDeque};
+pub(crate) use transactions::Transactions;
 
 /// What is promised.
 #[derive(Default)]
@@ -16,6 +19,8 @@ pub(crate) enum Promised {
     Epochs(Epochs),
     /// Stores in their order.
     Order(Order),
+    /// Transactions in their order.
+    Transactions(Transactions),
 }
 
 impl Promised {
@@ -28,6 +33,7 @@ impl Promised {
                 durable: VecDeque::from([(Ps::default(), words.to_vec())]),
             }),
             Promise::Order => Promised::Order(Order { first: words.to_vec(), ..Order::default() }),
+            Promise::Transactions => Promised::Transactions(Transactions::new(words)),
         }
     }
 
@@ -37,6 +43,7 @@ impl Promised {
             Promised::Nothing => None,
             Promised::Epochs(epochs) => difference(epochs.at(now), left),
             Promised::Order(order) => order.broken(left, now),
+            Promised::Transactions(transactions) => transactions.broken(left, now),
         }
     }
 }

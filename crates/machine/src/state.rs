@@ -281,7 +281,7 @@ impl State {
         if !self.hardware.accesses(place, How::Store, pieces) {
             return;
         }
-        self.hardware.data.store(pieces, site);
+        self.hardware.data.store(self.running, pieces, site);
         self.hardware.stored(pieces.iter().map(Piece::bytes).sum());
         self.take(place.line);
         self.hardware.store(place);
@@ -303,7 +303,7 @@ impl State {
             let place = words_at(at, words.len() as u64 * WORD);
             if omitted {
                 if self.hardware.accesses(place, How::Store, pieces) {
-                    self.hardware.data.store(pieces, site);
+                    self.hardware.data.store(self.running, pieces, site);
                     self.hardware.store(place);
                 }
                 continue;

@@ -27,6 +27,8 @@ pub enum HardwareAbort {
     Capacity,
     /// It is one of several of this core that do not nest.
     Nested,
+    /// Another core's is running: in this hardware they take turns.
+    Busy,
 }
 
 impl fmt::Display for HardwareAbort {
@@ -34,6 +36,9 @@ impl fmt::Display for HardwareAbort {
         f.write_str(match self {
             HardwareAbort::Conflict => "another core has accessed what the transaction has",
             HardwareAbort::Capacity => "the transaction does not fit into what the hardware tracks",
+            HardwareAbort::Busy => {
+                "another core's transaction in hardware is running, and they take turns: take a lock first"
+            }
             HardwareAbort::Nested => "a transaction in hardware is running on this core already",
         })
     }

@@ -25,7 +25,7 @@ pub use stats::{CauseStats, ControllerStats, DeviceStats, DramCacheStats, WearSt
 pub(crate) use wear::ByNumber;
 
 use crate::Ps;
-use crate::config::MemoryConfig;
+use crate::config::{DurableAt, MemoryConfig};
 use device::Device;
 use dram_cache::DramCache;
 use std::ops::Range;
@@ -57,6 +57,7 @@ pub enum Cause {
 /// The controller, with what is behind it. Lines are numbers (address / 64).
 pub struct Controller {
     static_read: Ps,
+    least_write: Ps,
     home: Device,
     dram: Option<DramCache>,
     left: Vec<(u64, Ps)>,
@@ -70,6 +71,7 @@ impl Controller {
         let MemoryConfig { controller, home, dram_cache } = config;
         Controller {
             static_read: Ps::from_ns(controller.static_read_ns),
+            least_write: least_write(config),
             home: Device::new(controller, home, true),
             dram: dram_cache.as_ref().map(|cache| DramCache::new(controller, cache)),
             left: Vec::new(),
@@ -114,6 +116,11 @@ impl Controller {
     /// The block is there at `ready`: the DRAM cache has it from then on, if there is one; what must leave for that.
     pub(crate) fn take_in(&mut self, fetch: &Fetch, ready: Ps) -> Option<Replaced> {
         self.dram.as_mut()?.take_in(fetch, ready)
+    }
+
+    /// What a write takes at least from when it is handed over until it is durable.
+    pub(crate) fn least_write(&self) -> Ps {
+        self.least_write
     }
 
     /// Reads a line of a replaced block, in order to write it home; when it has left the bus.
@@ -264,4 +271,12 @@ impl Controller {
             dram_cache: dram.map(|(_, cache)| cache),
         }
     }
+}
+
+/// Where a line is durable in the queue, it may be so at once.
+fn least_write(config: &MemoryConfig) -> Ps {
+    let at_media = config.controller.durable_at == DurableAt::Media;
+    let (burst, cells) = (config.home.write_burst_ns, config.home.write_ns);
+    let plain = at_media && config.home.inside.is_none();
+    if plain { Ps::from_ns(burst) + Ps::from_ns(cells) } else { Ps::default() }
 }

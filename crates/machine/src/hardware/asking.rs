@@ -13,7 +13,6 @@ use crate::mechanism::{
 use crate::processor::Words;
 use crate::{Cause, Ps};
 use perdura_memory::image::{LineWords, Piece};
-use perdura_memory::{HardwareAbort, HardwareTicket};
 use std::ops::Range;
 use std::panic::Location;
 
@@ -111,7 +110,7 @@ impl Hardware {
     }
 
     /// Asks one of them, unless it is what asks.
-    fn ask<R>(
+    pub(super) fn ask<R>(
         &mut self,
         place: usize,
         question: impl FnOnce(&mut dyn Mechanism, &mut Hardware) -> R,
@@ -244,67 +243,6 @@ impl Hardware {
         Ok((leaving.line, leaving.from))
     }
 
-    /// A core begins a transaction: in both places, or in none.
-    pub(crate) fn begin(&mut self) -> Result<(), HardwareAbort> {
-        let core = self.core;
-        for place in 0..PLACES {
-            let begun = self.ask(place, |mechanism, hardware| mechanism.begin(hardware, core));
-            if let Some(Err(abort)) = begun {
-                for before in 0..place {
-                    self.ask(before, |mechanism, hardware| mechanism.abort(hardware, core));
-                }
-                return Err(abort);
-            }
-        }
-        Ok(())
-    }
-
-    /// A core commits its transaction: it is isolated first, then made durable. Where the first place aborts it, so
-    /// does the second.
-    pub(crate) fn commit(&mut self) -> Result<HardwareTicket, HardwareAbort> {
-        let (core, mut last) = (self.core, HardwareTicket::DURABLE);
-        for place in 0..PLACES {
-            match self.ask(place, |mechanism, hardware| mechanism.commit(hardware, core)) {
-                None => {}
-                Some(Ok(ticket)) => last = last.max(ticket),
-                Some(Err(abort)) => {
-                    for other in (0..PLACES).filter(|other| *other != place) {
-                        self.ask(other, |mechanism, hardware| mechanism.abort(hardware, core));
-                    }
-                    return Err(abort);
-                }
-            }
-        }
-        Ok(last)
-    }
-
-    /// A core aborts its transaction. Whether what it has stored is undone.
-    pub(crate) fn abort(&mut self) -> bool {
-        let (core, mut undone) = (self.core, false);
-        for place in (0..PLACES).rev() {
-            let ask = self.ask(place, |mechanism, hardware| mechanism.abort(hardware, core));
-            undone |= ask.unwrap_or(false);
-        }
-        undone
-    }
-
-    /// A core waits until what it has committed is durable.
-    pub(crate) fn flush(&mut self) {
-        let core = self.core;
-        for place in 0..PLACES {
-            self.ask(place, |mechanism, hardware| mechanism.flush(hardware, core));
-        }
-    }
-
-    /// The last ticket that is durable with all before it.
-    pub(crate) fn durable(&mut self) -> HardwareTicket {
-        let tickets = [0, 1].map(|place| {
-            let ticket = self.ask(place, |mechanism, hardware| mechanism.durable(hardware));
-            ticket.unwrap_or(HardwareTicket::LAST)
-        });
-        tickets[0].min(tickets[1])
-    }
-
     /// A time has come that the mechanism in a place has asked for.
     pub(super) fn tell_due(&mut self, place: usize, number: u64) {
         self.ask(place, |mechanism, hardware| mechanism.due(hardware, number));
@@ -383,6 +321,22 @@ impl Hardware {
     ) -> Ps {
         let arrival = Arrival { name, site: Location::caller() };
         self.put_home(arrival, line, words, earliest)
+    }
+
+    /// As [`write_home`](Self::write_home), of a line that is durable no earlier than the second of the times: the
+    /// controller, which knows how long the device takes at least, holds it back so long. So lines of one group are
+    /// issued one after the other, and none is waited for (LOC 3.2).
+    #[track_caller]
+    pub fn write_home_behind(
+        &mut self,
+        name: &'static str,
+        line: u64,
+        words: LineWords,
+        (earliest, behind): (Ps, Ps),
+    ) -> Ps {
+        let arrival = Arrival { name, site: Location::caller() };
+        let from = earliest.max(behind.since(self.controller.least_write()));
+        self.put_home(arrival, line, words, from)
     }
 
     /// As [`write_home`](Self::write_home), of a line's newest contents: a copy in the DRAM cache follows, and is

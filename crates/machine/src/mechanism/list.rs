@@ -1,7 +1,10 @@
 //! The mechanisms by name. A new one is its own file and one line here.
 
 use super::copy_on_write::{CopyOnWrite, CopyOnWriteConfig};
+use super::h_wal::{self, HardwareWal};
 use super::in_order::{InOrder, InOrderConfig};
+use super::loc_wal::{self, LocConfig, LooseOrdering};
+use super::transactions::LogConfig;
 use super::undo_log::{HardwareUndoLog, UndoLogConfig};
 use super::{Design, Plain, Promise};
 use crate::MachineConfig;
@@ -93,6 +96,30 @@ pub const KINDS: &[Kind] = &[
         mutants: super::copy_on_write::MUTANTS,
         make: |table, mutant| {
             CopyOnWrite::new(parse::<CopyOnWriteConfig>(table)?, mutant).map(|it| Box::new(it) as _)
+        },
+    },
+    Kind {
+        name: "h-wal",
+        title: "transactions: write-ahead logging by the hardware, in software's order",
+        mutants: h_wal::MUTANTS,
+        make: |table, mutant| {
+            HardwareWal::new(parse::<LogConfig>(table)?, mutant).map(|it| Box::new(it) as _)
+        },
+    },
+    Kind {
+        name: "ec-wal",
+        title: "transactions: write-ahead logging without commit records (eager commit)",
+        mutants: loc_wal::EAGER_MUTANTS,
+        make: |table, mutant| {
+            LooseOrdering::eager(parse::<LogConfig>(table)?, mutant).map(|it| Box::new(it) as _)
+        },
+    },
+    Kind {
+        name: "loc-wal",
+        title: "transactions: eager commit and speculative persistence (loose-ordering consistency)",
+        mutants: loc_wal::MUTANTS,
+        make: |table, mutant| {
+            LooseOrdering::new(parse::<LocConfig>(table)?, mutant).map(|it| Box::new(it) as _)
         },
     },
 ];

@@ -24,15 +24,21 @@
 //! Reading order: this file, [`home`] (recovery), [`list`](mod@list) (all of them by name), then any mechanism.
 
 mod copy_on_write;
+mod h_wal;
 pub mod home;
 mod in_order;
 pub mod list;
+mod loc_wal;
+mod transactions;
 mod undo_log;
 
 pub use copy_on_write::{CopyOnWrite, CopyOnWriteConfig};
+pub use h_wal::HardwareWal;
 pub use home::Home;
 pub use in_order::{InOrder, InOrderConfig};
 pub use list::{Kind, Mutant};
+pub use loc_wal::{LocConfig, LooseOrdering};
+pub use transactions::{CacheTag, LogConfig, Overhead, TX_STATE_ENTRIES};
 pub use undo_log::{HardwareUndoLog, UndoLogConfig};
 
 pub use crate::cache::{Departure, HeldVersion, Version, VictimRule, Why};
@@ -81,6 +87,10 @@ pub enum Promise {
     /// What it was after some store: all stores before that one are there, whichever core's, and none after it. Of
     /// what a fence has waited for nothing is lost.
     Order,
+    /// What it was after some transaction's commit: all that was committed before is there, and nothing of any later
+    /// one. Of what programs were told is durable nothing is lost. Nothing is promised of words that are stored to
+    /// outside of transactions.
+    Transactions,
 }
 
 /// A mechanism in a machine that runs. All methods run at [`Hardware::now`], with the time that they take charged to

@@ -1,0 +1,83 @@
+//! Write-ahead logging in hardware: LOC's *H-WAL* (LOC 5.2). The hardware logs and writes in place, so that the caches
+//! have one copy of each line; the order is software's, and nothing of it is loosened.
+//!
+//! At a commit the transaction's lines are logged; when that is durable its commit record is written; when that is, the
+//! lines in place; when these are home the log is dead. The core waits for each of them, as software does.
+
+use super::list::Mutant;
+use super::transactions::{
+    APPLY, Area, Commits, EVICTED, HEAD, LOGGED, LogConfig, Order, RECORD, Tracked, Tracking,
+    recover,
+};
+use super::{Design, Home, Mechanism, Promise};
+use crate::Ps;
+use crate::hardware::Hardware;
+use std::ops::Range;
+
+pub(super) const MUTANTS: &[Mutant] = &[EVICTED, LOGGED, HEAD, RECORD, APPLY];
+
+/// The design.
+#[derive(Clone, Debug, Default)]
+pub struct HardwareWal {
+    config: LogConfig,
+    left_out: Option<Mutant>,
+}
+
+/// The order of write-ahead logging.
+struct Strict {
+    left_out: Option<Mutant>,
+    waited: Ps,
+}
+
+impl HardwareWal {
+    /// With these figures, and perhaps something left out.
+    ///
+    /// # Errors
+    /// A log that is too small or too large.
+    pub fn new(config: LogConfig, left_out: Option<&Mutant>) -> Result<Self, String> {
+        config.validate()?;
+        Ok(HardwareWal { config, left_out: left_out.copied() })
+    }
+}
+
+impl Design for HardwareWal {
+    fn name(&self) -> &'static str {
+        "h-wal"
+    }
+
+    fn reserves(&self, _: u64) -> u64 {
+        Area::lines(self.config.area_bytes)
+    }
+
+    fn promises(&self) -> Promise {
+        Promise::Transactions
+    }
+
+    fn build(&self, hardware: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism> {
+        let tracked = Tracked::new(self.config.clone(), self.left_out, hardware, &own);
+        let order = Strict { left_out: self.left_out, waited: Ps::default() };
+        Box::new(Tracking { tracked, order })
+    }
+
+    fn recover(&self, home: &mut Home<'_>) {
+        recover(home, Commits::Recorded, self.left_out);
+    }
+}
+
+impl Order for Strict {
+    fn committed(&mut self, tracked: &mut Tracked, hardware: &mut Hardware, core: usize) {
+        let now = hardware.now();
+        let logged = tracked.persist(hardware);
+        let logged = if self.left_out == Some(RECORD) { now } else { logged };
+        let recorded = tracked.record(hardware, tracked.next(), logged);
+        tracked.announce(recorded);
+        let home = tracked.go_home(hardware, recorded);
+        let over = tracked.truncate(hardware, home);
+        hardware.wait_until(core, over);
+        self.waited += over.since(now);
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        vec![("waited_ns", self.waited.as_ns() as u64)]
+    }
+}

@@ -1,0 +1,359 @@
+//! The memory log area (LOC 3.2, 4.2): block groups of seven data blocks and one metadata block, in a ring, and the
+//! log head.
+//!
+//! What always holds:
+//! - A group's metadata is durable no earlier than its data: a group with metadata is whole.
+//! - Groups have numbers (`SID`) without gaps, and a place each, by number: the ring moves on and on over the area, so
+//!   that no block of it wears faster than the others. The head, too, moves over [`HEADS`] lines.
+//! - What is before the head's `SID` is dead, and its place is taken only when that head is durable.
+
+use crate::Ps;
+use crate::hardware::Hardware;
+use crate::mechanism::Home;
+use perdura_memory::image::LineWords;
+use std::ops::Range;
+
+/// Data blocks of a group.
+pub(super) const DATA: u64 = 7;
+const GROUP: u64 = DATA + 1;
+/// Where the metadata block of a group has its `SID`.
+const SID: usize = 7;
+/// Lines that the log head moves over.
+const HEADS: u64 = 8;
+
+/// Bits of the fields (Figure 6b; `ADDR`: 3.2).
+pub(super) mod bits {
+    pub(in crate::mechanism) const CID: u32 = 3;
+    pub(in crate::mechanism) const TID: u32 = 1;
+    pub(in crate::mechanism) const TX_ID: u32 = 8;
+    pub(in crate::mechanism) const TX_CNT: u32 = 16;
+    pub(in crate::mechanism) const ADDR: u32 = 32;
+}
+
+/// What metadata says of a block: BLK-TAG. Of a block of pairs (LOC 3.3) only that it is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tag {
+    /// The core's number in `CID` bits: nothing depends on it.
+    pub(super) core: u64,
+    /// `TxID`.
+    pub(super) id: u8,
+    /// `TxCnt`, or 0.
+    pub(super) count: u16,
+    /// `ADDR`: the home line.
+    pub(super) line: u32,
+    /// Whether the block has dependency pairs.
+    pub(super) pairs: bool,
+}
+
+/// Bits that the fields leave: the block is one, and one of pairs.
+const IS: u64 = 1 << 63;
+const PAIRS: u64 = 1 << 62;
+
+impl Tag {
+    pub(super) fn word(self) -> u64 {
+        let core = self.core % (1 << bits::CID);
+        // One thread for each core: `TID` is 0.
+        let fields = (core << bits::TID) << bits::TX_ID | u64::from(self.id);
+        let fields = (fields << bits::TX_CNT | u64::from(self.count)) << bits::ADDR;
+        fields | u64::from(self.line) | IS | if self.pairs { PAIRS } else { 0 }
+    }
+
+    pub(super) fn of(word: u64) -> Option<Self> {
+        let above = word >> bits::ADDR;
+        (word & IS != 0).then_some(Tag {
+            line: word as u32,
+            count: above as u16,
+            id: (above >> bits::TX_CNT) as u8,
+            core: above >> (bits::TX_CNT + bits::TX_ID + bits::TID) & ((1 << bits::CID) - 1),
+            pairs: word & PAIRS != 0,
+        })
+    }
+}
+
+/// A transaction dependency pair `<Ta, Tb, n>` (LOC 3.3), as it is logged. Where all blocks of Ta are overlapped none in
+/// the log has its `TxCnt`, which the paper does not speak of: so the pair has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) earlier: u8,
+    pub(super) later: u8,
+    pub(super) n: u16,
+    pub(super) count: u16,
+}
+
+/// Pairs of a block.
+pub(super) const PAIRS_OF_A_BLOCK: usize = 8;
+
+impl Pair {
+    pub(super) fn word(self) -> u64 {
+        let ids = u64::from(self.earlier) << 8 | u64::from(self.later);
+        IS | (ids << 16 | u64::from(self.n)) << 16 | u64::from(self.count)
+    }
+
+    pub(super) fn of(word: u64) -> Option<Self> {
+        (word & IS != 0).then_some(Pair {
+            earlier: (word >> 40) as u8,
+            later: (word >> 32) as u8,
+            n: (word >> 16) as u16,
+            count: word as u16,
+        })
+    }
+}
+
+/// The log head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Head {
+    /// Heads before this one.
+    pub(super) sequence: u64,
+    /// The first group that counts.
+    pub(super) start: u64,
+    /// The number of the first transaction that counts.
+    pub(super) first: u64,
+    /// Transactions below this number have a commit record: only where there are such.
+    pub(super) recorded: u64,
+}
+
+impl Head {
+    fn words(self) -> LineWords {
+        [self.sequence, self.start, self.first, self.recorded, 0, 0, 0, 0]
+    }
+
+    fn of(words: &LineWords) -> Self {
+        Head { sequence: words[0], start: words[1], first: words[2], recorded: words[3] }
+    }
+}
+
+/// Where all of it is.
+#[derive(Clone, Debug)]
+pub(in crate::mechanism) struct Area {
+    heads: u64,
+    groups: u64,
+}
+
+impl Area {
+    /// Lines for a log of so many bytes.
+    pub(in crate::mechanism) fn lines(bytes: u64) -> u64 {
+        HEADS + bytes / 64 / GROUP * GROUP
+    }
+
+    pub(super) fn new(own: &Range<u64>) -> Self {
+        Area { heads: own.start, groups: (own.end - own.start - HEADS) / GROUP }
+    }
+
+    /// The first data block of a group.
+    fn group(&self, sid: u64) -> u64 {
+        self.heads + HEADS + sid % self.groups * GROUP
+    }
+
+    fn head(&self, sequence: u64) -> u64 {
+        self.heads + sequence % HEADS
+    }
+
+    /// The newest head.
+    pub(super) fn newest(&self, line: impl Fn(u64) -> LineWords) -> Head {
+        let heads = (0..HEADS).map(|place| Head::of(&line(self.heads + place)));
+        let newest = heads.max_by_key(|head| head.sequence).unwrap_or_default();
+        // A new machine's is all zero, and so is the metadata of every group.
+        Head { start: newest.start.max(1), ..newest }
+    }
+}
+
+/// What is left out of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LeftOut {
+    /// Metadata is not held back behind its data.
+    pub(super) order: bool,
+}
+
+/// The log of a machine that runs.
+#[derive(Debug)]
+pub(super) struct Log {
+    area: Area,
+    left_out: LeftOut,
+    head: Head,
+    /// From when on the head is durable, and the one before it.
+    moved: Ps,
+    before: Head,
+    /// The next group; the tags of its blocks so far, and when these are durable.
+    sid: u64,
+    tags: Vec<Tag>,
+    data: Ps,
+    /// When all that was written since the head has moved is durable.
+    durable: Ps,
+    pub(super) blocks: u64,
+    pub(super) metadata: u64,
+}
+
+impl Log {
+    pub(super) fn new(area: Area, hardware: &Hardware, left_out: LeftOut) -> Self {
+        let head = area.newest(|line| hardware.home_line(line));
+        Log {
+            area,
+            left_out,
+            head,
+            moved: Ps::default(),
+            before: head,
+            sid: head.start,
+            tags: Vec::with_capacity(DATA as usize),
+            data: Ps::default(),
+            durable: Ps::default(),
+            blocks: 0,
+            metadata: 0,
+        }
+    }
+
+    pub(super) fn head(&self) -> Head {
+        self.head
+    }
+
+    /// Blocks for which there is room.
+    pub(super) fn room(&self) -> u64 {
+        let groups = (self.head.start + self.area.groups).saturating_sub(self.sid + 1);
+        groups * DATA
+    }
+
+    /// Whether less than half of it is free.
+    pub(super) fn is_filling(&self) -> bool {
+        self.sid - self.head.start > self.area.groups / 2
+    }
+
+    /// Writes a block, not before `from`; where it is. There must be [`room`](Self::room).
+    pub(super) fn append(
+        &mut self,
+        hardware: &mut Hardware,
+        tag: Tag,
+        words: LineWords,
+        from: Ps,
+    ) -> u64 {
+        let line = self.area.group(self.sid) + self.tags.len() as u64;
+        let from = self.free_from(from);
+        let durable = hardware.write_home("log block", line, words, from);
+        self.data = self.data.max(durable);
+        self.tags.push(tag);
+        self.blocks += 1;
+        if self.tags.len() as u64 == DATA {
+            self.seal(hardware, from);
+        }
+        line
+    }
+
+    /// Writes the metadata of a group that is not full.
+    pub(super) fn seal(&mut self, hardware: &mut Hardware, from: Ps) {
+        if self.tags.is_empty() {
+            return;
+        }
+        let mut words = [0; 8];
+        for (word, tag) in words.iter_mut().zip(self.tags.drain(..)) {
+            *word = tag.word();
+        }
+        words[SID] = self.sid;
+        let (from, line) = (self.free_from(from), self.area.group(self.sid) + DATA);
+        let durable = if self.left_out.order {
+            hardware.write_home("log metadata", line, words, from)
+        } else {
+            hardware.write_home_behind("log metadata", line, words, (from, self.data))
+        };
+        self.durable = self.durable.max(durable).max(self.data);
+        (self.data, self.sid) = (Ps::default(), self.sid + 1);
+        self.metadata += 1;
+    }
+
+    /// When all that was sealed is durable.
+    pub(super) fn durable(&self, now: Ps) -> Ps {
+        self.durable.max(now)
+    }
+
+    /// From when on the group's place can be taken.
+    fn free_from(&self, from: Ps) -> Ps {
+        let reused = self.sid >= self.before.start + self.area.groups;
+        if reused { from.max(self.moved) } else { from }
+    }
+
+    /// All transactions below `recorded` are committed, not before `from`; when that is durable.
+    pub(super) fn record(&mut self, hardware: &mut Hardware, recorded: u64, from: Ps) -> Ps {
+        let head = Head { sequence: self.head.sequence + 1, recorded, ..self.head };
+        self.write_head(hardware, "commit record", head, from)
+    }
+
+    /// What is logged so far is dead, and the next transaction has this number; not before `from`. When that is
+    /// durable.
+    pub(super) fn truncate(&mut self, hardware: &mut Hardware, first: u64, from: Ps) -> Ps {
+        // A head that is overtaken by the next one would let that one's groups be taken too early.
+        let from = from.max(self.moved);
+        let head = Head { sequence: self.head.sequence + 1, start: self.sid, first, ..self.head };
+        self.before = self.head;
+        self.moved = self.write_head(hardware, "log head", head, from);
+        self.durable = Ps::default();
+        self.moved
+    }
+
+    fn write_head(
+        &mut self,
+        hardware: &mut Hardware,
+        name: &'static str,
+        head: Head,
+        from: Ps,
+    ) -> Ps {
+        self.head = head;
+        hardware.write_home(name, self.area.head(head.sequence), head.words(), from)
+    }
+}
+
+/// What a power cut has left of a log.
+pub(super) struct Found {
+    area: Area,
+    pub(super) head: Head,
+    /// Blocks with the line of the log that each is in, in the order in which they were appended.
+    pub(super) blocks: Vec<(Tag, u64)>,
+    /// The first number that no group has.
+    next: u64,
+}
+
+impl Found {
+    /// Reads it.
+    pub(super) fn new(home: &Home<'_>, own: &Range<u64>) -> Self {
+        let area = Area::new(own);
+        let head = area.newest(|line| home.line(line));
+        let (mut next, mut groups) = (head.start, Vec::new());
+        for place in 0..area.groups {
+            let first = area.group(place);
+            let metadata = home.line(first + DATA);
+            let sid = metadata[SID];
+            // Of an older lap.
+            if sid < head.start || sid % area.groups != place {
+                continue;
+            }
+            next = next.max(sid + 1);
+            groups.push((sid, first, metadata));
+        }
+        groups.sort_unstable_by_key(|(sid, ..)| *sid);
+        let tagged = groups.iter().flat_map(|(_, first, metadata)| {
+            let tags = metadata[..SID].iter().map(|word| Tag::of(*word));
+            tags.zip(*first..).filter_map(|(tag, line)| Some((tag?, line)))
+        });
+        Found { blocks: tagged.collect(), area, head, next }
+    }
+
+    /// All of it is dead; the next transaction has this number.
+    pub(super) fn truncate(&self, home: &mut Home<'_>, first: u64) {
+        let sequence = self.head.sequence + 1;
+        let head = Head { sequence, start: self.next, first, recorded: first };
+        home.put(self.area.head(sequence), &head.words());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_as_wide_as_the_paper_has_it() {
+        let width = bits::CID + bits::TID + bits::TX_ID + bits::TX_CNT + bits::ADDR;
+        assert_eq!(width, 60);
+        let tag = Tag { core: 7, id: 255, count: 40_000, line: u32::MAX, pairs: true };
+        assert_eq!(Tag::of(tag.word()), Some(tag));
+        assert_eq!(Tag::of(Tag::default().word()), Some(Tag::default()));
+        assert_eq!((Tag::of(0), Pair::of(0)), (None, None));
+        let pair = Pair { earlier: 200, later: 3, n: 65_535, count: 1 };
+        assert_eq!(Pair::of(pair.word()), Some(pair));
+    }
+}

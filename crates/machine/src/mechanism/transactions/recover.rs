@@ -1,0 +1,100 @@
+//! Recovery from the log (LOC 3.4): which transactions have committed, and their blocks home.
+//!
+//! It reads the log, which it does not change, and writes lines home in the order of transactions; at last the head
+//! makes the log dead. So it may be cut short anywhere, and begin again.
+
+use super::log::{Found, Pair, Tag};
+use super::{APPLY, COUNT, CUT_OFF};
+use crate::mechanism::Home;
+use crate::mechanism::list::Mutant;
+use std::collections::BTreeMap;
+
+/// How a commit is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::mechanism) enum Commits {
+    /// By counts (LOC 3.2, 3.3).
+    Counted,
+    /// By a record.
+    Recorded,
+}
+
+/// Numbers that are skipped, so that none of those that are dead comes again soon: as many as are valid at a time (LOC
+/// 3.2, footnote 3).
+const VALID: u64 = 128;
+
+/// What the log has of a transaction.
+#[derive(Debug, Default)]
+struct Logged {
+    /// Blocks.
+    count: u64,
+    /// `TxCnt`, where some block or pair has it.
+    whole: u64,
+    /// Blocks that are overlapped, with the transactions by which: by how far their numbers are from the first.
+    pairs: Vec<(u64, u64)>,
+    blocks: Vec<(Tag, u64)>,
+}
+
+/// Brings the home device to where all transactions are that have committed, and no others.
+pub(in crate::mechanism) fn recover(
+    home: &mut Home<'_>,
+    commits: Commits,
+    left_out: Option<Mutant>,
+) {
+    let own = home.own();
+    let found = Found::new(home, &own);
+    let all = by_transaction(home, &found);
+    let committed = match commits {
+        Commits::Recorded => {
+            let recorded = found.head.recorded.saturating_sub(found.head.first);
+            all.keys().map(|&number| (number, number < recorded)).collect()
+        }
+        Commits::Counted => counted(&all, left_out != Some(COUNT)),
+    };
+    let mut whole = true;
+    for (expected, (number, transaction)) in (0..).zip(&all) {
+        whole &= *number == expected && committed[number];
+        if whole || left_out == Some(CUT_OFF) && committed[number] {
+            let kept = transaction.blocks.len() - usize::from(left_out == Some(APPLY));
+            for (tag, at) in &transaction.blocks[..kept] {
+                let words = home.line(*at);
+                home.put(u64::from(tag.line), &words);
+            }
+        }
+    }
+    found.truncate(home, found.head.first + VALID);
+}
+
+/// What the log has, by how far each transaction's number is from the first: numbers are valid in a range, so that eight
+/// bits tell it.
+fn by_transaction(home: &Home<'_>, found: &Found) -> BTreeMap<u64, Logged> {
+    let place = |id: u8| u64::from(id.wrapping_sub(found.head.first as u8));
+    let mut all = BTreeMap::<u64, Logged>::new();
+    for (tag, at) in &found.blocks {
+        if !tag.pairs {
+            let logged = all.entry(place(tag.id)).or_default();
+            logged.count += 1;
+            logged.whole = logged.whole.max(u64::from(tag.count));
+            logged.blocks.push((*tag, *at));
+            continue;
+        }
+        for pair in home.line(*at).into_iter().filter_map(Pair::of) {
+            let logged = all.entry(place(pair.earlier)).or_default();
+            logged.whole = logged.whole.max(u64::from(pair.count));
+            logged.pairs.push((place(pair.later), u64::from(pair.n)));
+        }
+    }
+    all
+}
+
+/// Which of them have committed: those that have all their blocks, overlapped ones by transactions that have committed
+/// included, which `looks` or takes for granted. The later ones first, so that a pair finds its later one decided.
+fn counted(all: &BTreeMap<u64, Logged>, looks: bool) -> BTreeMap<u64, bool> {
+    let mut committed = BTreeMap::new();
+    for (&number, logged) in all.iter().rev() {
+        let by_committed = |pair: &&(u64, u64)| committed.get(&pair.0) == Some(&true);
+        let overlapped: u64 = logged.pairs.iter().filter(by_committed).map(|(_, n)| n).sum();
+        let whole = !looks || logged.count + overlapped == logged.whole;
+        committed.insert(number, logged.whole > 0 && whole);
+    }
+    committed
+}

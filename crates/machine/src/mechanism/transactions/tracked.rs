@@ -1,0 +1,433 @@
+//! Transactions that log, in a machine that runs: what accesses, evictions, commits and aborts do to the window and
+//! the log.
+
+use super::log::{Area, LeftOut, Log, PAIRS_OF_A_BLOCK, Pair, Tag};
+use super::window::{Block, Met, Number, Undone, Window};
+use super::{EVICTED, HEAD, LOGGED, LogConfig, METADATA, ONE_LESS, PAIR, UNDONE, VERSION};
+use crate::hardware::Hardware;
+use crate::mechanism::list::Mutant;
+use crate::mechanism::{
+    Accessed, Effect, HeldVersion, How, Leaving, Mechanism, Moments, Verdict, Version, VictimRule,
+};
+use crate::{Cause, Ps};
+use perdura_memory::image::LineWords;
+use perdura_memory::{HardwareAbort, HardwareTicket};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// `TxCnt` has sixteen bits.
+const MOST_BLOCKS: u64 = u16::MAX as u64;
+
+/// In which order things are persisted.
+pub(in crate::mechanism) trait Order: Send {
+    /// A transaction has committed: `core` may be made to wait.
+    fn committed(&mut self, tracked: &mut Tracked, hardware: &mut Hardware, core: usize);
+
+    /// A core wants to begin one.
+    fn begins(&mut self, tracked: &mut Tracked, hardware: &mut Hardware, core: usize) {
+        let _ = (tracked, hardware, core);
+    }
+
+    /// The window has ended by itself: no transaction begins before `time`.
+    fn stalls(&mut self, time: Ps) {
+        let _ = time;
+    }
+
+    /// Its figures.
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// Counts of what has happened.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    transactions: u64,
+    aborted: u64,
+    windows: u64,
+    overlapped: u64,
+    versions: u64,
+    displaced: u64,
+    evicted: u64,
+    rescued: u64,
+    home: u64,
+}
+
+/// The window, and the log that it is persisted in.
+pub(in crate::mechanism) struct Tracked {
+    config: LogConfig,
+    left_out: Option<Mutant>,
+    window: Window,
+    log: Log,
+    /// Transactions whose durability is known, with the time from which on they are durable: all below a number.
+    durable: VecDeque<(Ps, Number)>,
+    /// Below this number they were so when somebody last asked.
+    known: Number,
+    /// The log has no room for what the transaction that runs has written.
+    too_large: bool,
+    counts: Counts,
+}
+
+impl Tracked {
+    pub(in crate::mechanism) fn new(
+        config: LogConfig,
+        left_out: Option<Mutant>,
+        hardware: &mut Hardware,
+        own: &Range<u64>,
+    ) -> Self {
+        let order = left_out == Some(METADATA);
+        let log = Log::new(Area::new(own), hardware, LeftOut { order });
+        for level in 0..hardware.config().caches.len() {
+            // Of versions the oldest goes first (LOC 3.3).
+            let rule = VictimRule { oldest_version: true, ..VictimRule::default() };
+            hardware.caches().set_victim_rule(level, rule);
+        }
+        let first = log.head().first;
+        Tracked {
+            config,
+            left_out,
+            window: Window::new(first),
+            log,
+            durable: VecDeque::new(),
+            known: first,
+            too_large: false,
+            counts: Counts::default(),
+        }
+    }
+
+    fn leaves_out(&self, mutant: Mutant) -> bool {
+        self.left_out == Some(mutant)
+    }
+
+    /// Transactions of the window.
+    pub(in crate::mechanism) fn len(&self) -> usize {
+        self.window.len()
+    }
+
+    /// The number that the next transaction gets.
+    pub(in crate::mechanism) fn next(&self) -> Number {
+        self.window.next()
+    }
+
+    /// Whether the window must end before there is too little room in the log.
+    pub(in crate::mechanism) fn is_full(&self) -> bool {
+        self.log.is_filling()
+    }
+
+    /// A store of the transaction that runs.
+    fn store(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
+        // What is left must fit into the log, with pairs and groups that are not full.
+        let needed = self.window.left() + 8 * super::log::DATA;
+        let transaction = self.window.transaction(self.window.next() - 1);
+        if self.log.room() <= needed || transaction.blocks >= MOST_BLOCKS {
+            self.too_large = true;
+            return Effect::Lost;
+        }
+        match self.window.store(access.line, access.before) {
+            Met::Own | Met::Logged => {}
+            Met::New => self.save_before(hardware, access),
+            Met::Version(writer) => {
+                self.counts.versions += 1;
+                if !hardware.put_version(access.core, 0, access.line, Version(writer)) {
+                    self.log_version(hardware, access.line, writer);
+                }
+            }
+        }
+        Effect::Happens
+    }
+
+    /// What the line holds may be in the caches only: it is what it becomes again if the transaction is aborted.
+    fn save_before(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) {
+        if hardware.caches().write_back(access.core, access.line, true) {
+            let now = hardware.now();
+            hardware.write_through("line before", access.line, access.before, now);
+        }
+    }
+
+    fn log_version(&mut self, hardware: &mut Hardware, line: u64, writer: Number) {
+        let Some(block) = self.window.displaced(line, writer) else { return };
+        self.counts.displaced += 1;
+        if self.leaves_out(VERSION) {
+            let now = hardware.now();
+            hardware.write_through("version", line, block.words.unwrap_or_default(), now);
+        }
+        self.append(hardware, &block, hardware.now());
+    }
+
+    /// Logs a block.
+    fn append(&mut self, hardware: &mut Hardware, block: &Block, from: Ps) {
+        let words = block.words.unwrap_or_else(|| hardware.visible_line(block.line));
+        let tag = Tag {
+            core: self.window.transaction(block.writer).core as u64,
+            id: block.writer as u8,
+            count: self.counted(self.window.count(block.writer)),
+            line: block.line as u32,
+            pairs: false,
+        };
+        let at = self.log.append(hardware, tag, words, from);
+        self.window.logged(block, at);
+    }
+
+    /// `TxCnt` as it is logged.
+    fn counted(&self, blocks: u64) -> u16 {
+        blocks.saturating_sub(u64::from(self.leaves_out(ONE_LESS))) as u16
+    }
+
+    /// Logs what is not logged of transactions that have committed; when all of them are in the log.
+    pub(in crate::mechanism) fn persist(&mut self, hardware: &mut Hardware) -> Ps {
+        let now = hardware.now();
+        let mut from = now;
+        for block in self.window.unlogged() {
+            from += hardware.cycles(self.config.block_cycles);
+            self.append(hardware, &block, from);
+        }
+        self.log_pairs(hardware, from);
+        self.log.seal(hardware, from);
+        self.log.durable(now)
+    }
+
+    /// All transactions that have committed are durable from `time` on.
+    pub(in crate::mechanism) fn announce(&mut self, time: Ps) {
+        let running = u64::from(self.window.running().is_some());
+        self.durable.push_back((time, self.window.next() - running));
+    }
+
+    fn log_pairs(&mut self, hardware: &mut Hardware, from: Ps) {
+        let mut pairs = self.window.take_pairs();
+        if self.leaves_out(PAIR) {
+            pairs.pop();
+        }
+        for some in pairs.chunks(PAIRS_OF_A_BLOCK) {
+            let mut words: LineWords = [0; 8];
+            for (word, &(earlier, later, n)) in words.iter_mut().zip(some) {
+                self.counts.overlapped += n;
+                let count = self.counted(self.window.transaction(earlier).blocks);
+                let (earlier, later) = (earlier as u8, later as u8);
+                *word = Pair { earlier, later, n: n as u16, count }.word();
+            }
+            let tag = Tag { pairs: true, ..Tag::default() };
+            self.log.append(hardware, tag, words, from);
+        }
+    }
+
+    /// The transactions below this number have a commit record, written not before `from`; when that is durable.
+    pub(in crate::mechanism) fn record(
+        &mut self,
+        hardware: &mut Hardware,
+        below: Number,
+        from: Ps,
+    ) -> Ps {
+        self.log.record(hardware, below, from)
+    }
+
+    /// Writes what the window's transactions have written to its places, not before `logged`; when it is there.
+    pub(in crate::mechanism) fn go_home(&mut self, hardware: &mut Hardware, logged: Ps) -> Ps {
+        let now = hardware.now();
+        let logged = if self.leaves_out(LOGGED) { now } else { logged };
+        let mut home = logged;
+        for (line, at) in self.window.lines() {
+            let mut from = logged;
+            if let Some(at) = at.filter(|_| !hardware.caches().anywhere(line)) {
+                // It is in the log only.
+                from = from.max(hardware.read_home(at));
+            }
+            hardware.caches().write_back(0, line, true);
+            let words = hardware.visible_line(line);
+            home = home.max(hardware.write_through("line in place", line, words, from));
+            self.counts.home += 1;
+        }
+        home
+    }
+
+    /// The window is over and its lines are home at `home`: what is logged is dead. When the head says so.
+    pub(in crate::mechanism) fn truncate(&mut self, hardware: &mut Hardware, home: Ps) -> Ps {
+        self.end(hardware, home, 0)
+    }
+
+    fn end(&mut self, hardware: &mut Hardware, home: Ps, skipped: u64) -> Ps {
+        self.counts.windows += 1;
+        self.window.close(skipped);
+        let from = if self.leaves_out(HEAD) { hardware.now() } else { home };
+        self.log.truncate(hardware, self.window.next(), from)
+    }
+
+    /// Undoes the transaction that runs. If it has left something in the log the window ends; when that is over.
+    fn undo(&mut self, hardware: &mut Hardware) -> Option<Ps> {
+        self.counts.aborted += 1;
+        self.too_large = false;
+        let (undone, logged) = self.window.abort();
+        for Undone { line, words, version } in undone {
+            hardware.restore_line(line, words);
+            match version {
+                // The caches are to fetch what it was, from home or from the log.
+                None => hardware.caches().drop_line(line),
+                Some(writer) => self.rescue(hardware, (line, words), writer),
+            }
+        }
+        logged.then(|| {
+            let durable = self.persist(hardware);
+            self.announce(durable);
+            let home = self.go_home(hardware, durable);
+            // Behind its number nothing is recovered while its blocks count.
+            self.end(hardware, home, 1)
+        })
+    }
+
+    /// What an earlier transaction has written is logged at once (LOC 3.3).
+    fn rescue(&mut self, hardware: &mut Hardware, (line, words): (u64, LineWords), writer: Number) {
+        drop_version(hardware, line, writer);
+        self.counts.rescued += 1;
+        let block = Block { line, writer, words: Some(words) };
+        if self.leaves_out(UNDONE) {
+            // As if it were in the log.
+            return self.window.logged(&block, line);
+        }
+        self.append(hardware, &block, hardware.now());
+    }
+
+    /// A dirty line leaves the caches.
+    fn evict(&mut self, hardware: &mut Hardware, leaving: &Leaving) -> Verdict {
+        let Some(block) = self.window.evict(leaving.line) else { return Verdict::Allow };
+        if let Some(block) = block {
+            self.counts.evicted += u64::from(leaving.cause == Cause::Eviction);
+            let block = Block { words: Some(leaving.words), ..block };
+            self.append(hardware, &block, leaving.from);
+            if self.leaves_out(EVICTED) {
+                return Verdict::Allow;
+            }
+        }
+        // The log has it.
+        Verdict::Hold(leaving.from)
+    }
+
+    /// All transactions below this number are durable now.
+    fn known(&mut self, now: Ps) -> Number {
+        while let Some((_, below)) = self.durable.pop_front_if(|(time, _)| *time <= now) {
+            self.known = self.known.max(below);
+        }
+        self.known
+    }
+}
+
+/// Drops a version, whichever core's cache has it.
+fn drop_version(hardware: &mut Hardware, line: u64, writer: Number) {
+    let wanted = |held: &HeldVersion| (held.line, held.version) != (line, Version(writer));
+    hardware.caches().retain_versions(wanted);
+}
+
+/// The mechanism: transactions that log, in some order.
+pub(in crate::mechanism) struct Tracking<O> {
+    pub(in crate::mechanism) tracked: Tracked,
+    pub(in crate::mechanism) order: O,
+}
+
+impl<O: Order> Mechanism for Tracking<O> {
+    fn moments(&self) -> Moments {
+        Moments::ACCESS | Moments::FILL | Moments::EVICTION | Moments::CACHES
+    }
+
+    fn accessed(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
+        let stores = access.how != How::Load && !access.stores.is_empty();
+        if !stores || self.tracked.window.running() != Some(access.core) {
+            return Effect::Happens;
+        }
+        if self.tracked.too_large {
+            return Effect::Lost;
+        }
+        self.tracked.store(hardware, access)
+    }
+
+    fn filled(&mut self, _: &mut Hardware, _: usize, line: u64) -> u64 {
+        self.tracked.window.place(line).unwrap_or(line)
+    }
+
+    fn evicted(&mut self, hardware: &mut Hardware, leaving: &Leaving) -> Verdict {
+        self.tracked.evict(hardware, leaving)
+    }
+
+    fn displaced(&mut self, hardware: &mut Hardware, version: &HeldVersion) {
+        let HeldVersion { line, version: Version(writer), level, core } = *version;
+        let farther = level + 1 < hardware.config().caches.len();
+        if self.tracked.window.displaced(line, writer).is_some()
+            && !(farther && hardware.put_version(core, level + 1, line, version.version))
+        {
+            self.tracked.log_version(hardware, line, writer);
+        }
+    }
+
+    fn begin(&mut self, hardware: &mut Hardware, core: usize) -> Result<(), HardwareAbort> {
+        match self.tracked.window.running() {
+            Some(running) if running == core => return Err(HardwareAbort::Nested),
+            Some(_) => return Err(HardwareAbort::Busy),
+            None => {}
+        }
+        self.order.begins(&mut self.tracked, hardware, core);
+        self.tracked.window.begin(core);
+        Ok(())
+    }
+
+    fn commit(
+        &mut self,
+        hardware: &mut Hardware,
+        core: usize,
+    ) -> Result<HardwareTicket, HardwareAbort> {
+        if self.tracked.window.running() != Some(core) {
+            return Err(HardwareAbort::Nested);
+        }
+        if self.tracked.too_large {
+            self.abort(hardware, core);
+            return Err(HardwareAbort::Capacity);
+        }
+        let next = self.tracked.next();
+        for (line, writer) in self.tracked.window.commit() {
+            drop_version(hardware, line, writer);
+        }
+        if self.tracked.next() == next {
+            self.tracked.counts.transactions += 1;
+            self.order.committed(&mut self.tracked, hardware, core);
+        }
+        // The number of the last one, which is durable when all below the next one are.
+        Ok(HardwareTicket(self.tracked.next()))
+    }
+
+    fn abort(&mut self, hardware: &mut Hardware, core: usize) -> bool {
+        if self.tracked.window.running() != Some(core) {
+            return false;
+        }
+        if let Some(over) = self.tracked.undo(hardware) {
+            self.order.stalls(over);
+        }
+        true
+    }
+
+    fn flush(&mut self, hardware: &mut Hardware, core: usize) {
+        let durable = self.tracked.persist(hardware);
+        self.tracked.announce(durable);
+        // What was persisted before may take longer.
+        let last = self.tracked.durable.iter().map(|(time, _)| *time).max();
+        hardware.wait_until(core, last.unwrap_or_default());
+    }
+
+    fn durable(&mut self, hardware: &mut Hardware) -> HardwareTicket {
+        HardwareTicket(self.tracked.known(hardware.now()))
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let Tracked { counts, log, .. } = &self.tracked;
+        let mut figures = vec![
+            ("transactions", counts.transactions),
+            ("aborted", counts.aborted),
+            ("windows", counts.windows),
+            ("log_blocks", log.blocks),
+            ("log_metadata_blocks", log.metadata),
+            ("overlapped_blocks", counts.overlapped),
+            ("versions", counts.versions),
+            ("displaced_versions", counts.displaced),
+            ("evicted_blocks", counts.evicted),
+            ("rescued_blocks", counts.rescued),
+            ("lines_in_place", counts.home),
+        ];
+        figures.extend(self.order.figures());
+        figures
+    }
+}

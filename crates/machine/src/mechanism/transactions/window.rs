@@ -1,0 +1,410 @@
+//! The speculation window (LOC 3.3, 4.2): which transactions are in it, which lines they have written, and which
+//! contents of these are where. No time, and no hardware: what is to be done comes back to the caller.
+//!
+//! What always holds:
+//! - One transaction runs at a time, and is the newest of the window; the others have committed, in the order of their
+//!   numbers.
+//! - Of a line that the window has written the newest contents are its writer's. Older ones are kept only while the
+//!   writer runs, and are those of the transaction that wrote it before: as soon as a later one has committed, an earlier
+//!   one's contents are never wanted again (LOC 3.3).
+//! - Each contents of a line are of one *block* of its transaction: in the caches, in the log, or overlapped, which is
+//!   the case when a later transaction of the window has overwritten them and committed. `blocks` counts all three,
+//!   `left` those in the caches; so that `blocks - left` are logged or overlapped.
+
+use perdura_memory::image::LineWords;
+use std::collections::BTreeMap;
+
+/// A transaction's number: its `TxID` is what is left of it in eight bits.
+pub(super) type Number = u64;
+
+/// A transaction of the window: an entry of the transaction state table.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Transaction {
+    pub(super) core: usize,
+    pub(super) committed: bool,
+    /// `TxCnt`: its blocks so far, those included that it has logged and then written again.
+    pub(super) blocks: u64,
+    /// Those of them that are neither logged nor overlapped.
+    pub(super) left: u64,
+    /// Blocks that a later transaction has overlapped: `<this, later, n>`. Those that are in the log already are not
+    /// here any more.
+    pub(super) pairs: BTreeMap<Number, u64>,
+    /// The lines that it has written, in the order of its first stores, with what they held before these.
+    lines: Vec<(u64, LineWords)>,
+}
+
+/// Where some contents of a line are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Contents {
+    writer: Number,
+    /// They are to be logged (`TxDirty`).
+    dirty: bool,
+    /// The line of the log that has the newest contents of it that were logged.
+    at: Option<u64>,
+}
+
+/// A line that transactions of the window have written.
+#[derive(Clone, Debug)]
+struct Line {
+    newest: Contents,
+    /// What it held when its writer, which runs, first stored to it, if that is another transaction's of the window.
+    older: Option<(Contents, LineWords)>,
+}
+
+/// What a store of the transaction that runs has met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Met {
+    /// No transaction of the window has written the line.
+    New,
+    /// This one has.
+    Own,
+    /// An earlier one has, whose contents are in the log.
+    Logged,
+    /// An earlier one has, whose contents are in the caches only: they become a version.
+    Version(Number),
+}
+
+/// A block that is to be logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) line: u64,
+    pub(super) writer: Number,
+    /// Its contents, if they are not what programs see of the line.
+    pub(super) words: Option<LineWords>,
+}
+
+/// What the caches were holding of a line when its writer was aborted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Undone {
+    pub(super) line: u64,
+    /// What it held before.
+    pub(super) words: LineWords,
+    /// The earlier transaction whose version that is: it must be rescued.
+    pub(super) version: Option<Number>,
+}
+
+/// The window.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    /// In the order of their numbers, which are without gaps.
+    transactions: Vec<Transaction>,
+    /// The number of the first one.
+    first: Number,
+    lines: BTreeMap<u64, Line>,
+}
+
+impl Window {
+    /// Empty; the next transaction has this number.
+    pub(super) fn new(first: Number) -> Self {
+        Window { first, ..Window::default() }
+    }
+
+    /// Transactions in it, the one that runs included.
+    pub(super) fn len(&self) -> usize {
+        self.transactions.len()
+    }
+
+    /// The number that the next transaction gets.
+    pub(super) fn next(&self) -> Number {
+        self.first + self.transactions.len() as u64
+    }
+
+    /// Its core, if one runs.
+    pub(super) fn running(&self) -> Option<usize> {
+        self.transactions.last().filter(|last| !last.committed).map(|last| last.core)
+    }
+
+    pub(super) fn transaction(&self, number: Number) -> &Transaction {
+        &self.transactions[(number - self.first) as usize]
+    }
+
+    fn transaction_mut(&mut self, number: Number) -> &mut Transaction {
+        &mut self.transactions[(number - self.first) as usize]
+    }
+
+    /// Blocks that are still to be logged.
+    pub(super) fn left(&self) -> u64 {
+        self.transactions.iter().map(|transaction| transaction.left).sum()
+    }
+
+    /// A core begins one. None may be running.
+    pub(super) fn begin(&mut self, core: usize) -> Number {
+        debug_assert_eq!(self.running(), None, "one runs at a time");
+        self.transactions.push(Transaction { core, ..Transaction::default() });
+        self.next() - 1
+    }
+
+    /// The transaction that runs is about to store to a line, which holds `before`.
+    pub(super) fn store(&mut self, line: u64, before: LineWords) -> Met {
+        let number = self.next() - 1;
+        let dirty = Contents { writer: number, dirty: true, at: None };
+        let (met, adds) = match self.lines.get_mut(&line) {
+            None => {
+                self.lines.insert(line, Line { newest: dirty, older: None });
+                (Met::New, true)
+            }
+            Some(known) if known.newest.writer == number => {
+                let adds = !known.newest.dirty;
+                known.newest.dirty = true;
+                (Met::Own, adds)
+            }
+            Some(known) => {
+                let older = known.newest;
+                // Until this one's are logged the newest in the log are those.
+                known.newest = Contents { at: older.at, ..dirty };
+                known.older = Some((older, before));
+                (if older.dirty { Met::Version(older.writer) } else { Met::Logged }, true)
+            }
+        };
+        let transaction = self.transaction_mut(number);
+        if adds {
+            transaction.blocks += 1;
+            transaction.left += 1;
+        }
+        if met != Met::Own {
+            transaction.lines.push((line, before));
+        }
+        met
+    }
+
+    /// A dirty line leaves the caches: nothing if no transaction of the window has written it; whether what it holds is
+    /// to be logged, or is so already.
+    pub(super) fn evict(&self, line: u64) -> Option<Option<Block>> {
+        let newest = self.lines.get(&line)?.newest;
+        Some(newest.dirty.then_some(Block { line, writer: newest.writer, words: None }))
+    }
+
+    /// A version has left the caches: what is to be logged, if it is still wanted.
+    pub(super) fn displaced(&self, line: u64, writer: Number) -> Option<Block> {
+        let (older, words) = self.lines.get(&line)?.older.as_ref()?;
+        let wanted = older.writer == writer && older.dirty;
+        wanted.then_some(Block { line, writer, words: Some(*words) })
+    }
+
+    /// The `TxCnt` that a block of this transaction is logged with: of the last of a transaction that has committed, how
+    /// many there are; otherwise 0.
+    pub(super) fn count(&self, writer: Number) -> u64 {
+        let transaction = self.transaction(writer);
+        let last = transaction.committed && transaction.left == 1;
+        if last { transaction.blocks } else { 0 }
+    }
+
+    /// A block is in this line of the log.
+    pub(super) fn logged(&mut self, block: &Block, at: u64) {
+        self.transaction_mut(block.writer).left -= 1;
+        let known = self.lines.get_mut(&block.line).expect("a line of the window");
+        match &mut known.older {
+            Some((older, _)) if older.writer == block.writer => {
+                (older.dirty, older.at) = (false, Some(at));
+            }
+            _ => (known.newest.dirty, known.newest.at) = (false, Some(at)),
+        }
+    }
+
+    /// The line of the log that has what the home device does not have of a line.
+    pub(super) fn place(&self, line: u64) -> Option<u64> {
+        self.lines.get(&line)?.newest.at
+    }
+
+    /// The transaction that runs commits: older contents of its lines are overlapped; versions that the caches need no
+    /// longer keep. If it has written nothing it has never been, and its number is the next one's.
+    pub(super) fn commit(&mut self) -> Vec<(u64, Number)> {
+        let number = self.next() - 1;
+        let index = (number - self.first) as usize;
+        if self.transactions[index].blocks == 0 {
+            self.transactions.pop();
+            return Vec::new();
+        }
+        self.transactions[index].committed = true;
+        let mut versions = Vec::new();
+        for (line, _) in std::mem::take(&mut self.transactions[index].lines) {
+            let known = self.lines.get_mut(&line).expect("a line of the window");
+            let Some((older, _)) = known.older.take() else { continue };
+            if older.dirty {
+                let earlier = self.transaction_mut(older.writer);
+                earlier.left -= 1;
+                *earlier.pairs.entry(number).or_default() += 1;
+                versions.push((line, older.writer));
+            }
+        }
+        let transaction = &mut self.transactions[index];
+        if transaction.left == 0 {
+            // No block is still to be logged that could have its `TxCnt`: an empty pair has it.
+            transaction.pairs.insert(number, 0);
+        }
+        versions
+    }
+
+    /// The transaction that runs is aborted: its lines become what they were. Whether some of its blocks are in the log:
+    /// then its number stays taken, and what is there is never a whole transaction.
+    pub(super) fn abort(&mut self) -> (Vec<Undone>, bool) {
+        let aborted = self.transactions.pop().expect("a transaction that runs");
+        let mut undone = Vec::with_capacity(aborted.lines.len());
+        for (line, before) in aborted.lines {
+            let known = self.lines.get_mut(&line).expect("a line of the window");
+            match known.older.take() {
+                None => {
+                    self.lines.remove(&line);
+                    undone.push(Undone { line, words: before, version: None });
+                }
+                Some((older, words)) => {
+                    known.newest = older;
+                    let version = older.dirty.then_some(older.writer);
+                    undone.push(Undone { line, words, version });
+                }
+            }
+        }
+        (undone, aborted.blocks > aborted.left)
+    }
+
+    /// The blocks of committed transactions that are not logged, by line.
+    pub(super) fn unlogged(&self) -> Vec<Block> {
+        let blocks = self.lines.iter().filter_map(|(&line, known)| match known.older {
+            // Its writer runs.
+            Some((older, words)) => {
+                older.dirty.then_some(Block { line, writer: older.writer, words: Some(words) })
+            }
+            None if !self.transaction(known.newest.writer).committed => None,
+            None => {
+                let writer = known.newest.writer;
+                known.newest.dirty.then_some(Block { line, writer, words: None })
+            }
+        });
+        blocks.collect()
+    }
+
+    /// The pairs that are not logged, of earlier transactions first: `(earlier, later, n)`.
+    pub(super) fn take_pairs(&mut self) -> Vec<(Number, Number, u64)> {
+        let mut all = Vec::new();
+        for (earlier, transaction) in (self.first..).zip(&mut self.transactions) {
+            let pairs = std::mem::take(&mut transaction.pairs);
+            all.extend(pairs.into_iter().map(|(later, n)| (earlier, later, n)));
+        }
+        all
+    }
+
+    /// The lines that it has written, with the place in the log of the newest contents.
+    pub(super) fn lines(&self) -> Vec<(u64, Option<u64>)> {
+        self.lines.iter().map(|(&line, known)| (line, known.newest.at)).collect()
+    }
+
+    /// It is over: the next one begins, empty, behind `skipped` numbers.
+    pub(super) fn close(&mut self, skipped: u64) {
+        debug_assert_eq!(self.running(), None, "a transaction runs");
+        *self = Window::new(self.next() + skipped);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: LineWords = [0; 8];
+
+    /// A transaction that stores to these lines and commits.
+    fn commit(window: &mut Window, lines: &[u64]) -> Vec<(u64, Number)> {
+        window.begin(0);
+        lines.iter().for_each(|line| _ = window.store(*line, [*line; 8]));
+        window.commit()
+    }
+
+    fn log_all(window: &mut Window) -> Vec<(u64, Number, u64)> {
+        let blocks = window.unlogged();
+        let log = |block: &Block| {
+            let count = window.count(block.writer);
+            window.logged(block, 100 + block.line);
+            (block.line, block.writer, count)
+        };
+        blocks.iter().map(log).collect()
+    }
+
+    /// Figure 5: of four transactions that write A B C D, A E, B C, B C D only the newest contents are logged.
+    #[test]
+    fn only_the_newest_of_overlapped_writes_are_logged() {
+        let mut window = Window::new(7);
+        let [a, b, c, d, e] = [1, 2, 3, 4, 5];
+        assert_eq!(commit(&mut window, &[a, b, c, d]), []);
+        assert_eq!(commit(&mut window, &[a, e]), [(a, 7)]);
+        assert_eq!(commit(&mut window, &[b, c]), [(b, 7), (c, 7)]);
+        assert_eq!(commit(&mut window, &[b, c, d]), [(b, 9), (c, 9), (d, 7)]);
+        assert_eq!(window.left(), 5);
+        // Each transaction's last block has its count.
+        let logged = log_all(&mut window);
+        assert_eq!(logged, [(a, 8, 0), (b, 10, 0), (c, 10, 0), (d, 10, 3), (e, 8, 2)]);
+        let pairs = [(7, 8, 1), (7, 9, 2), (7, 10, 1), (9, 10, 2)];
+        assert_eq!(window.take_pairs(), pairs);
+        assert_eq!((window.take_pairs(), window.left()), (vec![], 0), "they are logged once");
+        window.close(0);
+        assert_eq!((window.len(), window.next(), window.lines()), (0, 11, vec![]));
+    }
+
+    #[test]
+    fn what_a_version_was_is_there_again_after_an_abort() {
+        let mut window = Window::new(0);
+        commit(&mut window, &[1]);
+        window.begin(0);
+        assert_eq!(window.store(1, [5; 8]), Met::Version(0));
+        assert_eq!((window.store(1, NONE), window.store(2, [6; 8])), (Met::Own, Met::New));
+        assert_eq!(window.displaced(1, 0).expect("it is wanted").words, Some([5; 8]));
+        let (undone, logged) = window.abort();
+        let rescued = Undone { line: 1, words: [5; 8], version: Some(0) };
+        assert_eq!(undone, [rescued, Undone { line: 2, words: [6; 8], version: None }]);
+        assert!(!logged);
+        assert_eq!((window.next(), window.left()), (1, 1), "its number is the next one's");
+        assert_eq!(log_all(&mut window), [(1, 0, 1)]);
+    }
+
+    #[test]
+    fn what_leaves_the_caches_is_logged_once_for_each_time_that_it_was_written() {
+        let mut window = Window::new(0);
+        window.begin(0);
+        window.store(1, NONE);
+        assert_eq!((window.evict(2), window.place(1)), (None, None));
+        let block = window.evict(1).flatten().expect("a block");
+        assert_eq!(window.count(block.writer), 0, "it runs: nobody knows how many there will be");
+        window.logged(&block, 50);
+        assert_eq!((window.evict(1), window.place(1)), (Some(None), Some(50)));
+        window.store(1, NONE);
+        assert_eq!(window.transaction(0).blocks, 2);
+        assert_eq!(window.unlogged(), [], "its writer runs");
+        window.commit();
+        assert_eq!(log_all(&mut window), [(1, 0, 2)]);
+        assert_eq!(window.take_pairs(), []);
+        // A later one's store finds it in the log: nothing is overlapped, and nothing is kept in the caches.
+        window.begin(0);
+        assert_eq!(window.store(1, [9; 8]), Met::Logged);
+        assert_eq!((window.commit(), window.take_pairs()), (vec![], vec![]));
+        assert_eq!(window.place(1), Some(101), "until it is logged again");
+    }
+
+    /// The paper's `TxCnt` goes with a transaction's last block, and here there is none after its commit.
+    #[test]
+    fn a_transaction_that_is_logged_when_it_commits_has_its_count_too() {
+        let mut window = Window::new(0);
+        window.begin(0);
+        window.store(1, NONE);
+        let block = window.evict(1).flatten().expect("a block");
+        window.logged(&block, 50);
+        window.commit();
+        assert_eq!(window.take_pairs(), [(0, 0, 0)]);
+    }
+
+    #[test]
+    fn while_one_runs_what_it_has_overwritten_can_be_logged() {
+        let mut window = Window::new(0);
+        commit(&mut window, &[1]);
+        window.begin(1);
+        window.store(1, [3; 8]);
+        assert_eq!(log_all(&mut window), [(1, 0, 1)]);
+        assert_eq!((window.running(), window.displaced(1, 0)), (Some(1), None));
+        assert_eq!(window.commit(), []);
+        assert_eq!((window.take_pairs(), log_all(&mut window)), (vec![], vec![(1, 1, 1)]));
+    }
+
+    #[test]
+    fn what_has_written_nothing_has_no_number() {
+        let mut window = Window::new(3);
+        window.begin(0);
+        assert_eq!((window.commit(), window.next(), window.len()), (vec![], 3, 0));
+    }
+}

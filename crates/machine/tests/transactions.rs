@@ -1,0 +1,217 @@
+//! Mechanisms that make transactions atomic and durable: whenever the power is cut, whole transactions are left, in
+//! their order, and none that a program was told is durable is lost.
+
+#![allow(missing_docs)]
+
+mod common;
+
+use common::mechanisms::by_name;
+use common::tiny;
+use perdura_machine::mechanism::{Promise, list};
+use perdura_machine::{AfterCut, Design, Machine, MachineConfig, Options, Schedule};
+use perdura_memory::random::SplitMix64;
+use perdura_memory::{Domain, HardwareAbort, LINE, Memory};
+use std::ops::ControlFlow;
+
+/// Lines of the pool; the first has the lock.
+const LINES: u64 = 160;
+const LOCK: u64 = 0;
+
+fn names() -> impl Iterator<Item = &'static list::Kind> {
+    list::KINDS.iter().filter(|kind| kind.promises() == Promise::Transactions)
+}
+
+/// The machine, whose lines are durable in the queue, and one whose lines are so at the media, of two channels: these
+/// become durable in another order than they are written.
+fn machines() -> [MachineConfig; 2] {
+    let queue = tiny(Domain::Transient);
+    let mut media = queue.clone();
+    (media.memory.home.channels, media.memory.home.interleave_bytes) = (2, 64);
+    media.memory.controller.write_queue = 4;
+    media.memory.controller.durable_at = perdura_machine::config::DurableAt::Media;
+    [queue, media]
+}
+
+/// Transactions under a lock: long and short, overlapping ones, aborted and empty ones; now and then durability is
+/// waited for, or asked for.
+fn program(machine: &Machine, seed: u64, transactions: u64) -> Box<dyn FnOnce() + '_> {
+    Box::new(move || {
+        let mut random = SplitMix64::new(seed);
+        for number in 1..=transactions {
+            let mut turns = 0..;
+            while machine.compare_exchange(LOCK, 0, 1).is_err() {
+                machine.pause(turns.next().unwrap_or(0));
+            }
+            machine.tx_begin().expect("under the lock");
+            let (long, end) = (random.below(10) == 0, random.below(8));
+            let accesses = if end == 7 { 0 } else { 1 + random.below(if long { 90 } else { 8 }) };
+            for _ in 0..accesses {
+                // Most lines are used again and again.
+                let near = random.below(3) > 0;
+                let line = 1 + random.below(if near { 8 } else { LINES - 1 });
+                let at = line * LINE + random.below(8) * 8;
+                match random.below(8) {
+                    0 | 1 => _ = machine.load(at),
+                    2 => machine.stream(line * LINE, &[number << 16 | seed; 8]),
+                    3 => machine.write_back(at, 8),
+                    _ => machine.store(at, number << 16 | seed << 8 | random.below(256)),
+                }
+            }
+            if end == 0 {
+                assert!(machine.tx_abort(), "what it has stored is undone");
+            } else {
+                let ticket = machine.tx_commit().expect("under the lock");
+                if random.below(4) == 0 && machine.tx_durable() < ticket && end % 2 == 0 {
+                    machine.tx_flush();
+                    assert!(machine.tx_durable() >= ticket);
+                }
+            }
+            machine.store(LOCK, 0);
+        }
+    })
+}
+
+/// Images that were looked at, or the first one that is wrong.
+fn cuts(
+    config: &MachineConfig,
+    design: impl Fn() -> Box<dyn Design>,
+    (cores, seed): (usize, u64),
+    schedule: Schedule,
+) -> Result<u64, String> {
+    let mut images = 0;
+    let words = (LINES * LINE / 8) as usize;
+    let mut left = AfterCut { words: vec![7; words], own: Vec::new(), stores: 0 };
+    left.words[LOCK as usize] = 0;
+    // A machine, and those that begin with what power cuts have left of the one before.
+    for transactions in [12, 30, 6] {
+        let options = Options {
+            cores: Some(cores),
+            seed,
+            schedule,
+            mechanism: design(),
+            own: std::mem::take(&mut left.own),
+            at_arrivals: true,
+            ..Options::default()
+        };
+        let machine = Machine::from_words(config.clone(), left.words, options);
+        let programs = (0..cores as u64)
+            .map(|core| program(&machine, seed * 10 + core, transactions / cores as u64 + 1));
+        let broken = machine.run_watched(programs.collect(), |machine, event| {
+            for stores in [u64::MAX, event.number % 7, event.number % 40] {
+                images += 1;
+                let left = machine.power_cut_in_recovery(stores);
+                if let Some(word) = machine.broken_promise(&left) {
+                    let what = format!("{event:?}, {stores} stores: word {word:#x}");
+                    return ControlFlow::Break(what);
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        if let ControlFlow::Break(what) = broken {
+            return Err(what);
+        }
+        left = machine.cut(&[seed % 9]);
+        left.words[LOCK as usize] = 0;
+    }
+    Ok(images)
+}
+
+const SCHEDULES: [Schedule; 2] = [Schedule::Clock, Schedule::Seeded { every: 4 }];
+
+#[test]
+fn whole_transactions_are_left_in_their_order() {
+    for kind in names() {
+        for (number, config) in machines().into_iter().enumerate() {
+            for (seed, cores) in [(1, 1), (2, 3)] {
+                let schedule = SCHEDULES[(seed as usize + number) % 2];
+                let found = cuts(&config, || by_name(kind.name, None), (cores, seed), schedule);
+                let images =
+                    found.unwrap_or_else(|what| panic!("{}, seed {seed}: {what}", kind.name));
+                assert!(images > 500, "{}: {images}", kind.name);
+            }
+        }
+    }
+}
+
+/// What is left out of a mechanism is found.
+#[test]
+fn their_mutants_are_found() {
+    for kind in names() {
+        assert!(kind.mutants.len() >= 3);
+        for mutant in kind.mutants {
+            let found = (1..60).any(|seed| {
+                let config = &machines()[seed as usize % 2];
+                let (cores, schedule) = (1 + seed as usize % 3, SCHEDULES[seed as usize / 2 % 2]);
+                let run = |left_out| {
+                    cuts(config, || by_name(kind.name, left_out), (cores, seed), schedule)
+                };
+                let found = run(Some(mutant.name)).is_err();
+                if found && let Err(what) = run(None) {
+                    panic!("{}, with nothing left out, seed {seed}: {what}", kind.name);
+                }
+                found
+            });
+            assert!(found, "{}, {}: {}", kind.name, mutant.name, mutant.what);
+        }
+    }
+}
+
+/// They take turns, and do not nest; what has not begun does not commit.
+#[test]
+fn they_take_turns() {
+    for kind in names() {
+        let options =
+            Options { cores: Some(2), mechanism: by_name(kind.name, None), ..Options::default() };
+        let machine = Machine::new(tiny(Domain::Transient), &[0; 4096], options);
+        assert_eq!(machine.tx_commit(), Err(HardwareAbort::Nested));
+        assert!(!machine.tx_abort());
+        machine.tx_begin().expect("the first");
+        assert_eq!(machine.tx_begin(), Err(HardwareAbort::Nested), "{}", kind.name);
+        let other = || {
+            assert_eq!(machine.tx_begin(), Err(HardwareAbort::Busy));
+        };
+        let programs: Vec<Box<dyn FnOnce()>> = vec![Box::new(|| ()), Box::new(other)];
+        machine.run(programs);
+        machine.tx_commit().expect("it runs");
+    }
+}
+
+/// More numbers than fit into a `TxID`, and more blocks than the log has at a time.
+#[test]
+fn numbers_and_the_log_go_round() {
+    for kind in names() {
+        let options = Options { mechanism: by_name(kind.name, None), ..Options::default() };
+        let machine = Machine::new(tiny(Domain::Transient), &[0; 16 << 10], options);
+        for number in 1..=700 {
+            machine.tx_begin().expect("it runs alone");
+            for line in 0..=number % 5 {
+                machine.store((number * 7 + line) % 256 * LINE, number);
+            }
+            let ticket = machine.tx_commit().expect("it runs alone");
+            if number % 50 == 0 {
+                machine.tx_flush();
+                assert!(machine.tx_durable() >= ticket);
+                let left = machine.power_cut();
+                assert_eq!(machine.broken_promise(&left), None, "{}, {number}", kind.name);
+            }
+        }
+    }
+}
+
+/// A transaction that the log has no room for is aborted, and another one runs afterwards.
+#[test]
+fn what_does_not_fit_is_refused() {
+    for kind in names() {
+        let options = Options { mechanism: by_name(kind.name, None), ..Options::default() };
+        let machine = Machine::new(tiny(Domain::Transient), &[3; 256 << 10], options);
+        machine.tx_begin().expect("it runs alone");
+        (0..4096).for_each(|line| machine.store(line * LINE, 9));
+        assert_eq!(machine.tx_commit(), Err(HardwareAbort::Capacity), "{}", kind.name);
+        assert!((0..4096).all(|line| machine.load(line * LINE) == 0x0303_0303_0303_0303));
+        machine.tx_begin().expect("it runs alone");
+        machine.store(64, 1);
+        machine.tx_commit().expect("it is small");
+        machine.tx_flush();
+        assert_eq!(machine.broken_promise(&machine.power_cut()), None, "{}", kind.name);
+    }
+}
