@@ -104,7 +104,7 @@ impl Maker {
         let design = (self.make)(&case.machine, case.mutant.as_deref())?;
         match design.promises() {
             Promise::Nothing => Err(nothing_to_test(&self.name)),
-            Promise::Epoch | Promise::Order => Ok(design),
+            Promise::Epoch | Promise::Order | Promise::Transactions => Ok(design),
         }
     }
 }
@@ -121,6 +121,11 @@ pub(crate) struct Fitted<'a> {
 }
 
 impl Fitted<'_> {
+    /// Whether what is promised is promised of transactions only.
+    fn runs_transactions(&self, case: &Case) -> bool {
+        self.maker.design(case).is_ok_and(|design| design.promises() == Promise::Transactions)
+    }
+
     /// The options of a machine that has it.
     pub(crate) fn fit(&self, case: &Case, options: Options) -> Result<Options, String> {
         Ok(Options {

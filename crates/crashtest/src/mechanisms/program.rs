@@ -1,4 +1,5 @@
-//! What runs on a machine with a mechanism: a structure in a pool, or stores all over the memory.
+//! What runs on a machine with a mechanism: a structure in a pool, or stores all over the memory, in transactions where
+//! a mechanism promises something of these.
 
 use super::Fitted;
 use crate::engine::AnyFamily;
@@ -9,6 +10,7 @@ use perdura_machine::{Machine, Options};
 use perdura_memory::random::SplitMix64;
 use perdura_memory::{LINE, Memory};
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Accesses of each core that stores all over the memory.
 const STEPS: u64 = 150;
@@ -64,19 +66,33 @@ impl Stores<'_> {
         let options = Options { cores, limit, seed, schedule, ..Options::default() };
         let options = self.fitted.fit(self.case, options).map_err(Stopped::Problem)?;
         let machine = Machine::from_words(self.case.config(), self.words.clone(), options);
-        let programs = (0..machine.cores()).map(|core| self.program(&machine, core as u64));
+        let turns = self.fitted.runs_transactions(self.case).then(|| AtomicBool::new(false));
+        let turns = turns.as_ref();
+        let programs = (0..machine.cores()).map(|core| self.program(&machine, core as u64, turns));
         match machine.run_watched(programs.collect(), watch) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(Stopped::Watched),
         }
     }
 
-    fn program<'m>(&self, machine: &'m Machine, core: u64) -> Box<dyn FnOnce() + 'm> {
+    /// With `turns`, in transactions, which take them.
+    fn program<'m>(
+        &self,
+        machine: &'m Machine,
+        core: u64,
+        turns: Option<&'m AtomicBool>,
+    ) -> Box<dyn FnOnce() + 'm> {
         let mut random = SplitMix64::new(mix(self.seed, core));
         let lines = self.words.len() as u64 * 8 / LINE;
         let first = random.below(lines);
         Box::new(move || {
+            let mut transaction = turns.map(|turns| Transaction::begin(machine, turns));
             for step in 0..STEPS {
+                if transaction.is_some() && random.below(6) == 0 {
+                    let how = random.below(8);
+                    transaction.take().into_iter().for_each(|running| running.end(how));
+                    transaction = turns.map(|turns| Transaction::begin(machine, turns));
+                }
                 let near = random.below(8) > 0;
                 let line = first + random.below(if near { HOT.min(lines) } else { lines });
                 let at = line % lines * LINE;
@@ -90,6 +106,41 @@ impl Stores<'_> {
                     }
                 }
             }
+            transaction.into_iter().for_each(|running| running.end(1));
         })
+    }
+}
+
+/// A transaction in hardware that runs.
+struct Transaction<'m> {
+    machine: &'m Machine,
+    turns: &'m AtomicBool,
+}
+
+impl<'m> Transaction<'m> {
+    /// Waits for its turn. All cores are one thread, and the lock is no memory of the machine's.
+    fn begin(machine: &'m Machine, turns: &'m AtomicBool) -> Self {
+        for turn in 0.. {
+            if !turns.swap(true, Ordering::Relaxed) {
+                break;
+            }
+            machine.pause(turn);
+        }
+        machine.tx_begin().expect("it has its turn");
+        Transaction { machine, turns }
+    }
+
+    /// Aborts it, commits it, or waits for its durability too.
+    fn end(self, how: u64) {
+        match how {
+            0 => _ = self.machine.tx_abort(),
+            _ => {
+                let committed = self.machine.tx_commit();
+                if committed.is_ok() && how == 1 {
+                    self.machine.tx_flush();
+                }
+            }
+        }
+        self.turns.store(false, Ordering::Relaxed);
     }
 }

@@ -5,18 +5,20 @@ use perdura_crashtest::mechanisms::{
 };
 use perdura_crashtest::{Budget, Case, Points, Report, Size, Start, Watcher};
 use perdura_machine::mechanism::{
-    Design, Flush, Home, Leaving, Mechanism, Moments, Promise, Verdict,
+    Design, Flush, Home, Leaving, Mechanism, Moments, Promise, Verdict, list,
 };
 use perdura_machine::{Hardware, Ps};
 use std::ops::Range;
 
 /// The mechanisms that promise something.
-const PROMISING: [&str; 3] = ["undo-log", "copy-on-write", "in-order"];
+fn promising() -> impl Iterator<Item = &'static str> {
+    list::KINDS.iter().filter(|kind| kind.promises() != Promise::Nothing).map(|kind| kind.name)
+}
 
 /// They are clean, on both machines, one core and several, with lives that follow lives.
 #[test]
 fn what_is_promised_is_kept() {
-    for name in PROMISING {
+    for name in promising() {
         let settings = Settings::default();
         let mut all = Report::default();
         for (number, subject) in ["sps", "hash-map", "churn", "large"].into_iter().enumerate() {
@@ -40,7 +42,7 @@ fn what_is_promised_is_kept() {
 #[test]
 fn pools_are_opened_again() {
     let both = |name| [(name, Start::Closed), (name, Start::New)];
-    for (name, start) in PROMISING.into_iter().flat_map(both) {
+    for (name, start) in promising().flat_map(both) {
         let runner = find(Maker::named(name).unwrap(), Some("undo"), "hash-map").unwrap();
         assert_eq!(runner.engine(), "undo");
         let (points, epoch) = (Points::Random(20), Some(Ps(3_000_000)));
@@ -57,7 +59,7 @@ fn pools_are_opened_again() {
 #[test]
 fn their_mutants_are_found() {
     let settings = Settings::default();
-    for name in PROMISING {
+    for name in promising() {
         let maker = Maker::named(name).unwrap();
         assert!(mutants::of(&maker).len() >= 3);
         let runners = ["sps", "hash-map"].map(|it| find(maker.clone(), None, it).unwrap());
