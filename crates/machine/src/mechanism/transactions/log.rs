@@ -110,15 +110,18 @@ pub(super) struct Head {
     pub(super) first: u64,
     /// Transactions below this number have a commit record: only where there are such.
     pub(super) recorded: u64,
+    /// Of what a cache that is not volatile has, that of transactions below this number is dead.
+    pub(super) kept: u64,
 }
 
 impl Head {
     fn words(self) -> LineWords {
-        [self.sequence, self.start, self.first, self.recorded, 0, 0, 0, 0]
+        [self.sequence, self.start, self.first, self.recorded, self.kept, 0, 0, 0]
     }
 
     fn of(words: &LineWords) -> Self {
-        Head { sequence: words[0], start: words[1], first: words[2], recorded: words[3] }
+        let [sequence, start, first, recorded, kept, ..] = *words;
+        Head { sequence, start, first, recorded, kept }
     }
 }
 
@@ -274,6 +277,20 @@ impl Log {
         self.write_head(hardware, "commit record", head, from)
     }
 
+    /// As [`record`](Self::record), in storage that has it at `durable`. If the log is empty, the next transaction is the
+    /// first one that counts in it.
+    pub(super) fn record_kept(&mut self, hardware: &mut Hardware, recorded: u64, durable: Ps) {
+        let first = if self.is_empty() { recorded } else { self.head.first };
+        self.head = Head { sequence: self.head.sequence + 1, recorded, first, ..self.head };
+        let line = self.area.head(self.head.sequence);
+        hardware.keep("commit bit", line, self.head.words(), durable);
+    }
+
+    /// Whether nothing is logged.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sid == self.head.start && self.tags.is_empty()
+    }
+
     /// What is logged so far is dead, and the next transaction has this number; not before `from`. When that is
     /// durable.
     pub(super) fn truncate(&mut self, hardware: &mut Hardware, first: u64, from: Ps) -> Ps {
@@ -336,7 +353,7 @@ impl Found {
     /// All of it is dead; the next transaction has this number.
     pub(super) fn truncate(&self, home: &mut Home<'_>, first: u64) {
         let sequence = self.head.sequence + 1;
-        let head = Head { sequence, start: self.next, first, recorded: first };
+        let head = Head { sequence, start: self.next, first, recorded: first, kept: first };
         home.put(self.area.head(sequence), &head.words());
     }
 }

@@ -63,6 +63,9 @@ pub(in crate::mechanism) struct Tracked {
     durable: VecDeque<(Ps, Number)>,
     /// Below this number they were so when somebody last asked.
     known: Number,
+    /// The line that is being stored to, and when. To keep a version of it may push the line itself out of the caches,
+    /// before what is stored is there.
+    storing: Option<(u64, Ps)>,
     /// The log has no room for what the transaction that runs has written.
     too_large: bool,
     counts: Counts,
@@ -90,6 +93,7 @@ impl Tracked {
             log,
             durable: VecDeque::new(),
             known: first,
+            storing: None,
             too_large: false,
             counts: Counts::default(),
         }
@@ -123,6 +127,7 @@ impl Tracked {
             self.too_large = true;
             return Effect::Lost;
         }
+        self.storing = Some((access.line, hardware.now()));
         match self.window.store(access.line, access.before) {
             Met::Own | Met::Logged => {}
             Met::New => self.save_before(hardware, access),
@@ -165,7 +170,7 @@ impl Tracked {
             pairs: false,
         };
         let at = self.log.append(hardware, tag, words, from);
-        self.window.logged(block, at);
+        self.window.logged(block, Some(at));
     }
 
     /// `TxCnt` as it is logged.
@@ -280,7 +285,7 @@ impl Tracked {
         let block = Block { line, writer, words: Some(words) };
         if self.leaves_out(UNDONE) {
             // As if it were in the log.
-            return self.window.logged(&block, line);
+            return self.window.logged(&block, None);
         }
         self.append(hardware, &block, hardware.now());
     }
@@ -292,6 +297,11 @@ impl Tracked {
             self.counts.evicted += u64::from(leaving.cause == Cause::Eviction);
             let block = Block { words: Some(leaving.words), ..block };
             self.append(hardware, &block, leaving.from);
+            let stores = self.storing == Some((leaving.line, hardware.now()));
+            if stores && leaving.cause == Cause::Eviction {
+                // What is logged is what was there before: it will be written once more.
+                self.window.store(leaving.line, leaving.words);
+            }
             if self.leaves_out(EVICTED) {
                 return Verdict::Allow;
             }

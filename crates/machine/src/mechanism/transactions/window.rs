@@ -189,15 +189,15 @@ impl Window {
         if last { transaction.blocks } else { 0 }
     }
 
-    /// A block is in this line of the log.
-    pub(super) fn logged(&mut self, block: &Block, at: u64) {
+    /// A block is persistent: in this line of the log, or where the caches find it by themselves.
+    pub(super) fn logged(&mut self, block: &Block, at: Option<u64>) {
         self.transaction_mut(block.writer).left -= 1;
         let known = self.lines.get_mut(&block.line).expect("a line of the window");
         match &mut known.older {
             Some((older, _)) if older.writer == block.writer => {
-                (older.dirty, older.at) = (false, Some(at));
+                (older.dirty, older.at) = (false, at);
             }
-            _ => (known.newest.dirty, known.newest.at) = (false, Some(at)),
+            _ => (known.newest.dirty, known.newest.at) = (false, at),
         }
     }
 
@@ -312,7 +312,7 @@ mod tests {
         let blocks = window.unlogged();
         let log = |block: &Block| {
             let count = window.count(block.writer);
-            window.logged(block, 100 + block.line);
+            window.logged(block, Some(100 + block.line));
             (block.line, block.writer, count)
         };
         blocks.iter().map(log).collect()
@@ -362,7 +362,7 @@ mod tests {
         assert_eq!((window.evict(2), window.place(1)), (None, None));
         let block = window.evict(1).flatten().expect("a block");
         assert_eq!(window.count(block.writer), 0, "it runs: nobody knows how many there will be");
-        window.logged(&block, 50);
+        window.logged(&block, Some(50));
         assert_eq!((window.evict(1), window.place(1)), (Some(None), Some(50)));
         window.store(1, NONE);
         assert_eq!(window.transaction(0).blocks, 2);
@@ -384,7 +384,7 @@ mod tests {
         window.begin(0);
         window.store(1, NONE);
         let block = window.evict(1).flatten().expect("a block");
-        window.logged(&block, 50);
+        window.logged(&block, Some(50));
         window.commit();
         assert_eq!(window.take_pairs(), [(0, 0, 0)]);
     }
