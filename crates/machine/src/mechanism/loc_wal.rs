@@ -10,8 +10,8 @@
 
 use super::list::Mutant;
 use super::transactions::{
-    APPLY, Area, COUNT, CUT_OFF, Commits, EVICTED, HEAD, LOGGED, LogConfig, METADATA, ONE_LESS,
-    Order, PAIR, TX_STATE_ENTRIES, Tracked, Tracking, UNDONE, VERSION, recover,
+    APPLY, Area, CLOSED, COUNT, CUT_OFF, Commits, EVICTED, HEAD, LOGGED, LogConfig, METADATA,
+    ONE_LESS, Order, PAIR, TX_STATE_ENTRIES, Tracked, Tracking, UNDONE, VERSION, recover,
 };
 use super::{Design, Home, Mechanism, Promise};
 use crate::Ps;
@@ -19,8 +19,9 @@ use crate::hardware::Hardware;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-pub(super) const MUTANTS: &[Mutant] =
-    &[METADATA, EVICTED, LOGGED, HEAD, APPLY, COUNT, ONE_LESS, PAIR, VERSION, UNDONE, CUT_OFF];
+pub(super) const MUTANTS: &[Mutant] = &[
+    METADATA, EVICTED, LOGGED, HEAD, APPLY, COUNT, ONE_LESS, PAIR, VERSION, UNDONE, CUT_OFF, CLOSED,
+];
 pub(super) const EAGER_MUTANTS: &[Mutant] =
     &[METADATA, EVICTED, LOGGED, HEAD, APPLY, COUNT, ONE_LESS];
 

@@ -52,6 +52,8 @@ pub(super) const PAIR: Mutant =
     Mutant { name: "pair", what: "the last dependency pair of a window is not logged" };
 pub(super) const VERSION: Mutant =
     Mutant { name: "version", what: "a version that leaves the caches goes home" };
+pub(super) const CLOSED: Mutant =
+    Mutant { name: "closed", what: "what is cut off does not take along what it has overlapped" };
 pub(super) const CUT_OFF: Mutant = Mutant {
     name: "cut-off",
     what: "what has committed behind a transaction that has not is recovered too",

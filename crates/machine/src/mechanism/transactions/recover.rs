@@ -4,7 +4,7 @@
 //! makes the log dead. So it may be cut short anywhere, and begin again.
 
 use super::log::{Found, Pair, Tag};
-use super::{APPLY, COUNT, CUT_OFF};
+use super::{APPLY, CLOSED, COUNT, CUT_OFF};
 use crate::mechanism::Home;
 use crate::mechanism::list::Mutant;
 use std::collections::BTreeMap;
@@ -50,10 +50,9 @@ pub(in crate::mechanism) fn recover(
         }
         Commits::Counted => counted(&all, left_out != Some(COUNT)),
     };
-    let mut whole = true;
-    for (expected, (number, transaction)) in (0..).zip(&all) {
-        whole &= *number == expected && committed[number];
-        if whole || left_out == Some(CUT_OFF) && committed[number] {
+    let end = end_of_committed(&all, &committed, left_out != Some(CLOSED));
+    for (number, transaction) in &all {
+        if *number < end || left_out == Some(CUT_OFF) && committed[number] {
             let kept = transaction.blocks.len() - usize::from(left_out == Some(APPLY));
             for (tag, at) in &transaction.blocks[..kept] {
                 let words = home.line(*at);
@@ -62,6 +61,26 @@ pub(in crate::mechanism) fn recover(
         }
     }
     found.truncate(home, found.head.first + VALID);
+}
+
+/// The number of the first transaction that is cut off: the first that has not committed, or one before it with blocks
+/// that a transaction behind it has overlapped. The paper (3.4) does not speak of these: where T3 is not whole, but T4 is,
+/// T3 cuts T4 off, and with it what T4 has overlapped of T1, which then must not be there without it.
+fn end_of_committed(
+    all: &BTreeMap<u64, Logged>,
+    committed: &BTreeMap<u64, bool>,
+    looks_behind: bool,
+) -> u64 {
+    let whole = (0..).zip(all).take_while(|(at, (number, _))| at == *number && committed[number]);
+    let mut end = whole.count() as u64;
+    let depends = |end: u64| {
+        let mut before = all.range(..end);
+        before.find(|(_, logged)| logged.pairs.iter().any(|(later, _)| *later >= end))
+    };
+    while let Some((number, _)) = depends(end).filter(|_| looks_behind) {
+        end = *number;
+    }
+    end
 }
 
 /// What the log has, by how far each transaction's number is from the first: numbers are valid in a range, so that eight
