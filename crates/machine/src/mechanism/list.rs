@@ -3,6 +3,7 @@
 use super::copy_on_write::{CopyOnWrite, CopyOnWriteConfig};
 use super::h_wal::{self, HardwareWal};
 use super::in_order::{InOrder, InOrderConfig};
+use super::kiln::{self, Kiln, KilnConfig, LocKilnConfig};
 use super::loc_wal::{self, LocConfig, LooseOrdering};
 use super::transactions::LogConfig;
 use super::undo_log::{HardwareUndoLog, UndoLogConfig};
@@ -120,6 +121,22 @@ pub const KINDS: &[Kind] = &[
         mutants: loc_wal::MUTANTS,
         make: |table, mutant| {
             LooseOrdering::new(parse::<LocConfig>(table)?, mutant).map(|it| Box::new(it) as _)
+        },
+    },
+    Kind {
+        name: "kiln",
+        title: "transactions in a non-volatile last-level cache",
+        mutants: kiln::MUTANTS,
+        make: |table, mutant| {
+            Kiln::new(parse::<KilnConfig>(table)?, mutant).map(|it| Box::new(it) as _)
+        },
+    },
+    Kind {
+        name: "loc-kiln",
+        title: "transactions in a non-volatile last-level cache, loosely ordered",
+        mutants: kiln::MUTANTS,
+        make: |table, mutant| {
+            Kiln::loose(parse::<LocKilnConfig>(table)?, mutant).map(|it| Box::new(it) as _)
         },
     },
 ];

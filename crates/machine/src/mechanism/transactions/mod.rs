@@ -10,14 +10,18 @@
 //! ([`HardwareAbort::Busy`](perdura_memory::HardwareAbort)), since LOC leaves open what would hold between them
 //! (3.5). A lock around them gives that. Their order is then that of their beginnings.
 //!
-//! Reading order: `window` (which transactions, which lines), `log` (where), `tracked` (both, in a machine), `recover`.
+//! Reading order: `window` (which transactions, which lines), `log` (where), `tracked` (both, in a machine), `recover`;
+//! `nonvolatile` (where, in a cache that keeps what it has), `caching` (that and the window, in a machine).
 
+mod caching;
 mod log;
+mod nonvolatile;
 mod recover;
 mod storage;
 mod tracked;
 mod window;
 
+pub(super) use caching::{Caching, Settings as CachingSettings, recover as recover_cache};
 pub(super) use log::Area;
 pub(super) use recover::{Commits, recover};
 pub use storage::{CacheTag, Overhead, TX_STATE_ENTRIES};
@@ -52,6 +56,10 @@ pub(super) const PAIR: Mutant =
     Mutant { name: "pair", what: "the last dependency pair of a window is not logged" };
 pub(super) const VERSION: Mutant =
     Mutant { name: "version", what: "a version that leaves the caches goes home" };
+pub(super) const OLDER: Mutant = Mutant {
+    name: "older",
+    what: "contents that a transaction overwrites are given up before it has committed",
+};
 pub(super) const CLOSED: Mutant =
     Mutant { name: "closed", what: "what is cut off does not take along what it has overlapped" };
 pub(super) const CUT_OFF: Mutant = Mutant {

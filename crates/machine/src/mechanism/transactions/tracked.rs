@@ -41,24 +41,24 @@ pub(in crate::mechanism) trait Order: Send {
 
 /// Counts of what has happened.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    transactions: u64,
-    aborted: u64,
-    windows: u64,
+pub(super) struct Counts {
+    pub(super) transactions: u64,
+    pub(super) aborted: u64,
+    pub(super) windows: u64,
     overlapped: u64,
-    versions: u64,
-    displaced: u64,
-    evicted: u64,
-    rescued: u64,
-    home: u64,
+    pub(super) versions: u64,
+    pub(super) displaced: u64,
+    pub(super) evicted: u64,
+    pub(super) rescued: u64,
+    pub(super) home: u64,
 }
 
 /// The window, and the log that it is persisted in.
 pub(in crate::mechanism) struct Tracked {
-    config: LogConfig,
+    pub(super) config: LogConfig,
     left_out: Option<Mutant>,
-    window: Window,
-    log: Log,
+    pub(super) window: Window,
+    pub(super) log: Log,
     /// Transactions whose durability is known, with the time from which on they are durable: all below a number.
     durable: VecDeque<(Ps, Number)>,
     /// Below this number they were so when somebody last asked.
@@ -67,8 +67,8 @@ pub(in crate::mechanism) struct Tracked {
     /// before what is stored is there.
     storing: Option<(u64, Ps)>,
     /// The log has no room for what the transaction that runs has written.
-    too_large: bool,
-    counts: Counts,
+    pub(super) too_large: bool,
+    pub(super) counts: Counts,
 }
 
 impl Tracked {
@@ -99,7 +99,7 @@ impl Tracked {
         }
     }
 
-    fn leaves_out(&self, mutant: Mutant) -> bool {
+    pub(super) fn leaves_out(&self, mutant: Mutant) -> bool {
         self.left_out == Some(mutant)
     }
 
@@ -118,38 +118,84 @@ impl Tracked {
         self.log.is_filling()
     }
 
-    /// A store of the transaction that runs.
-    fn store(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
+    /// A store of the transaction that runs: what it has met, or nothing if the transaction is too large.
+    pub(super) fn meet(&mut self, hardware: &Hardware, access: &Accessed<'_>) -> Option<Met> {
         // What is left must fit into the log, with pairs and groups that are not full.
         let needed = self.window.left() + 8 * super::log::DATA;
         let transaction = self.window.transaction(self.window.next() - 1);
-        if self.log.room() <= needed || transaction.blocks >= MOST_BLOCKS {
-            self.too_large = true;
-            return Effect::Lost;
+        self.too_large |= self.log.room() <= needed || transaction.blocks >= MOST_BLOCKS;
+        if self.too_large {
+            return None;
         }
         self.storing = Some((access.line, hardware.now()));
-        match self.window.store(access.line, access.before) {
-            Met::Own | Met::Logged => {}
-            Met::New => self.save_before(hardware, access),
-            Met::Version(writer) => {
-                self.counts.versions += 1;
-                if !hardware.put_version(access.core, 0, access.line, Version(writer)) {
-                    self.log_version(hardware, access.line, writer);
-                }
-            }
+        Some(self.window.store(access.line, access.before))
+    }
+
+    /// An earlier transaction's contents of a line are kept beside the line.
+    pub(super) fn keep_version(
+        &mut self,
+        hardware: &mut Hardware,
+        access: &Accessed<'_>,
+        writer: Number,
+    ) {
+        self.counts.versions += 1;
+        if !hardware.put_version(access.core, 0, access.line, Version(writer)) {
+            self.log_version(hardware, access.line, writer);
         }
-        Effect::Happens
+    }
+
+    /// A version must leave its cache; whether it is one of the window's.
+    pub(super) fn move_version(&mut self, hardware: &mut Hardware, version: &HeldVersion) -> bool {
+        let HeldVersion { line, version: Version(writer), level, core } = *version;
+        if self.window.displaced(line, writer).is_none() {
+            return false;
+        }
+        let farther = level + 1 < hardware.config().caches.len();
+        if !(farther && hardware.put_version(core, level + 1, line, version.version)) {
+            self.log_version(hardware, line, writer);
+        }
+        true
+    }
+
+    /// Whether a core may begin a transaction.
+    pub(super) fn may_begin(&self, core: usize) -> Result<(), HardwareAbort> {
+        match self.window.running() {
+            Some(running) if running == core => Err(HardwareAbort::Nested),
+            Some(_) => Err(HardwareAbort::Busy),
+            None => Ok(()),
+        }
+    }
+
+    /// The transaction that runs commits: versions of its lines are not wanted any more. Whether it has written anything.
+    pub(super) fn commit(&mut self, hardware: &mut Hardware) -> bool {
+        let next = self.window.next();
+        for (line, writer) in self.window.commit() {
+            drop_version(hardware, line, writer);
+        }
+        let wrote = self.window.next() == next;
+        self.counts.transactions += u64::from(wrote);
+        wrote
+    }
+
+    /// The ticket of the last transaction: it is durable when all below the next one are.
+    pub(super) fn ticket(&self) -> HardwareTicket {
+        HardwareTicket(self.window.next())
+    }
+
+    /// What is durable is so by then, all of it.
+    pub(super) fn last_durable(&self) -> Ps {
+        self.durable.iter().map(|(time, _)| *time).max().unwrap_or_default()
     }
 
     /// What the line holds may be in the caches only: it is what it becomes again if the transaction is aborted.
-    fn save_before(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) {
+    pub(super) fn save_before(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) {
         if hardware.caches().write_back(access.core, access.line, true) {
             let now = hardware.now();
             hardware.write_through("line before", access.line, access.before, now);
         }
     }
 
-    fn log_version(&mut self, hardware: &mut Hardware, line: u64, writer: Number) {
+    pub(super) fn log_version(&mut self, hardware: &mut Hardware, line: u64, writer: Number) {
         let Some(block) = self.window.displaced(line, writer) else { return };
         self.counts.displaced += 1;
         if self.leaves_out(VERSION) {
@@ -160,7 +206,7 @@ impl Tracked {
     }
 
     /// Logs a block.
-    fn append(&mut self, hardware: &mut Hardware, block: &Block, from: Ps) {
+    pub(super) fn append(&mut self, hardware: &mut Hardware, block: &Block, from: Ps) {
         let words = block.words.unwrap_or_else(|| hardware.visible_line(block.line));
         let tag = Tag {
             core: self.window.transaction(block.writer).core as u64,
@@ -249,7 +295,7 @@ impl Tracked {
         self.end(hardware, home, 0)
     }
 
-    fn end(&mut self, hardware: &mut Hardware, home: Ps, skipped: u64) -> Ps {
+    pub(super) fn end(&mut self, hardware: &mut Hardware, home: Ps, skipped: u64) -> Ps {
         self.counts.windows += 1;
         self.window.close(skipped);
         let from = if self.leaves_out(HEAD) { hardware.now() } else { home };
@@ -279,7 +325,12 @@ impl Tracked {
     }
 
     /// What an earlier transaction has written is logged at once (LOC 3.3).
-    fn rescue(&mut self, hardware: &mut Hardware, (line, words): (u64, LineWords), writer: Number) {
+    pub(super) fn rescue(
+        &mut self,
+        hardware: &mut Hardware,
+        (line, words): (u64, LineWords),
+        writer: Number,
+    ) {
         drop_version(hardware, line, writer);
         self.counts.rescued += 1;
         let block = Block { line, writer, words: Some(words) };
@@ -292,26 +343,52 @@ impl Tracked {
 
     /// A dirty line leaves the caches.
     fn evict(&mut self, hardware: &mut Hardware, leaving: &Leaving) -> Verdict {
-        let Some(block) = self.window.evict(leaving.line) else { return Verdict::Allow };
-        if let Some(block) = block {
-            self.counts.evicted += u64::from(leaving.cause == Cause::Eviction);
-            let block = Block { words: Some(leaving.words), ..block };
-            self.append(hardware, &block, leaving.from);
-            let stores = self.storing == Some((leaving.line, hardware.now()));
-            if stores && leaving.cause == Cause::Eviction {
-                // What is logged is what was there before: it will be written once more.
-                self.window.store(leaving.line, leaving.words);
-            }
-            if self.leaves_out(EVICTED) {
-                return Verdict::Allow;
-            }
+        match self.window.evict(leaving.line) {
+            None => Verdict::Allow,
+            Some(Some(block)) => self.spill(hardware, leaving, block),
+            // The log has it.
+            Some(None) => Verdict::Hold(leaving.from),
         }
-        // The log has it.
-        Verdict::Hold(leaving.from)
+    }
+
+    /// A block of a transaction leaves the caches: it is logged.
+    pub(super) fn spill(
+        &mut self,
+        hardware: &mut Hardware,
+        leaving: &Leaving,
+        block: Block,
+    ) -> Verdict {
+        self.counts.evicted += u64::from(leaving.cause == Cause::Eviction);
+        let block = Block { words: Some(leaving.words), ..block };
+        self.append(hardware, &block, leaving.from);
+        let stores = self.storing == Some((leaving.line, hardware.now()));
+        if stores && leaving.cause == Cause::Eviction {
+            // What is logged is what was there before: it will be written once more.
+            self.window.store(leaving.line, leaving.words);
+        }
+        if self.leaves_out(EVICTED) { Verdict::Allow } else { Verdict::Hold(leaving.from) }
+    }
+
+    /// What was counted.
+    pub(super) fn figures(&self) -> Vec<(&'static str, u64)> {
+        let Tracked { counts, log, .. } = self;
+        vec![
+            ("transactions", counts.transactions),
+            ("aborted", counts.aborted),
+            ("windows", counts.windows),
+            ("log_blocks", log.blocks),
+            ("log_metadata_blocks", log.metadata),
+            ("overlapped_blocks", counts.overlapped),
+            ("versions", counts.versions),
+            ("displaced_versions", counts.displaced),
+            ("evicted_blocks", counts.evicted),
+            ("rescued_blocks", counts.rescued),
+            ("lines_in_place", counts.home),
+        ]
     }
 
     /// All transactions below this number are durable now.
-    fn known(&mut self, now: Ps) -> Number {
+    pub(super) fn known(&mut self, now: Ps) -> Number {
         while let Some((_, below)) = self.durable.pop_front_if(|(time, _)| *time <= now) {
             self.known = self.known.max(below);
         }
@@ -320,7 +397,7 @@ impl Tracked {
 }
 
 /// Drops a version, whichever core's cache has it.
-fn drop_version(hardware: &mut Hardware, line: u64, writer: Number) {
+pub(super) fn drop_version(hardware: &mut Hardware, line: u64, writer: Number) {
     let wanted = |held: &HeldVersion| (held.line, held.version) != (line, Version(writer));
     hardware.caches().retain_versions(wanted);
 }
@@ -341,10 +418,13 @@ impl<O: Order> Mechanism for Tracking<O> {
         if !stores || self.tracked.window.running() != Some(access.core) {
             return Effect::Happens;
         }
-        if self.tracked.too_large {
-            return Effect::Lost;
+        match self.tracked.meet(hardware, access) {
+            None => return Effect::Lost,
+            Some(Met::Own | Met::Logged) => {}
+            Some(Met::New) => self.tracked.save_before(hardware, access),
+            Some(Met::Version(writer)) => self.tracked.keep_version(hardware, access, writer),
         }
-        self.tracked.store(hardware, access)
+        Effect::Happens
     }
 
     fn filled(&mut self, _: &mut Hardware, _: usize, line: u64) -> u64 {
@@ -356,21 +436,11 @@ impl<O: Order> Mechanism for Tracking<O> {
     }
 
     fn displaced(&mut self, hardware: &mut Hardware, version: &HeldVersion) {
-        let HeldVersion { line, version: Version(writer), level, core } = *version;
-        let farther = level + 1 < hardware.config().caches.len();
-        if self.tracked.window.displaced(line, writer).is_some()
-            && !(farther && hardware.put_version(core, level + 1, line, version.version))
-        {
-            self.tracked.log_version(hardware, line, writer);
-        }
+        self.tracked.move_version(hardware, version);
     }
 
     fn begin(&mut self, hardware: &mut Hardware, core: usize) -> Result<(), HardwareAbort> {
-        match self.tracked.window.running() {
-            Some(running) if running == core => return Err(HardwareAbort::Nested),
-            Some(_) => return Err(HardwareAbort::Busy),
-            None => {}
-        }
+        self.tracked.may_begin(core)?;
         self.order.begins(&mut self.tracked, hardware, core);
         self.tracked.window.begin(core);
         Ok(())
@@ -388,16 +458,10 @@ impl<O: Order> Mechanism for Tracking<O> {
             self.abort(hardware, core);
             return Err(HardwareAbort::Capacity);
         }
-        let next = self.tracked.next();
-        for (line, writer) in self.tracked.window.commit() {
-            drop_version(hardware, line, writer);
-        }
-        if self.tracked.next() == next {
-            self.tracked.counts.transactions += 1;
+        if self.tracked.commit(hardware) {
             self.order.committed(&mut self.tracked, hardware, core);
         }
-        // The number of the last one, which is durable when all below the next one are.
-        Ok(HardwareTicket(self.tracked.next()))
+        Ok(self.tracked.ticket())
     }
 
     fn abort(&mut self, hardware: &mut Hardware, core: usize) -> bool {
@@ -414,8 +478,7 @@ impl<O: Order> Mechanism for Tracking<O> {
         let durable = self.tracked.persist(hardware);
         self.tracked.announce(durable);
         // What was persisted before may take longer.
-        let last = self.tracked.durable.iter().map(|(time, _)| *time).max();
-        hardware.wait_until(core, last.unwrap_or_default());
+        hardware.wait_until(core, self.tracked.last_durable());
     }
 
     fn durable(&mut self, hardware: &mut Hardware) -> HardwareTicket {
@@ -423,20 +486,7 @@ impl<O: Order> Mechanism for Tracking<O> {
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
-        let Tracked { counts, log, .. } = &self.tracked;
-        let mut figures = vec![
-            ("transactions", counts.transactions),
-            ("aborted", counts.aborted),
-            ("windows", counts.windows),
-            ("log_blocks", log.blocks),
-            ("log_metadata_blocks", log.metadata),
-            ("overlapped_blocks", counts.overlapped),
-            ("versions", counts.versions),
-            ("displaced_versions", counts.displaced),
-            ("evicted_blocks", counts.evicted),
-            ("rescued_blocks", counts.rescued),
-            ("lines_in_place", counts.home),
-        ];
+        let mut figures = self.tracked.figures();
         figures.extend(self.order.figures());
         figures
     }

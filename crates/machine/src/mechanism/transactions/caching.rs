@@ -1,0 +1,360 @@
+//! Transactions that are durable in a last-level cache which is not volatile: what accesses, evictions, commits and
+//! aborts do to the window, the cache, and the log of what does not fit into it.
+
+use super::log::Found;
+use super::nonvolatile::Nonvolatile;
+use super::tracked::{Tracked, drop_version};
+use super::window::{Block, Met, Number, Undone};
+use super::{APPLY, LogConfig, OLDER, RECORD};
+use crate::hardware::Hardware;
+use crate::mechanism::list::Mutant;
+use crate::mechanism::{
+    Accessed, Effect, HeldVersion, Home, How, Leaving, Mechanism, Moments, Verdict, Version,
+    VictimRule,
+};
+use crate::{Cause, Ps};
+use perdura_memory::{HardwareAbort, HardwareTicket};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// What such a mechanism is made with.
+#[derive(Clone, Debug)]
+pub(in crate::mechanism) struct Settings {
+    /// Transactions of a window.
+    pub(in crate::mechanism) degree: u64,
+    /// A commit waits until its transaction is durable.
+    pub(in crate::mechanism) waits: bool,
+    /// What a write of the cache takes, and how many of them go on at a time.
+    pub(in crate::mechanism) write_ns: f64,
+    pub(in crate::mechanism) banks: usize,
+    /// What a transaction overwrites stays in the cache beside it; otherwise it goes home first.
+    pub(in crate::mechanism) keeps_older: bool,
+    /// Blocks of the cache that there is room for.
+    pub(in crate::mechanism) slots: u64,
+    pub(in crate::mechanism) log: LogConfig,
+    pub(in crate::mechanism) left_out: Option<Mutant>,
+}
+
+/// The mechanism.
+pub(in crate::mechanism) struct Caching {
+    settings: Settings,
+    tracked: Tracked,
+    cache: Nonvolatile,
+    /// Transactions below this number have their commit bits.
+    recorded: Number,
+    /// The last window is over then.
+    over: Ps,
+    stalled: Ps,
+    older: u64,
+    older_home: u64,
+}
+
+impl Settings {
+    /// Its own lines: those of the cache, and those of the log.
+    pub(in crate::mechanism) fn places(&self, own: &Range<u64>) -> (Range<u64>, Range<u64>) {
+        let middle = own.start + Nonvolatile::lines(self.slots);
+        (own.start..middle, middle..own.end)
+    }
+
+    /// How many these are.
+    pub(in crate::mechanism) fn lines(&self) -> u64 {
+        Nonvolatile::lines(self.slots) + super::Area::lines(self.log.area_bytes)
+    }
+}
+
+impl Caching {
+    pub(in crate::mechanism) fn new(
+        settings: Settings,
+        hardware: &mut Hardware,
+        own: &Range<u64>,
+    ) -> Self {
+        let (cache, log) = settings.places(own);
+        let tracked = Tracked::new(settings.log.clone(), settings.left_out, hardware, &log);
+        // What is pending may not leave the cache while there is something else (Kiln).
+        let last = hardware.config().caches.len() - 1;
+        let rule = VictimRule { lines: 0, versions: 1, marked: 2, oldest_version: true };
+        hardware.caches().set_victim_rule(last, rule);
+        Caching {
+            cache: Nonvolatile::new(&cache, Ps::from_ns(settings.write_ns), settings.banks),
+            recorded: tracked.next(),
+            settings,
+            tracked,
+            over: Ps::default(),
+            stalled: Ps::default(),
+            older: 0,
+            older_home: 0,
+        }
+    }
+
+    /// A store of the transaction that runs.
+    fn store(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
+        let Some(met) = self.tracked.meet(hardware, access) else { return Effect::Lost };
+        if met == Met::Own {
+            return Effect::Happens;
+        }
+        let line = access.line;
+        hardware.caches().mark(line);
+        if let Met::Version(writer) = met {
+            self.tracked.keep_version(hardware, access, writer);
+        }
+        match self.cache.kept(line) {
+            Some(kept) if self.tracked.window.place(line).is_none() => {
+                self.older += 1;
+                let last = hardware.config().caches.len() - 1;
+                if self.tracked.leaves_out(OLDER) {
+                    let now = hardware.now();
+                    self.cache.give_up(hardware, line, now);
+                } else if !(self.settings.keeps_older
+                    && hardware.put_version(access.core, last, line, Version(kept.number)))
+                {
+                    self.send_home(hardware, line);
+                }
+            }
+            None if met == Met::New => self.tracked.save_before(hardware, access),
+            _ => {}
+        }
+        Effect::Happens
+    }
+
+    /// What the cache keeps of a line goes home, past newer contents.
+    fn send_home(&mut self, hardware: &mut Hardware, line: u64) {
+        let Some(kept) = self.cache.kept(line) else { return };
+        self.older_home += 1;
+        let now = hardware.now();
+        let home = hardware.write_home("older contents", line, kept.words, now);
+        self.cache.give_up(hardware, line, home);
+    }
+
+    /// Writes what has committed into the cache, and then the commit bits; when these are durable.
+    fn persist(&mut self, hardware: &mut Hardware) -> Ps {
+        let now = hardware.now();
+        let (mut from, mut last) = (now, now);
+        let mut settled = BTreeMap::new();
+        for block in self.tracked.window.unlogged() {
+            from += hardware.cycles(self.settings.log.block_cycles);
+            let Block { line, writer, words } = block;
+            let words = words.unwrap_or_else(|| hardware.visible_line(line));
+            let moves = self.is_nearer(hardware, writer, line);
+            let written = self.cache.write(hardware, (line, words), writer, (from, moves));
+            if let Some((kept, durable)) = written {
+                self.tracked.window.logged(&block, None);
+                last = last.max(durable);
+                settled.insert(line, kept);
+            } else {
+                self.tracked.append(hardware, &block, from);
+            }
+        }
+        // Commit bits say what pairs and counts would.
+        self.tracked.window.take_pairs();
+        self.tracked.log.seal(hardware, from);
+        let below = self.tracked.next() - u64::from(self.tracked.window.running().is_some());
+        if below == self.recorded {
+            return self.tracked.last_durable().max(last);
+        }
+        let whole =
+            if self.tracked.leaves_out(RECORD) { now } else { self.tracked.log.durable(last) };
+        let durable = whole + self.cache.write_time();
+        self.tracked.log.record_kept(hardware, below, durable);
+        self.recorded = below;
+        self.tracked.announce(durable);
+        hardware.caches().retain_versions(|held| {
+            settled.get(&held.line).is_none_or(|kept| held.version.0 > kept.number)
+        });
+        for (line, kept) in settled {
+            self.cache.settle(hardware, line, kept, durable);
+        }
+        durable
+    }
+
+    /// Whether a cache nearer to the core than the last one has the line.
+    fn is_nearer(&self, hardware: &mut Hardware, writer: Number, line: u64) -> bool {
+        let core = self.tracked.window.transaction(writer).core;
+        let last = hardware.config().caches.len() - 1;
+        let caches = hardware.caches();
+        (0..last).any(|level| caches.contains(core, level, line))
+    }
+
+    /// The window is over: its transactions are durable, and what was logged of them goes home. When the next one may
+    /// begin.
+    fn end(&mut self, hardware: &mut Hardware, skipped: u64) {
+        let durable = self.persist(hardware);
+        let mut home = durable;
+        let lines = self.tracked.window.lines();
+        for (line, at) in lines {
+            hardware.caches().unmark(line);
+            let Some(at) = at else { continue };
+            let from = durable.max(hardware.read_home(at));
+            hardware.caches().write_back(0, line, true);
+            let words = hardware.visible_line(line);
+            let there = hardware.write_through("line in place", line, words, from);
+            self.cache.give_up(hardware, line, there);
+            self.tracked.counts.home += 1;
+            home = home.max(there);
+        }
+        self.over = if self.tracked.log.is_empty() && skipped == 0 {
+            self.tracked.counts.windows += 1;
+            self.tracked.window.close(0);
+            home
+        } else {
+            let dead = self.tracked.end(hardware, home, skipped);
+            self.recorded = self.tracked.next();
+            if skipped > 0 { dead } else { home }
+        };
+    }
+
+    fn undo(&mut self, hardware: &mut Hardware) {
+        self.tracked.counts.aborted += 1;
+        self.tracked.too_large = false;
+        let (undone, logged) = self.tracked.window.abort();
+        for Undone { line, words, version } in undone {
+            hardware.restore_line(line, words);
+            hardware.caches().unmark(line);
+            let cached = hardware.caches().anywhere(line);
+            match (version, self.cache.kept(line)) {
+                // The older contents take the line's way, and are to be written as before.
+                (Some(writer), _) if cached => drop_version(hardware, line, writer),
+                (Some(writer), _) => self.tracked.rescue(hardware, (line, words), writer),
+                (None, Some(kept)) if self.tracked.window.place(line).is_none() => {
+                    drop_version(hardware, line, kept.number);
+                    if !cached {
+                        self.send_home(hardware, line);
+                    }
+                }
+                (None, _) => hardware.caches().drop_line(line),
+            }
+        }
+        if logged {
+            self.end(hardware, 1);
+        }
+    }
+}
+
+impl Mechanism for Caching {
+    fn moments(&self) -> Moments {
+        Moments::ACCESS | Moments::FILL | Moments::EVICTION | Moments::CACHES
+    }
+
+    fn accessed(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
+        let stores = access.how != How::Load && !access.stores.is_empty();
+        if !stores || self.tracked.window.running() != Some(access.core) {
+            return Effect::Happens;
+        }
+        self.store(hardware, access)
+    }
+
+    fn filled(&mut self, _: &mut Hardware, _: usize, line: u64) -> u64 {
+        self.tracked.window.place(line).unwrap_or(line)
+    }
+
+    fn displaced(&mut self, hardware: &mut Hardware, version: &HeldVersion) {
+        let kept = self.cache.kept(version.line);
+        if !self.tracked.move_version(hardware, version)
+            && kept.is_some_and(|kept| Version(kept.number) == version.version)
+        {
+            self.send_home(hardware, version.line);
+        }
+    }
+
+    fn evicted(&mut self, hardware: &mut Hardware, leaving: &Leaving) -> Verdict {
+        let line = leaving.line;
+        match self.tracked.window.evict(line) {
+            Some(Some(block)) => return self.tracked.spill(hardware, leaving, block),
+            Some(None) if self.tracked.window.place(line).is_some() => {
+                return Verdict::Hold(leaving.from);
+            }
+            _ => {}
+        }
+        if self.cache.kept(line).is_none() || leaving.cause == Cause::Mechanism {
+            return Verdict::Allow;
+        }
+        let home = hardware.write_through("line of the cache", line, leaving.words, leaving.from);
+        self.cache.give_up(hardware, line, home);
+        Verdict::Hold(home)
+    }
+
+    fn begin(&mut self, hardware: &mut Hardware, core: usize) -> Result<(), HardwareAbort> {
+        self.tracked.may_begin(core)?;
+        if self.tracked.len() > 0 && self.tracked.is_full() {
+            self.end(hardware, 0);
+        }
+        self.stalled += self.over.since(hardware.now());
+        hardware.wait_until(core, self.over);
+        self.tracked.window.begin(core);
+        Ok(())
+    }
+
+    fn commit(
+        &mut self,
+        hardware: &mut Hardware,
+        core: usize,
+    ) -> Result<HardwareTicket, HardwareAbort> {
+        if self.tracked.window.running() != Some(core) {
+            return Err(HardwareAbort::Nested);
+        }
+        if self.tracked.too_large {
+            self.undo(hardware);
+            return Err(HardwareAbort::Capacity);
+        }
+        if self.tracked.commit(hardware) && self.tracked.len() as u64 >= self.settings.degree {
+            self.end(hardware, 0);
+            if self.settings.waits {
+                self.stalled += self.over.since(hardware.now());
+                hardware.wait_until(core, self.over);
+            }
+        }
+        Ok(self.tracked.ticket())
+    }
+
+    fn abort(&mut self, hardware: &mut Hardware, core: usize) -> bool {
+        let runs = self.tracked.window.running() == Some(core);
+        if runs {
+            self.undo(hardware);
+        }
+        runs
+    }
+
+    fn flush(&mut self, hardware: &mut Hardware, core: usize) {
+        let durable = self.persist(hardware);
+        hardware.wait_until(core, durable.max(self.tracked.last_durable()));
+    }
+
+    fn durable(&mut self, hardware: &mut Hardware) -> HardwareTicket {
+        HardwareTicket(self.tracked.known(hardware.now()))
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let mut figures = self.tracked.figures();
+        figures.extend([
+            ("cache_writes", self.cache.writes),
+            ("older_contents", self.older),
+            ("older_contents_home", self.older_home),
+            ("stalled_ns", self.stalled.as_ns() as u64),
+        ]);
+        figures
+    }
+}
+
+/// Brings home what transactions have left in the cache and in the log that have their commit bits.
+pub(in crate::mechanism) fn recover(home: &mut Home<'_>, settings: &Settings) {
+    let (cache, log) = settings.places(&home.own());
+    let found = Found::new(home, &log);
+    let head = found.head;
+    let kept = Nonvolatile::found(home, &cache, (head.kept, head.recorded));
+    // Of one transaction's contents those in the cache are newer than what it has logged.
+    let mut all: Vec<_> = kept.into_iter().map(|(n, line, at)| (n, usize::MAX, line, at)).collect();
+    for (index, (tag, at)) in found.blocks.iter().enumerate() {
+        let number = head.first + u64::from(tag.id.wrapping_sub(head.first as u8));
+        if !tag.pairs && number < head.recorded {
+            all.push((number, index, u64::from(tag.line), *at));
+        }
+    }
+    all.sort_unstable();
+    if settings.left_out == Some(APPLY) {
+        all.pop();
+    }
+    for (_, _, line, at) in all {
+        let words = home.line(at);
+        home.put(line, &words);
+    }
+    found.truncate(home, head.first.max(head.recorded) + super::recover::VALID);
+}

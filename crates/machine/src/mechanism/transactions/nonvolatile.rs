@@ -1,0 +1,126 @@
+//! Blocks in a last-level cache that is not volatile: where each is, and when writes of it are done.
+//!
+//! What always holds: a block and its tag (home line, transaction) become durable together; a block is given up only when
+//! something newer of its line is durable, in the cache or at home. What is here is a table beside the caches, which
+//! say themselves which lines they hold: it has room for every block of theirs, older contents included.
+
+use super::log::bits;
+use super::window::Number;
+use crate::Ps;
+use crate::hardware::Hardware;
+use crate::mechanism::Home;
+use perdura_memory::image::LineWords;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+/// A block and its tag.
+const SLOT: u64 = 2;
+/// Set in a tag that counts; the other words of it: home line, transaction.
+const COUNTS: u64 = 1;
+
+/// Contents of a line that the cache keeps over a power cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    slot: u64,
+    pub(super) number: Number,
+    pub(super) words: LineWords,
+}
+
+/// The blocks.
+#[derive(Debug)]
+pub(super) struct Nonvolatile {
+    /// Slots that are free, and from when on.
+    free: VecDeque<(u64, Ps)>,
+    /// Of each line what its last committed transaction has left here.
+    kept: BTreeMap<u64, Kept>,
+    write: Ps,
+    banks: Vec<Ps>,
+    pub(super) writes: u64,
+}
+
+impl Nonvolatile {
+    /// Lines for so many blocks.
+    pub(super) fn lines(slots: u64) -> u64 {
+        slots * SLOT
+    }
+
+    /// Empty: what was there before a power cut recovery has brought home.
+    pub(super) fn new(own: &Range<u64>, write: Ps, banks: usize) -> Self {
+        let free = (own.start..own.end).step_by(SLOT as usize);
+        Nonvolatile {
+            free: free.map(|slot| (slot, Ps::default())).collect(),
+            kept: BTreeMap::new(),
+            write,
+            banks: vec![Ps::default(); banks],
+            writes: 0,
+        }
+    }
+
+    /// What the cache keeps of a line.
+    pub(super) fn kept(&self, line: u64) -> Option<Kept> {
+        self.kept.get(&line).copied()
+    }
+
+    /// What a write of the cache takes.
+    pub(super) fn write_time(&self) -> Ps {
+        self.write
+    }
+
+    /// Writes what a transaction has left of a line, in a way of its own, not before `from`; when it is durable. `moves`:
+    /// it is in a cache nearer to a core; otherwise it has been written when it left that, and its tag is left.
+    /// Nothing if there is no room.
+    pub(super) fn write(
+        &mut self,
+        hardware: &mut Hardware,
+        (line, words): (u64, LineWords),
+        number: Number,
+        (from, moves): (Ps, bool),
+    ) -> Option<(Kept, Ps)> {
+        let (slot, free) = self.free.pop_front()?;
+        let bank = (line % self.banks.len() as u64) as usize;
+        let begins = from.max(free).max(if moves { self.banks[bank] } else { from });
+        let durable = begins + self.write;
+        if moves {
+            self.banks[bank] = durable;
+            self.writes += 1;
+        }
+        hardware.keep("cache block", slot, words, durable);
+        hardware.keep("cache tag", slot + 1, [COUNTS, line, number, 0, 0, 0, 0, 0], durable);
+        Some((Kept { slot, number, words }, durable))
+    }
+
+    /// These contents are the committed ones of the line from `time` on; what was kept before is given up then.
+    pub(super) fn settle(&mut self, hardware: &mut Hardware, line: u64, kept: Kept, time: Ps) {
+        if let Some(older) = self.kept.insert(line, kept) {
+            self.free_slot(hardware, older, time);
+        }
+    }
+
+    /// The line's contents are home at `time`, or newer ones are durable elsewhere: they need not be kept from then on.
+    pub(super) fn give_up(&mut self, hardware: &mut Hardware, line: u64, time: Ps) {
+        if let Some(kept) = self.kept.remove(&line) {
+            self.free_slot(hardware, kept, time);
+        }
+    }
+
+    fn free_slot(&mut self, hardware: &mut Hardware, kept: Kept, time: Ps) {
+        let cleared = time + self.write;
+        hardware.keep("cleared tag", kept.slot + 1, [0; 8], cleared);
+        self.free.push_back((kept.slot, cleared));
+    }
+
+    /// What a power cut has left, of transactions from `dead` on and below `recorded`: number, line, line of the block.
+    pub(super) fn found(
+        home: &Home<'_>,
+        own: &Range<u64>,
+        (dead, recorded): (Number, Number),
+    ) -> Vec<(Number, u64, u64)> {
+        let slots = (own.start..own.end).step_by(SLOT as usize);
+        let counting = slots.filter_map(|slot| {
+            let [counts, line, number, ..] = home.line(slot + 1);
+            let counts = counts == COUNTS && (dead..recorded).contains(&number);
+            (counts && line < 1 << bits::ADDR).then_some((number, line, slot))
+        });
+        counting.collect()
+    }
+}
