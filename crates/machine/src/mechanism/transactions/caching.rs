@@ -6,13 +6,13 @@ use super::nonvolatile::Nonvolatile;
 use super::tracked::{Tracked, drop_version};
 use super::window::{Block, Met, Number, Undone};
 use super::{APPLY, LogConfig, OLDER, RECORD};
+use crate::Ps;
 use crate::hardware::Hardware;
 use crate::mechanism::list::Mutant;
 use crate::mechanism::{
     Accessed, Effect, HeldVersion, Home, How, Leaving, Mechanism, Moments, Verdict, Version,
     VictimRule,
 };
-use crate::{Cause, Ps};
 use perdura_memory::{HardwareAbort, HardwareTicket};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -120,8 +120,7 @@ impl Caching {
     fn send_home(&mut self, hardware: &mut Hardware, line: u64) {
         let Some(kept) = self.cache.kept(line) else { return };
         self.older_home += 1;
-        let now = hardware.now();
-        let home = hardware.write_home("older contents", line, kept.words, now);
+        let home = hardware.write_home("older contents", line, kept.words, kept.committed);
         self.cache.give_up(hardware, line, home);
     }
 
@@ -187,9 +186,9 @@ impl Caching {
             hardware.caches().write_back(0, line, true);
             let words = hardware.visible_line(line);
             let there = hardware.write_through("line in place", line, words, from);
-            self.cache.give_up(hardware, line, there);
+            // The log counts until nothing older of the line is in the cache.
+            home = home.max(self.cache.give_up(hardware, line, there));
             self.tracked.counts.home += 1;
-            home = home.max(there);
         }
         self.over = if self.tracked.log.is_empty() && skipped == 0 {
             self.tracked.counts.windows += 1;
@@ -264,10 +263,10 @@ impl Mechanism for Caching {
             }
             _ => {}
         }
-        if self.cache.kept(line).is_none() || leaving.cause == Cause::Mechanism {
-            return Verdict::Allow;
-        }
-        let home = hardware.write_through("line of the cache", line, leaving.words, leaving.from);
+        let Some(kept) = self.cache.kept(line) else { return Verdict::Allow };
+        // Not before its transaction is durable: its commit bit may be on its way.
+        let from = leaving.from.max(kept.committed);
+        let home = hardware.write_through("line of the cache", line, leaving.words, from);
         self.cache.give_up(hardware, line, home);
         Verdict::Hold(home)
     }

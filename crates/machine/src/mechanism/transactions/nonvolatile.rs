@@ -24,6 +24,8 @@ pub(super) struct Kept {
     slot: u64,
     pub(super) number: Number,
     pub(super) words: LineWords,
+    /// From when on its transaction is durable.
+    pub(super) committed: Ps,
 }
 
 /// The blocks.
@@ -86,27 +88,27 @@ impl Nonvolatile {
         }
         hardware.keep("cache block", slot, words, durable);
         hardware.keep("cache tag", slot + 1, [COUNTS, line, number, 0, 0, 0, 0, 0], durable);
-        Some((Kept { slot, number, words }, durable))
+        Some((Kept { slot, number, words, committed: durable }, durable))
     }
 
     /// These contents are the committed ones of the line from `time` on; what was kept before is given up then.
     pub(super) fn settle(&mut self, hardware: &mut Hardware, line: u64, kept: Kept, time: Ps) {
-        if let Some(older) = self.kept.insert(line, kept) {
+        if let Some(older) = self.kept.insert(line, Kept { committed: time, ..kept }) {
             self.free_slot(hardware, older, time);
         }
     }
 
-    /// The line's contents are home at `time`, or newer ones are durable elsewhere: they need not be kept from then on.
-    pub(super) fn give_up(&mut self, hardware: &mut Hardware, line: u64, time: Ps) {
-        if let Some(kept) = self.kept.remove(&line) {
-            self.free_slot(hardware, kept, time);
-        }
+    /// The line's contents, or newer ones, are home at `time`: they need not be kept from then on. When they are not.
+    pub(super) fn give_up(&mut self, hardware: &mut Hardware, line: u64, time: Ps) -> Ps {
+        let kept = self.kept.remove(&line);
+        kept.map_or(time, |kept| self.free_slot(hardware, kept, time))
     }
 
-    fn free_slot(&mut self, hardware: &mut Hardware, kept: Kept, time: Ps) {
+    fn free_slot(&mut self, hardware: &mut Hardware, kept: Kept, time: Ps) -> Ps {
         let cleared = time + self.write;
         hardware.keep("cleared tag", kept.slot + 1, [0; 8], cleared);
         self.free.push_back((kept.slot, cleared));
+        cleared
     }
 
     /// What a power cut has left, of transactions from `dead` on and below `recorded`: number, line, line of the block.

@@ -299,7 +299,12 @@ impl Tracked {
         self.counts.windows += 1;
         self.window.close(skipped);
         let from = if self.leaves_out(HEAD) { hardware.now() } else { home };
-        self.log.truncate(hardware, self.window.next(), from)
+        let dead = self.log.truncate(hardware, self.window.next(), from);
+        if skipped > 0 {
+            // What nobody has committed nobody waits for.
+            self.announce(dead);
+        }
+        dead
     }
 
     /// Undoes the transaction that runs. If it has left something in the log the window ends; when that is over.
