@@ -2,7 +2,7 @@
 //! aborts do to the window, the cache, and the log of what does not fit into it.
 
 use super::log::Found;
-use super::nonvolatile::Nonvolatile;
+use super::nonvolatile::{Kept, Nonvolatile};
 use super::tracked::{Tracked, drop_version};
 use super::window::{Block, Met, Number, Undone};
 use super::{APPLY, LogConfig, OLDER, RECORD};
@@ -120,8 +120,23 @@ impl Caching {
     fn send_home(&mut self, hardware: &mut Hardware, line: u64) {
         let Some(kept) = self.cache.kept(line) else { return };
         self.older_home += 1;
+        if self.log_kept(hardware, line, kept) {
+            return;
+        }
         let home = hardware.write_home("older contents", line, kept.words, kept.committed);
         self.cache.give_up(hardware, line, home);
+    }
+
+    /// What the cache keeps of a line goes into the log if it is of this window, and others of its blocks are there: one
+    /// of an earlier transaction would win over what is home.
+    fn log_kept(&mut self, hardware: &mut Hardware, line: u64, kept: Kept) -> bool {
+        let log = &self.tracked.log;
+        if log.is_empty() || kept.number < log.head().first {
+            return false;
+        }
+        let durable = self.tracked.log_again(hardware, line, kept.number, kept.words);
+        self.cache.give_up(hardware, line, durable);
+        true
     }
 
     /// Writes what has committed into the cache, and then the commit bits; when these are durable.
@@ -264,6 +279,10 @@ impl Mechanism for Caching {
             _ => {}
         }
         let Some(kept) = self.cache.kept(line) else { return Verdict::Allow };
+        let words = leaving.words;
+        if self.log_kept(hardware, line, Kept { words, ..kept }) {
+            return Verdict::Hold(leaving.from);
+        }
         // Not before its transaction is durable: its commit bit may be on its way.
         let from = leaving.from.max(kept.committed);
         let home = hardware.write_through("line of the cache", line, leaving.words, from);

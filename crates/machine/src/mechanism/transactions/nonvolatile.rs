@@ -21,7 +21,7 @@ const COUNTS: u64 = 1;
 /// Contents of a line that the cache keeps over a power cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
-    slot: u64,
+    pub(super) slot: u64,
     pub(super) number: Number,
     pub(super) words: LineWords,
     /// From when on its transaction is durable.

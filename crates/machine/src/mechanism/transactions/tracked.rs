@@ -219,6 +219,24 @@ impl Tracked {
         self.window.logged(block, Some(at));
     }
 
+    /// Logs a block that was persistent elsewhere; when it is durable.
+    pub(super) fn log_again(
+        &mut self,
+        hardware: &mut Hardware,
+        line: u64,
+        writer: Number,
+        words: LineWords,
+    ) -> Ps {
+        let now = hardware.now();
+        let core = self.window.transaction(writer).core as u64;
+        let (id, count) = (writer as u8, 0);
+        let tag = Tag { core, id, count, line: line as u32, pairs: false };
+        let at = self.log.append(hardware, tag, words, now);
+        self.log.seal(hardware, now);
+        self.window.moved(line, writer, at);
+        self.log.durable(now)
+    }
+
     /// `TxCnt` as it is logged.
     fn counted(&self, blocks: u64) -> u16 {
         blocks.saturating_sub(u64::from(self.leaves_out(ONE_LESS))) as u16

@@ -201,6 +201,16 @@ impl Window {
         }
     }
 
+    /// What a transaction has left of a line is in this line of the log from now on.
+    pub(super) fn moved(&mut self, line: u64, writer: Number, at: u64) {
+        let Some(known) = self.lines.get_mut(&line) else { return };
+        match &mut known.older {
+            Some((older, _)) if older.writer == writer => older.at = Some(at),
+            _ if known.newest.writer == writer => known.newest.at = Some(at),
+            _ => {}
+        }
+    }
+
     /// The line of the log that has what the home device does not have of a line.
     pub(super) fn place(&self, line: u64) -> Option<u64> {
         self.lines.get(&line)?.newest.at
