@@ -47,7 +47,7 @@ pub enum Error {
         why: &'static str,
     },
     /// The memory's hardware has not let the transaction commit. What it had stored is not there.
-    #[error("the memory's hardware has aborted the transaction: {0}; run it again")]
+    #[error("the memory's hardware has aborted the transaction: {0}")]
     Hardware(HardwareAbort),
     /// The pool holds something that it cannot hold.
     #[error("the pool is damaged: {what} at offset {at:#x}; run `perdura pool check` on it")]

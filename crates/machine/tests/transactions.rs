@@ -5,11 +5,10 @@
 
 mod common;
 
-use common::mechanisms::by_name;
 use common::tiny;
 use perdura_machine::config::{DramCache, DurableAt};
 use perdura_machine::mechanism::{Promise, list};
-use perdura_machine::{AfterCut, Machine, MachineConfig, Options, Schedule};
+use perdura_machine::{AfterCut, Design, Machine, MachineConfig, Options, Schedule};
 use perdura_memory::random::SplitMix64;
 use perdura_memory::{Domain, HardwareAbort, LINE, Memory};
 use std::ops::ControlFlow;
@@ -22,10 +21,24 @@ fn names() -> impl Iterator<Item = &'static list::Kind> {
     list::KINDS.iter().filter(|kind| kind.promises() == Promise::Transactions)
 }
 
+/// The machine, with a log of 128 block groups, so that it goes round.
+fn with_a_small_log() -> MachineConfig {
+    let mut config = tiny(Domain::Transient);
+    for kind in names() {
+        let table = config.mechanism.get_mut(kind.name).expect("a table");
+        table.insert("area_bytes".to_owned(), 65_536.into());
+    }
+    config
+}
+
+fn design(name: &str) -> Box<dyn Design> {
+    list::design(name, &with_a_small_log(), None).expect("a mechanism")
+}
+
 /// The machine, whose lines are durable in the queue; one whose lines are so at the media, of two channels: these
 /// become durable in another order than they are written; and one whose evicted lines sit in volatile DRAM.
 fn machines() -> [MachineConfig; 3] {
-    let queue = tiny(Domain::Transient);
+    let queue = with_a_small_log();
     let mut media = queue.clone();
     if let Some(degree) = media.mechanism.get_mut("loc-wal").and_then(|it| it.get_mut("degree")) {
         *degree = 16.into();
@@ -173,7 +186,7 @@ fn their_mutants_are_found() {
 fn they_take_turns() {
     for kind in names() {
         let options =
-            Options { cores: Some(2), mechanism: by_name(kind.name, None), ..Options::default() };
+            Options { cores: Some(2), mechanism: design(kind.name), ..Options::default() };
         let machine = Machine::new(tiny(Domain::Transient), &[0; 4096], options);
         assert_eq!(machine.tx_commit(), Err(HardwareAbort::Nested));
         assert!(!machine.tx_abort());
@@ -192,7 +205,7 @@ fn they_take_turns() {
 #[test]
 fn numbers_and_the_log_go_round() {
     for kind in names() {
-        let options = Options { mechanism: by_name(kind.name, None), ..Options::default() };
+        let options = Options { mechanism: design(kind.name), ..Options::default() };
         let machine = Machine::new(tiny(Domain::Transient), &[0; 16 << 10], options);
         for number in 1..=700 {
             machine.tx_begin().expect("it runs alone");
@@ -214,7 +227,7 @@ fn numbers_and_the_log_go_round() {
 #[test]
 fn what_does_not_fit_is_refused() {
     for kind in names() {
-        let options = Options { mechanism: by_name(kind.name, None), ..Options::default() };
+        let options = Options { mechanism: design(kind.name), ..Options::default() };
         let machine = Machine::new(tiny(Domain::Transient), &[3; 256 << 10], options);
         machine.tx_begin().expect("it runs alone");
         (0..4096).for_each(|line| machine.store(line * LINE, 9));

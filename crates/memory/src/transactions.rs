@@ -34,12 +34,16 @@ pub enum HardwareAbort {
 impl fmt::Display for HardwareAbort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            HardwareAbort::Conflict => "another core has accessed what the transaction has",
-            HardwareAbort::Capacity => "the transaction does not fit into what the hardware tracks",
+            HardwareAbort::Conflict => {
+                "another core has accessed what the transaction has: run it again"
+            }
+            HardwareAbort::Capacity => {
+                "the transaction does not fit into what the hardware tracks: make it smaller"
+            }
             HardwareAbort::Busy => {
                 "another core's transaction in hardware is running, and they take turns: take a lock first"
             }
-            HardwareAbort::Nested => "a transaction in hardware is running on this core already",
+            HardwareAbort::Nested => "a transaction in hardware is running on this core already: end that one first",
         })
     }
 }

@@ -26,6 +26,8 @@ pub struct HardwareWal {
 /// The order of write-ahead logging.
 struct Strict {
     left_out: Option<Mutant>,
+    /// The last transaction is over then.
+    over: Ps,
     waited: Ps,
 }
 
@@ -55,7 +57,7 @@ impl Design for HardwareWal {
 
     fn build(&self, hardware: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism> {
         let tracked = Tracked::new(self.config.clone(), self.left_out, hardware, &own);
-        let order = Strict { left_out: self.left_out, waited: Ps::default() };
+        let order = Strict { left_out: self.left_out, over: Ps::default(), waited: Ps::default() };
         Box::new(Tracking { tracked, order })
     }
 
@@ -72,9 +74,18 @@ impl Order for Strict {
         let recorded = tracked.record(hardware, tracked.next(), logged);
         tracked.announce(recorded);
         let home = tracked.go_home(hardware, recorded);
-        let over = tracked.truncate(hardware, home);
-        hardware.wait_until(core, over);
-        self.waited += over.since(now);
+        self.over = tracked.truncate(hardware, home);
+        hardware.wait_until(core, self.over);
+        self.waited += self.over.since(now);
+    }
+
+    fn begins(&mut self, _: &mut Tracked, hardware: &mut Hardware, core: usize) {
+        // Another core's may not be over yet.
+        hardware.wait_until(core, self.over);
+    }
+
+    fn stalls(&mut self, time: Ps) {
+        self.over = self.over.max(time);
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {

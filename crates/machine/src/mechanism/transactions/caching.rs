@@ -124,7 +124,14 @@ impl Caching {
             return;
         }
         let home = hardware.write_home("older contents", line, kept.words, kept.committed);
-        self.cache.give_up(hardware, line, home);
+        self.give_up(hardware, line, home);
+    }
+
+    /// What the cache keeps of a line is home at `home`. While a head is on its way what it makes dead still counts: older
+    /// blocks of the line among it must find newer ones.
+    fn give_up(&mut self, hardware: &mut Hardware, line: u64, home: Ps) {
+        let dead = self.tracked.log.moved();
+        self.cache.give_up(hardware, line, home.max(dead));
     }
 
     /// What the cache keeps of a line goes into the log if it is of this window, and others of its blocks are there: one
@@ -286,7 +293,7 @@ impl Mechanism for Caching {
         // Not before its transaction is durable: its commit bit may be on its way.
         let from = leaving.from.max(kept.committed);
         let home = hardware.write_through("line of the cache", line, leaving.words, from);
-        self.cache.give_up(hardware, line, home);
+        self.give_up(hardware, line, home);
         Verdict::Hold(home)
     }
 

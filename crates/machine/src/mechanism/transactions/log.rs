@@ -286,6 +286,11 @@ impl Log {
         hardware.keep("commit bit", line, self.head.words(), durable);
     }
 
+    /// From when on the head is durable.
+    pub(super) fn moved(&self) -> Ps {
+        self.moved
+    }
+
     /// Whether nothing is logged.
     pub(super) fn is_empty(&self) -> bool {
         self.sid == self.head.start && self.tags.is_empty()
