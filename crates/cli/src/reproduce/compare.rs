@@ -49,7 +49,7 @@ pub(crate) fn compare(experiment: &Experiment, plan: &Plan, figures: &[Figure]) 
             paper: value.value,
             approximate: value.approximate,
             bound: value.bound,
-            ours: ours(value, place, setting.as_deref(), figures),
+            ours: ours(value, place, setting.as_deref(), &plan.mean_over, figures),
             tried: tried(value, place, setting.as_deref(), figures),
         })
     });
@@ -60,7 +60,7 @@ pub(crate) fn compare(experiment: &Experiment, plan: &Plan, figures: &[Figure]) 
 fn is_of(figure: &Figure, value: &Value, place: Place, setting: Option<&str>) -> bool {
     figure.cell.place == place
         && figure.cell.setting.as_deref() == setting
-        && value.engine.as_deref().is_none_or(|engine| figure.cell.engine == Some(engine))
+        && (value.engine.is_none() || value.engine == figure.cell.engine)
         && value.workload.as_deref().is_none_or(|name| figure.cell.workload == name)
 }
 
@@ -74,9 +74,18 @@ fn tried(value: &Value, place: Place, setting: Option<&str>, figures: &[Figure])
         || figures.iter().filter(left).filter(of).all(|figure| figure.spread.median > 0.0)
 }
 
-fn ours(value: &Value, place: Place, setting: Option<&str>, figures: &[Figure]) -> Option<f64> {
+/// `mean_over` names the workloads that a mean, a least or a most is over.
+fn ours(
+    value: &Value,
+    place: Place,
+    setting: Option<&str>,
+    mean_over: &[String],
+    figures: &[Figure],
+) -> Option<f64> {
     let fits = |figure: &&Figure| {
-        figure.quantity == value.quantity && is_of(figure, value, place, setting)
+        figure.quantity == value.quantity
+            && is_of(figure, value, place, setting)
+            && (value.over.is_none() || mean_over.contains(&figure.cell.workload))
     };
     let medians: Vec<f64> =
         figures.iter().filter(fits).map(|figure| figure.spread.median).collect();
@@ -177,14 +186,14 @@ mod tests {
 
     #[test]
     fn what_was_not_tried_matches_nothing() {
-        let cell = |engine| Cell {
+        let cell = |engine: &str| Cell {
             place: Place::Simulated,
             workload: "ycsb-b".to_owned(),
             threads: 1,
-            engine: Some(engine),
+            engine: Some(engine.to_owned()),
             setting: None,
         };
-        let figure = |engine, quantity, value| Figure {
+        let figure = |engine: &str, quantity, value| Figure {
             cell: cell(engine),
             quantity,
             spread: Spread::of(vec![value]),
