@@ -96,8 +96,10 @@ impl Calibrating {
     }
 }
 
-/// Neighbours that differ by less than this part of themselves are not told apart any further.
+/// Neighbours that differ by a smaller part of themselves than one in so many are not told apart any further,
 const FINE: u64 = 16;
+/// nor is a share improved that is off by no more than this part of the wanted one.
+const NEAR: f64 = 0.01;
 
 /// Tries each of `values`, which ascend, then halves what lies between the first two neighbours whose shares
 /// enclose the wanted one.
@@ -115,7 +117,11 @@ fn nearest(
             continue;
         };
         let mut high = (value, share);
-        while high.0 - low.0 > 1 && (high.0 - low.0) * FINE > high.0 {
+        let near = |(_, share): (u64, f64)| (share - wanted).abs() <= wanted * NEAR;
+        let fine = |low: (u64, f64), high: (u64, f64)| {
+            high.0 - low.0 <= 1 || (high.0 - low.0) * FINE <= high.0 || near(low) || near(high)
+        };
+        while !fine(low, high) {
             let middle = low.0 + (high.0 - low.0) / 2;
             let between = (middle, share_with(middle)?);
             tried.push(between);
@@ -155,7 +161,10 @@ mod tests {
         let rising = |value| value as f64 / 100.0;
         assert_eq!(tried(&[1, 10, 40, 90], 0.316, rising), [1, 10, 40, 25, 32, 28, 30]);
         let falling = |value| 1.0 - value as f64 / 100.0;
-        assert_eq!(tried(&[1, 3, 8], 0.955, falling), [1, 3, 8, 5, 4]);
+        assert_eq!(tried(&[1, 10, 60], 0.5, falling), [1, 10, 60, 35, 47, 53, 50]);
+        // A flat curve is near at once.
+        let flat = |value| 0.3 + value as f64 / 10_000.0;
+        assert_eq!(tried(&[1, 64, 256, 1024], 0.316, flat), [1, 64, 256, 160]);
         assert_eq!(tried(&[1, 2, 4], 0.9, rising), [1, 2, 4], "it is never reached");
         assert_eq!(tried(&[7], 0.9, rising), [7]);
     }

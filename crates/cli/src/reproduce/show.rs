@@ -198,7 +198,7 @@ fn data(plan: &Plan, part: &Part) -> String {
     let micros = plan.workloads.iter().filter_map(micro).map(|(name, micro, size)| {
         let entries = part.entries_of(micro, size);
         let operations = plural(micro.ops_per_tx(size).into(), "operation");
-        format!("{name} of {} with {operations} in a transaction", show_count(entries))
+        format!("{name} ({} entries, {operations} in a transaction)", show_count(entries))
     });
     let micros: Vec<String> = micros.collect();
     let is_database = |name: &&String| part.place.runs(name) && micro(name).is_none();
@@ -209,7 +209,7 @@ fn data(plan: &Plan, part: &Part) -> String {
     if here.any(is_tpcc) {
         all.push(tables);
     }
-    all.extend(micros);
+    all.extend((!micros.is_empty()).then(|| micros.join(", ")));
     all.join(" and ")
 }
 

@@ -378,7 +378,7 @@ fn protocols_are_engines_with_mechanisms() {
         "means are over hash, sqlite-pages",
         "far: memory.home.activate_ns = 995",
         "small: 1 operation in a transaction",
-        "few of 16 with 1 operation in a transaction",
+        "few (16 entries, 1 operation in a transaction), hash (500 entries, 4 operations",
     ] {
         assert!(printed.contains(part), "{part} is missing in:\n{printed}");
     }
