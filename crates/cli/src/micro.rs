@@ -11,7 +11,6 @@ use perdura_workloads::rbtree::RbTree;
 use perdura_workloads::sdg;
 use perdura_workloads::sps::Sps;
 use perdura_workloads::toggle::{KeySet, Toggles};
-use serde::{Deserialize, Serialize};
 
 /// A microworkload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +70,7 @@ const KINDS: [Kind; 10] = [
 ];
 
 /// How much data there is, and how much a transaction does; what is absent is as usual.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MicroSize {
     /// Entries, keys, vertices, rows or slots.
     pub(crate) entries: Option<u64>,

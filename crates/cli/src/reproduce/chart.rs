@@ -54,7 +54,7 @@ fn place_of(names: &mut Vec<String>, name: &str) -> usize {
 /// The panels of an experiment: what was measured in each place, then the paper beside it.
 pub(crate) fn panels(plan: &Plan, figures: &[Figure], comparisons: &[Comparison]) -> Vec<Panel> {
     let mut panels = Vec::new();
-    if plan.settings.len() > 1 && matches!(plan.kind, Kind::Share | Kind::Traffic) {
+    if plan.settings.len() > 1 && plan.kind.has_means() {
         panels.extend(over_settings(plan, figures));
         panels.extend(beside(comparisons));
         panels.retain(|panel| !panel.bars.is_empty());

@@ -87,9 +87,14 @@ fn ours(
             && is_of(figure, value, place, setting)
             && (value.over.is_none() || mean_over.contains(&figure.cell.workload))
     };
-    let medians: Vec<f64> =
-        figures.iter().filter(fits).map(|figure| figure.spread.median).collect();
+    let found: Vec<&Figure> = figures.iter().filter(fits).collect();
+    let medians: Vec<f64> = found.iter().map(|figure| figure.spread.median).collect();
     if medians.is_empty() {
+        return None;
+    }
+    // Where the mean has a row of its own, it is of all of its workloads or of none.
+    let has = |name: &String| found.iter().any(|figure| figure.cell.workload == *name);
+    if value.quantity.has_means() && value.over.is_some() && !mean_over.iter().all(has) {
         return None;
     }
     Some(match value.over {
@@ -221,6 +226,40 @@ mod tests {
         assert!(!of([0.0, 0.0]) && !of([5.0, 0.0]));
         let untried = Comparison { tried: false, ..comparison(0.0, Some(0.0)) };
         assert_eq!((untried.matches(), untried.complaint()), (None, None));
+    }
+
+    /// A mean of shares is over all of its workloads; one that was not run makes it another mean.
+    #[test]
+    fn a_mean_of_fewer_workloads_is_none() {
+        let figure = |workload: &str, value| Figure {
+            cell: Cell {
+                place: Place::Simulated,
+                workload: workload.to_owned(),
+                threads: 1,
+                engine: Some("s-wal".to_owned()),
+                setting: None,
+            },
+            quantity: Quantity::Share,
+            spread: Spread::of(vec![value]),
+        };
+        let value = Value {
+            says: "mean".to_owned(),
+            quantity: Quantity::Share,
+            engine: Some("s-wal".to_owned()),
+            workload: None,
+            over: Some(Over::Mean),
+            setting: None,
+            value: 0.316,
+            bound: None,
+            approximate: false,
+        };
+        let figures = [figure("hash", 0.2), figure("sdg", 0.6), figure("sps", 0.9)];
+        let over = |names: [&str; 2]| {
+            let names = names.map(str::to_owned);
+            ours(&value, Place::Simulated, None, &names, &figures)
+        };
+        assert_eq!(over(["hash", "sdg"]), Some(0.4));
+        assert_eq!(over(["hash", "bptree"]), None);
     }
 
     #[test]

@@ -58,6 +58,13 @@ pub(crate) enum Kind {
     Traffic,
 }
 
+impl Kind {
+    /// Whether means over workloads are shown, and settings beside each other.
+    pub(super) fn has_means(self) -> bool {
+        matches!(self, Kind::Share | Kind::Traffic)
+    }
+}
+
 /// What the paper says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

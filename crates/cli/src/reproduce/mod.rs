@@ -32,7 +32,7 @@ use crate::interrupt;
 use crate::machine::Machine;
 use calibrate::Calibration;
 use compare::Comparison;
-use experiment::{Experiment, Kind, RivalName};
+use experiment::{Experiment, RivalName};
 use findings::{Beside, Figure};
 use grid::{Cell, Sample};
 use plan::Plan;
@@ -69,9 +69,9 @@ pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<
     interrupt::check(&stage.progress)?;
     let rival = rival?;
     let figures = findings::figures(plan.kind, |cell| beside(&plan, cell), &samples);
-    let means = match plan.kind {
-        Kind::Share | Kind::Traffic => findings::means(&figures, &plan.mean_over),
-        _ => Vec::new(),
+    let means = match plan.kind.has_means() {
+        true => findings::means(&figures, &plan.mean_over),
+        false => Vec::new(),
     };
     let comparisons = compare::compare(&experiment, &plan, &figures);
     let machine = Machine::here();

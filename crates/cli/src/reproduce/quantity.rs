@@ -211,6 +211,11 @@ impl Quantity {
         self.kind() == Kind::Crash
     }
 
+    /// Whether means over workloads are shown beside it.
+    pub(crate) fn has_means(self) -> bool {
+        self.kind().has_means()
+    }
+
     /// Whether it is one thing by another.
     fn is_ratio(self) -> bool {
         matches!(self, Share | Traffic | TrafficRatio | LinesRatio)

@@ -71,8 +71,8 @@ fn method(kind: Kind) -> &'static str {
         }
         Kind::Traffic => {
             "bytes that the simulated memory was given, by bytes that the program stored, an engine's own stores \
-             (its log) among them; ratios and lines for each transaction do not depend on what is counted as stored \
-             in the same way; what is still in the caches at the end is not among what was written"
+             (its log) among them; lines written for a transaction do not depend on what counts as stored; what is still in \
+             the caches at the end is not among what was written"
         }
         Kind::Reuse => {
             "operations are drawn as the workload draws them, and not carried out; a scan is an \
