@@ -14,6 +14,7 @@ mod engines;
 mod failure;
 mod interrupt;
 mod machine;
+mod micro;
 mod named;
 mod output;
 mod quantity;

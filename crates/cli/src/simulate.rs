@@ -28,12 +28,18 @@ impl FromStr for MechanismChoice {
     }
 }
 
+impl PartialEq for MechanismChoice {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
 impl MechanismChoice {
     /// The machine without any.
     pub(crate) const PLAIN: MechanismChoice = MechanismChoice(&list::KINDS[0]);
 
     pub(crate) fn is_plain(self) -> bool {
-        self.0.name == Self::PLAIN.0.name
+        self == Self::PLAIN
     }
 
     fn design(self, machine: &MachineConfig) -> Outcome<Box<dyn Design>> {

@@ -64,7 +64,7 @@ impl KeySet for Hash {
     const KIND: u32 = 2_003;
     const BYTES_PER_ENTRY: u64 = 48;
 
-    fn create<T: Tx + ?Sized>(tx: &mut T, entries: u64) -> Result<Self> {
+    fn create<T: Tx + ?Sized>(tx: &mut T, entries: u64, _below: u64) -> Result<Self> {
         let buckets = entries.max(1);
         let at = zeroed::allocate(tx, WORD + buckets * WORD)?;
         tx.write_word(at, buckets)?;

@@ -6,8 +6,9 @@
 //! then walks the data and compares it with what the threads say they did.
 //!
 //! Reading order: [`session`], [`run`], [`window`], then the smallest workload ([`sps`]) and the largest
-//! ([`ycsb`]). [`toggle`] runs three data structures of the papers' microbenchmarks ([`hash`],
-//! [`rbtree`], [`bptree`]), [`churn`] the allocator; [`tpcc`] has nine tables on [`records`].
+//! ([`ycsb`]). [`toggle`] runs four data structures of the papers' microbenchmarks ([`hash`],
+//! [`rbtree`], [`bptree`], [`sdg`]), [`pages`] writes pages as SQLite does, [`churn`] tries the allocator;
+//! [`tpcc`] has nine tables on [`records`].
 //! [`random`], [`zipf`] and [`payload`] make the inputs: everything random follows
 //! from one seed.
 
@@ -22,6 +23,7 @@ pub mod map;
 pub mod overwrite;
 pub mod pace;
 pub mod packed;
+pub mod pages;
 pub mod payload;
 mod phase;
 pub mod random;
@@ -30,6 +32,7 @@ pub mod records;
 pub mod reuse;
 mod roots;
 pub mod run;
+pub mod sdg;
 pub mod session;
 pub mod sps;
 pub mod toggle;

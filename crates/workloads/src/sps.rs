@@ -2,10 +2,14 @@
 //!
 //! A transaction of `k` swaps reads and writes `2k` words on about `2k` lines: the smallest
 //! update that is scattered. At the end each number is there exactly once.
+//!
+//! With `within`, both entries of a swap are in one block of so many words: local swaps, whose two words
+//! share a line the more often the smaller blocks are.
 
 use crate::random::Random;
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
 use perdura::{Access, Purpose, Result, Root, Tx};
+use std::ops::Range;
 
 const ROOT: &str = "bench.sps";
 /// The kind of this workload's root.
@@ -23,6 +27,8 @@ pub struct Sps {
     pub swaps: usize,
     /// Whether each thread swaps in its own part of the array only.
     pub disjoint: bool,
+    /// Words of the aligned blocks that both entries of a swap are in; `None`: anywhere in the array.
+    pub within: Option<u64>,
 }
 
 impl Sps {
@@ -32,11 +38,29 @@ impl Sps {
     /// `Parameters`.
     pub fn validate(&self, threads: usize) -> Outcome {
         let parts = if self.disjoint { threads as u64 } else { 1 };
+        let parameters = |what: &str| Err(Failure::Parameters(what.to_owned()));
         if self.swaps == 0 || self.entries / parts < 2 {
-            let what = "SPS needs a swap in a transaction and two entries for each thread";
-            return Err(Failure::Parameters(what.to_owned()));
+            return parameters("SPS needs a swap in a transaction and two entries for each thread");
         }
-        Ok(())
+        match self.within {
+            Some(block) if block < 2 || self.entries / parts / block < 2 => parameters(
+                "local swaps need blocks of two words or more, and an array of two blocks for each thread",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// The indices that a thread with this part of the array swaps next.
+    #[inline]
+    fn draw(&self, random: &mut Random, part: &Range<u64>) -> Pair {
+        let Some(block) = self.within else {
+            return Pair::draw(random, part.start, part.end - part.start);
+        };
+        // Aligned in the array, whatever the part; what is left at its ends is not swapped.
+        let first = part.start.next_multiple_of(block);
+        let blocks = (part.end - first) / block;
+        let start = first + random.below(blocks) * block;
+        Pair::draw(random, start, block)
     }
 
     fn array<S: Session>(&self, session: &mut S) -> Outcome<u64> {
@@ -124,7 +148,7 @@ impl Workload for Sps {
             }
             // Drawn outside: the body may run more than once.
             for pair in &mut pairs {
-                *pair = Pair::draw(&mut share.random, part.start, part.end - part.start);
+                *pair = self.draw(&mut share.random, &part);
             }
             recorder.operation(0, || session.transaction(|tx| swap(tx, array, &pairs)))?;
         }
@@ -151,5 +175,35 @@ impl Workload for Sps {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_swaps_stay_in_aligned_blocks_of_the_threads_part() {
+        let sps = Sps { entries: 1_000, swaps: 1, disjoint: true, within: Some(16) };
+        let mut random = Random::new(1, 0);
+        let (part, mut lines, mut seen) = (250..500, 0, [false; 1_000]);
+        for _ in 0..30_000 {
+            let Pair(a, b) = sps.draw(&mut random, &part);
+            assert!(a != b && a / 16 == b / 16 && part.contains(&a) && part.contains(&b));
+            lines += if a / 8 == b / 8 { 1 } else { 2 };
+            seen[a as usize] = true;
+        }
+        // Two of sixteen words are in the same of two lines in 7 of 15 cases.
+        assert!((lines as f64 / 30_000.0 - 1.533).abs() < 0.02, "{lines}");
+        assert_eq!(seen.iter().filter(|seen| **seen).count(), 240, "all blocks that lie within");
+    }
+
+    #[test]
+    fn what_cannot_be_swapped_is_refused() {
+        let sps = |entries, within| Sps { entries, swaps: 1, disjoint: true, within };
+        assert!(sps(64, Some(16)).validate(2).is_ok());
+        for wrong in [sps(63, Some(16)), sps(64, Some(1)), sps(64, Some(0)), sps(3, None)] {
+            assert!(matches!(wrong.validate(2), Err(Failure::Parameters(_))), "{wrong:?}");
+        }
     }
 }

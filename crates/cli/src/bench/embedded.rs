@@ -90,9 +90,11 @@ impl<'a> Ours<'a> {
     fn run_at(&self, work: Work, size: &Size, site: &Site) -> Outcome<Figure> {
         let (entries, width) = (size.entries, size.width as usize);
         match work {
-            Work::Sps => {
-                self.measure(Ok(Sps { entries, swaps: width, disjoint: false }), size, site)
-            }
+            Work::Sps => self.measure(
+                Ok(Sps { entries, swaps: width, disjoint: false, within: None }),
+                size,
+                site,
+            ),
             Work::Map => self.measure(OnHashMap::new(entries, 1), size, site),
             Work::Ordered => self.measure(OnOrderedMap::new(entries, 1), size, site),
             Work::Overwrite => self.measure(Overwrite::new(entries, width, false), size, site),

@@ -22,6 +22,7 @@ pub(super) const EXPERIMENTS: &[(&str, &str)] = experiments![
     "archapt-fig9",
     "archapt-table1",
     "archapt-table4",
+    "loc-table2",
 ];
 
 /// Files larger than this are no experiments.
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
     use crate::reproduce::experiment::Kind;
     use crate::reproduce::plan::Work;
-    use perdura::EngineKind;
+    use crate::reproduce::protocol;
     use std::collections::BTreeSet;
     use std::path::Path;
 
@@ -96,11 +97,10 @@ mod tests {
     fn what_they_name_is_there() {
         for experiment in all().expect("experiments") {
             let run = &experiment.run;
-            for engine in &run.engines {
-                assert!(engine.parse::<EngineKind>().is_ok(), "{engine}");
-            }
+            assert_eq!(protocol::missing(&experiment), [""; 0], "{}", experiment.name);
             for workload in &run.workloads {
-                assert!(Work::named(experiment.kind, workload).is_ok(), "{workload}");
+                let work = Work::named(experiment.kind, &run.sizes, workload);
+                assert!(work.is_ok(), "{workload}");
             }
             assert!(experiment.minutes > 0 && !experiment.paper.title.is_empty());
             let quick = &experiment.quick;

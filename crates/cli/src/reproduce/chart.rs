@@ -54,6 +54,12 @@ fn place_of(names: &mut Vec<String>, name: &str) -> usize {
 /// The panels of an experiment: what was measured in each place, then the paper beside it.
 pub(crate) fn panels(plan: &Plan, figures: &[Figure], comparisons: &[Comparison]) -> Vec<Panel> {
     let mut panels = Vec::new();
+    if plan.settings.len() > 1 && plan.kind.has_means() {
+        panels.extend(over_settings(plan, figures));
+        panels.extend(beside(comparisons));
+        panels.retain(|panel| !panel.bars.is_empty());
+        return panels;
+    }
     let runs = plan.parts.iter();
     for (part, setting) in runs.flat_map(|part| plan.settings.iter().map(move |own| (part, own))) {
         let fits = |figure: &&Figure| {
@@ -124,6 +130,22 @@ fn measured(plan: &Plan, figures: &[&Figure], threads: bool, place: &str) -> Vec
             let lines = "lines, all power cuts".to_owned();
             vec![by_engine("Inconsistent lines", lines, Inconsistent, false)]
         }
+        Kind::Share => {
+            let y = format!("share of the throughput of {base}");
+            vec![by_engine("Throughput", y, Share, false)]
+        }
+        Kind::Traffic => {
+            let bytes = "bytes written by bytes stored".to_owned();
+            vec![
+                by_engine("Written to memory", bytes, Traffic, false),
+                by_engine(
+                    "Lines written to memory",
+                    "lines per transaction".to_owned(),
+                    LinesWritten,
+                    false,
+                ),
+            ]
+        }
         Kind::Reuse => {
             let uses = [Unused, UsedOnce, UsedTwice, UsedMore];
             vec![shares("Operations on each object", "objects, %", &uses)]
@@ -133,6 +155,40 @@ fn measured(plan: &Plan, figures: &[&Figure], threads: bool, place: &str) -> Vec
             vec![shares("An object", "ns", &times)]
         }
     }
+}
+
+/// A group for each setting: of one engine a series for each workload, of several a panel for each
+/// workload with a series for each engine.
+fn over_settings(plan: &Plan, figures: &[Figure]) -> Vec<Panel> {
+    let (quantity, y) = match plan.kind {
+        Kind::Share => (Share, format!("share of the throughput of {}", plan.show_base())),
+        _ => (Traffic, "bytes written by bytes stored".to_owned()),
+    };
+    let shown = |figure: &&Figure| {
+        figure.quantity == quantity && figure.cell.engine.as_ref() != plan.base.as_ref()
+    };
+    let mut engines: Vec<&str> =
+        figures.iter().filter(shown).filter_map(|figure| figure.cell.engine.as_deref()).collect();
+    engines.sort_unstable();
+    engines.dedup();
+    let mut panels: Vec<Panel> = Vec::new();
+    for figure in figures.iter().filter(shown) {
+        let cell = &figure.cell;
+        let (workload, engine) =
+            (cell.workload.to_uppercase(), cell.engine.clone().unwrap_or_default());
+        let (title, series) =
+            if engines.len() == 1 { (engine, workload) } else { (workload, engine) };
+        let at = panels.iter().position(|panel| panel.title == title).unwrap_or_else(|| {
+            let x = "setting".to_owned();
+            panels.push(Panel { title, y: y.clone(), x, ..Panel::default() });
+            panels.len() - 1
+        });
+        let several = plan.parts.iter().any(|part| part.threads.len() > 1);
+        let suffix = if several { format!(" x{}", cell.threads) } else { String::new() };
+        let group = format!("{}{suffix}", cell.setting.as_deref().unwrap_or_default());
+        panels[at].put(&group, &series, figure.spread, None);
+    }
+    panels
 }
 
 /// A group for each workload, a series for each engine.
@@ -157,7 +213,7 @@ fn engines(
         let group = format!("{}{suffix}", cell.workload.to_uppercase());
         let Spread { median, least, most } = figure.spread;
         let spread = Spread { median: median * scale, least: least * scale, most: most * scale };
-        panel.put(&group, cell.engine.unwrap_or_default(), spread, None);
+        panel.put(&group, cell.engine.as_deref().unwrap_or_default(), spread, None);
     }
     panel
 }
@@ -166,7 +222,7 @@ fn baseline(plan: &Plan, figures: &[&Figure], of: &Figure) -> Option<f64> {
     let base = plan.base_of(&of.cell.workload);
     let fits = |figure: &&&Figure| {
         figure.quantity == of.quantity
-            && figure.cell.engine == base
+            && figure.cell.engine.as_deref() == base
             && figure.cell.workload == of.cell.workload
             && figure.cell.threads == of.cell.threads
     };
@@ -179,7 +235,7 @@ fn categories(figures: &[&Figure], quantities: &[Quantity], mut panel: Panel) ->
     panel.x = if several { "workload, engine" } else { "workload" }.to_owned();
     for figure in figures.iter().filter(|figure| quantities.contains(&figure.quantity)) {
         let cell = &figure.cell;
-        let engine = if several { cell.engine.unwrap_or_default() } else { "" };
+        let engine = if several { cell.engine.as_deref().unwrap_or_default() } else { "" };
         let group = format!("{} {engine}", cell.workload.to_uppercase());
         let series = match figure.quantity {
             Unused => "no operation".to_owned(),

@@ -49,7 +49,7 @@ pub(crate) fn compare(experiment: &Experiment, plan: &Plan, figures: &[Figure]) 
             paper: value.value,
             approximate: value.approximate,
             bound: value.bound,
-            ours: ours(value, place, setting.as_deref(), figures),
+            ours: ours(value, place, setting.as_deref(), &plan.mean_over, figures),
             tried: tried(value, place, setting.as_deref(), figures),
         })
     });
@@ -60,7 +60,7 @@ pub(crate) fn compare(experiment: &Experiment, plan: &Plan, figures: &[Figure]) 
 fn is_of(figure: &Figure, value: &Value, place: Place, setting: Option<&str>) -> bool {
     figure.cell.place == place
         && figure.cell.setting.as_deref() == setting
-        && value.engine.as_deref().is_none_or(|engine| figure.cell.engine == Some(engine))
+        && (value.engine.is_none() || value.engine == figure.cell.engine)
         && value.workload.as_deref().is_none_or(|name| figure.cell.workload == name)
 }
 
@@ -74,13 +74,27 @@ fn tried(value: &Value, place: Place, setting: Option<&str>, figures: &[Figure])
         || figures.iter().filter(left).filter(of).all(|figure| figure.spread.median > 0.0)
 }
 
-fn ours(value: &Value, place: Place, setting: Option<&str>, figures: &[Figure]) -> Option<f64> {
+/// `mean_over` names the workloads that a mean, a least or a most is over.
+fn ours(
+    value: &Value,
+    place: Place,
+    setting: Option<&str>,
+    mean_over: &[String],
+    figures: &[Figure],
+) -> Option<f64> {
     let fits = |figure: &&Figure| {
-        figure.quantity == value.quantity && is_of(figure, value, place, setting)
+        figure.quantity == value.quantity
+            && is_of(figure, value, place, setting)
+            && (value.over.is_none() || mean_over.contains(&figure.cell.workload))
     };
-    let medians: Vec<f64> =
-        figures.iter().filter(fits).map(|figure| figure.spread.median).collect();
+    let found: Vec<&Figure> = figures.iter().filter(fits).collect();
+    let medians: Vec<f64> = found.iter().map(|figure| figure.spread.median).collect();
     if medians.is_empty() {
+        return None;
+    }
+    // Where the mean has a row of its own, it is of all of its workloads or of none.
+    let has = |name: &String| found.iter().any(|figure| figure.cell.workload == *name);
+    if value.quantity.has_means() && value.over.is_some() && !mean_over.iter().all(has) {
         return None;
     }
     Some(match value.over {
@@ -177,14 +191,14 @@ mod tests {
 
     #[test]
     fn what_was_not_tried_matches_nothing() {
-        let cell = |engine| Cell {
+        let cell = |engine: &str| Cell {
             place: Place::Simulated,
             workload: "ycsb-b".to_owned(),
             threads: 1,
-            engine: Some(engine),
+            engine: Some(engine.to_owned()),
             setting: None,
         };
-        let figure = |engine, quantity, value| Figure {
+        let figure = |engine: &str, quantity, value| Figure {
             cell: cell(engine),
             quantity,
             spread: Spread::of(vec![value]),
@@ -212,6 +226,40 @@ mod tests {
         assert!(!of([0.0, 0.0]) && !of([5.0, 0.0]));
         let untried = Comparison { tried: false, ..comparison(0.0, Some(0.0)) };
         assert_eq!((untried.matches(), untried.complaint()), (None, None));
+    }
+
+    /// A mean of shares is over all of its workloads; one that was not run makes it another mean.
+    #[test]
+    fn a_mean_of_fewer_workloads_is_none() {
+        let figure = |workload: &str, value| Figure {
+            cell: Cell {
+                place: Place::Simulated,
+                workload: workload.to_owned(),
+                threads: 1,
+                engine: Some("s-wal".to_owned()),
+                setting: None,
+            },
+            quantity: Quantity::Share,
+            spread: Spread::of(vec![value]),
+        };
+        let value = Value {
+            says: "mean".to_owned(),
+            quantity: Quantity::Share,
+            engine: Some("s-wal".to_owned()),
+            workload: None,
+            over: Some(Over::Mean),
+            setting: None,
+            value: 0.316,
+            bound: None,
+            approximate: false,
+        };
+        let figures = [figure("hash", 0.2), figure("sdg", 0.6), figure("sps", 0.9)];
+        let over = |names: [&str; 2]| {
+            let names = names.map(str::to_owned);
+            ours(&value, Place::Simulated, None, &names, &figures)
+        };
+        assert_eq!(over(["hash", "sdg"]), Some(0.4));
+        assert_eq!(over(["hash", "bptree"]), None);
     }
 
     #[test]

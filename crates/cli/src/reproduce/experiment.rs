@@ -1,18 +1,20 @@
 //! An experiment, as TOML says it: one file under experiments/ for each.
 //!
 //! It holds what the paper says of one table or figure, and what to run to see whether it is so.
-//! Keys that nobody knows are refused, and so is an experiment that makes no sense. Engines may
-//! be named that this program does not have: then it cannot be run, but it can be read.
+//! Keys that nobody knows are refused, and so is an experiment that makes no sense. Engines and mechanisms
+//! may be named that this program does not have: then it cannot be run, but it can be read.
 
 use super::quantity::Quantity;
 use crate::bench::knobs::Knobs;
 use crate::bench::window::Window;
 use crate::failure::{Failure, Outcome};
+use crate::micro::MicroSize;
 use crate::tpcc;
 use perdura_machine::cache::Policy;
 use perdura_machine::{MachineConfig, presets};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The experiment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -50,6 +52,17 @@ pub(crate) enum Kind {
     Checksums,
     /// What power cuts take from engines that skip write-backs.
     Crash,
+    /// Throughput as a share of the base's.
+    Share,
+    /// Bytes written to memory by bytes that the program stored.
+    Traffic,
+}
+
+impl Kind {
+    /// Whether means over workloads are shown, and settings beside each other.
+    pub(super) fn has_means(self) -> bool {
+        matches!(self, Kind::Share | Kind::Traffic)
+    }
 }
 
 /// What the paper says.
@@ -128,8 +141,18 @@ pub(crate) struct Run {
     /// By clients through the server.
     pub(crate) served: Option<Served>,
     pub(crate) workloads: Vec<String>,
+    /// Engines, and protocols.
     #[serde(default)]
     pub(crate) engines: Vec<String>,
+    /// Pairs of an engine and a mechanism, by the names that they have among the engines.
+    #[serde(default)]
+    pub(crate) protocols: BTreeMap<String, ProtocolSpec>,
+    /// Sizes of microworkloads that differ from the usual, and other names for them.
+    #[serde(default)]
+    pub(crate) sizes: BTreeMap<String, SizeSpec>,
+    /// The workloads that means are over; all of them, if there is none here.
+    #[serde(default)]
+    pub(crate) mean_over: Vec<String>,
     /// The engine that the others are compared with.
     pub(crate) base: Option<String>,
     /// By workload, another one that its engines are compared with.
@@ -140,7 +163,8 @@ pub(crate) struct Run {
     pub(crate) bases: BTreeMap<String, String>,
     #[serde(default = "one")]
     pub(crate) threads: Vec<u32>,
-    /// YCSB's, or bare objects; neither these nor repetitions are needed where nothing is native.
+    /// YCSB's, or bare objects; neither these nor repetitions are needed where nothing is native, and
+    /// microworkloads have their own sizes.
     #[serde(default)]
     pub(crate) records: u64,
     /// How large TPC-C's tables are; nothing else has records of another kind.
@@ -176,6 +200,75 @@ pub(crate) struct Setting {
     pub(crate) tuning: Option<Knobs>,
     /// How the simulated caches replace lines, at all levels.
     pub(crate) policy: Option<Policy>,
+    /// Operations in a transaction of microworkloads.
+    pub(crate) ops_per_tx: Option<u32>,
+    /// Figures of the simulated machine or of its mechanisms, by their path in the machine's file.
+    #[serde(default)]
+    pub(crate) sets: BTreeMap<String, Scalar>,
+}
+
+/// A figure's value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Scalar {
+    Whole(i64),
+    Real(f64),
+    Truth(bool),
+    Text(String),
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scalar::Whole(number) => number.fmt(f),
+            Scalar::Real(number) => number.fmt(f),
+            Scalar::Truth(truth) => truth.fmt(f),
+            Scalar::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+/// What runs under a protocol's name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProtocolSpec {
+    pub(crate) engine: String,
+    /// The simulated machine's.
+    pub(crate) mechanism: String,
+    /// Length of its epochs, if it has some, microseconds.
+    #[serde(default = "millisecond")]
+    pub(crate) epoch_us: u64,
+}
+
+/// A microworkload's size.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SizeSpec {
+    /// Which it is, if the experiment has another name for it.
+    pub(crate) workload: Option<String>,
+    pub(crate) entries: Option<u64>,
+    pub(crate) ops_per_tx: Option<u32>,
+}
+
+impl SizeSpec {
+    pub(super) fn size(&self) -> MicroSize {
+        MicroSize { entries: self.entries, ops_per_tx: self.ops_per_tx }
+    }
+}
+
+/// A figure of the machine that no paper gives, found by each workload: the value with which one engine's share of
+/// the base's throughput comes nearest to what the paper says of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Calibrate {
+    /// Its path in the machine's file.
+    pub(crate) figure: String,
+    /// Values that are tried, ascending; then between the two that are nearest.
+    pub(crate) values: Vec<u64>,
+    /// The only engine that it is found on.
+    pub(crate) engine: String,
+    /// Its share in the paper.
+    pub(crate) share: f64,
 }
 
 /// Rivals that an experiment can name.
@@ -206,6 +299,8 @@ pub(crate) struct Simulated {
     pub(crate) caches_divided_by: u64,
     #[serde(default = "one")]
     pub(crate) cores: Vec<u32>,
+    /// Not needed by microworkloads.
+    #[serde(default)]
     pub(crate) records: u64,
     #[serde(default)]
     pub(crate) tpcc: tpcc::Size,
@@ -216,6 +311,7 @@ pub(crate) struct Simulated {
     /// Power cuts of each run, where they are what is measured.
     #[serde(default)]
     pub(crate) cuts: u64,
+    pub(crate) calibrate: Option<Calibrate>,
 }
 
 /// What differs where YCSB's clients go through the server. Each waits for every answer, and engines
@@ -249,6 +345,10 @@ pub(crate) struct Scale {
 
 fn closed_loop() -> Window {
     Window::CLOSED_LOOP
+}
+
+fn millisecond() -> u64 {
+    1000
 }
 
 fn undivided() -> u64 {

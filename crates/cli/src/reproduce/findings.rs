@@ -28,18 +28,25 @@ pub(crate) struct Figure {
     pub(crate) spread: Spread,
 }
 
-/// All figures that `samples` give; `base_of` says what a cell's engine is compared with, and `rival`
-/// who stands beside.
+/// What a cell's engine is compared with, by name.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Beside<'b> {
+    /// The one that `bases` names, or else the base.
+    pub(crate) base: Option<&'b str>,
+    /// The workload's base.
+    pub(crate) ground: Option<&'b str>,
+    pub(crate) rival: Option<&'b str>,
+}
+
+/// All figures that `samples` give; `beside` says what a cell's engine is compared with.
 pub(crate) fn figures<'b>(
     kind: Kind,
-    base_of: impl Fn(&Cell) -> Option<&'b str>,
-    rival: Option<&str>,
+    beside: impl Fn(&Cell) -> Beside<'b>,
     samples: &[Sample],
 ) -> Vec<Figure> {
     let mut figures = Vec::new();
     for cell in cells(samples) {
-        let base = base_of(&cell);
-        let rounds = rounds(&cell, base, rival, samples);
+        let rounds = rounds(&cell, beside(&cell), samples);
         for quantity in Quantity::of(kind) {
             let values: Vec<f64> =
                 rounds.iter().filter_map(|round| value(quantity, round)).collect();
@@ -51,6 +58,31 @@ pub(crate) fn figures<'b>(
     }
     figures
 }
+
+/// The means of these figures over the workloads `over`, each of the same engine, setting and place.
+pub(crate) fn means(figures: &[Figure], over: &[String]) -> Vec<Figure> {
+    let mut means: Vec<Figure> = Vec::new();
+    for figure in figures.iter().filter(|figure| over.contains(&figure.cell.workload)) {
+        let cell = Cell { workload: MEAN.to_owned(), ..figure.cell.clone() };
+        if means.iter().any(|mean| mean.cell == cell && mean.quantity == figure.quantity) {
+            continue;
+        }
+        let alike = figures.iter().filter(|other| {
+            let here = Cell { workload: MEAN.to_owned(), ..other.cell.clone() };
+            over.contains(&other.cell.workload) && here == cell && other.quantity == figure.quantity
+        });
+        let medians: Vec<f64> = alike.map(|other| other.spread.median).collect();
+        // A mean of fewer workloads would be another thing.
+        if medians.len() == over.len() {
+            let mean = medians.iter().sum::<f64>() / medians.len() as f64;
+            means.push(Figure { cell, quantity: figure.quantity, spread: Spread::of(vec![mean]) });
+        }
+    }
+    means
+}
+
+/// What stands in the place of a workload where a figure is a mean over several.
+const MEAN: &str = "mean";
 
 /// The cells in the order in which they were first run.
 fn cells(samples: &[Sample]) -> Vec<Cell> {
@@ -69,21 +101,18 @@ struct Round<'a> {
     unflushed: Option<&'a Sample>,
     /// None for the base's own run.
     base: Option<&'a Sample>,
+    /// None for the workload's base's own run.
+    ground: Option<&'a Sample>,
     /// None for the rival's own run.
     rival: Option<&'a Sample>,
 }
 
-fn rounds<'a>(
-    cell: &Cell,
-    base: Option<&str>,
-    rival: Option<&str>,
-    samples: &'a [Sample],
-) -> Vec<Round<'a>> {
+fn rounds<'a>(cell: &Cell, names: Beside<'_>, samples: &'a [Sample]) -> Vec<Round<'a>> {
     let any_engine = Cell { engine: None, ..cell.clone() };
     let is_other = |other: Option<&str>, sample: &Sample| {
         other.is_some()
-            && sample.cell.engine == other
-            && cell.engine != other
+            && sample.cell.engine.as_deref() == other
+            && cell.engine.as_deref() != other
             && Cell { engine: None, ..sample.cell.clone() } == any_engine
     };
     let own = samples.iter().filter(|sample| sample.cell == *cell && !sample.unflushed);
@@ -93,14 +122,17 @@ fn rounds<'a>(
     own.map(|own| Round {
         own,
         unflushed: beside(own, &|sample| sample.cell == *cell && sample.unflushed),
-        base: beside(own, &|sample| is_other(base, sample)),
-        rival: beside(own, &|sample| is_other(rival, sample)),
+        base: beside(own, &|sample| is_other(names.base, sample)),
+        ground: beside(own, &|sample| is_other(names.ground, sample)),
+        rival: beside(own, &|sample| is_other(names.rival, sample)),
     })
     .collect()
 }
 
 fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
-    let Round { own, unflushed, base, rival } = *round;
+    let Round { own, unflushed, base, ground, rival } = *round;
+    // Beside another engine than the base: beside that, it is the share that tells.
+    let other = base.filter(|base| ground.is_some_and(|ground| ground.cell != base.cell));
     let per_commit =
         |count: u64| (own.counters.commits > 0).then(|| count as f64 / own.counters.commits as f64);
     let counters = &own.counters;
@@ -138,6 +170,12 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
             let costs = own.checksums.as_ref()?;
             change(costs.flush.nanoseconds, cost(costs, step)?.nanoseconds)
         }
+        Share => ratio(own.per_second, ground?.per_second),
+        Gain => change(other?.per_second, own.per_second),
+        Traffic => traffic(own),
+        TrafficRatio => ratio(traffic(own)?, traffic(other?)?),
+        LinesWritten => lines_written(own),
+        LinesRatio => ratio(lines_written(own)?, lines_written(other?)?),
         _ if quantity.kind() == Kind::Crash => lost(quantity, own.losses.as_ref()?),
         _ => reuse(quantity, own.reuse.as_ref()?),
     }
@@ -162,6 +200,20 @@ fn cost(costs: &Costs, step: Step) -> Option<Cost> {
         Step::Packed => Some(costs.packed),
         Step::Update => costs.update,
     }
+}
+
+fn ratio(own: f64, other: f64) -> Option<f64> {
+    (other > 0.0).then(|| own / other)
+}
+
+/// Bytes written to memory by bytes that the program stored.
+fn traffic(sample: &Sample) -> Option<f64> {
+    ratio(sample.memory_bytes? as f64, sample.stored_bytes? as f64)
+}
+
+/// Lines that reached memory, for each transaction: also of engines that count no commits.
+fn lines_written(sample: &Sample) -> Option<f64> {
+    ratio(sample.memory_writes? as f64, sample.operations as f64)
 }
 
 /// From `from` to `to`, percent.
@@ -220,7 +272,7 @@ mod tests {
             place: Place::Native,
             workload: "ycsb-a".to_owned(),
             threads: 1,
-            engine: Some(engine),
+            engine: Some(engine.to_owned()),
             setting: None,
         };
         let counters = Counters {
@@ -247,12 +299,15 @@ mod tests {
             checksums: None,
             losses: None,
             memory_writes: None,
+            memory_bytes: None,
+            stored_bytes: None,
             memory: String::new(),
         }
     }
 
     fn found(kind: Kind, base: &str, samples: &[Sample], quantity: Quantity) -> Vec<f64> {
-        let figures = figures(kind, |_| Some(base), Some("redis-aof"), samples);
+        let (base, rival) = (Some(base), Some("redis-aof"));
+        let figures = figures(kind, |_| Beside { base, ground: base, rival }, samples);
         let wanted = figures.iter().filter(|figure| figure.quantity == quantity);
         wanted.map(|figure| figure.spread.median.round()).collect()
     }
@@ -266,6 +321,53 @@ mod tests {
         assert_eq!(found(Kind::Throughput, "undo", &samples, ThroughputChange), [100.0]);
         assert_eq!(found(Kind::Latency, "undo", &samples, P99Change), [-50.0]);
         assert_eq!(found(Kind::Throughput, "undo", &samples, PerSecond).len(), 2);
+    }
+
+    /// Shares are of the base's, gains and ratios beside the engine that `bases` names.
+    #[test]
+    fn shares_are_of_the_base_and_gains_beside_another() {
+        let run = |engine, ns, bytes| Sample {
+            memory_writes: Some(bytes / 64),
+            memory_bytes: Some(bytes),
+            stored_bytes: Some(1_000),
+            ..sample(engine, 0, ns, false)
+        };
+        let samples =
+            [run("plain", 100.0, 640), run("undo", 400.0, 1_280), run("redo", 200.0, 320)];
+        let beside = |cell: &Cell| {
+            let redo = cell.engine.as_deref() == Some("redo");
+            let base = if redo { "undo" } else { "plain" };
+            Beside { base: Some(base), ground: Some("plain"), rival: None }
+        };
+        let of = |kind, quantity| -> Vec<f64> {
+            let figures = figures(kind, beside, &samples);
+            let wanted = figures.iter().filter(|figure| figure.quantity == quantity);
+            wanted.map(|figure| figure.spread.median).collect()
+        };
+        assert_eq!(of(Kind::Share, Share), [0.25, 0.5]);
+        assert_eq!(of(Kind::Share, Gain), [100.0]);
+        assert_eq!(of(Kind::Traffic, Traffic), [0.64, 1.28, 0.32]);
+        assert_eq!(of(Kind::Traffic, TrafficRatio), [0.25]);
+        assert_eq!(of(Kind::Traffic, LinesWritten), [0.5, 1.0, 0.25]);
+        assert_eq!(of(Kind::Traffic, LinesRatio), [0.25]);
+    }
+
+    #[test]
+    fn a_mean_is_over_all_of_its_workloads_or_none() {
+        let at = |workload: &str, ns| {
+            let mut sample = sample("undo", 0, ns, false);
+            sample.cell.workload = workload.to_owned();
+            sample
+        };
+        let samples = [at("a", 1e9), at("b", 5e8), at("c", 1e8)];
+        let found = figures(Kind::Throughput, |_| Beside::default(), &samples);
+        let over = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let means = means(&found, &names);
+            means.iter().map(|mean| mean.spread.median).collect::<Vec<_>>()
+        };
+        assert_eq!(over(&["a", "b"]), [1.5]);
+        assert_eq!(over(&["a", "b", "d"]), [0.0; 0]);
     }
 
     #[test]

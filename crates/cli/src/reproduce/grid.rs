@@ -4,14 +4,16 @@
 //! meanwhile meets all engines alike, and figures that compare engines are made from runs that
 //! stand side by side.
 
+use super::calibrate::Calibration;
 use super::experiment::Kind;
 use super::plan::{Part, Place, Plan, Setting, Work};
+use super::protocol::Protocol;
 use super::runs;
 use crate::bench::series::SEED_STEP;
 use crate::bench::stage::Stage;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
-use perdura::{Counters, EngineKind};
+use perdura::Counters;
 use perdura_crashtest::Losses;
 use perdura_matrices::cost::Costs;
 use perdura_workloads::reuse::Reuse;
@@ -23,8 +25,8 @@ pub(crate) struct Cell {
     pub(crate) place: Place,
     pub(crate) workload: String,
     pub(crate) threads: u32,
-    /// None where operations are only drawn, and on bare objects.
-    pub(crate) engine: Option<&'static str>,
+    /// Or a protocol; none where operations are only drawn, and on bare objects.
+    pub(crate) engine: Option<String>,
     /// None where there is only one.
     pub(crate) setting: Option<String>,
 }
@@ -52,6 +54,9 @@ pub(crate) struct Sample {
     pub(crate) losses: Option<Losses>,
     /// Lines that reached the simulated machine's memory.
     pub(crate) memory_writes: Option<u64>,
+    /// Bytes of those, and bytes that the program stored.
+    pub(crate) memory_bytes: Option<u64>,
+    pub(crate) stored_bytes: Option<u64>,
     pub(crate) memory: String,
 }
 
@@ -74,6 +79,8 @@ impl Sample {
             checksums: None,
             losses: None,
             memory_writes: None,
+            memory_bytes: None,
+            stored_bytes: None,
             memory: String::new(),
         }
     }
@@ -87,13 +94,19 @@ pub(super) struct Job<'a> {
     pub(super) setting: &'a Setting,
     pub(super) threads: u32,
     pub(super) repetition: u32,
-    pub(super) engine: Option<EngineKind>,
+    pub(super) engine: Option<&'a Protocol>,
     pub(super) unflushed: bool,
+    /// A figure of the simulated machine that was found for the workload.
+    pub(super) calibrated: Option<(&'a str, u64)>,
 }
 
 /// Makes all runs.
-pub(crate) fn run(plan: &Plan, stage: &Stage) -> Outcome<Vec<Sample>> {
-    let jobs = jobs(plan)?;
+pub(crate) fn run(
+    plan: &Plan,
+    calibrations: &[Calibration],
+    stage: &Stage,
+) -> Outcome<Vec<Sample>> {
+    let jobs = jobs(plan, calibrations)?;
     let mut samples = Vec::with_capacity(jobs.len());
     for (index, job) in jobs.iter().enumerate() {
         interrupt::check(&stage.progress)?;
@@ -104,12 +117,15 @@ pub(crate) fn run(plan: &Plan, stage: &Stage) -> Outcome<Vec<Sample>> {
     Ok(samples)
 }
 
-fn jobs(plan: &Plan) -> Outcome<Vec<Job<'_>>> {
+fn jobs<'a>(plan: &'a Plan, calibrations: &'a [Calibration]) -> Outcome<Vec<Job<'a>>> {
     let mut jobs = Vec::new();
     for part in plan.parts.iter().filter(|part| part.place != Place::Served) {
         for repetition in 0..part.repetitions {
             for workload in &plan.workloads {
-                let work = Work::named(plan.kind, workload).map_err(Failure::new)?;
+                let work = plan.work(workload).map_err(Failure::new)?;
+                let simulated = part.place == Place::Simulated;
+                let found = calibrations.iter().find(|own| simulated && own.workload == *workload);
+                let calibrated = found.map(|own| (own.figure.as_str(), own.value));
                 let variants = variants(plan, workload);
                 let places = part.threads.iter();
                 let places =
@@ -124,6 +140,7 @@ fn jobs(plan: &Plan) -> Outcome<Vec<Job<'_>>> {
                         repetition,
                         engine,
                         unflushed,
+                        calibrated,
                     }));
                 }
             }
@@ -133,15 +150,15 @@ fn jobs(plan: &Plan) -> Outcome<Vec<Job<'_>>> {
 }
 
 /// What runs beside each other: engines, and for a breakdown each but the base also unflushed.
-fn variants(plan: &Plan, workload: &str) -> Vec<(Option<EngineKind>, bool)> {
+fn variants<'a>(plan: &'a Plan, workload: &str) -> Vec<(Option<&'a Protocol>, bool)> {
     if matches!(plan.kind, Kind::Reuse | Kind::Checksums) {
         return vec![(None, false)];
     }
-    let twice = |engine: &EngineKind| {
-        plan.kind == Kind::Breakdown && plan.base_of(workload) != Some(engine.name())
+    let twice = |engine: &Protocol| {
+        plan.kind == Kind::Breakdown && plan.base_of(workload) != Some(&engine.name)
     };
     let each = plan.engines_of(workload).into_iter().flat_map(|engine| {
-        let unflushed = twice(&engine).then_some((Some(engine), true));
+        let unflushed = twice(engine).then_some((Some(engine), true));
         [Some((Some(engine), false)), unflushed].into_iter().flatten()
     });
     each.collect()
@@ -149,7 +166,7 @@ fn variants(plan: &Plan, workload: &str) -> Vec<(Option<EngineKind>, bool)> {
 
 impl Job<'_> {
     fn describe(&self) -> String {
-        let engine = self.engine.map_or(String::new(), |engine| format!(" {engine}"));
+        let engine = self.engine.map_or(String::new(), |engine| format!(" {}", engine.name));
         let unflushed = if self.unflushed { " unflushed" } else { "" };
         let setting = self.setting.name.as_ref().map_or(String::new(), |name| format!(", {name}"));
         let Job { part, workload, threads, .. } = self;
@@ -174,7 +191,7 @@ impl Job<'_> {
             place: self.part.place,
             workload: self.workload.to_owned(),
             threads: self.threads,
-            engine: self.engine.map(EngineKind::name),
+            engine: self.engine.map(|engine| engine.name.clone()),
             setting: self.setting.name.clone(),
         };
         let sample = Sample::of(cell, self.repetition, self.seed(plan), self.operations());

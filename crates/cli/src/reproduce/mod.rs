@@ -4,18 +4,22 @@
 //! those of `perdura bench` and `perdura sim`. Figures follow from them by the experiment's kind,
 //! and are put beside the paper's, as tables, as JSON and as a picture.
 //!
-//! Reading order: [`experiment`] and [`validate`] (the file), [`quantity`] (what is measured), [`plan`] (what is
-//! run of it), [`grid`], [`runs`] and [`served`] (running it), [`findings`] (figures), [`compare`] (ours and the paper's),
+//! Reading order: [`experiment`] and [`validate`] (the file), [`quantity`] (what is measured), [`protocol`] (what is
+//! compared), [`plan`] and [`parts`] (what is run of it), [`calibrate`] (what is found before), [`grid`], [`runs`]
+//! and [`served`] (running it), [`findings`] (figures), [`compare`] (ours and the paper's),
 //! [`chart`] and [`plot`] (the picture), [`show`] (the text).
 
+mod calibrate;
 pub(crate) mod catalogue;
 mod chart;
 mod compare;
 pub(crate) mod experiment;
 mod findings;
 mod grid;
+mod parts;
 pub(crate) mod plan;
 mod plot;
+mod protocol;
 mod quantity;
 mod runs;
 mod served;
@@ -26,10 +30,11 @@ use crate::bench::stage::Stage;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::machine::Machine;
+use calibrate::Calibration;
 use compare::Comparison;
 use experiment::{Experiment, RivalName};
-use findings::Figure;
-use grid::Sample;
+use findings::{Beside, Figure};
+use grid::{Cell, Sample};
 use plan::Plan;
 use serde::Serialize;
 use served::Rival;
@@ -43,7 +48,11 @@ pub(crate) struct Report {
     /// Where native pools lay.
     pub(crate) site: String,
     pub(crate) plan: Plan,
+    /// What was found of the simulated machine before all else.
+    pub(crate) calibrations: Vec<Calibration>,
     pub(crate) figures: Vec<Figure>,
+    /// Over workloads, of shares and of traffic.
+    pub(crate) means: Vec<Figure>,
     pub(crate) comparisons: Vec<Comparison>,
     /// Who stood beside the servers.
     pub(crate) rival: Option<Rival>,
@@ -53,18 +62,42 @@ pub(crate) struct Report {
 
 /// Runs `plan`.
 pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<Report> {
-    let mut samples = grid::run(&plan, stage)?;
+    let calibrations = calibrate::find(&plan, stage)?;
+    let mut samples = grid::run(&plan, &calibrations, stage)?;
     let rival = served::run(&plan, stage, &mut samples);
     // Ctrl-C ends our children too: that they failed is no news then.
     interrupt::check(&stage.progress)?;
     let rival = rival?;
-    let rival_name = plan.rival.map(RivalName::name);
-    let base = |cell: &grid::Cell| plan.compared_with(&cell.workload, cell.engine?);
-    let figures = findings::figures(plan.kind, base, rival_name, &samples);
+    let figures = findings::figures(plan.kind, |cell| beside(&plan, cell), &samples);
+    let means = match plan.kind.has_means() {
+        true => findings::means(&figures, &plan.mean_over),
+        false => Vec::new(),
+    };
     let comparisons = compare::compare(&experiment, &plan, &figures);
     let machine = Machine::here();
     let site = stage.site.describe();
-    Ok(Report { experiment, machine, site, plan, figures, comparisons, rival, samples })
+    Ok(Report {
+        experiment,
+        machine,
+        site,
+        plan,
+        calibrations,
+        figures,
+        means,
+        comparisons,
+        rival,
+        samples,
+    })
+}
+
+/// What a cell's engine is compared with.
+fn beside<'p>(plan: &'p Plan, cell: &Cell) -> Beside<'p> {
+    let engine = cell.engine.as_deref();
+    Beside {
+        base: engine.and_then(|engine| plan.compared_with(&cell.workload, engine)),
+        ground: plan.base_of(&cell.workload),
+        rival: plan.rival.map(RivalName::name),
+    }
 }
 
 /// Writes the report as JSON and as a picture into `folder`, which is made if need be.
@@ -74,7 +107,8 @@ pub(crate) fn write(report: &Report, folder: &Path) -> Outcome<[PathBuf; 2]> {
     let json = json.map_err(|error| Failure::new(error.to_string()))?;
     let paper = &report.experiment.paper;
     let title = format!("{}, {}", paper.title, paper.figure);
-    let panels = chart::panels(&report.plan, &report.figures, &report.comparisons);
+    let figures: Vec<Figure> = report.figures.iter().chain(&report.means).cloned().collect();
+    let panels = chart::panels(&report.plan, &figures, &report.comparisons);
     let picture = plot::svg(&title, &panels)?;
     let write = |ending: &str, text: String| -> Outcome<PathBuf> {
         let path = folder.join(format!("{}.{ending}", report.experiment.name));

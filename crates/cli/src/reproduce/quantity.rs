@@ -79,6 +79,18 @@ pub(crate) enum Quantity {
     Uncorrected,
     /// cuts after which the pool was refused.
     RefusedCuts,
+    /// Throughput by the base's.
+    Share,
+    /// Change of throughput against the engine that `bases` names.
+    Gain,
+    /// Bytes written to the home device by bytes that the program stored.
+    Traffic,
+    /// That by the same of the engine that `bases` names.
+    TrafficRatio,
+    /// Lines written to the home device for each transaction.
+    LinesWritten,
+    /// Those by the same of the engine that `bases` names.
+    LinesRatio,
 }
 
 /// What is done with an object.
@@ -98,7 +110,7 @@ use Quantity::*;
 use Step::*;
 
 /// All of them, with their names, units and the kind of experiment that finds them.
-const ALL: [(Quantity, &str, &str, Kind); 50] = [
+const ALL: [(Quantity, &str, &str, Kind); 56] = [
     (PerSecond, "per-second", "/s", Kind::Throughput),
     (ThroughputChange, "throughput-change", "%", Kind::Throughput),
     (RivalChange, "rival-change", "%", Kind::Throughput),
@@ -149,6 +161,12 @@ const ALL: [(Quantity, &str, &str, Kind); 50] = [
     (Detected, "detected", "lines", Kind::Crash),
     (Uncorrected, "uncorrected", "lines", Kind::Crash),
     (RefusedCuts, "refused-cuts", "cuts", Kind::Crash),
+    (Share, "share", "of the base's throughput", Kind::Share),
+    (Gain, "gain", "%", Kind::Share),
+    (Traffic, "traffic", "bytes written by bytes stored", Kind::Traffic),
+    (TrafficRatio, "traffic-ratio", "of the other's", Kind::Traffic),
+    (LinesWritten, "lines-written", "/tx", Kind::Traffic),
+    (LinesRatio, "lines-ratio", "of the other's", Kind::Traffic),
 ];
 
 impl Quantity {
@@ -183,6 +201,7 @@ impl Quantity {
                 | FlushChangeWithoutLog
                 | MemoryWriteChange
                 | DirtinessChange
+                | Gain
                 | ObjectChange(_)
         )
     }
@@ -190,6 +209,16 @@ impl Quantity {
     /// Whether it counts things.
     fn is_count(self) -> bool {
         self.kind() == Kind::Crash
+    }
+
+    /// Whether means over workloads are shown beside it.
+    pub(crate) fn has_means(self) -> bool {
+        self.kind().has_means()
+    }
+
+    /// Whether it is one thing by another.
+    fn is_ratio(self) -> bool {
+        matches!(self, Share | Traffic | TrafficRatio | LinesRatio)
     }
 
     /// A value of it, for people.
@@ -201,6 +230,7 @@ impl Quantity {
             P99 | AnswerP99 | ObjectTime(_) => crate::quantity::show_ns(value),
             _ if self.is_change() => format!("{nought:+.1} %"),
             _ if self.unit() == "%" => format!("{nought:.1} %"),
+            _ if self.is_ratio() => format!("{value:.3}"),
             _ => format!("{value:.2}"),
         }
     }
@@ -211,6 +241,7 @@ impl Quantity {
             "%" => format!("{difference:+.1} points"),
             "ns" => format!("{difference:+.0} ns"),
             _ if self.is_count() => format!("{difference:+.0}"),
+            _ if self.is_ratio() => format!("{difference:+.3}"),
             _ => format!("{difference:+.2}"),
         }
     }
@@ -261,5 +292,7 @@ mod tests {
         assert_eq!(P99Change.show_difference(-3.0), "-3.0 points");
         assert_eq!(Inconsistent.show(1_435.0), "1,435");
         assert_eq!(Inconsistent.show_difference(-1.5), "-2");
+        assert_eq!(Share.show(0.3314), "0.331");
+        assert_eq!(Traffic.show_difference(-0.0119), "-0.012");
     }
 }

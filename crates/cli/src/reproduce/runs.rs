@@ -4,14 +4,17 @@
 use super::experiment::Kind;
 use super::grid::{Job, Sample};
 use super::plan::{Place, Plan, Work};
+use super::protocol::Protocol;
 use crate::bench::engine::{self, PoolPlan};
 use crate::bench::options::plenty;
 use crate::bench::stage::Stage;
 use crate::bench::watch;
 use crate::failure::{Failure, Outcome};
+use crate::micro::{Micro, MicroSize};
 use crate::named::{self, Database, OnWorkload};
-use crate::simulate::{self, MechanismChoice};
-use perdura::{EngineKind, Format, Heap, Volatile};
+use crate::simulate;
+use perdura::{Format, Heap, Volatile};
+use perdura_machine::{ConfigError, MachineConfig};
 use perdura_matrices::cost::{self, Bench, Demand, When};
 use perdura_memory::{Domain, MapOptions, Mapped, Ram};
 use perdura_workloads::Workload;
@@ -34,6 +37,37 @@ pub(super) fn run(job: &Job<'_>, label: &str, plan: &Plan, stage: &Stage) -> Out
             let on = On { job, label, engine, plan, stage };
             database.over_store(job.part.extent, total, job.seed(plan), on)
         }
+        (Work::Micro(micro, size), Some(engine)) => {
+            let on = On { job, label, engine, plan, stage };
+            micro.run(job.sized(micro, size), job.threads as usize, job.seed(plan), on)
+        }
+        (Work::Micro(..), None) => Err(Failure::new("a microworkload is run on an engine only")),
+    }
+}
+
+impl Job<'_> {
+    /// The microworkload's size in this job.
+    fn sized(&self, micro: Micro, size: MicroSize) -> MicroSize {
+        MicroSize {
+            entries: Some(self.part.entries_of(micro, size)),
+            ops_per_tx: self.setting.ops_per_tx.or(size.ops_per_tx),
+        }
+    }
+
+    /// The machine that the job is simulated on.
+    fn machine(&self) -> Outcome<MachineConfig> {
+        let machine = self.part.machine.clone();
+        let mut machine = machine.ok_or_else(|| Failure::new("no machine to simulate"))?;
+        let wrong = |error: ConfigError| Failure::new(error.to_string());
+        if let Some((figure, value)) = self.calibrated {
+            machine = machine.with(figure, &value.to_string()).map_err(wrong)?;
+        }
+        for (figure, value) in &self.setting.sets {
+            machine = machine.with(figure, value).map_err(wrong)?;
+        }
+        machine.cores.count = self.threads as usize;
+        simulate::set_policy(&mut machine, self.setting.policy);
+        Ok(machine)
     }
 }
 
@@ -41,7 +75,7 @@ pub(super) fn run(job: &Job<'_>, label: &str, plan: &Plan, stage: &Stage) -> Out
 struct On<'a> {
     job: &'a Job<'a>,
     label: &'a str,
-    engine: EngineKind,
+    engine: &'a Protocol,
     plan: &'a Plan,
     stage: &'a Stage,
 }
@@ -74,8 +108,8 @@ impl On<'_> {
         let emptied = plan.kind == Kind::Flushes;
         let pool = PoolPlan { limit: plenty(bytes, &knobs), domain: None, knobs, emptied };
         let run = if job.unflushed { engine::run_unflushed } else { engine::run };
-        let run =
-            run(self.label, self.engine, &stage.site, pool, workload, &work, &stage.progress)?;
+        let engine = self.engine.engine;
+        let run = run(self.label, engine, &stage.site, pool, workload, &work, &stage.progress)?;
         let measured = run.measured;
         let overall = measured.overall.as_ref();
         Ok(Sample {
@@ -93,21 +127,18 @@ impl On<'_> {
 
     fn simulated<W: Workload>(&self, workload: &W, bytes: u64) -> Outcome<Sample> {
         let On { job, plan, stage, .. } = *self;
-        let machine = job.part.machine.clone();
-        let mut machine = machine.ok_or_else(|| Failure::new("no machine to simulate"))?;
-        machine.cores.count = job.threads as usize;
-        simulate::set_policy(&mut machine, job.setting.policy);
+        let machine = job.machine()?;
         let memory = format!("simulated: {}", machine.title);
         let work = simulate::Plan {
             machine,
-            engine: self.engine,
+            engine: self.engine.engine,
             cores: job.threads as usize,
             operations: job.operations(),
             warm_up: job.warm_up() / 2,
             settle: job.warm_up() / 2,
             seed: job.seed(plan),
-            mechanism: MechanismChoice::PLAIN,
-            epoch_us: 1,
+            mechanism: self.engine.mechanism,
+            epoch_us: self.engine.epoch_us,
             window: job.setting.window.transactions(),
             knobs: job.setting.tuning,
             cuts: job.part.cuts,
@@ -120,12 +151,15 @@ impl On<'_> {
         })?;
         let seconds = run.statistics.time_ns / 1e9;
         let operations = run.operations as f64;
+        let stored = run.statistics.cores.iter().map(|core| core.stored_bytes).sum();
         Ok(Sample {
             per_second: operations / seconds,
             ns_per_operation: run.statistics.time_ns * f64::from(job.threads) / operations,
             counters: run.counters,
             losses: (run.losses.cuts > 0).then_some(run.losses),
             memory_writes: Some(run.statistics.memory.home.writes),
+            memory_bytes: Some(run.statistics.memory.home.written_bytes),
+            stored_bytes: Some(stored),
             memory,
             ..job.sample(plan)
         })

@@ -9,7 +9,6 @@ use crate::bench::servers;
 use crate::bench::stage::Stage;
 use crate::failure::Outcome;
 use crate::named;
-use perdura::EngineKind;
 use perdura_rivals::Error;
 use perdura_rivals::server::Launch;
 use serde::Serialize;
@@ -42,8 +41,8 @@ pub(crate) fn run(plan: &Plan, stage: &Stage, samples: &mut Vec<Sample>) -> Outc
         RivalName::RedisAof => Launch::redis(),
     }];
     for engine in &plan.engines {
-        names.push(EngineKind::name(*engine));
-        launches.push(servers::ours(*engine, None, demand.pool_bytes(), None)?);
+        names.push(engine.name.as_str());
+        launches.push(servers::ours(engine.engine, None, demand.pool_bytes(), None)?);
     }
     let turns = match clients::race(&launches, &demand, stage)? {
         Ok(turns) => turns,
@@ -70,12 +69,12 @@ fn rounds(plan: &Plan, part: &Part) -> Vec<Round> {
     each.collect()
 }
 
-fn sample(turn: &Turn, round: &Round, (engine, server): (&'static str, &str)) -> Sample {
+fn sample(turn: &Turn, round: &Round, (engine, server): (&str, &str)) -> Sample {
     let cell = Cell {
         place: Place::Served,
         workload: format!("ycsb-{}", round.letter),
         threads: round.clients,
-        engine: Some(engine),
+        engine: Some(engine.to_owned()),
         setting: None,
     };
     let measured = &turn.measured;

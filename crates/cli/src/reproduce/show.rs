@@ -1,11 +1,13 @@
 //! What `perdura reproduce` prints and writes: tables, sentences, JSON.
 
 use super::Report;
+use super::calibrate::Calibration;
 use super::compare::Comparison;
 use super::experiment::{Experiment, Kind};
 use super::findings::Figure;
 use super::grid::Cell;
-use super::plan::{self, Part, Place, Plan, Setting};
+use super::plan::{Part, Place, Plan, Setting, Work};
+use super::protocol;
 use super::quantity::Quantity;
 use super::served::Rival;
 use crate::failure::Outcome;
@@ -17,11 +19,11 @@ use crate::tpcc;
 /// The experiments that there are.
 pub(crate) fn list(experiments: &[Experiment]) -> Outcome {
     let rows = experiments.iter().map(|experiment| {
-        let missing = plan::missing_engines(experiment);
+        let missing = protocol::missing(experiment);
         let awaits = if missing.is_empty() {
             String::new()
         } else {
-            format!("; not all engines are here: {}", missing.join(", "))
+            format!("; not all engines or mechanisms are here: {}", missing.join(", "))
         };
         [
             experiment.name.clone(),
@@ -63,6 +65,15 @@ fn method(kind: Kind) -> &'static str {
              had all caches outlived the cut (inconsistent, if it differs), then checksums find and restore \
              lines; the run goes on as if nothing had been; counts are of lines, over all cuts"
         }
+        Kind::Share => {
+            "a run's operations in a second, by those of the base's run on the same machine, of the same seed; a gain \
+             is against the engine that the experiment names beside"
+        }
+        Kind::Traffic => {
+            "bytes that the simulated memory was given, by bytes that the program stored, an engine's own stores \
+             (its log) among them; lines written for a transaction do not depend on what counts as stored; what is still in \
+             the caches at the end is not among what was written"
+        }
         Kind::Reuse => {
             "operations are drawn as the workload draws them, and not carried out; a scan is an \
              operation on each record that it covers; the load is not counted; of TPC-C, transactions \
@@ -78,7 +89,8 @@ fn method(kind: Kind) -> &'static str {
 
 /// The whole report.
 pub(crate) fn text(report: &Report) -> String {
-    let Report { experiment, plan, figures, comparisons, machine, .. } = report;
+    let Report { experiment, plan, comparisons, machine, .. } = report;
+    let figures: &Vec<Figure> = &report.figures.iter().chain(&report.means).cloned().collect();
     let paper = &experiment.paper;
     let mut parts = vec![
         format!(
@@ -88,8 +100,13 @@ pub(crate) fn text(report: &Report) -> String {
         places(report),
         caution(report.plan.quick).to_owned(),
         format!("method: {}", method(plan.kind)),
+        calibrated(&report.calibrations),
         measured(plan.kind, figures, |place| place != Place::Served),
     ];
+    parts.push(match report.means.is_empty() {
+        true => String::new(),
+        false => format!("means are over {}", plan.mean_over.join(", ")),
+    });
     parts.extend(report.rival.as_ref().map(|rival| served(rival, plan.kind, figures)));
     if comparisons.is_empty() {
         parts.push("the paper gives no numbers for this, only a picture".to_owned());
@@ -107,6 +124,24 @@ pub(crate) fn text(report: &Report) -> String {
     });
     parts.retain(|part| !part.is_empty());
     parts.join("\n\n")
+}
+
+/// What was found before, by workload.
+fn calibrated(calibrations: &[Calibration]) -> String {
+    let Some(Calibration { figure, engine, wanted, .. }) = calibrations.first() else {
+        return String::new();
+    };
+    let rows = calibrations.iter().map(|own| {
+        let tried = own.tried.iter().map(|(value, share)| format!("{value}: {share:.3}"));
+        let far = (own.share - wanted).abs() > wanted / 50.0;
+        let share = format!("{:.3}{}", own.share, if far { ", not reached" } else { "" });
+        [own.workload.clone(), own.value.to_string(), share, tried.collect::<Vec<_>>().join(", ")]
+    });
+    format!(
+        "{figure} was found for each workload on {engine} alone: the value with which its share of the base's \
+         throughput is nearest to {wanted}; all others are run with that, and are predictions\n{}",
+        table(["workload", figure.as_str(), "share", "tried"], rows)
+    )
 }
 
 fn caution(quick: bool) -> &'static str {
@@ -149,6 +184,10 @@ fn places(report: &Report) -> String {
 /// What the workloads run on.
 fn data(plan: &Plan, part: &Part) -> String {
     let records = part.extent.records;
+    let micro = |name: &String| match plan.work(name) {
+        Ok(Work::Micro(micro, size)) => Some((name.clone(), micro, size)),
+        _ => None,
+    };
     if plan.kind == Kind::Checksums {
         return plural(records, "object");
     }
@@ -156,21 +195,32 @@ fn data(plan: &Plan, part: &Part) -> String {
     let tpcc::Size { warehouses, rows } = part.extent.tpcc;
     let tables = format!("{} of {} size", plural(warehouses.into(), "warehouse"), rows.name());
     let mut all = Vec::new();
-    let mut here = plan.workloads.iter().filter(|name| part.place.runs(name));
+    let micros = plan.workloads.iter().filter_map(micro).map(|(name, micro, size)| {
+        let entries = part.entries_of(micro, size);
+        let operations = plural(micro.ops_per_tx(size).into(), "operation");
+        format!("{name} ({} entries, {operations} in a transaction)", show_count(entries))
+    });
+    let micros: Vec<String> = micros.collect();
+    let is_database = |name: &&String| part.place.runs(name) && micro(name).is_none();
+    let mut here = plan.workloads.iter().filter(is_database);
     if !here.clone().all(is_tpcc) {
         all.push(plural(records, "record"));
     }
     if here.any(is_tpcc) {
         all.push(tables);
     }
+    all.extend((!micros.is_empty()).then(|| micros.join(", ")));
     all.join(" and ")
 }
 
 /// What is set, if anything.
 fn settings(setting: &Setting) -> Option<String> {
     let policy = setting.policy.map(|policy| format!("{policy} in all caches"));
-    let remarks = [setting.window.remark(), setting.tuning.remark(), policy];
-    let remarks: Vec<String> = remarks.into_iter().flatten().collect();
+    let per_tx =
+        setting.ops_per_tx.map(|ops| plural(ops.into(), "operation") + " in a transaction");
+    let remarks = [setting.window.remark(), setting.tuning.remark(), policy, per_tx];
+    let sets = setting.sets.iter().map(|(figure, value)| format!("{figure} = {value}"));
+    let remarks: Vec<String> = remarks.into_iter().flatten().chain(sets).collect();
     let name = setting.name.as_deref().unwrap_or("set");
     (!remarks.is_empty()).then(|| format!("{name}: {}", remarks.join(", ")))
 }
@@ -194,7 +244,7 @@ fn measured(kind: Kind, figures: &[Figure], places: impl Fn(Place) -> bool) -> S
     header.extend(quantities.iter().map(Quantity::to_string));
     let rows = cells.into_iter().map(|cell| {
         let mut row = vec![cell.workload.clone(), cell.place.to_string(), cell.threads.to_string()];
-        row.extend(engines.then(|| cell.engine.unwrap_or("-").to_owned()));
+        row.extend(engines.then(|| cell.engine.clone().unwrap_or_else(|| "-".to_owned())));
         row.extend(settings.then(|| cell.setting.clone().unwrap_or_default()));
         row.extend(quantities.iter().map(|quantity| shown(cell, *quantity, figures)));
         row

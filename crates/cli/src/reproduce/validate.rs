@@ -1,7 +1,8 @@
 //! What makes sense as an experiment, and what does not.
 
-use super::experiment::{Experiment, Kind, Run, Scale, Simulated, Value};
-use super::plan;
+use super::experiment::{Calibrate, Experiment, Kind, Run, Scale, Simulated, Value};
+use super::plan::{self, Work};
+use super::protocol::Protocol;
 use super::quantity::Quantity;
 use crate::tpcc;
 use perdura::EngineKind;
@@ -54,7 +55,9 @@ impl Experiment {
         if let Some(engine) = bases.into_iter().find(named) {
             return Err(format!("'{engine}' in bases is none of its engines"));
         }
+        self.validate_protocols()?;
         let Run { records, operations, repetitions, .. } = self.run;
+        let records = if self.has_records() { records } else { 1 };
         let has_operations = operations > 0 || self.kind == Kind::Checksums;
         let used = *native || self.kind == Kind::Reuse;
         if used && (records == 0 || !has_operations || repetitions == 0) {
@@ -67,8 +70,73 @@ impl Experiment {
         tpcc_valid(self.quick.tpcc.unwrap_or_default())?;
         threads_valid(threads)?;
         threads_valid(self.quick.threads.as_deref().unwrap_or(&[1]))?;
-        simulated.as_ref().map_or(Ok(()), |simulated| simulated.validate(&self.quick))?;
+        if let Some(simulated) = simulated {
+            simulated.validate(&self.quick, self.has_records())?;
+            self.validate_figures(simulated)?;
+        }
         self.paper.values.iter().try_for_each(|value| self.validate_value(value))
+    }
+
+    /// Whether some workload's size is `records`. What is unknown has none.
+    fn has_records(&self) -> bool {
+        let named = |name: &String| Work::named(self.kind, &self.run.sizes, name);
+        self.run.workloads.iter().any(|name| named(name).is_ok_and(Work::has_records))
+    }
+
+    /// Names of protocols and sizes are the experiment's own, and mechanisms are simulated.
+    fn validate_protocols(&self) -> Result<(), String> {
+        let Run { native, served, protocols, workloads, sizes, mean_over, .. } = &self.run;
+        if !protocols.is_empty() && (*native || served.is_some()) {
+            return Err(
+                "mechanisms are the simulated machine's: leave out protocols, or native runs"
+                    .to_owned(),
+            );
+        }
+        for (name, spec) in protocols {
+            if name.parse::<EngineKind>().is_ok() {
+                return Err(format!("the protocol '{name}' has an engine's name"));
+            }
+            if spec.epoch_us == 0 {
+                return Err(format!("the protocol '{name}' needs epochs of 1 microsecond or more"));
+            }
+        }
+        let mut known = sizes.keys().chain(mean_over);
+        if let Some(name) = known.find(|name| !workloads.contains(name)) {
+            return Err(format!("'{name}' in sizes or mean_over is none of its workloads"));
+        }
+        if let Some(name) = sizes.keys().find(|name| Work::named(self.kind, sizes, name).is_err()) {
+            return Err(format!("'{name}' in sizes is no microworkload"));
+        }
+        let none = |ops: Option<u32>| ops == Some(0);
+        let settings = self.run.settings.iter().any(|setting| none(setting.ops_per_tx));
+        if settings || sizes.values().any(|size| none(size.ops_per_tx)) {
+            return Err("a transaction has an operation at least: ops_per_tx".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Figures that settings and the calibration change are the machine's.
+    fn validate_figures(&self, simulated: &Simulated) -> Result<(), String> {
+        let machine = simulated.machine(1)?;
+        let with = |figure: &str, value: String| {
+            machine.with(figure, &value).map(drop).map_err(|error| error.to_string())
+        };
+        for setting in &self.run.settings {
+            setting.sets.iter().try_for_each(|(figure, value)| with(figure, value.to_string()))?;
+        }
+        let Some(Calibrate { figure, values, engine, share }) = &simulated.calibrate else {
+            return Ok(());
+        };
+        let fits = self.run.base.as_ref().is_some_and(|base| base != engine);
+        if !fits || *share <= 0.0 {
+            return Err(
+                "calibrate needs an engine, which is not the base, and its share".to_owned()
+            );
+        }
+        if values.is_empty() || !values.is_sorted_by(|a, b| a < b) {
+            return Err("calibrate needs values that ascend".to_owned());
+        }
+        values.iter().try_for_each(|value| with(figure, value.to_string()))
     }
 
     /// Each workload has a base that can run it.
@@ -91,6 +159,11 @@ impl Experiment {
         let simulated_only = self.run.simulated.is_some() && !self.run.native;
         if !simulated_only && settings.iter().any(|setting| setting.policy.is_some()) {
             return Err("a policy is of simulated caches: leave it out, or native runs".to_owned());
+        }
+        if !simulated_only && settings.iter().any(|setting| !setting.sets.is_empty()) {
+            return Err(
+                "sets are of the simulated machine: leave them out, or native runs".to_owned()
+            );
         }
         for (index, setting) in settings.iter().enumerate() {
             let taken = settings[..index].iter().any(|other| other.name == setting.name);
@@ -115,8 +188,8 @@ impl Experiment {
             return Err("it needs power cuts, as cuts = 100 in [run.simulated]".to_owned());
         }
         // Engines that this program does not have may be named.
-        let mut known = engines.iter().filter_map(|engine| engine.parse().ok());
-        known.try_for_each(|engine| engine_fits(self.kind, engine))?;
+        let mut known = engines.iter().filter_map(|name| Protocol::named(&self.run, name).ok());
+        known.try_for_each(|protocol| engine_fits(self.kind, protocol.engine))?;
         let cores = simulated.iter().map(|simulated| simulated.cores.as_slice());
         let mut cores = cores.chain(self.quick.threads.as_deref());
         cores.try_for_each(|cores| cores_fit(self.kind, cores))
@@ -164,13 +237,13 @@ impl Experiment {
 }
 
 impl Simulated {
-    fn validate(&self, quick: &Scale) -> Result<(), String> {
+    fn validate(&self, quick: &Scale, has_records: bool) -> Result<(), String> {
         for divisor in [Some(self.caches_divided_by), quick.caches_divided_by].into_iter().flatten()
         {
             self.machine(divisor)?;
         }
         tpcc_valid(self.tpcc)?;
-        if self.records == 0 || self.operations == 0 || self.repetitions == 0 {
+        if (has_records && self.records == 0) || self.operations == 0 || self.repetitions == 0 {
             return Err("records, operations and repetitions must be 1 or more".to_owned());
         }
         match self.cores.iter().all(|cores| (1..=64).contains(cores)) && !self.cores.is_empty() {

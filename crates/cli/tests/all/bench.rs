@@ -153,6 +153,11 @@ fn toggles_and_churn() {
         assert_report(&report, &["undo", "archapt-redo"]);
         assert_eq!(report["parameters"]["bench"], name);
     }
+    for sized in [["sdg", "--vertices", "100"], ["sqlite-pages", "--rows", "500"]] {
+        let report = json(&[&sized[..], &small, &two].concat());
+        assert_report(&report, &["undo", "archapt-redo"]);
+        assert_eq!(report["parameters"]["bench"], sized[0]);
+    }
     let report = json(&[&["churn", "--slots", "100"][..], &small, &two].concat());
     assert_report(&report, &["undo", "archapt-redo"]);
 }
@@ -271,6 +276,8 @@ fn a_named_pool_is_left_behind_and_sound() {
         &["hash", "--entries", "500"],
         &["rbtree", "--entries", "500"],
         &["bptree", "--entries", "500"],
+        &["sdg", "--vertices", "100"],
+        &["sqlite-pages", "--rows", "500"],
         &["churn", "--slots", "100"],
     ] {
         left_behind_and_sound(folder.path(), bench);
@@ -291,6 +298,9 @@ fn left_behind_and_sound(folder: &Path, bench: &[&str]) {
 #[test]
 fn parameters_that_cannot_be_are_named() {
     assert!(fail(&["bench", "sps", "--entries", "1"]).contains("two entries"));
+    assert!(fail(&["bench", "sps", "--within", "1"]).contains("blocks of two words"));
+    assert!(fail(&["bench", "sdg", "--vertices", "0"]).contains("vertices"));
+    assert!(fail(&["bench", "sqlite-pages", "--rows", "0"]).contains("a row"));
     assert!(fail(&["bench", "overwrite", "--bytes", "9"]).contains("multiple of 8"));
     assert!(fail(&["bench", "map", "--keys", "1"]).contains("two keys"));
     assert!(fail(&["bench", "hash", "--entries", "0"]).contains("an entry"));

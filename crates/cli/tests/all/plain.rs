@@ -11,7 +11,7 @@ fn number(name: &str, usual: u64) -> String {
     std::env::var(name).map_or(usual, |text| text.parse().expect("a number")).to_string()
 }
 
-const WORKLOADS: [&str; 4] = ["sps", "hash", "rbtree", "bptree"];
+const WORKLOADS: [&str; 6] = ["sps", "hash", "rbtree", "bptree", "sdg", "sqlite-pages"];
 
 /// What is above `plain` on a machine with a workload.
 fn faster(machine: &str, workload: &str, ops: &str, entries: &str) -> Vec<String> {

@@ -94,16 +94,18 @@ fn every_machine_workload_and_mechanism() {
         let rows = table.lines().skip(2);
         rows.filter_map(|row| row.split('|').nth(1)).map(|name| name.trim().to_owned()).collect()
     };
-    let (machines, mechanisms) = list.split_once("\n\n").expect("two tables");
-    let (machines, mechanisms) = (names(machines), names(mechanisms));
+    let tables: Vec<_> = list.split("\n\n").map(names).collect();
+    let [machines, mechanisms, workloads] = tables.try_into().expect("three tables");
     assert_eq!(mechanisms[..2], ["plain", "undo-log"]);
     assert!(machines.len() > 10 && machines.contains(&"optane".to_owned()), "{machines:?}");
     for machine in &machines {
         assert_eq!(json(&["--machine", machine])["machine"]["name"], *machine);
     }
-    let workloads = ["sps", "hash", "rbtree", "bptree", "churn", "hash-map", "ordered-map"];
+    let (databases, workloads): (Vec<_>, Vec<_>) =
+        workloads.into_iter().partition(|name| name == "tpcc" || name.starts_with("ycsb"));
+    assert_eq!((databases.len(), workloads.len()), (2, 10), "{workloads:?}");
     let letters = ["a", "b", "c", "d", "e", "f"].map(|letter| format!("ycsb-{letter}"));
-    for workload in workloads.into_iter().chain(letters.iter().map(String::as_str)) {
+    for workload in workloads.iter().chain(&letters).map(String::as_str) {
         let report = json(&["--machine", "tiny", "--workload", workload, "--cores", "2"]);
         assert_eq!(report["engines"].as_array().map(Vec::len), Some(9), "{workload}");
     }
@@ -138,6 +140,9 @@ fn what_cannot_be_is_named() {
     assert!(small(&["--workload", "x"]).contains("one of sps"));
     assert!(small(&["--machine", "x"]).contains("the machines are"));
     assert!(small(&["--entries", "0"]).contains("entries"));
+    assert!(small(&["--workload", "sps-local", "--entries", "31"]).contains("two blocks"));
+    assert!(small(&["--workload", "sdg", "--entries", "8"]).contains("2^4 to 2^24 vertices"));
+    assert!(small(&["--workload", "sqlite-pages", "--entries", "0"]).contains("a row"));
     assert!(small(&["--entries", "1T"]).contains("choose fewer entries"));
     assert!(small(&["--entries", "18446744073709551615"]).contains("choose fewer entries"));
     assert!(small(&["--ops-per-tx", "0"]).contains("--ops-per-tx must be 1"));

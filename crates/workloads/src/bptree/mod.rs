@@ -76,7 +76,7 @@ impl KeySet for BpTree {
     const KIND: u32 = 2_005;
     const BYTES_PER_ENTRY: u64 = 48;
 
-    fn create<T: Tx + ?Sized>(tx: &mut T, _entries: u64) -> Result<Self> {
+    fn create<T: Tx + ?Sized>(tx: &mut T, _entries: u64, _below: u64) -> Result<Self> {
         let at = tx.allocate(Purpose::General, 2 * 8)?.at();
         let root = tx.allocate(Purpose::General, SIZE)?;
         Node::create(tx, root, 0, 0, &[], &[])?;

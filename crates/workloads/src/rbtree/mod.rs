@@ -162,7 +162,7 @@ impl KeySet for RbTree {
     const KIND: u32 = 2_004;
     const BYTES_PER_ENTRY: u64 = 96;
 
-    fn create<T: Tx + ?Sized>(tx: &mut T, _entries: u64) -> Result<Self> {
+    fn create<T: Tx + ?Sized>(tx: &mut T, _entries: u64, _below: u64) -> Result<Self> {
         let at = tx.allocate(Purpose::General, WORD)?.at();
         tx.write_word(at, 0)?;
         Ok(RbTree(at))

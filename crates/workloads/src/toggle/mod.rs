@@ -1,9 +1,9 @@
 //! Inserts a key if it is absent, deletes it if it is there (NV-Heaps, LOC): on a hash table, a
-//! red-black tree, a B+ tree.
+//! red-black tree, a B+ tree, and edges in a graph.
 //!
 //! Keys are drawn alike from twice as many as there are entries, every second of which is there
 //! at first. So half of the operations insert, half delete, and the size stays. A key's value
-//! follows from it.
+//! follows from it. The keys are the numbers from 0 on, or a list ([`Toggles::among`]).
 //!
 //! Toggles of a key commute, whichever thread does them: it is there in the end if it was at first and
 //! has been toggled an even number of times, or if neither. So threads may share all keys, and
@@ -16,6 +16,7 @@ use crate::random::Random;
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
 use perdura::collections::Visit;
 use perdura::{Result, Root, Tx};
+use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,11 +35,11 @@ pub trait KeySet: Copy + Send + Sync {
     /// Bytes that an entry takes at most, nodes that are half empty included.
     const BYTES_PER_ENTRY: u64;
 
-    /// A new, empty one, for about this many entries.
+    /// A new, empty one, for about this many entries, and keys below `below`.
     ///
     /// # Errors
     /// As [`Tx::allocate`].
-    fn create<T: Tx + ?Sized>(tx: &mut T, entries: u64) -> Result<Self>;
+    fn create<T: Tx + ?Sized>(tx: &mut T, entries: u64, below: u64) -> Result<Self>;
 
     /// The one whose header is at `at`.
     fn open(at: u64) -> Self;
@@ -74,8 +75,8 @@ pub const fn value_of(key: u64) -> u64 {
 ///
 /// # Errors
 /// As [`KeySet::create`].
-pub fn create<K: KeySet, T: Tx + ?Sized>(tx: &mut T, entries: u64) -> Result<K> {
-    let set = K::create(tx, entries)?;
+pub fn create<K: KeySet, T: Tx + ?Sized>(tx: &mut T, entries: u64, below: u64) -> Result<K> {
+    let set = K::create(tx, entries, below)?;
     tx.set_root(&root_name::<K>(), Root { at: set.at(), kind: K::KIND })?;
     Ok(set)
 }
@@ -98,22 +99,58 @@ fn root_name<K: KeySet>() -> String {
 pub struct Toggles<K> {
     entries: u64,
     per_transaction: usize,
+    keys: Keys,
     present: Present,
     of: PhantomData<fn() -> K>,
 }
 
-/// Which keys should be there: a bit each.
+/// The keys that are drawn, by number.
+#[derive(Debug)]
+enum Keys {
+    /// A key is its number.
+    Numbers,
+    Listed {
+        keys: Vec<u64>,
+        numbers: HashMap<u64, u64>,
+        below: u64,
+    },
+}
+
+impl Keys {
+    fn key(&self, number: u64) -> u64 {
+        match self {
+            Keys::Numbers => number,
+            Keys::Listed { keys, .. } => keys[number as usize],
+        }
+    }
+
+    fn number(&self, key: u64) -> Option<u64> {
+        match self {
+            Keys::Numbers => Some(key),
+            Keys::Listed { numbers, .. } => numbers.get(&key).copied(),
+        }
+    }
+
+    fn below(&self, entries: u64) -> u64 {
+        match self {
+            Keys::Numbers => 2 * entries,
+            Keys::Listed { below, .. } => *below,
+        }
+    }
+}
+
+/// Which keys should be there: a bit for the number of each.
 #[derive(Debug)]
 struct Present(Vec<AtomicU64>);
 
 impl Present {
-    fn flip(&self, key: u64) {
-        self.0[(key / 64) as usize].fetch_xor(1 << (key % 64), Ordering::Relaxed);
+    fn flip(&self, number: u64) {
+        self.0[(number / 64) as usize].fetch_xor(1 << (number % 64), Ordering::Relaxed);
     }
 
-    fn has(&self, key: u64) -> bool {
-        let word = self.0.get((key / 64) as usize);
-        word.is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (key % 64) != 0)
+    fn has(&self, number: u64) -> bool {
+        let word = self.0.get((number / 64) as usize);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (number % 64) != 0)
     }
 
     fn count(&self) -> u64 {
@@ -127,13 +164,37 @@ impl<K: KeySet> Toggles<K> {
     /// # Errors
     /// `Parameters`.
     pub fn new(entries: u64, per_transaction: usize) -> Outcome<Self> {
+        Self::with(entries, per_transaction, Keys::Numbers)
+    }
+
+    /// Toggles these keys, all different and less than `below`; every second one, from the first on, is there at
+    /// first.
+    ///
+    /// # Errors
+    /// `Parameters`.
+    pub fn among(keys: Vec<u64>, below: u64, per_transaction: usize) -> Outcome<Self> {
+        let numbers: HashMap<u64, u64> = keys.iter().copied().zip(0..).collect();
+        if numbers.len() < keys.len() || !keys.len().is_multiple_of(2) {
+            let what = "toggling needs keys that differ, an even number of them";
+            return Err(Failure::Parameters(what.to_owned()));
+        }
+        let entries = keys.len() as u64 / 2;
+        Self::with(entries, per_transaction, Keys::Listed { keys, numbers, below })
+    }
+
+    fn with(entries: u64, per_transaction: usize, keys: Keys) -> Outcome<Self> {
         if entries == 0 || entries > 1 << 32 || per_transaction == 0 {
             let what = "toggling needs an entry at least (and 2^32 at most), and a toggle in a transaction";
             return Err(Failure::Parameters(what.to_owned()));
         }
         let words = (2 * entries).div_ceil(64);
         let present = Present((0..words).map(|_| AtomicU64::new(0)).collect());
-        Ok(Toggles { entries, per_transaction, present, of: PhantomData })
+        Ok(Toggles { entries, per_transaction, keys, present, of: PhantomData })
+    }
+
+    /// Bytes that the entries take at most.
+    pub fn bytes(&self) -> u64 {
+        self.entries.saturating_mul(K::BYTES_PER_ENTRY)
     }
 
     fn open<S: Session>(&self, session: &mut S) -> Outcome<K> {
@@ -141,15 +202,18 @@ impl<K: KeySet> Toggles<K> {
         root.map(|root| K::open(root.at)).ok_or_else(|| Failure::wrong("the set's root is gone"))
     }
 
-    fn toggle_all<S: Session>(&self, session: &mut S, set: K, keys: &[u64]) -> Outcome {
-        session.transaction(|tx| toggle(tx, set, keys))?;
-        keys.iter().for_each(|key| self.present.flip(*key));
+    /// Toggles the keys of these numbers in a transaction.
+    fn toggle_all<S: Session>(&self, session: &mut S, set: K, numbers: &[u64]) -> Outcome {
+        session.transaction(|tx| {
+            numbers.iter().try_for_each(|number| set.toggle(tx, self.keys.key(*number)).map(drop))
+        })?;
+        numbers.iter().for_each(|number| self.present.flip(*number));
         Ok(())
     }
 }
 
 /// The numbers below `total` in an order that has no order: always the same one.
-fn shuffled(total: u64) -> Vec<u64> {
+pub(crate) fn shuffled(total: u64) -> Vec<u64> {
     let (mut numbers, mut random): (Vec<u64>, _) = ((0..total).collect(), Random::new(total, 0));
     for last in (1..numbers.len()).rev() {
         numbers.swap(last, random.below(last as u64 + 1) as usize);
@@ -165,11 +229,12 @@ impl<K: KeySet> Workload for Toggles<K> {
     }
 
     fn load<S: Session>(&self, session: &mut S, progress: &Progress) -> Outcome {
-        let set = session.transaction(|tx| create::<K, _>(tx, self.entries))?;
+        let below = self.keys.below(self.entries);
+        let set = session.transaction(|tx| create::<K, _>(tx, self.entries, below))?;
         for indices in shuffled(self.entries).chunks(LOAD_BATCH) {
-            let keys: Vec<u64> = indices.iter().map(|index| 2 * index).collect();
-            self.toggle_all(session, set, &keys)?;
-            progress.loaded(keys.len() as u64)?;
+            let numbers: Vec<u64> = indices.iter().map(|index| 2 * index).collect();
+            self.toggle_all(session, set, &numbers)?;
+            progress.loaded(numbers.len() as u64)?;
         }
         Ok(())
     }
@@ -181,14 +246,14 @@ impl<K: KeySet> Workload for Toggles<K> {
         recorder: &mut Recorder<'_>,
     ) -> Outcome {
         let set = self.open(session)?;
-        let mut keys = vec![0; self.per_transaction];
+        let mut numbers = vec![0; self.per_transaction];
         for _ in 0..share.operations {
             if !recorder.go_on() {
                 break;
             }
             // Drawn outside: the body may run more than once.
-            keys.fill_with(|| share.random.below(2 * self.entries));
-            recorder.operation(0, || self.toggle_all(session, set, &keys))?;
+            numbers.fill_with(|| share.random.below(2 * self.entries));
+            recorder.operation(0, || self.toggle_all(session, set, &numbers))?;
         }
         Ok(())
     }
@@ -204,7 +269,8 @@ impl<K: KeySet> Workload for Toggles<K> {
             Ok(pairs)
         })?;
         for &(key, value) in &pairs {
-            if !self.present.has(key) || value != value_of(key) {
+            let number = self.keys.number(key);
+            if !number.is_some_and(|number| self.present.has(number)) || value != value_of(key) {
                 let what = format!("key {key} should not be there, or not with {value}");
                 return Err(Failure::Wrong(what));
             }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 fn heap_with<K: KeySet>(entries: u64) -> (TestHeap, K) {
     let mut heap = TestHeap::default();
-    let set = K::create(&mut heap, entries).expect("an empty set");
+    let set = K::create(&mut heap, entries, 2 * entries).expect("an empty set");
     heap.commit();
     (heap, set)
 }

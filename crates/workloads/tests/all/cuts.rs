@@ -8,9 +8,11 @@ use perdura_workloads::bptree::BpTree;
 use perdura_workloads::check_root;
 use perdura_workloads::churn::{self, Change};
 use perdura_workloads::hash::Hash;
+use perdura_workloads::pages;
 use perdura_workloads::random::Random;
 use perdura_workloads::rbtree::RbTree;
 use perdura_workloads::records::{Plain, Records, Rooted};
+use perdura_workloads::sdg::Graph;
 use perdura_workloads::toggle::{self, KeySet};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -49,7 +51,7 @@ struct Toggled<K> {
 
 impl<K: KeySet> Program for Toggled<K> {
     fn make(&self, tx: &mut impl Tx) -> Result<()> {
-        let set: K = toggle::create(tx, self.entries)?;
+        let set: K = toggle::create(tx, self.entries, 2 * self.entries)?;
         let keys: Vec<u64> = (0..self.entries).map(|key| 2 * key).collect();
         toggle::toggle(tx, set, &keys)
     }
@@ -89,6 +91,33 @@ impl Program for Churned {
     fn contents(&self, tx: &mut impl Tx) -> Result<Vec<u64>> {
         let header = root(tx)?;
         (0..=2 * self.slots).map(|word| tx.read_word(header + word * 8)).collect()
+    }
+}
+
+/// Rows replaced in a few pages.
+struct Paged {
+    rows: u64,
+}
+
+impl Program for Paged {
+    fn make(&self, tx: &mut impl Tx) -> Result<()> {
+        let file = pages::create(tx, self.rows)?;
+        pages::initial(self.rows).try_for_each(|mut page| page.write(tx, file))
+    }
+
+    fn operate(&self, tx: &mut impl Tx, seed: u64) -> Result<()> {
+        let (file, mut random) = (root(tx)?, Random::new(seed, 0));
+        pages::replace(tx, file, &[(); 3].map(|()| random.below(self.rows)))
+    }
+
+    fn contents(&self, tx: &mut impl Tx) -> Result<Vec<u64>> {
+        let (file, mut words) = (root(tx)?, Vec::new());
+        let changes = pages::check(tx, file, &mut |key, version| {
+            words.extend([key, version]);
+            Ok(())
+        })?;
+        words.push(changes);
+        Ok(words)
     }
 }
 
@@ -216,6 +245,16 @@ fn a_red_black_tree() {
 #[test]
 fn a_b_plus_tree() {
     outlives_cuts_everywhere(&Toggled::<BpTree> { entries: 201, of: PhantomData });
+}
+
+#[test]
+fn a_graph() {
+    outlives_cuts_everywhere(&Toggled::<Graph> { entries: 20, of: PhantomData });
+}
+
+#[test]
+fn pages_of_rows() {
+    outlives_cuts_everywhere(&Paged { rows: 40 });
 }
 
 #[test]

@@ -9,8 +9,10 @@ use perdura_workloads::churn::Churn;
 use perdura_workloads::hash::Hash;
 use perdura_workloads::map::{OnHashMap, OnOrderedMap};
 use perdura_workloads::overwrite::Overwrite;
+use perdura_workloads::pages::Pages;
 use perdura_workloads::rbtree::RbTree;
 use perdura_workloads::records::Plain;
+use perdura_workloads::sdg::{self, Graph};
 use perdura_workloads::sps::Sps;
 use perdura_workloads::toggle::{KeySet, Toggles};
 use perdura_workloads::tpcc::{Scale, Tpcc};
@@ -111,7 +113,9 @@ fn swaps() {
     for (threads, disjoint) in [(1, false), (2, false), (2, true)] {
         for swaps in [1, 16] {
             let plan = plan(threads, 4_000);
-            run_everywhere(&plan, || Sps { entries: 1_001, swaps, disjoint });
+            run_everywhere(&plan, || Sps { entries: 1_001, swaps, disjoint, within: None });
+            let within = Some(16);
+            run_everywhere(&plan, || Sps { entries: 1_001, swaps, disjoint, within });
         }
     }
 }
@@ -153,6 +157,22 @@ fn a_red_black_tree() {
 #[test]
 fn a_b_plus_tree() {
     toggles::<BpTree>();
+}
+
+#[test]
+fn a_graph() {
+    for (threads, together) in [(1, 1), (1, 7), (3, 2)] {
+        let make = || sdg::workload(100, together, SEED).expect("valid parameters");
+        run_and_account(&plan(threads, 1_500), make);
+    }
+}
+
+#[test]
+fn pages() {
+    for (threads, together) in [(1, 1), (1, 8), (3, 2)] {
+        let make = || Pages::new(300, together).expect("valid parameters");
+        run_and_account(&plan(threads, 1_500), make);
+    }
 }
 
 #[test]
@@ -292,7 +312,7 @@ fn the_check_of_ycsb_on_records_notices() {
 
 #[test]
 fn the_checks_notice_a_wrong_word() {
-    let workload = Sps { entries: 100, swaps: 1, disjoint: false };
+    let workload = Sps { entries: 100, swaps: 1, disjoint: false, within: None };
     let heap = heap::<RedoEngine<Ram>>();
     perdura_workloads::load(&workload, &heap, &Progress::default()).expect("it loads");
     let mut session = Store::session(&heap).expect("a session");
@@ -306,21 +326,29 @@ fn the_checks_notice_a_wrong_word() {
 /// As docs/workloads.md says: the dirty lines of a transaction, near those of LOC's table 2.
 #[test]
 fn transactions_are_as_large_as_those_of_loc() {
-    fn dirty_lines<K: KeySet>(keys: usize) -> f64 {
-        let workload = Toggles::<K>::new(65_536, keys).expect("valid parameters");
+    fn dirty_lines(workload: &impl Workload) -> f64 {
         let (heap, progress) = (
             heap_on::<_, SWalEngine<_>>(Reference::new(32 << 20, Domain::Transient)),
             Progress::default(),
         );
-        perdura_workloads::load(&workload, &heap, &progress).expect("it loads");
-        let measured = perdura_workloads::measure(&workload, &heap, &plan(1, 2_000), &progress);
+        perdura_workloads::load(workload, &heap, &progress).expect("it loads");
+        let measured = perdura_workloads::measure(workload, &heap, &plan(1, 2_000), &progress);
         let measured = measured.expect("it runs");
         measured.counters.write_backs_data as f64 / measured.counters.commits as f64
     }
+    fn toggles<K: KeySet>(keys: usize) -> f64 {
+        dirty_lines(&Toggles::<K>::new(65_536, keys).expect("valid parameters"))
+    }
+    let sps = |entries, within| dirty_lines(&Sps { entries, swaps: 1, disjoint: false, within });
     for (lines, documented) in [
-        (dirty_lines::<Hash>(4), 10.90),
-        (dirty_lines::<RbTree>(8), 36.06),
-        (dirty_lines::<BpTree>(6), 89.94),
+        (toggles::<Hash>(4), 10.90),
+        (toggles::<RbTree>(8), 36.06),
+        (toggles::<BpTree>(6), 89.94),
+        (dirty_lines(&sdg::workload(4_096, 12, SEED).expect("valid parameters")), 52.85),
+        (dirty_lines(&Pages::new(16_384, 8).expect("valid parameters")), 309.34),
+        (sps(16, None), 1.53),
+        (sps(65_536, Some(16)), 1.53),
+        (sps(65_536, None), 2.00),
     ] {
         println!("{lines:.2}, documented {documented}");
         assert!((lines / documented - 1.0).abs() < 0.05, "{lines}, not {documented}");
@@ -351,6 +379,32 @@ fn the_model_of_toggles_notices() {
     notices::<Hash>();
     notices::<RbTree>();
     notices::<BpTree>();
+}
+
+/// An edge that should not be there, and one that was lost; a page of a change that no thread made.
+#[test]
+fn the_models_of_graphs_and_pages_notice() {
+    let heap = heap::<RedoEngine<Ram>>();
+    let (progress, mut session) = (Progress::default(), Store::session(&heap).expect("a session"));
+    let is_wrong = |verdict| assert!(matches!(verdict, Err(Failure::Wrong(_))), "{verdict:?}");
+    let graph = sdg::workload(64, 1, SEED).expect("valid parameters");
+    perdura_workloads::load(&graph, &heap, &progress).expect("it loads");
+    let root = session.read(|tx| perdura::Tx::root(tx, "bench.sdg")).expect("a read");
+    let set = Graph::open(root.expect("the graph's root").at);
+    for key in (0..64 * 64).step_by(37) {
+        session.transaction(|tx| set.toggle(tx, key)).expect("a toggle");
+        is_wrong(graph.check(&mut session));
+        session.transaction(|tx| set.toggle(tx, key)).expect("a toggle");
+    }
+    graph.check(&mut session).expect("as it was loaded");
+
+    let pages = Pages::new(100, 1).expect("valid parameters");
+    perdura_workloads::load(&pages, &heap, &progress).expect("it loads");
+    pages.check(&mut session).expect("as it was loaded");
+    let root = session.read(|tx| perdura::Tx::root(tx, "bench.sqlite-pages")).expect("a read");
+    let file = root.expect("the pages' root").at;
+    session.transaction(|tx| perdura_workloads::pages::replace(tx, file, &[3])).expect("a change");
+    is_wrong(pages.check(&mut session));
 }
 
 #[test]

@@ -179,7 +179,7 @@ fn plan(threads: usize, window: usize) -> Plan {
 #[test]
 fn transactions_in_a_window_share_fences() {
     let fences = |window| {
-        let sps = Sps { entries: 1_000, swaps: 1, disjoint: false };
+        let sps = Sps { entries: 1_000, swaps: 1, disjoint: false, within: None };
         let memory = Reference::new(16 << 20, Domain::Media);
         let measured = run_on::<_, RedoEngine<_>>(memory, &sps, &plan(1, window));
         let measured = measured.expect("it runs");
@@ -213,7 +213,7 @@ fn every_engine_answers_everything() {
 
 #[test]
 fn an_open_loop_has_no_window() {
-    let sps = Sps { entries: 1_000, swaps: 1, disjoint: false };
+    let sps = Sps { entries: 1_000, swaps: 1, disjoint: false, within: None };
     let plan = Plan { per_second: Some(1e6), ..plan(1, 2) };
     let refused = run::<RedoEngine<Ram>>(&sps, &plan);
     assert!(matches!(refused, Err(Failure::Parameters(_))), "{refused:?}");

@@ -117,7 +117,7 @@ fn smallest(what: What, operations: u64, common: &Common, stage: &Stage) -> Outc
             ("add to a word".to_owned(), on_engines(&make, operations, common, stage)?)
         }
         What::Swap(swaps) => {
-            let sps = Sps { entries: WORDS, swaps, disjoint: false };
+            let sps = Sps { entries: WORDS, swaps, disjoint: false, within: None };
             let make = |_| Ok(sps.clone());
             let name = format!("swap {} words (SPS)", 2 * swaps);
             (name, on_engines(&make, (operations / swaps as u64).max(1), common, stage)?)

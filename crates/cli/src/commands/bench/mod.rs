@@ -4,6 +4,8 @@ mod churn;
 mod limit;
 mod map;
 mod overwrite;
+mod pages;
+mod sdg;
 mod space;
 mod sps;
 mod toggle;
@@ -29,6 +31,10 @@ pub(crate) enum Command {
     Rbtree(toggle::Arguments),
     /// The same in a B+ tree with nodes of 4 KiB
     Bptree(toggle::Arguments),
+    /// Edges inserted if absent, deleted if there, in the graph of SSCA#2
+    Sdg(sdg::Arguments),
+    /// Rows replaced in pages of 1 KiB, as SQLite writes them
+    SqlitePages(pages::Arguments),
     /// TPC-C, in process: five transactions on the nine tables of a wholesaler
     Tpcc(tpcc::Arguments),
     /// Blocks of random sizes allocated, resized and freed
@@ -52,6 +58,8 @@ pub(super) fn run(command: Command) -> Outcome {
         Command::Hash(arguments) => toggle::run::<Hash>(&arguments),
         Command::Rbtree(arguments) => toggle::run::<RbTree>(&arguments),
         Command::Bptree(arguments) => toggle::run::<BpTree>(&arguments),
+        Command::Sdg(arguments) => sdg::run(&arguments),
+        Command::SqlitePages(arguments) => pages::run(&arguments),
         Command::Tpcc(arguments) => tpcc::run(&arguments),
         Command::Churn(arguments) => churn::run(&arguments),
         Command::Limit(arguments) => limit::run(&arguments),

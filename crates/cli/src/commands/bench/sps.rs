@@ -25,24 +25,31 @@ pub(crate) struct Arguments {
     #[arg(long)]
     disjoint: bool,
 
+    /// Both entries of a swap are in one aligned block of so many words
+    #[arg(long, value_name = "WORDS")]
+    within: Option<u64>,
+
     #[command(flatten)]
     setting: Setting,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let Arguments { swaps, entries, ops, disjoint, setting } = arguments;
-    let sps = Sps { entries: *entries, swaps: *swaps as usize, disjoint: *disjoint };
+    let Arguments { swaps, entries, ops, disjoint, within, setting } = arguments;
+    let sps =
+        Sps { entries: *entries, swaps: *swaps as usize, disjoint: *disjoint, within: *within };
     sps.validate(setting.threads.threads as usize)?;
     let case = Case {
         title: format!(
-            "SPS: {} in a transaction, {} transactions on {} words{}",
+            "SPS: {} in a transaction, {} transactions on {} words{}{}",
             plural(u64::from(*swaps), "swap"),
             show_count(*ops),
             show_count(*entries),
-            if *disjoint { ", threads apart" } else { "" }
+            if *disjoint { ", threads apart" } else { "" },
+            within.map_or_else(String::new, |words| format!(", each within {words} words")),
         ),
         parameters: json!({
             "bench": "sps", "swaps": swaps, "entries": entries, "ops": ops, "disjoint": disjoint,
+            "within": within,
         }),
         operations: *ops,
         data_bytes: entries * 8,

@@ -9,7 +9,8 @@ use crate::bench::options::{EngineChoice, Over, refuse_without_rollback};
 use crate::bench::window::Window;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
-use crate::named;
+use crate::micro::{Micro, MicroSize};
+use crate::named::{self, OnWorkload};
 use crate::quantity;
 use crate::simulate::{self, MechanismChoice, Plan, Run};
 use crate::tpcc::{Rows, Size, no_table};
@@ -17,11 +18,7 @@ use perdura::EngineKind;
 use perdura_machine::cache::Policy;
 use perdura_machine::{MachineConfig, presets};
 use perdura_memory::Domain;
-use perdura_workloads::churn::{self, Churn};
-use perdura_workloads::map::{OnHashMap, OnOrderedMap};
 use perdura_workloads::records::{Plain, Rooted};
-use perdura_workloads::sps::Sps;
-use perdura_workloads::toggle::{KeySet, Toggles};
 use perdura_workloads::ycsb::{Options, Shape, Ycsb, YcsbOver};
 use perdura_workloads::{Progress, Workload};
 
@@ -40,23 +37,25 @@ pub(crate) struct Arguments {
     ), value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     engine: Vec<EngineChoice>,
 
-    /// Workload: sps, hash, rbtree, bptree, churn, hash-map, ordered-map, tpcc (of the small
-    /// scale, without keying and think times), or ycsb-a to ycsb-f
-    #[arg(long, value_name = "NAME", default_value = "sps")]
+    #[arg(long, help = format!(
+        "Workload: {}, tpcc (of the small scale, without keying and think times), or ycsb-a to ycsb-f; --list tells \
+             what they are",
+        Micro::names()
+    ), value_name = "NAME", default_value = "sps")]
     workload: String,
 
     /// Where the records of YCSB and TPC-C are [default: YCSB table; TPC-C store]
     #[arg(long, value_enum)]
     over: Option<Over>,
 
-    /// Entries, keys, records, slots or warehouses [default: 65,536; churn 10,000; YCSB 10,000;
-    /// TPC-C as many as cores]
+    /// Entries, keys, records, vertices, slots or warehouses [default: 65,536; sdg 16,384; churn 10,000;
+    /// YCSB 10,000; TPC-C as many as cores]
     #[arg(long, value_name = "NUMBER", value_parser = quantity::count)]
     entries: Option<u64>,
 
-    /// Operations in a transaction [default: as LOC's transactions are: hash 4, rbtree 8,
-    /// bptree 6; churn 3; 1 for the others]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, help = format!(
+        "Operations in a transaction [default: {}; 1 for the others]", Micro::usual_ops_per_tx()
+    ), value_name = "NUMBER")]
     ops_per_tx: Option<u32>,
 
     /// Transactions measured, all cores together
@@ -107,7 +106,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
-    /// Lists the machines
+    /// Lists the machines, their mechanisms and the workloads
     #[arg(long)]
     list: bool,
 
@@ -121,7 +120,7 @@ const LARGEST_TX: usize = 1_000_000;
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     if arguments.list {
-        return show::machines();
+        return show::list();
     }
     let machine = arguments.machine()?;
     let progress = interrupt::progress()?;
@@ -250,24 +249,23 @@ impl Arguments {
         self.warm_up.unwrap_or(self.ops)
     }
 
+    /// What `--entries` and `--ops-per-tx` say.
+    fn size(&self) -> MicroSize {
+        MicroSize { entries: self.entries, ops_per_tx: self.ops_per_tx }
+    }
+
     fn entries(&self) -> u64 {
-        let usual = match self.workload.as_str() {
-            name if self.is_ycsb() || name == "churn" => 10_000,
-            "tpcc" => self.cores as u64,
-            _ => 65_536,
-        };
-        self.entries.unwrap_or(usual)
+        match Micro::named(&self.workload) {
+            Some(micro) => micro.entries(self.size()),
+            None if self.rolls_back() => self.entries.unwrap_or(self.cores as u64),
+            None => self.entries.unwrap_or(10_000),
+        }
     }
 
     fn ops_per_tx(&self) -> usize {
-        let usual = match self.workload.as_str() {
-            "hash" => 4,
-            "rbtree" => 8,
-            "bptree" => 6,
-            "churn" => 3,
-            _ => 1,
-        };
-        self.ops_per_tx.unwrap_or(usual) as usize
+        let usual = |micro: Micro| micro.ops_per_tx(self.size());
+        let ops = Micro::named(&self.workload).map_or(self.ops_per_tx.unwrap_or(1), usual);
+        ops as usize
     }
 
     fn plan(&self, machine: MachineConfig, engine: EngineKind) -> Plan {
@@ -290,70 +288,52 @@ impl Arguments {
     }
 
     fn run_on(&self, plan: &Plan, progress: &Progress) -> Outcome<Run> {
+        if let Some(micro) = Micro::named(&self.workload) {
+            return micro.run(self.size(), plan.cores, plan.seed, On { plan, progress });
+        }
         let (entries, per_tx) = (self.entries(), self.ops_per_tx());
-        match self.workload.as_str() {
-            "sps" => {
-                let sps = Sps { entries, swaps: per_tx, disjoint: false };
-                sps.validate(plan.cores)?;
-                on(plan, &sps, entries.saturating_mul(8), progress)
-            }
-            "hash" => toggles::<perdura_workloads::hash::Hash>(plan, entries, per_tx, progress),
-            "rbtree" => {
-                toggles::<perdura_workloads::rbtree::RbTree>(plan, entries, per_tx, progress)
-            }
-            "bptree" => {
-                toggles::<perdura_workloads::bptree::BpTree>(plan, entries, per_tx, progress)
-            }
-            "churn" => {
-                let bytes = entries.saturating_mul(churn::BYTES_PER_BLOCK);
-                on(plan, &Churn::new(entries, per_tx)?, bytes, progress)
-            }
-            "hash-map" => {
-                on(plan, &OnHashMap::new(entries, 1)?, entries.saturating_mul(64), progress)
-            }
-            "ordered-map" => {
-                on(plan, &OnOrderedMap::new(entries, 1)?, entries.saturating_mul(64), progress)
-            }
-            "tpcc" => match self.over() {
+        if self.rolls_back() {
+            return match self.over() {
                 Some(Over::Store) => tpcc::<Served>(plan, entries, progress),
                 Some(Over::Plain) => tpcc::<Plain>(plan, entries, progress),
                 _ => Err(no_table()),
-            },
-            name => {
-                let letter = named::letter(name).ok_or_else(|| {
-                    Failure::new(format!(
-                        "unknown workload '{name}': it is one of sps, hash, rbtree, bptree, churn, hash-map, ordered-map, {}", named::DATABASES
-                    ))
-                })?;
-                let total = plan.operations.saturating_add(plan.warm_up);
-                let records = entries.saturating_add(total);
-                let bytes = records.saturating_mul(2 * Shape::default().record_bytes() as u64);
-                let options = Options {
-                    operations_per_transaction: per_tx as u64,
-                    ..Options::new(letter, entries, total)
-                };
-                match self.over() {
-                    Some(Over::Store) => {
-                        on(plan, &YcsbOver::<Served>::new(options)?, bytes, progress)
-                    }
-                    Some(Over::Plain) => {
-                        on(plan, &YcsbOver::<Plain>::new(options)?, bytes, progress)
-                    }
-                    _ => on(plan, &Ycsb::new(options)?, bytes, progress),
-                }
-            }
+            };
+        }
+        let letter = named::letter(&self.workload).ok_or_else(|| {
+            Failure::new(format!(
+                "unknown workload '{}': it is one of {}, {}",
+                self.workload,
+                Micro::names(),
+                named::DATABASES
+            ))
+        })?;
+        let total = plan.operations.saturating_add(plan.warm_up);
+        let records = entries.saturating_add(total);
+        let bytes = records.saturating_mul(2 * Shape::default().record_bytes() as u64);
+        let options = Options {
+            operations_per_transaction: per_tx as u64,
+            ..Options::new(letter, entries, total)
+        };
+        match self.over() {
+            Some(Over::Store) => on(plan, &YcsbOver::<Served>::new(options)?, bytes, progress),
+            Some(Over::Plain) => on(plan, &YcsbOver::<Plain>::new(options)?, bytes, progress),
+            _ => on(plan, &Ycsb::new(options)?, bytes, progress),
         }
     }
 }
 
-fn toggles<K: KeySet>(
-    plan: &Plan,
-    entries: u64,
-    per_tx: usize,
-    progress: &Progress,
-) -> Outcome<Run> {
-    let workload = Toggles::<K>::new(entries, per_tx)?;
-    on(plan, &workload, entries.saturating_mul(K::BYTES_PER_ENTRY), progress)
+/// What a workload is run by.
+struct On<'a> {
+    plan: &'a Plan,
+    progress: &'a Progress,
+}
+
+impl OnWorkload for On<'_> {
+    type Output = Run;
+
+    fn run<W: Workload>(self, workload: &W, bytes: u64) -> Outcome<Run> {
+        on(self.plan, workload, bytes, self.progress)
+    }
 }
 
 fn tpcc<R: Rooted>(plan: &Plan, warehouses: u64, progress: &Progress) -> Outcome<Run> {

@@ -2,6 +2,7 @@
 
 use super::Arguments;
 use crate::failure::{Failure, Outcome};
+use crate::micro::Micro;
 use crate::output;
 use crate::quantity::{plural, show_count, show_ns};
 use crate::simulate::Run;
@@ -12,15 +13,22 @@ use perdura_machine::{MachineConfig, presets};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The machines that there are, and the mechanisms that they can have.
-pub(super) fn machines() -> Outcome {
+/// The machines that there are, the mechanisms that they can have, and the workloads.
+pub(super) fn list() -> Outcome {
     let machines: Result<Vec<MachineConfig>, _> = presets::names().map(presets::load).collect();
     let machines = machines.map_err(|error| Failure::new(error.to_string()))?;
     let rows = machines.into_iter().map(|machine| [machine.name, machine.title]);
     output::print(output::table(["machine", "what it is"], rows))?;
     output::print("")?;
     let rows = list::KINDS.iter().map(|kind| [kind.name, kind.title].map(str::to_owned));
-    output::print(output::table(["mechanism", "what it is"], rows))
+    output::print(output::table(["mechanism", "what it is"], rows))?;
+    output::print("")?;
+    let letters = [
+        ["tpcc", "TPC-C, of the small scale, without keying and think times"],
+        ["ycsb-a to ycsb-f", "YCSB's core workloads"],
+    ];
+    let rows = Micro::titles().chain(letters).map(|row| row.map(str::to_owned));
+    output::print(output::table(["workload", "what it is"], rows))
 }
 
 /// The figures of each engine's run beside those of the first, the baseline.

@@ -53,7 +53,7 @@ fn bad_ones_say_what_is_wrong() {
         ("[run]", "[run]\nspeed = 2", "speed"),
         ("says = \"mean\"", "says = \"mean\"\nsaid = 1", "said"),
         ("kind = \"throughput\"", "kind = \"thruput\"", "throughput"),
-        ("quantity = \"throughput-change\"", "quantity = \"gain\"", "unknown quantity"),
+        ("quantity = \"throughput-change\"", "quantity = \"speed\"", "unknown quantity"),
         ("quantity = \"throughput-change\"", "quantity = \"p99\"", "does not find p99"),
         ("over = \"mean\"", "", "needs a workload, or over"),
         ("over = \"mean\"", "over = \"sum\"", "mean"),
@@ -174,6 +174,79 @@ fn bad_power_cuts_say_what_is_wrong() {
     assert!(complaint("seed = 1", &with_cuts).contains("kind crash only"));
     let policy = "seed = 1\n[[run.setting]]\nname = \"a\"\npolicy = \"lru\"";
     assert!(complaint("seed = 1", policy).contains("simulated caches"));
+}
+
+const PROTOCOLS: &str = r#"
+    name = "x"
+    kind = "share"
+    minutes = 1
+    [paper]
+    title = "T"
+    figure = "F"
+    what = "W"
+    [[paper.value]]
+    says = "mean"
+    quantity = "gain"
+    engine = "strict"
+    over = "mean"
+    value = 1.0
+    [run]
+    workloads = ["few", "hash"]
+    mean_over = ["hash"]
+    sizes = { few = { workload = "sps", entries = 16 }, hash = { ops_per_tx = 3 } }
+    engines = ["plain", "s-wal", "strict"]
+    protocols = { strict = { engine = "plain", mechanism = "in-order" } }
+    base = "plain"
+    bases = { strict = "s-wal" }
+    seed = 1
+    [[run.setting]]
+    name = "small"
+    ops_per_tx = 2
+    sets = { "memory.home.activate_ns" = 30, "cores.fence_cycles" = 2 }
+    [run.simulated]
+    machine = "loc"
+    operations = 10
+    repetitions = 1
+    calibrate = { figure = "cores.cycles_per_access", values = [1, 8], engine = "s-wal", share = 0.3 }
+"#;
+
+#[test]
+fn protocols_sizes_and_figures_are_read() {
+    let run = Experiment::parse("x", PROTOCOLS).expect("an experiment").run;
+    assert_eq!(run.protocols["strict"].epoch_us, 1000);
+    assert_eq!(run.sizes["few"].size(), MicroSize { entries: Some(16), ops_per_tx: None });
+    assert_eq!(run.settings[0].sets["memory.home.activate_ns"].to_string(), "30");
+    let calibrate = run.simulated.expect("simulated runs").calibrate.expect("a figure");
+    assert_eq!((calibrate.values, calibrate.engine), (vec![1, 8], "s-wal".to_owned()));
+}
+
+#[test]
+fn bad_protocols_sizes_and_figures_say_what_is_wrong() {
+    for (old, new, hint) in [
+        ("protocols = { strict", "protocols = { redo", "has an engine's name"),
+        ("\"in-order\" }", "\"in-order\", epoch_us = 0 }", "1 microsecond"),
+        ("seed = 1", "seed = 1\nnative = true\nrepetitions = 1\noperations = 1", "native runs"),
+        ("few = {", "many = {", "'many' in sizes"),
+        ("mean_over = [\"hash\"]", "mean_over = [\"sps\"]", "'sps' in sizes or mean_over"),
+        ("workload = \"sps\"", "workload = \"tpcc\"", "no microworkload"),
+        ("ops_per_tx = 3", "ops_per_tx = 0", "an operation at least"),
+        ("ops_per_tx = 2", "ops_per_tx = 0", "an operation at least"),
+        ("home.activate_ns", "home.colour", "has no figure 'memory.home.colour'"),
+        ("activate_ns\" = 30", "activate_ns\" = \"far\"", "memory.home.activate_ns"),
+        ("values = [1, 8]", "values = [8, 1]", "values that ascend"),
+        ("values = [1, 8]", "values = []", "values that ascend"),
+        ("engine = \"s-wal\", share", "engine = \"plain\", share", "which is not the base"),
+        ("share = 0.3", "share = 0", "its share"),
+        ("cores.cycles_per_access", "cores.cycles", "has no figure 'cores.cycles'"),
+    ] {
+        let complaint = complaint_of(PROTOCOLS, old, new);
+        assert!(complaint.contains(hint) && complaint.contains("'x'"), "{complaint}");
+    }
+    // What this program does not have may be named.
+    let later = PROTOCOLS.replace("\"in-order\"", "\"of-tomorrow\"");
+    Experiment::parse("x", &later).expect("an experiment");
+    let sets = "seed = 1\n[[run.setting]]\nname = \"a\"\nsets = { \"cores.ghz\" = 2.0 }";
+    assert!(complaint("seed = 1", sets).contains("sets are of the simulated machine"));
 }
 
 /// Mutants of the experiments that are built in; the seed of each is its number (see fuzz/).

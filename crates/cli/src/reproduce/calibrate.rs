@@ -1,0 +1,171 @@
+//! A figure of the simulated machine that no paper gives, found for each workload on one engine alone, before
+//! all else is run with it.
+//!
+//! The values of the experiment are tried one after the other, since more of it need not mean more or less of the
+//! engine's share everywhere; then those between the two that enclose the paper's share are halved.
+
+use super::experiment::{Calibrate, Experiment};
+use super::grid::Job;
+use super::plan::{Part, Place, Plan, Setting};
+use super::protocol::Protocol;
+use super::runs;
+use crate::bench::stage::Stage;
+use crate::failure::{Failure, Outcome};
+use crate::interrupt;
+use serde::Serialize;
+
+/// What has to be found.
+#[derive(Clone, Debug)]
+pub(crate) struct Calibrating {
+    of: Calibrate,
+    engine: Protocol,
+    base: Protocol,
+    /// The experiment without its settings.
+    setting: Setting,
+}
+
+/// What was found for a workload.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Calibration {
+    pub(crate) workload: String,
+    pub(crate) figure: String,
+    pub(crate) engine: String,
+    pub(crate) value: u64,
+    /// The engine's share of the base with that.
+    pub(crate) share: f64,
+    /// The paper's.
+    pub(crate) wanted: f64,
+    /// Values and shares, in the order in which they were tried.
+    pub(crate) tried: Vec<(u64, f64)>,
+}
+
+impl Calibrating {
+    /// What an experiment asks for, if anything.
+    pub(super) fn of(experiment: &Experiment) -> Outcome<Option<Self>> {
+        let run = &experiment.run;
+        let of = run.simulated.as_ref().and_then(|simulated| simulated.calibrate.clone());
+        let (Some(of), Some(base)) = (of, &run.base) else { return Ok(None) };
+        let engine = Protocol::of(experiment, &of.engine)?;
+        let base = Protocol::of(experiment, base)?;
+        let setting = Setting::unnamed(run.window, run.tuning);
+        Ok(Some(Calibrating { of, engine, base, setting }))
+    }
+
+    fn find(
+        &self,
+        part: &Part,
+        workload: &str,
+        plan: &Plan,
+        stage: &Stage,
+    ) -> Outcome<Calibration> {
+        let Calibrate { figure, values, share: wanted, .. } = &self.of;
+        let mut tried = Vec::new();
+        nearest(values, *wanted, &mut tried, |value| {
+            let mut rates = [0.0; 2];
+            for (protocol, rate) in [&self.base, &self.engine].into_iter().zip(&mut rates) {
+                interrupt::check(&stage.progress)?;
+                let job = Job {
+                    part,
+                    workload,
+                    work: plan.work(workload).map_err(Failure::new)?,
+                    setting: &self.setting,
+                    threads: part.threads.first().copied().unwrap_or(1),
+                    repetition: 0,
+                    engine: Some(protocol),
+                    unflushed: false,
+                    calibrated: Some((figure, value)),
+                };
+                let label = format!("{figure} = {value}: {workload} {}", protocol.name);
+                *rate = runs::run(&job, &label, plan, stage)?.per_second;
+                interrupt::check(&stage.progress)?;
+            }
+            Ok(rates[1] / rates[0])
+        })?;
+        let far = |(_, share): &&(u64, f64)| (share - wanted).abs();
+        let found = tried.iter().min_by(|a, b| far(a).total_cmp(&far(b)));
+        let &(value, share) = found.ok_or_else(|| Failure::new("there is no value to try"))?;
+        Ok(Calibration {
+            workload: workload.to_owned(),
+            figure: figure.clone(),
+            engine: self.engine.name.clone(),
+            value,
+            share,
+            wanted: *wanted,
+            tried,
+        })
+    }
+}
+
+/// Neighbours that differ by a smaller part of themselves than one in so many are not told apart any further,
+const FINE: u64 = 16;
+/// nor is a share improved that is off by no more than this part of the wanted one.
+const NEAR: f64 = 0.01;
+
+/// Tries each of `values`, which ascend, then halves what lies between the first two neighbours whose shares
+/// enclose the wanted one.
+fn nearest(
+    values: &[u64],
+    wanted: f64,
+    tried: &mut Vec<(u64, f64)>,
+    mut share_with: impl FnMut(u64) -> Outcome<f64>,
+) -> Outcome {
+    for &value in values {
+        let share = share_with(value)?;
+        let last = tried.last().copied();
+        tried.push((value, share));
+        let Some(mut low) = last.filter(|low| (low.1 <= wanted) != (share <= wanted)) else {
+            continue;
+        };
+        let mut high = (value, share);
+        let near = |(_, share): (u64, f64)| (share - wanted).abs() <= wanted * NEAR;
+        let fine = |low: (u64, f64), high: (u64, f64)| {
+            high.0 - low.0 <= 1 || (high.0 - low.0) * FINE <= high.0 || near(low) || near(high)
+        };
+        while !fine(low, high) {
+            let middle = low.0 + (high.0 - low.0) / 2;
+            let between = (middle, share_with(middle)?);
+            tried.push(between);
+            if (between.1 <= wanted) == (low.1 <= wanted) {
+                low = between;
+            } else {
+                high = between;
+            }
+        }
+        return Ok(());
+    }
+    Ok(())
+}
+
+/// Finds the figure for each workload, if the experiment asks for it and is simulated.
+pub(super) fn find(plan: &Plan, stage: &Stage) -> Outcome<Vec<Calibration>> {
+    let simulated = plan.parts.iter().find(|part| part.place == Place::Simulated);
+    let (Some(part), Some(calibrating)) = (simulated, &plan.calibrating) else {
+        return Ok(Vec::new());
+    };
+    let workloads = plan.workloads.iter();
+    workloads.map(|workload| calibrating.find(part, workload, plan, stage)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tried(values: &[u64], wanted: f64, share: impl Fn(u64) -> f64) -> Vec<u64> {
+        let mut tried = Vec::new();
+        nearest(values, wanted, &mut tried, |value| Ok(share(value))).expect("shares");
+        tried.into_iter().map(|(value, _)| value).collect()
+    }
+
+    #[test]
+    fn what_encloses_the_share_is_halved() {
+        let rising = |value| value as f64 / 100.0;
+        assert_eq!(tried(&[1, 10, 40, 90], 0.316, rising), [1, 10, 40, 25, 32, 28, 30]);
+        let falling = |value| 1.0 - value as f64 / 100.0;
+        assert_eq!(tried(&[1, 10, 60], 0.5, falling), [1, 10, 60, 35, 47, 53, 50]);
+        // A flat curve is near at once.
+        let flat = |value| 0.3 + value as f64 / 10_000.0;
+        assert_eq!(tried(&[1, 64, 256, 1024], 0.316, flat), [1, 64, 256, 160]);
+        assert_eq!(tried(&[1, 2, 4], 0.9, rising), [1, 2, 4], "it is never reached");
+        assert_eq!(tried(&[7], 0.9, rising), [7]);
+    }
+}

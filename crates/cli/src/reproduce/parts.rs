@@ -1,0 +1,208 @@
+//! Where an experiment is run, and how much of it: natively, on the simulated machine, through the server.
+
+use super::experiment::{Experiment, Kind};
+use super::plan::{Changes, Work};
+use super::quantity::Quantity;
+use super::validate;
+use crate::failure::{Failure, Outcome};
+use crate::micro::{Micro, MicroSize};
+use crate::named::{self, Extent};
+use crate::tpcc;
+use perdura_machine::MachineConfig;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Where something is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Place {
+    /// On this machine, on fresh pools in memory with real write-backs.
+    Native,
+    /// On the simulated machine, by its clock.
+    Simulated,
+    /// On this machine, by clients through the server.
+    Served,
+    /// Nowhere: operations are only drawn.
+    Drawn,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Place::Native => "native",
+            Place::Simulated => "simulated",
+            Place::Served => "served",
+            Place::Drawn => "drawn",
+        })
+    }
+}
+
+impl Place {
+    /// Whether this is found here.
+    pub(crate) fn finds(self, quantity: Quantity) -> bool {
+        match quantity {
+            Quantity::RivalChange | Quantity::AnswerP99 => self == Place::Served,
+            _ => true,
+        }
+    }
+
+    /// Whether this workload is run here.
+    pub(crate) fn runs(self, workload: &str) -> bool {
+        self != Place::Served || named::letter(workload).is_some()
+    }
+}
+
+/// What is run in one place.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Part {
+    pub(crate) place: Place,
+    pub(crate) machine: Option<MachineConfig>,
+    pub(crate) threads: Vec<u32>,
+    #[serde(flatten)]
+    pub(crate) extent: Extent,
+    pub(crate) operations: u64,
+    pub(crate) operations_of: BTreeMap<String, u64>,
+    pub(crate) repetitions: u32,
+    /// Power cuts of each run.
+    pub(crate) cuts: u64,
+}
+
+impl Part {
+    /// Operations of this workload.
+    pub(crate) fn operations_of(&self, workload: &str) -> u64 {
+        self.operations_of.get(workload).copied().unwrap_or(self.operations)
+    }
+
+    /// A microworkload's entries: no more than records were asked for.
+    pub(crate) fn entries_of(&self, micro: Micro, size: MicroSize) -> u64 {
+        match (self.extent.records, micro.entries(size)) {
+            (0, entries) => entries,
+            (most, entries) => entries.min(most),
+        }
+    }
+
+    /// Operations before the measured ones: the simulated caches are filled by twice as many as
+    /// are measured, native ones by a tenth as in `perdura bench`.
+    pub(crate) fn warm_up_of(&self, workload: &str) -> u64 {
+        let operations = self.operations_of(workload);
+        if self.place == Place::Simulated { 2 * operations } else { operations / 10 }
+    }
+}
+
+pub(super) fn parts(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<Part>> {
+    let run = &experiment.run;
+    let usual = Part {
+        place: if experiment.kind == Kind::Reuse { Place::Drawn } else { Place::Native },
+        machine: None,
+        threads: run.threads.clone(),
+        extent: Extent { records: run.records, tpcc: run.tpcc },
+        operations: run.operations,
+        operations_of: run.operations_of.clone(),
+        repetitions: run.repetitions,
+        cuts: 0,
+    };
+    let mut parts = Vec::new();
+    let both = changes.native == changes.simulated;
+    if usual.place == Place::Drawn || (run.native && (both || changes.native)) {
+        parts.push(usual.clone());
+    }
+    if let Some(served) = run.served.as_ref().filter(|_| both || changes.native) {
+        parts.push(Part {
+            place: Place::Served,
+            threads: served.clients.clone(),
+            extent: Extent { records: served.records, tpcc: run.tpcc },
+            operations: served.operations,
+            operations_of: served.operations_of.clone(),
+            repetitions: served.repetitions,
+            ..usual
+        });
+    }
+    if let Some(simulated) = run.simulated.as_ref().filter(|_| both || changes.simulated) {
+        let quick = experiment.quick.caches_divided_by.filter(|_| changes.quick);
+        let machine = simulated.machine(quick.unwrap_or(simulated.caches_divided_by));
+        parts.push(Part {
+            place: Place::Simulated,
+            machine: Some(machine.map_err(Failure::new)?),
+            threads: simulated.cores.clone(),
+            extent: Extent { records: simulated.records, tpcc: simulated.tpcc },
+            operations: simulated.operations,
+            operations_of: simulated.operations_of.clone(),
+            repetitions: simulated.repetitions,
+            cuts: simulated.cuts,
+        });
+    }
+    if parts.is_empty() {
+        let where_ = if changes.native { "natively" } else { "on a simulated machine" };
+        return Err(Failure::new(format!(
+            "experiment '{}' has nothing to run {where_}",
+            experiment.name
+        )));
+    }
+    parts.iter_mut().for_each(|part| change(part, experiment, changes));
+    let workloads = if changes.workloads.is_empty() { &run.workloads } else { &changes.workloads };
+    let has_records = workloads
+        .iter()
+        .any(|name| Work::named(experiment.kind, &run.sizes, name).is_ok_and(Work::has_records));
+    parts.iter().try_for_each(|part| check(part, experiment, has_records))?;
+    Ok(parts)
+}
+
+/// Applies `--quick`, then what was asked for in numbers.
+fn change(part: &mut Part, experiment: &Experiment, changes: &Changes) {
+    let quick = if changes.quick { experiment.quick.clone() } else { Default::default() };
+    if let Some(records) = changes.records.or(quick.records) {
+        part.extent.records = records;
+    }
+    part.extent.tpcc = quick.tpcc.unwrap_or(part.extent.tpcc);
+    if let Some(warehouses) = changes.warehouses {
+        part.extent.tpcc = tpcc::Size { warehouses, ..part.extent.tpcc };
+    }
+    if let Some(operations) = changes.operations.or(quick.operations) {
+        part.operations = operations;
+        // What is long stays no longer than the rest.
+        part.operations_of.values_mut().for_each(|own| *own = operations.min(*own));
+    }
+    if let Some(repetitions) = changes.repetitions.or(quick.repetitions) {
+        part.repetitions = repetitions;
+    }
+    part.cuts = quick.cuts.unwrap_or(part.cuts);
+    if !changes.threads.is_empty() {
+        part.threads.clone_from(&changes.threads);
+    } else if let Some(threads) = quick.threads {
+        part.threads = threads;
+    }
+}
+
+fn check_cuts(part: &Part, experiment: &Experiment) -> Outcome {
+    let operations = part.operations_of.values().fold(part.operations, |all, own| all.min(*own));
+    let fit = validate::cores_fit(experiment.kind, &part.threads).and_then(|()| {
+        let cuts = part.cuts;
+        if cuts <= operations {
+            return Ok(());
+        }
+        Err(format!("{cuts} power cuts need as many operations at least, not {operations}"))
+    });
+    fit.map_err(|what| Failure::new(format!("experiment '{}': {what}", experiment.name)))
+}
+
+fn check(part: &Part, experiment: &Experiment, has_records: bool) -> Outcome {
+    let most = if part.place == Place::Simulated { 64 } else { 256 };
+    let fits = part.threads.iter().all(|threads| (1..=most).contains(threads));
+    part.extent.tpcc.validate()?;
+    check_cuts(part, experiment)?;
+    let something = (part.extent.records > 0 || !has_records)
+        && (part.operations > 0 || experiment.kind == Kind::Checksums)
+        && part.repetitions > 0
+        && part.operations_of.values().all(|operations| *operations > 0);
+    match (fits, something) {
+        (true, true) => Ok(()),
+        (false, _) => Err(Failure::new(format!(
+            "experiment '{}': {} runs have 1 to {most} threads",
+            experiment.name, part.place
+        ))),
+        (_, false) => Err(Failure::new(format!(
+            "experiment '{}': there is nothing to measure with 0 records, operations or repetitions",
+            experiment.name
+        ))),
+    }
+}

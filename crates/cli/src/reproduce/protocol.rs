@@ -1,0 +1,59 @@
+//! What an experiment compares, by name: an engine, or an engine with a mechanism of the simulated machine.
+
+use super::experiment::{Experiment, Run};
+use super::validate;
+use crate::failure::{Failure, Outcome};
+use crate::simulate::MechanismChoice;
+use perdura::EngineKind;
+
+/// An engine as an experiment runs it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Protocol {
+    /// The engine's own, if there is no mechanism.
+    pub(crate) name: String,
+    pub(crate) engine: EngineKind,
+    pub(crate) mechanism: MechanismChoice,
+    pub(crate) epoch_us: u64,
+}
+
+impl From<EngineKind> for Protocol {
+    fn from(engine: EngineKind) -> Self {
+        let mechanism = MechanismChoice::PLAIN;
+        Protocol { name: engine.name().to_owned(), engine, mechanism, epoch_us: 1 }
+    }
+}
+
+impl Protocol {
+    /// What `name` stands for in an experiment: one of its protocols, or an engine.
+    pub(super) fn named(run: &Run, name: &str) -> Result<Self, String> {
+        let Some(spec) = run.protocols.get(name) else {
+            return name
+                .parse::<EngineKind>()
+                .map(Protocol::from)
+                .map_err(|error| error.to_string());
+        };
+        let engine = spec.engine.parse().map_err(|error| format!("'{name}': {error}"))?;
+        let mechanism = spec.mechanism.parse().map_err(|error| format!("'{name}': {error}"))?;
+        Ok(Protocol { name: name.to_owned(), engine, mechanism, epoch_us: spec.epoch_us })
+    }
+
+    /// As [`named`](Self::named), for a run of the experiment.
+    pub(super) fn of(experiment: &Experiment, name: &str) -> Outcome<Self> {
+        let refuse = |what| Failure::new(format!("experiment '{}': {what}", experiment.name));
+        let run = &experiment.run;
+        let protocol = Protocol::named(run, name).map_err(|error| {
+            let known = run.engines.iter().filter(|name| Protocol::named(run, name).is_ok());
+            let known = known.map(String::as_str).collect::<Vec<_>>().join(",");
+            refuse(format!("{error}; to run it with those that are there: --engine {known}"))
+        })?;
+        validate::engine_fits(experiment.kind, protocol.engine).map_err(refuse)?;
+        Ok(protocol)
+    }
+}
+
+/// The experiment's engines and protocols that this program does not have.
+pub(crate) fn missing(experiment: &Experiment) -> Vec<&str> {
+    let run = &experiment.run;
+    let names = run.engines.iter().chain(run.base_of.values()).map(String::as_str);
+    names.filter(|name| Protocol::named(run, name).is_err()).collect()
+}
