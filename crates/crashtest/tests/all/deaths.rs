@@ -49,7 +49,7 @@ fn nothing_of_that_can_be_left_out() {
         for (domain, start) in
             [Domain::Media, Domain::Transient].into_iter().flat_map(|d| STARTS.map(|s| (d, s)))
         {
-            let points = Points::Random(30);
+            let points = Points::Random(15);
             let case = Case { domain, start, points, seed, ..Case::default() };
             cases.extend(runners.iter().map(|runner| (&**runner, case.clone())));
         }

@@ -19,9 +19,9 @@ pub(crate) struct Arguments {
     #[arg(long, help = crate::engines::help(), value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     engine: Vec<String>,
 
-    /// Tests mechanisms in hardware, on the images of the machine itself, with what each promises: undo-log, in-order,
-    /// copy-on-write; several with commas. The engine under the structures is then plain, where operations abort
-    /// volatile, unless one is named
+    /// Tests mechanisms in hardware, on the images of the machine itself, with what each promises; several with commas;
+    /// `perdura sim --list` names them. The engine under the structures is then plain, where operations abort volatile,
+    /// unless one is named
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     mechanism: Vec<String>,
 
