@@ -42,6 +42,8 @@ pub(in crate::mechanism) struct Caching {
     cache: Nonvolatile,
     /// Transactions below this number have their commit bits.
     recorded: Number,
+    /// From when on these have them.
+    persisted: Ps,
     /// The last window is over then.
     over: Ps,
     stalled: Ps,
@@ -79,6 +81,7 @@ impl Caching {
             recorded: tracked.next(),
             settings,
             tracked,
+            persisted: Ps::default(),
             over: Ps::default(),
             stalled: Ps::default(),
             older: 0,
@@ -170,11 +173,13 @@ impl Caching {
         self.tracked.log.seal(hardware, from);
         let below = self.tracked.next() - u64::from(self.tracked.window.running().is_some());
         if below == self.recorded {
-            return self.tracked.last_durable().max(last);
+            return self.persisted.max(last);
         }
         let whole =
             if self.tracked.leaves_out(RECORD) { now } else { self.tracked.log.durable(last) };
-        let durable = whole + self.cache.write_time();
+        // What another core has persisted, whose clock is ahead, comes before it.
+        let durable = whole.max(self.persisted) + self.cache.write_time();
+        self.persisted = durable;
         self.tracked.log.record_kept(hardware, below, durable);
         self.recorded = below;
         self.tracked.announce(durable);
