@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::tiny;
+use common::{timed, tiny};
 use perdura_machine::config::{DramCache, DurableAt};
 use perdura_machine::mechanism::{Promise, list};
 use perdura_machine::{AfterCut, Design, Machine, MachineConfig, Options, Schedule};
@@ -149,7 +149,7 @@ const SCHEDULES: [Schedule; 2] = [Schedule::Clock, Schedule::Seeded { every: 4 }
 fn whole_transactions_are_left_in_their_order() {
     for kind in names() {
         for (number, config) in machines().into_iter().enumerate() {
-            for (seed, cores) in (1..16).map(|seed| (seed, 1 + seed as usize % 3)) {
+            for (seed, cores) in (1..9).map(|seed| (seed, 1 + seed as usize % 3)) {
                 let schedule = SCHEDULES[(seed as usize + number) % 2];
                 let found = cuts(&config, (kind.name, None), (cores, seed), schedule);
                 let images =
@@ -239,4 +239,45 @@ fn what_does_not_fit_is_refused() {
         machine.tx_flush();
         assert_eq!(machine.broken_promise(&machine.power_cut()), None, "{}", kind.name);
     }
+}
+
+/// One line in a transaction, by hand. A write is accepted after 10 ns, on the bus for 5, in its cells after 50: 65. The
+/// block is found in a cycle, 1 ns; its metadata is held back until 55 ns before the block is durable, at 66, and is
+/// durable 10 ns later, as it must be accepted first: 76. Then, one after the other, commit record, line, log head.
+#[test]
+fn what_a_commit_takes_by_hand() {
+    let mut config = timed(0);
+    config.memory.controller.durable_at = DurableAt::Media;
+    let took = |name: &str, transactions: u64, degree: Option<i64>| {
+        let mut config = config.clone();
+        if let Some(degree) = degree {
+            config.mechanism.get_mut(name).expect("a table").insert("degree".into(), degree.into());
+        }
+        let mechanism = list::design(name, &config, None).expect("a mechanism");
+        let machine = Machine::new(config, &[0; 4096], Options { mechanism, ..Options::default() });
+        // It is in the caches, and the time that this takes is over.
+        machine.store(64, 1);
+        machine.write_back(64, 8);
+        machine.fence();
+        let begins = machine.statistics().time_ns;
+        for _ in 0..transactions {
+            machine.tx_begin().expect("it runs alone");
+            machine.store(64, 2);
+            machine.tx_commit().expect("it runs alone");
+        }
+        // The first of the next window waits.
+        machine.tx_begin().expect("it runs alone");
+        machine.statistics().time_ns - begins
+    };
+    // What a store takes that finds its line in the first cache.
+    let store = 4.0;
+    assert_eq!(took("h-wal", 1, None), store + 76.0 + 3.0 * 65.0);
+    assert_eq!(took("h-wal", 2, None), 2.0 * (store + 76.0 + 3.0 * 65.0));
+    assert_eq!(took("ec-wal", 1, None), store + 76.0 + 65.0);
+    // Sixteen transactions persist together: one block, and fifteen pairs, two blocks more, which its bank takes one after
+    // the other.
+    assert_eq!(took("loc-wal", 16, Some(16)), 16.0 * store + 76.0 + 2.0 * 55.0 + 65.0);
+    // A line that is in the nearest cache is written to the last one in 20 ns, and the commit bit in 20 more.
+    assert_eq!(took("kiln", 1, None), store + 1.0 + 20.0 + 20.0);
+    assert_eq!(took("loc-kiln", 16, Some(16)), 16.0 * store + 1.0 + 20.0 + 20.0);
 }
