@@ -388,6 +388,21 @@ fn protocols_are_engines_with_mechanisms() {
     assert!(complaint.contains("of-tomorrow") && complaint.contains("--engine plain,s-wal"));
 }
 
+/// Transactions as large as LOC's, natively: also small, swaps are within two lines.
+#[test]
+fn lines_of_a_transaction() {
+    let report = report("loc-table2", &[]);
+    let lines = medians(&report, "data-flushes");
+    assert_eq!(lines.len(), 7);
+    let of = |name: &str| lines.iter().find(|(cell, _)| cell.contains(name)).expect("a run").1;
+    for sps in ["sps-16", "sps-local"] {
+        assert!((of(sps) - 1.53).abs() < 0.1, "{sps}: {}", of(sps));
+    }
+    assert!(of("sqlite-pages") > 200.0 && of("sqlite-pages") > of("sdg") && of("sdg") > of("hash"));
+    let comparisons = report["comparisons"].as_array().expect("comparisons");
+    assert!(comparisons.iter().all(|own| own["ours"].is_f64()), "{comparisons:?}");
+}
+
 /// What reaches memory: of each protocol by what it stored, and beside another.
 #[test]
 fn traffic_is_counted_at_the_device() {
