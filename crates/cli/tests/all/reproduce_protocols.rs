@@ -121,6 +121,27 @@ fn protocols_are_engines_with_mechanisms() {
     assert!(complaint.contains("of-tomorrow") && complaint.contains("--engine plain,s-wal"));
 }
 
+/// The mechanisms of LOC's paper, in the experiments that name them: each protocol in each setting, and means.
+#[test]
+fn protocols_of_loc() {
+    for (name, quantity, protocols, settings) in [
+        ("loc-fig8", "traffic", 6, 1),
+        ("loc-fig9", "share", 2, 1),
+        ("loc-fig10", "share", 1, 6),
+        ("loc-fig13", "share", 2, 4),
+    ] {
+        let report = report(name, &["--workload", "hash,sps-16"]);
+        let found = medians(&report, quantity);
+        assert_eq!(found.len(), 2 * protocols * settings, "{name}: {found:?}");
+        // What stays in the caches is not written by a base that writes nothing back.
+        let least = if quantity == "share" { f64::MIN_POSITIVE } else { 0.0 };
+        assert!(found.iter().all(|(_, value)| *value >= least), "{name}: {found:?}");
+        assert_eq!(report["calibrations"].as_array().map(Vec::len), Some(2), "{name}");
+        let comparisons = report["comparisons"].as_array().expect("comparisons");
+        assert!(comparisons.iter().all(|own| own["ours"].is_f64()), "{name}: {comparisons:?}");
+    }
+}
+
 /// Transactions as large as LOC's, natively: also small, swaps are within two lines.
 #[test]
 fn lines_of_a_transaction() {
