@@ -22,6 +22,13 @@ pub(super) const EXPERIMENTS: &[(&str, &str)] = experiments![
     "archapt-fig9",
     "archapt-table1",
     "archapt-table4",
+    "loc-fig10",
+    "loc-fig11",
+    "loc-fig12",
+    "loc-fig13",
+    "loc-fig7",
+    "loc-fig8",
+    "loc-fig9",
     "loc-table2",
 ];
 

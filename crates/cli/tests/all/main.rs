@@ -15,6 +15,7 @@ mod kill;
 mod listed;
 mod plain;
 mod reproduce;
+mod reproduce_protocols;
 mod rot;
 mod serve;
 mod sim;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tempfile::tempdir;
 
 /// Runs an experiment small; checks what is written, and gives the report.
-fn report(name: &str, more: &[&str]) -> Value {
+pub(crate) fn report(name: &str, more: &[&str]) -> Value {
     let folder = tempdir().expect("a folder");
     let usual = ["reproduce", name, "--quick", "--out", arg(folder.path())];
     let printed = succeed(&[&usual[..], more, &["--json"]].concat());
@@ -44,7 +44,7 @@ fn assert_picture(path: &Path, report: &Value) {
 }
 
 /// Medians of a quantity, by place, workload and engine.
-fn medians(report: &Value, quantity: &str) -> Vec<(String, f64)> {
+pub(crate) fn medians(report: &Value, quantity: &str) -> Vec<(String, f64)> {
     let figures = report["figures"].as_array().expect("figures");
     let wanted = figures.iter().filter(|figure| figure["quantity"] == quantity);
     let name = |figure: &Value| {
@@ -270,141 +270,6 @@ fn power_cuts_take_what_checksums_find() {
     assert!(wrong(&["--engine", "undo"]).contains("archapt-undo-sum"));
     assert!(wrong(&["--threads", "2"]).contains("1 core"));
     assert!(wrong(&["--ops", "3"]).contains("5 power cuts need"));
-}
-
-/// Mechanisms beside engines, microworkloads of any size, settings of the machine's figures, and a figure that is
-/// found on one engine.
-const PROTOCOLS: &str = r#"
-    name = "protocols"
-    kind = "share"
-    minutes = 1
-    [paper]
-    title = "Own"
-    figure = "Figure 0"
-    what = "nothing"
-    [[paper.value]]
-    says = "s-wal"
-    quantity = "share"
-    engine = "s-wal"
-    over = "mean"
-    value = 0.3
-    setting = "near"
-    [[paper.value]]
-    says = "strict over s-wal"
-    quantity = "gain"
-    engine = "strict"
-    workload = "few"
-    value = 10.0
-    [run]
-    workloads = ["few", "hash", "sqlite-pages"]
-    mean_over = ["hash", "sqlite-pages"]
-    sizes = { few = { workload = "sps", entries = 16 } }
-    engines = ["plain", "s-wal", "strict"]
-    protocols = { strict = { engine = "plain", mechanism = "in-order" } }
-    base = "plain"
-    bases = { strict = "s-wal" }
-    seed = 3
-    [[run.setting]]
-    name = "near"
-    [[run.setting]]
-    name = "far"
-    sets = { "memory.home.activate_ns" = 995, "memory.home.write_ns" = 995 }
-    [[run.setting]]
-    name = "small"
-    ops_per_tx = 1
-    [run.simulated]
-    machine = "loc-clflush"
-    operations = 200
-    repetitions = 1
-    calibrate = { figure = "cores.cycles_per_access", values = [1, 16, 64], engine = "s-wal", share = 0.3 }
-    [quick]
-    records = 500
-    operations = 60
-"#;
-
-#[test]
-fn protocols_are_engines_with_mechanisms() {
-    let folder = tempdir().expect("a folder");
-    let path = folder.path().join("protocols.toml");
-    std::fs::write(&path, PROTOCOLS).expect("a file");
-    let report = report(arg(&path), &[]);
-    let samples = report["samples"].as_array().expect("samples");
-    assert_eq!(samples.len(), 3 * 3 * 3);
-    let speed = |workload: &str, engine: &str, setting: &str| {
-        let of = |sample: &&Value| {
-            [&sample["workload"], &sample["engine"], &sample["setting"]]
-                == [workload, engine, setting]
-        };
-        samples.iter().find(of).expect("a run")["per_second"].as_f64().expect("a number")
-    };
-    // Nearest of all that were tried, and what is run with it is what was found.
-    let calibrations = report["calibrations"].as_array().expect("calibrations");
-    assert_eq!(calibrations.len(), 3);
-    for found in calibrations {
-        let share = found["share"].as_f64().expect("a number");
-        let workload = found["workload"].as_str().expect("a name");
-        let again = speed(workload, "s-wal", "near") / speed(workload, "plain", "near");
-        assert!((again - share).abs() < 1e-9, "{workload}: {again}, {found}");
-        for tried in found["tried"].as_array().expect("a list") {
-            let other = tried[1].as_f64().expect("a number");
-            assert!((share - 0.3).abs() <= (other - 0.3).abs(), "{found}");
-        }
-    }
-    // Memory that is farther costs what waits for it; a transaction that does less takes less.
-    for workload in ["few", "hash", "sqlite-pages"] {
-        assert!(speed(workload, "strict", "near") > 1.5 * speed(workload, "strict", "far"));
-    }
-    for workload in ["hash", "sqlite-pages"] {
-        assert!(speed(workload, "strict", "small") > 1.5 * speed(workload, "strict", "near"));
-    }
-    let means = report["means"].as_array().expect("means");
-    let mean = means.iter().find(|mean| mean["engine"] == "s-wal" && mean["setting"] == "near");
-    let share = |workload| speed(workload, "s-wal", "near") / speed(workload, "plain", "near");
-    let expected = (share("hash") + share("sqlite-pages")) / 2.0;
-    let mean = mean.expect("a mean")["median"].as_f64().expect("a number");
-    assert!((mean - expected).abs() < 1e-9, "{mean}, not {expected}");
-    let comparisons = report["comparisons"].as_array().expect("comparisons");
-    let ours: Vec<_> = comparisons.iter().map(|own| own["ours"].as_f64()).collect();
-    let gain =
-        |setting| (speed("few", "strict", setting) / speed("few", "s-wal", setting) - 1.0) * 100.0;
-    assert_eq!(ours.len(), 4);
-    for (ours, expected) in ours.iter().zip([expected, gain("near"), gain("far"), gain("small")]) {
-        assert!((ours.expect("a value") - expected).abs() < 1e-9, "{ours:?}, not {expected}");
-    }
-    let out = ["--quick", "--out", arg(folder.path())];
-    let printed = succeed(&[&["reproduce", arg(&path)], &out[..]].concat());
-    for part in [
-        "found for each workload on s-wal alone",
-        "means are over hash, sqlite-pages",
-        "far: memory.home.activate_ns = 995",
-        "small: 1 operation in a transaction",
-        "few (16 entries, 1 operation in a transaction), hash (500 entries, 4 operations",
-    ] {
-        assert!(printed.contains(part), "{part} is missing in:\n{printed}");
-    }
-    // Without what this program does not have, the rest can be run.
-    std::fs::write(&path, PROTOCOLS.replace("\"in-order\"", "\"of-tomorrow\"")).expect("a file");
-    let complaint = fail(&["reproduce", arg(&path)]);
-    assert!(complaint.contains("of-tomorrow") && complaint.contains("--engine plain,s-wal"));
-}
-
-/// What reaches memory: of each protocol by what it stored, and beside another.
-#[test]
-fn traffic_is_counted_at_the_device() {
-    let folder = tempdir().expect("a folder");
-    let path = folder.path().join("protocols.toml");
-    let values = PROTOCOLS.find("[[paper.value]]").expect("values");
-    let run = PROTOCOLS.find("[run]").expect("runs");
-    let text = [&PROTOCOLS[..values], &PROTOCOLS[run..]].concat();
-    std::fs::write(&path, text.replace("\"share\"", "\"traffic\"")).expect("a file");
-    let report = report(arg(&path), &["--setting", "near", "--workload", "hash"]);
-    let figures = ["traffic", "traffic-ratio", "lines-written", "lines-ratio"];
-    let [traffic, ratio, lines, lines_ratio] = figures.map(|name| medians(&report, name));
-    assert_eq!((traffic.len(), ratio.len(), lines_ratio.len()), (3, 1, 1));
-    assert!((ratio[0].1 - traffic[2].1 / traffic[1].1).abs() < 1e-9, "strict over s-wal");
-    assert!((lines_ratio[0].1 - lines[2].1 / lines[1].1).abs() < 1e-9);
-    let samples = report["samples"].as_array().expect("samples");
-    assert!(samples.iter().all(|sample| sample["stored_bytes"].as_u64() > Some(0)));
 }
 
 #[test]
