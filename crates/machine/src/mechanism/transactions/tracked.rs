@@ -17,6 +17,8 @@ use std::ops::Range;
 
 /// `TxCnt` has sixteen bits.
 const MOST_BLOCKS: u64 = u16::MAX as u64;
+/// Times of durability that are kept: cores' clocks are not so far apart.
+const ANNOUNCED: usize = 512;
 
 /// In which order things are persisted.
 pub(in crate::mechanism) trait Order: Send {
@@ -59,9 +61,9 @@ pub(in crate::mechanism) struct Tracked {
     left_out: Option<Mutant>,
     pub(super) window: Window,
     pub(super) log: Log,
-    /// Transactions whose durability is known, with the time from which on they are durable: all below a number.
+    /// From when on all transactions below a number are durable; both ascend.
     durable: VecDeque<(Ps, Number)>,
-    /// Below this number they were so when somebody last asked.
+    /// Below this number they have been so for long.
     known: Number,
     /// The line that is being stored to, and when. To keep a version of it may push the line itself out of the caches,
     /// before what is stored is there.
@@ -182,9 +184,9 @@ impl Tracked {
         HardwareTicket(self.window.next())
     }
 
-    /// What is durable is so by then, all of it.
+    /// All that was announced is durable by then.
     pub(super) fn last_durable(&self) -> Ps {
-        self.durable.iter().map(|(time, _)| *time).max().unwrap_or_default()
+        self.durable.back().map_or(Ps::default(), |(time, _)| *time)
     }
 
     /// What the line holds may be in the caches only: it is what it becomes again if the transaction is aborted.
@@ -255,10 +257,17 @@ impl Tracked {
         self.log.durable(now)
     }
 
-    /// All transactions that have committed are durable from `time` on.
+    /// All transactions that have committed are durable from `time` on, and not before those that were before.
     pub(in crate::mechanism) fn announce(&mut self, time: Ps) {
         let running = u64::from(self.window.running().is_some());
-        self.durable.push_back((time, self.window.next() - running));
+        let (time, below) = (time.max(self.last_durable()), self.window.next() - running);
+        if self.durable.back().is_some_and(|(_, known)| *known == below) {
+            return;
+        }
+        self.durable.push_back((time, below));
+        if self.durable.len() > ANNOUNCED {
+            self.known = self.durable.pop_front().map_or(self.known, |(_, below)| below);
+        }
     }
 
     fn log_pairs(&mut self, hardware: &mut Hardware, from: Ps) {
@@ -410,12 +419,10 @@ impl Tracked {
         ]
     }
 
-    /// All transactions below this number are durable now.
-    pub(super) fn known(&mut self, now: Ps) -> Number {
-        while let Some((_, below)) = self.durable.pop_front_if(|(time, _)| *time <= now) {
-            self.known = self.known.max(below);
-        }
-        self.known
+    /// All transactions below this number are durable at `now`. Another core's clock may have been later when it asked.
+    pub(super) fn known(&self, now: Ps) -> Number {
+        let count = self.durable.partition_point(|(time, _)| *time <= now);
+        count.checked_sub(1).map_or(self.known, |last| self.durable[last].1)
     }
 }
 
