@@ -223,6 +223,43 @@ fn numbers_and_the_log_go_round() {
     }
 }
 
+/// A line for each two transactions of a window, which both write: as many pairs as there can be. The log has room for
+/// the lines, and not for the pairs too. A transaction that is refused fits when it runs again.
+#[test]
+fn pairs_take_room_in_the_log() {
+    const DEGREE: u64 = 48;
+    let mut config = with_a_small_log();
+    // No line leaves the caches.
+    (config.caches[0].bytes, config.caches[1].bytes) = (64 << 10, 1 << 20);
+    let table = config.mechanism.get_mut("loc-wal").expect("a table");
+    let lines = DEGREE * (DEGREE - 1) / 2;
+    let groups = lines.div_ceil(7) + 16;
+    table.insert("area_bytes".to_owned(), (groups as i64 * 512).into());
+    table.insert("degree".to_owned(), (DEGREE as i64).into());
+    let mechanism = list::design("loc-wal", &config, None).expect("a mechanism");
+    let words = (lines * LINE) as usize;
+    let machine =
+        Machine::new(config, &vec![0; words], Options { mechanism, ..Options::default() });
+    let line_of = |first: u64, second: u64| second * (second - 1) / 2 + first;
+    let run = |number: u64| {
+        machine.tx_begin().expect("it runs alone");
+        let one = number % DEGREE;
+        let earlier = (0..one).map(|other| line_of(other, one));
+        let later = (one + 1..DEGREE).map(|other| line_of(one, other));
+        earlier.chain(later).for_each(|line| machine.store(line * LINE, number));
+        machine.tx_commit()
+    };
+    for number in 0..3 * DEGREE {
+        if let Err(abort) = run(number) {
+            assert_eq!(abort, HardwareAbort::Capacity);
+            run(number).expect("the window has ended");
+        }
+        assert_eq!(machine.broken_promise(&machine.power_cut()), None, "{number}");
+    }
+    machine.tx_flush();
+    assert_eq!(machine.broken_promise(&machine.power_cut()), None);
+}
+
 /// A transaction that the log has no room for is aborted, and another one runs afterwards.
 #[test]
 fn what_does_not_fit_is_refused() {

@@ -141,6 +141,12 @@ impl Order for Loose {
         hardware.wait_until(core, self.over);
     }
 
+    fn refused(&mut self, tracked: &mut Tracked, hardware: &mut Hardware) {
+        if tracked.len() > 0 {
+            self.end(tracked, hardware);
+        }
+    }
+
     fn stalls(&mut self, time: Ps) {
         self.over = self.over.max(time);
     }

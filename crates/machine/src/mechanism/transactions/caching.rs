@@ -323,6 +323,10 @@ impl Mechanism for Caching {
         }
         if self.tracked.too_large {
             self.undo(hardware);
+            if self.tracked.len() > 0 {
+                // Alone it may fit when it runs again.
+                self.end(hardware, 0);
+            }
             return Err(HardwareAbort::Capacity);
         }
         if self.tracked.commit(hardware) && self.tracked.len() as u64 >= self.settings.degree {

@@ -227,6 +227,7 @@ impl Log {
         words: LineWords,
         from: Ps,
     ) -> u64 {
+        debug_assert!(self.sid < self.head.start + self.area.groups, "the log has room");
         let line = self.area.group(self.sid) + self.tags.len() as u64;
         let from = self.free_from(from);
         let durable = hardware.write_home("log block", line, words, from);

@@ -89,7 +89,8 @@ impl Default for LogConfig {
 impl LogConfig {
     /// Fails if it is too small, or larger than it can be.
     pub(super) fn validate(&self) -> Result<(), String> {
-        let right = (16 << 10..=16 << 30).contains(&self.area_bytes) && self.area_bytes % 512 == 0;
+        let right =
+            (16 << 10..=16 << 30).contains(&self.area_bytes) && self.area_bytes.is_multiple_of(512);
         right.then_some(()).ok_or_else(|| {
             "area_bytes is a multiple of 512 from 16 KiB to 16 GiB: block groups have 512"
                 .to_owned()

@@ -30,6 +30,11 @@ pub(in crate::mechanism) trait Order: Send {
         let _ = (tracked, hardware, core);
     }
 
+    /// A transaction did not fit into the log beside others: it is to fit when it runs again, if it ever can.
+    fn refused(&mut self, tracked: &mut Tracked, hardware: &mut Hardware) {
+        let _ = (tracked, hardware);
+    }
+
     /// The window has ended by itself: no transaction begins before `time`.
     fn stalls(&mut self, time: Ps) {
         let _ = time;
@@ -123,7 +128,8 @@ impl Tracked {
     /// A store of the transaction that runs: what it has met, or nothing if the transaction is too large.
     pub(super) fn meet(&mut self, hardware: &Hardware, access: &Accessed<'_>) -> Option<Met> {
         // What is left must fit into the log, with pairs and groups that are not full.
-        let needed = self.window.left() + 8 * super::log::DATA;
+        let pairs = self.window.most_pairs().div_ceil(PAIRS_OF_A_BLOCK as u64);
+        let needed = self.window.left() + pairs + 8 * super::log::DATA;
         let transaction = self.window.transaction(self.window.next() - 1);
         self.too_large |= self.log.room() <= needed || transaction.blocks >= MOST_BLOCKS;
         if self.too_large {
@@ -486,6 +492,7 @@ impl<O: Order> Mechanism for Tracking<O> {
         }
         if self.tracked.too_large {
             self.abort(hardware, core);
+            self.order.refused(&mut self.tracked, hardware);
             return Err(HardwareAbort::Capacity);
         }
         if self.tracked.commit(hardware) {

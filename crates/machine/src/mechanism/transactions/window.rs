@@ -127,6 +127,12 @@ impl Window {
         self.transactions.iter().map(|transaction| transaction.left).sum()
     }
 
+    /// Pairs that there can be to log when the one that runs has committed.
+    pub(super) fn most_pairs(&self) -> u64 {
+        let there: usize = self.transactions.iter().map(|one| one.pairs.len()).sum();
+        (there + self.transactions.len()) as u64
+    }
+
     /// A core begins one. None may be running.
     pub(super) fn begin(&mut self, core: usize) -> Number {
         debug_assert_eq!(self.running(), None, "one runs at a time");
