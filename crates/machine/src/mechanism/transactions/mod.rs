@@ -10,8 +10,9 @@
 //! ([`HardwareAbort::Busy`](perdura_memory::HardwareAbort)), since LOC leaves open what would hold between them
 //! (3.5). A lock around them gives that. Their order is then that of their beginnings.
 //!
-//! Reading order: `window` (which transactions, which lines), `log` (where), `tracked` (both, in a machine), `recover`;
-//! `nonvolatile` (where, in a cache that keeps what it has), `caching` (that and the window, in a machine).
+//! Reading order: `window` (which transactions, which lines), `log` (where), `tracked` (both, in a machine that runs),
+//! `tracking` (when it is asked what), `recover`; `nonvolatile` (where, in a cache that keeps what it has), `caching` (that
+//! and the window, in a machine that runs).
 
 mod caching;
 mod log;
@@ -19,13 +20,15 @@ mod nonvolatile;
 mod recover;
 mod storage;
 mod tracked;
+mod tracking;
 mod window;
 
 pub(super) use caching::{Caching, Settings as CachingSettings, recover as recover_cache};
 pub(super) use log::Area;
 pub(super) use recover::{Commits, recover};
 pub use storage::{CacheTag, Overhead, TX_STATE_ENTRIES};
-pub(super) use tracked::{Order, Tracked, Tracking};
+pub(super) use tracked::Tracked;
+pub(super) use tracking::{Order, Tracking};
 
 use super::list::Mutant;
 use serde::{Deserialize, Serialize};

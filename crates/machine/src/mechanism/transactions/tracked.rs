@@ -6,9 +6,7 @@ use super::window::{Block, Met, Number, Undone, Window};
 use super::{EVICTED, HEAD, LOGGED, LogConfig, METADATA, ONE_LESS, PAIR, UNDONE, VERSION};
 use crate::hardware::Hardware;
 use crate::mechanism::list::Mutant;
-use crate::mechanism::{
-    Accessed, Effect, HeldVersion, How, Leaving, Mechanism, Moments, Verdict, Version, VictimRule,
-};
+use crate::mechanism::{Accessed, HeldVersion, Leaving, Verdict, Version, VictimRule};
 use crate::{Cause, Ps};
 use perdura_memory::image::LineWords;
 use perdura_memory::{HardwareAbort, HardwareTicket};
@@ -19,32 +17,6 @@ use std::ops::Range;
 const MOST_BLOCKS: u64 = u16::MAX as u64;
 /// Times of durability that are kept: cores' clocks are not so far apart.
 const ANNOUNCED: usize = 512;
-
-/// In which order things are persisted.
-pub(in crate::mechanism) trait Order: Send {
-    /// A transaction has committed: `core` may be made to wait.
-    fn committed(&mut self, tracked: &mut Tracked, hardware: &mut Hardware, core: usize);
-
-    /// A core wants to begin one.
-    fn begins(&mut self, tracked: &mut Tracked, hardware: &mut Hardware, core: usize) {
-        let _ = (tracked, hardware, core);
-    }
-
-    /// A transaction did not fit into the log beside others: it is to fit when it runs again, if it ever can.
-    fn refused(&mut self, tracked: &mut Tracked, hardware: &mut Hardware) {
-        let _ = (tracked, hardware);
-    }
-
-    /// The window has ended by itself: no transaction begins before `time`.
-    fn stalls(&mut self, time: Ps) {
-        let _ = time;
-    }
-
-    /// Its figures.
-    fn figures(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
-}
 
 /// Counts of what has happened.
 #[derive(Clone, Copy, Debug, Default)]
@@ -341,7 +313,7 @@ impl Tracked {
     }
 
     /// Undoes the transaction that runs. If it has left something in the log the window ends; when that is over.
-    fn undo(&mut self, hardware: &mut Hardware) -> Option<Ps> {
+    pub(super) fn undo(&mut self, hardware: &mut Hardware) -> Option<Ps> {
         self.counts.aborted += 1;
         self.too_large = false;
         let (undone, logged) = self.window.abort();
@@ -380,7 +352,7 @@ impl Tracked {
     }
 
     /// A dirty line leaves the caches.
-    fn evict(&mut self, hardware: &mut Hardware, leaving: &Leaving) -> Verdict {
+    pub(super) fn evict(&mut self, hardware: &mut Hardware, leaving: &Leaving) -> Verdict {
         match self.window.evict(leaving.line) {
             None => Verdict::Allow,
             Some(Some(block)) => self.spill(hardware, leaving, block),
@@ -436,95 +408,4 @@ impl Tracked {
 pub(super) fn drop_version(hardware: &mut Hardware, line: u64, writer: Number) {
     let wanted = |held: &HeldVersion| (held.line, held.version) != (line, Version(writer));
     hardware.caches().retain_versions(wanted);
-}
-
-/// The mechanism: transactions that log, in some order.
-pub(in crate::mechanism) struct Tracking<O> {
-    pub(in crate::mechanism) tracked: Tracked,
-    pub(in crate::mechanism) order: O,
-}
-
-impl<O: Order> Mechanism for Tracking<O> {
-    fn moments(&self) -> Moments {
-        Moments::ACCESS | Moments::FILL | Moments::EVICTION | Moments::CACHES
-    }
-
-    fn accessed(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
-        let stores = access.how != How::Load && !access.stores.is_empty();
-        if !stores || self.tracked.window.running() != Some(access.core) {
-            return Effect::Happens;
-        }
-        match self.tracked.meet(hardware, access) {
-            None => return Effect::Lost,
-            Some(Met::Own | Met::Logged) => {}
-            Some(Met::New) => self.tracked.save_before(hardware, access),
-            Some(Met::Version(writer)) => self.tracked.keep_version(hardware, access, writer),
-        }
-        Effect::Happens
-    }
-
-    fn filled(&mut self, _: &mut Hardware, _: usize, line: u64) -> u64 {
-        self.tracked.window.place(line).unwrap_or(line)
-    }
-
-    fn evicted(&mut self, hardware: &mut Hardware, leaving: &Leaving) -> Verdict {
-        self.tracked.evict(hardware, leaving)
-    }
-
-    fn displaced(&mut self, hardware: &mut Hardware, version: &HeldVersion) {
-        self.tracked.move_version(hardware, version);
-    }
-
-    fn begin(&mut self, hardware: &mut Hardware, core: usize) -> Result<(), HardwareAbort> {
-        self.tracked.may_begin(core)?;
-        self.order.begins(&mut self.tracked, hardware, core);
-        self.tracked.window.begin(core);
-        Ok(())
-    }
-
-    fn commit(
-        &mut self,
-        hardware: &mut Hardware,
-        core: usize,
-    ) -> Result<HardwareTicket, HardwareAbort> {
-        if self.tracked.window.running() != Some(core) {
-            return Err(HardwareAbort::Nested);
-        }
-        if self.tracked.too_large {
-            self.abort(hardware, core);
-            self.order.refused(&mut self.tracked, hardware);
-            return Err(HardwareAbort::Capacity);
-        }
-        if self.tracked.commit(hardware) {
-            self.order.committed(&mut self.tracked, hardware, core);
-        }
-        Ok(self.tracked.ticket())
-    }
-
-    fn abort(&mut self, hardware: &mut Hardware, core: usize) -> bool {
-        if self.tracked.window.running() != Some(core) {
-            return false;
-        }
-        if let Some(over) = self.tracked.undo(hardware) {
-            self.order.stalls(over);
-        }
-        true
-    }
-
-    fn flush(&mut self, hardware: &mut Hardware, core: usize) {
-        let durable = self.tracked.persist(hardware);
-        self.tracked.announce(durable);
-        // What was persisted before may take longer.
-        hardware.wait_until(core, self.tracked.last_durable());
-    }
-
-    fn durable(&mut self, hardware: &mut Hardware) -> HardwareTicket {
-        HardwareTicket(self.tracked.known(hardware.now()))
-    }
-
-    fn figures(&self) -> Vec<(&'static str, u64)> {
-        let mut figures = self.tracked.figures();
-        figures.extend(self.order.figures());
-        figures
-    }
 }

@@ -1,0 +1,125 @@
+//! The mechanism: transactions that log, in one order of steps or another.
+
+use super::tracked::Tracked;
+use super::window::Met;
+use crate::Ps;
+use crate::hardware::Hardware;
+use crate::mechanism::{Accessed, Effect, HeldVersion, How, Leaving, Mechanism, Moments, Verdict};
+use perdura_memory::{HardwareAbort, HardwareTicket};
+
+/// In which order things are persisted.
+pub(in crate::mechanism) trait Order: Send {
+    /// A transaction has committed: `core` may be made to wait.
+    fn committed(&mut self, tracked: &mut Tracked, hardware: &mut Hardware, core: usize);
+
+    /// A core wants to begin one.
+    fn begins(&mut self, tracked: &mut Tracked, hardware: &mut Hardware, core: usize) {
+        let _ = (tracked, hardware, core);
+    }
+
+    /// A transaction did not fit into the log beside others: it is to fit when it runs again, if it ever can.
+    fn refused(&mut self, tracked: &mut Tracked, hardware: &mut Hardware) {
+        let _ = (tracked, hardware);
+    }
+
+    /// The window has ended by itself: no transaction begins before `time`.
+    fn stalls(&mut self, time: Ps) {
+        let _ = time;
+    }
+
+    /// Its figures.
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// The mechanism: transactions that log, in some order.
+pub(in crate::mechanism) struct Tracking<O> {
+    pub(in crate::mechanism) tracked: Tracked,
+    pub(in crate::mechanism) order: O,
+}
+
+impl<O: Order> Mechanism for Tracking<O> {
+    fn moments(&self) -> Moments {
+        Moments::ACCESS | Moments::FILL | Moments::EVICTION | Moments::CACHES
+    }
+
+    fn accessed(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
+        let stores = access.how != How::Load && !access.stores.is_empty();
+        if !stores || self.tracked.window.running() != Some(access.core) {
+            return Effect::Happens;
+        }
+        match self.tracked.meet(hardware, access) {
+            None => return Effect::Lost,
+            Some(Met::Own | Met::Logged) => {}
+            Some(Met::New) => self.tracked.save_before(hardware, access),
+            Some(Met::Version(writer)) => self.tracked.keep_version(hardware, access, writer),
+        }
+        Effect::Happens
+    }
+
+    fn filled(&mut self, _: &mut Hardware, _: usize, line: u64) -> u64 {
+        self.tracked.window.place(line).unwrap_or(line)
+    }
+
+    fn evicted(&mut self, hardware: &mut Hardware, leaving: &Leaving) -> Verdict {
+        self.tracked.evict(hardware, leaving)
+    }
+
+    fn displaced(&mut self, hardware: &mut Hardware, version: &HeldVersion) {
+        self.tracked.move_version(hardware, version);
+    }
+
+    fn begin(&mut self, hardware: &mut Hardware, core: usize) -> Result<(), HardwareAbort> {
+        self.tracked.may_begin(core)?;
+        self.order.begins(&mut self.tracked, hardware, core);
+        self.tracked.window.begin(core);
+        Ok(())
+    }
+
+    fn commit(
+        &mut self,
+        hardware: &mut Hardware,
+        core: usize,
+    ) -> Result<HardwareTicket, HardwareAbort> {
+        if self.tracked.window.running() != Some(core) {
+            return Err(HardwareAbort::Nested);
+        }
+        if self.tracked.too_large {
+            self.abort(hardware, core);
+            self.order.refused(&mut self.tracked, hardware);
+            return Err(HardwareAbort::Capacity);
+        }
+        if self.tracked.commit(hardware) {
+            self.order.committed(&mut self.tracked, hardware, core);
+        }
+        Ok(self.tracked.ticket())
+    }
+
+    fn abort(&mut self, hardware: &mut Hardware, core: usize) -> bool {
+        if self.tracked.window.running() != Some(core) {
+            return false;
+        }
+        if let Some(over) = self.tracked.undo(hardware) {
+            self.order.stalls(over);
+        }
+        true
+    }
+
+    fn flush(&mut self, hardware: &mut Hardware, core: usize) {
+        let durable = self.tracked.persist(hardware);
+        self.tracked.announce(durable);
+        // What was persisted before may take longer.
+        hardware.wait_until(core, self.tracked.last_durable());
+    }
+
+    fn durable(&mut self, hardware: &mut Hardware) -> HardwareTicket {
+        HardwareTicket(self.tracked.known(hardware.now()))
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let mut figures = self.tracked.figures();
+        figures.extend(self.order.figures());
+        figures
+    }
+}
