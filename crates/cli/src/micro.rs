@@ -28,7 +28,7 @@ pub(crate) enum Micro {
 }
 
 /// One of them: its name, what it is, its usual entries, and its usual operations in a transaction, where the paper
-/// LOC has it so many that a transaction is as large as there.
+/// Chosen so that a transaction makes as many lines dirty as LOC's.
 struct Kind {
     micro: Micro,
     name: &'static str,
@@ -117,7 +117,7 @@ impl Micro {
             .join(", ")
     }
 
-    /// Runs `code` with it, for so many threads; what is loaded follows from `seed`.
+    /// Runs `code` with it, for this number of threads; what is loaded follows from `seed`.
     pub(crate) fn run<C: OnWorkload>(
         self,
         size: MicroSize,

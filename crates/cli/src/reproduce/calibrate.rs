@@ -96,7 +96,7 @@ impl Calibrating {
     }
 }
 
-/// Neighbours that differ by a smaller part of themselves than one in so many are not told apart any further,
+/// Neighbours that differ by a smaller part of themselves than 1 / this number are not told apart any further,
 const FINE: u64 = 16;
 /// nor is a share improved that is off by no more than this part of the wanted one.
 const NEAR: f64 = 0.01;

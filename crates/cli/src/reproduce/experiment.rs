@@ -1,7 +1,7 @@
 //! An experiment, as TOML says it: one file under experiments/ for each.
 //!
 //! It holds what the paper says of one table or figure, and what to run to see whether it is so.
-//! Keys that nobody knows are refused, and so is an experiment that makes no sense. Engines and mechanisms
+//! Unknown keys are refused, and so is an experiment that makes no sense. Engines and mechanisms
 //! may be named that this program does not have: then it cannot be run, but it can be read.
 
 use super::quantity::Quantity;

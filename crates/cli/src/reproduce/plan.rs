@@ -250,7 +250,7 @@ impl Work {
         Ok(Work::Micro(micro, spec.map(SizeSpec::size).unwrap_or_default()))
     }
 
-    /// Whether so many records are loaded for it as the experiment says.
+    /// Whether as many records are loaded for it as the experiment says.
     pub(crate) fn has_records(self) -> bool {
         !matches!(self, Work::Micro(..))
     }

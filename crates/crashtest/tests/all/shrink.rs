@@ -100,7 +100,7 @@ fn is_guilty(site: &CallSite, (file, line, asked): (&str, u32, bool)) -> bool {
     }
 }
 
-/// Of so many mutants one is shrunk.
+/// Of this number of mutants in a row the first is shrunk.
 fn every() -> usize {
     std::env::var("PERDURA_SHRINK_EVERY").map_or(3, |every| every.parse().expect("a number"))
 }

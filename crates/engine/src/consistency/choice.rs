@@ -11,7 +11,7 @@ use perdura_memory::{Domain, Memory};
 const STRETCH: u32 = 128;
 /// Commits of a trial after which it is given up if they were clearly slower.
 const PROBE: u32 = 16;
-/// Slower by one in so many is clearly slower.
+/// Slower by one part in this number is clearly slower.
 const CLEARLY: u64 = 4;
 /// Stretches between two trials, at first and at most: then trials of what is twice as slow cost one commit
 /// in 2,048.

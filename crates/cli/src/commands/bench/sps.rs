@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     disjoint: bool,
 
-    /// Both entries of a swap are in one aligned block of so many words
+    /// Both entries of a swap are in one aligned block of this number of words
     #[arg(long, value_name = "WORDS")]
     within: Option<u64>,
 

@@ -10,8 +10,7 @@ use crate::Ps;
 use crate::hardware::Hardware;
 use crate::mechanism::list::Mutant;
 use crate::mechanism::{
-    Accessed, Effect, HeldVersion, Home, How, Leaving, Mechanism, Moments, Verdict, Version,
-    VictimRule,
+    Accessed, Effect, HeldVersion, Home, Leaving, Mechanism, Moments, Verdict, Version, VictimRule,
 };
 use perdura_memory::{HardwareAbort, HardwareTicket};
 use std::collections::BTreeMap;
@@ -261,11 +260,11 @@ impl Mechanism for Caching {
     }
 
     fn accessed(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
-        let stores = access.how != How::Load && !access.stores.is_empty();
-        if !stores || self.tracked.window.running() != Some(access.core) {
-            return Effect::Happens;
+        if self.tracked.is_its_store(access) {
+            self.store(hardware, access)
+        } else {
+            Effect::Happens
         }
-        self.store(hardware, access)
     }
 
     fn filled(&mut self, _: &mut Hardware, _: usize, line: u64) -> u64 {

@@ -6,7 +6,7 @@ use super::window::{Block, Met, Number, Undone, Window};
 use super::{EVICTED, HEAD, LOGGED, LogConfig, METADATA, ONE_LESS, PAIR, UNDONE, VERSION};
 use crate::hardware::Hardware;
 use crate::mechanism::list::Mutant;
-use crate::mechanism::{Accessed, HeldVersion, Leaving, Verdict, Version, VictimRule};
+use crate::mechanism::{Accessed, HeldVersion, How, Leaving, Verdict, Version, VictimRule};
 use crate::{Cause, Ps};
 use perdura_memory::image::LineWords;
 use perdura_memory::{HardwareAbort, HardwareTicket};
@@ -135,6 +135,12 @@ impl Tracked {
             self.log_version(hardware, line, writer);
         }
         true
+    }
+
+    /// Whether an access is a store of the transaction that runs.
+    pub(super) fn is_its_store(&self, access: &Accessed<'_>) -> bool {
+        let stores = access.how != How::Load && !access.stores.is_empty();
+        stores && self.window.running() == Some(access.core)
     }
 
     /// Whether a core may begin a transaction.
@@ -306,7 +312,7 @@ impl Tracked {
         let from = if self.leaves_out(HEAD) { hardware.now() } else { home };
         let dead = self.log.truncate(hardware, self.window.next(), from);
         if skipped > 0 {
-            // What nobody has committed nobody waits for.
+            // No program waits for a transaction that was aborted.
             self.announce(dead);
         }
         dead

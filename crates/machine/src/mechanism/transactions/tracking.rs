@@ -4,7 +4,7 @@ use super::tracked::Tracked;
 use super::window::Met;
 use crate::Ps;
 use crate::hardware::Hardware;
-use crate::mechanism::{Accessed, Effect, HeldVersion, How, Leaving, Mechanism, Moments, Verdict};
+use crate::mechanism::{Accessed, Effect, HeldVersion, Leaving, Mechanism, Moments, Verdict};
 use perdura_memory::{HardwareAbort, HardwareTicket};
 
 /// In which order things are persisted.
@@ -45,8 +45,7 @@ impl<O: Order> Mechanism for Tracking<O> {
     }
 
     fn accessed(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
-        let stores = access.how != How::Load && !access.stores.is_empty();
-        if !stores || self.tracked.window.running() != Some(access.core) {
+        if !self.tracked.is_its_store(access) {
             return Effect::Happens;
         }
         match self.tracked.meet(hardware, access) {

@@ -377,7 +377,7 @@ mod tests {
         window.store(1, NONE);
         assert_eq!((window.evict(2), window.place(1)), (None, None));
         let block = window.evict(1).flatten().expect("a block");
-        assert_eq!(window.count(block.writer), 0, "it runs: nobody knows how many there will be");
+        assert_eq!(window.count(block.writer), 0, "it runs: how many there will be is not known");
         window.logged(&block, Some(50));
         assert_eq!((window.evict(1), window.place(1)), (Some(None), Some(50)));
         window.store(1, NONE);
