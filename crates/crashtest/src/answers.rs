@@ -49,6 +49,9 @@ const SKIP: [Option<Skip>; 4] = [None, Some(Skip::Always), Some(Skip::Always), S
 /// Told to share, transactions that are not waited for join a group too.
 const SHARE: [Option<bool>; 4] = [None, Some(true), Some(true), Some(false)];
 
+/// Transactions at most that persist together, where there is a window of them.
+const WINDOW: [Option<u64>; 6] = [None, None, Some(1), Some(2), Some(4), Some(64)];
+
 impl Answers {
     /// Draws them for an engine that makes groups, or does not.
     pub(crate) fn draw(seed: u64, groups: bool) -> Self {
@@ -68,6 +71,7 @@ impl Answers {
             answer_within_ns: WITHIN[below(WITHIN.len())],
             skip: SKIP[below(SKIP.len())],
             share: SHARE[below(SHARE.len())],
+            window: WINDOW[below(WINDOW.len())],
         };
         Answers { waits, of, tends, checkpoints, reads, tuning }
     }
@@ -97,8 +101,8 @@ impl fmt::Display for Answers {
         write!(f, "{waits}/{of}")?;
         let [tends, checkpoints, reads] =
             [tends, checkpoints, reads].map(|count| (*count > 0).then_some(*count));
-        let Tuning { queue_lines, group_bytes, answer_within_ns, skip, share } = *tuning;
-        let all = [tends, checkpoints, reads, queue_lines, group_bytes, answer_within_ns];
+        let Tuning { queue_lines, group_bytes, answer_within_ns, window, skip, share } = *tuning;
+        let all = [tends, checkpoints, reads, queue_lines, group_bytes, answer_within_ns, window];
         for (name, value) in NAMES.into_iter().zip(all) {
             if let Some(value) = value {
                 write!(f, ",{name}={value}")?;
@@ -114,7 +118,7 @@ impl fmt::Display for Answers {
     }
 }
 
-const NAMES: [&str; 6] = ["tends", "checkpoints", "reads", "lines", "bytes", "within"];
+const NAMES: [&str; 7] = ["tends", "checkpoints", "reads", "lines", "bytes", "within", "window"];
 
 impl FromStr for Answers {
     type Err = String;
@@ -153,6 +157,7 @@ fn parse(text: &str) -> Option<Answers> {
             "lines" => tuning.queue_lines = Some(value),
             "bytes" => tuning.group_bytes = Some(value),
             "within" => tuning.answer_within_ns = Some(value),
+            "window" => tuning.window = Some(value),
             _ => return None,
         }
     }

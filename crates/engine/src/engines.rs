@@ -4,6 +4,7 @@
 //! crash tester's families and the lists of tests all come from here. A new engine is a line of `listed!`,
 //! beside its own files.
 
+use crate::consistency::eager::Eager;
 use crate::consistency::none::{Nothing, Unlogged};
 use crate::consistency::plain::Direct;
 use crate::consistency::redo::Redo;
@@ -45,6 +46,8 @@ macro_rules! listed {
             Undo "undo" UndoEngine [Logged: Undo, Spin];
             /// Redo logging with asynchronous write-back.
             Redo "redo" RedoEngine [Logged: Redo, Spin];
+            /// Redo logging of several consecutive transactions in one record: a window of them.
+            Eager "eager" EagerEngine [Logged: Eager, Spin];
             /// Write-ahead logging with a commit record and synchronous write-back: a baseline.
             SWal "s-wal" SWalEngine [Logged: SWal, Spin];
             /// Groups of transactions on undo logging, written back late.

@@ -132,21 +132,32 @@ fn two_writers_of_the_fair_lock() {
     two_writers_on::<Fair>();
 }
 
-/// Sessions that write, for one of which the lock is biased at times; what they read, too.
-#[test]
-fn the_bias_is_taken_away() {
-    check(|| {
+/// Two sessions that write, each as often as it is said.
+fn two_sessions(mine: u64, theirs: u64) {
+    check(move || {
         let rig = <Rig>::new(2);
         let other = rig.clone();
         let session = thread::spawn(move || {
             let mut seat = other.seat().expect("a slot");
-            (0..2).for_each(|_| other.add_in(&mut seat));
+            (0..theirs).for_each(|_| other.add_in(&mut seat));
         });
         let mut seat = rig.seat().expect("a slot");
-        (0..2).for_each(|_| rig.add_in(&mut seat));
+        (0..mine).for_each(|_| rig.add_in(&mut seat));
         session.join().expect("no panic");
-        assert_eq!(rig.read(&mut seat), 4);
+        assert_eq!(rig.read(&mut seat), mine + theirs);
     });
+}
+
+/// The lock is biased to one of them at times; what they read, too.
+#[test]
+fn the_bias_is_taken_away() {
+    two_sessions(2, 2);
+}
+
+/// The bias goes to another session while the one that had it is about to come in: twice taken away, once by each.
+#[test]
+fn the_bias_goes_on_to_another_session() {
+    two_sessions(2, 3);
 }
 
 /// The lock is biased to a session while another one reads, for the first time.

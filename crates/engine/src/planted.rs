@@ -23,6 +23,14 @@ pub enum Bug {
     OldWordsBelieved,
     /// The writer does not wait for readers before it stores.
     NotAlone,
+    /// An aborted transaction's words stay in the window.
+    AbortedWordsStay,
+    /// A session that reads does not end the window that another one has left.
+    WindowOverlooked,
+    /// A window's fresh memory is not made durable with it.
+    WindowsFreshForgotten,
+    /// A page's sum that a window has stays there when the page's words are again what they were before it.
+    SumKept,
     /// Lost lines are restored from columns' sums only.
     OnlyColumns,
     /// The space of freed memory goes back to the file system while the log still refers to it.

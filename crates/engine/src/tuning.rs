@@ -14,6 +14,9 @@ pub struct Tuning {
     pub group_bytes: Option<u64>,
     /// Nanoseconds after which a group is made durable though nobody waits.
     pub answer_within_ns: Option<u64>,
+    /// Transactions at most that persist together though none of them is waited for, of engines that have a window of
+    /// them; 1: each by itself.
+    pub window: Option<u64>,
     /// When write-backs are skipped, of engines that can.
     pub skip: Option<Skip>,
     /// Whether transactions that are waited for at the same time share a record and its fences: where that is

@@ -48,9 +48,9 @@ pub use error::OpenError;
 pub use heap::{AnyHeap, AnySession, AnyTx, Format, Heap, HeapSession, HeapTx, Opening};
 pub use info::Info;
 pub use perdura_engine::{
-    Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mode, OnEngine,
-    PlainEngine, Recovery, RedoEngine, Result, SWalEngine, Session, Skip, SkippingRedoEngine,
-    SkippingUndoEngine, Ticket, Tuning, UndoEngine, Volatile, on_each_engine,
+    Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, EagerEngine, Engine, Error, Mode,
+    OnEngine, PlainEngine, Recovery, RedoEngine, Result, SWalEngine, Session, Skip,
+    SkippingRedoEngine, SkippingUndoEngine, Ticket, Tuning, UndoEngine, Volatile, on_each_engine,
 };
 pub use perdura_memory::{Domain, MapError, Memory, Survives};
 pub use pool::{Compaction, EngineKind, Handle, Options, Pool, Visitor};

@@ -31,6 +31,12 @@ pub(crate) struct Knobs {
     #[serde(default, deserialize_with = "bytes", rename(serialize = "queue_bytes"))]
     pub(crate) queue: Option<u64>,
 
+    /// Engine eager: consecutive transactions at most that become durable together where none is waited
+    /// for; 1: each by itself [default: 16]
+    #[arg(long, value_name = "NUMBER", value_parser = quantity::count)]
+    #[serde(default)]
+    pub(crate) together: Option<u64>,
+
     /// Engines archapt-*-sum: when write-backs are skipped: never, always, or where-fewer, where the
     /// checksums take fewer lines [default: where-fewer]
     #[arg(long, value_name = "WHEN")]
@@ -97,6 +103,7 @@ impl Knobs {
             queue_lines: self.queue.map(|bytes| bytes / LINE),
             group_bytes: self.group,
             answer_within_ns: self.answer_within,
+            window: self.together,
             skip: self.skip,
             share: self.share,
         }
@@ -116,7 +123,7 @@ impl Knobs {
 
 impl fmt::Display for Knobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Knobs { answer_within, group, queue, skip, share, log, checksums } = *self;
+        let Knobs { answer_within, group, queue, together, skip, share, log, checksums } = *self;
         let parts = [
             answer_within.map(|ns| match ns {
                 NEVER => "no bound of time for answers".to_owned(),
@@ -124,6 +131,7 @@ impl fmt::Display for Knobs {
             }),
             group.map(|bytes| format!("groups of up to {}", show_bytes(bytes))),
             queue.map(|bytes| format!("a queue of {}", show_bytes(bytes))),
+            together.map(|most| format!("up to {most} transactions in a record")),
             skip.map(|skip| match skip {
                 Skip::Never => "no write-back skipped".to_owned(),
                 Skip::WhereFewer => "write-backs skipped where that saves lines".to_owned(),

@@ -5,13 +5,16 @@
 
 use super::compare::Comparison;
 use super::experiment::Kind;
-use super::findings::Figure;
+use super::findings::{Figure, MEAN};
 use super::plan::{Place, Plan};
 use super::quantity::Quantity::{self, *};
 use super::quantity::Step;
 use crate::bench::spread::Spread;
 
-/// Grouped bars on common axes.
+/// What is behind an engine's name where the paper's figures of it are shown.
+pub(crate) const PAPERS: &str = ", the paper's";
+
+/// Grouped bars on common axes, or curves.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Panel {
     pub(crate) title: String,
@@ -24,6 +27,8 @@ pub(crate) struct Panel {
     pub(crate) bars: Vec<Bar>,
     /// The first series is the paper's.
     pub(crate) paper: bool,
+    /// The groups are steps of one thing: what belongs to a series is joined by a line.
+    pub(crate) curves: bool,
 }
 
 /// One bar.
@@ -55,7 +60,7 @@ fn place_of(names: &mut Vec<String>, name: &str) -> usize {
 pub(crate) fn panels(plan: &Plan, figures: &[Figure], comparisons: &[Comparison]) -> Vec<Panel> {
     let mut panels = Vec::new();
     if plan.settings.len() > 1 && plan.kind.has_means() {
-        panels.extend(over_settings(plan, figures));
+        panels.extend(over_settings(plan, figures, comparisons));
         panels.extend(beside(comparisons));
         panels.retain(|panel| !panel.bars.is_empty());
         return panels;
@@ -157,9 +162,9 @@ fn measured(plan: &Plan, figures: &[&Figure], threads: bool, place: &str) -> Vec
     }
 }
 
-/// A group for each setting: of one engine a series for each workload, of several a panel for each
-/// workload with a series for each engine.
-fn over_settings(plan: &Plan, figures: &[Figure]) -> Vec<Panel> {
+/// Curves over the settings: of one engine one for each workload, of several a panel for each workload, the mean's
+/// first, with a curve for each engine; beside the mean's what the paper says of it.
+fn over_settings(plan: &Plan, figures: &[Figure], comparisons: &[Comparison]) -> Vec<Panel> {
     let (quantity, y) = match plan.kind {
         Kind::Share => (Share, format!("share of the throughput of {}", plan.show_base())),
         _ => (Traffic, "bytes written by bytes stored".to_owned()),
@@ -180,13 +185,26 @@ fn over_settings(plan: &Plan, figures: &[Figure]) -> Vec<Panel> {
             if engines.len() == 1 { (engine, workload) } else { (workload, engine) };
         let at = panels.iter().position(|panel| panel.title == title).unwrap_or_else(|| {
             let x = "setting".to_owned();
-            panels.push(Panel { title, y: y.clone(), x, ..Panel::default() });
+            panels.push(Panel { title, y: y.clone(), x, curves: true, ..Panel::default() });
             panels.len() - 1
         });
         let several = plan.parts.iter().any(|part| part.threads.len() > 1);
         let suffix = if several { format!(" x{}", cell.threads) } else { String::new() };
         let group = format!("{}{suffix}", cell.setting.as_deref().unwrap_or_default());
         panels[at].put(&group, &series, figure.spread, None);
+    }
+    let is_mean = |panel: &Panel| panel.title == MEAN.to_uppercase();
+    panels.sort_by_key(|panel| !is_mean(panel));
+    let of_mean = |value: &&Comparison| value.of_setting && value.quantity == quantity;
+    if let Some(mean) = panels.first_mut().filter(|panel| is_mean(panel)) {
+        for value in comparisons.iter().filter(of_mean) {
+            let (Some(setting), Some(engine)) = (&value.setting, &value.mean_of) else { continue };
+            let spread = Spread { median: value.paper, least: value.paper, most: value.paper };
+            if mean.groups.contains(setting) {
+                let label = Some(quantity.show(value.paper));
+                mean.put(setting, &format!("{engine}{PAPERS}"), spread, label);
+            }
+        }
     }
     panels
 }

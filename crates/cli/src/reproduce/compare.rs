@@ -19,6 +19,9 @@ pub(crate) struct Comparison {
     pub(crate) place: Place,
     /// None where there is only one.
     pub(crate) setting: Option<String>,
+    /// The engine whose mean over the workloads it is, if it is one.
+    #[serde(skip)]
+    pub(crate) mean_of: Option<String>,
     /// Whether the paper's value is of this setting alone.
     #[serde(skip)]
     pub(crate) of_setting: bool,
@@ -45,6 +48,7 @@ pub(crate) fn compare(experiment: &Experiment, plan: &Plan, figures: &[Figure]) 
             quantity: value.quantity,
             place,
             setting: setting.clone(),
+            mean_of: value.engine.clone().filter(|_| value.over == Some(Over::Mean)),
             of_setting: value.setting.is_some(),
             paper: value.value,
             approximate: value.approximate,
@@ -164,6 +168,7 @@ mod tests {
             quantity: Quantity::ThroughputChange,
             place: Place::Native,
             setting: None,
+            mean_of: None,
             of_setting: false,
             paper,
             approximate: false,

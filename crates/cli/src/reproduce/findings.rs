@@ -82,7 +82,7 @@ pub(crate) fn means(figures: &[Figure], over: &[String]) -> Vec<Figure> {
 }
 
 /// What stands in the place of a workload where a figure is a mean over several.
-const MEAN: &str = "mean";
+pub(crate) const MEAN: &str = "mean";
 
 /// The cells in the order in which they were first run.
 fn cells(samples: &[Sample]) -> Vec<Cell> {

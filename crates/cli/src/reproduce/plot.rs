@@ -1,6 +1,6 @@
-//! Panels of bars as an SVG: no fonts are needed to make it, only to look at it.
+//! Panels of bars or curves as an SVG: no fonts are needed to make it, only to look at it.
 
-use super::chart::{Bar, Panel};
+use super::chart::{Bar, PAPERS, Panel};
 use crate::failure::{Failure, Outcome};
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
@@ -82,7 +82,12 @@ fn draw(area: &Area<'_>, panel: &Panel) -> Drawn {
         .bold_line_style(RGBColor(215, 215, 215))
         .light_line_style(TRANSPARENT)
         .draw()?;
-    panel.bars.iter().try_for_each(|bar| draw_bar(area, &mut chart, panel, bar))?;
+    if panel.curves {
+        (0..panel.series.len())
+            .try_for_each(|series| draw_curve(area, &mut chart, panel, series))?;
+    } else {
+        panel.bars.iter().try_for_each(|bar| draw_bar(area, &mut chart, panel, bar))?;
+    }
     let nought = [(0.0, 0.0), (panel.groups.len() as f64, 0.0)];
     chart.draw_series([PathElement::new(nought, BLACK)])?;
     groups(area, &chart, panel, low)
@@ -117,6 +122,9 @@ fn tick(value: f64) -> String {
 }
 
 fn colour(panel: &Panel, series: usize) -> RGBColor {
+    // The paper's curve has the colour of ours.
+    let own = panel.series[series].strip_suffix(PAPERS);
+    let series = panel.series.iter().position(|name| Some(&**name) == own).unwrap_or(series);
     match (panel.paper, series) {
         (true, 0) => PAPER,
         (true, series) => COLOURS[(series - 1) % COLOURS.len()],
@@ -132,6 +140,29 @@ fn legend(area: &Area<'_>, panel: &Panel) -> Drawn {
         area.draw(&Rectangle::new(square, colour(panel, series).filled()))?;
         write(area, name, (x + 18, 36), 14, HPos::Left)?;
         x += 18 + (name.len() as f64 * 14.0 * WIDE) as i32 + 24;
+    }
+    Ok(())
+}
+
+/// The points of a series, joined in the order of the groups; the paper's are hollow.
+fn draw_curve(area: &Area<'_>, chart: &mut Chart<'_, '_>, panel: &Panel, series: usize) -> Drawn {
+    let colour = colour(panel, series);
+    let is_papers = panel.series[series].ends_with(PAPERS);
+    let mut points: Vec<&Bar> = panel.bars.iter().filter(|bar| bar.series == series).collect();
+    points.sort_by_key(|bar| bar.group);
+    let at = |bar: &Bar| (bar.group as f64 + 0.5, bar.spread.median);
+    let style = colour.stroke_width(if is_papers { 1 } else { 2 });
+    chart.draw_series([PathElement::new(
+        points.iter().map(|bar| at(bar)).collect::<Vec<_>>(),
+        style,
+    )])?;
+    for bar in points {
+        let style = if is_papers { style } else { colour.filled() };
+        chart.draw_series([Circle::new(at(bar), 4, style)])?;
+        if let Some(label) = &bar.label {
+            let (base, at) = (area.get_base_pixel(), chart.backend_coord(&at(bar)));
+            write(area, label, (at.0 - base.0, at.1 - base.1 + 8), 12, HPos::Center)?;
+        }
     }
     Ok(())
 }
@@ -213,6 +244,7 @@ mod tests {
             series: vec!["paper".to_owned(), "ours".to_owned()],
             bars: vec![bar(0, 0, 22.0), bar(0, 1, -7.0), bar(1, 1, 0.0)],
             paper: true,
+            curves: false,
         };
         let text = svg("A title", &[panel.clone(), panel]).expect("a picture");
         for part in ["A title", "Above &amp; below", "percent", "second", "ours", "+22.0 %"] {
@@ -220,6 +252,21 @@ mod tests {
         }
         assert!(text.trim_end().ends_with("</svg>"));
         assert!(!text.contains("NaN"));
+    }
+
+    /// A point for each value, the paper's in the colour of ours and hollow.
+    #[test]
+    fn curves_have_their_points() {
+        let series = vec!["ours".to_owned(), format!("ours{PAPERS}")];
+        let groups = ["1", "2", "4"].map(str::to_owned).to_vec();
+        let bars = [(0, 0), (2, 0), (1, 0), (0, 1), (2, 1)];
+        let bars = bars.map(|(group, series)| bar(group, series, 1.0 + group as f64)).to_vec();
+        let panel = Panel { groups, series, bars, curves: true, ..Panel::default() };
+        assert_eq!(colour(&panel, 1), colour(&panel, 0));
+        let text = svg("A title", &[panel]).expect("a picture");
+        let circles: Vec<&str> = text.lines().filter(|line| line.contains("<circle")).collect();
+        let hollow = circles.iter().filter(|line| line.contains("fill=\"none\"")).count();
+        assert_eq!((circles.len(), hollow), (5, 2), "{text}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The command line as people meet it: help, pools, and what goes wrong.
 
 use crate::common::{arg, command, fail, run, succeed, text};
+use perdura::EngineKind;
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
@@ -33,10 +34,7 @@ fn every_command_explains_itself() {
 #[test]
 fn a_senseless_command_line_is_explained() {
     for (arguments, hint) in [
-        (
-            &["bench", "sps", "--engine", "undont"][..],
-            "plain, volatile, undo, redo, s-wal, archapt-undo, archapt-redo",
-        ),
+        (&["bench", "sps", "--engine", "undont"][..], EngineKind::NAMES),
         (&["bench", "sps", "--domain", "moon"], "auto"),
         (&["pool", "create", "x", "--size", "many"], "1G"),
         (&["bench", "ycsb", "--workload", "z"], "a, b, c, d, e, f"),

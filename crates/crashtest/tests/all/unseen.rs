@@ -130,6 +130,31 @@ fn a_writer_that_does_not_wait_for_readers() {
     }
 }
 
+/// Windows: what they must not keep, take along, hide or forget.
+const EAGER: Hunt = Hunt { engine: "eager", cores: 1, ..HUNT };
+
+#[test]
+fn aborted_words_stay_in_the_window() {
+    Hunt { subject: "churn", ..EAGER }
+        .finds(Bug::AbortedWordsStay, &[PREFIX, LOST, READ, "damaged"]);
+}
+
+#[test]
+fn a_window_is_overlooked() {
+    Hunt { cores: 3, ..EAGER }.finds(Bug::WindowOverlooked, &[READ]);
+}
+
+#[test]
+fn a_windows_fresh_memory_is_forgotten() {
+    Hunt { subject: "churn", ..EAGER }
+        .finds(Bug::WindowsFreshForgotten, &[PREFIX, LOST, "damaged", "not durable"]);
+}
+
+#[test]
+fn a_sum_is_kept_though_its_words_are_back() {
+    Hunt { subject: "churn", ..EAGER }.finds(Bug::SumKept, &[PREFIX, LOST, "damaged", "checksum"]);
+}
+
 #[test]
 fn lines_restored_from_columns_only() {
     for engine in ["archapt-redo-sum", "archapt-undo-sum"] {

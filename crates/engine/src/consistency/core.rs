@@ -158,11 +158,20 @@ impl<M: Memory> Core<M> {
     }
 
     /// Runs what must come to its end: if it panics, nothing is committed any more. The lock is held.
-    pub(crate) fn unless_cut_short<R>(&self, body: impl FnOnce() -> R) -> R {
+    fn unless_cut_short<R>(&self, body: impl FnOnce() -> R) -> R {
         let mut attempt = Attempt { failed: &self.broken, finished: false };
         let result = body();
         attempt.finished = true;
         result
+    }
+
+    /// Ends a group with `body`, unless the medium has failed or nothing is committed any more. The lock is held.
+    pub(crate) fn ending(&self, body: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.memory.check_fence()?;
+        if self.is_broken() {
+            return Err(cut_short());
+        }
+        self.unless_cut_short(body)
     }
 
     /// The number of the last commit, or group of them.

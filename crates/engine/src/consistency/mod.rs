@@ -7,13 +7,14 @@
 //!
 //! Reading order: `number` and `core` (what the sessions of an engine share), `writer`, `append` and `alone` (what it takes
 //! to write a transaction down), `protocol` (what a consistency and groups are), `choice` and `shared` (group commit); then each
-//! in a file of its own: `redo`, `undo`, `swal`; and `none`, which logs nothing and stands apart, with `plain`, which
+//! in a file of its own: `redo`, `undo`, `swal`, `eager`; and `none`, which logs nothing and stands apart, with `plain`, which
 //! keeps nothing either.
 
 pub(crate) mod alone;
 pub(crate) mod append;
 pub(crate) mod choice;
 pub(crate) mod core;
+pub(crate) mod eager;
 pub(crate) mod none;
 mod number;
 pub(crate) mod plain;

@@ -134,6 +134,10 @@ pub trait Groups: Send + Sync + 'static {
     /// As [`Engine::SKIPS`](crate::Engine::SKIPS).
     const SKIPS: bool = false;
 
+    /// Whether committed transactions stay in the writer's write set, where the next one goes on: a
+    /// [window](super::eager).
+    const WINDOWS: bool = false;
+
     /// What readers look at beside the writer: the open group.
     type Open: Send + Sync;
 
@@ -161,6 +165,36 @@ pub trait Groups: Send + Sync + 'static {
         None
     }
 
+    /// Transactions that have committed and are in no record yet.
+    #[inline(always)]
+    fn joined<M: Memory>(memory: &M, right: &Writing<'_, Self::Open, Self::Own>) -> u64 {
+        Self::overlay(right.beside.get()).map_or(0, |overlay| overlay.joined(memory))
+    }
+
+    /// Whether a window is open, which those that read have to [end](Self::close) first.
+    #[inline(always)]
+    fn has_window<M: Memory>(_memory: &M, _open: &Self::Open) -> bool {
+        false
+    }
+
+    /// A transaction that excludes all others begins, and goes on in the window's write set.
+    #[inline(always)]
+    fn enter<M: Memory>(
+        _memory: &M,
+        _right: Writing<'_, Self::Open, Self::Own>,
+        _writer: &mut Writer,
+    ) {
+    }
+
+    /// Such a transaction is over: the window gets its write set back, without what has not committed.
+    #[inline(always)]
+    fn leave<M: Memory>(
+        _memory: &M,
+        _right: Writing<'_, Self::Open, Self::Own>,
+        _writer: &mut Writer,
+    ) {
+    }
+
     /// Whether a checkpoint of the consistency writes down what has joined by itself.
     const AT_CHECKPOINT: bool = true;
 
@@ -176,6 +210,18 @@ pub trait Groups: Send + Sync + 'static {
         _number: u64,
     ) -> Result<()> {
         Ok(())
+    }
+
+    /// As [`close`](Self::close), by a session that is going to read.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    fn close_to_read<M: Memory>(
+        core: &Core<M>,
+        right: Writing<'_, Self::Open, Self::Own>,
+        writer: &mut Writer,
+    ) -> Result<()> {
+        Self::close(core, right, writer, u64::MAX)
     }
 
     /// As [`Engine::tend`](crate::Engine::tend).

@@ -73,10 +73,7 @@ impl Consistency for Redo {
 
     #[inline]
     fn committed<M: Memory, O: Order>(core: &Core<M>, lock: &LockOf<O, Self>, writer: &mut Writer) {
-        // Only looked at when a segment was filled: the common commit pays nothing for it.
-        if std::mem::take(&mut writer.filled) {
-            checkpoint_if_half_full(core, lock, writer);
-        }
+        committed::<M, Self, O>(core, lock, writer);
     }
 
     fn checkpoint_within<M: Memory>(
@@ -87,18 +84,12 @@ impl Consistency for Redo {
         empty(core, counters)
     }
 
-    /// Beside writers, but for what a block device needs of it.
     fn checkpoint<M: Memory, O: Order>(
         core: &Core<M>,
         lock: &LockOf<O, Self>,
         counters: &mut Counters,
     ) -> Result<()> {
-        if core.memory.domain().evicts() {
-            return write_back(core, counters);
-        }
-        let captured = |_: Right<'_, Self>| core.part(|| capture(core, counters));
-        let ticket = lock.writing(&*core.memory, captured)?;
-        conclude(core, ticket, counters)
+        empty_beside::<M, Self, O>(core, lock, counters)
     }
 
     fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
@@ -119,28 +110,55 @@ impl OneRecord for Redo {
         open: &mut Beside<'_, Overlay>,
         writer: &mut Writer,
     ) -> Result<u64> {
-        let number = core.next_number()?;
-        log(core, writer, number, |counters| empty(core, counters))?;
-        core.be_alone(open);
-        let track = core.memory.domain().needs_write_back();
-        if planted::has(Bug::CommittedBeforeStored) {
-            core.set_committed(number);
-        }
-        if planted::has(Bug::DirtyBeforeStored) {
-            writer.writes.entries().iter().for_each(|entry| core.mark_dirty(entry.line));
-        }
-        writer.apply(core, |entry, _| {
-            if track && !planted::has(Bug::DirtyBeforeStored) {
-                core.mark_dirty(entry.line);
-            }
-        });
-        core.set_committed(number);
-        Ok(number)
+        write_down(core, open, writer)
     }
 }
 
+/// What the writer has becomes durable in a record, and is stored in place; the record's number.
+///
+/// # Errors
+/// As [`Consistency::commit`].
+#[inline]
+pub(crate) fn write_down<M: Memory, S>(
+    core: &Core<M>,
+    open: &mut Beside<'_, S>,
+    writer: &mut Writer,
+) -> Result<u64> {
+    let number = core.next_number()?;
+    log(core, writer, number, |counters| empty(core, counters))?;
+    core.be_alone(open);
+    let track = core.memory.domain().needs_write_back();
+    if planted::has(Bug::CommittedBeforeStored) {
+        core.set_committed(number);
+    }
+    if planted::has(Bug::DirtyBeforeStored) {
+        writer.writes.entries().iter().for_each(|entry| core.mark_dirty(entry.line));
+    }
+    writer.apply(core, |entry, _| {
+        if track && !planted::has(Bug::DirtyBeforeStored) {
+            core.mark_dirty(entry.line);
+        }
+    });
+    core.set_committed(number);
+    Ok(number)
+}
+
+/// A checkpoint beside writers, but for what a block device needs of it.
+pub(crate) fn empty_beside<M: Memory, C: Consistency, O: Order>(
+    core: &Core<M>,
+    lock: &LockOf<O, C>,
+    counters: &mut Counters,
+) -> Result<()> {
+    if core.memory.domain().evicts() {
+        return write_back(core, counters);
+    }
+    let captured = |_: Right<'_, C>| core.part(|| capture(core, counters));
+    let ticket = lock.writing(&*core.memory, captured)?;
+    conclude(core, ticket, counters)
+}
+
 /// A checkpoint. The caller is the writer.
-fn empty<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> {
+pub(crate) fn empty<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> {
     if core.memory.domain().evicts() {
         return write_back(core, counters);
     }
@@ -241,14 +259,27 @@ fn due<M: Memory>(core: &Core<M>) -> usize {
     (core.geometry.segments as usize / 2).max(1)
 }
 
-#[cold]
-fn checkpoint_if_half_full<M: Memory, O: Order>(
+/// What follows a commit, outside of the lock.
+#[inline]
+pub(crate) fn committed<M: Memory, C: Consistency, O: Order>(
     core: &Core<M>,
-    lock: &LockOf<O, Redo>,
+    lock: &LockOf<O, C>,
+    writer: &mut Writer,
+) {
+    // Only looked at when a segment was filled: the common commit pays nothing for it.
+    if std::mem::take(&mut writer.filled) {
+        checkpoint_if_half_full::<M, C, O>(core, lock, writer);
+    }
+}
+
+#[cold]
+fn checkpoint_if_half_full<M: Memory, C: Consistency, O: Order>(
+    core: &Core<M>,
+    lock: &LockOf<O, C>,
     writer: &mut Writer,
 ) {
     if core.segments.full() >= due(core) && !core.is_checkpointing() {
         // A failure shows again at the next fence, before anything is acknowledged.
-        let _ = Redo::checkpoint(core, lock, &mut writer.counters);
+        let _ = C::checkpoint(core, lock, &mut writer.counters);
     }
 }

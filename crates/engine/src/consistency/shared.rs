@@ -15,7 +15,7 @@
 //! not durable before it.
 
 use super::choice::Choice;
-use super::core::{Core, cut_short, ticket};
+use super::core::{Core, ticket};
 use super::protocol::{Consistency, Groups, Right};
 use super::writer::Writer;
 use crate::log::area::Geometry;
@@ -88,11 +88,7 @@ impl<C: OneRecord> Groups for Sharing<C> {
         writer: &mut Writer,
         _number: u64,
     ) -> Result<()> {
-        core.memory.check_fence()?;
-        if core.is_broken() {
-            return Err(cut_short());
-        }
-        core.unless_cut_short(|| close::<M, C>(core, &mut right, writer))
+        core.ending(|| close::<M, C>(core, &mut right, writer))
     }
 
     fn tune(own: &mut Shared, tuning: &Tuning) {

@@ -3,7 +3,7 @@
 use super::session::Buffered;
 use super::state::Logged;
 use crate::consistency::core::{Core, last_number, ticket};
-use crate::consistency::protocol::{Consistency, Groups};
+use crate::consistency::protocol::{Consistency, Groups, Right};
 use crate::consistency::writer::Writer;
 use crate::engine::Named;
 use crate::log::area::{self, Checkpoint, Geometry};
@@ -130,7 +130,13 @@ where
 
     fn checkpoint(&self) -> Result<()> {
         let (Logged { core, lock }, mut counters) = (self, Counters::default());
-        let mut result = self.write_down_joined();
+        let mut result = self.write_down_joined(|right| {
+            let mut writer = Writer::new(&*core.memory, core.geometry.segment_bytes);
+            let closed = C::Groups::close(core, right, &mut writer, u64::MAX);
+            counters += std::mem::take(&mut *writer.counters);
+            writer.leave_segment(core);
+            closed
+        });
         if result.is_ok() {
             result = C::checkpoint(core, lock, &mut counters);
         }
@@ -146,22 +152,18 @@ where
 }
 
 impl<M: Memory, C: Consistency, S: Synchronisation> Logged<M, C, S> {
-    /// What has joined the open group, and is waited for by nobody, is committed with it.
-    fn write_down_joined(&self) -> Result<()> {
-        let Logged { core, lock } = self;
+    /// Has `close` write down what has joined the open group, where a checkpoint does not do so by itself.
+    pub(super) fn write_down_joined(
+        &self,
+        close: impl FnOnce(Right<'_, C>) -> Result<()>,
+    ) -> Result<()> {
         if !C::Groups::ANY || C::Groups::AT_CHECKPOINT {
             return Ok(());
         }
-        lock.writing(&*core.memory, |right| {
-            let overlay = C::Groups::overlay(right.beside.get());
-            if overlay.is_none_or(|overlay| overlay.joined(&*core.memory) == 0) {
-                return Ok(());
-            }
-            let mut writer = Writer::new(&*core.memory, core.geometry.segment_bytes);
-            let closed = C::Groups::close(core, right, &mut writer, u64::MAX);
-            *core.counters() += std::mem::take(&mut *writer.counters);
-            writer.leave_segment(core);
-            closed
+        let memory = &*self.core.memory;
+        self.lock.writing(memory, |right| match C::Groups::joined(memory, &right) {
+            0 => Ok(()),
+            _ => close(right),
         })
     }
 }

@@ -3,7 +3,7 @@
 use super::looked::{Looked, NOTHING, overlay};
 use super::state::Logged;
 use crate::access::put_bytes;
-use crate::consistency::core::{Core, cut_short, ticket};
+use crate::consistency::core::{Core, cut_short};
 use crate::consistency::protocol::{Consistency, Groups, OpenOf, OwnOf, Right};
 use crate::consistency::writer::Writer;
 use crate::planted::{self, Bug};
@@ -19,16 +19,20 @@ use std::sync::Arc;
 
 /// One thread's transactions on a [`Logged`] engine.
 pub struct Buffered<M: Memory, C: Consistency, S: Synchronisation> {
-    engine: Arc<Logged<M, C, S>>,
-    seat: Seat<S, OpenOf<C>, OwnOf<C>>,
-    writer: Writer,
+    pub(super) engine: Arc<Logged<M, C, S>>,
+    pub(super) seat: Seat<S, OpenOf<C>, OwnOf<C>>,
+    pub(super) writer: Writer,
     /// Before this offset a word may be written: 0 unless the transaction may write.
     writable: u64,
     /// How many transactions had joined the overlay when this one began. It sees the words of
     /// these. 0 outside of transactions: only inside does the lock keep the overlay as it is.
-    snapshot: u64,
+    pub(super) snapshot: u64,
     /// The transaction has read one of those words.
-    overlaid: bool,
+    pub(super) overlaid: bool,
+    /// The last transaction of the window that its last commit left open; others may have worked on that since.
+    pub(super) left_window: Option<Ticket>,
+    /// The transaction reads, and has come in as one that writes: it looks into the window.
+    pub(super) reads_alone: bool,
     /// The line of the overlay that was looked at last: words are read by the line, mostly.
     looked: Looked,
     /// Pages are compared with their sums before what they hold is believed.
@@ -45,6 +49,8 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             writable: 0,
             snapshot: 0,
             overlaid: false,
+            left_window: None,
+            reads_alone: false,
             looked: NOTHING,
             compares: engine.core.sums.as_ref().is_some_and(Sums::has_all),
             changes: Vec::new(),
@@ -53,13 +59,13 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     }
 
     #[inline(always)]
-    fn core(&self) -> &Core<M> {
+    pub(super) fn core(&self) -> &Core<M> {
         &self.engine.core
     }
 
     /// What has committed and is not in the memory, inside of a transaction.
     #[inline(always)]
-    fn overlay(&self) -> Option<&Overlay> {
+    pub(super) fn overlay(&self) -> Option<&Overlay> {
         overlay::<C, S>(&self.seat)
     }
 
@@ -104,10 +110,27 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     fn finish(&mut self) {
         (self.snapshot, self.writable) = (0, 0);
         let wrote = self.seat.mode() == Some(Mode::Write);
+        if C::Groups::WINDOWS {
+            self.leave_window();
+        }
         self.seat.leave(&*self.engine.core.memory);
-        if wrote {
+        if wrote && !C::Groups::WINDOWS {
             self.writer.forget(&*self.engine.core.memory);
         }
+    }
+
+    /// What the transaction may do; `None` outside of one.
+    #[inline(always)]
+    pub(super) fn allowed(&self) -> Option<Mode> {
+        if C::Groups::WINDOWS && self.reads_alone { Some(Mode::Read) } else { self.seat.mode() }
+    }
+
+    /// Whether the transaction has nothing to store.
+    #[inline(always)]
+    fn is_unchanged(&self) -> bool {
+        let Writer { writes, fresh, .. } = &self.writer;
+        let unchanged = if C::Groups::WINDOWS { writes.is_unchanged() } else { writes.is_empty() };
+        unchanged && fresh.is_empty()
     }
 
     /// Ends the transaction with `commit`, if it has anything to store.
@@ -119,7 +142,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         if self.seat.mode().is_none() || self.engine.core.is_broken() {
             return Err(self.no_commit());
         }
-        if self.writer.writes.is_empty() && self.writer.fresh.is_empty() {
+        if self.is_unchanged() {
             // What it saw may still be on its way to durability.
             let seen = self.seen();
             self.writer.counters.read_only += 1;
@@ -160,53 +183,6 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     #[inline(always)]
     fn committed(&mut self) {
         C::committed(&self.engine.core, &self.engine.lock, &mut self.writer);
-    }
-
-    /// Returns when the group with this number is durable.
-    fn wait(&mut self, number: u64) -> Result<()> {
-        let Logged { core, lock } = &*self.engine;
-        let (seat, writer) = (&mut self.seat, &mut self.writer);
-        let is_durable = || core.durable() >= number;
-        // Of an engine whose records do not suffice, those that are committed wait for more.
-        let is_closed = || is_durable() || C::NO_GAPS && core.committed() >= number;
-        if C::Groups::ANY && !is_closed() {
-            match seat.mode() {
-                // It would wait for itself.
-                Some(Mode::Read) => {
-                    return Err(Error::Invalid("a wait inside of a transaction that reads"));
-                }
-                _ => match seat.writing() {
-                    Some(right) => C::Groups::close(core, right, writer, number)?,
-                    None => {
-                        let close =
-                            |right: Right<'_, C>| C::Groups::close(core, right, writer, number);
-                        lock.writing_unless(&*core.memory, is_closed, close).unwrap_or(Ok(()))?;
-                    }
-                },
-            }
-        }
-        if !is_durable() {
-            // Everything up to the last commit has asked to be durable by now.
-            let committed = core.committed();
-            writer.fence(core)?;
-            core.raise_durable(committed);
-        }
-        Ok(())
-    }
-
-    /// How many transactions have joined the overlay, inside of a transaction.
-    #[inline(always)]
-    fn joined(&self) -> u64 {
-        self.overlay().map_or(0, |overlay| overlay.joined(&*self.core().memory))
-    }
-
-    /// The last commit that the transaction may have seen something of.
-    fn seen(&self) -> Ticket {
-        let overlaid = if self.overlaid { self.snapshot } else { 0 };
-        // A transaction that could have written may have ended the group.
-        let joined = overlaid.min(self.joined());
-        let committed = self.core().committed();
-        ticket(C::Groups::TICKET_BITS, committed, joined)
     }
 
     /// The sums that the transaction changes are words of it.
@@ -251,7 +227,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
 
     #[cold]
     fn bad_write(&self, at: u64) -> Error {
-        match self.seat.mode() {
+        match self.allowed() {
             Some(Mode::Write) => Error::outside(at),
             Some(Mode::Read) => Error::ReadOnly,
             None => Error::Invalid("a write outside of a transaction"),
@@ -260,7 +236,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
 
     #[inline(always)]
     fn check_write(&self, at: u64, len: u64) -> Result<()> {
-        if self.seat.mode() == Some(Mode::Write) && self.engine.core.memory.contains(at, len) {
+        if self.allowed() == Some(Mode::Write) && self.engine.core.memory.contains(at, len) {
             Ok(())
         } else {
             Err(self.bad_write(at))
@@ -405,7 +381,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S>
     }
 
     fn mode(&self) -> Mode {
-        self.seat.mode().unwrap_or(Mode::Read)
+        self.allowed().unwrap_or(Mode::Read)
     }
 }
 
@@ -443,7 +419,11 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
             return self.abort();
         }
         self.writer.touch_fields(&*self.engine.core.memory);
-        self.seat.enter(mode, &*self.engine.core.memory);
+        if C::Groups::WINDOWS {
+            self.enter_by_window(mode);
+        } else {
+            self.seat.enter(mode, &*self.engine.core.memory);
+        }
         if mode == Mode::Write {
             self.writable = self.engine.core.memory.len() & !(WORD - 1);
         }
@@ -470,7 +450,12 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
 
     #[inline]
     fn is_durable(&self, ticket: Ticket) -> bool {
-        self.engine.core.durable() >= ticket.0 >> C::Groups::TICKET_BITS
+        let is_durable = self.engine.core.durable() >= ticket.0 >> C::Groups::TICKET_BITS;
+        if is_durable && self.compares {
+            // It may have become so by what no session waited for.
+            self.engine.core.acknowledge();
+        }
+        is_durable
     }
 
     #[inline]
@@ -488,7 +473,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
     }
 
     fn checkpoint(&mut self) -> Result<()> {
-        if self.seat.mode() == Some(Mode::Read) {
+        if self.allowed() == Some(Mode::Read) {
             return Ok(());
         }
         self.looked = NOTHING;
@@ -499,7 +484,12 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
                 C::Groups::close(&engine.core, right.again(), writer, u64::MAX)?;
                 C::checkpoint_within(&engine.core, right, &mut writer.counters)
             }
-            None => C::checkpoint(&engine.core, &engine.lock, &mut writer.counters),
+            None => {
+                engine.write_down_joined(|right| {
+                    C::Groups::close(&engine.core, right, writer, u64::MAX)
+                })?;
+                C::checkpoint(&engine.core, &engine.lock, &mut writer.counters)
+            }
         }
     }
 

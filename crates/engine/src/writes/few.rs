@@ -59,6 +59,22 @@ impl<const BASE: u64> Few<BASE> {
         self.generation = 1;
     }
 
+    /// Forgets all lines but the first ones.
+    #[cold]
+    pub(super) fn truncate<M: Memory>(&mut self, lines: usize, own: Traced<'_, M>) {
+        let kept = lines.min(self.used);
+        self.clear();
+        for place in 0..kept {
+            let line = self.lines[place].line;
+            let mask = self.lines[place].mask;
+            if let Err(slot) = self.find(line, own)
+                && let Some(place) = self.add(slot, line, own)
+            {
+                self.lines[place].mask = mask;
+            }
+        }
+    }
+
     /// Whether the line of `at` may be there: seldom, if it is not.
     #[inline(always)]
     pub(super) fn may_have<M: Memory>(&self, at: u64, own: Traced<'_, M>) -> bool {

@@ -81,6 +81,18 @@ impl<const BASE: u64> Many<BASE> {
         self.fill(own);
     }
 
+    /// Forgets all lines but the first ones, of which there are some.
+    #[cold]
+    pub(super) fn truncate<M: Memory>(&mut self, lines: usize, own: Traced<'_, M>) {
+        let many = self.lines.len() > KEPT;
+        self.lines.truncate(lines);
+        if many {
+            self.lines.shrink_to(KEPT);
+            self.slots = Vec::new();
+        }
+        self.fill(own);
+    }
+
     /// Adds a line that is not looked up.
     #[inline]
     pub(super) fn push<M: Memory>(&mut self, entry: &LineWrite, own: Traced<'_, M>) {
@@ -171,6 +183,12 @@ impl<const BASE: u64> Many<BASE> {
         let place = self.slots[slot] ^ self.generation;
         // What another generation has left has something in the upper half.
         (place >> 32 == 0).then_some(place as usize)
+    }
+
+    /// Lines that there is memory for.
+    #[cfg(test)]
+    pub(super) fn room(&self) -> usize {
+        self.lines.capacity()
     }
 
     /// Whether memory is kept.

@@ -4,6 +4,10 @@
 //! line is written back. A few lines are in arrays of a fixed size, in which nothing is checked twice; more
 //! are in a table that grows. A transaction that has written nothing looks nothing up.
 //!
+//! Several transactions may follow one another on one set, each [sealed](WriteSet::seal) when it commits: a later one
+//! finds what the earlier ones wrote, can be undone without them, and what is stored in the end is what the last one of
+//! them wrote. What it overwrites of theirs is journalled, and nothing else.
+//!
 //! It is ordinary memory: what is done to it is told to the memory of the pool, for simulators ([`Traced`]).
 
 mod few;
@@ -11,6 +15,9 @@ mod line;
 mod many;
 pub(crate) mod overlay;
 pub(crate) mod range;
+mod sealed;
+#[cfg(test)]
+mod tests;
 
 use crate::Mark;
 use few::Few;
@@ -42,6 +49,8 @@ pub struct WriteSet {
     /// Writes are journalled, or there are many lines.
     unusual: bool,
     marked: bool,
+    /// Lines, the first ones, that transactions before the running one have written to.
+    sealed: usize,
     /// Words to be stored.
     words: usize,
     /// Lines without words to be stored.
@@ -62,6 +71,7 @@ impl WriteSet {
             own: memory.object(BYTES),
             unusual: false,
             marked: false,
+            sealed: 0,
             words: 0,
             empty: 0,
             lowest: u64::MAX,
@@ -138,9 +148,10 @@ impl WriteSet {
         self.few.clear();
         self.words = 0;
         self.empty = 0;
+        self.sealed = 0;
         self.lowest = u64::MAX;
         self.many.clear();
-        if self.unusual {
+        if self.unusual || !self.journal.is_empty() {
             self.journal.clear();
             self.journal.shrink_to(KEPT);
             (self.unusual, self.marked) = (false, false);
@@ -198,6 +209,7 @@ impl WriteSet {
             return self.put_noting(own, at, value);
         }
         match self.few.find(line, own) {
+            Ok(place) if place < self.sealed => self.put_noting(own, at, value),
             Ok(place) => {
                 wrote_word(own, Few::<FEW>::entry_at(place), word);
                 let entry = self.few.at(place);
@@ -233,7 +245,7 @@ impl WriteSet {
         entry.words[word] = value;
         self.words += usize::from(old & bit == 0);
         self.empty -= usize::from(old == 0);
-        if self.marked {
+        if self.marked || place < self.sealed {
             let (entry, word, present) = (place as u32, word as u8, old & bit != 0);
             self.journal.push(Previous { entry, word, present, value: previous });
             own.wrote(JOURNAL + (self.journal.len() - 1) as u64 * NOTE, NOTE);
@@ -244,14 +256,14 @@ impl WriteSet {
     /// of one.
     #[inline]
     pub fn put_line<M: Memory>(&mut self, memory: &M, line: u64, words: &[u64; 8]) {
-        if self.marked {
+        let own = self.traced(memory);
+        let place = self.place_of(line, own);
+        if self.marked || place < self.sealed {
             for (index, &word) in words.iter().enumerate() {
-                self.put(memory, line + index as u64 * 8, word);
+                self.put_noting(own, line + index as u64 * 8, word);
             }
             return;
         }
-        let own = self.traced(memory);
-        let place = self.place_of(line, own);
         own.wrote(self.entry_at(place), entry_at(1));
         let entry = self.entry(place);
         let old = entry.mask;
@@ -325,151 +337,5 @@ impl WriteSet {
                 self.empty += usize::from(empty);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::log::record::{self, Part};
-    use perdura_memory::Ram;
-    use proptest::collection::vec;
-    use proptest::prelude::*;
-    use std::collections::HashMap;
-    use std::sync::LazyLock;
-
-    /// To which nothing need be told.
-    static RAM: LazyLock<Ram> = LazyLock::new(|| Ram::new(64));
-
-    #[derive(Clone, Debug)]
-    enum Step {
-        Put(u64, u64),
-        PutLine(u64, u64),
-        Mark,
-        Rollback,
-    }
-
-    /// What the set should hold: words, and lines in the order of their first write.
-    #[derive(Default)]
-    struct Model {
-        words: HashMap<u64, u64>,
-        lines: Vec<u64>,
-        marks: Vec<(Mark, HashMap<u64, u64>)>,
-    }
-
-    impl Model {
-        fn touch(&mut self, line: u64) {
-            if !self.lines.contains(&line) {
-                self.lines.push(line);
-            }
-        }
-
-        fn step(&mut self, set: &mut WriteSet, step: &Step) {
-            let memory = &*RAM;
-            match *step {
-                Step::Put(at, value) => {
-                    set.put(memory, at, value);
-                    self.touch(line_of(at));
-                    self.words.insert(at, value);
-                }
-                Step::PutLine(line, value) => {
-                    let words = std::array::from_fn(|word| value.wrapping_add(word as u64));
-                    set.put_line(memory, line, &words);
-                    self.touch(line);
-                    self.words.extend((0..8).map(|word| (line + word * 8, words[word as usize])));
-                }
-                Step::Mark => self.marks.push((set.mark(), self.words.clone())),
-                Step::Rollback => {
-                    let Some((mark, words)) = self.marks.pop() else { return };
-                    set.rollback_to(memory, mark);
-                    self.words = words;
-                }
-            }
-        }
-
-        fn compare(&self, set: &WriteSet, universe: u64) {
-            let memory = &*RAM;
-            for line in (0..universe).map(|line| line * LINE) {
-                let at = |word: u64| line + word * 8;
-                let wanted: [_; 8] = std::array::from_fn(|word| self.words.get(&at(word as u64)));
-                let got: [_; 8] = std::array::from_fn(|word| set.get(memory, at(word as u64)));
-                assert_eq!(got, wanted.map(|word| word.copied()), "line {line}");
-                assert_eq!(set.line(memory, line).is_some(), self.lines.contains(&line));
-            }
-            let lines: Vec<u64> = set.entries().iter().map(|entry| entry.line).collect();
-            assert_eq!((lines, set.is_empty()), (self.lines.clone(), self.words.is_empty()));
-            let stored = set.entries().iter().filter(|entry| entry.mask != 0).count();
-            assert_eq!((set.words(), set.stored_lines()), (self.words.len(), stored));
-            let (part, mut encoded) =
-                (Part { ticket: 1, part: 0, parts: 1, behind: 1 }, Vec::new());
-            let word_of = |entry: &LineWrite, word: usize| entry.words[word];
-            let encoded = record::encode(&mut encoded, 0, 0, part, set.entries(), word_of);
-            let zeros = self.words.values().filter(|value| **value == 0).count();
-            let words = set.words() - zeros;
-            assert_eq!(encoded.len(), record::words_for(set.stored_lines(), words));
-        }
-    }
-
-    fn steps(lines: u64, most: usize) -> impl Strategy<Value = Vec<Step>> {
-        let step = prop_oneof![
-            12 => (0..lines * 8, any::<u64>()).prop_map(|(word, value)| Step::Put(word * 8, value)),
-            2 => (0..lines, any::<u64>()).prop_map(|(line, value)| Step::PutLine(line * LINE, value)),
-            1 => Just(Step::Mark),
-            1 => Just(Step::Rollback),
-        ];
-        vec(step, 0..most)
-    }
-
-    /// Transactions on one set, whose generations soon begin anew while the table still holds
-    /// what the first one left.
-    fn behaves_as_the_model(transactions: &[Vec<Step>], universe: u64, every_step: bool) {
-        let mut set = WriteSet::new(&*RAM);
-        for (index, steps) in transactions.iter().enumerate() {
-            if index == 1 {
-                set.few.near_the_last_generation();
-                set.many.near_the_last_generation();
-            }
-            let mut model = Model::default();
-            for step in steps {
-                model.step(&mut set, step);
-                if every_step {
-                    model.compare(&set, universe);
-                }
-            }
-            model.compare(&set, universe);
-            set.clear(&*RAM);
-            Model::default().compare(&set, universe);
-        }
-    }
-
-    proptest! {
-        /// Lines for which there is room in the arrays.
-        #[test]
-        fn few_lines_are_as_the_model(
-            transactions in (5u64..14).prop_flat_map(|lines| vec(steps(lines, 40), 1..10))
-        ) {
-            behaves_as_the_model(&transactions, 14, true);
-        }
-
-        /// More, so that the table grows.
-        #[test]
-        fn many_lines_are_as_the_model(
-            transactions in (1u64..200).prop_flat_map(|lines| vec(steps(lines, 300), 1..6))
-        ) {
-            behaves_as_the_model(&transactions, 200, false);
-        }
-    }
-
-    #[test]
-    fn a_large_transaction_leaves_no_memory_behind() {
-        let mut set = WriteSet::new(&*RAM);
-        set.mark();
-        (0..20 * KEPT as u64).for_each(|value| set.put(&*RAM, 0, value));
-        set.clear(&*RAM);
-        assert!(set.journal.capacity() <= KEPT);
-        (0..=KEPT as u64).for_each(|line| set.put(&*RAM, line * LINE, 1));
-        assert_eq!((set.get(&*RAM, KEPT as u64 * LINE), set.get(&*RAM, 8)), (Some(1), None));
-        set.clear(&*RAM);
-        assert!(!set.many.has_room() && set.is_empty() && set.get(&*RAM, 0).is_none());
     }
 }

@@ -42,6 +42,7 @@ const NEVER: Tuning = Tuning {
     answer_within_ns: Some(u64::MAX),
     skip: None,
     share: None,
+    window: None,
 };
 
 /// Settings from the narrowest to the widest; what none of them means is a panic or a hang.
@@ -57,6 +58,7 @@ fn settings() -> impl Iterator<Item = Tuning> {
                 answer_within_ns,
                 skip: None,
                 share: None,
+                window: None,
             })
         })
     })

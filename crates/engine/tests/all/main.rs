@@ -6,6 +6,7 @@ mod archapt;
 mod archapt_answers;
 mod archapt_limits;
 mod arrows;
+mod eager;
 mod failure;
 mod misuse;
 mod numbers;

@@ -159,6 +159,24 @@ fn a_checkpoint_keeps_what_has_joined() {
     on_each_engine!(crash_consistent run::<Reference>());
 }
 
+/// So it is after a session's: what the transactions that have joined have freed may be used again.
+#[test]
+fn a_sessions_checkpoint_keeps_what_has_joined() {
+    fn run<E: Engine<Reference>>() {
+        let (memory, engine) = started::<E>(Domain::Transient);
+        let mut session = engine.session().unwrap();
+        session.begin(Mode::Write);
+        add(&mut session, 0);
+        let ticket = session.commit().unwrap();
+        session.checkpoint().unwrap();
+        assert!(session.is_durable(ticket) && engine.reclaimable() >= ticket, "{}", E::NAME);
+        let after = memory.after_power_cut(Cut::None);
+        E::recover(&after, 0..LOG).unwrap();
+        assert_eq!(after.load(LOG), 1, "{}", E::NAME);
+    }
+    on_each_engine!(crash_consistent run::<Reference>());
+}
+
 /// One transaction writes, is waited for and durable, while `second` wants to begin one on another thread; the first
 /// one's ticket, and what the second came to.
 fn while_another_waits<E: Engine<Reference>, R: Send>(

@@ -9,9 +9,10 @@
 //!
 //! What always holds: `owner` changes only while its changer holds the lock's flag; a session is the writer
 //! either by the flag or by the bias; while one is by the bias, `owner` names it, or the holder of the flag
-//! waits for it.
+//! waits for it. Each session says for itself that it is inside: one that came too late, and takes back what
+//! it said, must not take back what the session says to which the bias went meanwhile.
 
-use super::{Apart, BIAS, barrier};
+use super::{Apart, BIAS, barrier, inside_of};
 use crate::atomics::{AtomicBool, AtomicUsize, Ordering, pause};
 use crate::{Memory, Object, Touch};
 
@@ -23,42 +24,53 @@ const STREAK: usize = if cfg!(loom) { 0 } else { 1024 };
 const NONE: usize = usize::MAX;
 
 /// Which session the lock is biased to.
-pub(super) struct Bias(Apart<Words>);
+pub(super) struct Bias {
+    words: Apart<Words>,
+    /// For each slot, whether its session is in by the bias, or looks whether it may be.
+    inside: Box<[Apart<AtomicBool>]>,
+}
 
 /// All of them are one session's as long as the lock is biased to it.
 struct Words {
     /// Its slot, or `NONE`.
     owner: AtomicUsize,
-    /// It is in.
-    inside: AtomicBool,
     /// The slot of the writer that came in last by the flag, and how often in a row before; only the holder
     /// of the flag uses these.
     last: AtomicUsize,
     streak: AtomicUsize,
 }
 
-impl Default for Bias {
-    fn default() -> Self {
-        Bias(Apart(Words {
+impl Bias {
+    /// To no session, of which there are at most `slots`.
+    pub(super) fn new(slots: usize) -> Self {
+        let words = Apart(Words {
             owner: AtomicUsize::new(NONE),
-            inside: AtomicBool::new(false),
             last: AtomicUsize::new(NONE),
             streak: AtomicUsize::new(0),
-        }))
+        });
+        Bias { words, inside: (0..slots).map(|_| Apart::default()).collect() }
     }
-}
 
-impl Bias {
     /// Comes in as the writer, if the lock is biased to this session.
     #[inline(always)]
     pub(super) fn enter(&self, slot: usize) -> bool {
-        let Words { owner, inside, .. } = &self.0.0;
-        if owner.load(Ordering::Relaxed) != slot {
-            return false;
-        }
+        self.is_owned_by(slot) && self.enter_still_owned(slot)
+    }
+
+    /// Whether the lock is biased to the session in `slot`.
+    #[inline(always)]
+    fn is_owned_by(&self, slot: usize) -> bool {
+        self.words.0.owner.load(Ordering::Relaxed) == slot
+    }
+
+    /// Comes in, if the lock still is biased to the session when that has said that it is inside. It may not run
+    /// for long between its two looks.
+    #[inline(always)]
+    fn enter_still_owned(&self, slot: usize) -> bool {
+        let inside = &self.inside[slot].0;
         inside.store(true, Ordering::Relaxed);
         barrier::light();
-        let enters = owner.load(Ordering::Relaxed) == slot;
+        let enters = self.is_owned_by(slot);
         if !enters {
             inside.store(false, Ordering::Release);
         }
@@ -68,14 +80,14 @@ impl Bias {
     /// Whether the lock is biased to another session than the one in `slot`, if there is one.
     #[inline]
     pub(super) fn is_anothers(&self, slot: Option<usize>) -> bool {
-        let owner = self.0.0.owner.load(Ordering::Relaxed);
+        let owner = self.words.0.owner.load(Ordering::Relaxed);
         owner != NONE && Some(owner) != slot
     }
 
-    /// Leaves.
+    /// The session in `slot` leaves.
     #[inline(always)]
-    pub(super) fn leave(&self) {
-        self.0.0.inside.store(false, Ordering::Release);
+    pub(super) fn leave(&self, slot: usize) {
+        self.inside[slot].0.store(false, Ordering::Release);
     }
 
     /// The caller, in `slot` if it is a session, holds the flag: no session is the writer by the bias when this
@@ -88,9 +100,10 @@ impl Bias {
         wanted: bool,
         (memory, own): (&M, Object),
     ) {
-        let Words { owner, last, streak, .. } = &self.0.0;
-        if owner.load(Ordering::Relaxed) != NONE {
-            self.revoke(memory, own);
+        let Words { owner, last, streak } = &self.words.0;
+        let biased_to = owner.load(Ordering::Relaxed);
+        if biased_to != NONE {
+            self.revoke(biased_to, (memory, own));
         }
         let Some(slot) = slot.filter(|_| !wanted) else { return };
         if last.load(Ordering::Relaxed) != slot {
@@ -105,18 +118,48 @@ impl Bias {
         }
     }
 
+    /// The lock is biased to the session in `slot` no more, and that one is not in.
     #[cold]
-    fn revoke<M: Memory>(&self, memory: &M, own: Object) {
-        let Words { owner, inside, streak, .. } = &self.0.0;
+    fn revoke<M: Memory>(&self, slot: usize, (memory, own): (&M, Object)) {
+        let Words { owner, streak, .. } = &self.words.0;
         owner.store(NONE, Ordering::Relaxed);
         barrier::heavy();
         memory.touch(own, BIAS, 8, Touch::Exchange);
         let mut turn = 0;
-        while inside.load(Ordering::Acquire) {
+        memory.touch(own, inside_of(slot), 1, Touch::Read);
+        while self.inside[slot].0.load(Ordering::Acquire) {
             pause(memory, turn);
             turn += 1;
-            memory.touch(own, BIAS, 8, Touch::Read);
+            memory.touch(own, inside_of(slot), 1, Touch::Read);
         }
         streak.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::Ram;
+
+    /// A session that was about to come in does not run until the lock is biased to another one, which is inside:
+    /// that one stays the only writer.
+    #[test]
+    fn who_comes_too_late_puts_no_other_session_out() {
+        if !barrier::is_there() {
+            return;
+        }
+        let ram = Ram::new(64);
+        let told = (&ram, Object::NONE);
+        let bias = Bias::new(2);
+        let gets_it = |slot| (0..=STREAK).for_each(|_| bias.came_in(Some(slot), false, told));
+        gets_it(0);
+        assert!(bias.is_owned_by(0), "the first look of the one that comes too late");
+        gets_it(1);
+        assert!(bias.enter(1));
+        assert!(!bias.enter_still_owned(0));
+        assert!(bias.inside[1].0.load(Ordering::Relaxed), "it is inside, and is waited for");
+        bias.leave(1);
+        bias.came_in(Some(0), true, told);
+        assert!(!bias.enter(1) && !bias.enter(0));
     }
 }

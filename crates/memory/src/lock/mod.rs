@@ -123,8 +123,8 @@ enum Way {
     /// It holds the flag.
     #[default]
     Flag,
-    /// The lock is biased to its session.
-    Bias,
+    /// The lock is biased to its session, in this slot.
+    Bias(usize),
 }
 
 /// How many transactions that write wait to come in.
@@ -158,12 +158,12 @@ impl<O: Order, S, W> Lock<O, S, W> {
             used: AtomicUsize::new(0),
             reading: Apart::default(),
             told: barrier::is_there(),
-            object: memory.object(SLOTS + slots as u64 * APART),
+            object: memory.object(SLOTS + 2 * slots as u64 * APART),
         };
         Lock {
             order: O::default(),
             writer: Apart::default(),
-            bias: Bias::default(),
+            bias: Bias::new(slots),
             wanting: Wanting::default(),
             readers,
             taken: (0..slots).map(|_| AtomicBool::new(false)).collect(),
@@ -203,9 +203,11 @@ impl<O: Order, S, W> Lock<O, S, W> {
     #[inline(always)]
     fn write<M: Memory>(&self, memory: &M, slot: Option<usize>) -> Way {
         memory.touch(self.readers.object, BIAS, 8, Touch::Read);
-        if slot.is_some_and(|slot| self.bias.enter(slot)) {
-            memory.touch(self.readers.object, BIAS, 1, Touch::Write);
-            return Way::Bias;
+        if let Some(slot) = slot
+            && self.bias.enter(slot)
+        {
+            memory.touch(self.readers.object, inside_of(slot), 1, Touch::Write);
+            return Way::Bias(slot);
         }
         self.write_by_flag(memory, slot);
         Way::Flag
@@ -262,7 +264,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
     fn done_writing(&self, way: Way) {
         self.readers.let_in();
         match way {
-            Way::Bias => self.bias.leave(),
+            Way::Bias(slot) => self.bias.leave(slot),
             Way::Flag => {
                 self.order.leave();
                 self.writer.0.store(false, Ordering::Release);
@@ -275,7 +277,9 @@ impl<O: Order, S, W> Lock<O, S, W> {
     fn touch_done_writing<M: Memory>(&self, memory: &M, way: Way) {
         memory.touch(self.readers.object, ALONE, 1, Touch::Write);
         match way {
-            Way::Bias => memory.touch(self.readers.object, BIAS, 1, Touch::Write),
+            Way::Bias(slot) => {
+                memory.touch(self.readers.object, inside_of(slot), 1, Touch::Write);
+            }
             Way::Flag => {
                 O::touch(memory, self.order_object, Step::Leave);
                 memory.touch(self.readers.object, WRITER, 1, Touch::Write);
@@ -459,7 +463,13 @@ impl Readers {
 /// Where a session's slot is in the lock's object.
 #[inline(always)]
 const fn place_of(slot: usize) -> u64 {
-    SLOTS + slot as u64 * APART
+    SLOTS + 2 * slot as u64 * APART
+}
+
+/// Where it is in there that a session is inside by the bias.
+#[inline(always)]
+const fn inside_of(slot: usize) -> u64 {
+    place_of(slot) + APART
 }
 
 #[cfg(test)]

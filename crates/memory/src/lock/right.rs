@@ -36,7 +36,7 @@ impl<O: Order, S, W> Seat<O, S, W> {
     /// Whether the lock is biased to this session, and a transaction has come in by that.
     #[cfg(all(test, not(loom)))]
     pub(super) fn is_biased(&self) -> bool {
-        self.mode == Some(Mode::Write) && self.way == Way::Bias
+        self.mode == Some(Mode::Write) && matches!(self.way, Way::Bias(_))
     }
 
     /// Comes in, as the only writer or as a reader; leaves before, if a transaction is in.

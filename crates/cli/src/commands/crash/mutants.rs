@@ -19,9 +19,12 @@ pub(super) const LONGEST: usize = 110;
 pub(super) fn run(arguments: &Arguments, cases: &Cases, threads: usize) -> Outcome {
     let progress = interrupt::progress()?;
     let count = cases.cases.len() as u64 * arguments.seeds;
-    let numbered = (0..count).map(|index| cases.number(index));
+    // There may be hundreds of thousands.
+    let wanted = (0..count).take_while(|_| !progress.is_stopped());
+    let numbered = wanted.map(|index| cases.number(index));
     let tried: Vec<Tried<'_>> =
         numbered.map(|(runner, case)| (&*cases.runners[runner], case)).collect();
+    interrupt::check(&progress)?;
     if arguments.points.0.is_replay() {
         return Err(Failure::new("--mutants needs --points all or random"));
     }

@@ -50,6 +50,7 @@ fn tuned<E: Engine<Reference>>(queue: u64, group: u64, skip: Skip) -> (Arc<Refer
         answer_within_ns: Some(u64::MAX),
         skip: Some(skip),
         share: None,
+        window: None,
     });
     (memory, engine)
 }

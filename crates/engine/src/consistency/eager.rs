@@ -1,0 +1,406 @@
+//! Redo logging with a window of transactions: what Loose-Ordering Consistency (Lu et al., section III) does in
+//! hardware, for programs.
+//!
+//! Its two ideas are here as follows. *Eager commit*: there is no commit record, a record proves itself whole
+//! ([`record`](crate::log::record)). *Speculation*: consecutive transactions persist together, become durable in their
+//! order, and a word that several of them store is written once; each can be undone without those before it.
+//!
+//! The window is the write set. A transaction that is not waited for commits by [sealing](crate::writes::WriteSet::seal)
+//! what it wrote; the next one goes on in the same set, where it finds what the earlier ones wrote as it finds its own
+//! words. So a window costs nothing but a larger set. When it is full, or one of its transactions is waited for,
+//! all of it becomes durable as one record and is stored in place, as one transaction of [`redo`]. The set passes from
+//! session to session with the lock.
+//!
+//! Only the writer can look into its write set. So a session that reads ends the window first, for which it waits for
+//! the transaction that is running on it, and there is none for some commits, for more of them each time that this happens
+//! again soon. The session that worked on the window last reads as a writer is in, and the window stays.
+//!
+//! What always holds: what is in the window is in no record and not in the memory; a transaction that has seen it
+//! is not durable before it.
+
+use super::choice::Choice;
+use super::core::{Core, ticket};
+use super::protocol::{Consistency, Groups, LockOf, Right};
+use super::redo::{self, Redo};
+use super::shared::{OneRecord, TICKET_BITS};
+use super::writer::Writer;
+use crate::log::area::Geometry;
+use crate::log::record::Found;
+use crate::planted::{self, Bug};
+use crate::tuning::Tuning;
+use crate::writes::WriteSet;
+use crate::{Counters, Error, Recovery, Result, Ticket};
+use perdura_memory::atomics::{AtomicBool, Ordering};
+use perdura_memory::lock::{Apart, Order, Writing};
+use perdura_memory::{Domain, LINE, Memory, Object, Traced};
+use std::ops::Range;
+
+/// Redo logging with a window.
+pub struct Eager;
+
+/// Transactions that a window has at most, unless told otherwise: the paper's degree of speculation.
+const WINDOW: u64 = 16;
+/// More than this no window has: tickets tell no more transactions apart.
+const MOST: u64 = 1 << (TICKET_BITS - 1);
+/// Commits without a window after a reader has ended one: at first, and at most.
+const REST: (u64, u64) = (16, 4096);
+/// Windows in a row that no reader ends, after which the rest is halved.
+const UNDISTURBED: u64 = 16;
+/// Nanoseconds after which a window is ended of which no transaction is waited for.
+const WITHIN_NS: u64 = 10_000_000;
+
+/// The windows.
+pub struct Windows;
+
+/// What others see of the window.
+pub struct Open {
+    own: Object,
+    is_open: Apart<AtomicBool>,
+}
+
+/// The window; the writer's own.
+pub struct Window {
+    own: Object,
+    /// What its transactions store, between transactions; the session's own set, while the session has this one.
+    writes: Box<WriteSet>,
+    /// A transaction has `writes`.
+    is_taken: bool,
+    /// Fresh memory of its transactions.
+    fresh: Vec<Range<u64>>,
+    /// Its transactions.
+    joined: u64,
+    most: u64,
+    choice: Choice,
+    /// Commits until the next window, and until the one after, should a reader end that.
+    rest: u64,
+    next_rest: u64,
+    /// Windows since that no reader has ended.
+    undisturbed: u64,
+    /// When it was first seen open by [`Groups::tend`]; 0 where it was not.
+    seen: u64,
+    within_ns: u64,
+    /// The part of the log that such windows go to.
+    tender: Option<Box<Writer>>,
+}
+
+impl Open {
+    fn set<M: Memory>(&self, memory: &M, is_open: bool) {
+        // Readers look at it all the time.
+        if self.is_open.0.load(Ordering::Relaxed) != is_open {
+            self.is_open.0.store(is_open, Ordering::Release);
+            Traced::new(memory, self.own).wrote(0, 1);
+        }
+    }
+}
+
+impl Window {
+    /// It is changed, and what is changed of it is told once.
+    #[inline(always)]
+    fn touch<M: Memory>(&self, memory: &M) {
+        Traced::new(memory, self.own).wrote(0, LINE);
+    }
+}
+
+impl Groups for Windows {
+    const ANY: bool = true;
+    const TENDED: bool = true;
+    const WINDOWS: bool = true;
+    const AT_CHECKPOINT: bool = false;
+    const TICKET_BITS: u32 = TICKET_BITS;
+
+    type Open = Open;
+    type Own = Window;
+
+    fn new<M: Memory>(memory: &M, _geometry: &Geometry, _salt: u64) -> (Open, Window) {
+        let window = Window {
+            own: memory.object(LINE),
+            writes: Box::new(WriteSet::new(memory)),
+            is_taken: false,
+            fresh: Vec::new(),
+            joined: 0,
+            most: WINDOW,
+            choice: Choice::new(memory.domain()),
+            rest: 0,
+            next_rest: REST.0,
+            undisturbed: 0,
+            seen: 0,
+            within_ns: WITHIN_NS,
+            tender: None,
+        };
+        (Open { own: memory.object(LINE), is_open: Apart::default() }, window)
+    }
+
+    #[inline(always)]
+    fn joined<M: Memory>(memory: &M, right: &Writing<'_, Open, Window>) -> u64 {
+        Traced::new(memory, right.own.own).read(0, LINE);
+        right.own.joined
+    }
+
+    #[inline(always)]
+    fn has_window<M: Memory>(memory: &M, open: &Open) -> bool {
+        Traced::new(memory, open.own).read(0, 1);
+        open.is_open.0.load(Ordering::Acquire) && !planted::has(Bug::WindowOverlooked)
+    }
+
+    #[inline(always)]
+    fn enter<M: Memory>(memory: &M, right: Writing<'_, Open, Window>, writer: &mut Writer) {
+        if Self::joined(memory, &right) > 0 {
+            std::mem::swap(&mut right.own.writes, &mut writer.writes);
+            right.own.is_taken = true;
+            right.own.touch(memory);
+        }
+    }
+
+    #[inline(always)]
+    fn leave<M: Memory>(memory: &M, right: Writing<'_, Open, Window>, writer: &mut Writer) {
+        if right.own.joined == 0 {
+            right.own.is_taken = false;
+            return writer.forget(memory);
+        }
+        if !writer.writes.is_sealed() && !planted::has(Bug::AbortedWordsStay) {
+            writer.writes.undo(memory);
+        }
+        writer.fresh.clear();
+        // One that has begun the window leaves its set here.
+        std::mem::swap(&mut right.own.writes, &mut writer.writes);
+        right.own.is_taken = false;
+        right.own.touch(memory);
+    }
+
+    fn close<M: Memory>(
+        core: &Core<M>,
+        mut right: Writing<'_, Open, Window>,
+        writer: &mut Writer,
+        _number: u64,
+    ) -> Result<()> {
+        core.ending(|| end(core, &mut right, writer))
+    }
+
+    fn close_to_read<M: Memory>(
+        core: &Core<M>,
+        mut right: Writing<'_, Open, Window>,
+        writer: &mut Writer,
+    ) -> Result<()> {
+        if right.own.joined == 0 {
+            return Ok(());
+        }
+        let Window { rest, next_rest, undisturbed, .. } = &mut *right.own;
+        (*rest, *undisturbed) = (*next_rest, 0);
+        *next_rest = (2 * *next_rest).min(REST.1);
+        Self::close(core, right.again(), writer, u64::MAX)
+    }
+
+    fn tend<M: Memory>(core: &Core<M>, mut right: Writing<'_, Open, Window>) -> Result<()> {
+        if Self::joined(&*core.memory, &right) == 0 {
+            return Ok(());
+        }
+        let now = core.memory.now().max(1);
+        if right.own.seen == 0 {
+            right.own.seen = now;
+        }
+        if now.saturating_sub(right.own.seen) < right.own.within_ns {
+            return Ok(());
+        }
+        let new = || Box::new(Writer::new(&*core.memory, core.geometry.segment_bytes));
+        let mut writer = right.own.tender.take().unwrap_or_else(new);
+        let ended = Self::close(core, right.again(), &mut writer, u64::MAX);
+        *core.counters() += std::mem::take(&mut *writer.counters);
+        right.own.tender = Some(writer);
+        ended
+    }
+
+    fn tune(window: &mut Window, tuning: &Tuning) {
+        window.most = tuning.window.unwrap_or(window.most).clamp(1, MOST);
+        window.within_ns = tuning.answer_within_ns.unwrap_or(window.within_ns);
+        window.choice.tell(tuning.share);
+    }
+}
+
+impl Consistency for Eager {
+    const NO_GAPS: bool = true;
+
+    type Groups = Windows;
+
+    #[inline]
+    fn logs_fresh(domain: Domain, len: u64) -> bool {
+        Redo::logs_fresh(domain, len)
+    }
+
+    #[inline]
+    fn commit<M: Memory>(
+        core: &Core<M>,
+        mut right: Right<'_, Self>,
+        writer: &mut Writer,
+    ) -> Result<Ticket> {
+        if right.own.joined + 1 < right.own.most && may_stay(core, &mut right, writer) {
+            return stay(core, &mut right, writer);
+        }
+        write_down(core, &mut right, writer)
+    }
+
+    /// Stays in the window where another transaction that writes waits to come in, and that is the faster way: as
+    /// in [group commit](super::shared).
+    #[inline]
+    fn commit_awaited<M: Memory>(
+        core: &Core<M>,
+        mut right: Right<'_, Self>,
+        writer: &mut Writer,
+    ) -> Result<Ticket> {
+        let wanted = right.beside.is_wanted(&*core.memory);
+        let pays = (wanted || right.own.joined > 0)
+            && Redo::gains_from_sharing(core.memory.domain())
+            && right.own.choice.shares(&*core.memory);
+        if pays && wanted && right.own.joined < MOST && may_stay(core, &mut right, writer) {
+            return stay(core, &mut right, writer);
+        }
+        write_down(core, &mut right, writer)
+    }
+
+    #[inline]
+    fn committed<M: Memory, O: Order>(core: &Core<M>, lock: &LockOf<O, Self>, writer: &mut Writer) {
+        redo::committed::<M, Self, O>(core, lock, writer);
+    }
+
+    fn checkpoint_within<M: Memory>(
+        core: &Core<M>,
+        _right: Right<'_, Self>,
+        counters: &mut Counters,
+    ) -> Result<()> {
+        redo::empty(core, counters)
+    }
+
+    fn checkpoint<M: Memory, O: Order>(
+        core: &Core<M>,
+        lock: &LockOf<O, Self>,
+        counters: &mut Counters,
+    ) -> Result<()> {
+        redo::empty_beside::<M, Self, O>(core, lock, counters)
+    }
+
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+        Redo::apply(memory, whole)
+    }
+}
+
+/// Whether the window may stay open with the writer's transaction: fences are saved, readers end few windows, and the
+/// next transaction finds room.
+#[inline]
+fn may_stay<M: Memory>(core: &Core<M>, right: &mut Right<'_, Eager>, writer: &Writer) -> bool {
+    let rests = right.own.rest > 0;
+    right.own.rest -= u64::from(rests);
+    !rests
+        && Redo::gains_from_sharing(core.memory.domain())
+        && writer.writes.has_room_for_another()
+        && writer.record_bytes() <= core.geometry.segment_bytes
+}
+
+/// The transaction has committed, and is durable with the window.
+#[inline]
+fn stay<M: Memory>(
+    core: &Core<M>,
+    right: &mut Right<'_, Eager>,
+    writer: &mut Writer,
+) -> Result<Ticket> {
+    core.memory.check_fence()?;
+    core.next_number()?;
+    let window = &mut *right.own;
+    window.touch(&*core.memory);
+    writer.writes.seal();
+    if !planted::has(Bug::WindowsFreshForgotten) {
+        window.fresh.append(&mut writer.fresh);
+    }
+    window.joined += 1;
+    right.beside.get().set(&*core.memory, true);
+    writer.counters.commits += 1;
+    writer.counters.shared += 1;
+    Ok(ticket(TICKET_BITS, core.committed(), window.joined))
+}
+
+/// The writer's transaction becomes durable, with the window before it.
+#[inline]
+fn write_down<M: Memory>(
+    core: &Core<M>,
+    right: &mut Right<'_, Eager>,
+    writer: &mut Writer,
+) -> Result<Ticket> {
+    let mut last = ticket(TICKET_BITS, core.committed(), right.own.joined + 1);
+    if right.own.joined == 0 {
+        redo::write_down(core, &mut right.beside, writer)?;
+    } else if let Err(error) = write_down_with_window(core, right, writer) {
+        let Error::TooLarge { .. } = error else { return Err(error) };
+        // The window alone is small, and the transaction may be small enough without it.
+        writer.counters.aborts_capacity -= 1;
+        end(core, right, writer)?;
+        last = ticket(TICKET_BITS, core.committed(), 1);
+        redo::write_down(core, &mut right.beside, writer)?;
+    }
+    writer.counters.commits += 1;
+    Ok(last)
+}
+
+/// The write set holds both.
+fn write_down_with_window<M: Memory>(
+    core: &Core<M>,
+    right: &mut Right<'_, Eager>,
+    writer: &mut Writer,
+) -> Result<()> {
+    let own = writer.fresh.len();
+    right.own.fresh.iter().for_each(|range| writer.add_fresh(&*core.memory, range.clone()));
+    let written = redo::write_down(core, &mut right.beside, writer);
+    writer.fresh.truncate(own);
+    written?;
+    ended(core, right);
+    Ok(())
+}
+
+/// Ends the window, beside what else the writer has: its transactions are durable, and in place.
+#[cold]
+fn end<M: Memory>(core: &Core<M>, right: &mut Right<'_, Eager>, writer: &mut Writer) -> Result<()> {
+    if right.own.joined == 0 {
+        return Ok(());
+    }
+    let memory = &*core.memory;
+    let fresh = std::mem::replace(&mut writer.fresh, right.own.fresh.clone());
+    let is_taken = right.own.is_taken;
+    if is_taken {
+        // A transaction is running on the window's set: what was there before it.
+        writer.old.clear(memory);
+        writer.writes.copy_sealed(memory, &mut writer.old);
+        std::mem::swap(&mut writer.writes, &mut writer.old);
+    } else {
+        std::mem::swap(&mut writer.writes, &mut right.own.writes);
+    }
+    let written = redo::write_down(core, &mut right.beside, writer);
+    if is_taken {
+        writer.writes.clear(memory);
+        std::mem::swap(&mut writer.writes, &mut writer.old);
+    } else {
+        if written.is_ok() {
+            writer.writes.clear(memory);
+        }
+        std::mem::swap(&mut writer.writes, &mut right.own.writes);
+    }
+    writer.fresh = fresh;
+    written?;
+    if is_taken {
+        writer.writes.forget_sealed(memory);
+    }
+    ended(core, right);
+    // The running transaction may go on for long, and stores nothing yet.
+    right.beside.let_readers_in(memory);
+    Ok(())
+}
+
+/// What was in the window is in the memory.
+fn ended<M: Memory>(core: &Core<M>, right: &mut Right<'_, Eager>) {
+    let window = &mut *right.own;
+    window.touch(&*core.memory);
+    window.fresh.clear();
+    (window.joined, window.seen) = (0, 0);
+    window.undisturbed += 1;
+    if window.undisturbed > UNDISTURBED {
+        window.undisturbed = 0;
+        window.next_rest = (window.next_rest / 2).max(REST.0);
+    }
+    right.beside.get().set(&*core.memory, false);
+}

@@ -1,0 +1,211 @@
+//! The write set beside a model, and what it leaves behind.
+
+use super::*;
+use crate::log::record::{self, Part};
+use perdura_memory::Ram;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// To which nothing need be told.
+static RAM: LazyLock<Ram> = LazyLock::new(|| Ram::new(64));
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(u64, u64),
+    PutLine(u64, u64),
+    Mark,
+    Rollback,
+    Seal,
+    Undo,
+    CopySealed,
+}
+
+/// What the set should hold: words, and lines in the order of their first write.
+#[derive(Default)]
+struct Model {
+    words: HashMap<u64, u64>,
+    lines: Vec<u64>,
+    marks: Vec<(Mark, HashMap<u64, u64>)>,
+    /// The words and the lines of the transactions before the running one.
+    sealed: (HashMap<u64, u64>, usize),
+}
+
+impl Model {
+    fn touch(&mut self, line: u64) {
+        if !self.lines.contains(&line) {
+            self.lines.push(line);
+        }
+    }
+
+    fn step(&mut self, set: &mut WriteSet, step: &Step) {
+        let memory = &*RAM;
+        match *step {
+            Step::Put(at, value) => {
+                set.put(memory, at, value);
+                self.touch(line_of(at));
+                self.words.insert(at, value);
+            }
+            Step::PutLine(line, value) => {
+                let words = std::array::from_fn(|word| value.wrapping_add(word as u64));
+                set.put_line(memory, line, &words);
+                self.touch(line);
+                self.words.extend((0..8).map(|word| (line + word * 8, words[word as usize])));
+            }
+            Step::Mark => self.marks.push((set.mark(), self.words.clone())),
+            Step::Rollback => {
+                let Some((mark, words)) = self.marks.pop() else { return };
+                set.rollback_to(memory, mark);
+                self.words = words;
+            }
+            Step::Seal => {
+                set.seal();
+                self.marks.clear();
+                self.sealed = (self.words.clone(), self.lines.len());
+            }
+            Step::Undo => {
+                set.undo(memory);
+                self.marks.clear();
+                self.words = self.sealed.0.clone();
+                self.lines.truncate(self.sealed.1);
+            }
+            Step::CopySealed => {
+                let mut before = WriteSet::new(memory);
+                set.copy_sealed(memory, &mut before);
+                let words = |set: &WriteSet| {
+                    let words = set.entries().iter().flat_map(|entry| {
+                        let there = (0..8).filter(|word| entry.mask & 1 << word != 0);
+                        there.map(|word| (entry.line + word * 8, entry.words[word as usize]))
+                    });
+                    words.collect::<HashMap<u64, u64>>()
+                };
+                assert_eq!(words(&before), self.sealed.0);
+                assert_eq!(before.words(), self.sealed.0.len());
+            }
+        }
+    }
+
+    fn compare(&self, set: &WriteSet, universe: u64) {
+        let memory = &*RAM;
+        for line in (0..universe).map(|line| line * LINE) {
+            let at = |word: u64| line + word * 8;
+            let wanted: [_; 8] = std::array::from_fn(|word| self.words.get(&at(word as u64)));
+            let got: [_; 8] = std::array::from_fn(|word| set.get(memory, at(word as u64)));
+            assert_eq!(got, wanted.map(|word| word.copied()), "line {line}");
+            assert_eq!(set.line(memory, line).is_some(), self.lines.contains(&line));
+        }
+        let lines: Vec<u64> = set.entries().iter().map(|entry| entry.line).collect();
+        assert_eq!((lines, set.is_empty()), (self.lines.clone(), self.words.is_empty()));
+        let stored = set.entries().iter().filter(|entry| entry.mask != 0).count();
+        assert_eq!((set.words(), set.stored_lines()), (self.words.len(), stored));
+        let (part, mut encoded) = (Part { ticket: 1, part: 0, parts: 1, behind: 1 }, Vec::new());
+        let word_of = |entry: &LineWrite, word: usize| entry.words[word];
+        let encoded = record::encode(&mut encoded, 0, 0, part, set.entries(), word_of);
+        let zeros = self.words.values().filter(|value| **value == 0).count();
+        let words = set.words() - zeros;
+        assert_eq!(encoded.len(), record::words_for(set.stored_lines(), words));
+    }
+}
+
+fn steps(lines: u64, most: usize) -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        12 => (0..lines * 8, any::<u64>()).prop_map(|(word, value)| Step::Put(word * 8, value)),
+        2 => (0..lines, any::<u64>()).prop_map(|(line, value)| Step::PutLine(line * LINE, value)),
+        1 => Just(Step::Mark),
+        1 => Just(Step::Rollback),
+        1 => Just(Step::Seal),
+        1 => Just(Step::Undo),
+        1 => Just(Step::CopySealed),
+    ];
+    vec(step, 0..most)
+}
+
+/// Transactions on one set, whose generations soon begin anew while the table still holds
+/// what the first one left.
+fn behaves_as_the_model(transactions: &[Vec<Step>], universe: u64, every_step: bool) {
+    let mut set = WriteSet::new(&*RAM);
+    for (index, steps) in transactions.iter().enumerate() {
+        if index == 1 {
+            set.few.near_the_last_generation();
+            set.many.near_the_last_generation();
+        }
+        let mut model = Model::default();
+        for step in steps {
+            model.step(&mut set, step);
+            if every_step {
+                model.compare(&set, universe);
+            }
+        }
+        model.compare(&set, universe);
+        set.clear(&*RAM);
+        assert!(set.is_unchanged());
+        Model::default().compare(&set, universe);
+    }
+}
+
+proptest! {
+    /// Lines for which there is room in the arrays.
+    #[test]
+    fn few_lines_are_as_the_model(
+        transactions in (5u64..14).prop_flat_map(|lines| vec(steps(lines, 40), 1..10))
+    ) {
+        behaves_as_the_model(&transactions, 14, true);
+    }
+
+    /// More, so that the table grows.
+    #[test]
+    fn many_lines_are_as_the_model(
+        transactions in (1u64..200).prop_flat_map(|lines| vec(steps(lines, 300), 1..6))
+    ) {
+        behaves_as_the_model(&transactions, 200, false);
+    }
+}
+
+/// A transaction goes on when what was before it has left: what it wrote stays, and can be undone.
+#[test]
+fn what_was_before_leaves_and_the_rest_stays() {
+    for lines in [3, 2 * few::ROOM as u64] {
+        let (memory, mut set) = (&*RAM, WriteSet::new(&*RAM));
+        (0..lines).for_each(|line| set.put(memory, line * LINE, 1));
+        set.seal();
+        set.put(memory, 0, 2);
+        let mark = set.mark();
+        set.put(memory, LINE + 8, 3);
+        set.put(memory, lines * LINE, 4);
+        set.forget_sealed(memory);
+        let there = |set: &WriteSet| {
+            [0, LINE, LINE + 8, 2 * LINE, lines * LINE].map(|at| set.get(memory, at))
+        };
+        assert_eq!(there(&set), [Some(2), None, Some(3), None, Some(4)]);
+        assert_eq!((set.words(), set.stored_lines()), (3, 3));
+        set.put(memory, 2 * LINE, 5);
+        set.rollback_to(memory, mark);
+        assert_eq!(there(&set), [Some(2), None, None, None, None]);
+        assert_eq!((set.words(), set.stored_lines(), set.is_unchanged()), (1, 1, false));
+        set.put(memory, LINE, 6);
+        set.seal();
+        assert!(set.is_unchanged());
+        assert_eq!(there(&set), [Some(2), Some(6), None, None, None]);
+    }
+}
+
+#[test]
+fn a_large_transaction_leaves_no_memory_behind() {
+    let mut set = WriteSet::new(&*RAM);
+    set.mark();
+    (0..20 * KEPT as u64).for_each(|value| set.put(&*RAM, 0, value));
+    set.clear(&*RAM);
+    assert!(set.journal.capacity() <= KEPT);
+    (0..=KEPT as u64).for_each(|line| set.put(&*RAM, line * LINE, 1));
+    assert_eq!((set.get(&*RAM, KEPT as u64 * LINE), set.get(&*RAM, 8)), (Some(1), None));
+    set.clear(&*RAM);
+    assert!(!set.many.has_room() && set.is_empty() && set.get(&*RAM, 0).is_none());
+    // Nor does one that comes to nothing behind another one.
+    (0..100).for_each(|line| set.put(&*RAM, line * LINE, 1));
+    set.seal();
+    (0..4 * KEPT as u64).for_each(|line| set.put(&*RAM, line * LINE, 2));
+    set.undo(&*RAM);
+    assert!(set.many.room() <= KEPT && set.journal.capacity() <= KEPT);
+    assert_eq!((set.get(&*RAM, 99 * LINE), set.get(&*RAM, 100 * LINE)), (Some(1), None));
+}
