@@ -86,15 +86,18 @@ fn joined_and_left_out_of_the_record() {
     }
 }
 
+/// A checkpoint after every second operation, beside what the other cores do.
+const CHECKPOINTS: Option<&str> = Some("3/4,checkpoints=2");
+
 #[test]
 fn committed_before_the_words_are_stored() {
-    let hunt = Hunt { subject: "bytes", ..HUNT };
+    let hunt = Hunt { subject: "bytes", answers: CHECKPOINTS, ..HUNT };
     hunt.finds(Bug::CommittedBeforeStored, &[PREFIX, LOST, "damaged"]);
 }
 
 #[test]
 fn dirty_before_the_words_are_stored() {
-    let hunt = Hunt { subject: "bytes", ..HUNT };
+    let hunt = Hunt { subject: "bytes", answers: CHECKPOINTS, ..HUNT };
     hunt.finds(Bug::DirtyBeforeStored, &[PREFIX, LOST, "not durable"]);
 }
 
@@ -152,7 +155,9 @@ fn a_windows_fresh_memory_is_forgotten() {
 
 #[test]
 fn a_sum_is_kept_though_its_words_are_back() {
-    Hunt { subject: "churn", ..EAGER }.finds(Bug::SumKept, &[PREFIX, LOST, "damaged", "checksum"]);
+    let answers = Some("0/1,window=64");
+    Hunt { subject: "churn", operations: Some(30), answers, ..EAGER }
+        .finds(Bug::SumKept, &[PREFIX, LOST, "damaged", "checksum"]);
 }
 
 #[test]
