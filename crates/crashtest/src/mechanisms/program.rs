@@ -68,11 +68,28 @@ impl Stores<'_> {
         let machine = Machine::from_words(self.case.config(), self.words.clone(), options);
         let turns = self.fitted.runs_transactions(self.case).then(|| AtomicBool::new(false));
         let turns = turns.as_ref();
-        let programs = (0..machine.cores()).map(|core| self.program(&machine, core as u64, turns));
+        let waits = turns.is_some() && mix(seed, u64::MAX).is_multiple_of(4);
+        let programs = (0..machine.cores()).map(|core| match core {
+            1 if waits => self.waiting(&machine),
+            _ => self.program(&machine, core as u64, turns),
+        });
         match machine.run_watched(programs.collect(), watch) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(Stopped::Watched),
         }
+    }
+
+    /// Waits for durability again and again, while other cores' transactions run, whose clocks may be ahead.
+    fn waiting<'m>(&self, machine: &'m Machine) -> Box<dyn FnOnce() + 'm> {
+        let mut random = SplitMix64::new(mix(self.seed, 1));
+        let lines = self.words.len() as u64 * 8 / LINE;
+        Box::new(move || {
+            for step in 0..STEPS {
+                machine.tx_flush();
+                // The power can be cut right behind it.
+                machine.store(random.below(lines) * LINE, step);
+            }
+        })
     }
 
     /// With `turns`, in transactions, which take them.

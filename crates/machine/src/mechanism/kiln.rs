@@ -11,14 +11,17 @@
 
 use super::list::Mutant;
 use super::transactions::{
-    APPLY, Caching, CachingSettings, EVICTED, LogConfig, OLDER, RECORD, recover_cache,
+    APPLY, Caching, CachingSettings, EVICTED, HEAD, HOME, LogConfig, OLDER, RECORD, UNDONE,
+    VERSION, recover_cache,
 };
 use super::{Design, Home, Mechanism, Promise};
 use crate::hardware::Hardware;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-pub(super) const MUTANTS: &[Mutant] = &[EVICTED, RECORD, OLDER, APPLY];
+pub(super) const MUTANTS: &[Mutant] = &[EVICTED, RECORD, OLDER, HEAD, APPLY];
+pub(super) const LOOSE_MUTANTS: &[Mutant] =
+    &[EVICTED, RECORD, OLDER, HOME, HEAD, VERSION, UNDONE, APPLY];
 
 /// Its figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

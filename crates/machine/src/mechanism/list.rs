@@ -134,7 +134,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "loc-kiln",
         title: "transactions in a non-volatile last-level cache, loosely ordered",
-        mutants: kiln::MUTANTS,
+        mutants: kiln::LOOSE_MUTANTS,
         make: |table, mutant| {
             Kiln::loose(parse::<LocKilnConfig>(table)?, mutant).map(|it| Box::new(it) as _)
         },

@@ -23,7 +23,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     METADATA, EVICTED, LOGGED, HEAD, APPLY, COUNT, ONE_LESS, PAIR, VERSION, UNDONE, CUT_OFF, CLOSED,
 ];
 pub(super) const EAGER_MUTANTS: &[Mutant] =
-    &[METADATA, EVICTED, LOGGED, HEAD, APPLY, COUNT, ONE_LESS];
+    &[METADATA, EVICTED, LOGGED, HEAD, APPLY, COUNT, ONE_LESS, PAIR];
 
 /// Its figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

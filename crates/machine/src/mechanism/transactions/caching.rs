@@ -5,7 +5,7 @@ use super::log::Found;
 use super::nonvolatile::{Kept, Nonvolatile};
 use super::tracked::{Tracked, drop_version};
 use super::window::{Block, Met, Number, Undone};
-use super::{APPLY, LogConfig, OLDER, RECORD};
+use super::{APPLY, HOME, LogConfig, OLDER, RECORD};
 use crate::Ps;
 use crate::hardware::Hardware;
 use crate::mechanism::list::Mutant;
@@ -170,14 +170,16 @@ impl Caching {
         // Commit bits say what pairs and counts would.
         self.tracked.window.take_pairs();
         self.tracked.log.seal(hardware, from);
-        let below = self.tracked.next() - u64::from(self.tracked.window.running().is_some());
+        let below = self.tracked.window.committed();
         if below == self.recorded {
             return self.persisted.max(last);
         }
         let whole =
             if self.tracked.leaves_out(RECORD) { now } else { self.tracked.log.durable(last) };
-        // What another core has persisted, whose clock is ahead, comes before it.
-        let durable = whole.max(self.persisted) + self.cache.write_time();
+        // Another core's clock may be ahead: what that one has persisted comes before it, and so does the last window's way
+        // home, since the head that is written here makes its log dead.
+        let home = if self.tracked.leaves_out(HOME) { now } else { self.over };
+        let durable = whole.max(self.persisted).max(home) + self.cache.write_time();
         self.persisted = durable;
         self.tracked.log.record_kept(hardware, below, durable);
         self.recorded = below;
@@ -212,6 +214,9 @@ impl Caching {
             hardware.caches().write_back(0, line, true);
             let words = hardware.visible_line(line);
             let there = hardware.write_through("line in place", line, words, from);
+            if let Some(kept) = self.cache.kept(line) {
+                drop_version(hardware, line, kept.number);
+            }
             // The log counts until nothing older of the line is in the cache.
             home = home.max(self.cache.give_up(hardware, line, there));
             self.tracked.counts.home += 1;
@@ -233,7 +238,9 @@ impl Caching {
         let (undone, logged) = self.tracked.window.abort();
         for Undone { line, words, version } in undone {
             hardware.restore_line(line, words);
-            hardware.caches().unmark(line);
+            if !self.tracked.window.has(line) {
+                hardware.caches().unmark(line);
+            }
             let cached = hardware.caches().anywhere(line);
             match (version, self.cache.kept(line)) {
                 // The older contents take the line's way, and are to be written as before.
@@ -347,8 +354,10 @@ impl Mechanism for Caching {
     }
 
     fn flush(&mut self, hardware: &mut Hardware, core: usize) {
-        let durable = self.persist(hardware);
-        hardware.wait_until(core, durable.max(self.tracked.last_durable()));
+        if self.tracked.window.committed() > self.recorded {
+            self.persist(hardware);
+        }
+        hardware.wait_until(core, self.tracked.last_durable());
     }
 
     fn durable(&mut self, hardware: &mut Hardware) -> HardwareTicket {

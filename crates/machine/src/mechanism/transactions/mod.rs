@@ -59,6 +59,10 @@ pub(super) const PAIR: Mutant =
     Mutant { name: "pair", what: "the last dependency pair of a window is not logged" };
 pub(super) const VERSION: Mutant =
     Mutant { name: "version", what: "a version that leaves the caches goes home" };
+pub(super) const HOME: Mutant = Mutant {
+    name: "home",
+    what: "commit bits, which say too where the log begins, do not wait until the last window is home",
+};
 pub(super) const OLDER: Mutant = Mutant {
     name: "older",
     what: "contents that a transaction overwrites are given up before it has committed",

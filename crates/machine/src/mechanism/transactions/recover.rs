@@ -53,7 +53,8 @@ pub(in crate::mechanism) fn recover(
     let end = end_of_committed(&all, &committed, left_out != Some(CLOSED));
     for (number, transaction) in &all {
         if *number < end || left_out == Some(CUT_OFF) && committed[number] {
-            let kept = transaction.blocks.len() - usize::from(left_out == Some(APPLY));
+            let kept =
+                transaction.blocks.len().saturating_sub(usize::from(left_out == Some(APPLY)));
             for (tag, at) in &transaction.blocks[..kept] {
                 let words = home.line(*at);
                 home.put(u64::from(tag.line), &words);

@@ -60,7 +60,7 @@ impl Tracked {
         let order = left_out == Some(METADATA);
         let log = Log::new(Area::new(own), hardware, LeftOut { order });
         for level in 0..hardware.config().caches.len() {
-            // Of versions the oldest goes first (LOC 3.3).
+            // Of versions the oldest goes first (LOC 3.3); lines go as they would without them.
             let rule = VictimRule { oldest_version: true, ..VictimRule::default() };
             hardware.caches().set_victim_rule(level, rule);
         }
@@ -243,15 +243,19 @@ impl Tracked {
 
     /// All transactions that have committed are durable from `time` on, and not before those that were before.
     pub(in crate::mechanism) fn announce(&mut self, time: Ps) {
-        let running = u64::from(self.window.running().is_some());
-        let (time, below) = (time.max(self.last_durable()), self.window.next() - running);
-        if self.durable.back().is_some_and(|(_, known)| *known == below) {
+        if !self.has_unannounced() {
             return;
         }
+        let (time, below) = (time.max(self.last_durable()), self.window.committed());
         self.durable.push_back((time, below));
         if self.durable.len() > ANNOUNCED {
             self.known = self.durable.pop_front().map_or(self.known, |(_, below)| below);
         }
+    }
+
+    /// Whether a transaction has committed since the last [`announce`](Self::announce).
+    pub(in crate::mechanism) fn has_unannounced(&self) -> bool {
+        self.durable.back().is_none_or(|(_, known)| *known < self.window.committed())
     }
 
     fn log_pairs(&mut self, hardware: &mut Hardware, from: Ps) {

@@ -106,8 +106,11 @@ impl<O: Order> Mechanism for Tracking<O> {
     }
 
     fn flush(&mut self, hardware: &mut Hardware, core: usize) {
-        let durable = self.tracked.persist(hardware);
-        self.tracked.announce(durable);
+        // Otherwise it would end a group of what a transaction that runs has logged, and use up the log.
+        if self.tracked.has_unannounced() {
+            let durable = self.tracked.persist(hardware);
+            self.tracked.announce(durable);
+        }
         // What was persisted before may take longer.
         hardware.wait_until(core, self.tracked.last_durable());
     }

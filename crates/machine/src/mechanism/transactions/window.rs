@@ -7,9 +7,10 @@
 //! - Of a line that the window has written the newest contents are its writer's. Older ones are kept only while the
 //!   writer runs, and are those of the transaction that wrote it before: as soon as a later one has committed, an earlier
 //!   one's contents are never wanted again (LOC 3.3).
-//! - Each contents of a line are of one *block* of its transaction: in the caches, in the log, or overlapped, which is
-//!   the case when a later transaction of the window has overwritten them and committed. `blocks` counts all three,
-//!   `left` those in the caches; so that `blocks - left` are logged or overlapped.
+//! - Each contents of a line are of one *block* of its transaction: in the caches, persistent (in the log, or in a cache
+//!   that is not volatile), or overlapped, which is the case when a later transaction of the window has overwritten them
+//!   and committed. `blocks` counts all three, `left` those in the caches; so that `blocks - left` are persistent or
+//!   overlapped.
 
 use perdura_memory::image::LineWords;
 use std::collections::BTreeMap;
@@ -73,11 +74,11 @@ pub(super) struct Block {
     pub(super) words: Option<LineWords>,
 }
 
-/// What the caches were holding of a line when its writer was aborted.
+/// A line of a transaction that is aborted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Undone {
     pub(super) line: u64,
-    /// What it held before.
+    /// What it held before that transaction's first store.
     pub(super) words: LineWords,
     /// The earlier transaction whose version that is: it must be rescued.
     pub(super) version: Option<Number>,
@@ -107,6 +108,16 @@ impl Window {
     /// The number that the next transaction gets.
     pub(super) fn next(&self) -> Number {
         self.first + self.transactions.len() as u64
+    }
+
+    /// Transactions below this number have committed.
+    pub(super) fn committed(&self) -> Number {
+        self.next() - u64::from(self.running().is_some())
+    }
+
+    /// Whether a transaction of it has written a line.
+    pub(super) fn has(&self, line: u64) -> bool {
+        self.lines.contains_key(&line)
     }
 
     /// Its core, if one runs.
@@ -217,7 +228,8 @@ impl Window {
         }
     }
 
-    /// The line of the log that has what the home device does not have of a line.
+    /// The line of the log that has the newest contents of a line that were logged, which the home device does not have.
+    /// Newer ones may be in the caches.
     pub(super) fn place(&self, line: u64) -> Option<u64> {
         self.lines.get(&line)?.newest.at
     }
