@@ -38,7 +38,7 @@ impl fmt::Display for HardwareAbort {
                 "another core has accessed what the transaction has: run it again"
             }
             HardwareAbort::Capacity => {
-                "the transaction does not fit into what the hardware tracks: make it smaller"
+                "the transaction does not fit into what the hardware tracks: run it again, alone, or make it smaller"
             }
             HardwareAbort::Busy => {
                 "another core's transaction in hardware is running, and they take turns: take a lock first"

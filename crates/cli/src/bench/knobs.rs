@@ -20,7 +20,7 @@ pub(crate) struct Knobs {
     pub(crate) answer_within: Option<u64>,
 
     /// Engines archapt-*: bytes of log that a group of commits may fill, and four times as many while
-    /// somebody reads [default: 4K]
+    /// another transaction reads [default: 4K]
     #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
     #[serde(default, deserialize_with = "bytes", rename(serialize = "group_bytes"))]
     pub(crate) group: Option<u64>,

@@ -142,7 +142,7 @@ pub(crate) struct Threads {
 
     /// Transactions that a thread leaves unanswered at most: it begins the next one when the one
     /// before has committed, and waits until the oldest is durable when there are so many; with
-    /// `all`, nobody waits before the end
+    /// `all`, nothing is waited for before the end
     #[arg(long, value_name = "NUMBER", default_value_t = Window::CLOSED_LOOP)]
     pub(crate) window: Window,
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// So many at most, the running one included; or all, so that nobody waits before the end.
+/// So many at most, the running one included; or all, so that nothing is waited for before the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window(usize);
 

@@ -2,17 +2,18 @@
 //! Systems With and Without Persistence Support", MICRO 2013), and *LOC-Kiln*, its combination with loose ordering (LOC
 //! 5.2).
 //!
-//! The cache has the new version of a line, memory the old one, and there is no log. At a commit the transaction's
-//! lines in the caches nearer to the core are written to the last one, and then its commit bit; what recovery finds
-//! there without that bit never was. What is pending may not leave the cache; where a set has no room, the line is logged
-//! (LOC 5.5: Kiln falls back to write-ahead logging), and goes home when its transaction is durable. *Kiln* waits for
-//! each commit; *LOC-Kiln* has windows: the newest contents of several transactions' lines are written together, and
-//! the first transaction of the next window waits.
+//! The cache has the new version of a line, memory the old one, and what fits into the cache is not logged. At a commit
+//! the transaction's lines in the caches nearer to the core are written to the last one, and then its commit bit: the
+//! log's head has the number below which transactions have theirs. What recovery finds in the cache without it never was.
+//! What is pending may not leave the cache; where a set has no room, the line is logged (LOC 5.5: Kiln falls back to
+//! write-ahead logging), and goes home when its transaction is durable. *Kiln* waits for each commit; *LOC-Kiln* has
+//! windows: the newest contents of several transactions' lines are written together, and the first transaction of the
+//! next window waits.
 
 use super::list::Mutant;
 use super::transactions::{
-    APPLY, Caching, CachingSettings, EVICTED, HEAD, HOME, LogConfig, OLDER, RECORD, UNDONE,
-    VERSION, recover_cache,
+    APPLY, Caching, CachingSettings, EVICTED, HEAD, HOME, LogConfig, OLDER, RECORD,
+    TX_STATE_ENTRIES, UNDONE, VERSION, recover_cache,
 };
 use super::{Design, Home, Mechanism, Promise};
 use crate::hardware::Hardware;
@@ -64,7 +65,7 @@ impl KilnConfig {
     }
 
     fn validate(&self) -> Result<(), String> {
-        if !(1..=64).contains(&self.degree) {
+        if !(1..=TX_STATE_ENTRIES / 2).contains(&self.degree) {
             return Err("degree is a number of transactions from 1 to 64".to_owned());
         }
         if !(0.0..1e6).contains(&self.write_ns) {

@@ -219,7 +219,7 @@ impl Space {
         let header = [
             "value, bytes",
             "keys",
-            "who",
+            "program",
             "used",
             "times",
             "resident",
@@ -260,7 +260,7 @@ impl Space {
             "bytes a key of 16 bytes takes, beside what an empty server takes; values are random; seed {}\n\
              {}\n{}\n\nused: used_memory of INFO; resident: of the process; on disk: blocks that the files occupy, \
              of Redis\nits append-only file as it was written, and as BGREWRITEAOF leaves it (rewritten: a \
-             snapshot)\n\n{}{}\n\neverybody's answers were checked",
+             snapshot)\n\n{}{}\n\nall answers were checked",
             self.seed,
             self.machine,
             self.place,

@@ -294,7 +294,7 @@ impl Versus {
         parts.extend(self.servers.as_ref().map(race_text));
         parts.extend(self.ycsb.as_ref().map(ycsb_text));
         parts.extend(self.unavailable.iter().cloned());
-        parts.push("everybody's answers were checked".to_owned());
+        parts.push("all answers were checked".to_owned());
         parts.join("\n\n")
     }
 }
@@ -315,7 +315,7 @@ fn contest_text(contest: &Contest) -> String {
     format!(
         "one line written back and a fence, in this run: {}\n\n{}",
         contest.line_and_fence_ns.show(show_ns),
-        table(["work", "who", "time per operation", "times as fast"], rows)
+        table(["work", "program", "time per operation", "times as fast"], rows)
     )
 }
 

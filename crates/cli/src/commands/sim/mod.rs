@@ -77,7 +77,7 @@ pub(crate) struct Arguments {
 
     /// Transactions that a core leaves unanswered at most: it begins the next one when the one
     /// before has committed, and waits until the oldest is durable when there are so many; with
-    /// `all`, nobody waits before the end
+    /// `all`, nothing is waited for before the end
     #[arg(long, value_name = "NUMBER", default_value_t = Window::CLOSED_LOOP)]
     window: Window,
 

@@ -4,7 +4,7 @@
 //! What always holds:
 //! - A group's metadata is durable no earlier than its data: a group with metadata is whole.
 //! - Groups have numbers (`SID`) without gaps, and a place each, by number: the ring moves on and on over the area, so
-//!   that no block of it wears faster than the others. The head, too, moves over [`HEADS`] lines.
+//!   that its blocks wear alike. The head moves over [`HEADS`] lines, which wear faster.
 //! - What is before the head's `SID` is dead, and its place is taken only when that head is durable.
 
 use crate::Ps;

@@ -20,7 +20,7 @@ pub(in crate::mechanism) enum Commits {
 
 /// Numbers that are skipped, so that none of those that are dead comes again soon: as many as are valid at a time (LOC
 /// 3.2, footnote 3).
-pub(super) const VALID: u64 = 128;
+pub(super) const VALID: u64 = super::TX_STATE_ENTRIES;
 
 /// What the log has of a transaction.
 #[derive(Debug, Default)]
