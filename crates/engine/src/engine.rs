@@ -51,6 +51,10 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// Whether write-backs are skipped, so that a power cut can take what cannot be restored.
     const SKIPS: bool = false;
 
+    /// Whether a power cut leaves the commits up to some ticket. If not, it leaves those that were acknowledged, and
+    /// any of the others; and each with all that it has seen.
+    const IN_ORDER: bool = true;
+
     /// What it keeps per thread.
     type Session: Session + 'static;
 
@@ -162,10 +166,38 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
 /// and *durable*, when it survives a power cut. [`commit`](Session::commit) returns at the first
 /// with a ticket for the second.
 pub trait Session: Access + Send {
+    /// Whether transactions can fail for a [`Conflict`](crate::Error::Conflict).
+    const CONFLICTS: bool = false;
+
     /// Begins a transaction; waits for those that must finish first: **another session of the same
     /// thread may be one of them, which is waited for in vain**. If a transaction is running on this
     /// session it is rolled back instead, and none is running then: what follows is refused.
     fn begin(&mut self, mode: Mode);
+
+    /// Begins a transaction again that has failed for a conflict so often in a row, from 1. It may wait, for those that
+    /// were in its way; and it fails no more when it has failed often.
+    fn begin_again(&mut self, mode: Mode, conflicts: u32) {
+        let _ = conflicts;
+        self.begin(mode);
+    }
+
+    /// Begins a transaction that does not fail for a conflict: for callers that cannot run it again. Others that write
+    /// may wait until it is over.
+    fn begin_unfailing(&mut self, mode: Mode) {
+        self.begin(mode);
+    }
+
+    /// Whether the running transaction has met a conflict, so that all that is left is to roll it back and run it again.
+    #[inline(always)]
+    fn has_conflict(&self) -> bool {
+        false
+    }
+
+    /// Where the last transaction that has committed stands among all of the engine's, in an order in which they could
+    /// have run one after the other: behind so many that have stored. `None` where tickets say that, or nothing does.
+    fn serial(&self) -> Option<u64> {
+        None
+    }
 
     /// Writes `from` into memory that this very transaction has allocated, and that nothing
     /// committed refers to: an engine may skip the log for it. `at` is a multiple of 8, and the

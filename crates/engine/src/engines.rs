@@ -13,7 +13,8 @@ use crate::consistency::undo::Undo;
 use crate::engine::Named;
 use crate::groups::{Archapt, ArchaptRedo, ArchaptUndo, Skipping};
 use crate::logged::Logged;
-use crate::sync::Spin;
+use crate::optimistic::Optimistic;
+use crate::sync::{Spin, Stm};
 use crate::{Engine, Result};
 use perdura_memory::{Memory, Ram};
 use std::fmt;
@@ -36,6 +37,8 @@ macro_rules! listed {
             $($before)*
             /// No consistency: the baseline.
             Volatile "volatile" Volatile [Unlogged: Nothing, Spin];
+            /// No consistency, with software transactional memory: a baseline.
+            Stm "stm" StmEngine [Optimistic: Nothing, Stm];
         } }
     };
     ([$($call:tt)*] $with:tt { $($before:tt)* }) => {
@@ -46,6 +49,8 @@ macro_rules! listed {
             Undo "undo" UndoEngine [Logged: Undo, Spin];
             /// Redo logging with asynchronous write-back.
             Redo "redo" RedoEngine [Logged: Redo, Spin];
+            /// Redo logging with software transactional memory: writers that share nothing do not wait for each other.
+            CcStm "ccstm" CcStmEngine [Optimistic: Redo, Stm];
             /// Redo logging of several consecutive transactions in one record: a window of them.
             Eager "eager" EagerEngine [Logged: Eager, Spin];
             /// Write-ahead logging with a commit record and synchronous write-back: a baseline.
@@ -233,7 +238,7 @@ mod tests {
             assert_eq!(kind.run(Name), kind.name());
             assert_eq!(kind.name().parse(), Ok(kind));
         }
-        assert!(EngineKind::NAMES.starts_with("plain, volatile, undo, redo, "));
+        assert!(EngineKind::NAMES.starts_with("plain, volatile, stm, undo, redo, ccstm, "));
         assert!(EngineKind::NAMES.ends_with(EngineKind::ALL[EngineKind::ALL.len() - 1].name()));
         assert_eq!("ondo".parse::<EngineKind>().map_err(|e| e.len() > 20), Err(true));
     }

@@ -49,6 +49,12 @@ pub enum Error {
     /// The memory's hardware has not let the transaction commit. What it had stored is not there.
     #[error("the memory's hardware has aborted the transaction: {0}")]
     Hardware(HardwareAbort),
+    /// Another transaction has changed what this one has read, or wants to store to. It has to run again, which
+    /// `transaction` does by itself: its body hands this on.
+    #[error(
+        "another transaction has changed what this one has read: hand this error on from the transaction's body, and it is run again"
+    )]
+    Conflict,
     /// The pool holds something that it cannot hold.
     #[error("the pool is damaged: {what} at offset {at:#x}; run `perdura pool check` on it")]
     Corrupt {

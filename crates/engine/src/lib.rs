@@ -15,7 +15,8 @@
 //! Reading order, each using only what stands before it: [`access`] and [`engine`] (what a transaction's body
 //! sees; engines, sessions, the two commit moments), [`writes`] (what a transaction wants to store), `log` (what
 //! a log holds, where it is), [`sums`] (checksums of what is at rest), `sync`, `consistency`, [`groups`], `logged`
-//! (a transaction from begin to commit), `engines` (the list).
+//! (a transaction from begin to commit, with a lock), `optimistic` (the same with software transactional memory),
+//! `engines` (the list).
 
 #![forbid(unsafe_code)]
 
@@ -28,6 +29,7 @@ pub mod error;
 pub mod groups;
 mod log;
 mod logged;
+mod optimistic;
 #[cfg(all(test, loom))]
 mod models;
 #[doc(hidden)]

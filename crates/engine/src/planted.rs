@@ -31,6 +31,18 @@ pub enum Bug {
     WindowsFreshForgotten,
     /// A page's sum that a window has stays there when the page's words are again what they were before it.
     SumKept,
+    /// A commit does not look whether what it has read has been changed.
+    UncheckedReads,
+    /// Nor does a transaction that moves its moment on.
+    MovedUnchecked,
+    /// A commit takes its stamp before it has its locks.
+    StampBeforeLocks,
+    /// It stores in place and lets go of its locks before it is durable.
+    UnlockedBeforeDurable,
+    /// What it overwrites it does not keep for snapshots.
+    NothingKept,
+    /// A checkpoint does not wait for commits that are under way.
+    CommitsOverlooked,
     /// Lost lines are restored from columns' sums only.
     OnlyColumns,
     /// The space of freed memory goes back to the file system while the log still refers to it.

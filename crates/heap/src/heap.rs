@@ -498,16 +498,40 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         &mut self,
         mode: Mode,
         mut body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
-        commit: impl FnOnce(&mut E::Session) -> Result<Ticket>,
+        commit: impl Fn(&mut E::Session) -> Result<Ticket>,
+    ) -> Result<(R, Ticket)> {
+        let mut conflicts = 0;
+        loop {
+            match self.run_once((mode, conflicts), &mut body, &commit) {
+                Err(Error::Conflict) if E::Session::CONFLICTS => conflicts += 1,
+                other => return other,
+            }
+        }
+    }
+
+    /// Runs `body` after it has met so many conflicts.
+    #[inline(always)]
+    fn run_once<R>(
+        &mut self,
+        (mode, conflicts): (Mode, u32),
+        body: &mut impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
+        commit: &impl Fn(&mut E::Session) -> Result<Ticket>,
     ) -> Result<(R, Ticket)> {
         let _inside = inside::enter(self.watched)?;
-        self.session.begin(mode);
+        match conflicts {
+            0 => self.session.begin(mode),
+            _ => self.session.begin_again(mode, conflicts),
+        }
         let mut running = Running { session: self, finished: false };
         let result = {
             let HeapSession { session, local, shared, engine, .. } = &mut *running.session;
             let reclaimable = || engine.reclaimable();
             body(&mut HeapTx::new(session, local, shared, &reclaimable))
         };
+        // Whatever the body makes of a conflict, it is run again.
+        if E::Session::CONFLICTS && running.session.session.has_conflict() {
+            return Err(Error::Conflict);
+        }
         match result {
             Ok(value) => {
                 running.finished = true;

@@ -5,7 +5,7 @@ use super::writer::{Stores, Writer, split};
 use crate::log::record::{self, Part};
 use crate::writes::{LineWrite, WriteSet};
 use crate::{Counters, Result};
-use perdura_memory::Memory;
+use perdura_memory::{LINE, Memory};
 
 impl Writer {
     /// Writes a record of the transaction, of the words that `word_of` gives, behind the ones
@@ -37,6 +37,39 @@ impl Writer {
         self.tail.start += stored;
         self.highest = ticket;
         Ok(())
+    }
+
+    /// Makes room for the transaction's record and `more` bytes, so that [`append`](Self::append) need not: what that
+    /// does not use goes back with [`give_back_room`](Self::give_back_room).
+    ///
+    /// # Errors
+    /// `TooLarge` when there is no room even after `make_room`.
+    #[inline]
+    pub(crate) fn reserve<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        more: u64,
+        mut make_room: impl FnMut(&mut Counters) -> Result<()>,
+    ) -> Result<()> {
+        let bytes = (self.record_bytes() + more).next_multiple_of(LINE);
+        if bytes <= self.tail.end - self.tail.start {
+            return Ok(());
+        }
+        if bytes <= core.geometry.segment_bytes {
+            return self.next_segment(core, bytes, &mut make_room);
+        }
+        let runs = split(core, self.writes.entries()).len();
+        let count = runs + more.div_ceil(core.geometry.segment_bytes / 2) as usize;
+        self.reserved = self.take_segments(core, count, bytes, &mut make_room)?;
+        Ok(())
+    }
+
+    /// Gives back what was reserved and is not needed.
+    #[inline(always)]
+    pub(crate) fn give_back_room<M: Memory>(&mut self, core: &Core<M>) {
+        if !self.reserved.is_empty() {
+            self.reserved.drain(..).for_each(|segment| core.segments.put_back(segment));
+        }
     }
 
     /// Whether [`append`](Self::append) finds room for a record of `words`, without any being made.
@@ -103,7 +136,12 @@ impl Writer {
         mut make_room: impl FnMut(&mut Counters) -> Result<()>,
     ) -> Result<()> {
         let runs = split(core, self.writes.entries());
-        let taken = self.take_segments(core, runs.len(), needed, &mut make_room)?;
+        let mut taken = std::mem::take(&mut self.reserved);
+        if taken.len() < runs.len() {
+            let count = runs.len() - taken.len();
+            taken.extend(self.take_segments(core, count, needed, &mut make_room)?);
+        }
+        self.reserved = taken.split_off(runs.len());
         let parts = runs.len() as u16;
         for (index, (run, segment)) in runs.into_iter().zip(taken).enumerate() {
             let at = core.geometry.segment(segment).start;

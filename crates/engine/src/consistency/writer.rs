@@ -44,6 +44,8 @@ pub struct Writer {
     pub(crate) highest: u64,
     /// A segment was filled since this was last looked at.
     pub(crate) filled: bool,
+    /// Segments for a large transaction, taken before its record is written.
+    pub(crate) reserved: Vec<u32>,
     scratch: Vec<u64>,
     /// Parts of the transaction that are elsewhere than in the log, and come before the others.
     pub(crate) parts_before: u16,
@@ -63,6 +65,7 @@ impl Writer {
             tail: 0..0,
             highest: 0,
             filled: false,
+            reserved: Vec::new(),
             scratch: Vec::new(),
             parts_before: 0,
             old: Box::new(WriteSet::new(memory)),

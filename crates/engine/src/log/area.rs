@@ -27,6 +27,8 @@ use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PERDLOG1");
+/// How far behind a checkpoint tickets are that count commits.
+const COUNTED: u64 = 1 << 32;
 /// How checksums are laid out, where there are any.
 const CHECKSUM_LAYOUT: u64 = 3;
 const LARGEST_SEGMENT: u64 = 1 << 20;
@@ -232,22 +234,46 @@ impl Geometry {
         memory: &M,
         checkpoint: Checkpoint,
     ) -> (Vec<Found>, Told) {
-        let (mut found, mut told) = (Vec::new(), self.acknowledged(memory, checkpoint));
+        let (found, behind) = self.records_with_gaps(memory, checkpoint, COUNTED);
+        let records = found.iter().chain(&behind);
+        let told = records.map(|record| (record.durable_before(), record.at));
+        let told = told.fold(self.acknowledged(memory, checkpoint), Ord::max);
+        (found, told)
+    }
+
+    /// As [`records`](Self::records), and where one is that counts behind one that is not whole, if there is any.
+    pub(crate) fn records_and_behind_gaps<M: Memory>(
+        &self,
+        memory: &M,
+        checkpoint: Checkpoint,
+    ) -> (Vec<Found>, Option<u64>) {
+        let (found, behind) = self.records_with_gaps(memory, checkpoint, u64::MAX / 2);
+        let counts = behind.iter().find(|record| record.part.ticket > checkpoint.ticket);
+        (found, counts.map(|record| record.at))
+    }
+
+    /// The records in the order of tickets and parts, and those behind one that is not whole, with tickets up to `reach`
+    /// after the checkpoint's.
+    fn records_with_gaps<M: Memory>(
+        &self,
+        memory: &M,
+        checkpoint: Checkpoint,
+        reach: u64,
+    ) -> (Vec<Found>, Vec<Found>) {
+        let (mut found, mut behind) = (Vec::new(), Vec::new());
         for index in 0..self.segments {
             let end = self.segment(index).end;
             let gap = self.records_in(memory, checkpoint.salt, index, &mut found);
             for at in (gap..end).step_by(LINE as usize) {
-                if record::may_be(memory, at, checkpoint.ticket)
+                if record::may_be(memory, at, checkpoint.ticket, reach)
                     && let Some((record, _)) = record::read(memory, checkpoint.salt, at, end)
                 {
-                    told = told.max((record.durable_before(), at));
+                    behind.push(record);
                 }
             }
         }
-        let by_found = found.iter().map(|record| (record.durable_before(), record.at));
-        told = by_found.fold(told, Ord::max);
         found.sort_by_key(|record| record.part);
-        (found, told)
+        (found, behind)
     }
 }
 

@@ -190,12 +190,12 @@ pub fn read<M: Memory>(memory: &M, salt: u64, at: u64, end: u64) -> Option<(Foun
     Some((Found { part: Part { ticket, part, parts, behind }, at, words }, next))
 }
 
-/// Whether a record after `ticket` may begin at `at`: soon said, and what anything else is taken for
-/// seldom.
+/// Whether a record may begin at `at` whose ticket is up to `reach` after `ticket`: soon said, and what anything else
+/// is taken for seldom.
 #[inline]
-pub(crate) fn may_be<M: Memory>(memory: &M, at: u64, ticket: u64) -> bool {
+pub(crate) fn may_be<M: Memory>(memory: &M, at: u64, ticket: u64, reach: u64) -> bool {
     let after = memory.load(at + 8).wrapping_sub(ticket);
-    memory.load(at) & 1 != 0 && (1..1 << 32).contains(&after)
+    memory.load(at) & 1 != 0 && (1..reach).contains(&after)
 }
 
 impl Found {

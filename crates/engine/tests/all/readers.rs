@@ -3,8 +3,8 @@
 use perdura_engine::Tuning;
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
-    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Mode, Session, SkippingRedoEngine,
-    SkippingUndoEngine, on_each_engine,
+    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Mode, Result, Session,
+    SkippingRedoEngine, SkippingUndoEngine, on_each_engine,
 };
 use perdura_memory::Ram;
 use perdura_memory::random::SplitMix64;
@@ -31,11 +31,27 @@ fn word(index: u64) -> u64 {
 
 /// Reads all words in one transaction.
 fn read_all(session: &mut impl Session) -> Vec<u64> {
-    session.begin(Mode::Read);
-    let values = (0..MOST).map(|index| session.read_word(word(index)).unwrap()).collect();
-    let ticket = session.commit().unwrap();
+    let (values, ticket) = run(session, Mode::Read, |session| {
+        let words: Result<Vec<u64>> = (0..MOST).map(|index| session.read_word(word(index))).collect();
+        Ok((words?, session.commit()?))
+    });
     session.wait_durable(ticket).unwrap();
     values
+}
+
+/// Runs a transaction until it meets no conflict.
+fn run<S: Session, R>(session: &mut S, mode: Mode, mut body: impl FnMut(&mut S) -> Result<R>) -> R {
+    for conflicts in 0.. {
+        match conflicts {
+            0 => session.begin(mode),
+            _ => session.begin_again(mode, conflicts),
+        }
+        match body(session) {
+            Err(Error::Conflict) => session.abort(),
+            other => return other.unwrap(),
+        }
+    }
+    unreachable!("it returns");
 }
 
 /// On one thread: a reader that had to wait would wait for ever.
@@ -107,20 +123,21 @@ fn who_joins_a_group_waits_for_no_reader() {
 fn write<S: Session>(session: &mut S, seed: u64, rounds: u64) {
     let mut random = SplitMix64::new(seed);
     for _ in 0..rounds {
-        session.begin(Mode::Write);
-        let next = session.read_word(word(0)).unwrap() + 1;
-        for index in 0..WORDS[random.below(3) as usize] {
-            session.write_word(word(index), next).unwrap();
-        }
-        match random.below(8) {
-            0 => session.abort(),
-            1..4 => {
-                let ticket = session.commit_awaited().unwrap();
-                session.wait_durable(ticket).unwrap();
+        let (words, how) = (WORDS[random.below(3) as usize], random.below(8));
+        let committed = run(session, Mode::Write, |session| {
+            let next = session.read_word(word(0))? + 1;
+            for index in 0..words {
+                session.write_word(word(index), next)?;
             }
-            _ => {
-                session.commit().unwrap();
+            match how {
+                0 => session.abort(),
+                1..4 => return session.commit_awaited().map(Some),
+                _ => drop(session.commit()?),
             }
+            Ok(None)
+        });
+        if let Some(ticket) = committed {
+            session.wait_durable(ticket).unwrap();
         }
         if random.below(50) == 0 {
             session.checkpoint().unwrap();

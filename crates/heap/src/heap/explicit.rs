@@ -9,7 +9,8 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     /// Begins a transaction; none is running.
     pub(crate) fn begin(&mut self, mode: Mode) -> Result<()> {
         self.place.begin(self.watched)?;
-        self.session.begin(mode);
+        // The caller cannot be run again.
+        self.session.begin_unfailing(mode);
         Ok(())
     }
 

@@ -6,8 +6,40 @@
 //! reordering. Where the system has no such call, nothing may be built on it: see [`is_there`]. Under loom
 //! both are fences; so a model cannot see a heavy side missing that another fence of its thread follows.
 
+use crate::atomics::{Ordering, fence};
 #[cfg(not(loom))]
-use std::sync::atomic::{Ordering, compiler_fence};
+use std::sync::atomic::compiler_fence;
+
+/// The pair as an object has it: where the system has no heavy side, both are fences.
+#[derive(Clone, Copy, Debug)]
+pub struct Fences {
+    told: bool,
+}
+
+impl Fences {
+    /// What the system has.
+    pub fn new() -> Self {
+        Fences { told: is_there() }
+    }
+
+    /// The side that is passed often.
+    #[inline(always)]
+    pub fn light(self) {
+        if self.told { light() } else { fence(Ordering::SeqCst) }
+    }
+
+    /// The side that is passed seldom: microseconds.
+    #[inline]
+    pub fn heavy(self) {
+        if self.told { heavy() } else { fence(Ordering::SeqCst) }
+    }
+}
+
+impl Default for Fences {
+    fn default() -> Self {
+        Fences::new()
+    }
+}
 
 /// Whether the process has the heavy side. What does not ask uses fences on both sides.
 pub(super) fn is_there() -> bool {
@@ -32,7 +64,7 @@ pub(super) fn light() {
     #[cfg(not(loom))]
     compiler_fence(Ordering::SeqCst);
     #[cfg(loom)]
-    loom::sync::atomic::fence(loom::sync::atomic::Ordering::SeqCst);
+    fence(Ordering::SeqCst);
 }
 
 /// The side that is passed seldom: microseconds.
@@ -47,5 +79,5 @@ pub(super) fn heavy() {
         membarrier(MembarrierCommand::PrivateExpedited).expect("the process is registered for it");
     }
     #[cfg(loom)]
-    loom::sync::atomic::fence(loom::sync::atomic::Ordering::SeqCst);
+    fence(Ordering::SeqCst);
 }

@@ -31,6 +31,7 @@ mod right;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub use barrier::Fences;
 pub use right::{Beside, Seat, Writing};
 
 use self::bias::Bias;

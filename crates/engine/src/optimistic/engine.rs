@@ -1,0 +1,249 @@
+//! An engine on software transactional memory: opening, recovery, checkpoints, snapshots.
+
+use super::session::OptimisticSession;
+use super::state::{Dirty, Durability, Optimistic};
+use crate::consistency::core::Core;
+use crate::consistency::protocol::Consistency;
+use crate::consistency::redo::Redo;
+use crate::engine::Named;
+use crate::log::area::{self, Checkpoint, Geometry};
+use crate::log::record::Found;
+use crate::log::{left, recovery};
+use crate::planted::{self, Bug};
+use crate::sync::stm::{Clock, Lanes, Moment, Records, Stamp, Versions};
+use crate::{Counters, Engine, Error, Recovery, Result, Sums, Ticket};
+use perdura_memory::{DirtyLines, Memory, Traced, WORD, lines_in};
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+impl<M, C, S> Engine<M> for Optimistic<M, C, S>
+where
+    M: Memory + 'static,
+    C: Durability,
+    S: 'static,
+    (C, S): Named,
+{
+    const NAME: &'static str = <(C, S)>::NAME;
+    const CRASH_CONSISTENT: bool = C::LOGS;
+    const IN_ORDER: bool = false;
+    type Session = OptimisticSession<M, C, S>;
+
+    fn format(memory: &M, area: Range<u64>) {
+        Geometry::format(memory, area, Self::NAME, 0);
+    }
+
+    fn inspect(memory: &M, area: Range<u64>) -> Result<Recovery> {
+        let (geometry, _, whole, discarded) = read_log(memory, area, Self::NAME)?;
+        recovery::check_words(memory, &geometry, &whole)?;
+        Ok(Recovery { replayed: whole.len() as u64, discarded, ..Recovery::default() })
+    }
+
+    fn recover(memory: &M, area: Range<u64>) -> Result<Recovery> {
+        let (geometry, checkpoint, whole, discarded) = read_log(memory, area, Self::NAME)?;
+        recovery::check_words(memory, &geometry, &whole)?;
+        left::make_durable(memory, &geometry, &whole)?;
+        let recovery = Redo::apply(memory, &whole)?;
+        memory.fence();
+        memory.check_fence()?;
+        let highest = whole.last().map_or(0, |parts| parts[0].part.ticket);
+        let number = Stamp(highest.max(checkpoint.ticket)).number();
+        geometry.set_checkpoint(
+            memory,
+            Checkpoint {
+                sequence: checkpoint.sequence + 1,
+                ticket: if Stamp::is_number(2 * number) { Stamp::up_to(number).0 } else { 0 },
+                salt: area::new_salt(memory, checkpoint.salt),
+            },
+        );
+        memory.check_fence()?;
+        Ok(Recovery { discarded, ..recovery })
+    }
+
+    fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
+        if sums.as_ref().is_some_and(Sums::has_all) {
+            return Err(Error::NotSafe {
+                engine: Self::NAME,
+                domain: memory.domain(),
+                why: "the pool keeps checksums of all pages, which transactions that run beside one another would have in common",
+            });
+        }
+        let geometry = Geometry::read(&*memory, area, Self::NAME)?;
+        let checkpoint = geometry.checkpoint(&*memory)?;
+        let core = Core::new(memory, (geometry, checkpoint), 0, sums)?;
+        let memory = &*core.memory;
+        let number = Stamp(checkpoint.ticket).number();
+        let lanes = Arc::new(Lanes::new(memory, core.sessions, number));
+        Ok(Arc::new(Optimistic {
+            clock: Clock::new(memory, number),
+            records: Records::new(memory),
+            versions: Versions::new(memory),
+            dirty: (0..lanes.limit()).map(|_| OnceLock::new()).collect(),
+            lanes,
+            core,
+            pair: PhantomData,
+        }))
+    }
+
+    fn session(self: &Arc<Self>) -> Result<Self::Session> {
+        let limit = self.lanes.limit() as u64;
+        OptimisticSession::new(self.clone()).ok_or(Error::Sessions { limit })
+    }
+
+    fn reclaimable(&self) -> Ticket {
+        Stamp::up_to(self.lanes.horizon(&*self.core.memory))
+    }
+
+    fn give_back_due(&self) -> bool {
+        self.core.memory.give_back_due() || self.core.touched.take_many()
+    }
+
+    fn give_back(&self) -> Result<()> {
+        Engine::checkpoint(self)?;
+        let Core { memory, .. } = &self.core;
+        // Nothing is stored but by commits, and by the thread that checkpoints.
+        loop {
+            self.lanes.be_alone(&**memory);
+            let more = self.core.alone(|| Ok(memory.give_back()));
+            self.lanes.let_in(&**memory);
+            if !more? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        self.empty(&mut Counters::default())
+    }
+}
+
+impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
+    /// A checkpoint: everything committed is durable in place, and the log is empty. The caller is in no commit.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    pub(super) fn empty(&self, counters: &mut Counters) -> Result<()> {
+        let memory = &*self.core.memory;
+        self.core.alone(|| {
+            let number = self.clock.tick(memory).number;
+            if !planted::has(Bug::CommitsOverlooked) {
+                self.lanes.quiesce(memory);
+            }
+            // Commits with numbers up to this one are in place.
+            if C::LOGS || !memory.domain().evicts() {
+                self.write_back_dirty(counters);
+            } else {
+                memory.write_back(0, memory.len());
+            }
+            memory.fence();
+            counters.fences += 1;
+            memory.check_fence()?;
+            self.core.move_checkpoint(Stamp::up_to(number).0, counters)?;
+            self.lanes.move_horizon(memory, number);
+            Ok(())
+        })
+    }
+
+    /// The same, if half of the log is in use.
+    #[cold]
+    pub(super) fn empty_if_half_full(&self, counters: &mut Counters) {
+        let due = (self.core.geometry.segments as usize / 2).max(1);
+        if self.core.segments.full() >= due && !self.core.is_checkpointing() {
+            // A failure shows again at the next fence, before anything is acknowledged.
+            let _ = self.empty(counters);
+        }
+    }
+
+    /// Writes back what sessions have stored to.
+    fn write_back_dirty(&self, counters: &mut Counters) {
+        let memory = &*self.core.memory;
+        for dirty in self.dirty.iter().filter_map(OnceLock::get) {
+            let [bits, flags] = dirty.own.map(|own| Traced::new(memory, own));
+            flags.read(0, DirtyLines::places(memory.len()).1 + 1);
+            dirty.lines.drain(|run| {
+                let (first, last) =
+                    (DirtyLines::places(run.start).0, DirtyLines::places(run.end - 1).0);
+                bits.exchange(first, last + WORD - first);
+                let len = run.end - run.start;
+                memory.write_back(run.start, len);
+                counters.write_backs_data += lines_in(run.start, len);
+            });
+        }
+    }
+
+    /// A lane has been taken by a session.
+    pub(super) fn take_lane(&self, lane: usize) {
+        let memory = &*self.core.memory;
+        let domain = memory.domain();
+        let tracks = if C::LOGS { domain.needs_write_back() } else { !domain.evicts() };
+        if tracks {
+            self.dirty[lane].get_or_init(|| {
+                let (bits, flags) = DirtyLines::places(memory.limit());
+                Dirty {
+                    lines: DirtyLines::new(memory.limit()),
+                    own: [bits, flags].map(|end| memory.object(end + WORD)),
+                }
+            });
+        }
+    }
+
+    /// Of the session in this lane, the lines that it has stored to; `None` where nobody needs to know.
+    #[inline(always)]
+    pub(super) fn dirty_of(&self, lane: usize) -> Option<&Dirty> {
+        self.dirty[lane].get()
+    }
+
+    /// A session has stored to a line.
+    #[inline(always)]
+    pub(super) fn mark_dirty(&self, dirty: &Dirty, line: u64) {
+        let (bit, flag) = DirtyLines::places(line);
+        let [bits, flags] = dirty.own.map(|own| Traced::new(&*self.core.memory, own));
+        bits.read(bit, WORD);
+        dirty.lines.mark_alone(line);
+        bits.wrote(bit, WORD);
+        flags.wrote(flag, 1);
+    }
+
+    /// Whether fresh memory of this many bytes goes through the log.
+    #[inline]
+    pub(super) fn logs_fresh(&self, len: u64) -> bool {
+        Redo::logs_fresh(self.core.memory.domain(), len)
+    }
+
+    /// Begins a snapshot of what is committed now, for a transaction that is in its lane.
+    pub(super) fn begin_snapshot(&self) -> Moment {
+        let memory = &*self.core.memory;
+        // From here on all commits that are under way keep what they overwrite.
+        self.lanes.begin_snapshot(memory);
+        let moment = self.clock.tick(memory);
+        // From here on they have later numbers.
+        self.lanes.quiesce(memory);
+        moment
+    }
+
+    /// Ends it; the transaction is over, or goes on without.
+    pub(super) fn end_snapshot(&self) {
+        let memory = &*self.core.memory;
+        self.lanes.end_snapshot(memory);
+        // A snapshot that begins after the clock was read has a later number.
+        let number = self.clock.now(memory).number;
+        self.versions.forget_before(number.min(self.lanes.oldest(memory)));
+    }
+}
+
+type Log = (Geometry, Checkpoint, Vec<Vec<Found>>, u64);
+
+/// What is in the log: every commit whose record is whole counts.
+fn read_log<M: Memory>(memory: &M, area: Range<u64>, name: &str) -> Result<Log> {
+    let geometry = Geometry::read(memory, area, name)?;
+    let checkpoint = geometry.checkpoint(memory)?;
+    let (records, behind_gap) = geometry.records_and_behind_gaps(memory, checkpoint);
+    if let Some(at) = behind_gap {
+        // A session fences each record before it writes the next one.
+        return Err(Error::corrupt("log without a record that was durable; what tells so is", at));
+    }
+    let (whole, discarded) =
+        recovery::transactions(records, checkpoint.ticket, false, (0, geometry.start))?;
+    Ok((geometry, checkpoint, whole, discarded))
+}
+

@@ -1,0 +1,164 @@
+//! Loads that are consistent with all that the transaction has read.
+
+use super::session::{OptimisticSession, Way};
+use super::state::Durability;
+use crate::planted::{self, Bug};
+use crate::sync::stm::Word;
+use crate::writes::range::lay_over;
+use crate::{Error, Result};
+use perdura_memory::{LINE, Memory, line_of};
+
+impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
+    /// The word at `at`, which the transaction has not written.
+    #[inline(always)]
+    pub(super) fn load(&mut self, at: u64) -> Result<u64> {
+        if self.way != Way::Beside {
+            return self.load_otherwise(at);
+        }
+        let engine = &*self.engine;
+        let memory = &*engine.core.memory;
+        let place = engine.records.place(at);
+        let word = engine.records.load(memory, place);
+        let value = memory.try_load(at).ok_or_else(|| Error::outside(at))?;
+        if self.is_visible(word) && engine.records.holds(memory, place, word) {
+            return self.added(place, word).map(|()| value);
+        }
+        self.load_slowly(at, |memory| memory.load(at))
+    }
+
+    /// Fills `to` from `at`, without what the transaction has written.
+    pub(super) fn load_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
+        if !self.engine.core.memory.contains(at, to.len() as u64) {
+            return Err(Error::outside(at));
+        }
+        if self.way != Way::Beside {
+            return self.load_bytes_otherwise(at, to);
+        }
+        let (mut at, mut rest) = (at, to);
+        while !rest.is_empty() {
+            let len = ((line_of(at) + LINE - at) as usize).min(rest.len());
+            let (part, more) = rest.split_at_mut(len);
+            // A snapshot may be read from one line on.
+            match self.way {
+                Way::Beside => self.load_slowly(at, |memory| memory.copy_out(at, part))?,
+                _ => self.load_bytes_otherwise(at, part)?,
+            }
+            (at, rest) = (at + len as u64, more);
+        }
+        Ok(())
+    }
+
+    /// Whether what is guarded by a record that holds `word` is as it was at the transaction's moment, or has been
+    /// changed since by this session alone.
+    #[inline(always)]
+    fn is_visible(&self, word: Word) -> bool {
+        let stamp = word.stamp();
+        !word.is_locked()
+            && (stamp.number() <= self.moment.number || stamp.lane() == self.lane.number())
+    }
+
+    /// A record has been looked at.
+    #[inline(always)]
+    fn added(&mut self, place: u32, word: Word) -> Result<()> {
+        self.reads.add(&*self.engine.core.memory, place, word);
+        if self.reads.len() >= self.most_reads { self.go_on_with_snapshot() } else { Ok(()) }
+    }
+
+    /// What `load` loads of the line of `at`, once no commit has it locked, and with the transaction's moment moved to
+    /// when all that it has read and this were so.
+    #[inline(never)]
+    fn load_slowly<R>(&mut self, at: u64, mut load: impl FnMut(&M) -> R) -> Result<R> {
+        let mut turn = 0;
+        loop {
+            let engine = &*self.engine;
+            let memory = &*engine.core.memory;
+            let place = engine.records.place(at);
+            let word = engine.records.load(memory, place);
+            if word.is_locked() {
+                memory.pause(turn);
+                turn += 1;
+                continue;
+            }
+            let loaded = load(memory);
+            if !engine.records.holds(memory, place, word) {
+                continue;
+            }
+            if self.is_visible(word) {
+                return self.added(place, word).map(|()| loaded);
+            }
+            self.move_to(word.stamp().number())?;
+        }
+    }
+
+    /// Moves the transaction's moment to now, and the clock to `number` at least.
+    ///
+    /// # Errors
+    /// `Conflict` if something that it has read has been changed.
+    #[cold]
+    fn move_to(&mut self, number: u64) -> Result<()> {
+        let engine = &*self.engine;
+        let memory = &*engine.core.memory;
+        if engine.clock.now(memory).number < number {
+            engine.clock.raise(memory, number);
+        }
+        let moment = engine.clock.now(memory);
+        if !planted::has(Bug::MovedUnchecked) && !self.reads_hold() {
+            return Err(self.fail());
+        }
+        self.moment = moment;
+        Ok(())
+    }
+
+    /// Whether nothing that was read is locked, or has been changed.
+    fn reads_hold(&self) -> bool {
+        let engine = &*self.engine;
+        let memory = &*engine.core.memory;
+        let mut reads = self.reads.read(memory).iter();
+        reads.all(|(place, word)| engine.records.load(memory, *place) == *word)
+    }
+
+    /// From here on the transaction reads a snapshot, of a moment at which all that it has read was so.
+    #[cold]
+    fn go_on_with_snapshot(&mut self) -> Result<()> {
+        let moment = self.engine.begin_snapshot();
+        if !self.reads_hold() {
+            self.engine.end_snapshot();
+            return Err(self.fail());
+        }
+        (self.moment, self.way) = (moment, Way::Snapshot);
+        self.reads.clear();
+        Ok(())
+    }
+
+    /// As [`load`](Self::load), where nothing is checked.
+    #[inline(never)]
+    fn load_otherwise(&mut self, at: u64) -> Result<u64> {
+        let engine = &*self.engine;
+        let memory = &*engine.core.memory;
+        if self.way == Way::Failed {
+            return Err(Error::Conflict);
+        }
+        let value = memory.try_load(at).ok_or_else(|| Error::outside(at))?;
+        if self.way == Way::Snapshot && engine.versions.may_have(memory, at) {
+            return Ok(engine.versions.word_at(at, self.moment.number).unwrap_or(value));
+        }
+        Ok(value)
+    }
+
+    fn load_bytes_otherwise(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
+        let engine = &*self.engine;
+        let memory = &*engine.core.memory;
+        if self.way == Way::Failed {
+            return Err(Error::Conflict);
+        }
+        memory.copy_out(at, to);
+        if self.way == Way::Snapshot {
+            let kept = |line| match engine.versions.may_have(memory, line) {
+                true => engine.versions.line_at(line, self.moment.number),
+                false => None,
+            };
+            lay_over(kept, at, to);
+        }
+        Ok(())
+    }
+}

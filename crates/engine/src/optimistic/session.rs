@@ -1,0 +1,351 @@
+//! A session: a transaction from its begin to its end, and what its body may do.
+
+use super::reads::ReadSet;
+use super::state::{Durability, Optimistic};
+use crate::access::put_bytes;
+use crate::consistency::writer::Writer;
+use crate::sums::Change;
+use crate::sync::stm::{Lane, Locked, Moment};
+use crate::writes::range::{any_words, lay_over};
+use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Ticket};
+use perdura_memory::{LINE, Memory, Object, WORD};
+use std::sync::Arc;
+
+/// Conflicts in a row after which a transaction that writes runs alone.
+const PATIENCE: u32 = 10;
+/// Records that a transaction that reads looks at before it reads a snapshot: that takes two waits for commits, and
+/// checking these again takes as long.
+const MOST_READS: usize = 512;
+
+/// How a transaction runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// None is running.
+    Outside,
+    /// Beside others: what it reads is checked.
+    Beside,
+    /// No other one commits meanwhile.
+    Alone,
+    /// It reads what was committed at its moment.
+    Snapshot,
+    /// It has met a conflict, and is to be rolled back.
+    Failed,
+}
+
+/// Records that are locked at a time are told apart in a simulator up to this many.
+const LOCKS: u64 = 1 << 12;
+const LOCK: u64 = size_of::<Locked>() as u64;
+
+/// One thread's transactions on an [`Optimistic`] engine.
+pub struct OptimisticSession<M: Memory, C: Durability, S> {
+    pub(super) engine: Arc<Optimistic<M, C, S>>,
+    pub(super) lane: Lane,
+    pub(super) writer: Writer,
+    pub(super) reads: ReadSet,
+    /// Records that the commit has locked.
+    pub(super) locks: Vec<Locked>,
+    locks_own: Object,
+    mode: Option<Mode>,
+    pub(super) way: Way,
+    /// All that was read was so then.
+    pub(super) moment: Moment,
+    /// Records that are looked at before a snapshot is read instead.
+    pub(super) most_reads: usize,
+    /// Before this offset a word may be written: 0 unless the transaction may write.
+    writable: u64,
+    /// See [`Session::serial`].
+    pub(super) serial: u64,
+    /// See [`Sums::add_to`](crate::Sums::add_to).
+    pub(super) changes: Vec<Change>,
+}
+
+impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
+    pub(super) fn new(engine: Arc<Optimistic<M, C, S>>) -> Option<Self> {
+        let memory = &*engine.core.memory;
+        let lane = Lane::new(&engine.lanes)?;
+        engine.take_lane(lane.number());
+        Some(OptimisticSession {
+            lane,
+            writer: Writer::new(memory, engine.core.geometry.segment_bytes),
+            reads: ReadSet::new(memory),
+            locks: Vec::new(),
+            locks_own: memory.object(LOCKS * LOCK),
+            mode: None,
+            way: Way::Outside,
+            moment: Moment::default(),
+            most_reads: usize::MAX,
+            writable: 0,
+            serial: 0,
+            changes: Vec::new(),
+            engine,
+        })
+    }
+
+    /// Begins a transaction; none is running.
+    #[inline]
+    fn begin_as(&mut self, mode: Mode, way: Way) {
+        let engine = &*self.engine;
+        let memory = &*engine.core.memory;
+        self.writer.touch_fields(memory);
+        if way == Way::Alone {
+            engine.lanes.be_alone(memory);
+        }
+        self.moment = engine.clock.now(memory);
+        self.lane.run_since(memory, self.moment.number);
+        if way == Way::Snapshot {
+            self.moment = engine.begin_snapshot();
+        }
+        (self.mode, self.way) = (Some(mode), way);
+        match mode {
+            Mode::Write => {
+                self.writable = memory.len() & !(WORD - 1);
+                self.most_reads = usize::MAX;
+            }
+            Mode::Read => self.most_reads = MOST_READS,
+        }
+    }
+
+    /// Ends the transaction and forgets it; nothing is locked.
+    #[inline]
+    pub(super) fn finish(&mut self) {
+        if self.mode.is_none() {
+            return;
+        }
+        let engine = &*self.engine;
+        let memory = &*engine.core.memory;
+        self.lane.end(memory);
+        match self.way {
+            Way::Alone => engine.lanes.let_in(memory),
+            Way::Snapshot => engine.end_snapshot(),
+            Way::Outside | Way::Beside | Way::Failed => {}
+        }
+        self.reads.clear();
+        if self.mode == Some(Mode::Write) {
+            self.writer.forget(memory);
+        }
+        (self.mode, self.way, self.writable) = (None, Way::Outside, 0);
+    }
+
+    /// The transaction has met a conflict.
+    #[cold]
+    pub(super) fn fail(&mut self) -> Error {
+        debug_assert!(self.way == Way::Beside, "what is alone, and snapshots, meet none");
+        self.way = Way::Failed;
+        Error::Conflict
+    }
+
+    /// A record is about to be noted as locked, or has been.
+    #[inline(always)]
+    pub(super) fn touch_locks(&self, count: usize) {
+        let memory = &*self.engine.core.memory;
+        let at = count as u64 % LOCKS * LOCK;
+        memory.touch(self.locks_own, at, LOCK, perdura_memory::Touch::Write);
+    }
+
+    /// The word at `at`, if the transaction has written it. Out of line, so that a read that goes to the memory saves no
+    /// registers for it.
+    #[inline(never)]
+    fn written(&self, at: u64) -> Option<u64> {
+        at.is_multiple_of(WORD).then(|| self.writer.writes.get(&*self.engine.core.memory, at))?
+    }
+
+    #[cold]
+    fn bad_write(&self, at: u64) -> Error {
+        match self.mode {
+            _ if self.way == Way::Failed => Error::Conflict,
+            Some(Mode::Write) => Error::outside(at),
+            Some(Mode::Read) => Error::ReadOnly,
+            None => Error::Invalid("a write outside of a transaction"),
+        }
+    }
+
+    #[inline(always)]
+    fn check_write(&self, at: u64, len: u64) -> Result<()> {
+        let may = self.mode == Some(Mode::Write) && self.way != Way::Failed;
+        if may && self.engine.core.memory.contains(at, len) { Ok(()) } else { Err(self.bad_write(at)) }
+    }
+
+    /// The memory may have grown since the transaction began.
+    #[cold]
+    #[inline(never)]
+    fn look_for_room(&mut self, at: u64) -> Result<()> {
+        self.check_write(at, WORD)?;
+        if !at.is_multiple_of(WORD) {
+            return Err(self.bad_write(at));
+        }
+        self.writable = self.engine.core.memory.len() & !(WORD - 1);
+        Ok(())
+    }
+
+    /// Splits bytes that lie in the pool into whole lines, and words at the edges.
+    fn put_checked(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        let head = ((at.next_multiple_of(LINE) - at) as usize).min(from.len());
+        put_bytes(self, at, &from[..head])?;
+        let mut lines = from[head..].chunks_exact(LINE as usize);
+        let mut line = at + head as u64;
+        for bytes in &mut lines {
+            let mut words = [0; 8];
+            bytemuck::cast_slice_mut(&mut words).copy_from_slice(bytes);
+            self.writer.writes.put_line(&*self.engine.core.memory, line, &words);
+            line += LINE;
+        }
+        put_bytes(self, line, lines.remainder())
+    }
+}
+
+impl<M: Memory, C: Durability, S> Access for OptimisticSession<M, C, S> {
+    #[inline(always)]
+    fn read_word(&mut self, at: u64) -> Result<u64> {
+        if self.writer.writes.may_have(&*self.engine.core.memory, at)
+            && let Some(value) = self.written(at)
+        {
+            return Ok(value);
+        }
+        self.load(at)
+    }
+
+    #[inline(always)]
+    fn prefetch(&mut self, at: u64) {
+        self.engine.core.memory.prefetch(at);
+    }
+
+    #[inline(always)]
+    fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
+        if at >= self.writable || !at.is_multiple_of(WORD) {
+            self.look_for_room(at)?;
+        }
+        self.writer.writes.put(&*self.engine.core.memory, at, value);
+        Ok(())
+    }
+
+    fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
+        self.load_bytes(at, to)?;
+        if !self.writer.writes.is_empty() {
+            lay_over(|line| self.writer.writes.line(&*self.engine.core.memory, line), at, to);
+        }
+        Ok(())
+    }
+
+    fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        self.check_write(at, from.len() as u64)?;
+        self.put_checked(at, from)
+    }
+
+    fn mode(&self) -> Mode {
+        self.mode.unwrap_or(Mode::Read)
+    }
+}
+
+impl<M: Memory, C: Durability, S> Session for OptimisticSession<M, C, S>
+where
+    M: 'static,
+    S: 'static,
+{
+    const CONFLICTS: bool = true;
+
+    #[inline]
+    fn begin(&mut self, mode: Mode) {
+        match self.mode {
+            Some(_) => self.abort(),
+            None => self.begin_as(mode, Way::Beside),
+        }
+    }
+
+    #[cold]
+    fn begin_again(&mut self, mode: Mode, conflicts: u32) {
+        if self.mode.is_some() {
+            return self.abort();
+        }
+        match mode {
+            Mode::Read => self.begin_as(mode, Way::Snapshot),
+            Mode::Write if conflicts > PATIENCE => self.begin_as(mode, Way::Alone),
+            Mode::Write => self.begin_as(mode, Way::Beside),
+        }
+    }
+
+    fn begin_unfailing(&mut self, mode: Mode) {
+        if self.mode.is_some() {
+            return self.abort();
+        }
+        self.begin_as(mode, if mode == Mode::Read { Way::Snapshot } else { Way::Alone });
+    }
+
+    #[inline(always)]
+    fn has_conflict(&self) -> bool {
+        self.way == Way::Failed
+    }
+
+    fn serial(&self) -> Option<u64> {
+        Some(self.serial)
+    }
+
+    fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        let len = (from.len() as u64).next_multiple_of(8);
+        self.check_write(at, len)?;
+        if !at.is_multiple_of(8) {
+            return Err(self.bad_write(at));
+        }
+        let memory = &*self.engine.core.memory;
+        // Without a log nothing says later that these lines are dirty.
+        if !C::LOGS
+            || self.engine.logs_fresh(len)
+            || any_words(|line| self.writer.writes.line(memory, line), at, len)
+        {
+            return self.put_checked(at, from);
+        }
+        memory.copy_in(at, from);
+        self.writer.add_fresh(memory, at..at + from.len() as u64);
+        Ok(())
+    }
+
+    fn mark(&mut self) -> Mark {
+        self.writer.writes.mark()
+    }
+
+    fn rollback_to(&mut self, mark: Mark) {
+        self.writer.writes.rollback_to(&*self.engine.core.memory, mark);
+    }
+
+    #[inline]
+    fn commit(&mut self) -> Result<Ticket> {
+        if self.mode.is_none() {
+            return Err(Error::Invalid("a commit outside of a transaction"));
+        }
+        self.commit_running()
+    }
+
+    fn abort(&mut self) {
+        match self.way {
+            Way::Outside => {}
+            Way::Failed => self.writer.counters.aborts_conflict += 1,
+            Way::Beside | Way::Alone | Way::Snapshot => self.writer.counters.aborts_user += 1,
+        }
+        self.finish();
+    }
+
+    #[inline]
+    fn is_durable(&self, _ticket: Ticket) -> bool {
+        // The locks of a commit that has returned were held until it was.
+        true
+    }
+
+    #[inline]
+    fn wait_durable(&mut self, _ticket: Ticket) -> Result<()> {
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) -> Result<()> {
+        self.engine.empty(&mut self.writer.counters)
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.writer.counters
+    }
+}
+
+impl<M: Memory, C: Durability, S> Drop for OptimisticSession<M, C, S> {
+    fn drop(&mut self) {
+        self.finish();
+        self.writer.leave_segment(&self.engine.core);
+    }
+}

@@ -1,0 +1,42 @@
+//! What the sessions of an engine on software transactional memory share.
+
+use crate::consistency::core::Core;
+use crate::consistency::none::Nothing;
+use crate::consistency::redo::Redo;
+use crate::sync::stm::{Clock, Lanes, Records, Versions};
+use perdura_memory::{DirtyLines, Memory, Object};
+use std::marker::PhantomData;
+use std::sync::{Arc, OnceLock};
+
+/// What commits do beside storing in place.
+pub trait Durability: Send + Sync + 'static {
+    /// Whether they write a record and fence it before.
+    const LOGS: bool;
+}
+
+impl Durability for Nothing {
+    const LOGS: bool = false;
+}
+
+impl Durability for Redo {
+    const LOGS: bool = true;
+}
+
+/// Lines that a session has stored to in place, and whose write-back is still to come.
+pub(super) struct Dirty {
+    pub(super) lines: DirtyLines,
+    /// Their bits, and their flags.
+    pub(super) own: [Object; 2],
+}
+
+/// An engine of consistency `C` on software transactional memory.
+pub struct Optimistic<M: Memory, C, S> {
+    pub(super) core: Core<M>,
+    pub(super) clock: Clock,
+    pub(super) records: Records,
+    pub(super) lanes: Arc<Lanes>,
+    pub(super) versions: Versions,
+    /// By lane. A set for each session, so that none waits for another's locked instruction.
+    pub(super) dirty: Box<[OnceLock<Dirty>]>,
+    pub(super) pair: PhantomData<fn() -> (C, S)>,
+}

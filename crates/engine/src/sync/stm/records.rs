@@ -1,0 +1,163 @@
+//! Ownership records: for each line, by a hash, the stamp of the commit that stored to it last, or which session has
+//! it locked.
+//!
+//! | bits | a stamp | a lock |
+//! |---|---|---|
+//! | 0 | 0 | 1 |
+//! | 1 to 7 | | the session's lane |
+//! | from 1, from 8 | the stamp | where the session has noted what was there |
+
+use super::stamp::{LANES, Stamp};
+use perdura_memory::{LINE, Memory, Object, Traced, WORD};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Records at least and at most: the latter are for 64 MiB, beyond which lines share them.
+const LEAST: u64 = 1 << 10;
+const MOST: u64 = 1 << 20;
+const NOTED: u32 = 8;
+
+/// What is in a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Word(u64);
+
+impl Word {
+    /// Whether a commit has it locked.
+    #[inline(always)]
+    pub(crate) const fn is_locked(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// The lane of the session that has it locked.
+    #[inline(always)]
+    pub(crate) const fn owner(self) -> usize {
+        (self.0 >> 1) as usize % LANES
+    }
+
+    /// Where that session has noted what was there.
+    #[inline(always)]
+    pub(crate) const fn noted(self) -> usize {
+        (self.0 >> NOTED) as usize
+    }
+
+    /// The stamp, if it is not locked.
+    #[inline(always)]
+    pub(crate) const fn stamp(self) -> Stamp {
+        Stamp(self.0 >> 1)
+    }
+}
+
+/// A record that a session has locked, and what was there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Locked {
+    pub(crate) place: u32,
+    pub(crate) before: Word,
+}
+
+/// The records.
+pub(crate) struct Records {
+    words: Box<[AtomicU64]>,
+    bits: u32,
+    own: Object,
+}
+
+impl Records {
+    /// For a memory, all of them with no stamp.
+    pub(crate) fn new<M: Memory>(memory: &M) -> Self {
+        let count = (memory.limit() / LINE).next_power_of_two().clamp(LEAST, MOST);
+        let words = (0..count).map(|_| AtomicU64::new(0)).collect();
+        Records { words, bits: count.ilog2(), own: memory.object(count * WORD) }
+    }
+
+    /// Which is that of the line of `at`. Lines that are near to one another have records that are.
+    #[inline(always)]
+    pub(crate) fn place(&self, at: u64) -> u32 {
+        let line = at / LINE;
+        ((line ^ line >> self.bits) & ((1 << self.bits) - 1)) as u32
+    }
+
+    #[inline(always)]
+    fn word(&self, place: u32) -> &AtomicU64 {
+        &self.words[place as usize]
+    }
+
+    /// What is in one, before what it guards is loaded.
+    #[inline(always)]
+    pub(crate) fn load<M: Memory>(&self, memory: &M, place: u32) -> Word {
+        Traced::new(memory, self.own).read(u64::from(place) * WORD, WORD);
+        Word(self.word(place).load(Ordering::SeqCst))
+    }
+
+    /// Whether it still holds `word`, after what it guards was loaded.
+    #[inline(always)]
+    pub(crate) fn holds<M: Memory>(&self, memory: &M, place: u32, word: Word) -> bool {
+        fence(Ordering::Acquire);
+        self.load(memory, place) == word
+    }
+
+    /// Locks one that holds `before`, and is not locked. What was there is noted at `noted`.
+    #[inline(always)]
+    pub(crate) fn lock<M: Memory>(
+        &self,
+        memory: &M,
+        place: u32,
+        before: Word,
+        (lane, noted): (usize, usize),
+    ) -> bool {
+        let locked = (noted as u64) << NOTED | (lane as u64) << 1 | 1;
+        Traced::new(memory, self.own).exchange(u64::from(place) * WORD, WORD);
+        let (succeeds, fails) = (Ordering::SeqCst, Ordering::Relaxed);
+        self.word(place).compare_exchange(before.0, locked, succeeds, fails).is_ok()
+    }
+
+    /// What is stored from here on is seen no earlier than the locks.
+    #[inline(always)]
+    pub(crate) fn before_stores(&self) {
+        fence(Ordering::Release);
+    }
+
+    /// Unlocks one: what it guards has this stamp.
+    #[inline(always)]
+    pub(crate) fn unlock<M: Memory>(&self, memory: &M, place: u32, stamp: Stamp) {
+        self.word(place).store(stamp.0 << 1, Ordering::Release);
+        Traced::new(memory, self.own).wrote(u64::from(place) * WORD, WORD);
+    }
+
+    /// Unlocks one that guards what it did before.
+    #[inline(always)]
+    pub(crate) fn give_back<M: Memory>(&self, memory: &M, locked: Locked) {
+        self.unlock(memory, locked.place, locked.before.stamp());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_memory::Ram;
+
+    #[test]
+    fn a_lock_says_whose_it_is_and_where_that_is_noted() {
+        let ram = Ram::new(1 << 20);
+        let records = Records::new(&ram);
+        let place = records.place(640);
+        let before = records.load(&ram, place);
+        assert!(!before.is_locked() && before.stamp() == Stamp::default());
+        assert!(records.lock(&ram, place, before, (LANES - 1, 70_000)));
+        let word = records.load(&ram, place);
+        assert!(word.is_locked());
+        assert_eq!((word.owner(), word.noted()), (LANES - 1, 70_000));
+        assert!(!records.lock(&ram, place, before, (3, 0)));
+        let stamp = Stamp::new(5, 9);
+        records.unlock(&ram, place, stamp);
+        assert_eq!(records.load(&ram, place).stamp(), stamp);
+        assert!(!records.holds(&ram, place, before));
+    }
+
+    #[test]
+    fn lines_of_one_page_have_records_of_their_own() {
+        let records = Records::new(&Ram::new(1 << 20));
+        let places: std::collections::BTreeSet<u32> =
+            (0..64).map(|line| records.place(4096 * 7 + line * LINE)).collect();
+        assert_eq!(places.len(), 64);
+        assert_eq!(records.place(64), records.place(127));
+    }
+}

@@ -1,0 +1,156 @@
+//! What commits have overwritten, kept for snapshots: transactions that read one committed state, however long that
+//! takes, without waiting for a commit or making one wait.
+//!
+//! A commit that finds that there are snapshots notes, before it stores anything in place, what the words hold that it
+//! will store to, with its stamp. A snapshot of the clock's number `n` loads a word and then looks here: if commits
+//! with later numbers have noted what the word held, the oldest of these says what it was at `n`.
+//!
+//! What always holds: a word that a commit under way may store to in place, while there are snapshots, has its old
+//! value here first. It stays until no snapshot is left that is older.
+
+use super::stamp::Stamp;
+use crate::writes::{LineWrite, hash, word_in_line};
+use perdura_memory::{Memory, Object, Traced, WORD, line_of};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Shards, each with a lock, which is held for no access to the memory.
+const SHARDS: usize = 64;
+/// Counts of lines, by a hash: most words that are read are told by these that there is nothing here.
+const COUNTS: usize = 4096;
+const COUNT: u64 = size_of::<u32>() as u64;
+
+/// What a line held before a commit.
+struct Version {
+    stamp: Stamp,
+    before: LineWrite,
+}
+
+type Shard = HashMap<u64, Vec<Version>>;
+
+/// The versions.
+pub(crate) struct Versions {
+    shards: Box<[Mutex<Shard>]>,
+    counts: Box<[AtomicU32]>,
+    own: Object,
+}
+
+impl Versions {
+    pub(crate) fn new<M: Memory>(memory: &M) -> Self {
+        Versions {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            counts: (0..COUNTS).map(|_| AtomicU32::new(0)).collect(),
+            own: memory.object(COUNTS as u64 * COUNT),
+        }
+    }
+
+    fn shard(&self, line: u64) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[hash(line) as usize % SHARDS])
+    }
+
+    #[inline(always)]
+    fn count(&self, line: u64) -> (u64, &AtomicU32) {
+        let place = (hash(line) >> 8) as usize % COUNTS;
+        (place as u64 * COUNT, &self.counts[place])
+    }
+
+    /// Notes what the words hold that a commit with this stamp is going to store to.
+    pub(crate) fn keep<M: Memory>(&self, memory: &M, stamp: Stamp, write: &LineWrite) {
+        let mut before = LineWrite { line: write.line, mask: write.mask, words: [0; 8] };
+        for word in (0..8).filter(|word| write.mask & 1 << word != 0) {
+            before.words[word] = memory.load(write.line + word as u64 * WORD);
+        }
+        let (at, count) = self.count(write.line);
+        Traced::new(memory, self.own).exchange(at, COUNT);
+        self.shard(write.line).entry(write.line).or_default().push(Version { stamp, before });
+        count.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whether there is anything of the line of `at`, once that has been loaded.
+    #[inline]
+    pub(crate) fn may_have<M: Memory>(&self, memory: &M, at: u64) -> bool {
+        fence(Ordering::Acquire);
+        let (place, count) = self.count(line_of(at));
+        Traced::new(memory, self.own).read(place, COUNT);
+        count.load(Ordering::SeqCst) != 0
+    }
+
+    /// The words that the line at `line` held at `number` and that commits have stored to since.
+    pub(crate) fn line_at(&self, line: u64, number: u64) -> Option<LineWrite> {
+        let shard = self.shard(line);
+        let mut found = LineWrite { line, mask: 0, words: [0; 8] };
+        // Of a line's versions the older ones come first, since commits have had its lock.
+        for version in shard.get(&line)?.iter().filter(|version| version.stamp.number() > number) {
+            let more = version.before.mask & !found.mask;
+            found.mask |= more;
+            for word in (0..8).filter(|word| more & 1 << word != 0) {
+                found.words[word] = version.before.words[word];
+            }
+        }
+        (found.mask != 0).then_some(found)
+    }
+
+    /// The same of the word at `at`.
+    pub(crate) fn word_at(&self, at: u64, number: u64) -> Option<u64> {
+        let word = word_in_line(at);
+        let line = self.line_at(line_of(at), number)?;
+        (line.mask & 1 << word != 0).then(|| line.words[word])
+    }
+
+    /// Forgets what snapshots of numbers from `number` on do not look at.
+    pub(crate) fn forget_before(&self, number: u64) {
+        for shard in &self.shards {
+            lock(shard).retain(|line, versions| {
+                let before = versions.len();
+                versions.retain(|version| version.stamp.number() > number);
+                let gone = (before - versions.len()) as u32;
+                self.count(*line).1.fetch_sub(gone, Ordering::SeqCst);
+                if versions.len() * 4 < versions.capacity() {
+                    versions.shrink_to_fit();
+                }
+                !versions.is_empty()
+            });
+        }
+    }
+
+    /// How many lines' versions there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).values().map(Vec::len).sum::<usize>()).sum()
+    }
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_memory::Ram;
+
+    #[test]
+    fn a_snapshot_finds_the_oldest_word_that_is_later_than_it() {
+        let ram = Ram::new(4096);
+        let versions = Versions::new(&ram);
+        let write = |mask| LineWrite { line: 64, mask, words: [9; 8] };
+        ram.store(64, 1);
+        versions.keep(&ram, Stamp::new(5, 0), &write(0b01));
+        ram.store(64, 2);
+        ram.store(72, 20);
+        versions.keep(&ram, Stamp::new(7, 3), &write(0b11));
+        ram.store(64, 3);
+        assert!(versions.may_have(&ram, 72) && !versions.may_have(&ram, 4032));
+        assert_eq!(versions.word_at(64, 4), Some(1));
+        assert_eq!(versions.word_at(64, 5), Some(2));
+        assert_eq!(versions.word_at(64, 6), Some(2));
+        assert_eq!(versions.word_at(64, 7), None);
+        assert_eq!(versions.word_at(72, 4), Some(20));
+        assert_eq!(versions.word_at(80, 4), None);
+        versions.forget_before(5);
+        assert_eq!((versions.len(), versions.word_at(64, 5)), (1, Some(2)));
+        versions.forget_before(u64::MAX);
+        assert!(versions.len() == 0 && !versions.may_have(&ram, 64));
+    }
+}
