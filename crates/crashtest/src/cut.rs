@@ -36,7 +36,11 @@ impl<S: Subject> Explorer<'_, S> {
         let depth = exploration.depth;
         let expect = Expect {
             states: &exploration.states,
-            allowed: exploration.states.allowed(event.number),
+            allowed: exploration.states.allowed(
+                self.subject,
+                &exploration.history,
+                event.number,
+            ),
             refusal: event.number <= exploration.states.made,
         };
         let seed = mix(exploration.life.seed, event.number);
@@ -89,7 +93,7 @@ impl<S: Subject> Explorer<'_, S> {
             Err((what, guilt)) => {
                 let name =
                     format!("{} on core {}", CallSite::of(event.kind, event.site), event.core);
-                let cut = Some((event.number, exploration.events, name));
+                let cut = Some((event.number, exploration.history.events, name));
                 Err(Problem { what, cut, guilt, place: None })
             }
         }
@@ -137,7 +141,7 @@ impl<S: Subject> Explorer<'_, S> {
             self.count(depth, found);
             if let Found::State { index, .. } = found
                 && lives
-                && let Some(state) = &expect.states.states[index]
+                && let Some(state) = expect.state(index)
             {
                 let image = self.benches[depth].whole(candidates, &states);
                 let life = mix(seed, looked_at);
@@ -181,7 +185,8 @@ impl<S: Subject> Explorer<'_, S> {
 
     /// What must be the same for an image to need no second check, besides what it holds.
     fn promised(&self, exploration: &Exploration<'_, '_, S>, expect: &Expect<'_, S::Model>) -> u64 {
-        let range = mix(*expect.allowed.start() as u64, *expect.allowed.end() as u64);
+        let (first, last) = expect.range();
+        let range = mix(first as u64, last as u64);
         let pool = mix(self.benches[exploration.depth].trial.len(), u64::from(expect.refusal));
         mix(mix(range, pool), exploration.life.seed)
     }
@@ -254,7 +259,7 @@ impl<S: Subject> Explorer<'_, S> {
         guilt(candidates, failing, image, |states| {
             let found = self.verified(depth, expect, candidates, states, seed);
             let Ok(Found::State { index, .. }) = found else { return false };
-            let Some(state) = expect.states.states[index].clone() else { return false };
+            let Some(state) = expect.state(index).clone() else { return false };
             self.benches[depth + 1..].iter_mut().for_each(|bench| bench.seen.clear());
             let image = self.benches[depth].whole(candidates, states);
             self.again(exploration, World::durable(image), vec![Some(state)], life).is_err()

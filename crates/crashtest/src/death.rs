@@ -80,8 +80,7 @@ impl<S: Subject> Explorer<'_, S> {
         let Found::State { index, .. } = found else { return Ok(()) };
         // What was not acknowledged need not be durable before the next process has said that it
         // has opened the pool.
-        let known = &expect.states.states[*expect.allowed.start()..=index];
-        let known = known.to_vec();
+        let known = expect.durable_of(index);
         if !matches!(known.last(), Some(Some(_))) {
             return Ok(());
         }

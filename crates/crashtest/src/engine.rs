@@ -20,6 +20,9 @@ pub(crate) trait AnyFamily: Sync {
     /// See [`Family::SKIPS`].
     fn skips(&self) -> bool;
 
+    /// See [`Family::IN_ORDER`].
+    fn in_order(&self) -> bool;
+
     /// The heap that a machine holds, or a new one.
     fn on_machine(
         &self,
@@ -56,6 +59,10 @@ impl<F: Family> AnyFamily for Of<F> {
 
     fn skips(&self) -> bool {
         F::SKIPS
+    }
+
+    fn in_order(&self) -> bool {
+        F::IN_ORDER
     }
 
     fn on_machine(

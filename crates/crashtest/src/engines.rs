@@ -19,6 +19,9 @@ pub trait Family: Sync + 'static {
     /// Whether write-backs are skipped: what that lost, and the pool says so, is no failure.
     const SKIPS: bool = false;
 
+    /// Whether a cut leaves the commits up to some ticket: see [`Engine::IN_ORDER`].
+    const IN_ORDER: bool = true;
+
     /// The engine on the memory `M`.
     type On<M: Memory + 'static>: Engine<M>;
 }
@@ -33,6 +36,7 @@ macro_rules! families {
                 const NAME: &'static str = $name;
                 const GROUPS: bool = <perdura_engine::$engine<Ram> as Engine<Ram>>::TENDED;
                 const SKIPS: bool = <perdura_engine::$engine<Ram> as Engine<Ram>>::SKIPS;
+                const IN_ORDER: bool = <perdura_engine::$engine<Ram> as Engine<Ram>>::IN_ORDER;
                 type On<M: Memory + 'static> = perdura_engine::$engine<M>;
             }
         )*

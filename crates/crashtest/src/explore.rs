@@ -6,7 +6,7 @@ use crate::engine::{AnyFamily, Of};
 use crate::engines::Family;
 use crate::failure::Failure;
 use crate::guilt::Guilt;
-use crate::history::States;
+use crate::history::{History, States};
 use crate::life::{Life, Lived, Stopped, World, draw};
 use crate::readers::agree;
 use crate::starts::first_image;
@@ -128,7 +128,7 @@ pub(crate) struct Explorer<'a, S: Subject> {
 pub(crate) struct Exploration<'l, 'a, S: Subject> {
     pub(crate) life: &'l Life<'a, S>,
     pub(crate) states: States<S::Model>,
-    pub(crate) events: u64,
+    pub(crate) history: History<S::Op>,
     /// How often each call site was met.
     met: BTreeMap<CallSite, u64>,
     pub(crate) depth: usize,
@@ -186,16 +186,18 @@ impl<S: Subject> Explorer<'_, S> {
         self.report.events += history.events;
         self.report.lives += 1;
         drop(machine);
-        let mut states = States::of(self.subject, first, &history).map_err(Problem::plain)?;
-        agree::<S>(&mut states, &history, &reads).map_err(Problem::plain)?;
-        let exploration =
-            Exploration { life, states, events: history.events, met, depth, points, images };
+        let in_order = self.engine.in_order();
+        let mut states =
+            States::of(self.subject, first, &history, in_order).map_err(Problem::plain)?;
+        let mut history = history;
+        agree::<S>(&mut states, &mut history, &reads).map_err(Problem::plain)?;
+        let exploration = Exploration { life, states, history, met, depth, points, images };
         if self.benches.len() <= depth {
             self.benches.push(Bench::new(life.limit, self.case));
         }
         let mut problem = None;
-        let Exploration { events, met, .. } = &exploration;
-        let chosen = points.chosen(met.clone(), *events, life.seed);
+        let Exploration { history, met, .. } = &exploration;
+        let chosen = points.chosen(met.clone(), history.events, life.seed);
         let (omit, engine) = (self.case.omit, self.engine);
         let mut watch = |machine: &Machine, event: Event| {
             if !chosen(&event) {
@@ -215,7 +217,7 @@ impl<S: Subject> Explorer<'_, S> {
         let lived = without_panic(|| life.live(engine, Some(&mut watch), omit))?;
         match (problem, lived) {
             (Some(problem), _) => Err(problem),
-            (None, Ok(lived)) if lived.history.events != history.events => Err(Problem::plain(
+            (None, Ok(lived)) if lived.history.events != exploration.history.events => Err(Problem::plain(
                 "two runs of one seed differ: the tester is at fault".to_owned(),
             )),
             (None, Err(Stopped::Problem(what))) => Err(Problem::plain(what)),

@@ -9,14 +9,25 @@ pub(crate) struct Transaction<O> {
     pub(crate) op: O,
     /// Events when it began.
     pub(crate) begun: u64,
-    /// Its place in the order of commits; `None` if it aborted.
+    /// Its ticket; `None` if it aborted.
     pub(crate) ticket: Option<u64>,
+    /// Its place in an order in which all could have run one after the other, where that is not its ticket's.
+    pub(crate) serial: Option<u64>,
+    /// It has met conflicts, and was run again.
+    pub(crate) again: bool,
     /// It stored something. If not, its ticket may be that of the last one that it saw.
     pub(crate) wrote: bool,
     /// Its commit met a sync that failed: it is the last one, if it is durable. No later one can be.
     pub(crate) failed: bool,
     /// Events when it was known to be durable; `u64::MAX` if that was never said.
     pub(crate) acknowledged: u64,
+}
+
+impl<O> Transaction<O> {
+    /// Its place in the order of commits; `None` if it aborted.
+    pub(crate) fn place(&self) -> Option<u64> {
+        self.ticket.map(|ticket| self.serial.unwrap_or(ticket))
+    }
 }
 
 /// What happened in a run, in the order of the transactions' beginnings.
@@ -46,7 +57,7 @@ impl<O> History<O> {
         let mut order: Vec<usize> = (0..self.transactions.len()).filter(committed).collect();
         order.sort_by_key(|number| {
             let tx = &self.transactions[*number];
-            (tx.ticket, !tx.wrote)
+            (tx.place(), !tx.wrote)
         });
         order
     }
@@ -60,6 +71,10 @@ pub(crate) struct States<M> {
     spans: Vec<(u64, u64)>,
     /// Until then the pool may be refused.
     pub(crate) made: u64,
+    /// Of the commits, those before the run's transactions.
+    before: usize,
+    /// What is acknowledged says that all before it is there.
+    in_order: bool,
 }
 
 impl<M: Clone> States<M> {
@@ -69,6 +84,7 @@ impl<M: Clone> States<M> {
         subject: &S,
         first: Vec<Option<M>>,
         history: &History<S::Op>,
+        in_order: bool,
     ) -> Result<Self, String> {
         let mut spans = vec![(0, history.opened); first.len().saturating_sub(1)];
         let mut states = first;
@@ -76,6 +92,7 @@ impl<M: Clone> States<M> {
             states.push(Some(subject.prepared()));
             spans.push(history.prepared);
         }
+        let before = spans.len();
         for tx in history.in_order().into_iter().map(|number| &history.transactions[number]) {
             let mut next = states.last().cloned().flatten().expect("a prepared model");
             if !subject.step(&mut next, &tx.op) {
@@ -102,7 +119,7 @@ impl<M: Clone> States<M> {
                 spans.push((tx.begun, u64::MAX));
             }
         }
-        let mut states = States { states, spans, made: history.made };
+        let mut states = States { states, spans, made: history.made, before, in_order };
         states.vouch();
         Ok(states)
     }
@@ -117,16 +134,93 @@ impl<M: Clone> States<M> {
 
     /// Whatever is durable vouches for what came before.
     fn vouch(&mut self) {
-        let spans = &mut self.spans;
+        let end = if self.in_order { self.spans.len() } else { self.before };
+        let spans = &mut self.spans[..end];
         for index in (1..spans.len()).rev() {
             spans[index - 1].1 = spans[index - 1].1.min(spans[index].1);
         }
     }
 
-    /// Which numbers of commits a cut after `event` may leave.
-    pub(crate) fn allowed(&self, event: u64) -> RangeInclusive<usize> {
+    /// Which numbers of commits a cut after `event` may leave, where they are left in their order.
+    fn prefixes(&self, event: u64) -> RangeInclusive<usize> {
         let promised = self.spans.iter().take_while(|(_, acked)| *acked <= event).count();
         let begun = self.spans.iter().take_while(|(begun, _)| *begun < event).count();
         promised..=begun.max(promised)
     }
+
+    /// What a cut after `event` may leave of a run with this history.
+    pub(crate) fn allowed<S: Subject<Model = M>>(
+        &self,
+        subject: &S,
+        history: &History<S::Op>,
+        event: u64,
+    ) -> Allowed<M> {
+        let made = self.spans[..self.before].iter().all(|(_, acknowledged)| *acknowledged <= event);
+        if self.in_order || !made {
+            return Allowed::Prefixes(self.prefixes(event));
+        }
+        self.sets(subject, history, event)
+    }
+
+    /// All that was acknowledged, and any of what had begun.
+    fn sets<S: Subject<Model = M>>(
+        &self,
+        subject: &S,
+        history: &History<S::Op>,
+        event: u64,
+    ) -> Allowed<M> {
+        let mut order: Vec<&Transaction<S::Op>> =
+            history.in_order().into_iter().map(|number| &history.transactions[number]).collect();
+        order.extend(history.transactions.iter().filter(|tx| tx.failed));
+        let stored = |tx: &&Transaction<S::Op>| (tx.wrote || tx.failed) && tx.begun < event;
+        let order: Vec<_> = order.into_iter().filter(stored).collect();
+        let sure = |tx: &&&Transaction<S::Op>| tx.acknowledged <= event;
+        let open = order.len() - order.iter().filter(sure).count();
+        assert!(open <= MOST_OPEN, "{open} transactions are neither durable nor over");
+        // All that was there before the first one that is open.
+        let first = order.iter().take_while(sure).count();
+        let mut base = self.states[self.before].clone();
+        for tx in &order[..first] {
+            step(subject, &mut base, &tx.op);
+        }
+        let mut states = Vec::new();
+        for chosen in 0_usize..1 << open {
+            let (mut state, mut number) = (base.clone(), 0);
+            for tx in &order[first..] {
+                let is_open = !sure(&tx);
+                if !is_open || chosen & 1 << number != 0 {
+                    step(subject, &mut state, &tx.op);
+                }
+                number += usize::from(is_open);
+            }
+            states.push(state);
+        }
+        Allowed::Sets { sure: order.len() - open, states }
+    }
+}
+
+/// Transactions at most that may be durable or not, of all cores.
+const MOST_OPEN: usize = 10;
+
+/// A step of the model. One that the model would abort has not stored what it has without another one, which is not
+/// there: no such state is left.
+fn step<S: Subject>(subject: &S, state: &mut Option<S::Model>, op: &S::Op) {
+    if let Some(model) = state
+        && !subject.step(model, op)
+    {
+        *state = None;
+    }
+}
+
+/// What a cut may leave.
+pub(crate) enum Allowed<M> {
+    /// The state after one of these numbers of commits.
+    Prefixes(RangeInclusive<usize>),
+    /// One of these states: of what was not known to be durable, the bits of a state's number say what it has.
+    Sets {
+        /// How many commits are known to be durable.
+        sure: usize,
+        /// The states; `None` where there is none.
+        states: Vec<Option<M>>,
+    },
 }

@@ -208,7 +208,7 @@ impl<S: Subject> Life<'_, S> {
             return Ok(Lived { history, reads: reads.into_inner(), machine });
         }
         // What a transaction stored to fresh memory and then aborted is nobody's.
-        if modelled && history.transactions.iter().all(|tx| tx.ticket.is_some()) {
+        if modelled && history.transactions.iter().all(|tx| tx.ticket.is_some() && !tx.again) {
             settled(&machine, "closing").map_err(Stopped::Problem)?;
         }
         history.events = machine.events();
@@ -314,8 +314,9 @@ impl<S: Subject> Life<'_, S> {
             let mut history = history.borrow_mut();
             let begun = machine.events();
             let op = op.clone();
-            let (ticket, wrote, failed, acknowledged) = (None, false, false, u64::MAX);
-            let tx = Transaction { op, begun, ticket, wrote, failed, acknowledged };
+            let (ticket, serial, acknowledged) = (None, None, u64::MAX);
+            let (again, wrote, failed) = (false, false, false);
+            let tx = Transaction { op, begun, ticket, serial, again, wrote, failed, acknowledged };
             history.transactions.push(tx);
             history.transactions.len() - 1
         };
@@ -324,7 +325,7 @@ impl<S: Subject> Life<'_, S> {
         let (waits, at_once) = (answers.wait(random), random.below(2) == 0);
         let at_once = at_once && self.failing_fence().is_none();
         let body = |tx: &mut dyn Tx| self.subject.apply(tx, op);
-        let commits = session.counters().commits;
+        let before = session.counters();
         let ended = if waits && at_once {
             session.run_awaited(Mode::Write, body)
         } else {
@@ -343,8 +344,9 @@ impl<S: Subject> Life<'_, S> {
         };
         {
             let tx = &mut history.borrow_mut().transactions[index];
-            tx.ticket = Some(ticket.0);
-            tx.wrote = session.counters().commits > commits;
+            let counted = session.counters() - before;
+            (tx.ticket, tx.serial) = (Some(ticket.0), session.serial());
+            (tx.wrote, tx.again) = (counted.commits > 0, counted.aborts_conflict > 0);
         }
         if waits {
             session.wait(ticket)?;

@@ -2,7 +2,7 @@
 //! after some number of commits, of those that it may and must see.
 
 use crate::Subject;
-use crate::history::{History, States};
+use crate::history::{History, States, Transaction};
 use perdura::{AnySession, Error, Mode};
 use perdura_machine::Machine;
 use std::cell::RefCell;
@@ -14,6 +14,8 @@ pub(crate) struct Read<M> {
     state: Option<M>,
     /// What it saw is durable when this is.
     pub(crate) ticket: u64,
+    /// Where it stands among all transactions, where tickets do not say that.
+    serial: Option<u64>,
     /// Events when it was known that it is; `u64::MAX` if that was never said.
     pub(crate) acknowledged: u64,
     /// The last commit that had returned when it began.
@@ -33,13 +35,13 @@ pub(crate) fn read<S: Subject>(
     reads: &RefCell<Vec<Read<S::Model>>>,
 ) -> Result<(), Error> {
     let committed = |history: &History<S::Op>| {
-        history.transactions.iter().filter(|tx| tx.wrote).filter_map(|tx| tx.ticket).max()
+        history.transactions.iter().filter(|tx| tx.wrote).filter_map(Transaction::place).max()
     };
     let after = committed(&history.borrow());
     let (state, ticket) = session.run(Mode::Read, |tx| subject.read(tx))?;
     let (begun, events) = (history.borrow().transactions.len(), machine.events());
-    let (ticket, acknowledged) = (ticket.0, u64::MAX);
-    reads.borrow_mut().push(Read { state, ticket, acknowledged, after, begun, events });
+    let (ticket, acknowledged, serial) = (ticket.0, u64::MAX, session.serial());
+    reads.borrow_mut().push(Read { state, ticket, serial, acknowledged, after, begun, events });
     Ok(())
 }
 
@@ -47,7 +49,7 @@ pub(crate) fn read<S: Subject>(
 /// on it.
 pub(crate) fn agree<S: Subject>(
     states: &mut States<S::Model>,
-    history: &History<S::Op>,
+    history: &mut History<S::Op>,
     reads: &[Read<S::Model>],
 ) -> Result<(), String> {
     // Something may be visible of a transaction that the medium's failure ended.
@@ -57,16 +59,28 @@ pub(crate) fn agree<S: Subject>(
     let order = history.in_order();
     let first = states.states.len() - order.len() - 1;
     for read in reads {
-        let least = order
-            .iter()
-            .rposition(|number| {
+        let up_to = |place: Option<u64>| {
+            let is_there = |number: &usize| {
                 let tx = &history.transactions[*number];
-                tx.wrote && tx.ticket <= read.after
-            })
-            .map_or(0, |index| index + 1);
+                tx.wrote && tx.place() <= place
+            };
+            order.iter().rposition(is_there).map_or(0, |index| index + 1)
+        };
+        let mut least = up_to(read.after);
         // Those that stored nothing change nothing; where they stand in the order says only what they saw.
         let later = |number: &usize| *number >= read.begun && history.transactions[*number].wrote;
-        let most = order.iter().position(later).unwrap_or(order.len());
+        let mut most = order.iter().position(later).unwrap_or(order.len());
+        if read.serial.is_some() {
+            // It says itself where it stands.
+            let own = up_to(read.serial);
+            if !(least..=most.max(least)).contains(&own) {
+                return Err(format!(
+                    "a transaction that read everything, up to event {}, stands after {own} commits, where there were {least} to {most}",
+                    read.events
+                ));
+            }
+            (least, most) = (own, own);
+        }
         let range: RangeInclusive<usize> = first + least..=first + most.max(least);
         let Some(index) = range.clone().find(|index| states.states[*index] == read.state) else {
             let known = states.states.iter().position(|known| *known == read.state);
@@ -82,6 +96,13 @@ pub(crate) fn agree<S: Subject>(
             ));
         };
         states.promise(index, read.acknowledged);
+        if read.serial.is_some() {
+            // What it has seen is durable, whichever commits that are.
+            for number in &order[..index - first] {
+                let tx = &mut history.transactions[*number];
+                tx.acknowledged = tx.acknowledged.min(read.acknowledged);
+            }
+        }
     }
     Ok(())
 }

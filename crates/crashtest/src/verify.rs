@@ -2,11 +2,10 @@
 //! pool is good for more transactions.
 
 use crate::engine::AnyFamily;
-use crate::history::States;
+use crate::history::{Allowed, States};
 use crate::{Subject, Trial};
 use perdura::{AnyHeap, AnySession, Error, OpenError};
 use perdura_memory::random::SplitMix64;
-use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -19,9 +18,9 @@ const BEFORE: usize = 30;
 /// What an image held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// The state after `index` commits.
+    /// One of the states that are allowed.
     State {
-        /// How many.
+        /// Which: see [`Expect::state`].
         index: usize,
         /// Lines that had been left to the caches, were lost, and restored.
         corrected: u64,
@@ -35,9 +34,51 @@ pub(crate) enum Found {
 /// What an image may hold.
 pub(crate) struct Expect<'a, M> {
     pub(crate) states: &'a States<M>,
-    pub(crate) allowed: RangeInclusive<usize>,
+    pub(crate) allowed: Allowed<M>,
     /// The pool may be refused: it was not made yet.
     pub(crate) refusal: bool,
+}
+
+impl<M: PartialEq + Clone> Expect<'_, M> {
+    /// Which of the allowed states this is.
+    fn find(&self, state: &Option<M>) -> Option<usize> {
+        match &self.allowed {
+            Allowed::Prefixes(range) => {
+                range.clone().find(|index| self.states.states[*index] == *state)
+            }
+            Allowed::Sets { states, .. } => {
+                state.as_ref()?;
+                states.iter().position(|known| known == state)
+            }
+        }
+    }
+
+    /// The state with this number.
+    pub(crate) fn state(&self, index: usize) -> &Option<M> {
+        match &self.allowed {
+            Allowed::Prefixes(_) => &self.states.states[index],
+            Allowed::Sets { states, .. } => &states[index],
+        }
+    }
+
+    /// The states that may be durable where programs see the one with this number, which comes last.
+    pub(crate) fn durable_of(&self, index: usize) -> Vec<Option<M>> {
+        match &self.allowed {
+            Allowed::Prefixes(range) => self.states.states[*range.start()..=index].to_vec(),
+            Allowed::Sets { states, .. } => {
+                let within = states.iter().enumerate().filter(|(other, _)| other & !index == 0);
+                within.map(|(_, state)| state.clone()).filter(Option::is_some).collect()
+            }
+        }
+    }
+
+    /// Two numbers that say what is allowed, of one history.
+    pub(crate) fn range(&self) -> (usize, usize) {
+        match &self.allowed {
+            Allowed::Prefixes(range) => (*range.start(), *range.end()),
+            Allowed::Sets { sure, states } => (*sure, sure + states.len().ilog2() as usize),
+        }
+    }
 }
 
 /// Recovers and checks the image that `trial` holds.
@@ -74,9 +115,7 @@ fn check<S: Subject>(
     let corrected = heap.recovery().corrected;
     let mut session = heap.session().map_err(wrong)?;
     let state = session.read(|tx| subject.read(tx)).map_err(wrong)?;
-    let known = &expect.states.states;
-    let found = expect.allowed.clone().find(|index| known[*index] == state);
-    let Some(index) = found else { return Err(unexpected(expect, &state)) };
+    let Some(index) = expect.find(&state) else { return Err(unexpected(expect, &state)) };
     whole(subject, &*heap)?;
     let Some(mut model) = state else { return Ok(Found::State { index, corrected }) };
     go_on(subject, &mut session, &mut model, seed)?;
@@ -91,15 +130,25 @@ fn wrong(error: Error) -> String {
 }
 
 /// Says which state it is, if it is one at all.
-fn unexpected<M: PartialEq + std::fmt::Debug>(expect: &Expect<'_, M>, state: &Option<M>) -> String {
-    let (first, last) = (expect.allowed.start(), expect.allowed.end());
+fn unexpected<M: PartialEq + Clone + std::fmt::Debug>(
+    expect: &Expect<'_, M>,
+    state: &Option<M>,
+) -> String {
+    let (first, last) = expect.range();
+    if let Allowed::Sets { sure, states } = &expect.allowed {
+        let (found, expected) = differing(state, &states[0]);
+        return format!(
+            "the contents are not those of the {sure} acknowledged commits and some of the {} that had begun: {found} instead of {expected}",
+            last - first
+        );
+    }
     match expect.states.states.iter().position(|known| known == state) {
-        Some(index) if index < *first => format!(
+        Some(index) if index < first => format!(
             "acknowledged transactions are lost: {index} are there, {first} had been acknowledged"
         ),
         Some(index) => format!("{index} transactions are there, of which only {last} had begun"),
         None => {
-            let (found, expected) = differing(state, &expect.states.states[*first]);
+            let (found, expected) = differing(state, &expect.states.states[first]);
             format!(
                 "the contents are no committed prefix (of {first} to {last} commits): {found} instead of {expected}"
             )

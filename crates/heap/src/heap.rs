@@ -605,6 +605,12 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     pub fn counters(&self) -> &Counters {
         self.session.counters()
     }
+
+    /// Where its last transaction stands among all others, in a simulator: see
+    /// [`Session::serial`](perdura_engine::Session::serial).
+    pub fn serial(&self) -> Option<u64> {
+        self.session.serial()
+    }
 }
 
 impl<M: Memory, E: Engine<M>> Drop for HeapSession<M, E> {

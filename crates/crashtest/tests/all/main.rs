@@ -9,6 +9,7 @@ mod mechanisms;
 mod plain;
 mod planted;
 mod rot;
+mod serial;
 mod shrink;
 mod tester;
 mod unseen;

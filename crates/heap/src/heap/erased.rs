@@ -132,6 +132,7 @@ trait Erased: Send {
     fn is_durable(&self, ticket: Ticket) -> bool;
     fn wait(&mut self, ticket: Ticket) -> Result<()>;
     fn counters(&self) -> Counters;
+    fn serial(&self) -> Option<u64>;
 }
 
 impl<M: Memory + 'static, E: Engine<M>> Erased for HeapSession<M, E> {
@@ -177,6 +178,10 @@ impl<M: Memory + 'static, E: Engine<M>> Erased for HeapSession<M, E> {
 
     fn counters(&self) -> Counters {
         *HeapSession::counters(self)
+    }
+
+    fn serial(&self) -> Option<u64> {
+        HeapSession::serial(self)
     }
 }
 
@@ -269,6 +274,11 @@ impl AnySession {
     /// As [`HeapSession::counters`].
     pub fn counters(&self) -> Counters {
         self.0.counters()
+    }
+
+    /// As [`HeapSession::serial`].
+    pub fn serial(&self) -> Option<u64> {
+        self.0.serial()
     }
 }
 

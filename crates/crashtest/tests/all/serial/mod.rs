@@ -1,0 +1,193 @@
+//! Histories of random transactions that run beside one another: each could have run after the other, in the order of
+//! what was made durable; and what a body sees is of one committed state, also if it is to be run again.
+//!
+//! With real threads, and on a simulated machine with schedules that a seed makes. With a bug planted in the engine, the
+//! same runs must fail.
+
+mod history;
+
+use history::{Done, check};
+use perdura::{Access, Engine, Error, Format, Heap, Mode, Purpose, on_each_engine};
+use perdura_engine::CcStmEngine;
+use perdura_engine::planted::{self, Bug};
+use perdura_machine::{Machine, MachineConfig, Options, Schedule, presets};
+use perdura_memory::random::SplitMix64;
+use perdura_memory::{Memory, Ram};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Words in pairs, which are always written together, with the same value but for its lowest bit; each word in a line
+/// of its own.
+const PAIRS: u64 = 6;
+/// Transactions of each thread.
+const EACH: u64 = 60;
+const BYTES: u64 = 1 << 20;
+
+fn word(at: u64, pair: u64, second: u64) -> u64 {
+    at + (pair * 2 + second) * 64
+}
+
+fn format() -> Format {
+    Format { limit: BYTES, log: Some(0), id: 1, requires: None, checksums: false }
+}
+
+/// A heap with the words, and where they are.
+fn heap<M: Memory + 'static, E: Engine<M>>(memory: Arc<M>) -> (Heap<M, E>, u64) {
+    let heap = Heap::create(memory, format()).expect("a heap");
+    let at = heap.session().expect("a session").transaction(|tx| {
+        let at = tx.allocate(Purpose::General, PAIRS * 128)?.at();
+        (0..PAIRS * 16).try_for_each(|index| tx.write_word(at + index * 8, 0))?;
+        Ok(at)
+    });
+    let at = at.expect("room");
+    (heap, at)
+}
+
+use perdura::Tx;
+
+/// Reads a pair: both words are of one state.
+fn read_pair(tx: &mut dyn Tx, at: u64, pair: u64) -> Result<u64, Error> {
+    let first = tx.read_word(word(at, pair, 0))?;
+    let second = tx.read_word(word(at, pair, 1))?;
+    assert_eq!(first, second, "a body has seen half of a transaction");
+    Ok(first)
+}
+
+/// One thread's transactions.
+fn thread<M: Memory + 'static, E: Engine<M>>(
+    heap: &Heap<M, E>,
+    (at, number, seed): (u64, u64, u64),
+    now: &dyn Fn() -> u64,
+) -> Vec<Done> {
+    let mut session = heap.session().expect("a session");
+    let mut random = SplitMix64::new(seed ^ number << 32);
+    let mut all = Vec::new();
+    for count in 0..EACH {
+        let mut draw = || {
+            let pairs: Vec<u64> = (0..1 + random.below(3)).map(|_| random.below(PAIRS)).collect();
+            pairs
+        };
+        let (reads, writes) = (draw(), draw());
+        let value = (number + 1) << 32 | (count + 1) << 8;
+        let mode = if random.below(4) == 0 { Mode::Read } else { Mode::Write };
+        let blind = random.below(3) == 0;
+        let mut done = Done::default();
+        done.span.0 = now();
+        let (_, ticket) = session
+            .run(mode, |tx| {
+                (done.reads, done.writes) = (Vec::new(), Vec::new());
+                for pair in &reads {
+                    done.reads.push((*pair, read_pair(tx, at, *pair)?));
+                }
+                if mode == Mode::Read {
+                    return Ok(());
+                }
+                for pair in &writes {
+                    if done.writes.iter().any(|(written, _)| written == pair) {
+                        continue;
+                    }
+                    if !blind {
+                        done.reads.push((*pair, read_pair(tx, at, *pair)?));
+                    }
+                    tx.write_word(word(at, *pair, 0), value)?;
+                    tx.write_word(word(at, *pair, 1), value)?;
+                    done.writes.push((*pair, value));
+                }
+                Ok(())
+            })
+            .expect("it is run until it commits");
+        (done.span.1, done.ticket) = (now(), ticket.0);
+        all.push(done);
+    }
+    all
+}
+
+/// With real threads.
+fn natively<E: Engine<Ram>>(threads: u64, seed: u64) -> Result<(), String> {
+    let (heap, at) = heap::<_, E>(Arc::new(Ram::new(BYTES)));
+    let clock = AtomicU64::new(1);
+    let now = || clock.fetch_add(1, Ordering::SeqCst);
+    let histories: Vec<Vec<Done>> = std::thread::scope(|scope| {
+        let one = |number| {
+            let (heap, now) = (&heap, &now);
+            scope.spawn(move || thread(heap, (at, number, seed), now))
+        };
+        let all: Vec<_> = (0..threads).map(one).collect();
+        all.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    check(&histories.concat()).map_err(|what| format!("{}, seed {seed}: {what}", E::NAME))
+}
+
+fn tiny() -> MachineConfig {
+    presets::load("tiny").expect("a preset")
+}
+
+/// On a machine whose cores take turns as the seed says.
+fn simulated<E: Engine<Machine>>(cores: usize, every: u64, seed: u64) -> Result<(), String> {
+    let mut config = tiny();
+    config.cores.count = cores;
+    let schedule = Schedule::Seeded { every: every as u32 };
+    let options =
+        Options { cores: Some(cores), limit: BYTES, seed, schedule, ..Options::default() };
+    let machine = Arc::new(Machine::from_words(config, vec![0; 8], options));
+    let made = RefCell::new(None);
+    machine.run(vec![Box::new(|| *made.borrow_mut() = Some(heap::<_, E>(machine.clone())))]);
+    let (heap, at) = made.into_inner().expect("a heap");
+    let histories = RefCell::new(Vec::new());
+    let clock = AtomicU64::new(1);
+    let now = || clock.fetch_add(1, Ordering::SeqCst);
+    let programs = (0..cores as u64).map(|number| {
+        let (heap, histories, now) = (&heap, &histories, &now);
+        Box::new(move || {
+            let done = thread(heap, (at, number, seed), now);
+            histories.borrow_mut().extend(done);
+        }) as Box<dyn FnOnce() + '_>
+    });
+    let ran = catch_unwind(AssertUnwindSafe(|| machine.run(programs.collect())));
+    if ran.is_err() {
+        return Err("a body has seen half of a transaction".to_owned());
+    }
+    let all = histories.into_inner();
+    check(&all).map_err(|what| format!("{}, seed {seed}, {cores} cores: {what}", E::NAME))
+}
+
+/// More with `PERDURA_SERIAL=1000`.
+fn seeds(usual: u64) -> u64 {
+    std::env::var("PERDURA_SERIAL").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+#[test]
+fn threads_could_have_run_one_after_the_other() {
+    fn run<E: Engine<Ram>>() {
+        for seed in 0..seeds(20) {
+            natively::<E>(2 + seed % 3, seed).unwrap_or_else(|what| panic!("{what}"));
+        }
+    }
+    on_each_engine!(rolling_back run::<Ram>());
+}
+
+#[test]
+fn cores_could_have_run_one_after_the_other() {
+    fn run<E: Engine<Machine>>() {
+        for seed in 0..seeds(6) {
+            let (cores, every) = (2 + seed as usize % 3, 1 + seed % 7);
+            simulated::<E>(cores, every, seed).unwrap_or_else(|what| panic!("{what}"));
+        }
+    }
+    on_each_engine!(rolling_back run::<Machine>());
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    // What is locked until it is durable matters after a power cut alone.
+    for bug in [Bug::UncheckedReads, Bug::MovedUnchecked, Bug::StampBeforeLocks, Bug::NothingKept] {
+        let found = (0..200).find(|seed| {
+            let (cores, every) = (2 + *seed as usize % 3, 1 + seed % 7);
+            let run = || simulated::<CcStmEngine<Machine>>(cores, every, *seed);
+            planted::with(bug, run).is_err()
+        });
+        assert!(found.is_some(), "{bug:?} was not found");
+    }
+}
