@@ -42,6 +42,15 @@ impl<T> UnsafeCell<T> {
     }
 }
 
+/// Asks for the line of a word to be fetched into the caches; waits for nothing.
+#[inline(always)]
+pub fn prefetch(word: &AtomicU64) {
+    #[cfg(not(loom))]
+    crate::mapped::flush::prefetch(std::ptr::from_ref(word).cast());
+    #[cfg(loom)]
+    let _ = word;
+}
+
 /// Turn `turn` of waiting for another thread.
 #[inline(always)]
 pub(crate) fn pause<M: Memory + ?Sized>(memory: &M, turn: u32) {

@@ -4,7 +4,7 @@ use super::session::{OptimisticSession, Way};
 use super::state::Durability;
 use crate::consistency::core::cut_short;
 use crate::planted::{self, Bug};
-use crate::sync::stm::{Locked, Stamp, Word};
+use crate::sync::stm::{Stamp, Word};
 use crate::{Error, Result, Ticket};
 use perdura_memory::{Memory, WORD, line_of};
 
@@ -23,7 +23,7 @@ impl<M: Memory, C: Durability, S> Drop for Committing<'_, M, C, S> {
         let session = &mut *self.session;
         if !self.returned {
             session.engine.core.break_off();
-            session.unlock_as_before();
+            session.give_back_locks();
         }
         session.lane.end_commit(&*session.engine.core.memory);
         session.writer.give_back_room(&session.engine.core);
@@ -58,24 +58,25 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
 
     #[inline]
     fn commit_stores(&mut self) -> Result<Ticket> {
-        let engine = self.engine.clone();
-        let core = &engine.core;
-        core.memory.check_fence()?;
-        self.writer.touch_counters(&*core.memory);
+        let changes_sums = self.changes_sums();
+        let OptimisticSession { engine, writer, lane, way, .. } = &mut *self;
+        let memory = &*engine.core.memory;
+        memory.check_fence()?;
+        writer.touch_counters(memory);
         if C::LOGS {
-            let sums = if self.changes_sums() { self.writer.writes.stored_lines() as u64 } else { 0 };
-            self.writer.reserve(core, sums * SUM_BYTES, |counters| engine.empty(counters))?;
-            if !self.writer.fresh.is_empty() {
+            let sums = if changes_sums { writer.writes.stored_lines() as u64 } else { 0 };
+            writer.reserve(&engine.core, sums * SUM_BYTES, |counters| engine.empty(counters))?;
+            if !writer.fresh.is_empty() {
                 // The record must not be durable before what it makes reachable.
-                self.writer.flush_fresh(core);
-                self.writer.fence(core)?;
+                writer.flush_fresh(&engine.core);
+                writer.fence(&engine.core)?;
             }
         }
-        let keeps = self.lane.begin_commit(&*core.memory, self.way == Way::Alone);
+        let keeps = lane.begin_commit(memory, *way == Way::Alone);
         let mut committing = Committing { session: self, returned: false };
-        let committed = committing.session.commit_locked(keeps);
+        let committed = committing.session.commit_locked(keeps, changes_sums);
         if committed.is_err() {
-            committing.session.unlock_as_before();
+            committing.session.give_back_locks();
         }
         committing.returned = true;
         committed
@@ -83,10 +84,10 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
 
     /// Commits with locks; where that fails, nothing has been stored in place, and locks are held still.
     #[inline]
-    fn commit_locked(&mut self, keeps: bool) -> Result<Ticket> {
+    fn commit_locked(&mut self, keeps: bool, changes_sums: bool) -> Result<Ticket> {
         let early = planted::has(Bug::StampBeforeLocks).then(|| self.take_stamp()).transpose()?;
         self.lock_lines()?;
-        if self.changes_sums() {
+        if changes_sums {
             self.lock_sums()?;
         }
         let stamp = match early {
@@ -94,26 +95,20 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             None => self.take_stamp()?,
         };
         if !planted::has(Bug::UncheckedReads) && !self.reads_hold_still() {
-            return Err(self.give_way());
+            return Err(Error::Conflict);
         }
-        let engine = self.engine.clone();
-        let memory = &*engine.core.memory;
         if keeps && !planted::has(Bug::NothingKept) {
-            let entries = self.writer.writes.read(memory).iter().filter(|entry| entry.mask != 0);
-            entries.for_each(|entry| engine.versions.keep(memory, stamp, entry));
+            self.keep_versions(stamp);
         }
         if C::LOGS {
-            let no_room = |_: &mut crate::Counters| Ok(());
-            let word = |entry: &crate::writes::LineWrite, word: usize| entry.words[word];
-            self.writer.append(&engine.core, stamp.0, word, no_room)?;
+            let OptimisticSession { engine, writer, .. } = &mut *self;
+            writer.append(&engine.core, stamp.0, |entry, word| entry.words[word], |_| Ok(()))?;
             if planted::has(Bug::UnlockedBeforeDurable) {
-                self.store_in_place();
-                self.unlock(stamp);
+                self.store_in_place(stamp);
             }
-            self.writer.fence(&engine.core)?;
+            self.writer.fence(&self.engine.core)?;
         }
-        self.store_in_place();
-        self.unlock(stamp);
+        self.store_in_place(stamp);
         self.writer.counters.commits += 1;
         Ok(Ticket(stamp.0))
     }
@@ -121,48 +116,10 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// Locks the records of the lines that are stored to.
     #[inline]
     fn lock_lines(&mut self) -> Result<()> {
-        let engine = self.engine.clone();
-        let count = self.writer.writes.read(&*engine.core.memory).len();
-        for index in 0..count {
-            let entry = &self.writer.writes.entries()[index];
-            if entry.mask != 0 {
-                let line = entry.line;
-                self.lock(line)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Locks the record of a line, unless that is done. Waits for sessions in lanes behind this one's, and gives way to
-    /// those before it.
-    #[inline(always)]
-    fn lock(&mut self, line: u64) -> Result<()> {
-        let engine = &*self.engine;
-        let (memory, own) = (&*engine.core.memory, self.lane.number());
-        let place = engine.records.place(line);
-        let mut turn = 0;
-        loop {
-            let word = engine.records.load(memory, place);
-            if !word.is_locked() {
-                if engine.records.lock(memory, place, word, (own, self.locks.len())) {
-                    self.touch_locks(self.locks.len());
-                    self.locks.push(Locked { place, before: word });
-                    return Ok(());
-                }
-            } else if word.owner() == own {
-                return Ok(());
-            } else if word.owner() < own {
-                return Err(self.give_way());
-            } else {
-                memory.pause(turn);
-                turn += 1;
-            }
-        }
-    }
-
-    #[cold]
-    fn give_way(&mut self) -> Error {
-        Error::Conflict
+        let OptimisticSession { engine, writer, locks, .. } = self;
+        let memory = &*engine.core.memory;
+        let entries = writer.writes.read(memory).iter().filter(|entry| entry.mask != 0);
+        entries.map(|entry| locks.lock(memory, &engine.records, entry.line)).collect()
     }
 
     /// Whether pages are stored to that have a sum.
@@ -176,27 +133,23 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// change by as much whatever they are.
     #[cold]
     fn lock_sums(&mut self) -> Result<()> {
-        let engine = self.engine.clone();
+        let OptimisticSession { engine, writer, locks, changes, .. } = self;
         let (memory, Some(sums)) = (&*engine.core.memory, &engine.core.sums) else { return Ok(()) };
-        let count = self.writer.writes.read(memory).len();
-        for index in 0..count {
-            let entry = &self.writer.writes.entries()[index];
-            if let Some(place) = sums.places().of(entry.line).filter(|_| entry.mask != 0) {
-                self.lock(line_of(place))?;
+        for entry in writer.writes.read(memory).iter().filter(|entry| entry.mask != 0) {
+            if let Some(place) = sums.places().of(entry.line) {
+                locks.lock(memory, &engine.records, line_of(place))?;
             }
         }
-        sums.add_to(memory, &mut self.writer.writes, &mut self.changes, |_| None)
+        sums.add_to(memory, &mut writer.writes, changes, |_| None)
     }
 
     /// The commit's stamp. What it stores over has earlier ones.
     #[inline]
     fn take_stamp(&mut self) -> Result<Stamp> {
-        let engine = &*self.engine;
-        let (memory, own) = (&*engine.core.memory, self.lane.number());
+        let OptimisticSession { engine, lane, locks, .. } = &mut *self;
+        let memory = &*engine.core.memory;
         let mut moment = engine.clock.to_commit(memory);
-        let others = self.locks.iter().map(|locked| locked.before.stamp());
-        let others = others.filter(|stamp| stamp.lane() != own);
-        let latest = others.map(Stamp::number).max().unwrap_or(0);
+        let latest = locks.latest_of_others();
         if latest > moment.number {
             engine.clock.raise(memory, latest);
             moment = engine.clock.to_commit(memory);
@@ -205,7 +158,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             if !Stamp::is_number(moment.number + 1) {
                 return Err(numbers_ran_out());
             }
-            if let Some(stamp) = self.lane.next_stamp(memory, moment.number + 1) {
+            if let Some(stamp) = lane.next_stamp(memory, moment.number + 1) {
                 self.serial = moment.serial;
                 return Ok(stamp);
             }
@@ -217,49 +170,42 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// Whether what was read is as it was, now that what is stored to is locked.
     #[inline]
     fn reads_hold_still(&self) -> bool {
-        let engine = &*self.engine;
-        let (memory, own) = (&*engine.core.memory, self.lane.number());
+        let OptimisticSession { engine, reads, locks, way, .. } = self;
+        let memory = &*engine.core.memory;
         let holds = |place: u32, word: Word| {
             let now = engine.records.load(memory, place);
-            now == word
-                || now.is_locked()
-                    && now.owner() == own
-                    && self.locks.get(now.noted()).is_some_and(|locked| locked.before == word)
+            now == word || locks.held(now, word)
         };
-        self.way != Way::Beside
-            || self.reads.read(memory).iter().all(|(place, word)| holds(*place, *word))
+        *way != Way::Beside || reads.read(memory).iter().all(|(place, word)| holds(*place, *word))
     }
 
+    /// What is going to be overwritten is kept for snapshots.
+    #[cold]
+    fn keep_versions(&self, stamp: Stamp) {
+        let memory = &*self.engine.core.memory;
+        let entries = self.writer.writes.read(memory).iter().filter(|entry| entry.mask != 0);
+        entries.for_each(|entry| self.engine.versions.keep(memory, stamp, entry));
+    }
+
+    /// Stores what the transaction has written in place, and unlocks it.
     #[inline]
-    fn store_in_place(&mut self) {
-        let engine = self.engine.clone();
+    fn store_in_place(&mut self, stamp: Stamp) {
+        let OptimisticSession { engine, lane, writer, locks, .. } = self;
         engine.records.before_stores();
-        let dirty = engine.dirty_of(self.lane.number());
-        self.writer.apply(&engine.core, |entry, _| {
+        let dirty = engine.dirty_of(lane.number());
+        writer.apply(&engine.core, |entry, _| {
             if let Some(dirty) = dirty {
                 engine.mark_dirty(dirty, entry.line);
             }
         });
-    }
-
-    /// What was stored to has this stamp.
-    #[inline]
-    fn unlock(&mut self, stamp: Stamp) {
-        let engine = &*self.engine;
-        let memory = &*engine.core.memory;
-        for locked in self.locks.drain(..) {
-            engine.records.unlock(memory, locked.place, stamp);
-        }
+        locks.unlock(&*engine.core.memory, &engine.records, stamp);
     }
 
     /// Nothing was stored in place.
     #[cold]
-    fn unlock_as_before(&mut self) {
-        let engine = &*self.engine;
-        let memory = &*engine.core.memory;
-        for locked in self.locks.drain(..) {
-            engine.records.give_back(memory, locked);
-        }
+    fn give_back_locks(&mut self) {
+        let OptimisticSession { engine, locks, .. } = self;
+        locks.give_back(&*engine.core.memory, &engine.records);
     }
 }
 

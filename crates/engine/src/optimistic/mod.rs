@@ -17,12 +17,13 @@
 //! of its own lines. A transaction that reads checks what it reads in the same way, and keeps that as long as it is
 //! little; from then on, or when it has met a conflict, it reads a [snapshot](crate::sync::stm), and waits for nothing.
 //!
-//! Reading order: `reads`, `state` (what sessions share), `session` (what a body may do), `load` (a word that is
+//! Reading order: `reads`, `locks`, `state` (what sessions share), `session` (what a body may do), `load` (a word that is
 //! consistent with all that was read), `commit`, `engine` (opening, recovery, checkpoints).
 
 mod commit;
 mod engine;
 mod load;
+mod locks;
 mod reads;
 mod session;
 mod state;

@@ -1,14 +1,15 @@
 //! A session: a transaction from its begin to its end, and what its body may do.
 
+use super::locks::Locks;
 use super::reads::ReadSet;
 use super::state::{Durability, Optimistic};
 use crate::access::put_bytes;
 use crate::consistency::writer::Writer;
 use crate::sums::Change;
-use crate::sync::stm::{Lane, Locked, Moment};
+use crate::sync::stm::{Lane, Moment};
 use crate::writes::range::{any_words, lay_over};
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Ticket};
-use perdura_memory::{LINE, Memory, Object, WORD};
+use perdura_memory::{LINE, Memory, WORD};
 use std::sync::Arc;
 
 /// Conflicts in a row after which a transaction that writes runs alone.
@@ -32,19 +33,13 @@ pub(super) enum Way {
     Failed,
 }
 
-/// Records that are locked at a time are told apart in a simulator up to this many.
-const LOCKS: u64 = 1 << 12;
-const LOCK: u64 = size_of::<Locked>() as u64;
-
 /// One thread's transactions on an [`Optimistic`] engine.
 pub struct OptimisticSession<M: Memory, C: Durability, S> {
     pub(super) engine: Arc<Optimistic<M, C, S>>,
     pub(super) lane: Lane,
     pub(super) writer: Writer,
     pub(super) reads: ReadSet,
-    /// Records that the commit has locked.
-    pub(super) locks: Vec<Locked>,
-    locks_own: Object,
+    pub(super) locks: Locks,
     mode: Option<Mode>,
     pub(super) way: Way,
     /// All that was read was so then.
@@ -65,11 +60,9 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         let lane = Lane::new(&engine.lanes)?;
         engine.take_lane(lane.number());
         Some(OptimisticSession {
-            lane,
             writer: Writer::new(memory, engine.core.geometry.segment_bytes),
             reads: ReadSet::new(memory),
-            locks: Vec::new(),
-            locks_own: memory.object(LOCKS * LOCK),
+            locks: Locks::new(memory, lane.number()),
             mode: None,
             way: Way::Outside,
             moment: Moment::default(),
@@ -77,6 +70,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             writable: 0,
             serial: 0,
             changes: Vec::new(),
+            lane,
             engine,
         })
     }
@@ -132,14 +126,6 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         debug_assert!(self.way == Way::Beside, "what is alone, and snapshots, meet none");
         self.way = Way::Failed;
         Error::Conflict
-    }
-
-    /// A record is about to be noted as locked, or has been.
-    #[inline(always)]
-    pub(super) fn touch_locks(&self, count: usize) {
-        let memory = &*self.engine.core.memory;
-        let at = count as u64 % LOCKS * LOCK;
-        memory.touch(self.locks_own, at, LOCK, perdura_memory::Touch::Write);
     }
 
     /// The word at `at`, if the transaction has written it. Out of line, so that a read that goes to the memory saves no
@@ -207,6 +193,7 @@ impl<M: Memory, C: Durability, S> Access for OptimisticSession<M, C, S> {
     #[inline(always)]
     fn prefetch(&mut self, at: u64) {
         self.engine.core.memory.prefetch(at);
+        self.engine.records.prefetch(at);
     }
 
     #[inline(always)]

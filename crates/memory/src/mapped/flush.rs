@@ -202,7 +202,7 @@ mod arch {
 
 /// Asks for a line to be fetched. Any address will do: where nothing is mapped, nothing happens.
 #[inline(always)]
-pub(super) fn prefetch(line: *const u8) {
+pub(crate) fn prefetch(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: part of every x86-64 processor; it reads nothing that the program sees, and never faults.
     unsafe {

@@ -21,7 +21,7 @@ mod draft;
 mod error;
 mod features;
 mod file;
-mod flush;
+pub(crate) mod flush;
 mod locked;
 mod media;
 mod memory;

@@ -8,6 +8,7 @@
 //! | from 1, from 8 | the stamp | where the session has noted what was there |
 
 use super::stamp::{LANES, Stamp};
+use perdura_memory::atomics::prefetch;
 use perdura_memory::{LINE, Memory, Object, Traced, WORD};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -80,6 +81,12 @@ impl Records {
         &self.words[place as usize]
     }
 
+    /// Asks for the record of the line of `at` to be fetched.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, at: u64) {
+        prefetch(self.word(self.place(at)));
+    }
+
     /// What is in one, before what it guards is loaded.
     #[inline(always)]
     pub(crate) fn load<M: Memory>(&self, memory: &M, place: u32) -> Word {
@@ -120,12 +127,6 @@ impl Records {
     pub(crate) fn unlock<M: Memory>(&self, memory: &M, place: u32, stamp: Stamp) {
         self.word(place).store(stamp.0 << 1, Ordering::Release);
         Traced::new(memory, self.own).wrote(u64::from(place) * WORD, WORD);
-    }
-
-    /// Unlocks one that guards what it did before.
-    #[inline(always)]
-    pub(crate) fn give_back<M: Memory>(&self, memory: &M, locked: Locked) {
-        self.unlock(memory, locked.place, locked.before.stamp());
     }
 }
 
