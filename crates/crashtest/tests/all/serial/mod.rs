@@ -7,8 +7,8 @@
 mod history;
 
 use history::{Done, check};
-use perdura::{Access, Engine, Error, Format, Heap, Mode, Purpose, on_each_engine};
-use perdura_engine::CcStmEngine;
+use perdura::{Access, Engine, Error, Format, Heap, Mode, Purpose, Tx, on_each_engine};
+use perdura_engine::{CcStmEngine, StmEngine};
 use perdura_engine::planted::{self, Bug};
 use perdura_machine::{Machine, MachineConfig, Options, Schedule, presets};
 use perdura_memory::random::SplitMix64;
@@ -45,8 +45,6 @@ fn heap<M: Memory + 'static, E: Engine<M>>(memory: Arc<M>) -> (Heap<M, E>, u64) 
     (heap, at)
 }
 
-use perdura::Tx;
-
 /// Reads a pair: both words are of one state.
 fn read_pair(tx: &mut dyn Tx, at: u64, pair: u64) -> Result<u64, Error> {
     let first = tx.read_word(word(at, pair, 0))?;
@@ -69,9 +67,13 @@ fn thread<M: Memory + 'static, E: Engine<M>>(
             let pairs: Vec<u64> = (0..1 + random.below(3)).map(|_| random.below(PAIRS)).collect();
             pairs
         };
-        let (reads, writes) = (draw(), draw());
+        let (mut reads, writes) = (draw(), draw());
         let value = (number + 1) << 32 | (count + 1) << 8;
-        let mode = if random.below(4) == 0 { Mode::Read } else { Mode::Write };
+        let mode = if random.below(3) == 0 { Mode::Read } else { Mode::Write };
+        if mode == Mode::Read && random.below(2) == 0 {
+            // So long that others commit meanwhile.
+            reads = (0..PAIRS).chain((0..PAIRS).rev()).collect();
+        }
         let blind = random.below(3) == 0;
         let mut done = Done::default();
         done.span.0 = now();
@@ -165,7 +167,8 @@ fn threads_could_have_run_one_after_the_other() {
             natively::<E>(2 + seed % 3, seed).unwrap_or_else(|what| panic!("{what}"));
         }
     }
-    on_each_engine!(rolling_back run::<Ram>());
+    on_each_engine!(crash_consistent run::<Ram>());
+    run::<StmEngine<Ram>>();
 }
 
 #[test]
@@ -176,7 +179,8 @@ fn cores_could_have_run_one_after_the_other() {
             simulated::<E>(cores, every, seed).unwrap_or_else(|what| panic!("{what}"));
         }
     }
-    on_each_engine!(rolling_back run::<Machine>());
+    on_each_engine!(crash_consistent run::<Machine>());
+    run::<StmEngine<Machine>>();
 }
 
 #[test]
