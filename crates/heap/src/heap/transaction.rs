@@ -96,6 +96,11 @@ impl<S: Session> Access for HeapTx<'_, S> {
     fn mode(&self) -> Mode {
         self.session.mode()
     }
+
+    #[inline]
+    fn lane(&self) -> u32 {
+        self.session.lane()
+    }
 }
 
 impl<S: Session> HeapTx<'_, S> {

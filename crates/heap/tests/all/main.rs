@@ -12,6 +12,7 @@ mod creation;
 mod errors;
 mod explicit;
 mod heap;
+mod lanes;
 mod pieces;
 mod pool;
 mod readme;
