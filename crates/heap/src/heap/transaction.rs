@@ -129,6 +129,7 @@ impl<S: Session> HeapTx<'_, S> {
             let space = &self.shared.space;
             // First what the log has let go meanwhile, then what it can be made to let go.
             space.reclaim((self.reclaimable)());
+            space.collect_pages();
             if attempt == 1 && space.has_limbo() {
                 self.session.checkpoint()?;
                 space.reclaim((self.reclaimable)());

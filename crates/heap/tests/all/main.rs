@@ -17,6 +17,7 @@ mod pieces;
 mod pool;
 mod readme;
 mod release;
+mod stocks;
 mod sums;
 mod traps;
 mod unclean;
