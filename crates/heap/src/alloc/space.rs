@@ -15,6 +15,7 @@ use super::runs::Runs;
 use super::stock::{Retired, Stocks};
 use crate::tx::Purpose;
 use perdura_engine::{Error, Result, Ticket};
+use perdura_memory::lock::Apart;
 use perdura_memory::{LINE, Memory, PAGE};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -117,7 +118,8 @@ pub(super) struct State {
 pub struct Space {
     pub(super) layout: Layout,
     pub(super) stocks: Stocks,
-    state: Mutex<State>,
+    /// Apart from what every access reads and hardly anybody writes.
+    state: Apart<Mutex<State>>,
     /// It is so large that sessions take several pages at a time.
     large: AtomicBool,
 }
@@ -169,7 +171,7 @@ impl Space {
             page += 1;
         }
         let (stocks, large) = (Stocks::default(), AtomicBool::new(pages >= LARGE));
-        Ok(Space { layout, stocks, state: Mutex::new(state), large })
+        Ok(Space { layout, stocks, state: Apart(Mutex::new(state)), large })
     }
 
     /// Where pages are.
@@ -178,7 +180,7 @@ impl Space {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether sessions take several pages at a time.

@@ -62,11 +62,11 @@ impl Stock {
 
 /// The stocks of all sessions.
 #[derive(Debug, Default)]
-pub(super) struct Stocks(Mutex<Vec<Arc<Stock>>>);
+pub(super) struct Stocks(Apart<Mutex<Vec<Arc<Stock>>>>);
 
 impl Stocks {
     fn all(&self) -> MutexGuard<'_, Vec<Arc<Stock>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Free pages, and bytes in limbo.
