@@ -288,7 +288,7 @@ impl Local {
         if self.freed.is_empty() {
             return 0;
         }
-        self.stock.retire(ticket, &mut self.freed, &mut self.due);
+        self.stock.retire(space, ticket, &mut self.freed, &mut self.due);
         if self.due.is_empty() { 0 } else { self.hand_over(space, reclaimable()) }
     }
 

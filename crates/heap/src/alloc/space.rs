@@ -56,8 +56,8 @@ impl Freed {
     }
 }
 
-/// Pages of a pool from which on sessions take several at a time, of free space and of partly used: 64 MiB.
-const LARGE: u64 = 1 << 14;
+/// Pages of a pool from which on it is large: 16 MiB.
+const LARGE: u64 = 1 << 12;
 /// Free pages that a session takes then, if there are `PLENTY` in one place.
 const RUN: u64 = 8;
 const PLENTY: u64 = 64;
@@ -120,7 +120,7 @@ pub struct Space {
     pub(super) stocks: Stocks,
     /// Apart from what every access reads and hardly anybody writes.
     state: Apart<Mutex<State>>,
-    /// It is so large that sessions take several pages at a time.
+    /// See [`is_large`](Space::is_large).
     large: AtomicBool,
 }
 
@@ -183,7 +183,8 @@ impl Space {
         self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether sessions take several pages at a time.
+    /// Whether it is so large that sessions take several pages at a time, free ones and partly used ones, and keep
+    /// more of what they free.
     pub fn is_large(&self) -> bool {
         self.large.load(Ordering::Relaxed)
     }

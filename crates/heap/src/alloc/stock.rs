@@ -12,8 +12,8 @@ use perdura_memory::lock::Apart;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is freed waits for so many, or for so many bytes, before it is handed over.
-const BATCH: usize = 64;
+/// What is freed waits for so many, or for so many bytes, before it is handed over: in a small pool, and in a large one.
+const BATCH: [usize; 2] = [8, 64];
 const BATCH_BYTES: u64 = 16 << 10;
 
 /// Something that was freed, and by which transaction.
@@ -36,13 +36,20 @@ impl Stock {
     }
 
     /// Adds what a committed transaction freed. If much has come together, all of it is moved to `due`, an empty list.
-    pub fn retire(&self, ticket: Ticket, freed: &mut Vec<Freed>, due: &mut Vec<Retired>) {
+    pub fn retire(
+        &self,
+        space: &Space,
+        ticket: Ticket,
+        freed: &mut Vec<Freed>,
+        due: &mut Vec<Retired>,
+    ) {
+        let batch = BATCH[usize::from(space.is_large())];
         let mut held = self.held();
         for freed in freed.drain(..) {
             held.limbo_bytes += freed.bytes();
             held.limbo.push((ticket, freed));
         }
-        if held.limbo.len() >= BATCH || held.limbo_bytes >= BATCH_BYTES {
+        if held.limbo.len() >= batch || held.limbo_bytes >= BATCH_BYTES {
             held.limbo_bytes = 0;
             std::mem::swap(&mut held.limbo, due);
         }
