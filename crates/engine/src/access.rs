@@ -49,6 +49,14 @@ pub trait Access {
 
     /// What this transaction may do.
     fn mode(&self) -> Mode;
+
+    /// A small number that sessions which are open at the same time do not share: data that all of them change may
+    /// have a part for each, so that they do not conflict there. Which part is changed must make no difference to
+    /// what is read.
+    #[inline]
+    fn lane(&self) -> u32 {
+        0
+    }
 }
 
 /// Writes bytes as the words that they lie in; those at the edges keep what they hold beside the bytes.

@@ -177,7 +177,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     pub fn session(&self) -> Result<HeapSession<M, E>> {
         Ok(HeapSession {
             session: self.engine.session()?,
-            local: Local::default(),
+            local: Local::new(&self.shared.space),
             engine: self.engine.clone(),
             shared: self.shared.clone(),
             private: self.memory.domain() == Domain::Media,

@@ -60,6 +60,8 @@ pub struct TestHeap {
     pub largest: u64,
     /// Numbers of the pages that are being emptied.
     pub sparse: HashSet<u64>,
+    /// The running transaction's [lane](Access::lane).
+    pub lane: u32,
 }
 
 impl TestHeap {
@@ -232,6 +234,10 @@ impl Access for TestHeap {
 
     fn mode(&self) -> Mode {
         Mode::Write
+    }
+
+    fn lane(&self) -> u32 {
+        self.lane
     }
 }
 

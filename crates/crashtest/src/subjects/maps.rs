@@ -2,7 +2,7 @@
 
 use crate::Subject;
 use perdura::collections::{HashMap, OrderedMap, kind};
-use perdura::{Result, Root, Tx, TxExt};
+use perdura::{Error, Result, Root, Tx, TxExt};
 use perdura_memory::random::SplitMix64;
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ fn step(model: &mut BTreeMap<u64, u64>, (changes, aborts): &Changes) -> bool {
 
 macro_rules! map_subject {
     ($(#[$doc:meta])* $subject:ident, $name:literal, $map:ty, $kind:expr, $keys:literal, $first:literal,
-     $create:expr) => {
+     $create:expr, $before:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default)]
         pub struct $subject;
@@ -76,6 +76,7 @@ macro_rules! map_subject {
 
             fn apply(&self, tx: &mut dyn Tx, (changes, aborts): &Self::Op) -> Result<()> {
                 let map = <$map>::new(tx.root(ROOT)?.expect("it was prepared").at);
+                $before(map, tx)?;
                 for change in changes {
                     match *change {
                         Change::Set(key, value) => _ = map.set(tx, key, value)?,
@@ -105,11 +106,17 @@ macro_rules! map_subject {
 map_subject! {
     /// The hash map; small, so that it grows meanwhile.
     Hash, "hash-map", HashMap<u64, u64>, kind::HASH_MAP, 48, 10,
-    |tx| HashMap::<u64, u64>::create_seeded(tx, 5)
+    |tx| HashMap::<u64, u64>::create_seeded(tx, 5), |_, _: &mut dyn Tx| Ok::<(), Error>(())
+}
+
+map_subject! {
+    /// The hash map with its count in lanes, which it gives up now and then, since it is small.
+    Laned, "laned-map", HashMap<u64, u64>, kind::HASH_MAP, 48, 10,
+    |tx| HashMap::<u64, u64>::create_seeded(tx, 5), |map: HashMap<u64, u64>, tx| map.use_lanes(tx)
 }
 
 map_subject! {
     /// The ordered map, with enough keys for nodes that split and join.
     Ordered, "ordered-map", OrderedMap<u64, u64>, kind::ORDERED_MAP, 90, 40,
-    OrderedMap::<u64, u64>::create
+    OrderedMap::<u64, u64>::create, |_, _: &mut dyn Tx| Ok::<(), Error>(())
 }

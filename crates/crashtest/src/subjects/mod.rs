@@ -13,7 +13,7 @@ mod ycsb_a;
 pub use bytes::Strings;
 pub use churn::Churn;
 pub use large::Large;
-pub use maps::{Hash, Ordered};
+pub use maps::{Hash, Laned, Ordered};
 pub use pieces::Pieces;
 pub use sps::Sps;
 pub use tpcc::Tpcc;
@@ -27,7 +27,7 @@ use crate::engines::on_engine;
 use crate::runner::Runner;
 
 /// The names of the structures.
-pub const SUBJECTS: [&str; 10] = [
+pub const SUBJECTS: [&str; 11] = [
     "sps",
     "hash-map",
     "ordered-map",
@@ -38,6 +38,7 @@ pub const SUBJECTS: [&str; 10] = [
     "bytes",
     "large",
     "pieces",
+    "laned-map",
 ];
 /// The names of the replacement policies, one of each kind.
 pub const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
@@ -63,6 +64,7 @@ pub(crate) fn with_subject<W: WithSubject>(name: &str, work: W) -> Option<W::Out
         "bytes" => work.with(Strings),
         "large" => work.with(Large),
         "pieces" => work.with(Pieces),
+        "laned-map" => work.with(Laned),
         "tpcc" => work.with(Tpcc::default()),
         _ => return None,
     })

@@ -422,6 +422,11 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> Access for UnloggedSession<M, 
     fn mode(&self) -> Mode {
         self.seat.mode().unwrap_or(Mode::Read)
     }
+
+    #[inline]
+    fn lane(&self) -> u32 {
+        self.seat.slot() as u32
+    }
 }
 
 impl<M: Memory, C: Unlogging, S: Synchronisation> Session for UnloggedSession<M, C, S> {

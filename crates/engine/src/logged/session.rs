@@ -383,6 +383,11 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S>
     fn mode(&self) -> Mode {
         self.allowed().unwrap_or(Mode::Read)
     }
+
+    #[inline]
+    fn lane(&self) -> u32 {
+        self.seat.slot() as u32
+    }
 }
 
 impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S> {

@@ -1,24 +1,33 @@
 //! One session's part of the allocator: the pages it owns, and what its transaction took and
 //! freed.
 //!
-//! A session owns one page for each class and purpose that it uses, and takes slots from it
-//! without asking anybody. What holds always: a page that a transaction made into a page of
+//! A session owns a page for each class and purpose that it uses, in a large pool a few, and takes slots from it
+//! without asking anybody. What it frees waits in its stock, and comes back to the page that it owns, or with much
+//! else to what all share. What holds always: a page that a transaction made into a page of
 //! slots stays owned by its session until the transaction is over, so that nobody builds on
 //! what may be rolled back.
 
 use super::layout::{CLASSES, Class, Use, slot_bit};
 use super::space::{Freed, Space};
+use super::stock::{Retired, Stock};
 use crate::fresh::Fresh;
 use crate::savepoint::{Done, Savepoint, Savepoints};
 use crate::tx::Purpose;
 use perdura_engine::{Access, Error, Mark, Result, Ticket};
 use perdura_memory::{Memory, PAGE};
+use std::array;
+use std::sync::Arc;
+
+/// Pages without free slots that a session may own in a large pool, so as not to give each back by itself.
+const EXHAUSTED: usize = 16;
 
 /// The free slots of a page that a session owns.
-#[derive(Clone, Copy)]
+#[derive(Default)]
 struct Cache {
     page: Option<u64>,
     free: u128,
+    /// Further pages that it owns, with free slots.
+    more: Vec<(u64, u128)>,
 }
 
 /// Something that the running transaction took.
@@ -32,29 +41,36 @@ enum Taken {
 /// A session's caches and its transaction's allocations.
 pub struct Local {
     caches: [[Cache; CLASSES]; 4],
+    stock: Arc<Stock>,
+    /// What is handed over, while it is.
+    due: Vec<Retired>,
     taken: Vec<Taken>,
     freed: Vec<Freed>,
     /// Pages that were used up during this transaction.
     exhausted: Vec<u64>,
+    /// Pages that were used up before it, and are owned still.
+    left: Vec<u64>,
     pub(crate) savepoints: Savepoints,
     /// A page of logs is owned.
     has_log_page: bool,
 }
 
-impl Default for Local {
-    fn default() -> Self {
+impl Local {
+    /// A session's, which must [end](Self::end).
+    pub fn new(space: &Space) -> Self {
         Local {
-            caches: [[Cache { page: None, free: 0 }; CLASSES]; 4],
+            caches: array::from_fn(|_| array::from_fn(|_| Cache::default())),
+            stock: space.stock(),
+            due: Vec::new(),
             taken: Vec::new(),
             freed: Vec::new(),
             exhausted: Vec::new(),
+            left: Vec::new(),
             savepoints: Savepoints::new(),
             has_log_page: false,
         }
     }
-}
 
-impl Local {
     /// A savepoint, of which the accesses' part is made.
     pub(crate) fn point(&mut self, access: Mark) -> Savepoint {
         let done = Done { access, taken: self.taken.len(), freed: self.freed.len() };
@@ -147,26 +163,36 @@ impl Local {
     ) -> Result<bool> {
         self.has_log_page |= purpose == Purpose::Log;
         let cache = &mut self.caches[purpose as usize][class.number()];
-        if let Some(page) = cache.page {
-            cache.free = space.take_returned(page);
-            if cache.free != 0 {
-                return Ok(true);
-            }
-            self.exhausted.push(page);
-            cache.page = None;
+        let owned = cache.page;
+        if cache.more.is_empty() {
+            space.take_slots((class, purpose), owned, &mut self.left, &mut cache.more);
         }
-        if let Some((page, free)) = space.take_partial(class, purpose) {
-            *cache = Cache { page: Some(page), free };
+        let next = cache.more.pop();
+        self.exhausted.extend(owned.filter(|&owned| next.is_none_or(|(page, _)| page != owned)));
+        (cache.page, cache.free) = next.map_or((None, 0), |(page, free)| (Some(page), free));
+        if next.is_some() {
             return Ok(true);
         }
-        let Some(page) = space.take_run(memory, 1) else { return Ok(false) };
-        *cache = Cache { page: Some(page), free: class.all_slots() };
+        let Some(page) = self.take_page(space, memory) else { return Ok(false) };
+        let cache = &mut self.caches[purpose as usize][class.number()];
+        (cache.page, cache.free) = (Some(page), class.all_slots());
         space.own(page, class, purpose);
         self.taken.push(Taken::Page { page, class, purpose });
         let layout = space.layout();
         access.write_word(layout.entry(page), Use::Slots(class, purpose).word())?;
         access.write_word(layout.entry(page) + 8, 0)?;
         Ok(true)
+    }
+
+    fn take_page(&self, space: &Space, memory: &dyn Memory) -> Option<u64> {
+        if let Some(page) = self.stock.take_page() {
+            return Some(page);
+        }
+        let pages = space.take_pages(memory)?;
+        if pages.end > pages.start + 1 {
+            self.stock.put_pages(pages.start + 1..pages.end);
+        }
+        Some(pages.start)
     }
 
     fn make_run<A: Access + ?Sized>(
@@ -200,12 +226,12 @@ impl Local {
     ) -> Result<()> {
         let layout = space.layout();
         match allocation(access, space, at)? {
-            Allocation::Slot { page, slot, .. } => {
+            Allocation::Slot { page, slot, class, purpose } => {
                 let (word, bit) = slot_bit(slot);
                 let at = layout.entry(page) + word;
                 let taken = access.read_word(at)?;
                 access.write_word(at, taken & !bit)?;
-                self.freed.push(Freed::Slot { page, slot });
+                self.freed.push(Freed::Slot { page, slot, class, purpose });
             }
             Allocation::Run { page, pages } => {
                 access.write_word(layout.entry(page), 0)?;
@@ -226,13 +252,13 @@ impl Local {
                     if cache.page == Some(page) {
                         cache.free |= 1 << slot;
                     } else {
-                        space.give_back(Freed::Slot { page, slot });
+                        space.give_back(Freed::Slot { page, slot, class, purpose });
                     }
                 }
                 Taken::Page { page, class, purpose } => {
                     let cache = &mut self.caches[purpose as usize][class.number()];
                     if cache.page == Some(page) {
-                        *cache = Cache { page: None, free: 0 };
+                        (cache.page, cache.free) = (None, 0);
                     }
                     self.exhausted.retain(|&exhausted| exhausted != page);
                     space.unmake(page);
@@ -242,7 +268,8 @@ impl Local {
         }
     }
 
-    /// The transaction has committed. Returns the bytes that wait for the log to let them go.
+    /// The transaction has committed. If so much has been freed that it was handed over, returns the bytes that wait
+    /// for the log to let them go, of all sessions that have handed theirs over.
     #[inline]
     pub fn committed(
         &mut self,
@@ -256,27 +283,45 @@ impl Local {
             return 0;
         }
         self.taken.clear();
-        self.disown_exhausted(space);
+        self.leave_exhausted(space);
         self.disown_logs(space);
         if self.freed.is_empty() {
             return 0;
         }
-        let waiting = space.retire(ticket, &self.freed, reclaimable());
-        self.freed.clear();
-        waiting
+        self.stock.retire(space, ticket, &mut self.freed, &mut self.due);
+        if self.due.is_empty() { 0 } else { self.hand_over(space, reclaimable()) }
+    }
+
+    /// Hands over what is due: slots of pages that the session takes slots from to itself, if they can be
+    /// reclaimed.
+    fn hand_over(&mut self, space: &Space, reclaimable: Ticket) -> u64 {
+        let caches = &mut self.caches;
+        self.due.retain(|&(ticket, freed)| match freed {
+            Freed::Slot { page, slot, class, purpose } if ticket <= reclaimable => {
+                let cache = &mut caches[purpose as usize][class.number()];
+                let owned = cache.page == Some(page);
+                cache.free |= u128::from(owned) << slot;
+                !owned
+            }
+            Freed::Slot { .. } | Freed::Run { .. } => true,
+        });
+        space.retire(&mut self.due, reclaimable)
     }
 
     /// The transaction has been rolled back.
     pub fn aborted(&mut self, space: &Space) {
         self.savepoints.end();
         self.undo_to(space, 0, 0);
-        self.disown_exhausted(space);
+        self.leave_exhausted(space);
         self.disown_logs(space);
     }
 
-    fn disown_exhausted(&mut self, space: &Space) {
-        for page in self.exhausted.drain(..) {
-            space.disown(page, 0);
+    /// The pages that the transaction has used up need not be owned any more.
+    fn leave_exhausted(&mut self, space: &Space) {
+        self.left.append(&mut self.exhausted);
+        let due = self.left.len() >= EXHAUSTED || !space.is_large() || self.has_log_page;
+        if due && !self.left.is_empty() {
+            space.disown_all(&mut self.left);
         }
     }
 
@@ -288,10 +333,12 @@ impl Local {
         }
     }
 
-    /// Gives every owned page back: the session ends.
+    /// Gives every owned page back, and all that is in the stock: the session ends.
     pub fn end(&mut self, space: &Space) {
         self.aborted(space);
+        space.disown_all(&mut self.left);
         self.caches.iter_mut().for_each(|caches| disown(space, caches));
+        space.end_stock(&self.stock);
     }
 }
 
@@ -299,6 +346,9 @@ fn disown(space: &Space, caches: &mut [Cache]) {
     for cache in caches {
         if let Some(page) = cache.page.take() {
             space.disown(page, std::mem::take(&mut cache.free));
+        }
+        for (page, free) in cache.more.drain(..) {
+            space.disown(page, free);
         }
     }
 }
@@ -314,6 +364,8 @@ pub enum Allocation {
         slot: u32,
         /// Its class.
         class: Class,
+        /// Its page's purpose.
+        purpose: Purpose,
     },
     /// A run of pages.
     Run {
@@ -348,7 +400,7 @@ pub fn allocation<A: Access + ?Sized>(
     let (page, in_page) = layout.locate(at)?;
     let entry = layout.entry(page);
     match Use::from_word(access.read_word(entry)?) {
-        Some(Use::Slots(class, _)) => {
+        Some(Use::Slots(class, purpose)) => {
             let slot = (in_page / class.slot_bytes()) as u32;
             if !in_page.is_multiple_of(class.slot_bytes()) || slot >= class.slots() {
                 return Err(nothing("no object begins"));
@@ -357,7 +409,7 @@ pub fn allocation<A: Access + ?Sized>(
             if access.read_word(entry + word)? & bit == 0 {
                 return Err(nothing("nothing is allocated"));
             }
-            Ok(Allocation::Slot { page, slot, class })
+            Ok(Allocation::Slot { page, slot, class, purpose })
         }
         Some(Use::Run(pages)) if in_page == 0 => Ok(Allocation::Run { page, pages }),
         Some(Use::Run(_)) => Err(nothing("no object begins")),

@@ -6,7 +6,7 @@
 //! and kept in ordinary memory.
 //!
 //! Reading order: [`layout`], [`space`] (what is free, shared), `release` (free pages without space in the file),
-//! `sparse` (pages to be emptied), [`local`] (one session's part), [`walk`] and [`extent`] (checking).
+//! `sparse` (pages to be emptied), [`stock`] and [`local`] (one session's part), [`walk`] and [`extent`] (checking).
 
 pub mod extent;
 pub mod layout;
@@ -15,6 +15,7 @@ mod release;
 mod runs;
 pub mod space;
 mod sparse;
+pub mod stock;
 pub mod walk;
 
 pub use layout::{Class, Layout};

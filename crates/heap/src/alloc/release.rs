@@ -93,8 +93,9 @@ impl Space {
 
     /// Bytes of free pages that have space in the file, and of what is in limbo.
     pub fn unreleased(&self) -> (u64, u64) {
+        let (limbo, pages) = self.stocked();
         let state = self.state();
-        (state.runs.pages() * PAGE, state.limbo_bytes)
+        (state.runs.pages() * PAGE + pages, state.limbo_bytes + limbo)
     }
 
     /// Whether pages have been secured since this was asked last: they are needed.
@@ -128,6 +129,7 @@ impl Space {
 
     /// What must not be done.
     fn release_limbo(&self, memory: &dyn Memory) -> io::Result<u64> {
+        self.collect_limbo();
         let newest = self.state().limbo.back().copied();
         let Some((_, Freed::Run { page, pages })) = newest else { return Ok(0) };
         let range = self.layout.page(page)..self.layout.page(page + pages);

@@ -1,18 +1,26 @@
 //! What is free, for all sessions: derived when the pool is opened, never durable itself.
 //!
 //! What holds always: a slot or page is in exactly one place: taken (by its durable bit or
-//! word, or by an unfinished transaction), cached by the session that owns its page, free here,
-//! or in limbo. In limbo is what a committed transaction freed and the engine's log may still
-//! refer to. A free page may be without space in the file: it is *released*, and gets space again before it is
-//! taken (see `release`).
+//! word, or by an unfinished transaction), cached by the session that owns its page, in a session's stock,
+//! free here, or in limbo. In limbo is what a committed transaction freed and the engine's log may still
+//! refer to: here, or in the stock of the session that freed it. A free page may be without space in the file: it is
+//! *released*, and gets space again before it is taken (see `release`).
+//!
+//! Sessions come here seldom, since there is one lock for all: for several pages at a time, and with many frees
+//! together (see `stock`). Transactions of different sessions may commit at the same time, and what they freed comes
+//! in any order of tickets: limbo is a queue all the same, in which something may wait for what is before it.
 
-use super::layout::{Class, Layout, Use, taken};
+use super::layout::{Class, ENTRY, Layout, Use, taken};
 use super::runs::Runs;
+use super::stock::{Retired, Stocks};
 use crate::tx::Purpose;
 use perdura_engine::{Error, Result, Ticket};
-use perdura_memory::{Memory, PAGE};
+use perdura_memory::lock::Apart;
+use perdura_memory::{LINE, Memory, PAGE};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Something that was freed.
@@ -24,6 +32,10 @@ pub enum Freed {
         page: u64,
         /// Which slot.
         slot: u32,
+        /// The page's class.
+        class: Class,
+        /// The page's purpose.
+        purpose: Purpose,
     },
     /// A run of pages.
     Run {
@@ -33,6 +45,26 @@ pub enum Freed {
         pages: u64,
     },
 }
+
+impl Freed {
+    /// How much it is.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Freed::Slot { class, .. } => class.slot_bytes(),
+            Freed::Run { pages, .. } => pages * PAGE,
+        }
+    }
+}
+
+/// Pages of a pool from which on it is large: 16 MiB.
+const LARGE: u64 = 1 << 12;
+/// Free pages that a session takes then, if there are `PLENTY` in one place.
+const RUN: u64 = 8;
+const PLENTY: u64 = 64;
+/// Entries in a line of the page table: those of a session's pages are in lines of their own, if that can be.
+const LINE_ENTRIES: u64 = LINE / ENTRY;
+/// Free slots for which a session takes pages that are partly used.
+const SLOTS: u32 = 16;
 
 /// The state of a page of slots, as far as it is known here.
 #[derive(Clone, Copy)]
@@ -70,7 +102,7 @@ pub(super) struct State {
     /// Pages have been secured since the last release.
     pub(super) secured: bool,
     partial: BTreeMap<(u8, usize), Vec<u64>>,
-    pub(super) limbo: VecDeque<(Ticket, Freed)>,
+    pub(super) limbo: VecDeque<Retired>,
     pub(super) limbo_bytes: u64,
     /// Bytes of the slots that are free in `states`.
     pub(super) free_slots: u64,
@@ -85,7 +117,11 @@ pub(super) struct State {
 /// The free space of a pool.
 pub struct Space {
     pub(super) layout: Layout,
-    state: Mutex<State>,
+    pub(super) stocks: Stocks,
+    /// Apart from what every access reads and hardly anybody writes.
+    state: Apart<Mutex<State>>,
+    /// See [`is_large`](Space::is_large).
+    large: AtomicBool,
 }
 
 /// How full a pool is.
@@ -134,7 +170,8 @@ impl Space {
             }
             page += 1;
         }
-        Ok(Space { layout, state: Mutex::new(state) })
+        let (stocks, large) = (Stocks::default(), AtomicBool::new(pages >= LARGE));
+        Ok(Space { layout, stocks, state: Apart(Mutex::new(state)), large })
     }
 
     /// Where pages are.
@@ -143,7 +180,29 @@ impl Space {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it is so large that sessions take several pages at a time, free ones and partly used ones, and keep
+    /// more of what they free.
+    pub fn is_large(&self) -> bool {
+        self.large.load(Ordering::Relaxed)
+    }
+
+    /// Takes a free page, growing the memory if it must and can; in a large pool some more behind it.
+    pub fn take_pages(&self, memory: &dyn Memory) -> Option<Range<u64>> {
+        if self.is_large() {
+            let mut state = self.state();
+            if state.runs.longest() >= PLENTY
+                && let Some(first) = state.runs.take(RUN)
+            {
+                // The next ones begin with a line.
+                let (last, all) = ((first + RUN) / LINE_ENTRIES * LINE_ENTRIES, first + RUN);
+                state.add_pages(last..all);
+                return Some(first..last);
+            }
+        }
+        self.take_run(memory, 1).map(|page| page..page + 1)
     }
 
     /// Takes `pages` adjacent free pages, growing the memory if it must and can.
@@ -200,6 +259,7 @@ impl Space {
                 Ok(()) => {
                     state.runs.add(state.pages, wanted);
                     state.pages += wanted;
+                    self.large.store(state.pages >= LARGE, Ordering::Relaxed);
                     state.refusal = None;
                     return;
                 }
@@ -213,29 +273,32 @@ impl Space {
         self.state().refusal.clone().map(|(kind, text)| io::Error::new(kind, text))
     }
 
-    /// Takes a page with free slots of this class and purpose, and those slots.
-    pub fn take_partial(&self, class: Class, purpose: Purpose) -> Option<(u64, u128)> {
+    /// Takes free slots of this class and purpose into `found`, which is empty: those that came back to the page that
+    /// the session `owns`, or pages with free slots, which it owns then. Before that, ends its ownership of all of
+    /// `disowned`, where it has no slots left.
+    pub fn take_slots(
+        &self,
+        (class, purpose): (Class, Purpose),
+        owns: Option<u64>,
+        disowned: &mut Vec<u64>,
+        found: &mut Vec<(u64, u128)>,
+    ) {
         let mut state = self.state();
-        loop {
-            let page = state.partial.get_mut(&(purpose as u8, class.number()))?.pop()?;
-            let Some(Some(found)) = state.states.get_mut(page as usize) else { continue };
-            if (found.class, found.purpose) != (class, purpose) || found.owned {
-                continue;
-            }
-            found.listed = false;
-            if found.sparse {
-                continue;
-            }
-            if found.free != 0 {
-                found.owned = true;
-                return Some((page, state.take_slots(page)));
+        disowned.drain(..).for_each(|page| state.disown(page, 0));
+        if let Some(page) = owns {
+            let free = state.take_slots(page);
+            if free != 0 {
+                return found.push((page, free));
             }
         }
-    }
-
-    /// The slots of an owned page that came back since it was taken.
-    pub fn take_returned(&self, page: u64) -> u128 {
-        self.state().take_slots(page)
+        let wanted = if self.is_large() { SLOTS } else { 1 };
+        let mut slots = 0;
+        while slots < wanted
+            && let Some((page, free)) = state.take_partial(class, purpose)
+        {
+            slots += free.count_ones();
+            found.push((page, free));
+        }
     }
 
     /// Notes that a session has made a page of slots out of a free page, and owns it.
@@ -245,12 +308,13 @@ impl Space {
 
     /// Ends a session's ownership of a page; `free` are its slots that the session still had.
     pub fn disown(&self, page: u64, free: u128) {
+        self.state().disown(page, free);
+    }
+
+    /// Ends a session's ownership of pages, of which it has no slots left.
+    pub fn disown_all(&self, pages: &mut Vec<u64>) {
         let mut state = self.state();
-        if let Some(Some(found)) = state.states.get_mut(page as usize) {
-            found.owned = false;
-        }
-        state.free_slots(page, free);
-        state.settle(page);
+        pages.drain(..).for_each(|page| state.disown(page, 0));
     }
 
     /// Gives back what no log refers to: an unfinished transaction had it.
@@ -268,30 +332,35 @@ impl Space {
         }
     }
 
-    /// Keeps what a committed transaction freed until its ticket can be reclaimed; then does so
-    /// with all that can. Returns the bytes still in limbo.
-    pub fn retire(&self, ticket: Ticket, freed: &[Freed], reclaimable: Ticket) -> u64 {
+    /// Keeps what committed transactions freed until its ticket can be reclaimed; does so with all that can. Returns
+    /// the bytes still in limbo here.
+    pub fn retire(&self, retired: &mut Vec<Retired>, reclaimable: Ticket) -> u64 {
         let mut state = self.state();
-        for &freed in freed {
-            state.limbo_bytes += state.bytes(freed);
-            state.limbo.push_back((ticket, freed));
+        for (ticket, freed) in retired.drain(..) {
+            if ticket <= reclaimable {
+                state.give_back(freed);
+            } else {
+                state.bury(&[(ticket, freed)]);
+            }
         }
         state.reclaim(reclaimable);
         state.limbo_bytes
     }
 
-    /// Reclaims what can be.
+    /// Reclaims what can be, of all sessions.
     pub fn reclaim(&self, reclaimable: Ticket) {
+        self.collect_limbo();
         self.state().reclaim(reclaimable);
     }
 
-    /// Whether something that was freed is not free yet.
+    /// Whether something that was freed is not free yet, but for what sessions have in their stocks.
     pub fn has_limbo(&self) -> bool {
         !self.state().limbo.is_empty()
     }
 
     /// How full the pool is.
     pub fn usage(&self) -> Usage {
+        let (stocked_limbo, stocked_pages) = self.stocked();
         let state = self.state();
         debug_assert_eq!(
             state.free_slots,
@@ -299,9 +368,9 @@ impl Space {
         );
         let free = state.runs.pages() + state.released.pages() + state.releasing;
         Usage {
-            free_page_bytes: free * PAGE,
+            free_page_bytes: free * PAGE + stocked_pages,
             free_slot_bytes: state.free_slots,
-            limbo_bytes: state.limbo_bytes,
+            limbo_bytes: state.limbo_bytes + stocked_limbo,
             largest_free_run: state.runs.longest().max(state.released.longest()) * PAGE,
             released_bytes: state.released.pages() * PAGE,
         }
@@ -327,14 +396,44 @@ pub fn read_taken<M: Memory + ?Sized>(
 }
 
 impl State {
-    fn bytes(&self, freed: Freed) -> u64 {
-        match freed {
-            Freed::Slot { page, .. } => match self.states.get(page as usize) {
-                Some(Some(found)) => found.class.slot_bytes(),
-                _ => 0,
-            },
-            Freed::Run { pages, .. } => pages * PAGE,
+    /// A page with free slots of this class and purpose, and those slots.
+    fn take_partial(&mut self, class: Class, purpose: Purpose) -> Option<(u64, u128)> {
+        loop {
+            let page = self.partial.get_mut(&(purpose as u8, class.number()))?.pop()?;
+            let Some(Some(found)) = self.states.get_mut(page as usize) else { continue };
+            if (found.class, found.purpose) != (class, purpose) || found.owned {
+                continue;
+            }
+            found.listed = false;
+            if found.sparse {
+                continue;
+            }
+            if found.free != 0 {
+                found.owned = true;
+                return Some((page, self.take_slots(page)));
+            }
         }
+    }
+
+    fn disown(&mut self, page: u64, free: u128) {
+        if let Some(Some(found)) = self.states.get_mut(page as usize) {
+            found.owned = false;
+        }
+        self.free_slots(page, free);
+        self.settle(page);
+    }
+
+    /// Adds free pages.
+    pub(super) fn add_pages(&mut self, pages: Range<u64>) {
+        if !pages.is_empty() {
+            self.runs.add(pages.start, pages.end - pages.start);
+        }
+    }
+
+    /// Adds to what is in limbo.
+    pub(super) fn bury(&mut self, retired: &[Retired]) {
+        self.limbo_bytes += retired.iter().map(|(_, freed)| freed.bytes()).sum::<u64>();
+        self.limbo.extend(retired);
     }
 
     fn adopt(&mut self, page: u64, class: Class, purpose: Purpose, free: u128, owned: bool) {
@@ -383,7 +482,7 @@ impl State {
 
     fn give_back(&mut self, freed: Freed) {
         match freed {
-            Freed::Slot { page, slot } => {
+            Freed::Slot { page, slot, .. } => {
                 self.free_slots(page, 1 << slot);
                 self.settle(page);
             }
@@ -396,7 +495,7 @@ impl State {
             && ticket <= reclaimable
         {
             self.limbo.pop_front();
-            self.limbo_bytes -= self.bytes(freed);
+            self.limbo_bytes -= freed.bytes();
             self.give_back(freed);
         }
     }

@@ -326,6 +326,10 @@ impl Access for AnyTx<'_> {
     fn mode(&self) -> Mode {
         self.0.mode()
     }
+
+    fn lane(&self) -> u32 {
+        self.0.lane()
+    }
 }
 
 impl Tx for AnyTx<'_> {

@@ -96,6 +96,11 @@ impl<S: Session> Access for HeapTx<'_, S> {
     fn mode(&self) -> Mode {
         self.session.mode()
     }
+
+    #[inline]
+    fn lane(&self) -> u32 {
+        self.session.lane()
+    }
 }
 
 impl<S: Session> HeapTx<'_, S> {
@@ -124,6 +129,7 @@ impl<S: Session> HeapTx<'_, S> {
             let space = &self.shared.space;
             // First what the log has let go meanwhile, then what it can be made to let go.
             space.reclaim((self.reclaimable)());
+            space.collect_pages();
             if attempt == 1 && space.has_limbo() {
                 self.session.checkpoint()?;
                 space.reclaim((self.reclaimable)());

@@ -39,6 +39,10 @@ impl Access for ScatteredTx<'_> {
     fn mode(&self) -> Mode {
         self.tx.mode()
     }
+
+    fn lane(&self) -> u32 {
+        self.tx.lane()
+    }
 }
 
 impl Tx for ScatteredTx<'_> {

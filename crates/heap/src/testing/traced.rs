@@ -61,6 +61,10 @@ impl Access for TracedTx<'_> {
     fn mode(&self) -> Mode {
         self.tx.mode()
     }
+
+    fn lane(&self) -> u32 {
+        self.tx.lane()
+    }
 }
 
 impl Tx for TracedTx<'_> {

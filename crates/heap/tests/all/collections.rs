@@ -15,6 +15,7 @@ fn on_test_heap(cases: u32, check: impl Fn(&mut Run<'_>, u64) -> Result<()>) {
         let mut before = heap.image();
         let result = check(
             &mut |body| {
+                heap.lane = (heap.lane + 1) % 40;
                 let result = heap.run(body);
                 if result.is_ok() {
                     before = heap.image();

@@ -29,6 +29,9 @@ impl All {
         for _ in 0..300 {
             all.change(tx, rng)?;
         }
+        if rng.below(2) == 0 {
+            all.hash.use_lanes(tx)?;
+        }
         Ok(all)
     }
 

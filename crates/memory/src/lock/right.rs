@@ -33,6 +33,12 @@ impl<O: Order, S, W> Seat<O, S, W> {
         self.mode
     }
 
+    /// Its number, which no other seat at the lock has at the same time.
+    #[inline]
+    pub const fn slot(&self) -> usize {
+        self.slot
+    }
+
     /// Whether the lock is biased to this session, and a transaction has come in by that.
     #[cfg(all(test, not(loom)))]
     pub(super) fn is_biased(&self) -> bool {

@@ -60,6 +60,10 @@ impl<S: Session, M: Memory> Access for Eager<S, M> {
     fn mode(&self) -> Mode {
         self.inner.mode()
     }
+
+    fn lane(&self) -> u32 {
+        self.inner.lane()
+    }
 }
 
 impl<S: Session, M: Memory> Session for Eager<S, M> {

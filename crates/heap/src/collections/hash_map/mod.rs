@@ -1,11 +1,13 @@
 //! A hash map that grows and shrinks one bucket at a time, with entries inside of cache-line
 //! sized buckets.
 
+mod count;
 mod resize;
 mod table;
 mod walk;
 
-use self::table::{COUNT, Meta, SEED};
+use self::count::{COUNTED as COUNTED_FLAG, Counting, LANED};
+use self::table::{Meta, SEED};
 use super::codec::Item;
 use super::form::{Form, mix};
 use super::tag::{Expected, Tag};
@@ -16,8 +18,6 @@ use std::marker::PhantomData;
 pub(super) use table::{Shape, Table};
 
 const HEADER: usize = 64;
-/// The flag in the tag of a map that counts its entries.
-const COUNTED_FLAG: u64 = 1;
 
 /// A hash map: a handle to it.
 ///
@@ -27,8 +27,9 @@ const COUNTED_FLAG: u64 = 1;
 /// Besides what stands at each of them, all operations fail with `WrongType` if the header is that of
 /// another collection, or of one with other types, and with `Misuse` if none is there.
 ///
-/// If it is not `COUNTED`, insertions and removals write one line less, and do not all write
-/// the same line; [`len`](HashMap::len) walks the map then.
+/// If it is not `COUNTED`, insertions and removals write one line less; [`len`](HashMap::len) walks the map
+/// then. A large map counts its entries in several places, so that those of different sessions do not all write
+/// the same line.
 pub struct HashMap<K, V, const COUNTED: bool = true> {
     at: u64,
     /// The identifier of the pool that it was made in; 0 if that is not known.
@@ -61,10 +62,13 @@ struct Place {
 impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     const SHAPE: Shape = Shape::of(K::FORM, V::FORM);
     const VALUE: u64 = K::FORM.bytes();
-    const TAG: u64 = {
-        let flags = COUNTED as u64 * COUNTED_FLAG;
+    const TAG: u64 = Self::tag(if COUNTED { COUNTED_FLAG } else { 0 });
+    /// The tag of one that counts in lanes.
+    const LANED_TAG: u64 = Self::tag(COUNTED_FLAG | LANED);
+
+    const fn tag(flags: u64) -> u64 {
         Tag::of(kind::HASH_MAP, (K::FORM, V::FORM), &[K::TYPE, V::TYPE], flags).word()
-    };
+    }
 
     /// The map whose header is at `at`.
     pub const fn new(at: u64) -> Self {
@@ -96,7 +100,8 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         let at = header.at();
         let words = [Self::TAG, seed, 1, 0, 0, 0, 0, 0];
         tx.write_fresh(header, 0, bytemuck::bytes_of(&words))?;
-        let table = Table::open(tx, at, Self::SHAPE, COUNTED)?;
+        let counting = if COUNTED { Counting::One } else { Counting::No };
+        let table = Table::open(tx, at, Self::SHAPE, counting)?;
         table.segments().reserve(tx, 0)?;
         let block = table.block(tx, 0)?;
         tx.write_word(block, Meta::EMPTY.word())?;
@@ -105,10 +110,16 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
 
     #[inline]
     fn table<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Table> {
-        if Expected::is_elsewhere(self.pool, tx) || tx.read_word(self.at)? != Self::TAG {
+        if Expected::is_elsewhere(self.pool, tx) {
             return Err(self.expected().missing(tx, self.at));
         }
-        Table::open(tx, self.at, Self::SHAPE, COUNTED)
+        let counting = match tx.read_word(self.at)? {
+            tag if tag == Self::TAG && COUNTED => Counting::One,
+            tag if tag == Self::TAG => Counting::No,
+            tag if tag == Self::LANED_TAG && COUNTED => Counting::Lanes,
+            _ => return Err(self.expected().missing(tx, self.at)),
+        };
+        Table::open(tx, self.at, Self::SHAPE, counting)
     }
 
     fn expected(self) -> Expected {
@@ -264,7 +275,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     /// `Corrupt` if the map is damaged.
     pub fn len<T: Tx + ?Sized>(self, tx: &mut T) -> Result<u64> {
         let table = self.table(tx)?;
-        if COUNTED { tx.read_word(self.at + COUNT) } else { table.walk_len(tx) }
+        table.counted(tx)?.map_or_else(|| table.walk_len(tx), Ok)
     }
 
     /// Whether there are no entries.
@@ -273,7 +284,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     /// `Corrupt` if the map is damaged.
     pub fn is_empty<T: Tx + ?Sized>(self, tx: &mut T) -> Result<bool> {
         let table = self.table(tx)?;
-        if COUNTED { Ok(tx.read_word(self.at + COUNT)? == 0) } else { table.walk_is_empty(tx) }
+        table.counted(tx)?.map_or_else(|| table.walk_is_empty(tx), |count| Ok(count == 0))
     }
 
     fn load<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<(K::Owned, V::Owned)> {
@@ -436,6 +447,25 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         K::load(tx, place.at() - Self::VALUE)
     }
 
+    /// Has the map count its entries in lanes already now: for tests.
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`].
+    #[doc(hidden)]
+    pub fn use_lanes<T: Tx + ?Sized>(self, tx: &mut T) -> Result<()> {
+        let mut table = self.table(tx)?;
+        if table.counting == Counting::One { table.make_lanes(tx) } else { Ok(()) }
+    }
+
+    /// Whether the map counts its entries in lanes: for tests.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    #[doc(hidden)]
+    pub fn has_lanes<T: Tx + ?Sized>(self, tx: &mut T) -> Result<bool> {
+        Ok(self.table(tx)?.counting == Counting::Lanes)
+    }
+
     /// Checks the whole map, and reports every block that it owns.
     ///
     /// # Errors
@@ -453,5 +483,5 @@ pub(super) fn open<T: Tx + ?Sized>(
     value: Form,
     flags: u64,
 ) -> Result<Table> {
-    Table::open(tx, at, Shape::of(key, value), flags & COUNTED_FLAG != 0)
+    Table::open(tx, at, Shape::of(key, value), Counting::of(flags))
 }

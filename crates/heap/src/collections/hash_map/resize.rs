@@ -1,12 +1,15 @@
 //! How the table grows and shrinks: one bucket at a time, so that no operation waits for a
 //! rehash.
 //!
-//! A counted table splits a bucket when there are entries for more than four sixths of the slots, or for five or
-//! seven where a bucket has few slots and these are large, and merges two when no more than one sixth is. One that is
+//! A counted table splits buckets when there are entries for more than four sixths of the slots, or for five or
+//! seven where a bucket has few slots and these are large, and merges some when no more than one sixth is. With one count it looks at each
+//! change, and splits at most one bucket; with lanes only when it knows how many there are, and splits or merges
+//! as many as are due since: the bucket number in the header, which all read, is written less often. One that is
 //! not counted looks at the first blocks of four buckets, when it has just needed an overflow block, or
 //! emptied a bucket, and takes them for all; four sixths of these stand for as much.
 
-use super::table::{BUCKETS, COUNT, Meta, Table};
+use super::count::{Counting, STEP};
+use super::table::{BUCKETS, Meta, Table};
 use crate::collections::form::mix;
 use crate::collections::tag::end;
 use crate::{Error, Result, Tx};
@@ -24,14 +27,31 @@ impl Table {
         hash: u64,
         overflowed: bool,
     ) -> Result<()> {
-        let crowded = if self.counted {
-            let count = tx.read_word(self.at + COUNT)?.wrapping_add(1);
-            tx.write_word(self.at + COUNT, count)?;
-            over(count, self.shape.fullest(), self.buckets * self.shape.slots)
-        } else {
-            overflowed && over(self.sampled(tx, hash)?, 4, SAMPLE * self.shape.slots)
-        };
-        if crowded { self.split(tx) } else { Ok(()) }
+        if self.counting == Counting::No {
+            let crowded = overflowed && over(self.sampled(tx, hash)?, 4, SAMPLE * self.shape.slots);
+            return if crowded { self.split(tx) } else { Ok(()) };
+        }
+        let most = self.at_once();
+        let Some(count) = self.count(tx, 1)? else { return Ok(()) };
+        for _ in 0..most {
+            let before = self.buckets;
+            if !over(count, self.shape.fullest(), before * self.shape.slots) {
+                break;
+            }
+            self.split(tx)?;
+            if self.buckets == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Splits at one insertion.
+    const fn at_once(&self) -> u64 {
+        match self.counting {
+            Counting::Lanes => STEP,
+            Counting::No | Counting::One => 1,
+        }
     }
 
     /// After a removal: notes it, and merges two buckets if it is time to.
@@ -41,16 +61,23 @@ impl Table {
         hash: u64,
         emptied: bool,
     ) -> Result<()> {
-        let sparse = if self.counted {
-            let count = tx.read_word(self.at + COUNT)?;
-            let count = count.checked_sub(1).ok_or(Error::corrupt("an entry's count", self.at))?;
-            tx.write_word(self.at + COUNT, count)?;
-            !over(count, 1, self.buckets * self.shape.slots)
-        } else {
-            emptied && !over(self.sampled(tx, hash)?, 1, SAMPLE * self.shape.slots)
-        };
-        let merges = if sparse { MERGES.min(self.buckets - 1) } else { 0 };
-        (0..merges).try_for_each(|_| self.merge(tx))
+        if self.counting == Counting::No {
+            let sparse = emptied && !over(self.sampled(tx, hash)?, 1, SAMPLE * self.shape.slots);
+            let merges = if sparse { MERGES.min(self.buckets - 1) } else { 0 };
+            return (0..merges).try_for_each(|_| self.merge(tx));
+        }
+        let most = self.at_once() * MERGES;
+        let Some(count) = self.count(tx, 1u64.wrapping_neg())? else { return Ok(()) };
+        let mut merges = 0;
+        while merges < most
+            && self.buckets > 1
+            // Two at a time, as with one count.
+            && (merges % MERGES != 0 || !over(count, 1, self.buckets * self.shape.slots))
+        {
+            self.merge(tx)?;
+            merges += 1;
+        }
+        Ok(())
     }
 
     /// The entries in the first blocks of a few buckets, which a hash chooses.
@@ -137,7 +164,7 @@ impl Table {
 
     /// Frees what a bucket holds, and all of its chain but the first block; returns how many
     /// entries and blocks that were.
-    fn empty<T: Tx + ?Sized>(&self, tx: &mut T, bucket: u64) -> Result<u64> {
+    fn empty<T: Tx + ?Sized>(&mut self, tx: &mut T, bucket: u64) -> Result<u64> {
         let entries = self.entries(tx, bucket)?;
         for at in &entries {
             self.release(tx, *at)?;
@@ -146,11 +173,8 @@ impl Table {
         for (block, _) in &chain[1..] {
             tx.free(*block).map_err(Error::in_pool)?;
         }
-        if self.counted {
-            let count = tx.read_word(self.at + COUNT)?;
-            let left = count.checked_sub(entries.len() as u64);
-            let left = left.ok_or(Error::corrupt("an entry's count", self.at))?;
-            tx.write_word(self.at + COUNT, left)?;
+        if !entries.is_empty() {
+            self.count(tx, (entries.len() as u64).wrapping_neg())?;
         }
         Ok((entries.len() + chain.len()) as u64)
     }
@@ -175,6 +199,9 @@ impl Table {
         self.drop_buckets(tx, u64::MAX)?;
         self.segments().free_from(tx, 1, 1)?;
         self.empty(tx, 0)?;
+        if self.counting == Counting::Lanes {
+            self.end_lanes(tx)?;
+        }
         let block = self.block(tx, 0)?;
         tx.write_word(block, Meta::EMPTY.word())
     }
@@ -223,14 +250,14 @@ impl Table {
 
     /// Removes entries of the last block of a chain, the last first. The slots that are left.
     fn drain_block<T: Tx + ?Sized>(
-        &self,
+        &mut self,
         tx: &mut T,
         block: u64,
         mut used: u64,
         left: &mut u64,
         each: &mut dyn FnMut(&mut T, u64) -> Result<bool>,
     ) -> Result<u64> {
-        let mut removed = 0;
+        let mut removed = 0u64;
         while used != 0 && *left > 0 {
             let at = self.slot(block, u64::from(used.ilog2()));
             if !each(tx, at + self.shape.key.bytes())? {
@@ -243,10 +270,8 @@ impl Table {
             removed += 1;
             *left -= 1;
         }
-        if self.counted && removed > 0 {
-            let count = tx.read_word(self.at + COUNT)?.checked_sub(removed);
-            let count = count.ok_or(Error::corrupt("an entry's count", self.at))?;
-            tx.write_word(self.at + COUNT, count)?;
+        if removed > 0 {
+            self.count(tx, removed.wrapping_neg())?;
         }
         Ok(used)
     }
@@ -258,6 +283,7 @@ impl Table {
         }
         self.empty(tx, 0)?;
         self.segments().free_from(tx, 1, 0)?;
+        self.free_lanes(tx)?;
         end(tx, self.at)?;
         Ok(true)
     }

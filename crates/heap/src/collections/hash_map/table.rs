@@ -1,7 +1,7 @@
 //! The hash table without its types: buckets, chains, and the order of hashes.
 //!
 //! The header is one line: tag, seed, number of buckets, number of entries (0 if it is not
-//! kept), and the directory of segments, whose elements are the buckets. A bucket is the least
+//! kept; see `count` for large maps), and the directory of segments, whose elements are the buckets. A bucket is the least
 //! number of lines that hold a word and four entries; no entry lies in more lines than it must,
 //! where that costs no slot. Its word is `0x6B << 56 | overflow / 64 << 16 | occupied slots`; an
 //! overflow block looks like a bucket.
@@ -12,6 +12,7 @@
 //! What always holds: of a bucket's chain, only the last block has free slots, and no overflow
 //! block is empty.
 
+use super::count::Counting;
 use crate::collections::form::{Form, update_word};
 use crate::collections::segments::Segments;
 use crate::{Error, Purpose, Result, Tx};
@@ -96,7 +97,7 @@ impl Meta {
 pub(crate) struct Table {
     pub(super) at: u64,
     pub(super) shape: Shape,
-    pub(super) counted: bool,
+    pub(super) counting: Counting,
     pub(super) buckets: u64,
 }
 
@@ -107,13 +108,13 @@ impl Table {
         tx: &mut T,
         at: u64,
         shape: Shape,
-        counted: bool,
+        counting: Counting,
     ) -> Result<Self> {
         let buckets = tx.read_word(at + BUCKETS)?;
         if buckets == 0 || buckets > MAX_BUCKETS {
             return Err(Error::corrupt("a hash map's number of buckets", at));
         }
-        Ok(Table { at, shape, counted, buckets })
+        Ok(Table { at, shape, counting, buckets })
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! Walks over the whole table.
 
-use super::table::{COUNT, Meta, Table};
+use super::table::{Meta, Table};
 use crate::collections::Visit;
 use crate::collections::compact::move_block;
 use crate::collections::form::mix;
@@ -32,6 +32,9 @@ impl Table {
         bucket: u64,
         each: &mut dyn FnMut(&mut T, u64) -> Result<()>,
     ) -> Result<()> {
+        if bucket == 0 {
+            self.compact_lanes(tx)?;
+        }
         let mut before: Option<(u64, Meta)> = None;
         for (block, meta) in self.chain(tx, bucket)? {
             let mut at = block;
@@ -92,12 +95,15 @@ impl Table {
     /// Checks everything, and reports the blocks.
     pub(crate) fn check<T: Tx + ?Sized>(&self, tx: &mut T, visit: &mut Visit<'_>) -> Result<()> {
         visit(self.at)?;
+        if let Some(lanes) = self.lanes(tx)? {
+            visit(lanes)?;
+        }
         self.segments().check(tx, self.buckets, visit)?;
         let mut count = 0;
         for bucket in 0..self.buckets {
             count += self.check_bucket(tx, bucket, visit)?;
         }
-        if self.counted && count != tx.read_word(self.at + COUNT)? {
+        if self.counted(tx)?.is_some_and(|counted| counted != count) {
             return Err(Error::corrupt("a hash map's count", self.at));
         }
         Ok(())

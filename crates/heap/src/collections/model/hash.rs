@@ -68,6 +68,9 @@ where
     let (name, content) = (key(rng), value(rng));
     let (k, v) = (K::borrow(&name), V::borrow(&content));
     let inserts = if growing { 8 } else { 2 };
+    if COUNTED && rng.below(16) == 0 {
+        map.use_lanes(tx)?;
+    }
     match rng.below(16) {
         0 => same("get", map.get(tx, k)?.as_ref(), model.entries.get(&name)),
         1 => same("contains", map.contains(tx, k)?, model.entries.contains_key(&name)),

@@ -1,0 +1,142 @@
+//! What a session keeps of the free space, beside the slots in its caches: what its transactions have freed, which is
+//! in limbo, and a few free pages. It takes from it and adds to it without waiting for other sessions, which have
+//! stocks of their own; where space is short they take it from there.
+//!
+//! What holds always: what is in a stock's limbo is not used, by anybody, before its ticket can be reclaimed. No one
+//! holds two locks of the allocator at a time but for the list of stocks and one stock, in this order.
+
+use super::space::{Freed, Space};
+use perdura_engine::Ticket;
+use perdura_memory::PAGE;
+use perdura_memory::lock::Apart;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What is freed waits for so many, or for so many bytes, before it is handed over: in a small pool, and in a large one.
+const BATCH: [usize; 2] = [8, 64];
+const BATCH_BYTES: u64 = 16 << 10;
+
+/// Something that was freed, and by which transaction.
+pub type Retired = (Ticket, Freed);
+
+/// A session's stock.
+#[derive(Debug, Default)]
+pub struct Stock(Apart<Mutex<Held>>);
+
+#[derive(Debug, Default)]
+struct Held {
+    limbo: Vec<Retired>,
+    limbo_bytes: u64,
+    pages: Range<u64>,
+}
+
+impl Stock {
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds what a committed transaction freed. If much has come together, all of it is moved to `due`, an empty list.
+    pub fn retire(
+        &self,
+        space: &Space,
+        ticket: Ticket,
+        freed: &mut Vec<Freed>,
+        due: &mut Vec<Retired>,
+    ) {
+        let batch = BATCH[usize::from(space.is_large())];
+        let mut held = self.held();
+        for freed in freed.drain(..) {
+            held.limbo_bytes += freed.bytes();
+            held.limbo.push((ticket, freed));
+        }
+        if held.limbo.len() >= batch || held.limbo_bytes >= BATCH_BYTES {
+            held.limbo_bytes = 0;
+            std::mem::swap(&mut held.limbo, due);
+        }
+    }
+
+    /// Takes a page.
+    pub fn take_page(&self) -> Option<u64> {
+        self.held().pages.next()
+    }
+
+    /// Adds pages, where there are none.
+    pub fn put_pages(&self, pages: Range<u64>) {
+        debug_assert!(self.held().pages.is_empty());
+        self.held().pages = pages;
+    }
+}
+
+/// The stocks of all sessions.
+#[derive(Debug, Default)]
+pub(super) struct Stocks(Apart<Mutex<Vec<Arc<Stock>>>>);
+
+impl Stocks {
+    fn all(&self) -> MutexGuard<'_, Vec<Arc<Stock>>> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Free pages, and bytes in limbo.
+    pub(super) fn sums(&self) -> (u64, u64) {
+        let all = self.all();
+        all.iter().fold((0, 0), |(pages, bytes), stock| {
+            let held = stock.held();
+            (pages + held.pages.end - held.pages.start, bytes + held.limbo_bytes)
+        })
+    }
+
+    fn take_limbo(&self) -> Vec<Retired> {
+        let mut taken = Vec::new();
+        for stock in &*self.all() {
+            let mut held = stock.held();
+            held.limbo_bytes = 0;
+            taken.append(&mut held.limbo);
+        }
+        taken
+    }
+
+    fn take_pages(&self) -> Vec<Range<u64>> {
+        let all = self.all();
+        let taken = all.iter().map(|stock| std::mem::take(&mut stock.held().pages));
+        taken.filter(|pages| !pages.is_empty()).collect()
+    }
+}
+
+impl Space {
+    /// A stock for a session.
+    pub fn stock(&self) -> Arc<Stock> {
+        let stock = Arc::<Stock>::default();
+        self.stocks.all().push(stock.clone());
+        stock
+    }
+
+    /// Ends a session's stock: what it has is handed over.
+    pub fn end_stock(&self, stock: &Arc<Stock>) {
+        self.stocks.all().retain(|other| !Arc::ptr_eq(other, stock));
+        let Held { limbo, pages, .. } = std::mem::take(&mut *stock.held());
+        let mut state = self.state();
+        state.bury(&limbo);
+        state.add_pages(pages);
+    }
+
+    /// Takes what all sessions have in limbo: before it is looked for what can be reclaimed.
+    pub(super) fn collect_limbo(&self) {
+        let limbo = self.stocks.take_limbo();
+        if !limbo.is_empty() {
+            self.state().bury(&limbo);
+        }
+    }
+
+    /// Takes the free pages that sessions keep: where there are no others.
+    pub fn collect_pages(&self) {
+        let pages = self.stocks.take_pages();
+        let mut state = self.state();
+        pages.into_iter().for_each(|pages| state.add_pages(pages));
+    }
+
+    /// Bytes in limbo, and of free pages, that sessions keep.
+    pub(super) fn stocked(&self) -> (u64, u64) {
+        let (pages, limbo) = self.stocks.sums();
+        (limbo, pages * PAGE)
+    }
+}
