@@ -8,7 +8,7 @@
 //! Reading order: [`session`], [`run`], [`window`], then the smallest workload ([`sps`]) and the largest
 //! ([`ycsb`]). [`toggle`] runs four data structures of the papers' microbenchmarks ([`hash`],
 //! [`rbtree`], [`bptree`], [`sdg`]), [`pages`] writes pages as SQLite does, [`churn`] tries the allocator;
-//! [`tpcc`] has nine tables on [`records`].
+//! [`tpcc`] has nine tables on [`records`]; [`stamp`] are whole programs with threads that meet.
 //! [`random`], [`zipf`] and [`payload`] make the inputs: everything random follows
 //! from one seed.
 
@@ -35,6 +35,7 @@ pub mod run;
 pub mod sdg;
 pub mod session;
 pub mod sps;
+pub mod stamp;
 pub mod toggle;
 pub mod tpcc;
 pub mod window;

@@ -1,0 +1,134 @@
+//! STAMP: eight applications of transactional memory, as durable programs (Cao Minh and others, IISWC 2008).
+//!
+//! Written again after what STAMP's programs do, not from them. What they keep in shared memory and reach in
+//! transactions is in the heap; their input, which nobody changes, and what a thread computes for itself is in
+//! ordinary memory. Each checks its answer, more closely than STAMP does.
+//!
+//! What always holds: a transaction's body has no effect but on the heap and by what it returns, since it may run
+//! more than once. All that is random follows from one seed, and is drawn outside of transactions.
+//!
+//! Reading order: [`vacation`], which does as many tasks as it is asked to, then [`kmeans`]: a program that ends, in
+//! phases that begin when all threads are there (`party`).
+
+pub(crate) mod block;
+mod list;
+mod party;
+pub mod vacation;
+
+use crate::{Outcome, Workload};
+
+/// One of the applications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum App {
+    /// [`vacation`] with few queries.
+    VacationLow,
+    /// [`vacation`] with more queries among fewer rows.
+    VacationHigh,
+}
+
+/// How large an input is. STAMP's names: plain for simulators, `+` for larger ones, `++` for real machines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Input {
+    /// For tests.
+    Small,
+    /// For simulated machines.
+    #[default]
+    Plain,
+    /// STAMP's `+`.
+    Plus,
+    /// STAMP's `++`.
+    Native,
+}
+
+impl Input {
+    /// All of them, the smallest first.
+    pub const ALL: [Input; 4] = [Input::Small, Input::Plain, Input::Plus, Input::Native];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Input::Small => "small",
+            Input::Plain => "plain",
+            Input::Plus => "plus",
+            Input::Native => "native",
+        }
+    }
+}
+
+impl std::fmt::Display for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for Input {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|input| input.name() == name);
+        found.ok_or_else(|| format!("the input is one of {}", Self::ALL.map(Self::name).join(", ")))
+    }
+}
+
+/// What wants to run an application.
+pub trait OnApp {
+    /// What it returns.
+    type Output;
+
+    /// Runs with an application that `make` makes anew, whose data takes about so many bytes.
+    fn run<W: Workload>(self, make: impl Fn() -> Outcome<W>, bytes: u64) -> Self::Output;
+}
+
+impl App {
+    /// What [`entries`](App::entries) counts.
+    pub const fn of_what(self) -> &'static str {
+        match self {
+            App::VacationLow | App::VacationHigh => "rows",
+        }
+    }
+
+    /// How much there is of what the input has most of.
+    pub const fn entries(self, input: Input) -> u64 {
+        match self {
+            App::VacationLow => vacation::Parameters::low(input).rows,
+            App::VacationHigh => vacation::Parameters::high(input).rows,
+        }
+    }
+
+    /// Operations that STAMP does with this input, of an application that does as many as it is asked to.
+    pub const fn operations(self, input: Input) -> Option<u64> {
+        match self {
+            App::VacationLow | App::VacationHigh => Some(vacation::Parameters::low(input).tasks),
+        }
+    }
+
+    /// Has `code` run it, on an input that follows from `seed`; with `entries`, on so much instead of what the input
+    /// has most of.
+    ///
+    /// # Errors
+    /// `Parameters` if there cannot be so many entries.
+    pub fn run<C: OnApp>(
+        self,
+        input: Input,
+        entries: Option<u64>,
+        seed: u64,
+        code: C,
+    ) -> Outcome<C::Output> {
+        let entries = entries.unwrap_or(self.entries(input));
+        match self {
+            App::VacationLow => vacation(vacation::Parameters::low(input), entries, seed, code),
+            App::VacationHigh => vacation(vacation::Parameters::high(input), entries, seed, code),
+        }
+    }
+}
+
+fn vacation<C: OnApp>(
+    parameters: vacation::Parameters,
+    rows: u64,
+    seed: u64,
+    code: C,
+) -> Outcome<C::Output> {
+    let parameters = vacation::Parameters { rows, ..parameters };
+    let bytes = vacation::Vacation::new(parameters, seed)?.bytes();
+    Ok(code.run(|| vacation::Vacation::new(parameters, seed), bytes))
+}
