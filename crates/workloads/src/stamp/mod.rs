@@ -11,8 +11,12 @@
 //! phases that begin when all threads are there (`party`).
 
 pub(crate) mod block;
+pub mod intruder;
+pub mod kmeans;
 mod list;
 mod party;
+mod queue;
+pub mod ssca2;
 pub mod vacation;
 
 use crate::{Outcome, Workload};
@@ -24,6 +28,14 @@ pub enum App {
     VacationLow,
     /// [`vacation`] with more queries among fewer rows.
     VacationHigh,
+    /// [`kmeans`] with more centres.
+    KMeansLow,
+    /// [`kmeans`] with fewer centres.
+    KMeansHigh,
+    /// [`ssca2`].
+    Ssca2,
+    /// [`intruder`].
+    Intruder,
 }
 
 /// How large an input is. STAMP's names: plain for simulators, `+` for larger ones, `++` for real machines.
@@ -84,6 +96,9 @@ impl App {
     pub const fn of_what(self) -> &'static str {
         match self {
             App::VacationLow | App::VacationHigh => "rows",
+            App::KMeansLow | App::KMeansHigh => "points",
+            App::Ssca2 => "vertices",
+            App::Intruder => "flows",
         }
     }
 
@@ -92,6 +107,10 @@ impl App {
         match self {
             App::VacationLow => vacation::Parameters::low(input).rows,
             App::VacationHigh => vacation::Parameters::high(input).rows,
+            App::KMeansLow => kmeans::Parameters::low(input).points,
+            App::KMeansHigh => kmeans::Parameters::high(input).points,
+            App::Ssca2 => ssca2::Parameters::of(input).vertices,
+            App::Intruder => intruder::Parameters::of(input).flows,
         }
     }
 
@@ -99,6 +118,7 @@ impl App {
     pub const fn operations(self, input: Input) -> Option<u64> {
         match self {
             App::VacationLow | App::VacationHigh => Some(vacation::Parameters::low(input).tasks),
+            App::KMeansLow | App::KMeansHigh | App::Ssca2 | App::Intruder => None,
         }
     }
 
@@ -118,17 +138,41 @@ impl App {
         match self {
             App::VacationLow => vacation(vacation::Parameters::low(input), entries, seed, code),
             App::VacationHigh => vacation(vacation::Parameters::high(input), entries, seed, code),
+            App::KMeansLow => kmeans(kmeans::Parameters::low(input), entries, seed, code),
+            App::KMeansHigh => kmeans(kmeans::Parameters::high(input), entries, seed, code),
+            App::Ssca2 => {
+                let of = ssca2::Parameters { vertices: entries, ..ssca2::Parameters::of(input) };
+                made(|| ssca2::Ssca2::new(of, seed), ssca2::Ssca2::bytes, code)
+            }
+            App::Intruder => {
+                let of = intruder::Parameters { flows: entries, ..intruder::Parameters::of(input) };
+                made(|| intruder::Intruder::new(of, seed), intruder::Intruder::bytes, code)
+            }
         }
     }
 }
 
 fn vacation<C: OnApp>(
-    parameters: vacation::Parameters,
+    of: vacation::Parameters,
     rows: u64,
     seed: u64,
     code: C,
 ) -> Outcome<C::Output> {
-    let parameters = vacation::Parameters { rows, ..parameters };
-    let bytes = vacation::Vacation::new(parameters, seed)?.bytes();
-    Ok(code.run(|| vacation::Vacation::new(parameters, seed), bytes))
+    let of = vacation::Parameters { rows, ..of };
+    made(|| vacation::Vacation::new(of, seed), vacation::Vacation::bytes, code)
+}
+
+fn kmeans<C: OnApp>(of: kmeans::Parameters, points: u64, seed: u64, code: C) -> Outcome<C::Output> {
+    let of = kmeans::Parameters { points, ..of };
+    made(|| kmeans::KMeans::new(of, seed), kmeans::KMeans::bytes, code)
+}
+
+/// Has `code` run what `make` makes: parameters that cannot be are refused before.
+fn made<W: Workload, C: OnApp>(
+    make: impl Fn() -> Outcome<W>,
+    bytes: impl Fn(&W) -> u64,
+    code: C,
+) -> Outcome<C::Output> {
+    let bytes = bytes(&make()?);
+    Ok(code.run(make, bytes))
 }

@@ -1,9 +1,9 @@
 //! STAMP's applications, small: on redo and on volatile, one thread and two, and what their checks notice.
 
-use perdura::{AnyHeap, Engine, EngineKind, Format, Heap, OnEngine};
+use perdura::{AnyHeap, Engine, EngineKind, Format, Heap, OnEngine, Tx};
 use perdura_memory::Ram;
 use perdura_workloads::stamp::{App, Input, OnApp};
-use perdura_workloads::{Outcome, Plan, Progress, Store, Workload};
+use perdura_workloads::{Failure, Outcome, Plan, Progress, Store, Workload};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -21,6 +21,19 @@ impl OnEngine<Ram> for New {
     }
 }
 
+fn plan(threads: usize) -> Plan {
+    Plan {
+        threads,
+        operations: 600,
+        warm_up: 60,
+        seed: SEED,
+        sample_every: 4,
+        per_second: None,
+        pinned: false,
+        window: 1,
+    }
+}
+
 /// Runs an application with this number of threads, and checks its answer and the pool.
 struct Run {
     engine: EngineKind,
@@ -34,17 +47,8 @@ impl OnApp for Run {
         let (heap, workload, progress) = (self.engine.run(New), make()?, Progress::default());
         perdura_workloads::load(&workload, &*heap, &progress)?;
         assert_eq!(progress.done(), workload.load_size());
-        let plan = Plan {
-            threads: self.threads,
-            operations: 600,
-            warm_up: 60,
-            seed: SEED,
-            sample_every: 4,
-            per_second: None,
-            pinned: false,
-            window: 1,
-        };
-        let measured = perdura_workloads::measure(&workload, &*heap, &plan, &progress)?;
+        let measured =
+            perdura_workloads::measure(&workload, &*heap, &plan(self.threads), &progress)?;
         assert!(!measured.latencies.is_empty());
         workload.check(&mut Store::session(&*heap)?)?;
         let report = heap.check(&perdura_workloads::check_root);
@@ -70,4 +74,92 @@ fn runs(app: App) -> BTreeSet<u64> {
 fn vacation() {
     assert_eq!(runs(App::VacationLow), [600].into());
     assert_eq!(runs(App::VacationHigh), [600].into());
+}
+
+/// Rounds, and so points, are those that a thread alone needs.
+#[test]
+fn kmeans() {
+    for app in [App::KMeansLow, App::KMeansHigh] {
+        let operations = runs(app);
+        assert!(operations.len() == 1 && operations.first() >= Some(&240), "{operations:?}");
+    }
+}
+
+#[test]
+fn ssca2() {
+    let operations = runs(App::Ssca2);
+    assert!(operations.len() == 1 && operations.first() > Some(&200), "{operations:?}");
+}
+
+#[test]
+fn intruder() {
+    let operations = runs(App::Intruder);
+    assert!(operations.len() == 1 && operations.first() > Some(&200), "{operations:?}");
+}
+
+/// What a workload says when something was done to the heap after it was loaded.
+fn spoilt<W: Workload>(
+    workload: &W,
+    root: &str,
+    spoil: impl Fn(&mut dyn Tx, u64) -> perdura::Result<()>,
+) -> Failure {
+    let (heap, progress) = (EngineKind::Redo.run(New), Progress::default());
+    perdura_workloads::load(workload, &*heap, &progress).expect("it loads");
+    let mut session = Store::session(&*heap).expect("a session");
+    let spoilt = session.transaction(|tx| {
+        let root = tx.root(root)?.expect("the root");
+        spoil(tx, root.at)
+    });
+    spoilt.expect("a change");
+    let measured = perdura_workloads::measure(workload, &*heap, &plan(2), &progress);
+    match measured.and_then(|_| workload.check(&mut session)) {
+        Ok(()) => panic!("nothing was noticed"),
+        Err(failure) => failure,
+    }
+}
+
+#[test]
+fn a_lost_packet_and_one_twice_are_noticed() {
+    use perdura_workloads::stamp::intruder::{Intruder, Parameters};
+    let make = || Intruder::new(Parameters::of(Input::Small), SEED).expect("valid parameters");
+    // In the root's first block, the queue, are the words taken out, those put in, the places and the ring.
+    let lost = spoilt(&make(), "bench.intruder", |tx, root| {
+        let queue = tx.read_word(root)?;
+        tx.write_word(queue, 1)
+    });
+    assert!(matches!(lost, Failure::Wrong(_)), "{lost}");
+    let twice = spoilt(&make(), "bench.intruder", |tx, root| {
+        let queue = tx.read_word(root)?;
+        let ring = tx.read_word(queue + 24)?;
+        tx.write_word(ring, 5)
+    });
+    assert!(matches!(twice, Failure::Wrong(_) | Failure::Heap(_)), "{twice}");
+}
+
+#[test]
+fn a_point_too_many_and_a_moved_centre_are_noticed() {
+    use perdura_workloads::stamp::kmeans::{KMeans, Parameters};
+    let make = || KMeans::new(Parameters::low(Input::Small), SEED).expect("valid parameters");
+    // The root's first block has the accumulators, the second the centres.
+    let counted = spoilt(&make(), "bench.kmeans", |tx, root| {
+        let accumulators = tx.read_word(root)?;
+        tx.write_word(accumulators, 1)
+    });
+    assert!(counted.to_string().contains("points"), "{counted}");
+    let summed = spoilt(&make(), "bench.kmeans", |tx, root| {
+        let accumulators = tx.read_word(root)?;
+        tx.write_word(accumulators + 8, 1 << 30)
+    });
+    assert!(matches!(summed, Failure::Wrong(_)), "{summed}");
+}
+
+#[test]
+fn an_edge_too_many_is_noticed() {
+    use perdura_workloads::stamp::ssca2::{Parameters, Ssca2};
+    let graph = Ssca2::new(Parameters::of(Input::Small), SEED).expect("valid parameters");
+    let spoilt = spoilt(&graph, "bench.ssca2", |tx, root| {
+        let degrees = tx.read_word(root + 8)?;
+        tx.write_word(degrees + 24, 1)
+    });
+    assert!(matches!(spoilt, Failure::Wrong(_)), "{spoilt}");
 }
