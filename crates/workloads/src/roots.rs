@@ -6,7 +6,7 @@ use crate::bptree::BpTree;
 use crate::hash::Hash;
 use crate::rbtree::RbTree;
 use crate::sdg::Graph;
-use crate::stamp::{intruder, kmeans, ssca2, vacation};
+use crate::stamp::{genome, intruder, kmeans, labyrinth, ssca2, vacation};
 use crate::toggle::KeySet;
 use crate::{churn, overwrite, pages, records, sps, word, ycsb};
 use perdura::collections::Visit;
@@ -28,6 +28,8 @@ pub fn check_root(tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<
         vacation::KIND => vacation::check_blocks(tx, root.at, visit)?,
         kmeans::KIND => kmeans::check_blocks(tx, root.at, visit)?,
         ssca2::KIND => ssca2::check_blocks(tx, root.at, visit)?,
+        genome::KIND => genome::check_blocks(tx, root.at, visit)?,
+        labyrinth::KIND => labyrinth::check_blocks(tx, root.at, visit)?,
         intruder::KIND => intruder::check_blocks(tx, root.at, visit)?,
         Graph::KIND => Graph::open(root.at).check(tx, visit, &mut |_, _| Ok(()))?,
         Hash::KIND => Hash::open(root.at).check(tx, visit, &mut |_, _| Ok(()))?,

@@ -11,8 +11,10 @@
 //! phases that begin when all threads are there (`party`).
 
 pub(crate) mod block;
+pub mod genome;
 pub mod intruder;
 pub mod kmeans;
+pub mod labyrinth;
 mod list;
 mod party;
 mod queue;
@@ -36,6 +38,10 @@ pub enum App {
     Ssca2,
     /// [`intruder`].
     Intruder,
+    /// [`genome`].
+    Genome,
+    /// [`labyrinth`].
+    Labyrinth,
 }
 
 /// How large an input is. STAMP's names: plain for simulators, `+` for larger ones, `++` for real machines.
@@ -99,6 +105,8 @@ impl App {
             App::KMeansLow | App::KMeansHigh => "points",
             App::Ssca2 => "vertices",
             App::Intruder => "flows",
+            App::Genome => "segments",
+            App::Labyrinth => "wires",
         }
     }
 
@@ -111,6 +119,8 @@ impl App {
             App::KMeansHigh => kmeans::Parameters::high(input).points,
             App::Ssca2 => ssca2::Parameters::of(input).vertices,
             App::Intruder => intruder::Parameters::of(input).flows,
+            App::Genome => genome::Parameters::of(input).segments,
+            App::Labyrinth => labyrinth::Parameters::of(input).wires,
         }
     }
 
@@ -118,7 +128,8 @@ impl App {
     pub const fn operations(self, input: Input) -> Option<u64> {
         match self {
             App::VacationLow | App::VacationHigh => Some(vacation::Parameters::low(input).tasks),
-            App::KMeansLow | App::KMeansHigh | App::Ssca2 | App::Intruder => None,
+            App::KMeansLow | App::KMeansHigh | App::Ssca2 => None,
+            App::Intruder | App::Genome | App::Labyrinth => None,
         }
     }
 
@@ -147,6 +158,15 @@ impl App {
             App::Intruder => {
                 let of = intruder::Parameters { flows: entries, ..intruder::Parameters::of(input) };
                 made(|| intruder::Intruder::new(of, seed), intruder::Intruder::bytes, code)
+            }
+            App::Genome => {
+                let of = genome::Parameters::of(input).with_segments(entries);
+                made(|| genome::Genome::new(of, seed), genome::Genome::bytes, code)
+            }
+            App::Labyrinth => {
+                let of =
+                    labyrinth::Parameters { wires: entries, ..labyrinth::Parameters::of(input) };
+                made(|| labyrinth::Labyrinth::new(of, seed), labyrinth::Labyrinth::bytes, code)
             }
         }
     }

@@ -163,3 +163,45 @@ fn an_edge_too_many_is_noticed() {
     });
     assert!(matches!(spoilt, Failure::Wrong(_)), "{spoilt}");
 }
+
+#[test]
+fn genome() {
+    assert_eq!(runs(App::Genome), [602].into(), "the segments, and those at the gene's ends");
+}
+
+#[test]
+fn labyrinth() {
+    assert_eq!(runs(App::Labyrinth), [16].into());
+}
+
+#[test]
+fn a_lost_segment_is_noticed() {
+    use perdura_workloads::stamp::genome::{Genome, Parameters};
+    let make = || Genome::new(Parameters::of(Input::Small), SEED).expect("valid parameters");
+    // An entry whose chain seems not to begin there: what it gets, and what is behind that, is lost.
+    let lost = spoilt(&make(), "bench.genome", |tx, root| {
+        let entries = tx.read_word(root + 16)?;
+        tx.write_word(entries + 8, 0)
+    });
+    assert!(matches!(lost, Failure::Wrong(_)), "{lost}");
+}
+
+#[test]
+fn a_wire_across_another_is_noticed() {
+    use perdura_workloads::stamp::labyrinth::{Labyrinth, Parameters};
+    let make = || Labyrinth::new(Parameters::of(Input::Small), SEED).expect("valid parameters");
+    let crossed = spoilt(&make(), "bench.labyrinth", |tx, root| {
+        let grid = tx.read_word(root)?;
+        let mut cell = grid;
+        while tx.read_word(cell)? != 0 {
+            cell += 8;
+        }
+        tx.write_word(cell, 7)
+    });
+    assert!(matches!(crossed, Failure::Wrong(_)), "{crossed}");
+    let lost = spoilt(&make(), "bench.labyrinth", |tx, root| {
+        let queue = tx.read_word(root + 32)?;
+        tx.write_word(queue, 1)
+    });
+    assert!(lost.to_string().contains("lost"), "{lost}");
+}
