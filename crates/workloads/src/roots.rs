@@ -4,6 +4,9 @@
 
 use crate::bptree::BpTree;
 use crate::hash::Hash;
+use crate::pmembench::ctree::CTree;
+use crate::pmembench::hashmap_tx::HashmapTx;
+use crate::pmembench::{self, PmdkMap};
 use crate::rbtree::RbTree;
 use crate::sdg::Graph;
 use crate::stamp::{genome, intruder, kmeans, labyrinth, ssca2, vacation};
@@ -31,6 +34,8 @@ pub fn check_root(tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<
         genome::KIND => genome::check_blocks(tx, root.at, visit)?,
         labyrinth::KIND => labyrinth::check_blocks(tx, root.at, visit)?,
         intruder::KIND => intruder::check_blocks(tx, root.at, visit)?,
+        CTree::KIND => pmembench::check_blocks::<CTree>(tx, root.at, visit)?,
+        HashmapTx::KIND => pmembench::check_blocks::<HashmapTx>(tx, root.at, visit)?,
         Graph::KIND => Graph::open(root.at).check(tx, visit, &mut |_, _| Ok(()))?,
         Hash::KIND => Hash::open(root.at).check(tx, visit, &mut |_, _| Ok(()))?,
         RbTree::KIND => RbTree::open(root.at).check(tx, visit, &mut |_, _| Ok(()))?,

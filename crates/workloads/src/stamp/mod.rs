@@ -16,7 +16,7 @@ pub mod intruder;
 pub mod kmeans;
 pub mod labyrinth;
 mod list;
-mod party;
+pub(crate) mod party;
 mod queue;
 pub mod ssca2;
 pub mod vacation;
@@ -98,6 +98,20 @@ pub trait OnApp {
 }
 
 impl App {
+    /// Its name, with how much threads contend where there is a choice.
+    pub const fn name(self) -> &'static str {
+        match self {
+            App::VacationLow => "vacation-low",
+            App::VacationHigh => "vacation-high",
+            App::KMeansLow => "kmeans-low",
+            App::KMeansHigh => "kmeans-high",
+            App::Ssca2 => "ssca2",
+            App::Intruder => "intruder",
+            App::Genome => "genome",
+            App::Labyrinth => "labyrinth",
+        }
+    }
+
     /// What [`entries`](App::entries) counts.
     pub const fn of_what(self) -> &'static str {
         match self {

@@ -1,7 +1,10 @@
-//! STAMP's applications, small: on redo and on volatile, one thread and two, and what their checks notice.
+//! STAMP's applications and PMDK's maps, small: on redo and on volatile, one thread and two, and what their checks notice.
 
 use perdura::{AnyHeap, Engine, EngineKind, Format, Heap, OnEngine, Tx};
 use perdura_memory::Ram;
+use perdura_workloads::pmembench::ctree::CTree;
+use perdura_workloads::pmembench::hashmap_tx::HashmapTx;
+use perdura_workloads::pmembench::{MapBench, Operation, PmdkMap};
 use perdura_workloads::stamp::{App, Input, OnApp};
 use perdura_workloads::{Failure, Outcome, Plan, Progress, Store, Workload};
 use std::collections::BTreeSet;
@@ -204,4 +207,46 @@ fn a_wire_across_another_is_noticed() {
         tx.write_word(queue, 1)
     });
     assert!(lost.to_string().contains("lost"), "{lost}");
+}
+
+fn pmembench<M: PmdkMap>() {
+    for operation in Operation::ALL {
+        for engine in [EngineKind::Redo, EngineKind::Volatile] {
+            for threads in [1, 2] {
+                let make = || MapBench::<M>::new(operation, 2_000, SEED);
+                let done = Run { engine, threads }.run(make, 0);
+                let done = done.unwrap_or_else(|why| panic!("{engine}, {threads}: {why}"));
+                assert_eq!(done, 2_000);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_crit_bit_tree() {
+    pmembench::<CTree>();
+}
+
+#[test]
+fn the_hash_map_that_is_rebuilt() {
+    pmembench::<HashmapTx>();
+}
+
+/// A key that was taken out behind the workload's back.
+#[test]
+fn a_lost_key_is_noticed() {
+    fn notices<M: PmdkMap>(root: &str) {
+        let map = MapBench::<M>::new(Operation::Get, 100, SEED).expect("valid parameters");
+        let lost = spoilt(&map, root, |tx, root| {
+            let (map, mut keys) = (M::open(root), Vec::new());
+            map.check(tx, &mut |_| Ok(()), &mut |key, _| {
+                keys.push(key);
+                Ok(())
+            })?;
+            map.remove(tx, keys[40]).map(drop)
+        });
+        assert!(matches!(lost, Failure::Wrong(_)), "{lost}");
+    }
+    notices::<CTree>("bench.ctree");
+    notices::<HashmapTx>("bench.hashmap-tx");
 }
