@@ -58,7 +58,7 @@ const fn kind(
 /// Words of the blocks in which local swaps are: two lines.
 const LOCAL: u64 = 16;
 
-const KINDS: [Kind; 24] = [
+const KINDS: [Kind; 26] = [
     kind(Micro::Sps, "sps", "swaps of random words in an array", 65_536, 1),
     kind(Micro::SpsLocal, "sps-local", "the same within 16 words", 65_536, 1),
     kind(Micro::Hash, "hash", "keys toggled in a chained hash table", 65_536, 4),
@@ -83,6 +83,8 @@ const KINDS: [Kind; 24] = [
     stamp(App::Intruder, "STAMP: packets put together, to the end; entries are flows"),
     stamp(App::Genome, "STAMP: a gene put together, to the end; entries are segments"),
     stamp(App::Labyrinth, "STAMP: wires laid in a grid, to the end; entries are wires"),
+    stamp(App::Yada, "STAMP: a mesh made better, to the end; entries are points"),
+    stamp(App::Bayes, "STAMP: a network learnt from records, to the end; entries are records"),
     keys(
         Micro::CTree(Operation::Insert),
         "ctree-insert",

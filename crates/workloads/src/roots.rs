@@ -9,7 +9,7 @@ use crate::pmembench::hashmap_tx::HashmapTx;
 use crate::pmembench::{self, PmdkMap};
 use crate::rbtree::RbTree;
 use crate::sdg::Graph;
-use crate::stamp::{genome, intruder, kmeans, labyrinth, ssca2, vacation};
+use crate::stamp::{bayes, genome, intruder, kmeans, labyrinth, ssca2, vacation, yada};
 use crate::toggle::KeySet;
 use crate::{churn, overwrite, pages, records, sps, word, ycsb};
 use perdura::collections::Visit;
@@ -31,6 +31,8 @@ pub fn check_root(tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<
         vacation::KIND => vacation::check_blocks(tx, root.at, visit)?,
         kmeans::KIND => kmeans::check_blocks(tx, root.at, visit)?,
         ssca2::KIND => ssca2::check_blocks(tx, root.at, visit)?,
+        yada::KIND => yada::check_blocks(tx, root.at, visit)?,
+        bayes::KIND => bayes::check_blocks(tx, root.at, visit)?,
         genome::KIND => genome::check_blocks(tx, root.at, visit)?,
         labyrinth::KIND => labyrinth::check_blocks(tx, root.at, visit)?,
         intruder::KIND => intruder::check_blocks(tx, root.at, visit)?,

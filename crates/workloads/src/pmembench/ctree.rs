@@ -86,37 +86,33 @@ impl CTree {
         Err(self.too_deep())
     }
 
-    /// Checks what an entry holds: keys that have the bits of `prefix` from bit `above` on.
+    /// Checks what an entry holds, whose nodes must be for bits below `above`; one of its keys. All of a node's keys
+    /// are alike above its bit, since those of each side are above a lower one.
     fn check_entry<T: Tx + ?Sized>(
         self,
         tx: &mut T,
-        (entry, above, prefix): (u64, u64, u64),
+        (entry, above): (u64, u64),
         visit: &mut Visit<'_>,
         pair: &mut dyn FnMut(u64, u64) -> Result<()>,
-    ) -> Result<()> {
-        match held(tx, entry)? {
-            Held::Nothing if entry == self.0 => Ok(()),
-            Held::Pair(key, value)
-                if (key ^ prefix).checked_shr(above as u32).unwrap_or(0) == 0 =>
-            {
-                pair(key, value)
+    ) -> Result<u64> {
+        let node = match held(tx, entry)? {
+            Held::Node(node) => node,
+            Held::Pair(key, value) => return pair(key, value).map(|()| key),
+            Held::Nothing => {
+                return Err(Error::corrupt("a crit-bit node with an empty entry", entry));
             }
-            Held::Node(node) => {
-                let bit = tx.read_word(node)?;
-                if bit >= above {
-                    return Err(Error::corrupt("a crit-bit node below one of a lower bit", node));
-                }
-                visit(node)?;
-                for with in [0, 1 << bit] {
-                    let prefix = prefix & u64::MAX.checked_shl(bit as u32 + 1).unwrap_or(0) | with;
-                    self.check_entry(tx, (side(node, bit, with), bit, prefix), visit, pair)?;
-                }
-                Ok(())
-            }
-            Held::Nothing | Held::Pair(..) => {
-                Err(Error::corrupt("an entry of a crit-bit tree that does not belong there", entry))
-            }
+        };
+        let bit = tx.read_word(node)?;
+        if bit >= above {
+            return Err(Error::corrupt("a crit-bit node below one of a lower bit", node));
         }
+        visit(node)?;
+        let without = self.check_entry(tx, (side(node, bit, 0), bit), visit, pair)?;
+        let with = self.check_entry(tx, (side(node, bit, 1 << bit), bit), visit, pair)?;
+        if without >= with || u64::from((without ^ with).ilog2()) != bit {
+            return Err(Error::corrupt("keys of a crit-bit node that do not belong there", node));
+        }
+        Ok(with)
     }
 }
 
@@ -190,6 +186,9 @@ impl PmdkMap for CTree {
         pair: &mut dyn FnMut(u64, u64) -> Result<()>,
     ) -> Result<()> {
         visit(self.0)?;
-        self.check_entry(tx, (self.0, 64, 0), visit, pair)
+        match held(tx, self.0)? {
+            Held::Nothing => Ok(()),
+            _ => self.check_entry(tx, (self.0, 64), visit, pair).map(drop),
+        }
     }
 }

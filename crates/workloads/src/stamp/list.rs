@@ -64,6 +64,17 @@ impl List {
         Ok(Some((words[1], words[2])))
     }
 
+    /// Removes a key; whether it was there.
+    pub(crate) fn remove<T: Tx + ?Sized>(self, tx: &mut T, key: u64) -> Result<bool> {
+        let (link, node, found) = self.find(tx, key)?;
+        if found {
+            let next = tx.read_word(node)?;
+            tx.write_word(link, next)?;
+            tx.free(node)?;
+        }
+        Ok(found)
+    }
+
     /// Gives each node in turn: where it is, its key and its value.
     pub(crate) fn each<T: Tx + ?Sized>(
         self,

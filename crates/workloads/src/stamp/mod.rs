@@ -10,6 +10,7 @@
 //! Reading order: [`vacation`], which does as many tasks as it is asked to, then [`kmeans`]: a program that ends, in
 //! phases that begin when all threads are there (`party`).
 
+pub mod bayes;
 pub(crate) mod block;
 pub mod genome;
 pub mod intruder;
@@ -20,6 +21,7 @@ pub(crate) mod party;
 mod queue;
 pub mod ssca2;
 pub mod vacation;
+pub mod yada;
 
 use crate::{Outcome, Workload};
 
@@ -42,6 +44,10 @@ pub enum App {
     Genome,
     /// [`labyrinth`].
     Labyrinth,
+    /// [`yada`].
+    Yada,
+    /// [`bayes`].
+    Bayes,
 }
 
 /// How large an input is. STAMP's names: plain for simulators, `+` for larger ones, `++` for real machines.
@@ -109,6 +115,8 @@ impl App {
             App::Intruder => "intruder",
             App::Genome => "genome",
             App::Labyrinth => "labyrinth",
+            App::Yada => "yada",
+            App::Bayes => "bayes",
         }
     }
 
@@ -121,6 +129,8 @@ impl App {
             App::Intruder => "flows",
             App::Genome => "segments",
             App::Labyrinth => "wires",
+            App::Yada => "points",
+            App::Bayes => "records",
         }
     }
 
@@ -135,6 +145,8 @@ impl App {
             App::Intruder => intruder::Parameters::of(input).flows,
             App::Genome => genome::Parameters::of(input).segments,
             App::Labyrinth => labyrinth::Parameters::of(input).wires,
+            App::Yada => yada::Parameters::of(input).points,
+            App::Bayes => bayes::Parameters::of(input).records,
         }
     }
 
@@ -144,6 +156,7 @@ impl App {
             App::VacationLow | App::VacationHigh => Some(vacation::Parameters::low(input).tasks),
             App::KMeansLow | App::KMeansHigh | App::Ssca2 => None,
             App::Intruder | App::Genome | App::Labyrinth => None,
+            App::Yada | App::Bayes => None,
         }
     }
 
@@ -181,6 +194,14 @@ impl App {
                 let of =
                     labyrinth::Parameters { wires: entries, ..labyrinth::Parameters::of(input) };
                 made(|| labyrinth::Labyrinth::new(of, seed), labyrinth::Labyrinth::bytes, code)
+            }
+            App::Bayes => {
+                let of = bayes::Parameters { records: entries, ..bayes::Parameters::of(input) };
+                made(|| bayes::Bayes::new(of, seed), bayes::Bayes::bytes, code)
+            }
+            App::Yada => {
+                let of = yada::Parameters { points: entries, ..yada::Parameters::of(input) };
+                made(|| yada::Yada::new(of, seed), yada::Yada::bytes, code)
             }
         }
     }

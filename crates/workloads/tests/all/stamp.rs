@@ -250,3 +250,38 @@ fn a_lost_key_is_noticed() {
     notices::<CTree>("bench.ctree");
     notices::<HashmapTx>("bench.hashmap-tx");
 }
+
+#[test]
+fn yada() {
+    assert!(runs(App::Yada).first() > Some(&20));
+}
+
+#[test]
+fn a_triangle_that_is_forgotten_is_noticed() {
+    use perdura_workloads::stamp::yada::{Parameters, Yada};
+    let make = || Yada::new(Parameters::of(Input::Small), SEED).expect("valid parameters");
+    let lost = spoilt(&make(), "bench.yada", |tx, root| {
+        let queue = tx.read_word(root + 8)?;
+        tx.write_word(queue, 1)
+    });
+    assert!(lost.to_string().contains("forgotten"), "{lost}");
+}
+
+#[test]
+fn bayes() {
+    assert!(runs(App::Bayes).first() > Some(&4));
+}
+
+#[test]
+fn an_edge_that_is_not_counted_is_noticed() {
+    use perdura_workloads::stamp::bayes::{Bayes, Parameters};
+    let make = || Bayes::new(Parameters::of(Input::Small), SEED).expect("valid parameters");
+    let edges = spoilt(&make(), "bench.bayes", |tx, root| tx.write_word(root + 24, 1));
+    assert!(matches!(edges, Failure::Wrong(_)), "{edges}");
+    let likelihood = spoilt(&make(), "bench.bayes", |tx, root| {
+        let variables = tx.read_word(root)?;
+        let likelihood = tx.read_word(variables + 16)?;
+        tx.write_word(variables + 16, likelihood - 1)
+    });
+    assert!(matches!(likelihood, Failure::Wrong(_)), "{likelihood}");
+}

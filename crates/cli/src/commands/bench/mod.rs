@@ -66,6 +66,10 @@ pub(crate) enum Command {
     Genome(stamp::Arguments),
     /// STAMP: wires laid in a grid
     Labyrinth(stamp::Arguments),
+    /// STAMP: a network of dependencies learnt from records
+    Bayes(stamp::Arguments),
+    /// STAMP: a mesh of triangles made better
+    Yada(stamp::Arguments),
     /// 25 % inserts, 25 % removals and 50 % look-ups on a map
     Map(map::Arguments),
     /// Whole values overwritten at random
@@ -93,6 +97,8 @@ pub(super) fn run(command: Command) -> Outcome {
         Command::Ssca2(arguments) => stamp::run(App::Ssca2, None, &arguments),
         Command::Intruder(arguments) => stamp::run(App::Intruder, None, &arguments),
         Command::Genome(arguments) => stamp::run(App::Genome, None, &arguments),
+        Command::Bayes(arguments) => stamp::run(App::Bayes, None, &arguments),
+        Command::Yada(arguments) => stamp::run(App::Yada, None, &arguments),
         Command::Labyrinth(arguments) => stamp::run(App::Labyrinth, None, &arguments),
         Command::Map(arguments) => map::run(&arguments),
         Command::Overwrite(arguments) => overwrite::run(&arguments),

@@ -14,7 +14,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SIZE", default_value_t = Input::Plain)]
     input: Input,
 
-    /// Rows, points, vertices, flows, segments or wires, in place of those of the input
+    /// Rows, points, vertices, flows, segments, wires or records, in place of those of the input
     #[arg(long, value_name = "NUMBER", value_parser = quantity::count)]
     entries: Option<u64>,
 
