@@ -86,6 +86,10 @@ impl<S: Session> Session for Cutting<'_, S> {
         self.inner.counters()
     }
 
+    fn pause(&self, turn: u32) {
+        self.inner.pause(turn);
+    }
+
     fn finish(&mut self) -> Result<()> {
         self.inner.finish()
     }

@@ -2,14 +2,19 @@
 
 use crate::failure::Outcome;
 use crate::named::OnWorkload;
+use perdura_workloads::Workload;
 use perdura_workloads::bptree::BpTree;
 use perdura_workloads::churn::{self, Churn};
 use perdura_workloads::hash::Hash;
 use perdura_workloads::map::{OnHashMap, OnOrderedMap};
 use perdura_workloads::pages::{self, Pages};
+use perdura_workloads::pmembench::ctree::CTree;
+use perdura_workloads::pmembench::hashmap_tx::HashmapTx;
+use perdura_workloads::pmembench::{MapBench, Operation, PmdkMap};
 use perdura_workloads::rbtree::RbTree;
 use perdura_workloads::sdg;
 use perdura_workloads::sps::Sps;
+use perdura_workloads::stamp::{App, Input, OnApp};
 use perdura_workloads::toggle::{KeySet, Toggles};
 
 /// A microworkload.
@@ -25,6 +30,9 @@ pub(crate) enum Micro {
     Churn,
     HashMap,
     OrderedMap,
+    Stamp(App),
+    CTree(Operation),
+    HashmapTx(Operation),
 }
 
 /// One of them: its name, what it is, its usual entries, and its usual operations in a transaction, where the paper
@@ -50,7 +58,7 @@ const fn kind(
 /// Words of the blocks in which local swaps are: two lines.
 const LOCAL: u64 = 16;
 
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 26] = [
     kind(Micro::Sps, "sps", "swaps of random words in an array", 65_536, 1),
     kind(Micro::SpsLocal, "sps-local", "the same within 16 words", 65_536, 1),
     kind(Micro::Hash, "hash", "keys toggled in a chained hash table", 65_536, 4),
@@ -67,7 +75,39 @@ const KINDS: [Kind; 10] = [
     kind(Micro::Churn, "churn", "blocks allocated, resized and freed", 10_000, 3),
     kind(Micro::HashMap, "hash-map", "inserts, removals, look-ups in the heap's map", 65_536, 1),
     kind(Micro::OrderedMap, "ordered-map", "the same in its ordered map", 65_536, 1),
+    stamp(App::VacationLow, "STAMP: a travel agency; entries are rows"),
+    stamp(App::VacationHigh, "the same with more queries among fewer rows"),
+    stamp(App::KMeansLow, "STAMP: points gathered around 40 centres, to the end"),
+    stamp(App::KMeansHigh, "the same around 15 centres"),
+    stamp(App::Ssca2, "STAMP: a graph's edges by target, to the end; entries are vertices"),
+    stamp(App::Intruder, "STAMP: packets put together, to the end; entries are flows"),
+    stamp(App::Genome, "STAMP: a gene put together, to the end; entries are segments"),
+    stamp(App::Labyrinth, "STAMP: wires laid in a grid, to the end; entries are wires"),
+    stamp(App::Yada, "STAMP: a mesh made better, to the end; entries are points"),
+    stamp(App::Bayes, "STAMP: a network learnt from records, to the end; entries are records"),
+    keys(
+        Micro::CTree(Operation::Insert),
+        "ctree-insert",
+        "PMDK's crit-bit tree: each key inserted",
+    ),
+    keys(Micro::CTree(Operation::Remove), "ctree-remove", "each key removed"),
+    keys(Micro::CTree(Operation::Get), "ctree-get", "each key looked up"),
+    keys(
+        Micro::HashmapTx(Operation::Insert),
+        "hashmap-tx-insert",
+        "PMDK's hash map: each key inserted",
+    ),
+    keys(Micro::HashmapTx(Operation::Remove), "hashmap-tx-remove", "each key removed"),
+    keys(Micro::HashmapTx(Operation::Get), "hashmap-tx-get", "each key looked up"),
 ];
+
+const fn keys(micro: Micro, name: &'static str, title: &'static str) -> Kind {
+    kind(micro, name, title, 10_000, 1)
+}
+
+const fn stamp(app: App, title: &'static str) -> Kind {
+    kind(Micro::Stamp(app), app.name(), title, app.entries(Input::Plain), 1)
+}
 
 /// How much data there is, and how much a transaction does; what is absent is as usual.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +116,8 @@ pub(crate) struct MicroSize {
     pub(crate) entries: Option<u64>,
     /// Operations in a transaction.
     pub(crate) ops_per_tx: Option<u32>,
+    /// Which of STAMP's inputs, where the workload has several.
+    pub(crate) input: Option<Input>,
 }
 
 impl Micro {
@@ -100,7 +142,15 @@ impl Micro {
 
     /// Entries, if `size` does not say.
     pub(crate) fn entries(self, size: MicroSize) -> u64 {
-        size.entries.unwrap_or(self.kind().entries)
+        size.entries.unwrap_or(match self.app() {
+            Some(app) => app.entries(size.input.unwrap_or_default()),
+            None => self.kind().entries,
+        })
+    }
+
+    /// The application of STAMP, if it is one.
+    pub(crate) fn app(self) -> Option<App> {
+        if let Micro::Stamp(app) = self { Some(app) } else { None }
     }
 
     /// Operations in a transaction, if `size` does not say.
@@ -149,8 +199,39 @@ impl Micro {
             }
             Micro::HashMap => code.run(&OnHashMap::new(entries, 1)?, words.saturating_mul(8)),
             Micro::OrderedMap => code.run(&OnOrderedMap::new(entries, 1)?, words.saturating_mul(8)),
+            Micro::CTree(operation) => keyed::<CTree, C>(operation, entries, seed, code),
+            Micro::HashmapTx(operation) => keyed::<HashmapTx, C>(operation, entries, seed, code),
+            Micro::Stamp(app) => {
+                app.run(size.input.unwrap_or_default(), size.entries, seed, Once(code))?
+            }
         }
     }
+}
+
+/// An application that is made once.
+struct Once<C>(C);
+
+impl<C: OnWorkload> OnApp for Once<C> {
+    type Output = Outcome<C::Output>;
+
+    fn run<W: Workload>(
+        self,
+        make: impl Fn() -> perdura_workloads::Outcome<W>,
+        bytes: u64,
+    ) -> Self::Output {
+        self.0.run(&make()?, bytes)
+    }
+}
+
+fn keyed<M: PmdkMap, C: OnWorkload>(
+    operation: Operation,
+    keys: u64,
+    seed: u64,
+    code: C,
+) -> Outcome<C::Output> {
+    let workload = MapBench::<M>::new(operation, keys, seed)?;
+    let bytes = workload.bytes();
+    code.run(&workload, bytes)
 }
 
 fn toggles<K: KeySet, C: OnWorkload>(entries: u64, per_tx: usize, code: C) -> Outcome<C::Output> {
@@ -171,7 +252,7 @@ mod tests {
         }
         assert_eq!(Micro::named("tpcc"), None);
         assert!(Micro::usual_ops_per_tx().contains("hash 4, rbtree 8, bptree 6"));
-        let size = MicroSize { entries: Some(7), ops_per_tx: None };
+        let size = MicroSize { entries: Some(7), ..MicroSize::default() };
         assert_eq!((Micro::Hash.entries(size), Micro::Hash.ops_per_tx(size)), (7, 4));
     }
 }

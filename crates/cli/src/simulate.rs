@@ -12,7 +12,7 @@ use perdura_machine::{Design, Keep, Machine, MachineConfig, Options, Ps, Schedul
 use perdura_memory::{Memory, Unflushed};
 use perdura_workloads::random::Random;
 use perdura_workloads::{Progress, Recorder, Share, Store, Windows, Workload};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -191,14 +191,18 @@ fn phases<W: Workload>(
     progress.restart();
     let uncut = Cutter::new(machine, 0, 0, plan.seed);
     let phase = |operations, first_stream| Phase { operations, first_stream, cutter: &uncut };
-    work(plan, workload, machine, heap, &phase(plan.warm_up, 1 << 32), progress)?;
+    if !W::ENDS {
+        work(plan, workload, machine, heap, &phase(plan.warm_up, 1 << 32), progress)?;
+    }
     // What the warm-up left in the log is not the measured transactions' to write back. Without a
     // log there is nothing of that kind: a checkpoint would clean all caches, or empty them where
     // a write-back drops its line, and the baseline would be measured cold.
     if heap.is_crash_consistent() {
         heap.checkpoint()?;
     }
-    work(plan, workload, machine, heap, &phase(plan.settle, 2 << 32), progress)?;
+    if !W::ENDS {
+        work(plan, workload, machine, heap, &phase(plan.settle, 2 << 32), progress)?;
+    }
     if plan.emptied {
         heap.empty_log()?;
     }
@@ -207,7 +211,7 @@ fn phases<W: Workload>(
     let start = std::time::Instant::now();
     let cutter = Cutter::new(machine, plan.cuts, plan.operations, plan.seed);
     let measured = Phase { operations: plan.operations, first_stream: 0, cutter: &cutter };
-    work(plan, workload, machine, heap, &measured, progress)?;
+    let operations = work(plan, workload, machine, heap, &measured, progress)?;
     let emptying = if plan.emptied { heap.empty_log()? } else { Counters::default() };
     let seconds = start.elapsed().as_secs_f64();
     let statistics = machine.statistics();
@@ -216,7 +220,7 @@ fn phases<W: Workload>(
     let counts = perdura_workloads::counted_since(workload, &counted);
     workload.check(&mut heap.session()?)?;
     let losses = cutter.losses()?;
-    Ok(Run { operations: plan.operations, statistics, counters, counts, losses, seconds })
+    Ok(Run { operations, statistics, counters, counts, losses, seconds })
 }
 
 /// Some of a run's transactions.
@@ -227,7 +231,7 @@ struct Phase<'c> {
     cutter: &'c Cutter<'c>,
 }
 
-/// Runs a phase's transactions, a share of them on each core.
+/// Runs a phase's transactions, a share of them on each core. How many there were.
 fn work<W: Workload>(
     plan: &Plan,
     workload: &W,
@@ -235,13 +239,14 @@ fn work<W: Workload>(
     heap: &dyn AnyHeap,
     &Phase { operations, first_stream, cutter }: &Phase<'_>,
     progress: &Progress,
-) -> Outcome {
+) -> Outcome<u64> {
     if operations == 0 {
-        return Ok(());
+        return Ok(0);
     }
     let (failure, windows) = (RefCell::new(None), Windows::new(heap, plan.window));
+    let done = Cell::new(0);
     let program = |core: usize| {
-        let (failure, windows) = (&failure, &windows);
+        let (failure, windows, done) = (&failure, &windows, &done);
         Box::new(move || {
             let random = Random::new(plan.seed, first_stream + core as u64);
             let mut share = Share { thread: core, threads: plan.cores, operations, random };
@@ -253,6 +258,7 @@ fn work<W: Workload>(
                 let mut session = cutter.session(session);
                 perdura_workloads::work(workload, &mut session, share, &mut recorder)
             });
+            done.set(done.get() + recorder.done());
             if let Err(error) = worked {
                 failure.borrow_mut().get_or_insert(error);
             }
@@ -261,6 +267,6 @@ fn work<W: Workload>(
     machine.run((0..plan.cores).map(program).collect());
     match failure.into_inner() {
         Some(error) => Err(error.into()),
-        None => Ok(()),
+        None => Ok(done.get()),
     }
 }

@@ -601,6 +601,11 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         self.session.wait_durable(ticket)
     }
 
+    /// Turn `turn` (from 0) of a loop that waits for another session: see [`Memory::pause`].
+    pub fn pause(&self, turn: u32) {
+        self.shared.memory.pause(turn);
+    }
+
     /// What this session has done.
     pub fn counters(&self) -> &Counters {
         self.session.counters()

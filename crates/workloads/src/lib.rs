@@ -8,7 +8,7 @@
 //! Reading order: [`session`], [`run`], [`window`], then the smallest workload ([`sps`]) and the largest
 //! ([`ycsb`]). [`toggle`] runs four data structures of the papers' microbenchmarks ([`hash`],
 //! [`rbtree`], [`bptree`], [`sdg`]), [`pages`] writes pages as SQLite does, [`churn`] tries the allocator;
-//! [`tpcc`] has nine tables on [`records`].
+//! [`tpcc`] has nine tables on [`records`]; [`stamp`] are whole programs with threads that meet; [`pmembench`] has two of PMDK's maps.
 //! [`random`], [`zipf`] and [`payload`] make the inputs: everything random follows
 //! from one seed.
 
@@ -26,6 +26,7 @@ pub mod packed;
 pub mod pages;
 pub mod payload;
 mod phase;
+pub mod pmembench;
 pub mod random;
 pub mod rbtree;
 pub mod records;
@@ -35,6 +36,7 @@ pub mod run;
 pub mod sdg;
 pub mod session;
 pub mod sps;
+pub mod stamp;
 pub mod toggle;
 pub mod tpcc;
 pub mod window;

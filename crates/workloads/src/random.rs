@@ -46,6 +46,13 @@ impl Random {
         (self.word() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
+    /// Brings `items` into any order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last as u64 + 1) as usize);
+        }
+    }
+
     /// True once in `1 / share` times.
     #[inline]
     pub fn chance(&mut self, share: f64) -> bool {

@@ -4,8 +4,12 @@
 
 use crate::bptree::BpTree;
 use crate::hash::Hash;
+use crate::pmembench::ctree::CTree;
+use crate::pmembench::hashmap_tx::HashmapTx;
+use crate::pmembench::{self, PmdkMap};
 use crate::rbtree::RbTree;
 use crate::sdg::Graph;
+use crate::stamp::{bayes, genome, intruder, kmeans, labyrinth, ssca2, vacation, yada};
 use crate::toggle::KeySet;
 use crate::{churn, overwrite, pages, records, sps, word, ycsb};
 use perdura::collections::Visit;
@@ -24,6 +28,16 @@ pub fn check_root(tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<
         records::KIND => records::check_blocks(tx, root.at, visit)?,
         churn::KIND => churn::check_blocks(tx, root.at, visit)?,
         pages::KIND => pages::check_blocks(tx, root.at, visit)?,
+        vacation::KIND => vacation::check_blocks(tx, root.at, visit)?,
+        kmeans::KIND => kmeans::check_blocks(tx, root.at, visit)?,
+        ssca2::KIND => ssca2::check_blocks(tx, root.at, visit)?,
+        yada::KIND => yada::check_blocks(tx, root.at, visit)?,
+        bayes::KIND => bayes::check_blocks(tx, root.at, visit)?,
+        genome::KIND => genome::check_blocks(tx, root.at, visit)?,
+        labyrinth::KIND => labyrinth::check_blocks(tx, root.at, visit)?,
+        intruder::KIND => intruder::check_blocks(tx, root.at, visit)?,
+        CTree::KIND => pmembench::check_blocks::<CTree>(tx, root.at, visit)?,
+        HashmapTx::KIND => pmembench::check_blocks::<HashmapTx>(tx, root.at, visit)?,
         Graph::KIND => Graph::open(root.at).check(tx, visit, &mut |_, _| Ok(()))?,
         Hash::KIND => Hash::open(root.at).check(tx, visit, &mut |_, _| Ok(()))?,
         RbTree::KIND => RbTree::open(root.at).check(tx, visit, &mut |_, _| Ok(()))?,

@@ -153,6 +153,10 @@ pub trait Workload: Sync {
     /// Whether some of its transactions are rolled back when they have stored, so that the engine must be able to.
     const ROLLS_BACK: bool = false;
 
+    /// Whether it is a program that ends when its input is used up: it runs once, without a warm-up, and does as many
+    /// operations as that takes, however many are asked for.
+    const ENDS: bool = false;
+
     /// Records that [`load`](Workload::load) makes, for a progress bar.
     fn load_size(&self) -> u64;
 
@@ -242,7 +246,7 @@ pub fn measure<W: Workload, S: ?Sized + Store<Session: Submit>>(
     // Also where the window is 1: everything is compiled once, and measured alike.
     let store = &Windows::new(store, plan.window);
     progress.restart();
-    if plan.warm_up > 0 {
+    if plan.warm_up > 0 && !W::ENDS {
         phase(workload, store, &Phase::warm_up(plan, W::KINDS, progress))?;
     }
     let before = workload.counts();

@@ -39,6 +39,10 @@ pub trait Session {
     /// What the engine did in this session so far.
     fn counters(&self) -> Counters;
 
+    /// Turn `turn` (from 0) of a loop that waits for another session, outside of transactions. All waiting goes
+    /// through it: simulated cores take turns on one thread.
+    fn pause(&self, turn: u32);
+
     /// Returns when everything that the session did is durable. There is nothing to wait for in
     /// one whose transactions are durable when they return.
     ///
@@ -111,6 +115,10 @@ impl<M: Memory + 'static, E: Engine<M>> Session for HeapSession<M, E> {
     fn counters(&self) -> Counters {
         *HeapSession::counters(self)
     }
+
+    fn pause(&self, turn: u32) {
+        HeapSession::pause(self, turn);
+    }
 }
 
 impl<M: Memory + 'static, E: Engine<M>> Submit for HeapSession<M, E> {
@@ -166,6 +174,10 @@ impl Session for AnySession {
 
     fn counters(&self) -> Counters {
         AnySession::counters(self)
+    }
+
+    fn pause(&self, turn: u32) {
+        AnySession::pause(self, turn);
     }
 }
 

@@ -121,6 +121,10 @@ impl<S: Submit> Session for Windowed<S> {
         self.inner.counters()
     }
 
+    fn pause(&self, turn: u32) {
+        self.inner.pause(turn);
+    }
+
     fn finish(&mut self) -> Result<()> {
         if let Some(&newest) = self.tickets.back() {
             self.inner.wait(newest)?;

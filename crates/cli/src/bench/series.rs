@@ -61,7 +61,7 @@ pub(crate) fn run<W: Workload>(
     let limit = common.pool_bytes(case.data_bytes, knobs);
     let pool = PoolPlan { limit, domain: common.domain.0, knobs: *knobs, emptied: false };
     let seed = common.seed();
-    let warm_up = threads.warm_up.unwrap_or(case.operations / 10);
+    let warm_up = if W::ENDS { 0 } else { threads.warm_up.unwrap_or(case.operations / 10) };
     let mut baseline = Vec::new();
     let mut runs: Vec<(EngineKind, Vec<RunRecord>)> =
         common.engines_for::<W>()?.into_iter().map(|engine| (engine, Vec::new())).collect();

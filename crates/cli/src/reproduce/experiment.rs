@@ -252,7 +252,7 @@ pub(crate) struct SizeSpec {
 
 impl SizeSpec {
     pub(super) fn size(&self) -> MicroSize {
-        MicroSize { entries: self.entries, ops_per_tx: self.ops_per_tx }
+        MicroSize { entries: self.entries, ops_per_tx: self.ops_per_tx, input: None }
     }
 }
 

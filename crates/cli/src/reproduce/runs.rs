@@ -51,6 +51,7 @@ impl Job<'_> {
         MicroSize {
             entries: Some(self.part.entries_of(micro, size)),
             ops_per_tx: self.setting.ops_per_tx.or(size.ops_per_tx),
+            input: size.input,
         }
     }
 

@@ -108,7 +108,7 @@ fn every_machine_workload_and_mechanism() {
     }
     let (databases, workloads): (Vec<_>, Vec<_>) =
         workloads.into_iter().partition(|name| name == "tpcc" || name.starts_with("ycsb"));
-    assert_eq!((databases.len(), workloads.len()), (2, 10), "{workloads:?}");
+    assert_eq!((databases.len(), workloads.len()), (2, 26), "{workloads:?}");
     let letters = ["a", "b", "c", "d", "e", "f"].map(|letter| format!("ycsb-{letter}"));
     for workload in workloads.iter().chain(&letters).map(String::as_str) {
         let report = json(&["--machine", "tiny", "--workload", workload, "--cores", "2"]);

@@ -131,6 +131,7 @@ trait Erased: Send {
     fn abort(&mut self);
     fn is_durable(&self, ticket: Ticket) -> bool;
     fn wait(&mut self, ticket: Ticket) -> Result<()>;
+    fn pause(&self, turn: u32);
     fn counters(&self) -> Counters;
     fn serial(&self) -> Option<u64>;
 }
@@ -174,6 +175,10 @@ impl<M: Memory + 'static, E: Engine<M>> Erased for HeapSession<M, E> {
 
     fn wait(&mut self, ticket: Ticket) -> Result<()> {
         HeapSession::wait(self, ticket)
+    }
+
+    fn pause(&self, turn: u32) {
+        HeapSession::pause(self, turn);
     }
 
     fn counters(&self) -> Counters {
@@ -269,6 +274,11 @@ impl AnySession {
     /// As [`HeapSession::wait`].
     pub fn wait(&mut self, ticket: Ticket) -> Result<()> {
         self.0.wait(ticket)
+    }
+
+    /// As [`HeapSession::pause`].
+    pub fn pause(&self, turn: u32) {
+        self.0.pause(turn);
     }
 
     /// As [`HeapSession::counters`].

@@ -1,14 +1,18 @@
 //! Insertion: a red node at the bottom, and up from there while its parent is red too.
 
 use super::{BLACK, DEEPEST, NODE, Nodes, RED, Side};
-use crate::toggle::value_of;
 use perdura::{Purpose, Result, Tx};
 
 impl<T: Tx + ?Sized> Nodes<'_, T> {
     /// Hangs a new node under `parent`, or makes it the root.
-    pub(super) fn insert(&mut self, key: u64, parent: u64, side: Side) -> Result<()> {
+    pub(super) fn insert(
+        &mut self,
+        (key, value): (u64, u64),
+        parent: u64,
+        side: Side,
+    ) -> Result<()> {
         let new = self.tx.allocate(Purpose::General, NODE)?;
-        let words = [0, 0, parent, RED, key, value_of(key), 0, 0];
+        let words = [0, 0, parent, RED, key, value, 0, 0];
         self.tx.write_fresh(new, 0, words.map(u64::to_ne_bytes).as_flattened())?;
         let node = new.at();
         match parent {

@@ -14,7 +14,7 @@ mod remove;
 #[cfg(test)]
 mod tests;
 
-use crate::toggle::{KeySet, Pairs};
+use crate::toggle::{KeySet, Pairs, value_of};
 use perdura::collections::Visit;
 use perdura::{Error, Purpose, Result, Tx};
 
@@ -157,6 +157,50 @@ impl<T: Tx + ?Sized> Nodes<'_, T> {
     }
 }
 
+/// As a map of words.
+impl RbTree {
+    /// A key's value.
+    ///
+    /// # Errors
+    /// As the transaction's reads; `Corrupt` if the tree is damaged.
+    pub fn get<T: Tx + ?Sized>(self, tx: &mut T, key: u64) -> Result<Option<u64>> {
+        let mut nodes = Nodes { tx, header: self.0 };
+        match nodes.find(key)?.0 {
+            0 => Ok(None),
+            node => nodes.get(node, VALUE).map(Some),
+        }
+    }
+
+    /// Inserts a key that is not there; false if it is.
+    ///
+    /// # Errors
+    /// As the transaction's reads and writes; `Corrupt` if the tree is damaged.
+    pub fn insert<T: Tx + ?Sized>(self, tx: &mut T, key: u64, value: u64) -> Result<bool> {
+        let mut nodes = Nodes { tx, header: self.0 };
+        let (node, parent, side) = nodes.find(key)?;
+        if node == 0 {
+            nodes.insert((key, value), parent, side)?;
+        }
+        Ok(node == 0)
+    }
+
+    /// Removes a key; its value if it was there.
+    ///
+    /// # Errors
+    /// As the transaction's reads and writes; `Corrupt` if the tree is damaged.
+    pub fn remove<T: Tx + ?Sized>(self, tx: &mut T, key: u64) -> Result<Option<u64>> {
+        let mut nodes = Nodes { tx, header: self.0 };
+        match nodes.find(key)?.0 {
+            0 => Ok(None),
+            node => {
+                let value = nodes.get(node, VALUE)?;
+                nodes.remove(node)?;
+                Ok(Some(value))
+            }
+        }
+    }
+}
+
 impl KeySet for RbTree {
     const NAME: &'static str = "rbtree";
     const KIND: u32 = 2_004;
@@ -180,7 +224,7 @@ impl KeySet for RbTree {
         let mut nodes = Nodes { tx, header: self.0 };
         let (node, parent, side) = nodes.find(key)?;
         if node == 0 {
-            nodes.insert(key, parent, side)?;
+            nodes.insert((key, value_of(key)), parent, side)?;
         } else {
             nodes.remove(node)?;
         }

@@ -9,12 +9,22 @@ use crate::random::Random;
 use crate::{Failure, Outcome};
 use std::collections::BTreeSet;
 
-/// Most parallel edges of two vertices.
-const PARALLEL: u64 = 3;
-/// The share of pairs in a clique that have an edge one way only.
-const ONE_WAY: f64 = 0.1;
-/// How likely an edge out of a clique to the next vertex is; to one at distance `d` that divided by `d`.
-const BETWEEN: f64 = 0.5;
+/// What graphs are like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shape {
+    /// Most parallel edges of two vertices.
+    pub parallel: u64,
+    /// The share of pairs in a clique that have an edge one way only.
+    pub one_way: f64,
+    /// How likely an edge out of a clique to the next vertex is; to one at distance `d` that divided by `d`.
+    pub between: f64,
+}
+
+impl Shape {
+    /// The generator's defaults.
+    pub const USUAL: Shape = Shape { parallel: 3, one_way: 0.1, between: 0.5 };
+}
+
 const SCALES: std::ops::RangeInclusive<u32> = 4..=24;
 
 /// The scale of a graph of this many vertices: they are as many as the next power of two.
@@ -38,7 +48,16 @@ pub type Edge = (u32, u32);
 /// # Panics
 /// If it has 2^32 vertices or more.
 pub fn edges(scale: u32, seed: u64) -> Vec<Edge> {
+    edges_of(Shape::USUAL, scale, seed)
+}
+
+/// The same of a graph of this shape.
+///
+/// # Panics
+/// If it has 2^32 vertices or more.
+pub fn edges_of(shape: Shape, scale: u32, seed: u64) -> Vec<Edge> {
     let mut generator = Generator {
+        shape,
         random: Random::new(seed, u64::from(scale)),
         vertices: u32::try_from(1u64 << scale).expect("at most 2^31 vertices"),
         edges: Vec::new(),
@@ -58,6 +77,7 @@ pub fn edges(scale: u32, seed: u64) -> Vec<Edge> {
 }
 
 struct Generator {
+    shape: Shape,
     random: Random,
     vertices: u32,
     edges: Vec<Edge>,
@@ -66,27 +86,31 @@ struct Generator {
 impl Generator {
     fn within(&mut self, clique: std::ops::Range<u32>) {
         let (first, size) = (clique.start, clique.len());
+        let Shape { parallel, one_way, .. } = self.shape;
         let mut copies = vec![0; size * size];
         let mut add = |edges: &mut Vec<Edge>, from: usize, to: usize| {
             let copies = &mut copies[from * size + to];
-            if *copies < PARALLEL {
+            if *copies < parallel {
                 *copies += 1;
                 edges.push((first + from as u32, first + to as u32));
             }
         };
         for from in 0..size {
             for to in 0..from {
-                // One draw says whether there are two edges, and which one if not: below one half, always this.
-                add(&mut self.edges, to, from);
-                if self.random.unit() >= ONE_WAY {
+                // One draw says whether there are two edges, and which one if not.
+                let drawn = self.random.unit();
+                if drawn >= one_way || drawn < 0.5 {
+                    add(&mut self.edges, to, from);
+                }
+                if drawn >= one_way || drawn >= 0.5 {
                     add(&mut self.edges, from, to);
                 }
             }
         }
-        for _ in 0..self.random.below(2 * size as u64 * PARALLEL) {
+        for _ in 0..self.random.below(2 * size as u64 * parallel) {
             let from = self.random.below(size as u64) as usize;
             let to = self.random.below(size as u64) as usize;
-            if from != to && self.random.unit() >= ONE_WAY {
+            if from != to && self.random.unit() >= one_way {
                 add(&mut self.edges, from, to);
             }
         }
@@ -95,14 +119,14 @@ impl Generator {
     fn between(&mut self, clique_of: &[u32]) {
         let vertices = self.vertices;
         for from in 0..vertices {
-            let mut likely = BETWEEN;
+            let mut likely = self.shape.between;
             for distance in (0..).map(|power| 1u32 << power).take_while(|far| *far < vertices) {
                 let ahead = (from + distance) % vertices;
                 for to in [Some(ahead), from.checked_sub(distance)] {
                     let drawn = self.random.unit();
                     let Some(to) = to.filter(|_| drawn < likely) else { continue };
                     if clique_of[from as usize] != clique_of[to as usize] {
-                        let copies = self.random.between(1, PARALLEL) as usize;
+                        let copies = self.random.between(1, self.shape.parallel) as usize;
                         self.edges.extend(std::iter::repeat_n((from, to), copies));
                     }
                 }
@@ -182,8 +206,11 @@ mod tests {
             *copies.entry(*edge).or_insert(0u64) += 1;
         }
         // Ahead and back may meet: half the way round it is the same vertex.
-        assert!(copies.values().all(|copies| *copies <= 2 * PARALLEL), "parallel edges");
-        assert!(copies.values().any(|copies| *copies == PARALLEL));
+        assert!(
+            copies.values().all(|copies| *copies <= 2 * Shape::USUAL.parallel),
+            "parallel edges"
+        );
+        assert!(copies.values().any(|copies| *copies == Shape::USUAL.parallel));
         // Cliques of 1 to 16 vertices: one of a size-weighted draw has (1,496 / 136 - 1) others, with 1.9 edges a pair;
         // 2 * 0.5 * (1 + 1/2 + ...) leave the clique at most.
         let each = copies.len() as f64 / f64::from(vertices);

@@ -5,4 +5,5 @@
 mod cuts;
 mod engines;
 mod records;
+mod stamp;
 mod windows;

@@ -46,6 +46,8 @@ impl Session for Scripted {
     fn counters(&self) -> Counters {
         Counters::default()
     }
+
+    fn pause(&self, _: u32) {}
 }
 
 impl Submit for Scripted {

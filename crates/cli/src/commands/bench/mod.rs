@@ -5,9 +5,11 @@ mod limit;
 mod map;
 mod overwrite;
 mod pages;
+mod pmembench;
 mod sdg;
 mod space;
 mod sps;
+mod stamp;
 mod toggle;
 mod tpcc;
 mod versus;
@@ -17,7 +19,10 @@ use crate::failure::Outcome;
 use clap::Subcommand;
 use perdura_workloads::bptree::BpTree;
 use perdura_workloads::hash::Hash;
+use perdura_workloads::pmembench::ctree::CTree;
+use perdura_workloads::pmembench::hashmap_tx::HashmapTx;
 use perdura_workloads::rbtree::RbTree;
+use perdura_workloads::stamp::App;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -45,6 +50,26 @@ pub(crate) enum Command {
     Versus(versus::Arguments),
     /// What a key takes of memory and disk, beside Redis
     Space(space::Arguments),
+    /// PMDK's crit-bit tree: keys inserted, removed or looked up, each once
+    Ctree(pmembench::Arguments),
+    /// PMDK's hash map: keys inserted, removed or looked up, each once
+    HashmapTx(pmembench::Arguments),
+    /// STAMP: a travel agency
+    Vacation(stamp::VacationArguments),
+    /// STAMP: points gathered around centres
+    Kmeans(stamp::ContendedArguments),
+    /// STAMP: the edges of a graph, put together by their targets
+    Ssca2(stamp::Arguments),
+    /// STAMP: packets put together, and looked at for attacks
+    Intruder(stamp::Arguments),
+    /// STAMP: a gene put together from segments
+    Genome(stamp::Arguments),
+    /// STAMP: wires laid in a grid
+    Labyrinth(stamp::Arguments),
+    /// STAMP: a network of dependencies learnt from records
+    Bayes(stamp::Arguments),
+    /// STAMP: a mesh of triangles made better
+    Yada(stamp::Arguments),
     /// 25 % inserts, 25 % removals and 50 % look-ups on a map
     Map(map::Arguments),
     /// Whole values overwritten at random
@@ -65,6 +90,16 @@ pub(super) fn run(command: Command) -> Outcome {
         Command::Limit(arguments) => limit::run(&arguments),
         Command::Versus(arguments) => versus::run(&arguments),
         Command::Space(arguments) => space::run(&arguments),
+        Command::Ctree(arguments) => pmembench::run::<CTree>(&arguments),
+        Command::HashmapTx(arguments) => pmembench::run::<HashmapTx>(&arguments),
+        Command::Vacation(arguments) => stamp::vacation(&arguments),
+        Command::Kmeans(arguments) => stamp::kmeans(&arguments),
+        Command::Ssca2(arguments) => stamp::run(App::Ssca2, None, &arguments),
+        Command::Intruder(arguments) => stamp::run(App::Intruder, None, &arguments),
+        Command::Genome(arguments) => stamp::run(App::Genome, None, &arguments),
+        Command::Bayes(arguments) => stamp::run(App::Bayes, None, &arguments),
+        Command::Yada(arguments) => stamp::run(App::Yada, None, &arguments),
+        Command::Labyrinth(arguments) => stamp::run(App::Labyrinth, None, &arguments),
         Command::Map(arguments) => map::run(&arguments),
         Command::Overwrite(arguments) => overwrite::run(&arguments),
     }

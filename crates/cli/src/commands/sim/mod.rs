@@ -19,6 +19,7 @@ use perdura_machine::cache::Policy;
 use perdura_machine::{MachineConfig, presets};
 use perdura_memory::Domain;
 use perdura_workloads::records::{Plain, Rooted};
+use perdura_workloads::stamp::{App, Input};
 use perdura_workloads::ycsb::{Options, Shape, Ycsb, YcsbOver};
 use perdura_workloads::{Progress, Workload};
 
@@ -49,7 +50,7 @@ pub(crate) struct Arguments {
     over: Option<Over>,
 
     /// Entries, keys, records, vertices, slots or warehouses [default: 65,536; sdg 16,384; churn 10,000;
-    /// YCSB 10,000; TPC-C as many as cores]
+    /// YCSB 10,000; TPC-C as many as cores; STAMP as its input has]
     #[arg(long, value_name = "NUMBER", value_parser = quantity::count)]
     entries: Option<u64>,
 
@@ -58,7 +59,11 @@ pub(crate) struct Arguments {
     ), value_name = "NUMBER")]
     ops_per_tx: Option<u32>,
 
-    /// Transactions measured, all cores together
+    /// How large an input STAMP's applications have: small, plain, plus or native [default: plain]
+    #[arg(long, value_name = "SIZE")]
+    input: Option<Input>,
+
+    /// Transactions measured, all cores together; programs that end do as many as their input takes
     #[arg(long, value_name = "NUMBER", default_value = "20k", value_parser = quantity::count)]
     ops: u64,
 
@@ -179,6 +184,12 @@ impl Arguments {
                 self.workload
             )));
         }
+        if self.input.is_some() && self.app().is_none() {
+            return Err(Failure::new(format!(
+                "{} has no inputs to choose from: leave out --input, or choose an application of STAMP",
+                self.workload
+            )));
+        }
         if self.rolls_back() {
             refuse_without_rollback(&self.engine)?;
         }
@@ -251,7 +262,12 @@ impl Arguments {
 
     /// What `--entries` and `--ops-per-tx` say.
     fn size(&self) -> MicroSize {
-        MicroSize { entries: self.entries, ops_per_tx: self.ops_per_tx }
+        MicroSize { entries: self.entries, ops_per_tx: self.ops_per_tx, input: self.input }
+    }
+
+    /// The application of STAMP that is run, if it is one.
+    fn app(&self) -> Option<App> {
+        Micro::named(&self.workload).and_then(Micro::app)
     }
 
     fn entries(&self) -> u64 {

@@ -220,6 +220,7 @@ pub(super) fn as_json(
         "window": arguments.window,
         "tuning": arguments.knobs,
         "entries": arguments.entries(),
+        "input": arguments.app().map(|_| arguments.input.unwrap_or_default().name()),
         "operations_per_transaction": arguments.ops_per_tx(),
         "warm_up": arguments.warm_up(),
         "seed": arguments.seed,

@@ -214,7 +214,7 @@ const PROTOCOLS: &str = r#"
 fn protocols_sizes_and_figures_are_read() {
     let run = Experiment::parse("x", PROTOCOLS).expect("an experiment").run;
     assert_eq!(run.protocols["strict"].epoch_us, 1000);
-    assert_eq!(run.sizes["few"].size(), MicroSize { entries: Some(16), ops_per_tx: None });
+    assert_eq!(run.sizes["few"].size(), MicroSize { entries: Some(16), ..MicroSize::default() });
     assert_eq!(run.settings[0].sets["memory.home.activate_ns"].to_string(), "30");
     let calibrate = run.simulated.expect("simulated runs").calibrate.expect("a figure");
     assert_eq!((calibrate.values, calibrate.engine), (vec![1, 8], "s-wal".to_owned()));

@@ -1,0 +1,141 @@
+//! The network in the heap.
+//!
+//! What always holds: it has no circle; a variable is in the list of parents of its children, and the other way round;
+//! the likelihood of each is that of its values, given those of its parents.
+
+use super::data::bits;
+use super::task::{Kind, Task};
+use crate::stamp::block::{self, WORD, word};
+use crate::stamp::list::List;
+use perdura::{Error, Result, Tx};
+
+/// Bytes of a variable: half a line.
+pub(super) const VARIABLE: u64 = 4 * WORD;
+const CHILDREN: u64 = 1;
+const LIKELIHOOD: u64 = 2;
+const CHANGES: u64 = 3;
+
+/// The network whose variables are there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Net {
+    pub(super) at: u64,
+    pub(super) variables: u64,
+}
+
+/// What is known of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    /// A bit for each.
+    pub(super) parents: u64,
+    pub(super) likelihood: i64,
+    /// Changes of its parents so far.
+    pub(super) changes: u64,
+}
+
+impl Net {
+    fn variable(self, variable: u64) -> u64 {
+        self.at + variable * VARIABLE
+    }
+
+    pub(super) fn parents(self, variable: u64) -> List {
+        List(self.variable(variable))
+    }
+
+    pub(super) fn children(self, variable: u64) -> List {
+        List(word(self.variable(variable), CHILDREN))
+    }
+
+    /// The variables of a list, a bit for each.
+    pub(super) fn set<T: Tx + ?Sized>(self, tx: &mut T, list: List) -> Result<u64> {
+        let mut set = 0;
+        list.each(tx, |_, node, variable, _| {
+            if variable >= self.variables {
+                return Err(Error::corrupt("an edge to a variable that there is not", node));
+            }
+            set |= 1 << variable;
+            Ok(())
+        })?;
+        Ok(set)
+    }
+
+    pub(super) fn known<T: Tx + ?Sized>(self, tx: &mut T, variable: u64) -> Result<Known> {
+        let parents = self.set(tx, self.parents(variable))?;
+        let at = self.variable(variable);
+        let likelihood = tx.read_word(word(at, LIKELIHOOD))? as i64;
+        Ok(Known { parents, likelihood, changes: tx.read_word(word(at, CHANGES))? })
+    }
+
+    /// What can be reached from a variable, over other edges than the one to `but`.
+    pub(super) fn descendants<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        variable: u64,
+        but: Option<u64>,
+    ) -> Result<u64> {
+        let but = but.map_or(0, |but| 1 << but);
+        let (mut found, mut next) = (0, self.set(tx, self.children(variable))? & !but);
+        while next != 0 {
+            found |= next;
+            let mut further = 0;
+            for child in bits(next) {
+                further |= self.set(tx, self.children(child))?;
+            }
+            next = further & !found;
+        }
+        Ok(found)
+    }
+
+    fn has_changed<T: Tx + ?Sized>(self, tx: &mut T, variable: u64, changes: u64) -> Result<bool> {
+        Ok(tx.read_word(word(self.variable(variable), CHANGES))? != changes)
+    }
+
+    /// Changes the network, unless what the task was made of has changed, or there would be a circle. Whether it did.
+    pub(super) fn apply<T: Tx + ?Sized>(self, tx: &mut T, task: &Task) -> Result<bool> {
+        let &Task { kind, from, to, .. } = task;
+        if self.has_changed(tx, to, task.changes_to)? {
+            return Ok(false);
+        }
+        match kind {
+            Kind::Insert => {
+                if from == to || self.descendants(tx, to, None)? >> from & 1 != 0 {
+                    return Ok(false);
+                }
+                self.insert(tx, from, to)?;
+            }
+            Kind::Remove => self.remove(tx, from, to)?,
+            Kind::Reverse => {
+                let changed = self.has_changed(tx, from, task.changes_from)?;
+                if changed || self.descendants(tx, from, Some(to))? >> to & 1 != 0 {
+                    return Ok(false);
+                }
+                self.remove(tx, from, to)?;
+                self.insert(tx, to, from)?;
+                self.set_likelihood(tx, from, task.likelihood_from)?;
+            }
+        }
+        self.set_likelihood(tx, to, task.likelihood_to)?;
+        Ok(true)
+    }
+
+    fn set_likelihood<T: Tx + ?Sized>(self, tx: &mut T, variable: u64, value: i64) -> Result<()> {
+        let at = self.variable(variable);
+        tx.write_word(word(at, LIKELIHOOD), value as u64)?;
+        block::add(tx, word(at, CHANGES), 1).map(drop)
+    }
+
+    fn insert<T: Tx + ?Sized>(self, tx: &mut T, from: u64, to: u64) -> Result<()> {
+        let both =
+            self.parents(to).insert(tx, from, 0)? && self.children(from).insert(tx, to, 0)?;
+        if both { Ok(()) } else { Err(self.damaged(to)) }
+    }
+
+    fn remove<T: Tx + ?Sized>(self, tx: &mut T, from: u64, to: u64) -> Result<()> {
+        let both = self.parents(to).remove(tx, from)? && self.children(from).remove(tx, to)?;
+        if both { Ok(()) } else { Err(self.damaged(to)) }
+    }
+
+    #[cold]
+    fn damaged(self, variable: u64) -> Error {
+        Error::corrupt("edges that their two variables do not agree on", self.variable(variable))
+    }
+}

@@ -1,0 +1,135 @@
+//! A change of the network that makes it better, and how the best one for a variable is found.
+
+use super::data::{Data, bits};
+use super::net::{Known, Net};
+use crate::stamp::block;
+use perdura::{Error, Result, Tx};
+
+/// What happens to an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Insert,
+    Remove,
+    Reverse,
+}
+
+impl Kind {
+    const ALL: [Kind; 3] = [Kind::Insert, Kind::Remove, Kind::Reverse];
+
+    /// Edges that come with it.
+    pub(super) const fn edges(self) -> i64 {
+        match self {
+            Kind::Insert => 1,
+            Kind::Remove => -1,
+            Kind::Reverse => 0,
+        }
+    }
+}
+
+/// A change, what it was made of, and what comes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Task {
+    pub(super) kind: Kind,
+    pub(super) from: u64,
+    pub(super) to: u64,
+    /// Changes that the two had seen.
+    pub(super) changes_from: u64,
+    pub(super) changes_to: u64,
+    /// What the two's likelihoods become.
+    pub(super) likelihood_from: i64,
+    pub(super) likelihood_to: i64,
+    /// By how much both become likelier.
+    pub(super) gain: i64,
+}
+
+/// Words of a task in the heap.
+pub(super) const WORDS: usize = 8;
+
+impl Task {
+    pub(super) const fn words(&self) -> [u64; WORDS] {
+        let Task { kind, from, to, changes_from, changes_to, .. } = *self;
+        let likelihoods = [self.likelihood_from as u64, self.likelihood_to as u64];
+        let [likelihood_from, likelihood_to] = likelihoods;
+        let gain = self.gain as u64;
+        [kind as u64, from, to, changes_from, changes_to, likelihood_from, likelihood_to, gain]
+    }
+
+    pub(super) fn read<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<Self> {
+        let mut words = [0; WORDS];
+        block::read(tx, at, &mut words)?;
+        let [kind, from, to, changes_from, changes_to, likelihood_from, likelihood_to, gain] =
+            words;
+        let kind = Kind::ALL.get(kind as usize).copied();
+        Ok(Task {
+            kind: kind.ok_or_else(|| Error::corrupt("a task of no kind", at))?,
+            from,
+            to,
+            changes_from,
+            changes_to,
+            likelihood_from: likelihood_from as i64,
+            likelihood_to: likelihood_to as i64,
+            gain: gain as i64,
+        })
+    }
+
+    /// Its place in the list: what gains most is first, and each variable has a place of its own.
+    pub(super) const fn place(&self, penalty: i64) -> u64 {
+        let better = self.gain - penalty * self.kind.edges();
+        (((1i64 << 50) - better) as u64) << 10 | self.to
+    }
+}
+
+/// What is known of a variable and its parents.
+pub(super) struct View {
+    variable: u64,
+    known: Known,
+    descendants: u64,
+    /// Of each parent: its number, what is known of it, and whether its edge may be reversed.
+    parents: Vec<(u64, Known, bool)>,
+}
+
+impl View {
+    pub(super) fn read<T: Tx + ?Sized>(tx: &mut T, net: Net, variable: u64) -> Result<Self> {
+        let known = net.known(tx, variable)?;
+        let descendants = net.descendants(tx, variable, None)?;
+        let mut parents = Vec::new();
+        for parent in bits(known.parents) {
+            let its = net.known(tx, parent)?;
+            let others = net.descendants(tx, parent, Some(variable))?;
+            parents.push((parent, its, others >> variable & 1 == 0));
+        }
+        Ok(View { variable, known, descendants, parents })
+    }
+
+    /// The change that makes the variable's part of the network better by most, if one does.
+    pub(super) fn best(&self, data: &Data, most_parents: u64) -> Option<Task> {
+        let mut tasks = Vec::new();
+        if u64::from(self.known.parents.count_ones()) < most_parents {
+            let not = self.known.parents | self.descendants | 1 << self.variable;
+            let others = (0..data.variables()).filter(|other| not >> other & 1 == 0);
+            tasks.extend(others.map(|from| self.task(data, Kind::Insert, (from, None))));
+        }
+        for (parent, its, may_be_reversed) in &self.parents {
+            tasks.push(self.task(data, Kind::Remove, (*parent, None)));
+            if *may_be_reversed && u64::from(its.parents.count_ones()) < most_parents {
+                tasks.push(self.task(data, Kind::Reverse, (*parent, Some(its))));
+            }
+        }
+        let better = |task: &Task| task.gain - data.penalty * task.kind.edges();
+        tasks.into_iter().filter(|task| better(task) > 0).max_by_key(better)
+    }
+
+    fn task(&self, data: &Data, kind: Kind, (from, its): (u64, Option<&Known>)) -> Task {
+        let (to, known) = (self.variable, &self.known);
+        let likelihood_to = data.likelihood(to, known.parents ^ 1 << from);
+        let mut gain = likelihood_to - known.likelihood;
+        let (mut changes_from, mut likelihood_from) = (0, 0);
+        if let Some(its) = its {
+            changes_from = its.changes;
+            likelihood_from = data.likelihood(from, its.parents | 1 << to);
+            gain += likelihood_from - its.likelihood;
+        }
+        let changes_to = known.changes;
+        Task { kind, from, to, changes_from, changes_to, likelihood_from, likelihood_to, gain }
+    }
+}

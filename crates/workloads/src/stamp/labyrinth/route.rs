@@ -1,0 +1,85 @@
+//! A way through a copy of the grid: costs spread from one end, and are followed back from the other.
+
+use super::maze::{DIRECTIONS, Size, Wire};
+use std::collections::VecDeque;
+
+/// What a step costs along each axis: layers are dear.
+const STEP: [u32; 3] = [1, 1, 2];
+/// What a bend costs.
+const BEND: u32 = 1;
+const UNKNOWN: u32 = u32::MAX;
+
+/// Finds ways; a thread's own.
+pub(super) struct Router {
+    size: Size,
+    grid: Vec<u64>,
+    costs: Vec<u32>,
+    next: VecDeque<u64>,
+}
+
+impl Router {
+    pub(super) fn new(size: Size) -> Self {
+        let cells = size.cells() as usize;
+        let (grid, costs) = (vec![0; cells], vec![UNKNOWN; cells]);
+        Router { size, grid, costs, next: VecDeque::new() }
+    }
+
+    /// Where a copy of the grid goes.
+    pub(super) fn copy_to(&mut self) -> &mut [u64] {
+        &mut self.grid
+    }
+
+    /// The cells of a way along free cells, both ends included; `None` if there is none.
+    pub(super) fn find(&mut self, wire: Wire) -> Option<Vec<u64>> {
+        self.spread(wire).then(|| self.follow(wire))
+    }
+
+    fn beside(&self, cell: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
+        let size = self.size;
+        (0..DIRECTIONS).filter_map(move |way| size.beside(cell, way).map(|cell| (way, cell)))
+    }
+
+    /// Gives cells their costs, until the other end has one.
+    fn spread(&mut self, (from, to): Wire) -> bool {
+        self.costs.fill(UNKNOWN);
+        self.costs[from as usize] = 0;
+        self.next.clear();
+        self.next.push_back(from);
+        while let Some(cell) = self.next.pop_front() {
+            if cell == to {
+                return true;
+            }
+            let cost = self.costs[cell as usize];
+            for (way, beside) in self.beside(cell) {
+                let there = beside as usize;
+                let is_free = self.grid[there] == 0 || beside == to;
+                let through = cost + STEP[way / 2];
+                if is_free && through < self.costs[there] {
+                    self.costs[there] = through;
+                    self.next.push_back(beside);
+                }
+            }
+        }
+        false
+    }
+
+    /// Goes back from the other end to where it is cheaper, and rather straight on.
+    fn follow(&self, (from, to): Wire) -> Vec<u64> {
+        let (mut way, mut cell, mut before) = (vec![to], to, None);
+        while cell != from {
+            let cost = self.costs[cell as usize];
+            let cheaper =
+                self.beside(cell).filter(|(_, beside)| self.costs[*beside as usize] < cost);
+            let with_bend = |(way, beside): &(usize, u64)| {
+                let bends = before.is_some_and(|before| before != *way);
+                self.costs[*beside as usize] + if bends { BEND } else { 0 }
+            };
+            // Whatever gave the cell its cost is cheaper.
+            let Some((direction, beside)) = cheaper.min_by_key(with_bend) else { break };
+            (before, cell) = (Some(direction), beside);
+            way.push(cell);
+        }
+        way.reverse();
+        way
+    }
+}

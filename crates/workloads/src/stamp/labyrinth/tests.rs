@@ -1,0 +1,90 @@
+use super::check;
+use super::maze::{Maze, Size};
+use super::route::Router;
+use crate::Failure;
+
+fn maze() -> Maze {
+    Maze::drawn(Size { x: 12, y: 10, z: 2 }, 12, 3).expect("valid parameters")
+}
+
+/// The grid and the results of one that lays all wires in turn.
+fn laid(maze: &Maze) -> (Vec<u64>, Vec<check::Laid>) {
+    let mut grid = vec![0; maze.size().cells() as usize];
+    for (number, (from, to)) in (1..).zip(maze.wires()) {
+        (grid[*from as usize], grid[*to as usize]) = (number, number);
+    }
+    let (mut router, mut results) = (Router::new(maze.size()), Vec::new());
+    for (number, wire) in (0..).zip(maze.wires()) {
+        router.copy_to().copy_from_slice(&grid);
+        let way = router.find(*wire).unwrap_or_default();
+        way.iter().for_each(|cell| grid[*cell as usize] = number + 1);
+        results.push((number, way));
+    }
+    (grid, results)
+}
+
+#[test]
+fn wires_are_laid_and_checked() {
+    let maze = maze();
+    let (grid, results) = laid(&maze);
+    let count = results.iter().filter(|(_, way)| !way.is_empty()).count() as u64;
+    assert_eq!(check::wires(&maze, &grid, &results).expect("sound wires"), count);
+    assert!(count > 6, "{count}");
+}
+
+#[test]
+fn faults_are_noticed() {
+    let maze = maze();
+    let (grid, results) = laid(&maze);
+    let long = results.iter().position(|(_, way)| way.len() > 4).expect("a long way");
+    let spoilt = |spoil: &dyn Fn(&mut Vec<u64>, &mut Vec<check::Laid>)| {
+        let (mut grid, mut results) = (grid.clone(), results.clone());
+        spoil(&mut grid, &mut results);
+        match check::wires(&maze, &grid, &results) {
+            Err(Failure::Wrong(what)) => what,
+            other => panic!("{other:?}"),
+        }
+    };
+    let gap = spoilt(&|_, results| {
+        results[long].1.remove(2);
+    });
+    assert!(gap.contains("does not lead"), "{gap}");
+    let elsewhere = spoilt(&|_, results| results[long].1.truncate(3));
+    assert!(elsewhere.contains("does not lead"), "{elsewhere}");
+    let lost = spoilt(&|_, results| drop(results.remove(long)));
+    assert!(lost.contains("lost"), "{lost}");
+    let twice = spoilt(&|_, results| results.push(results[long].clone()));
+    assert!(twice.contains("twice"), "{twice}");
+    let filled = spoilt(&|grid, results| grid[results[long].1[2] as usize] += 1);
+    assert!(filled.contains("other wires"), "{filled}");
+    let lazy = spoilt(&|grid, results| {
+        let way = std::mem::take(&mut results[long].1);
+        way[1..way.len() - 1].iter().for_each(|cell| grid[*cell as usize] = 0);
+    });
+    assert!(lazy.contains("though there is a way"), "{lazy}");
+}
+
+#[test]
+fn wires_that_meet_are_noticed() {
+    let maze = Maze::of(Size { x: 5, y: 5, z: 1 }, vec![(10, 14), (2, 22)]);
+    let ways = [(0, vec![10, 11, 12, 13, 14]), (1, vec![2, 7, 12, 17, 22])];
+    let mut grid = vec![0; 25];
+    for (number, way) in &ways {
+        way.iter().for_each(|cell| grid[*cell as usize] = number + 1);
+    }
+    let verdict = check::wires(&maze, &grid, &ways);
+    assert!(matches!(&verdict, Err(Failure::Wrong(what)) if what.contains("meets")), "{verdict:?}");
+}
+
+#[test]
+fn ways_are_straight_where_they_can_be() {
+    let size = Size { x: 8, y: 8, z: 1 };
+    let mut router = Router::new(size);
+    let way = router.find((0, 63)).expect("a way");
+    let bends = way.windows(3).filter(|three| three[1] - three[0] != three[2] - three[1]).count();
+    assert_eq!((way.len(), bends), (15, 1), "{way:?}");
+    for row in 0..8 {
+        router.copy_to()[row * 8 + 4] = 9;
+    }
+    assert_eq!(router.find((0, 63)), None, "a wall");
+}

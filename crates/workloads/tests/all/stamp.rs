@@ -1,0 +1,287 @@
+//! STAMP's applications and PMDK's maps, small: on redo and on volatile, one thread and two, and what their checks notice.
+
+use perdura::{AnyHeap, Engine, EngineKind, Format, Heap, OnEngine, Tx};
+use perdura_memory::Ram;
+use perdura_workloads::pmembench::ctree::CTree;
+use perdura_workloads::pmembench::hashmap_tx::HashmapTx;
+use perdura_workloads::pmembench::{MapBench, Operation, PmdkMap};
+use perdura_workloads::stamp::{App, Input, OnApp};
+use perdura_workloads::{Failure, Outcome, Plan, Progress, Store, Workload};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+const SEED: u64 = 20_081_001;
+
+struct New;
+
+impl OnEngine<Ram> for New {
+    type Output = Box<dyn AnyHeap>;
+
+    fn run<E: Engine<Ram>>(self) -> Self::Output {
+        let memory = Arc::new(Ram::new(64 << 20));
+        let format = Format { limit: 64 << 20, log: None, id: 1, requires: None, checksums: false };
+        Box::new(Heap::<Ram, E>::create(memory, format).expect("an empty heap"))
+    }
+}
+
+fn plan(threads: usize) -> Plan {
+    Plan {
+        threads,
+        operations: 600,
+        warm_up: 60,
+        seed: SEED,
+        sample_every: 4,
+        per_second: None,
+        pinned: false,
+        window: 1,
+    }
+}
+
+/// Runs an application with this number of threads, and checks its answer and the pool.
+struct Run {
+    engine: EngineKind,
+    threads: usize,
+}
+
+impl OnApp for Run {
+    type Output = Outcome<u64>;
+
+    fn run<W: Workload>(self, make: impl Fn() -> Outcome<W>, _: u64) -> Outcome<u64> {
+        let (heap, workload, progress) = (self.engine.run(New), make()?, Progress::default());
+        perdura_workloads::load(&workload, &*heap, &progress)?;
+        assert_eq!(progress.done(), workload.load_size());
+        let measured =
+            perdura_workloads::measure(&workload, &*heap, &plan(self.threads), &progress)?;
+        assert!(!measured.latencies.is_empty());
+        workload.check(&mut Store::session(&*heap)?)?;
+        let report = heap.check(&perdura_workloads::check_root);
+        assert!(report.is_whole(), "{:?}", report.problems);
+        assert_eq!(report.unreachable, Some(0));
+        Ok(measured.operations)
+    }
+}
+
+fn runs(app: App) -> BTreeSet<u64> {
+    let mut operations = BTreeSet::new();
+    for engine in [EngineKind::Redo, EngineKind::Volatile] {
+        for threads in [1, 2] {
+            let run = app.run(Input::Small, None, SEED, Run { engine, threads });
+            let done = run.expect("valid parameters");
+            operations.insert(done.unwrap_or_else(|why| panic!("{engine}, {threads}: {why}")));
+        }
+    }
+    operations
+}
+
+#[test]
+fn vacation() {
+    assert_eq!(runs(App::VacationLow), [600].into());
+    assert_eq!(runs(App::VacationHigh), [600].into());
+}
+
+/// Rounds, and so points, are those that a thread alone needs.
+#[test]
+fn kmeans() {
+    for app in [App::KMeansLow, App::KMeansHigh] {
+        let operations = runs(app);
+        assert!(operations.len() == 1 && operations.first() >= Some(&240), "{operations:?}");
+    }
+}
+
+#[test]
+fn ssca2() {
+    let operations = runs(App::Ssca2);
+    assert!(operations.len() == 1 && operations.first() > Some(&200), "{operations:?}");
+}
+
+#[test]
+fn intruder() {
+    let operations = runs(App::Intruder);
+    assert!(operations.len() == 1 && operations.first() > Some(&200), "{operations:?}");
+}
+
+/// What a workload says when something was done to the heap after it was loaded.
+fn spoilt<W: Workload>(
+    workload: &W,
+    root: &str,
+    spoil: impl Fn(&mut dyn Tx, u64) -> perdura::Result<()>,
+) -> Failure {
+    let (heap, progress) = (EngineKind::Redo.run(New), Progress::default());
+    perdura_workloads::load(workload, &*heap, &progress).expect("it loads");
+    let mut session = Store::session(&*heap).expect("a session");
+    let spoilt = session.transaction(|tx| {
+        let root = tx.root(root)?.expect("the root");
+        spoil(tx, root.at)
+    });
+    spoilt.expect("a change");
+    let measured = perdura_workloads::measure(workload, &*heap, &plan(2), &progress);
+    match measured.and_then(|_| workload.check(&mut session)) {
+        Ok(()) => panic!("nothing was noticed"),
+        Err(failure) => failure,
+    }
+}
+
+#[test]
+fn a_lost_packet_and_one_twice_are_noticed() {
+    use perdura_workloads::stamp::intruder::{Intruder, Parameters};
+    let make = || Intruder::new(Parameters::of(Input::Small), SEED).expect("valid parameters");
+    // In the root's first block, the queue, are the words taken out, those put in, the places and the ring.
+    let lost = spoilt(&make(), "bench.intruder", |tx, root| {
+        let queue = tx.read_word(root)?;
+        tx.write_word(queue, 1)
+    });
+    assert!(matches!(lost, Failure::Wrong(_)), "{lost}");
+    let twice = spoilt(&make(), "bench.intruder", |tx, root| {
+        let queue = tx.read_word(root)?;
+        let ring = tx.read_word(queue + 24)?;
+        tx.write_word(ring, 5)
+    });
+    assert!(matches!(twice, Failure::Wrong(_) | Failure::Heap(_)), "{twice}");
+}
+
+#[test]
+fn a_point_too_many_and_a_moved_centre_are_noticed() {
+    use perdura_workloads::stamp::kmeans::{KMeans, Parameters};
+    let make = || KMeans::new(Parameters::low(Input::Small), SEED).expect("valid parameters");
+    // The root's first block has the accumulators, the second the centres.
+    let counted = spoilt(&make(), "bench.kmeans", |tx, root| {
+        let accumulators = tx.read_word(root)?;
+        tx.write_word(accumulators, 1)
+    });
+    assert!(counted.to_string().contains("points"), "{counted}");
+    let summed = spoilt(&make(), "bench.kmeans", |tx, root| {
+        let accumulators = tx.read_word(root)?;
+        tx.write_word(accumulators + 8, 1 << 30)
+    });
+    assert!(matches!(summed, Failure::Wrong(_)), "{summed}");
+}
+
+#[test]
+fn an_edge_too_many_is_noticed() {
+    use perdura_workloads::stamp::ssca2::{Parameters, Ssca2};
+    let graph = Ssca2::new(Parameters::of(Input::Small), SEED).expect("valid parameters");
+    let spoilt = spoilt(&graph, "bench.ssca2", |tx, root| {
+        let degrees = tx.read_word(root + 8)?;
+        tx.write_word(degrees + 24, 1)
+    });
+    assert!(matches!(spoilt, Failure::Wrong(_)), "{spoilt}");
+}
+
+#[test]
+fn genome() {
+    assert_eq!(runs(App::Genome), [602].into(), "the segments, and those at the gene's ends");
+}
+
+#[test]
+fn labyrinth() {
+    assert_eq!(runs(App::Labyrinth), [16].into());
+}
+
+#[test]
+fn a_lost_segment_is_noticed() {
+    use perdura_workloads::stamp::genome::{Genome, Parameters};
+    let make = || Genome::new(Parameters::of(Input::Small), SEED).expect("valid parameters");
+    // An entry whose chain seems not to begin there: what it gets, and what is behind that, is lost.
+    let lost = spoilt(&make(), "bench.genome", |tx, root| {
+        let entries = tx.read_word(root + 16)?;
+        tx.write_word(entries + 8, 0)
+    });
+    assert!(matches!(lost, Failure::Wrong(_)), "{lost}");
+}
+
+#[test]
+fn a_wire_across_another_is_noticed() {
+    use perdura_workloads::stamp::labyrinth::{Labyrinth, Parameters};
+    let make = || Labyrinth::new(Parameters::of(Input::Small), SEED).expect("valid parameters");
+    let crossed = spoilt(&make(), "bench.labyrinth", |tx, root| {
+        let grid = tx.read_word(root)?;
+        let mut cell = grid;
+        while tx.read_word(cell)? != 0 {
+            cell += 8;
+        }
+        tx.write_word(cell, 7)
+    });
+    assert!(matches!(crossed, Failure::Wrong(_)), "{crossed}");
+    let lost = spoilt(&make(), "bench.labyrinth", |tx, root| {
+        let queue = tx.read_word(root + 32)?;
+        tx.write_word(queue, 1)
+    });
+    assert!(lost.to_string().contains("lost"), "{lost}");
+}
+
+fn pmembench<M: PmdkMap>() {
+    for operation in Operation::ALL {
+        for engine in [EngineKind::Redo, EngineKind::Volatile] {
+            for threads in [1, 2] {
+                let make = || MapBench::<M>::new(operation, 2_000, SEED);
+                let done = Run { engine, threads }.run(make, 0);
+                let done = done.unwrap_or_else(|why| panic!("{engine}, {threads}: {why}"));
+                assert_eq!(done, 2_000);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_crit_bit_tree() {
+    pmembench::<CTree>();
+}
+
+#[test]
+fn the_hash_map_that_is_rebuilt() {
+    pmembench::<HashmapTx>();
+}
+
+/// A key that was taken out behind the workload's back.
+#[test]
+fn a_lost_key_is_noticed() {
+    fn notices<M: PmdkMap>(root: &str) {
+        let map = MapBench::<M>::new(Operation::Get, 100, SEED).expect("valid parameters");
+        let lost = spoilt(&map, root, |tx, root| {
+            let (map, mut keys) = (M::open(root), Vec::new());
+            map.check(tx, &mut |_| Ok(()), &mut |key, _| {
+                keys.push(key);
+                Ok(())
+            })?;
+            map.remove(tx, keys[40]).map(drop)
+        });
+        assert!(matches!(lost, Failure::Wrong(_)), "{lost}");
+    }
+    notices::<CTree>("bench.ctree");
+    notices::<HashmapTx>("bench.hashmap-tx");
+}
+
+#[test]
+fn yada() {
+    assert!(runs(App::Yada).first() > Some(&20));
+}
+
+#[test]
+fn a_triangle_that_is_forgotten_is_noticed() {
+    use perdura_workloads::stamp::yada::{Parameters, Yada};
+    let make = || Yada::new(Parameters::of(Input::Small), SEED).expect("valid parameters");
+    let lost = spoilt(&make(), "bench.yada", |tx, root| {
+        let queue = tx.read_word(root + 8)?;
+        tx.write_word(queue, 1)
+    });
+    assert!(lost.to_string().contains("forgotten"), "{lost}");
+}
+
+#[test]
+fn bayes() {
+    assert!(runs(App::Bayes).first() > Some(&4));
+}
+
+#[test]
+fn an_edge_that_is_not_counted_is_noticed() {
+    use perdura_workloads::stamp::bayes::{Bayes, Parameters};
+    let make = || Bayes::new(Parameters::of(Input::Small), SEED).expect("valid parameters");
+    let edges = spoilt(&make(), "bench.bayes", |tx, root| tx.write_word(root + 24, 1));
+    assert!(matches!(edges, Failure::Wrong(_)), "{edges}");
+    let likelihood = spoilt(&make(), "bench.bayes", |tx, root| {
+        let variables = tx.read_word(root)?;
+        let likelihood = tx.read_word(variables + 16)?;
+        tx.write_word(variables + 16, likelihood - 1)
+    });
+    assert!(matches!(likelihood, Failure::Wrong(_)), "{likelihood}");
+}
