@@ -1,4 +1,4 @@
-//! What a plot shows: panels of grouped bars, made from figures and comparisons.
+//! What a plot shows: panels of grouped bars or of curves, made from figures and comparisons.
 //!
 //! Workloads differ in their length by far more than engines do in their speed; so times and rates
 //! are shown relative to the base engine's.
@@ -27,8 +27,8 @@ pub(crate) struct Panel {
     pub(crate) bars: Vec<Bar>,
     /// The first series is the paper's.
     pub(crate) paper: bool,
-    /// The groups are steps of one thing: what belongs to a series is joined by a line.
-    pub(crate) curves: bool,
+    /// Of curves, where each group lies on its axis, ascending; of bars nothing.
+    pub(crate) steps: Vec<f64>,
 }
 
 /// One bar.
@@ -59,9 +59,12 @@ fn place_of(names: &mut Vec<String>, name: &str) -> usize {
 /// The panels of an experiment: what was measured in each place, then the paper beside it.
 pub(crate) fn panels(plan: &Plan, figures: &[Figure], comparisons: &[Comparison]) -> Vec<Panel> {
     let mut panels = Vec::new();
-    if plan.settings.len() > 1 && plan.kind.has_means() {
-        panels.extend(over_settings(plan, figures, comparisons));
-        panels.extend(beside(comparisons));
+    if let Some(axis) = plan.axis.as_ref().filter(|_| plan.settings.len() > 1) {
+        for part in &plan.parts {
+            panels.extend(curves(plan, (axis, part.place), figures, comparisons));
+        }
+        let rest = comparisons.iter().filter(|value| !is_on_curve(plan, value));
+        panels.extend(beside(&rest.cloned().collect::<Vec<_>>()));
         panels.retain(|panel| !panel.bars.is_empty());
         return panels;
     }
@@ -162,51 +165,128 @@ fn measured(plan: &Plan, figures: &[&Figure], threads: bool, place: &str) -> Vec
     }
 }
 
-/// Curves over the settings: of one engine one for each workload, of several a panel for each workload, the mean's
-/// first, with a curve for each engine; beside the mean's what the paper says of it.
-fn over_settings(plan: &Plan, figures: &[Figure], comparisons: &[Comparison]) -> Vec<Panel> {
-    let (quantity, y) = match plan.kind {
-        Kind::Share => (Share, format!("share of the throughput of {}", plan.show_base())),
-        _ => (Traffic, "bytes written by bytes stored".to_owned()),
+/// Over the settings, for each quantity: of the mean a curve for each engine, beside what the paper says of it; then
+/// of each engine a curve for each workload.
+fn curves(
+    plan: &Plan,
+    (axis, place): (&str, Place),
+    figures: &[Figure],
+    comparisons: &[Comparison],
+) -> Vec<Panel> {
+    let over = &plan.mean_over;
+    let of_mean = match over.as_slice() {
+        [workload] => workload.to_uppercase(),
+        _ => format!("mean of {} workloads", over.len()),
     };
-    let shown = |figure: &&Figure| {
-        figure.quantity == quantity && figure.cell.engine.as_ref() != plan.base.as_ref()
-    };
-    let mut engines: Vec<&str> =
-        figures.iter().filter(shown).filter_map(|figure| figure.cell.engine.as_deref()).collect();
-    engines.sort_unstable();
-    engines.dedup();
-    let mut panels: Vec<Panel> = Vec::new();
-    for figure in figures.iter().filter(shown) {
-        let cell = &figure.cell;
-        let (workload, engine) =
-            (cell.workload.to_uppercase(), cell.engine.clone().unwrap_or_default());
-        let (title, series) =
-            if engines.len() == 1 { (engine, workload) } else { (workload, engine) };
-        let at = panels.iter().position(|panel| panel.title == title).unwrap_or_else(|| {
-            let x = "setting".to_owned();
-            panels.push(Panel { title, y: y.clone(), x, curves: true, ..Panel::default() });
-            panels.len() - 1
-        });
-        let several = plan.parts.iter().any(|part| part.threads.len() > 1);
-        let suffix = if several { format!(" x{}", cell.threads) } else { String::new() };
-        let group = format!("{}{suffix}", cell.setting.as_deref().unwrap_or_default());
-        panels[at].put(&group, &series, figure.spread, None);
-    }
-    let is_mean = |panel: &Panel| panel.title == MEAN.to_uppercase();
-    panels.sort_by_key(|panel| !is_mean(panel));
-    let of_mean = |value: &&Comparison| value.of_setting && value.quantity == quantity;
-    if let Some(mean) = panels.first_mut().filter(|panel| is_mean(panel)) {
-        for value in comparisons.iter().filter(of_mean) {
-            let (Some(setting), Some(engine)) = (&value.setting, &value.mean_of) else { continue };
-            let spread = Spread { median: value.paper, least: value.paper, most: value.paper };
-            if mean.groups.contains(setting) {
-                let label = Some(quantity.show(value.paper));
-                mean.put(setting, &format!("{engine}{PAPERS}"), spread, label);
+    let mut panels = Vec::new();
+    for (quantity, title, y) in shown_as_curves(plan) {
+        let panel = |of: &str| Panel {
+            title: format!("{title}, {of} ({place})"),
+            y: y.clone(),
+            ..empty_curves(plan, axis)
+        };
+        let mut mean = panel(&of_mean);
+        let mut of_engines: Vec<(&str, Panel)> = Vec::new();
+        let base = plan.base.as_deref();
+        let shown = |figure: &&Figure| (figure.quantity, figure.cell.place) == (quantity, place);
+        for figure in figures.iter().filter(shown) {
+            let Some(engine) = figure.cell.engine.as_deref().filter(|own| Some(*own) != base)
+            else {
+                continue;
+            };
+            if figure.cell.workload == MEAN {
+                put_on_curve(plan, &mut mean, figure, engine);
+                continue;
             }
+            let at = of_engines.iter().position(|(own, _)| *own == engine).unwrap_or_else(|| {
+                of_engines.push((engine, panel(engine)));
+                of_engines.len() - 1
+            });
+            put_on_curve(plan, &mut of_engines[at].1, figure, &figure.cell.workload.to_uppercase());
+        }
+        let of_mean = |value: &&Comparison| {
+            is_on_curve(plan, value) && (value.quantity, value.place) == (quantity, place)
+        };
+        put_paper(plan, &mut mean, comparisons.iter().filter(of_mean));
+        panels.push(mean);
+        // A mean of one workload is that workload.
+        if plan.workloads.len() > 1 {
+            let of_engines = of_engines.into_iter().map(|(_, panel)| panel);
+            panels.extend(of_engines.filter(|panel| !is_level(panel)));
         }
     }
     panels
+}
+
+/// Whether nothing depends on the settings: then the mean's curve says as much.
+fn is_level(panel: &Panel) -> bool {
+    let same = |series: usize| {
+        let mut medians = panel.bars.iter().filter(|bar| bar.series == series);
+        let first = medians.next().map(|bar| bar.spread.median);
+        medians.all(|bar| Some(bar.spread.median) == first)
+    };
+    (0..panel.series.len()).all(same)
+}
+
+/// What is shown as curves, with a title and the axis of its values.
+fn shown_as_curves(plan: &Plan) -> Vec<(Quantity, &'static str, String)> {
+    let mut others: Vec<&str> = plan.bases.values().map(String::as_str).collect();
+    others.dedup();
+    let beside = format!("share of what {} writes", others.join(" or "));
+    match plan.kind {
+        Kind::Share => {
+            let y = format!("share of the throughput of {}", plan.show_base());
+            vec![(Share, "Throughput", y)]
+        }
+        _ => vec![
+            (TrafficRatio, "Written to memory", beside),
+            (Traffic, "Written to memory", "bytes written by bytes stored".to_owned()),
+        ],
+    }
+}
+
+fn empty_curves(plan: &Plan, axis: &str) -> Panel {
+    let steps: Vec<f64> = plan.settings.iter().filter_map(|setting| setting.at).collect();
+    let groups = steps.iter().map(f64::to_string).collect();
+    Panel { x: axis.to_owned(), groups, steps, ..Panel::default() }
+}
+
+fn put_on_curve(plan: &Plan, panel: &mut Panel, figure: &Figure, series: &str) {
+    let cell = &figure.cell;
+    let several = plan.parts.iter().any(|part| part.threads.len() > 1);
+    let series = if several { format!("{series} x{}", cell.threads) } else { series.to_owned() };
+    if let Some(group) = plan.settings.iter().position(|setting| setting.name == cell.setting) {
+        let group = panel.groups[group].clone();
+        panel.put(&group, &series, figure.spread, None);
+    }
+}
+
+/// Puts what the paper says of means beside the curves, and writes its value and ours at the points.
+fn put_paper<'c>(
+    plan: &Plan,
+    panel: &mut Panel,
+    comparisons: impl Iterator<Item = &'c Comparison>,
+) {
+    for value in comparisons {
+        let place = plan.settings.iter().position(|setting| setting.name == value.setting);
+        let (Some(group), Some(engine)) = (place, &value.mean_of) else { continue };
+        let ours = panel.series.iter().position(|series| series == engine);
+        let bars = panel.bars.iter_mut();
+        for bar in bars.filter(|bar| bar.group == group && Some(bar.series) == ours) {
+            bar.label = Some(value.quantity.show(bar.spread.median));
+        }
+        let spread = Spread { median: value.paper, least: value.paper, most: value.paper };
+        let group = panel.groups[group].clone();
+        let label = Some(format!("paper {}", value.quantity.show(value.paper)));
+        panel.put(&group, &format!("{engine}{PAPERS}"), spread, label);
+    }
+}
+
+/// Whether the paper's value is a point of a curve: an engine's mean in one setting.
+fn is_on_curve(plan: &Plan, value: &Comparison) -> bool {
+    let quantities = shown_as_curves(plan);
+    let is_shown = quantities.iter().any(|(quantity, ..)| *quantity == value.quantity);
+    is_shown && value.of_setting && value.mean_of.is_some()
 }
 
 /// A group for each workload, a series for each engine.

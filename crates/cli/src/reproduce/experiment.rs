@@ -184,6 +184,8 @@ pub(crate) struct Run {
     /// What is set of engines and of the log.
     #[serde(default)]
     pub(crate) tuning: Knobs,
+    /// What settings are steps of, where they are: pictures have curves over it.
+    pub(crate) axis: Option<String>,
     /// Everything is run in each of these, one after the other, where there are any.
     #[serde(default, rename = "setting")]
     pub(crate) settings: Vec<Setting>,
@@ -196,6 +198,8 @@ pub(crate) struct Run {
 pub(crate) struct Setting {
     /// A few words, for tables and the picture.
     pub(crate) name: String,
+    /// Where it lies on the axis, if the experiment has one.
+    pub(crate) at: Option<f64>,
     pub(crate) window: Option<Window>,
     pub(crate) tuning: Option<Knobs>,
     /// How the simulated caches replace lines, at all levels.

@@ -7,12 +7,13 @@
 //! Reading order: [`experiment`] and [`validate`] (the file), [`quantity`] (what is measured), [`protocol`] (what is
 //! compared), [`plan`] and [`parts`] (what is run of it), [`calibrate`] (what is found before), [`grid`], [`runs`]
 //! and [`served`] (running it), [`findings`] (figures), [`compare`] (ours and the paper's),
-//! [`chart`] and [`plot`] (the picture), [`show`] (the text).
+//! [`chart`], [`plot`] and [`curve`] (the picture), [`show`] (the text).
 
 mod calibrate;
 pub(crate) mod catalogue;
 mod chart;
 mod compare;
+mod curve;
 pub(crate) mod experiment;
 mod findings;
 mod grid;
@@ -106,10 +107,10 @@ pub(crate) fn write(report: &Report, folder: &Path) -> Outcome<[PathBuf; 2]> {
     let json = serde_json::to_string_pretty(report);
     let json = json.map_err(|error| Failure::new(error.to_string()))?;
     let paper = &report.experiment.paper;
-    let title = format!("{}, {}", paper.title, paper.figure);
+    let title = [format!("{}, {}", paper.title, paper.figure), paper.what.clone()];
     let figures: Vec<Figure> = report.figures.iter().chain(&report.means).cloned().collect();
     let panels = chart::panels(&report.plan, &figures, &report.comparisons);
-    let picture = plot::svg(&title, &panels)?;
+    let picture = plot::svg(&title, &panels, &show::circumstances(report))?;
     let write = |ending: &str, text: String| -> Outcome<PathBuf> {
         let path = folder.join(format!("{}.{ending}", report.experiment.name));
         std::fs::write(&path, text + "\n").map_err(|error| Failure::at(&path, error))?;

@@ -40,6 +40,8 @@ pub(crate) struct Changes {
 pub(crate) struct Setting {
     /// None where there is only one.
     pub(crate) name: Option<String>,
+    /// Where it lies on the experiment's axis.
+    pub(crate) at: Option<f64>,
     pub(crate) window: Window,
     pub(crate) tuning: Knobs,
     /// How simulated caches replace lines, if not as the machine's.
@@ -57,7 +59,7 @@ impl Setting {
     /// The one of an experiment without settings.
     pub(super) fn unnamed(window: Window, tuning: Knobs) -> Self {
         let (policy, ops_per_tx, sets) = (None, None, BTreeMap::new());
-        Setting { name: None, window, tuning, policy, ops_per_tx, sets, when: None }
+        Setting { name: None, at: None, window, tuning, policy, ops_per_tx, sets, when: None }
     }
 }
 
@@ -89,6 +91,8 @@ pub(crate) struct Plan {
     /// What `base_of` names.
     #[serde(skip)]
     own_bases: BTreeMap<String, Protocol>,
+    /// What the settings are steps of.
+    pub(crate) axis: Option<String>,
     pub(crate) settings: Vec<Setting>,
     pub(crate) seed: u64,
     pub(crate) rival: Option<RivalName>,
@@ -156,6 +160,7 @@ impl Plan {
             base_of,
             bases,
             own_bases,
+            axis: run.axis.clone(),
             settings,
             seed,
             rival,
@@ -262,6 +267,7 @@ fn settings(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<Setting>>
     let plain = Setting::unnamed(window, tuning);
     let named = settings.iter().map(|own| Setting {
         name: Some(own.name.clone()),
+        at: own.at,
         window: own.window.unwrap_or(window),
         tuning: own.tuning.unwrap_or(tuning),
         policy: own.policy,

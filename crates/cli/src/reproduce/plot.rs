@@ -1,6 +1,7 @@
 //! Panels of bars or curves as an SVG: no fonts are needed to make it, only to look at it.
 
 use super::chart::{Bar, PAPERS, Panel};
+use super::curve;
 use crate::failure::{Failure, Outcome};
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
@@ -15,9 +16,16 @@ const LEFT: u32 = 80;
 const MARGIN: u32 = 16;
 const RIGHT: u32 = 24;
 const BELOW: u32 = 84;
+/// Room for a series' square or piece of curve in the legend, before its name.
+pub(super) const KEY: i32 = 32;
 const FONT: &str = "sans-serif";
 /// About what a character takes of its font's size, in width.
-const WIDE: f64 = 0.56;
+pub(super) const WIDE: f64 = 0.56;
+/// The same in sentences, which have more narrow letters than names.
+const WIDE_IN_PROSE: f64 = 0.48;
+/// Sizes of the title's letters, and of what is written below the panels.
+const TITLE: u32 = 17;
+const CAPTION: u32 = 11;
 
 /// Told apart also by those who do not see all colours (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
@@ -32,19 +40,25 @@ const COLOURS: [RGBColor; 8] = [
 ];
 const PAPER: RGBColor = RGBColor(110, 110, 110);
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Chart<'a, 'b> =
+    ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// The SVG, panels below each other.
-pub(crate) fn svg(title: &str, panels: &[Panel]) -> Outcome<String> {
+/// The SVG: panels below each other, and under them what they hold for.
+pub(crate) fn svg(title: &[String], panels: &[Panel], caption: &[String]) -> Outcome<String> {
     let mut text = String::new();
-    let height = 44 + PANEL * panels.len().max(1) as u32;
+    let (title, caption) = (broken(title, TITLE), broken(caption, CAPTION));
+    let above = height(&title, TITLE);
+    let all = PANEL * panels.len().max(1) as u32;
     let drawn = (|| {
-        let root = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
+        let size = (WIDTH, above + all + height(&caption, CAPTION));
+        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
         root.fill(&WHITE)?;
-        write(&root, title, (WIDTH as i32 / 2, 16), 19, HPos::Center)?;
-        let (_, below) = root.split_vertically(44);
-        let areas = below.split_evenly((panels.len().max(1), 1));
+        let (top, below) = root.split_vertically(above);
+        paragraph(&top, &title, TITLE)?;
+        let (middle, bottom) = below.split_vertically(all);
+        paragraph(&bottom, &caption, CAPTION)?;
+        let areas = middle.split_evenly((panels.len().max(1), 1));
         areas.iter().zip(panels).try_for_each(|(area, panel)| draw(area, panel))?;
         root.present()
     })();
@@ -52,9 +66,26 @@ pub(crate) fn svg(title: &str, panels: &[Panel]) -> Outcome<String> {
     Ok(text)
 }
 
-type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+/// Lines that are not wider than the picture.
+fn broken(text: &[String], size: u32) -> Vec<String> {
+    let fits = (f64::from(WIDTH - 2 * MARGIN) / (f64::from(size) * WIDE_IN_PROSE)) as usize;
+    text.iter().flat_map(|line| lines(line, fits)).collect()
+}
 
-fn write(area: &Area<'_>, text: &str, at: (i32, i32), size: u32, side: HPos) -> Drawn {
+fn height(lines: &[String], size: u32) -> u32 {
+    MARGIN + lines.len() as u32 * (size + 5)
+}
+
+fn paragraph(area: &Area<'_>, lines: &[String], size: u32) -> Drawn {
+    (0..).zip(lines).try_for_each(|(row, line)| {
+        let at = (MARGIN as i32, (MARGIN / 2) as i32 + row * (size as i32 + 5));
+        write(area, line, at, size, HPos::Left)
+    })
+}
+
+pub(super) type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+
+pub(super) fn write(area: &Area<'_>, text: &str, at: (i32, i32), size: u32, side: HPos) -> Drawn {
     let style = TextStyle::from((FONT, size).into_font()).pos(Pos::new(side, VPos::Top));
     area.draw(&Text::new(text.to_owned(), at, style))
 }
@@ -82,15 +113,21 @@ fn draw(area: &Area<'_>, panel: &Panel) -> Drawn {
         .bold_line_style(RGBColor(215, 215, 215))
         .light_line_style(TRANSPARENT)
         .draw()?;
-    if panel.curves {
-        (0..panel.series.len())
-            .try_for_each(|series| draw_curve(area, &mut chart, panel, series))?;
-    } else {
+    if panel.steps.is_empty() {
         panel.bars.iter().try_for_each(|bar| draw_bar(area, &mut chart, panel, bar))?;
+    } else {
+        curve::draw(area, &mut chart, panel)?;
     }
     let nought = [(0.0, 0.0), (panel.groups.len() as f64, 0.0)];
     chart.draw_series([PathElement::new(nought, BLACK)])?;
     groups(area, &chart, panel, low)
+}
+
+/// Where a group's middle is: groups are equally wide, unless they are steps, whose axis is logarithmic.
+pub(super) fn middle(panel: &Panel, group: usize) -> f64 {
+    let &[first, .., last] = panel.steps.as_slice() else { return group as f64 + 0.5 };
+    let share = (panel.steps[group] / first).ln() / (last / first).ln();
+    0.5 + share * (panel.groups.len() - 1) as f64
 }
 
 /// How far whiskers may reach beyond the longest bar, as a share of it: a run that something
@@ -121,7 +158,7 @@ fn tick(value: f64) -> String {
     }
 }
 
-fn colour(panel: &Panel, series: usize) -> RGBColor {
+pub(super) fn colour(panel: &Panel, series: usize) -> RGBColor {
     // The paper's curve has the colour of ours.
     let own = panel.series[series].strip_suffix(PAPERS);
     let series = panel.series.iter().position(|name| Some(&**name) == own).unwrap_or(series);
@@ -132,37 +169,18 @@ fn colour(panel: &Panel, series: usize) -> RGBColor {
     }
 }
 
-/// Squares with names, in a row under the title.
+/// Squares or points with names, in a row under the title.
 fn legend(area: &Area<'_>, panel: &Panel) -> Drawn {
     let mut x = LEFT as i32;
     for (series, name) in panel.series.iter().enumerate() {
-        let square = [(x, 38), (x + 12, 50)];
-        area.draw(&Rectangle::new(square, colour(panel, series).filled()))?;
-        write(area, name, (x + 18, 36), 14, HPos::Left)?;
-        x += 18 + (name.len() as f64 * 14.0 * WIDE) as i32 + 24;
-    }
-    Ok(())
-}
-
-/// The points of a series, joined in the order of the groups; the paper's are hollow.
-fn draw_curve(area: &Area<'_>, chart: &mut Chart<'_, '_>, panel: &Panel, series: usize) -> Drawn {
-    let colour = colour(panel, series);
-    let is_papers = panel.series[series].ends_with(PAPERS);
-    let mut points: Vec<&Bar> = panel.bars.iter().filter(|bar| bar.series == series).collect();
-    points.sort_by_key(|bar| bar.group);
-    let at = |bar: &Bar| (bar.group as f64 + 0.5, bar.spread.median);
-    let style = colour.stroke_width(if is_papers { 1 } else { 2 });
-    chart.draw_series([PathElement::new(
-        points.iter().map(|bar| at(bar)).collect::<Vec<_>>(),
-        style,
-    )])?;
-    for bar in points {
-        let style = if is_papers { style } else { colour.filled() };
-        chart.draw_series([Circle::new(at(bar), 4, style)])?;
-        if let Some(label) = &bar.label {
-            let (base, at) = (area.get_base_pixel(), chart.backend_coord(&at(bar)));
-            write(area, label, (at.0 - base.0, at.1 - base.1 + 8), 12, HPos::Center)?;
+        if panel.steps.is_empty() {
+            let square = [(x, 38), (x + 12, 50)];
+            area.draw(&Rectangle::new(square, colour(panel, series).filled()))?;
+        } else {
+            curve::key(area, panel, series, (x, 44))?;
         }
+        write(area, name, (x + KEY, 36), 14, HPos::Left)?;
+        x += KEY + (name.len() as f64 * 14.0 * WIDE) as i32 + 24;
     }
     Ok(())
 }
@@ -199,7 +217,7 @@ fn groups(area: &Area<'_>, chart: &Chart<'_, '_>, panel: &Panel, low: f64) -> Dr
     let fits = (pixels * 0.96 / (size * WIDE)) as usize;
     let (mut bottom, step) = (0, (size + 2.0) as i32);
     for (group, name) in panel.groups.iter().enumerate() {
-        let (x, y) = chart.backend_coord(&(group as f64 + 0.5, low));
+        let (x, y) = chart.backend_coord(&(middle(panel, group), low));
         for (line, text) in lines(name, fits).iter().enumerate() {
             let at = (x - base.0, y - base.1 + 6 + line as i32 * step);
             write(area, text, at, size as u32, HPos::Center)?;
@@ -244,29 +262,18 @@ mod tests {
             series: vec!["paper".to_owned(), "ours".to_owned()],
             bars: vec![bar(0, 0, 22.0), bar(0, 1, -7.0), bar(1, 1, 0.0)],
             paper: true,
-            curves: false,
+            steps: vec![],
         };
-        let text = svg("A title", &[panel.clone(), panel]).expect("a picture");
-        for part in ["A title", "Above &amp; below", "percent", "second", "ours", "+22.0 %"] {
+        let title = ["A title".to_owned(), "long ".repeat(60)];
+        let text = svg(&title, &[panel.clone(), panel], &["seed 7".to_owned()]);
+        let text = text.expect("a picture");
+        for part in
+            ["A title", "seed 7", "Above &amp; below", "percent", "second", "ours", "+22.0 %"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.trim_end().ends_with("</svg>"));
         assert!(!text.contains("NaN"));
-    }
-
-    /// A point for each value, the paper's in the colour of ours and hollow.
-    #[test]
-    fn curves_have_their_points() {
-        let series = vec!["ours".to_owned(), format!("ours{PAPERS}")];
-        let groups = ["1", "2", "4"].map(str::to_owned).to_vec();
-        let bars = [(0, 0), (2, 0), (1, 0), (0, 1), (2, 1)];
-        let bars = bars.map(|(group, series)| bar(group, series, 1.0 + group as f64)).to_vec();
-        let panel = Panel { groups, series, bars, curves: true, ..Panel::default() };
-        assert_eq!(colour(&panel, 1), colour(&panel, 0));
-        let text = svg("A title", &[panel]).expect("a picture");
-        let circles: Vec<&str> = text.lines().filter(|line| line.contains("<circle")).collect();
-        let hollow = circles.iter().filter(|line| line.contains("fill=\"none\"")).count();
-        assert_eq!((circles.len(), hollow), (5, 2), "{text}");
     }
 
     #[test]
@@ -279,7 +286,7 @@ mod tests {
 
     #[test]
     fn nothing_is_no_fault() {
-        assert!(svg("empty", &[]).expect("a picture").contains("<svg"));
+        assert!(svg(&[], &[], &[]).expect("a picture").contains("<svg"));
     }
 
     #[test]

@@ -103,10 +103,7 @@ pub(crate) fn text(report: &Report) -> String {
         calibrated(&report.calibrations),
         measured(plan.kind, figures, |place| place != Place::Served),
     ];
-    parts.push(match report.means.is_empty() {
-        true => String::new(),
-        false => format!("means are over {}", plan.mean_over.join(", ")),
-    });
+    parts.push(means_over(report));
     parts.extend(report.rival.as_ref().map(|rival| served(rival, plan.kind, figures)));
     if comparisons.is_empty() {
         parts.push("the paper gives no numbers for this, only a picture".to_owned());
@@ -124,6 +121,22 @@ pub(crate) fn text(report: &Report) -> String {
     });
     parts.retain(|part| !part.is_empty());
     parts.join("\n\n")
+}
+
+/// What a picture's figures hold for: the machine and its date, what was run with which seed, what means are over.
+pub(crate) fn circumstances(report: &Report) -> Vec<String> {
+    let mut lines = vec![report.machine.to_string()];
+    lines.extend(places(report).lines().map(str::to_owned));
+    lines.extend([caution(report.plan.quick).to_owned(), means_over(report)]);
+    lines.retain(|line| !line.is_empty());
+    lines
+}
+
+fn means_over(report: &Report) -> String {
+    match report.means.is_empty() {
+        true => String::new(),
+        false => format!("means are over {}", report.plan.mean_over.join(", ")),
+    }
 }
 
 /// What was found before, by workload.

@@ -64,6 +64,7 @@ impl Experiment {
             return Err("records, operations and repetitions must be 1 or more".to_owned());
         }
         self.validate_settings()?;
+        self.validate_axis()?;
         self.validate_cuts()?;
         self.validate_served()?;
         tpcc_valid(self.run.tpcc)?;
@@ -170,6 +171,23 @@ impl Experiment {
             if setting.name.trim().is_empty() || taken || setting.name.contains(',') {
                 return Err("each setting needs a name of its own, without commas".to_owned());
             }
+        }
+        Ok(())
+    }
+
+    /// Settings have places on the experiment's axis, and only there; curves are of shares and of traffic.
+    fn validate_axis(&self) -> Result<(), String> {
+        let Run { axis, settings, .. } = &self.run;
+        let places: Vec<f64> = settings.iter().filter_map(|setting| setting.at).collect();
+        if axis.is_none() && places.is_empty() {
+            return Ok(());
+        }
+        if axis.is_none() || !self.kind.has_means() {
+            return Err("at is of settings on an axis, of the kinds share and traffic".to_owned());
+        }
+        let ascend = places.is_sorted_by(|a, b| a < b) && places.iter().all(|at| *at > 0.0);
+        if places.len() != settings.len() || places.is_empty() || !ascend {
+            return Err("each setting on an axis needs at: above 0, and ascending".to_owned());
         }
         Ok(())
     }

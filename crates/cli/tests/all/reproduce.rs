@@ -40,7 +40,11 @@ fn assert_picture(path: &Path, report: &Value) {
     assert!(words.iter().any(|words| words.contains(&workload)), "{words:?}");
     let comparisons = report["comparisons"].as_array().expect("comparisons");
     let compared = comparisons.iter().any(|comparison| comparison["ours"].is_f64());
-    assert_eq!(words.iter().any(|words| words == "paper"), compared, "{words:?}");
+    // A series of its own, or on curves one beside an engine's.
+    let is_papers = |words: &String| words == "paper" || words.ends_with(", the paper's");
+    assert_eq!(words.iter().any(is_papers), compared, "{words:?}");
+    let seed = format!("seed {}", report["plan"]["seed"]);
+    assert!(words.iter().any(|words| words.contains(&seed)), "{words:?}");
 }
 
 /// Medians of a quantity, by place, workload and engine.

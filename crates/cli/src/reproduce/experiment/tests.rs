@@ -249,6 +249,24 @@ fn bad_protocols_sizes_and_figures_say_what_is_wrong() {
     assert!(complaint("seed = 1", sets).contains("sets are of the simulated machine"));
 }
 
+#[test]
+fn settings_are_steps_on_an_axis() {
+    let steps = PROTOCOLS
+        .replace("seed = 1", "seed = 1\naxis = \"latency, ns\"")
+        .replace("[[run.setting]]", "[[run.setting]]\nat = 30");
+    let run = Experiment::parse("x", &steps).expect("an experiment").run;
+    assert_eq!((run.axis.as_deref(), run.settings[0].at), (Some("latency, ns"), Some(30.0)));
+    for (old, new, hint) in [
+        ("axis = \"latency, ns\"", "", "settings on an axis"),
+        ("at = 30", "", "needs at"),
+        ("at = 30", "at = 0", "above 0"),
+        ("kind = \"share\"", "kind = \"throughput\"", "the kinds share and traffic"),
+    ] {
+        let complaint = complaint_of(&steps, old, new);
+        assert!(complaint.contains(hint), "{complaint}");
+    }
+}
+
 /// Mutants of the experiments that are built in; the seed of each is its number (see fuzz/).
 #[test]
 fn mutants_are_read_or_refused() {
