@@ -221,6 +221,10 @@ impl<M: Memory, C: Durability, S> Access for OptimisticSession<M, C, S> {
     fn mode(&self) -> Mode {
         self.mode.unwrap_or(Mode::Read)
     }
+
+    fn lane(&self) -> u32 {
+        self.lane.number() as u32
+    }
 }
 
 impl<M: Memory, C: Durability, S> Session for OptimisticSession<M, C, S>
