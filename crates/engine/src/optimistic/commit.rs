@@ -4,7 +4,7 @@ use super::session::{OptimisticSession, Way};
 use super::state::Durability;
 use crate::consistency::core::cut_short;
 use crate::planted::{self, Bug};
-use crate::sync::stm::{Stamp, Word};
+use crate::sync::stm::{Begun, Stamp, Word};
 use crate::{Error, Result, Ticket};
 use perdura_memory::{Memory, WORD, line_of};
 
@@ -59,7 +59,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     #[inline]
     fn commit_stores(&mut self) -> Result<Ticket> {
         let changes_sums = self.changes_sums();
-        let OptimisticSession { engine, writer, lane, way, .. } = &mut *self;
+        let OptimisticSession { engine, writer, lane, locks, way, .. } = &mut *self;
         let memory = &*engine.core.memory;
         memory.check_fence()?;
         writer.touch_counters(memory);
@@ -72,13 +72,16 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
                 writer.fence(&engine.core)?;
             }
         }
-        let keeps = lane.begin_commit(memory, *way == Way::Alone);
+        let Begun { keeps, has_bias } = lane.begin_commit(memory, *way == Way::Alone);
+        locks.are_alone = has_bias;
         let mut committing = Committing { session: self, returned: false };
         let committed = committing.session.commit_locked(keeps, changes_sums);
         if committed.is_err() {
             committing.session.give_back_locks();
         }
         committing.returned = true;
+        drop(committing);
+        self.lane.committed(&*self.engine.core.memory);
         committed
     }
 
@@ -90,6 +93,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         if changes_sums {
             self.lock_sums()?;
         }
+        self.locks.complete(&self.engine.records);
         let stamp = match early {
             Some(stamp) => stamp,
             None => self.take_stamp()?,

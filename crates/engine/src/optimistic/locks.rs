@@ -12,6 +12,8 @@ const LOCK: u64 = size_of::<Locked>() as u64;
 pub(super) struct Locks {
     /// The session's lane.
     lane: usize,
+    /// No other session locks any meanwhile.
+    pub(super) are_alone: bool,
     locked: Vec<Locked>,
     own: Object,
 }
@@ -19,7 +21,7 @@ pub(super) struct Locks {
 impl Locks {
     pub(super) fn new<M: Memory>(memory: &M, lane: usize) -> Self {
         let own = memory.object(TOLD as u64 * LOCK);
-        Locks { lane, locked: Vec::with_capacity(64), own }
+        Locks { lane, are_alone: false, locked: Vec::with_capacity(64), own }
     }
 
     fn at(index: usize) -> u64 {
@@ -41,6 +43,13 @@ impl Locks {
         let place = records.place(line);
         let before = records.load(memory, place);
         let noted = (self.lane, self.locked.len());
+        if self.are_alone {
+            if !before.is_locked() {
+                records.lock_alone(memory, place, noted);
+                self.note(memory, Locked { place, before });
+            }
+            return Ok(());
+        }
         if !before.is_locked() && records.lock(memory, place, before, noted) {
             self.note(memory, Locked { place, before });
             return Ok(());
@@ -77,6 +86,14 @@ impl Locks {
                 memory.pause(turn);
                 turn += 1;
             }
+        }
+    }
+
+    /// All that is to be locked is.
+    #[inline(always)]
+    pub(super) fn complete(&self, records: &Records) {
+        if self.are_alone {
+            records.after_locks();
         }
     }
 

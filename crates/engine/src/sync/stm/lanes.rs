@@ -5,7 +5,13 @@
 //! gate and then looks at the lanes, with the heavy one of a pair of [`Fences`] in between: so one of the two sees
 //! the other, and a commit pays nothing for it.
 //!
+//! The session that has long been the only one that commits has the *bias*: it locks ownership records by plain stores
+//! and one fence, where others need a locked instruction for each. The first other one that commits takes the bias away,
+//! by the same means.
+//!
 //! What always holds:
+//! - While the gate names a session that has the bias, no other one is committing. It changes by way of a state in which
+//!   none begins to.
 //! - Once [`quiesce`](Lanes::quiesce) has returned, no commit is under way that began before it was called.
 //! - While one session is *alone*, no other one is committing.
 
@@ -27,9 +33,30 @@ struct Slot {
     taken: AtomicBool,
 }
 
-/// Of the gate: a session is alone, or wants to be; and how many read snapshots, in steps of `SNAPSHOT`.
+/// Of the gate: a session is alone, or wants to be; how many read snapshots, in steps of `SNAPSHOT`; and from `BIAS` on
+/// which lane has the bias, from 1, or that this changes.
 const ALONE: u64 = 1;
 const SNAPSHOT: u64 = 2;
+const BIAS: u32 = 48;
+const CHANGING: u64 = 0xFFFF;
+
+/// Whose the bias is.
+#[inline(always)]
+const fn bias(gate: u64) -> u64 {
+    gate >> BIAS
+}
+
+/// Commits of a session after which it looks whether there are others.
+const STREAK: u64 = 1024;
+
+/// How a commit has begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    /// What it overwrites is to be kept for snapshots.
+    pub(crate) keeps: bool,
+    /// No other session commits, until this commit is over.
+    pub(crate) has_bias: bool,
+}
 
 /// Where things are in the lanes' object: the gate, the horizon, then the slots.
 const GATE: u64 = 0;
@@ -121,6 +148,49 @@ impl Lanes {
         }
     }
 
+    /// Takes the bias from whoever has it, or waits for another session that does.
+    #[cold]
+    fn take_bias_away<M: Memory>(&self, memory: &M) {
+        let own = Traced::new(memory, self.own);
+        let mut turn = 0;
+        loop {
+            own.read(GATE, WORD);
+            let gate = self.gate.0.load(Ordering::SeqCst);
+            if bias(gate) == 0 || bias(gate) != CHANGING && self.change_bias(memory, gate, 0) {
+                return;
+            }
+            memory.pause(turn);
+            turn += 1;
+        }
+    }
+
+    /// Gives the bias to lane `to`, from 1, or to none, if the gate is as it was. Whether it was.
+    fn change_bias<M: Memory>(&self, memory: &M, gate: u64, to: u64) -> bool {
+        let own = Traced::new(memory, self.own);
+        let changing = gate & !(CHANGING << BIAS) | CHANGING << BIAS;
+        own.exchange(GATE, WORD);
+        let (succeeds, fails) = (Ordering::SeqCst, Ordering::Relaxed);
+        if self.gate.0.compare_exchange(gate, changing, succeeds, fails).is_err() {
+            return false;
+        }
+        self.quiesce(memory);
+        // Others change the other bits meanwhile.
+        self.gate.0.fetch_sub((CHANGING - to) << BIAS, Ordering::SeqCst);
+        own.exchange(GATE, WORD);
+        true
+    }
+
+    /// How many commits other sessions than the one in this lane have begun and ended.
+    fn commits_of_others<M: Memory>(&self, memory: &M, lane: usize) -> u64 {
+        let own = Traced::new(memory, self.own);
+        let others = self.used().iter().enumerate().filter(|(other, _)| *other != lane);
+        let counts = others.map(|(other, Apart(slot))| {
+            own.read(SLOTS + other as u64 * SLOT, WORD);
+            slot.commits.load(Ordering::Relaxed)
+        });
+        counts.fold(0, u64::wrapping_add)
+    }
+
     /// From when this has returned, until [`end_snapshot`](Self::end_snapshot), every commit that is under way keeps
     /// what it overwrites.
     pub(crate) fn begin_snapshot<M: Memory>(&self, memory: &M) {
@@ -129,10 +199,10 @@ impl Lanes {
         self.quiesce(memory);
     }
 
-    /// How many snapshots are left.
-    pub(crate) fn end_snapshot<M: Memory>(&self, memory: &M) -> u64 {
+    /// One snapshot less.
+    pub(crate) fn end_snapshot<M: Memory>(&self, memory: &M) {
         Traced::new(memory, self.own).exchange(GATE, WORD);
-        (self.gate.0.fetch_sub(SNAPSHOT, Ordering::SeqCst) - SNAPSHOT) / SNAPSHOT
+        self.gate.0.fetch_sub(SNAPSHOT, Ordering::SeqCst);
     }
 
     /// The number at which the oldest transaction that is running began; `u64::MAX` if none is.
@@ -166,6 +236,9 @@ impl Lanes {
 pub(crate) struct Lane {
     lanes: Arc<Lanes>,
     number: usize,
+    /// Its commits since it looked whether there are others, and how many theirs were then.
+    streak: u64,
+    others: u64,
 }
 
 impl Lane {
@@ -174,7 +247,7 @@ impl Lane {
         let free = |slot: &Apart<Slot>| !slot.0.taken.swap(true, Ordering::AcqRel);
         let number = lanes.slots.iter().position(free)?;
         lanes.used.fetch_max(number + 1, Ordering::SeqCst);
-        Some(Lane { lanes: lanes.clone(), number })
+        Some(Lane { lanes: lanes.clone(), number, streak: 0, others: u64::MAX })
     }
 
     /// Which it is.
@@ -209,10 +282,9 @@ impl Lane {
         self.wrote(memory, SINCE);
     }
 
-    /// Begins to commit; waits while another session is alone, unless this one `is_alone`. Whether what is overwritten
-    /// is to be kept for snapshots.
+    /// Begins to commit; waits while another session is alone, unless this one `is_alone`.
     #[inline(always)]
-    pub(crate) fn begin_commit<M: Memory>(&self, memory: &M, is_alone: bool) -> bool {
+    pub(crate) fn begin_commit<M: Memory>(&self, memory: &M, is_alone: bool) -> Begun {
         let mut turn = 0;
         loop {
             let slot = self.slot();
@@ -221,11 +293,40 @@ impl Lane {
             self.wrote(memory, 0);
             Traced::new(memory, self.lanes.own).read(GATE, WORD);
             let gate = self.lanes.gate.0.load(Ordering::SeqCst);
-            if gate & ALONE == 0 || is_alone {
-                return gate >= SNAPSHOT;
+            let has_bias = bias(gate) == self.number as u64 + 1;
+            if (gate & ALONE == 0 || is_alone) && (has_bias || bias(gate) == 0) {
+                return Begun { keeps: gate & !(CHANGING << BIAS) >= SNAPSHOT, has_bias };
             }
-            self.end_commit(memory);
-            self.lanes.wait_for_gate(memory, &mut turn);
+            self.wait_to_commit(memory, is_alone, &mut turn);
+        }
+    }
+
+    #[cold]
+    fn wait_to_commit<M: Memory>(&self, memory: &M, is_alone: bool, turn: &mut u32) {
+        self.end_commit(memory);
+        if !is_alone {
+            self.lanes.wait_for_gate(memory, turn);
+        }
+        self.lanes.take_bias_away(memory);
+    }
+
+    /// A commit has been made, and is over: the session gets the bias if there have long been no others.
+    #[inline(always)]
+    pub(crate) fn committed<M: Memory>(&mut self, memory: &M) {
+        self.streak += 1;
+        if self.streak == STREAK {
+            self.look_for_others(memory);
+        }
+    }
+
+    #[cold]
+    fn look_for_others<M: Memory>(&mut self, memory: &M) {
+        self.streak = 0;
+        let others = self.lanes.commits_of_others(memory, self.number);
+        let before = std::mem::replace(&mut self.others, others);
+        let gate = self.lanes.gate.0.load(Ordering::SeqCst);
+        if others == before && bias(gate) == 0 && gate & ALONE == 0 {
+            self.lanes.change_bias(memory, gate, self.number as u64 + 1);
         }
     }
 

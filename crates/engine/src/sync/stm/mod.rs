@@ -30,7 +30,7 @@ mod stamp;
 mod versions;
 
 pub(crate) use clock::{Clock, Moment};
-pub(crate) use lanes::{Lane, Lanes};
+pub(crate) use lanes::{Begun, Lane, Lanes};
 pub(crate) use records::{Locked, Records, Word};
 pub(crate) use stamp::Stamp;
 pub(crate) use versions::Versions;

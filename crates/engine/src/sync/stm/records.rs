@@ -116,6 +116,21 @@ impl Records {
         self.word(place).compare_exchange(before.0, locked, succeeds, fails).is_ok()
     }
 
+    /// The same for the only session that locks: it needs no locked instruction for each, and one
+    /// [fence](Self::after_locks) for all.
+    #[inline(always)]
+    pub(crate) fn lock_alone<M: Memory>(&self, memory: &M, place: u32, (lane, noted): (usize, usize)) {
+        let locked = (noted as u64) << NOTED | (lane as u64) << 1 | 1;
+        self.word(place).store(locked, Ordering::Relaxed);
+        Traced::new(memory, self.own).wrote(u64::from(place) * WORD, WORD);
+    }
+
+    /// What is loaded from here on is loaded with the locks seen by all others.
+    #[inline(always)]
+    pub(crate) fn after_locks(&self) {
+        fence(Ordering::SeqCst);
+    }
+
     /// What is stored from here on is seen no earlier than the locks.
     #[inline(always)]
     pub(crate) fn before_stores(&self) {
