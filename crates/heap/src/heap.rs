@@ -23,7 +23,7 @@ use perdura_engine::{
 };
 use perdura_memory::{Domain, Memory, Survives};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How a heap is made.
@@ -73,6 +73,8 @@ struct Shared {
     giving_back: AtomicBool,
     /// Free pages are being given back to the file system, some at a time.
     releasing: AtomicBool,
+    /// Bytes that the last checkpoint for them has left in limbo: a transaction that is running may look at them.
+    held: AtomicU64,
 }
 
 impl Shared {
@@ -83,7 +85,8 @@ impl Shared {
     /// Bytes in limbo up to which no checkpoint is made for them.
     fn most_limbo(&self) -> u64 {
         let pages = self.memory.len().saturating_sub(self.space.layout().pages);
-        (pages / LIMBO_SHARE).max(LIMBO_BYTES).min(self.memory.limit() / LIMBO_LIMIT)
+        let most = (pages / LIMBO_SHARE).max(LIMBO_BYTES).min(self.memory.limit() / LIMBO_LIMIT);
+        most + self.held.load(Ordering::Relaxed)
     }
 
     fn counters(&self) -> MutexGuard<'_, Counters> {
@@ -161,6 +164,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
             counters: Mutex::default(),
             giving_back: AtomicBool::new(false),
             releasing: AtomicBool::new(false),
+            held: AtomicU64::new(0),
         });
         Ok(Heap { memory, engine, shared, recovery, watched: 0 })
     }
@@ -552,13 +556,8 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
             Ok(ticket) => {
                 let reclaimable = || self.engine.reclaimable();
                 let waiting = self.local.committed(&self.shared.space, ticket, reclaimable);
-                if waiting > 0
-                    && waiting > self.shared.most_limbo()
-                    // The transaction has committed whatever comes of this: a checkpoint that fails is the
-                    // last one, and a medium that fails shows at the next commit.
-                    && self.session.checkpoint().is_ok()
-                {
-                    self.shared.space.reclaim(self.engine.reclaimable());
+                if waiting > 0 && waiting > self.shared.most_limbo() {
+                    self.empty_limbo();
                 }
                 if wrote && self.engine.give_back_due() {
                     self.give_back();
@@ -569,6 +568,17 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
                 self.local.aborted(&self.shared.space);
                 Err(error)
             }
+        }
+    }
+
+    /// Makes a checkpoint, so that what is in limbo can be used again.
+    #[cold]
+    fn empty_limbo(&mut self) {
+        // The transaction has committed whatever comes of this: a checkpoint that fails is the last one, and a medium
+        // that fails shows at the next commit.
+        if self.session.checkpoint().is_ok() {
+            let held = self.shared.space.reclaim(self.engine.reclaimable());
+            self.shared.held.store(held, Ordering::Relaxed);
         }
     }
 

@@ -348,9 +348,11 @@ impl Space {
     }
 
     /// Reclaims what can be, of all sessions.
-    pub fn reclaim(&self, reclaimable: Ticket) {
+    pub fn reclaim(&self, reclaimable: Ticket) -> u64 {
         self.collect_limbo();
-        self.state().reclaim(reclaimable);
+        let mut state = self.state();
+        state.reclaim(reclaimable);
+        state.limbo_bytes
     }
 
     /// Whether something that was freed is not free yet, but for what sessions have in their stocks.

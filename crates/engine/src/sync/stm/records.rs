@@ -119,7 +119,12 @@ impl Records {
     /// The same for the only session that locks: it needs no locked instruction for each, and one
     /// [fence](Self::after_locks) for all.
     #[inline(always)]
-    pub(crate) fn lock_alone<M: Memory>(&self, memory: &M, place: u32, (lane, noted): (usize, usize)) {
+    pub(crate) fn lock_alone<M: Memory>(
+        &self,
+        memory: &M,
+        place: u32,
+        (lane, noted): (usize, usize),
+    ) {
         let locked = (noted as u64) << NOTED | (lane as u64) << 1 | 1;
         self.word(place).store(locked, Ordering::Relaxed);
         Traced::new(memory, self.own).wrote(u64::from(place) * WORD, WORD);
