@@ -34,6 +34,8 @@ mod models;
 mod optimistic;
 #[doc(hidden)]
 pub mod planted;
+#[cfg(all(test, loom))]
+mod stm_models;
 pub mod sums;
 pub mod sync;
 #[cfg(test)]

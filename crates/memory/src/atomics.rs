@@ -42,6 +42,14 @@ impl<T> UnsafeCell<T> {
     }
 }
 
+/// Orders sequentially consistent accesses for loom, which takes them for ones that acquire and release, but knows fences;
+/// nothing otherwise.
+#[inline(always)]
+pub fn sequential() {
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}
+
 /// Asks for the line of a word to be fetched into the caches; waits for nothing.
 #[inline(always)]
 pub fn prefetch(word: &AtomicU64) {
@@ -53,7 +61,7 @@ pub fn prefetch(word: &AtomicU64) {
 
 /// Turn `turn` of waiting for another thread.
 #[inline(always)]
-pub(crate) fn pause<M: Memory + ?Sized>(memory: &M, turn: u32) {
+pub fn pause<M: Memory + ?Sized>(memory: &M, turn: u32) {
     #[cfg(loom)]
     {
         let _ = memory;

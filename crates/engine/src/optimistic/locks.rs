@@ -2,6 +2,7 @@
 
 use crate::sync::stm::{Locked, Records, Stamp, Word};
 use crate::{Error, Result};
+use perdura_memory::atomics::pause;
 use perdura_memory::{Memory, Object, Traced};
 
 /// Records that are locked at a time are told apart in a simulator up to this many.
@@ -9,17 +10,17 @@ const TOLD: usize = 1 << 12;
 const LOCK: u64 = size_of::<Locked>() as u64;
 
 /// The records, each with what was there.
-pub(super) struct Locks {
+pub(crate) struct Locks {
     /// The session's lane.
     lane: usize,
     /// No other session locks any meanwhile.
-    pub(super) are_alone: bool,
+    pub(crate) are_alone: bool,
     locked: Vec<Locked>,
     own: Object,
 }
 
 impl Locks {
-    pub(super) fn new<M: Memory>(memory: &M, lane: usize) -> Self {
+    pub(crate) fn new<M: Memory>(memory: &M, lane: usize) -> Self {
         let own = memory.object(TOLD as u64 * LOCK);
         Locks { lane, are_alone: false, locked: Vec::with_capacity(64), own }
     }
@@ -34,7 +35,7 @@ impl Locks {
     /// # Errors
     /// `Conflict`, to give way.
     #[inline(always)]
-    pub(super) fn lock<M: Memory>(
+    pub(crate) fn lock<M: Memory>(
         &mut self,
         memory: &M,
         records: &Records,
@@ -78,7 +79,7 @@ impl Locks {
             } else if before.owner() < self.lane {
                 return Err(Error::Conflict);
             } else {
-                memory.pause(turn);
+                pause(memory, turn);
                 turn += 1;
             }
         }
@@ -86,7 +87,7 @@ impl Locks {
 
     /// All that is to be locked is.
     #[inline(always)]
-    pub(super) fn complete(&self, records: &Records) {
+    pub(crate) fn complete(&self, records: &Records) {
         if self.are_alone {
             records.after_locks();
         }
@@ -94,7 +95,7 @@ impl Locks {
 
     /// Whether a record that holds `now` is locked by this session, and held `word` before.
     #[inline(always)]
-    pub(super) fn held(&self, now: Word, word: Word) -> bool {
+    pub(crate) fn held(&self, now: Word, word: Word) -> bool {
         now.is_locked()
             && now.owner() == self.lane
             && self.locked.get(now.noted()).is_some_and(|locked| locked.before == word)
@@ -102,7 +103,7 @@ impl Locks {
 
     /// The latest number of other sessions' commits that are stored over.
     #[inline]
-    pub(super) fn latest_of_others(&self) -> u64 {
+    pub(crate) fn latest_of_others(&self) -> u64 {
         let stamps = self.locked.iter().map(|locked| locked.before.stamp());
         let others = stamps.filter(|stamp| stamp.lane() != self.lane);
         others.map(Stamp::number).max().unwrap_or(0)
@@ -110,7 +111,7 @@ impl Locks {
 
     /// Unlocks all: what they guard has this stamp.
     #[inline]
-    pub(super) fn unlock<M: Memory>(&mut self, memory: &M, records: &Records, stamp: Stamp) {
+    pub(crate) fn unlock<M: Memory>(&mut self, memory: &M, records: &Records, stamp: Stamp) {
         for locked in self.locked.drain(..) {
             records.unlock(memory, locked.place, stamp);
         }
@@ -118,7 +119,7 @@ impl Locks {
 
     /// Unlocks all: what they guard is as it was.
     #[cold]
-    pub(super) fn give_back<M: Memory>(&mut self, memory: &M, records: &Records) {
+    pub(crate) fn give_back<M: Memory>(&mut self, memory: &M, records: &Records) {
         for locked in self.locked.drain(..) {
             records.unlock(memory, locked.place, locked.before.stamp());
         }

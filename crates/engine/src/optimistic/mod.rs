@@ -28,4 +28,6 @@ mod reads;
 mod session;
 mod state;
 
+#[cfg(all(test, loom))]
+pub(crate) use locks::Locks;
 pub(crate) use state::Optimistic;

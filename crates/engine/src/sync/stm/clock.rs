@@ -5,9 +5,9 @@
 //! locks before it read the clock, which was below `n` then, and so before the clock came to `n`, and so before the
 //! transaction began.
 
+use perdura_memory::atomics::{AtomicU64, Ordering, sequential};
 use perdura_memory::lock::Apart;
 use perdura_memory::{Memory, Object, Traced, WORD};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// When something is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +46,9 @@ impl Clock {
     #[inline(always)]
     pub(crate) fn now<M: Memory>(&self, memory: &M) -> Moment {
         Traced::new(memory, self.own).read(0, WORD);
+        sequential();
         let number = self.number.0.load(Ordering::SeqCst);
+        sequential();
         Moment { number, serial: self.serial(memory, 0) }
     }
 
@@ -54,7 +56,9 @@ impl Clock {
     #[inline(always)]
     pub(crate) fn to_commit<M: Memory>(&self, memory: &M) -> Moment {
         Traced::new(memory, self.own).read(0, WORD);
+        sequential();
         let number = self.number.0.load(Ordering::SeqCst);
+        sequential();
         Moment { number, serial: self.serial(memory, 1) }
     }
 
@@ -63,6 +67,7 @@ impl Clock {
     pub(crate) fn raise<M: Memory>(&self, memory: &M, number: u64) {
         Traced::new(memory, self.own).exchange(0, WORD);
         self.number.0.fetch_max(number, Ordering::SeqCst);
+        sequential();
     }
 
     /// Moves it on by one: commits that read it from here on have later numbers than what is returned, and all that
@@ -71,6 +76,7 @@ impl Clock {
     pub(crate) fn tick<M: Memory>(&self, memory: &M) -> Moment {
         Traced::new(memory, self.own).exchange(0, WORD);
         let number = self.number.0.fetch_add(1, Ordering::SeqCst) + 1;
+        sequential();
         Moment { number, serial: self.serial(memory, 0) }
     }
 }

@@ -16,10 +16,10 @@
 //! - While one session is *alone*, no other one is committing.
 
 use super::stamp::{LANES, Stamp};
+use perdura_memory::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering, pause};
 use perdura_memory::lock::{Apart, Fences};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// What a session says of itself.
 #[derive(Default)]
@@ -47,7 +47,7 @@ const fn bias(gate: u64) -> u64 {
 }
 
 /// Commits of a session after which it looks whether there are others.
-const STREAK: u64 = 1024;
+const STREAK: u64 = if cfg!(loom) { 1 } else { 1024 };
 
 /// How a commit has begun.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +111,7 @@ impl Lanes {
             let seen = slot.commits.load(Ordering::SeqCst);
             let mut turn = 0;
             while seen % 2 == 1 && slot.commits.load(Ordering::SeqCst) == seen {
-                memory.pause(turn);
+                pause(memory, turn);
                 turn += 1;
                 own.read(at, WORD);
             }
@@ -142,7 +142,7 @@ impl Lanes {
         let own = Traced::new(memory, self.own);
         own.read(GATE, WORD);
         while self.gate.0.load(Ordering::Relaxed) & ALONE != 0 {
-            memory.pause(*turn);
+            pause(memory, *turn);
             *turn += 1;
             own.read(GATE, WORD);
         }
@@ -159,7 +159,7 @@ impl Lanes {
             if bias(gate) == 0 || bias(gate) != CHANGING && self.change_bias(memory, gate, 0) {
                 return;
             }
-            memory.pause(turn);
+            pause(memory, turn);
             turn += 1;
         }
     }

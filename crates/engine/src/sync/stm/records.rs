@@ -8,12 +8,11 @@
 //! | from 1, from 8 | the stamp | where the session has noted what was there |
 
 use super::stamp::{LANES, Stamp};
-use perdura_memory::atomics::prefetch;
+use perdura_memory::atomics::{AtomicU64, Ordering, fence, prefetch, sequential};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Records at least and at most: the latter are for 64 MiB, beyond which lines share them.
-const LEAST: u64 = 1 << 10;
+const LEAST: u64 = if cfg!(loom) { 2 } else { 1 << 10 };
 const MOST: u64 = 1 << 20;
 const NOTED: u32 = 8;
 
@@ -91,6 +90,7 @@ impl Records {
     #[inline(always)]
     pub(crate) fn load<M: Memory>(&self, memory: &M, place: u32) -> Word {
         Traced::new(memory, self.own).read(u64::from(place) * WORD, WORD);
+        sequential();
         Word(self.word(place).load(Ordering::SeqCst))
     }
 
@@ -113,7 +113,9 @@ impl Records {
         let locked = (noted as u64) << NOTED | (lane as u64) << 1 | 1;
         Traced::new(memory, self.own).exchange(u64::from(place) * WORD, WORD);
         let (succeeds, fails) = (Ordering::SeqCst, Ordering::Relaxed);
-        self.word(place).compare_exchange(before.0, locked, succeeds, fails).is_ok()
+        let locks = self.word(place).compare_exchange(before.0, locked, succeeds, fails).is_ok();
+        sequential();
+        locks
     }
 
     /// The same for the only session that locks: it needs no locked instruction for each, and one

@@ -1,0 +1,229 @@
+//! Models for loom of software transactional memory: its clock, ownership records and lanes, with transactions as small
+//! as can be (their steps are those of `optimistic`), on words that are loom's.
+//!
+//!     RUSTFLAGS="--cfg loom" cargo test -p perdura-engine --lib --target-dir target/loom models
+
+use crate::optimistic::Locks;
+use crate::sync::stm::{Begun, Clock, Lane, Lanes, Records, Stamp, Word};
+use loom::model::Builder;
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+use perdura_memory::Ram;
+use std::sync::Arc;
+
+/// As in `models`.
+const PREEMPTIONS: usize = 2;
+
+/// Two words, each with a record of its own.
+struct Rig {
+    ram: Ram,
+    clock: Clock,
+    records: Records,
+    lanes: Arc<Lanes>,
+    words: [AtomicU64; 2],
+}
+
+/// A transaction: what it has read, and when that was so.
+#[derive(Default)]
+struct Tx {
+    moment: u64,
+    reads: Vec<(u32, Word)>,
+}
+
+impl Rig {
+    fn new() -> Arc<Self> {
+        let ram = Ram::new(128);
+        Arc::new(Rig {
+            clock: Clock::new(&ram, 0),
+            records: Records::new(&ram),
+            lanes: Arc::new(Lanes::new(&ram, 2, 0)),
+            words: [AtomicU64::new(0), AtomicU64::new(0)],
+            ram,
+        })
+    }
+
+    fn lane(&self) -> Lane {
+        Lane::new(&self.lanes).expect("a lane")
+    }
+
+    fn begin(&self, lane: &Lane) -> Tx {
+        let moment = self.clock.now(&self.ram).number;
+        lane.run_since(&self.ram, moment);
+        Tx { moment, reads: Vec::new() }
+    }
+
+    /// `None` for a conflict; a word that is locked counts as one here, so that nothing waits.
+    fn read(&self, lane: &Lane, tx: &mut Tx, index: usize) -> Option<u64> {
+        let place = self.records.place(index as u64 * 64);
+        let word = self.records.load(&self.ram, place);
+        let value = self.words[index].load(Ordering::Relaxed);
+        if word.is_locked() || !self.records.holds(&self.ram, place, word) {
+            return None;
+        }
+        let stamp = word.stamp();
+        if stamp.number() > tx.moment && stamp.lane() != lane.number() {
+            self.clock.raise(&self.ram, stamp.number());
+            let moment = self.clock.now(&self.ram).number;
+            let hold = |(place, word): &(u32, Word)| self.records.load(&self.ram, *place) == *word;
+            if !tx.reads.iter().all(hold) {
+                return None;
+            }
+            tx.moment = moment;
+        }
+        tx.reads.push((place, word));
+        Some(value)
+    }
+
+    /// Commits these words; the stamp, or `None` for a conflict.
+    fn commit(&self, lane: &mut Lane, tx: &Tx, writes: &[(usize, u64)]) -> Option<Stamp> {
+        let Begun { has_bias, .. } = lane.begin_commit(&self.ram, false);
+        let mut locks = Locks::new(&self.ram, lane.number());
+        locks.are_alone = has_bias;
+        let stamp = self.commit_locked(lane, &mut locks, tx, writes);
+        if stamp.is_none() {
+            locks.give_back(&self.ram, &self.records);
+        }
+        lane.end_commit(&self.ram);
+        lane.committed(&self.ram);
+        stamp
+    }
+
+    fn commit_locked(
+        &self,
+        lane: &Lane,
+        locks: &mut Locks,
+        tx: &Tx,
+        writes: &[(usize, u64)],
+    ) -> Option<Stamp> {
+        for (index, _) in writes {
+            locks.lock(&self.ram, &self.records, *index as u64 * 64).ok()?;
+        }
+        locks.complete(&self.records);
+        let mut number = self.clock.to_commit(&self.ram).number;
+        let latest = locks.latest_of_others();
+        if latest > number {
+            self.clock.raise(&self.ram, latest);
+            number = self.clock.to_commit(&self.ram).number;
+        }
+        let stamp = lane.next_stamp(&self.ram, number + 1)?;
+        let holds = |(place, word): &(u32, Word)| {
+            let now = self.records.load(&self.ram, *place);
+            now == *word || locks.held(now, *word)
+        };
+        if !tx.reads.iter().all(holds) {
+            return None;
+        }
+        self.records.before_stores();
+        for (index, value) in writes {
+            self.words[*index].store(*value, Ordering::Relaxed);
+        }
+        locks.unlock(&self.ram, &self.records, stamp);
+        Some(stamp)
+    }
+
+    fn value(&self, index: usize) -> u64 {
+        self.words[index].load(Ordering::SeqCst)
+    }
+}
+
+fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(PREEMPTIONS));
+    builder.check(model);
+}
+
+/// Adds one to a word, once; whether it has.
+fn add(rig: &Rig, lane: &mut Lane, index: usize) -> bool {
+    let mut tx = rig.begin(lane);
+    let Some(value) = rig.read(lane, &mut tx, index) else { return false };
+    rig.commit(lane, &tx, &[(index, value + 1)]).is_some()
+}
+
+#[test]
+fn no_update_is_lost() {
+    check(|| {
+        let rig = Rig::new();
+        let (other, mut lane) = (rig.clone(), rig.lane());
+        let mut others = rig.lane();
+        let added = thread::spawn(move || u64::from(add(&other, &mut others, 0)));
+        let mut sum = u64::from(add(&rig, &mut lane, 0));
+        sum += u64::from(add(&rig, &mut lane, 0));
+        sum += added.join().expect("no panic");
+        assert_eq!(rig.value(0), sum);
+    });
+}
+
+/// Each reads one word and writes the other one: not both can have read what was there first.
+#[test]
+fn writes_are_not_skewed() {
+    fn cross(rig: &Rig, lane: &mut Lane, from: usize) -> Option<u64> {
+        let mut tx = rig.begin(lane);
+        let value = rig.read(lane, &mut tx, from)?;
+        rig.commit(lane, &tx, &[(1 - from, 1)]).map(|_| value)
+    }
+    check(|| {
+        let rig = Rig::new();
+        let (other, mut lane, mut others) = (rig.clone(), rig.lane(), rig.lane());
+        let second = thread::spawn(move || cross(&other, &mut others, 1));
+        let first = cross(&rig, &mut lane, 0);
+        assert!(first != Some(0) || second.join().expect("no panic") != Some(0));
+    });
+}
+
+/// A body sees both words of a commit, or none.
+#[test]
+fn a_body_sees_one_state() {
+    check(|| {
+        let rig = Rig::new();
+        let (other, lane, mut others) = (rig.clone(), rig.lane(), rig.lane());
+        let writer = thread::spawn(move || {
+            for value in 1..3 {
+                let tx = other.begin(&others);
+                other.commit(&mut others, &tx, &[(0, value), (1, value)]);
+            }
+        });
+        let mut tx = rig.begin(&lane);
+        if let Some(first) = rig.read(&lane, &mut tx, 0)
+            && let Some(second) = rig.read(&lane, &mut tx, 1)
+        {
+            assert_eq!(first, second);
+        }
+        writer.join().expect("no panic");
+    });
+}
+
+/// A checkpoint that has moved the clock and waited finds what commits up to its number have stored.
+#[test]
+fn a_checkpoint_waits_for_commits() {
+    check(|| {
+        let rig = Rig::new();
+        let (other, mut others) = (rig.clone(), rig.lane());
+        let writer = thread::spawn(move || {
+            let tx = other.begin(&others);
+            other.commit(&mut others, &tx, &[(0, 1)]).expect("no conflict").number()
+        });
+        let number = rig.clock.tick(&rig.ram).number;
+        rig.lanes.quiesce(&rig.ram);
+        let found = rig.value(0);
+        let stamped = writer.join().expect("no panic");
+        assert!(stamped > number || found == 1, "{stamped} up to {number}, and not there");
+    });
+}
+
+/// What is alone meets no commit that is under way.
+#[test]
+fn alone_is_alone() {
+    check(|| {
+        let rig = Rig::new();
+        let (other, mut others) = (rig.clone(), rig.lane());
+        let writer = thread::spawn(move || {
+            let tx = other.begin(&others);
+            other.commit(&mut others, &tx, &[(0, 1), (1, 1)])
+        });
+        rig.lanes.be_alone(&rig.ram);
+        let [first, second] = [0, 1].map(|index| rig.words[index].load(Ordering::Relaxed));
+        rig.lanes.let_in(&rig.ram);
+        assert_eq!(first, second);
+        writer.join().expect("no panic");
+    });
+}
