@@ -201,7 +201,7 @@ fn those(sizes: &[Size], which: impl Fn(&Size) -> bool) -> Vec<&Size> {
     sizes.iter().filter(|size| which(size)).collect()
 }
 
-fn every<'s>(sizes: &'s [Size], first: usize, step: usize) -> Vec<&'s Size> {
+fn every(sizes: &[Size], first: usize, step: usize) -> Vec<&Size> {
     sizes.iter().skip(first).step_by(step).collect()
 }
 
