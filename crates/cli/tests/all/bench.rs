@@ -197,9 +197,9 @@ fn applications_of_stamp_and_maps_of_pmdk() {
     assert_eq!(high["parameters"]["entries"], 60);
     for bench in ["ctree", "hashmap-tx"] {
         for op in ["insert", "remove", "get"] {
-            let report = json(&[&[bench, "--op", op, "--keys", "500"][..], &once].concat());
+            let report = json(&[&[bench, "--op", op, "--keys", "200"][..], &once].concat());
             assert_report(&report, &["redo"]);
-            assert_eq!(report["engines"][0]["runs"][0]["operations"], 500);
+            assert_eq!(report["engines"][0]["runs"][0]["operations"], 200);
         }
     }
     assert!(fail(&["bench", "genome", "--input", "huge"]).contains("small, plain, plus"));
