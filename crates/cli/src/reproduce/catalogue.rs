@@ -30,6 +30,10 @@ pub(super) const EXPERIMENTS: &[(&str, &str)] = experiments![
     "loc-fig8",
     "loc-fig9",
     "loc-table2",
+    "sync-fig3",
+    "sync-fig4",
+    "sync-fig6",
+    "sync-fig7",
 ];
 
 /// Files larger than this are no experiments.

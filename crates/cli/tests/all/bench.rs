@@ -183,6 +183,30 @@ fn tpc_c() {
 }
 
 #[test]
+fn applications_of_stamp_and_maps_of_pmdk() {
+    let once =
+        ["--engine", "redo", "--threads", "2", "--repeat", "1", "--seed", "5", "--sample", "1"];
+    for bench in ["vacation", "kmeans", "ssca2", "intruder", "genome", "labyrinth", "yada", "bayes"]
+    {
+        let report = json(&[&[bench, "--input", "small"][..], &once].concat());
+        assert_report(&report, &["redo"]);
+        assert_eq!(report["parameters"]["input"], "small");
+    }
+    let high = json(&[&["kmeans", "--contention", "high", "--entries", "60"][..], &once].concat());
+    assert_eq!(high["parameters"]["bench"], "kmeans-high");
+    assert_eq!(high["parameters"]["entries"], 60);
+    for bench in ["ctree", "hashmap-tx"] {
+        for op in ["insert", "remove", "get"] {
+            let report = json(&[&[bench, "--op", op, "--keys", "200"][..], &once].concat());
+            assert_report(&report, &["redo"]);
+            assert_eq!(report["engines"][0]["runs"][0]["operations"], 200);
+        }
+    }
+    assert!(fail(&["bench", "genome", "--input", "huge"]).contains("small, plain, plus"));
+    assert!(fail(&["bench", "ssca2", "--entries", "1"]).contains("vertices"));
+}
+
+#[test]
 fn limits() {
     let report = json(&["limit", "--ops", "1k", "--repeat", "1"]);
     assert!(report["primitives"].as_array().is_some_and(|primitives| primitives.len() > 10));
@@ -279,6 +303,7 @@ fn a_named_pool_is_left_behind_and_sound() {
         &["sdg", "--vertices", "100"],
         &["sqlite-pages", "--rows", "500"],
         &["churn", "--slots", "100"],
+        &["vacation", "--input", "small"],
     ] {
         left_behind_and_sound(folder.path(), bench);
     }

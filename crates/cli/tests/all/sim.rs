@@ -154,6 +154,7 @@ fn what_cannot_be_is_named() {
     assert!(small(&["--workload", "sqlite-pages", "--entries", "0"]).contains("a row"));
     assert!(small(&["--entries", "1T"]).contains("choose fewer entries"));
     assert!(small(&["--entries", "18446744073709551615"]).contains("choose fewer entries"));
+    assert!(small(&["--input", "small"]).contains("leave out --input"));
     assert!(small(&["--ops-per-tx", "0"]).contains("--ops-per-tx must be 1"));
     assert!(small(&["--ops-per-tx", "4294967295"]).contains("--ops-per-tx must be 1"));
     let logging = ["--mechanism", "undo-log"];

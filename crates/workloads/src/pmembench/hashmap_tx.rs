@@ -75,7 +75,7 @@ impl HashmapTx {
 
     /// All entries with their keys, by bucket.
     fn entries<T: Tx + ?Sized>(tx: &mut T, table: &Table) -> Result<Vec<(u64, u64)>> {
-        let mut entries = Vec::with_capacity(table.keys as usize & 0xFFFF_FFFF);
+        let mut entries = Vec::new();
         for bucket in 0..table.buckets {
             let mut entry = tx.read_word(word(table.at, bucket))?;
             while entry != 0 {

@@ -76,6 +76,11 @@ impl Queue {
         Ok(word(ring, place))
     }
 
+    /// Words that were ever put in.
+    pub(crate) fn total<T: Tx + ?Sized>(self, tx: &mut T) -> Result<u64> {
+        tx.read_word(word(self.0, PUT))
+    }
+
     /// Words in it.
     pub(crate) fn len<T: Tx + ?Sized>(self, tx: &mut T) -> Result<u64> {
         let (taken, put) = (tx.read_word(self.0)?, tx.read_word(word(self.0, PUT))?);

@@ -38,6 +38,11 @@ impl Triangle {
         block::read(tx, at, &mut words)?;
         let [a, b, c, ab, bc, ca, state] = words;
         let corners = [a, b, c].map(Point::of_word);
+        // What is computed of corners relies on this.
+        let within = corners.iter().all(|corner| corner.x <= SIDE && corner.y <= SIDE);
+        if !within || turn(corners[0], corners[1], corners[2]) == 0 {
+            return Err(Error::corrupt("a triangle that is none", at));
+        }
         Ok(Triangle { at, corners, neighbours: [ab, bc, ca], state })
     }
 

@@ -222,16 +222,18 @@ impl Workload for Yada {
 
     fn check<S: Session>(&self, session: &mut S) -> Outcome {
         let at = Self::open(session)?;
-        let (all, left) = session.read(|tx| {
+        let (all, left, queued) = session.read(|tx| {
             let all = check::triangles(tx, at.mesh.root, &mut |_| Ok(()))?;
-            Ok((all, at.bad.len(tx)?))
+            Ok((all, at.bad.len(tx)?, at.bad.total(tx)?))
         })?;
         check::mesh(&all, &self.points)?;
         if self.meeting.was_left() {
             return Ok(());
         }
-        if left != 0 {
-            return Err(Failure::Wrong(format!("{left} triangles are still queued")));
+        let taken = self.refined.load(Ordering::Relaxed) + self.gone.load(Ordering::Relaxed);
+        if left != 0 || taken != queued {
+            let what = format!("of {queued} triangles {taken} were taken, and {left} are queued");
+            return Err(Failure::Wrong(what));
         }
         check::refined(&all, self.bound).map(drop)
     }
