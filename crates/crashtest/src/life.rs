@@ -177,7 +177,7 @@ impl<S: Subject> Life<'_, S> {
         let answers = self.case.answers(engine.groups());
         opened.tune(&answers.tuning);
         if modelled {
-            poll.replace(Poll::of(&*opened));
+            poll.replace(Poll::of(&*opened, self.ops.len()));
         }
         let programs = (0..self.ops.len()).map(|core| {
             let (opened, notes, machine, note) = (&opened, (&history, &reads), &machine, &note);

@@ -14,9 +14,10 @@ use std::cell::RefCell;
 pub(crate) struct Poll(Option<AnySession>);
 
 impl Poll {
-    /// Asks this heap, if it has a session left.
-    pub(crate) fn of(heap: &dyn AnyHeap) -> Self {
-        Poll(heap.session().ok())
+    /// Asks this heap, if it has a session left beside those of so many cores.
+    pub(crate) fn of(heap: &dyn AnyHeap, cores: usize) -> Self {
+        let all: Result<Vec<AnySession>, _> = (0..=cores).map(|_| heap.session()).collect();
+        Poll(all.ok().and_then(|mut all| all.pop()))
     }
 
     /// Whatever is called durable now, after this many events, has been promised.

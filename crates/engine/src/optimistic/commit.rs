@@ -122,8 +122,8 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     fn lock_lines(&mut self) -> Result<()> {
         let OptimisticSession { engine, writer, locks, .. } = self;
         let memory = &*engine.core.memory;
-        let entries = writer.writes.read(memory).iter().filter(|entry| entry.mask != 0);
-        entries.map(|entry| locks.lock(memory, &engine.records, entry.line)).collect()
+        let mut entries = writer.writes.read(memory).iter().filter(|entry| entry.mask != 0);
+        entries.try_for_each(|entry| locks.lock(memory, &engine.records, entry.line))
     }
 
     /// Whether pages are stored to that have a sum.
