@@ -153,6 +153,27 @@ fn no_update_is_lost() {
     });
 }
 
+/// A session that has the bias, and another one that commits beside it.
+#[test]
+fn the_bias_is_taken_away() {
+    check(|| {
+        let rig = Rig::new();
+        let mut lane = rig.lane();
+        let mut sum = 0;
+        // Nothing is beside it: it has the bias from here on.
+        for _ in 0..3 {
+            sum += u64::from(add(&rig, &mut lane, 0));
+        }
+        assert!(lane.begin_commit(&rig.ram, false).has_bias);
+        lane.end_commit(&rig.ram);
+        let (other, mut others) = (rig.clone(), rig.lane());
+        let added = thread::spawn(move || u64::from(add(&other, &mut others, 0)));
+        sum += u64::from(add(&rig, &mut lane, 0));
+        sum += added.join().expect("no panic");
+        assert_eq!(rig.value(0), sum);
+    });
+}
+
 /// Each reads one word and writes the other one: not both can have read what was there first.
 #[test]
 fn writes_are_not_skewed() {

@@ -90,7 +90,6 @@ impl Records {
     #[inline(always)]
     pub(crate) fn load<M: Memory>(&self, memory: &M, place: u32) -> Word {
         Traced::new(memory, self.own).read(u64::from(place) * WORD, WORD);
-        sequential();
         Word(self.word(place).load(Ordering::SeqCst))
     }
 
