@@ -18,6 +18,10 @@ const PATIENCE: u32 = 10;
 /// checking these again takes as long.
 const MOST_READS: usize = 512;
 
+/// Turns of a pause after a conflict, about 20 ns each; twice as many after each further one, so many times.
+const BACK_OFF: u32 = 64;
+const MOST_DOUBLINGS: u32 = 8;
+
 /// How a transaction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
@@ -183,6 +187,18 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     }
 }
 
+/// Lets those that were in the way go on undisturbed, the longer the more often there were any: lines that two sessions
+/// take from one another again and again are slower for both than for one.
+fn back_off<M: Memory>(memory: &M, conflicts: u32) {
+    let turns = BACK_OFF << conflicts.min(MOST_DOUBLINGS);
+    if memory.traces_own() {
+        return memory.work(turns);
+    }
+    for _ in 0..turns {
+        memory.pause(0);
+    }
+}
+
 impl<M: Memory, C: Durability, S> Access for OptimisticSession<M, C, S> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
@@ -254,7 +270,10 @@ where
         match mode {
             Mode::Read => self.begin_as(mode, Way::Snapshot),
             Mode::Write if conflicts > PATIENCE => self.begin_as(mode, Way::Alone),
-            Mode::Write => self.begin_as(mode, Way::Beside),
+            Mode::Write => {
+                back_off(&*self.engine.core.memory, conflicts);
+                self.begin_as(mode, Way::Beside);
+            }
         }
     }
 
