@@ -3,8 +3,8 @@
 use perdura_engine::Tuning;
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
-    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Mode, Result, Session,
-    SkippingRedoEngine, SkippingUndoEngine, on_each_engine,
+    Access, ArchaptRedoEngine, ArchaptUndoEngine, CcStmEngine, Engine, Error, Mode, Result,
+    Session, SkippingRedoEngine, SkippingUndoEngine, on_each_engine,
 };
 use perdura_memory::Ram;
 use perdura_memory::random::SplitMix64;
@@ -184,4 +184,45 @@ fn transactions_are_whole<E: Engine<Ram>>() {
 #[test]
 fn readers_see_whole_transactions() {
     on_each_engine!(rolling_back transactions_are_whole::<Ram>());
+}
+
+/// A long reader on one thread with a writer: it sees what was committed when it came to read much, makes no commit wait,
+/// and what is freed meanwhile is not used again before it ends.
+#[test]
+fn a_long_reader_has_a_snapshot() {
+    const MANY: u64 = 1500;
+    let engine = start::<CcStmEngine<Ram>>();
+    let (mut writer, mut reader) = (engine.session().unwrap(), engine.session().unwrap());
+    let mut add = |index: u64, by: u64| {
+        run(&mut writer, Mode::Write, |session| {
+            let old = session.read_word(word(index))?;
+            session.write_word(word(index), old.wrapping_add(by))?;
+            session.commit()
+        })
+    };
+    (0..MANY).for_each(|index| _ = add(index, 100));
+    reader.begin(Mode::Read);
+    let mut sum = 0;
+    for index in 0..MANY {
+        let mut bytes = [0; 8];
+        if index % 2 == 0 {
+            sum += reader.read_word(word(index)).expect("no conflict");
+        } else {
+            reader.read_bytes(word(index), &mut bytes).expect("no conflict");
+            sum += u64::from_ne_bytes(bytes);
+        }
+        if index > 1000 {
+            // From what is to be read to what was, and a little more.
+            add(MANY - 1 - index % 400, 7);
+            add(index - 1000, 1);
+        }
+    }
+    assert_eq!(sum, MANY * 100);
+    let last = add(0, 1);
+    engine.checkpoint().unwrap();
+    assert!(engine.reclaimable() < last, "the reader may look there");
+    reader.commit().unwrap();
+    engine.checkpoint().unwrap();
+    assert!(engine.reclaimable() >= last);
+    assert_eq!(reader.counters().aborts_conflict, 0);
 }
