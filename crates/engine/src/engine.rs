@@ -55,6 +55,9 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// any of the others; and each with all that it has seen.
     const IN_ORDER: bool = true;
 
+    /// Whether it runs on pools that keep checksums of all pages.
+    const KEEPS_CHECKSUMS: bool = true;
+
     /// What it keeps per thread.
     type Session: Session + 'static;
 

@@ -180,6 +180,13 @@ macro_rules! kinds {
                 }
             }
 
+            /// Whether it runs on pools that keep checksums of all pages.
+            pub const fn keeps_checksums(self) -> bool {
+                match self {
+                    $(EngineKind::$kind => <crate::$engine<Ram> as Engine<Ram>>::KEEPS_CHECKSUMS,)*
+                }
+            }
+
             /// Whether it skips write-backs, so that a power cut can take what cannot be restored.
             pub const fn skips(self) -> bool {
                 match self {

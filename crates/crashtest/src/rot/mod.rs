@@ -133,10 +133,13 @@ pub fn run(plan: &Plan, folder: &Path, progress: &Progress) -> Result<Found, Str
 
 /// The sample with this number.
 fn made(plan: &Plan, number: u64, folder: &Path) -> Result<Sample, String> {
-    let engine = EngineKind::ALL[number as usize % EngineKind::ALL.len()];
+    let engines: Vec<EngineKind> = EngineKind::ALL
+        .into_iter()
+        .filter(|engine| !plan.checksums || engine.keeps_checksums())
+        .collect();
+    let engine = engines[number as usize % engines.len()];
     // What a process leaves that was killed in the middle of it is undefined with this one.
-    let closed =
-        !engine.is_crash_consistent() || (number / EngineKind::ALL.len() as u64).is_multiple_of(2);
+    let closed = !engine.is_crash_consistent() || (number / engines.len() as u64).is_multiple_of(2);
     let seed = plan.seed.wrapping_mul(0x9E37_79B9).wrapping_add(number);
     let options = Options::new().engine(engine).domain(plan.domain).checksums(plan.checksums);
     Sample::make(engine, closed, &options, seed, folder).map_err(|error| {

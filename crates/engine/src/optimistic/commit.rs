@@ -65,7 +65,9 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         writer.touch_counters(memory);
         if C::LOGS {
             let sums = if changes_sums { writer.writes.stored_lines() as u64 } else { 0 };
-            writer.reserve(&engine.core, sums * SUM_BYTES, |counters| engine.empty(counters))?;
+            writer.reserve(&engine.core, sums * SUM_BYTES, |counters| {
+                engine.empty(counters).map(drop)
+            })?;
             if !writer.fresh.is_empty() {
                 // The record must not be durable before what it makes reachable.
                 writer.flush_fresh(&engine.core);

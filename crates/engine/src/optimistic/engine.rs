@@ -27,6 +27,7 @@ where
     const NAME: &'static str = <(C, S)>::NAME;
     const CRASH_CONSISTENT: bool = C::LOGS;
     const IN_ORDER: bool = false;
+    const KEEPS_CHECKSUMS: bool = false;
     type Session = OptimisticSession<M, C, S>;
 
     fn format(memory: &M, area: Range<u64>) {
@@ -62,11 +63,9 @@ where
 
     fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
         if sums.as_ref().is_some_and(Sums::has_all) {
-            return Err(Error::NotSafe {
-                engine: Self::NAME,
-                domain: memory.domain(),
-                why: "the pool keeps checksums of all pages, which transactions that run beside one another would have in common",
-            });
+            return Err(Error::Invalid(
+                "the engines stm and ccstm do not keep checksums of all pages, which transactions that run beside one another would have in common: take another engine, or a pool without them",
+            ));
         }
         let geometry = Geometry::read(&*memory, area, Self::NAME)?;
         let checkpoint = geometry.checkpoint(&*memory)?;
@@ -113,16 +112,17 @@ where
     }
 
     fn checkpoint(&self) -> Result<()> {
-        self.empty(&mut Counters::default())
+        self.empty(&mut Counters::default()).map(drop)
     }
 }
 
 impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
-    /// A checkpoint: everything committed is durable in place, and the log is empty. The caller is in no commit.
+    /// A checkpoint: everything committed is durable in place, and the log is empty. The caller is in no commit. Commits
+    /// with numbers up to the one returned have left the log.
     ///
     /// # Errors
     /// `Io` when the medium failed.
-    pub(super) fn empty(&self, counters: &mut Counters) -> Result<()> {
+    pub(super) fn empty(&self, counters: &mut Counters) -> Result<u64> {
         let memory = &*self.core.memory;
         self.core.alone(|| {
             let number = self.clock.tick(memory).number;
@@ -140,7 +140,7 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
             memory.check_fence()?;
             self.core.move_checkpoint(Stamp::up_to(number).0, counters)?;
             self.lanes.move_horizon(memory, number);
-            Ok(())
+            Ok(number)
         })
     }
 

@@ -95,7 +95,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// # Errors
     /// `Conflict` if something that it has read has been changed.
     #[cold]
-    fn move_to(&mut self, number: u64) -> Result<()> {
+    pub(super) fn move_to(&mut self, number: u64) -> Result<()> {
         let engine = &*self.engine;
         let memory = &*engine.core.memory;
         if engine.clock.now(memory).number < number {

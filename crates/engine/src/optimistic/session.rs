@@ -349,7 +349,15 @@ where
     }
 
     fn checkpoint(&mut self) -> Result<()> {
-        self.engine.empty(&mut self.writer.counters)
+        let number = self.engine.empty(&mut self.writer.counters)?;
+        if matches!(self.way, Way::Beside | Way::Alone) {
+            // What it has read is as it was: it may look at nothing that was freed before.
+            self.move_to(number)?;
+            let memory = &*self.engine.core.memory;
+            self.lane.run_since(memory, self.moment.number);
+            self.engine.lanes.move_horizon(memory, number);
+        }
+        Ok(())
     }
 
     fn counters(&self) -> &Counters {

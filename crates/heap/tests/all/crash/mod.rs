@@ -172,11 +172,17 @@ fn changing_the_engine_survives_every_cut() {
 /// Whether some story of an engine with a planted bug breaks: the one that is known to, or, when
 /// an engine has changed, one of many. Then the known one should become what this prints.
 fn breaks<E: Engine<Reference>>(known: (Domain, u64)) -> bool {
+    breaks_within::<E>(known, 10)
+}
+
+/// The same in stories of so many transactions.
+fn breaks_within<E: Engine<Reference>>(known: (Domain, u64), transactions: usize) -> bool {
     let bench = Bench { nested: 0, cuts: 20, ..plain() };
     let seeds = number("PERDURA_PLANT_SEEDS", 100);
     let all = DOMAINS.into_iter().flat_map(|domain| (0..seeds).map(move |seed| (domain, seed)));
     std::iter::once(known).chain(all).any(|(domain, seed)| {
-        match bench.explore(&stories::running::<_, E>(&bench, domain, seed, false)) {
+        let story = stories::running_long::<_, E>(&bench, domain, seed, false, transactions);
+        match bench.explore(&story) {
             Outcome::Whole(_) => false,
             Outcome::Broken(why) => {
                 println!("found: {why}");
@@ -188,13 +194,14 @@ fn breaks<E: Engine<Reference>>(known: (Domain, u64)) -> bool {
 
 #[test]
 fn planted_bugs_are_found() {
-    let reused = breaks::<Planted<Redo, Reference, NO_LIMBO>>((Domain::Persistent, 12));
+    // What is freed is looked at when some has come together.
+    let reused = breaks_within::<Planted<Redo, Reference, NO_LIMBO>>((Domain::Transient, 2), 60);
     assert!(reused, "freed memory used again at once");
-    let redo = breaks::<Planted<Redo, Reference, SAME_SALT>>((Domain::Transient, 18));
+    let redo = breaks::<Planted<Redo, Reference, SAME_SALT>>((Domain::Transient, 22));
     assert!(redo, "redo recovery keeps the salt");
-    let undo = breaks::<Planted<Undo, Reference, SAME_SALT>>((Domain::Transient, 370));
+    let undo = breaks::<Planted<Undo, Reference, SAME_SALT>>((Domain::Media, 21));
     assert!(undo, "undo recovery keeps the salt");
-    let s_wal = breaks::<Planted<SWal, Reference, SAME_SALT>>((Domain::Media, 2));
+    let s_wal = breaks::<Planted<SWal, Reference, SAME_SALT>>((Domain::Transient, 1));
     assert!(s_wal, "S-WAL recovery keeps the salt");
 }
 

@@ -37,9 +37,20 @@ pub(crate) fn running<'a, M: Cuttable, E: Engine<M>>(
     seed: u64,
     checksums: bool,
 ) -> Story<'a, M> {
+    running_long::<M, E>(bench, domain, seed, checksums, 10)
+}
+
+/// The same with so many transactions.
+pub(crate) fn running_long<'a, M: Cuttable, E: Engine<M>>(
+    bench: &Bench<'_, M>,
+    domain: Domain,
+    seed: u64,
+    checksums: bool,
+    transactions: usize,
+) -> Story<'a, M> {
     let play = move |memory: &Arc<M>, trace: &mut Trace| {
         trace.refusal = Refusal::in_use::<M, E>();
-        use_and_close::<M, E>(memory, seed, 10, trace);
+        use_and_close::<M, E>(memory, seed, transactions, trace);
     };
     Story {
         name: format!("{} on {domain}, seed {seed}, checksums {checksums}", E::NAME),
