@@ -36,11 +36,7 @@ impl<S: Subject> Explorer<'_, S> {
         let depth = exploration.depth;
         let expect = Expect {
             states: &exploration.states,
-            allowed: exploration.states.allowed(
-                self.subject,
-                &exploration.history,
-                event.number,
-            ),
+            allowed: exploration.states.allowed(self.subject, &exploration.history, event.number),
             refusal: event.number <= exploration.states.made,
         };
         let seed = mix(exploration.life.seed, event.number);

@@ -217,9 +217,9 @@ impl<S: Subject> Explorer<'_, S> {
         let lived = without_panic(|| life.live(engine, Some(&mut watch), omit))?;
         match (problem, lived) {
             (Some(problem), _) => Err(problem),
-            (None, Ok(lived)) if lived.history.events != exploration.history.events => Err(Problem::plain(
-                "two runs of one seed differ: the tester is at fault".to_owned(),
-            )),
+            (None, Ok(lived)) if lived.history.events != exploration.history.events => Err(
+                Problem::plain("two runs of one seed differ: the tester is at fault".to_owned()),
+            ),
             (None, Err(Stopped::Problem(what))) => Err(Problem::plain(what)),
             (None, _) => Ok(()),
         }

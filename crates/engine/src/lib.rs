@@ -29,9 +29,9 @@ pub mod error;
 pub mod groups;
 mod log;
 mod logged;
-mod optimistic;
 #[cfg(all(test, loom))]
 mod models;
+mod optimistic;
 #[doc(hidden)]
 pub mod planted;
 pub mod sums;

@@ -158,3 +158,80 @@ fn an_exec_that_fails_leaves_settings_as_they_are() {
     assert_eq!(watcher.ask("CLIENT GETNAME"), "$-1");
     server.stop();
 }
+
+/// Holds the next body that has run to its end, once `held` is set.
+struct Held {
+    hold: Arc<AtomicBool>,
+    hears: mpsc::Receiver<()>,
+    go_on: mpsc::Sender<()>,
+}
+
+/// A server whose transactions run beside one another, and what holds one of them.
+fn beside() -> (Running, Held) {
+    let hold = Arc::new(AtomicBool::new(false));
+    let (said, hears) = mpsc::channel();
+    let (go_on, waits) = mpsc::channel();
+    let (holds, waits) = (Arc::clone(&hold), Mutex::new(waits));
+    let written = move || {
+        if holds.swap(false, Ordering::SeqCst) {
+            said.send(()).unwrap();
+            waits.lock().unwrap().recv().unwrap();
+        }
+        Ok(())
+    };
+    let hooks = Hooks { written: Arc::new(written), ..Hooks::default() };
+    (Running::new(EngineKind::CcStm, hooks), Held { hold, hears, go_on })
+}
+
+/// What EXEC of `queued` answers, after WATCH of `key`, if `between` is committed after its body and before its commit.
+fn exec_around(before: &[&str], key: &str, queued: &str, between: &str) -> String {
+    let (server, held) = beside();
+    let (mut writer, mut watcher) = (server.client(), server.client());
+    for command in before {
+        assert!(!writer.ask(command).starts_with('-'), "{command}");
+    }
+    assert_eq!(watcher.ask(&format!("WATCH {key}")), "+OK");
+    assert_eq!(watcher.ask("MULTI"), "+OK");
+    assert_eq!(watcher.ask(queued), "+QUEUED");
+    held.hold.store(true, Ordering::SeqCst);
+    watcher.send("EXEC");
+    held.hears.recv().unwrap();
+    assert!(!writer.ask(between).starts_with('-'), "{between}");
+    held.go_on.send(()).unwrap();
+    let reply = watcher.line();
+    server.stop();
+    reply
+}
+
+#[test]
+fn a_write_between_an_execs_body_and_its_commit_counts() {
+    let fields: String = (0..50).map(|n| format!(" {n} {}", "v".repeat(100))).collect();
+    let large = format!("HSET key f 0{fields}");
+    let members: String = (0..50).map(|n| format!(" 0 {n}")).collect();
+    let ranking = format!("ZADD key 0 m{members}");
+    let blob = format!("SET key {}", "v".repeat(100));
+    for (before, between) in [
+        ("SET key 1", "SET key 2"),
+        ("SET other 0", "SET key 2"),
+        ("SET key 1", "DEL key"),
+        ("SET key 1", "FLUSHALL"),
+        ("HSET key f 1", "HSET key f 2"),
+        (&blob, "SETRANGE key 50 w"),
+        (&large, "HSET key f 2"),
+        (&large, "HDEL key 3"),
+        (&ranking, "ZADD key 7 m"),
+        (&ranking, "ZREM key 3"),
+    ] {
+        let reply = exec_around(&[before], "key", "SET result 1", between);
+        assert_eq!(reply, "*-1", "{before}, {between}");
+    }
+}
+
+#[test]
+fn an_exec_that_is_run_again_is_not_disturbed_by_itself() {
+    let reply = exec_around(&["SET key 1", "SET n 1"], "key n", "SET key 2", "SET another 1");
+    assert_eq!(reply, "*1");
+    // INCR has read what is written meanwhile, and is not watched.
+    let reply = exec_around(&["SET key 1", "SET n 1"], "key", "MSET key 2 n 2", "INCR n");
+    assert_eq!(reply, "*1");
+}

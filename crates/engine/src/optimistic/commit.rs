@@ -215,4 +215,3 @@ fn numbers_ran_out() -> Error {
         "the pool has numbered as many commits as it can since it was opened; close it and open it again",
     )
 }
-

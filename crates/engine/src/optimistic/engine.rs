@@ -246,4 +246,3 @@ fn read_log<M: Memory>(memory: &M, area: Range<u64>, name: &str) -> Result<Log> 
         recovery::transactions(records, checkpoint.ticket, false, (0, geometry.start))?;
     Ok((geometry, checkpoint, whole, discarded))
 }
-

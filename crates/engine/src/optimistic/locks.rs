@@ -55,12 +55,7 @@ impl Locks {
     }
 
     #[inline(never)]
-    fn lock_slowly<M: Memory>(
-        &mut self,
-        memory: &M,
-        records: &Records,
-        place: u32,
-    ) -> Result<()> {
+    fn lock_slowly<M: Memory>(&mut self, memory: &M, records: &Records, place: u32) -> Result<()> {
         let mut turn = 0;
         loop {
             let before = records.load(memory, place);

@@ -148,7 +148,11 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     #[inline(always)]
     fn check_write(&self, at: u64, len: u64) -> Result<()> {
         let may = self.mode == Some(Mode::Write) && self.way != Way::Failed;
-        if may && self.engine.core.memory.contains(at, len) { Ok(()) } else { Err(self.bad_write(at)) }
+        if may && self.engine.core.memory.contains(at, len) {
+            Ok(())
+        } else {
+            Err(self.bad_write(at))
+        }
     }
 
     /// The memory may have grown since the transaction began.

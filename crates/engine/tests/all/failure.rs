@@ -286,14 +286,15 @@ fn others_go_on<E: Engine<Failing>>(domain: Domain, events: u64) -> bool {
     session.begin(Mode::Write);
     WORDS.iter().for_each(|word| session.write_word(*word, 2).unwrap());
     memory.left.store(events, Ordering::Relaxed);
-    let ends = std::panic::AssertUnwindSafe(|| match E::CRASH_CONSISTENT || E::Session::CONFLICTS {
-        true => session.commit_awaited().is_ok(),
-        // What ends without a panic is a commit; what it stored in place is taken back by an abort.
-        false => {
-            session.abort();
-            false
-        }
-    });
+    let ends =
+        std::panic::AssertUnwindSafe(|| match E::CRASH_CONSISTENT || E::Session::CONFLICTS {
+            true => session.commit_awaited().is_ok(),
+            // What ends without a panic is a commit; what it stored in place is taken back by an abort.
+            false => {
+                session.abort();
+                false
+            }
+        });
     let ended = std::panic::catch_unwind(ends);
     memory.left.store(u64::MAX, Ordering::Relaxed);
     let mut other = engine.session().unwrap();

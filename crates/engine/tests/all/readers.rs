@@ -32,7 +32,8 @@ fn word(index: u64) -> u64 {
 /// Reads all words in one transaction.
 fn read_all(session: &mut impl Session) -> Vec<u64> {
     let (values, ticket) = run(session, Mode::Read, |session| {
-        let words: Result<Vec<u64>> = (0..MOST).map(|index| session.read_word(word(index))).collect();
+        let words: Result<Vec<u64>> =
+            (0..MOST).map(|index| session.read_word(word(index))).collect();
         Ok((words?, session.commit()?))
     });
     session.wait_durable(ticket).unwrap();

@@ -8,8 +8,8 @@ mod history;
 
 use history::{Done, check};
 use perdura::{Access, Engine, Error, Format, Heap, Mode, Purpose, Tx, on_each_engine};
-use perdura_engine::{CcStmEngine, StmEngine};
 use perdura_engine::planted::{self, Bug};
+use perdura_engine::{CcStmEngine, StmEngine};
 use perdura_machine::{Machine, MachineConfig, Options, Schedule, presets};
 use perdura_memory::random::SplitMix64;
 use perdura_memory::{Memory, Ram};

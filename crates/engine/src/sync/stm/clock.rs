@@ -35,7 +35,11 @@ impl Clock {
     #[inline(always)]
     fn serial<M: Memory>(&self, memory: &M, more: u64) -> u64 {
         // No access to the memory, and so no other core's turn, is between this and the number.
-        if memory.traces_own() { self.serial.0.fetch_add(more, Ordering::Relaxed) + more } else { 0 }
+        if memory.traces_own() {
+            self.serial.0.fetch_add(more, Ordering::Relaxed) + more
+        } else {
+            0
+        }
     }
 
     /// What it is.
