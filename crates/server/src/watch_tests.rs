@@ -1,37 +1,22 @@
 //! WATCH, with a writer between its last store and its commit.
 
-use crate::hooked::{Client, Hooks, Running};
+use crate::hooked::{Client, Held, Hooks, Running};
 use crate::watch::Watch;
 use perdura::EngineKind;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 /// What a client that began to watch, and read, while another wrote the key gets for its EXEC.
 fn exec_after_a_read_beside_a_writer(engine: EngineKind) -> String {
-    let held = Arc::new(AtomicBool::new(false));
-    let (said, hears) = mpsc::channel();
-    let (go_on, waits) = mpsc::channel();
-    let (hold, waits) = (Arc::clone(&held), Mutex::new(waits));
-    let written = move || {
-        if hold.swap(false, Ordering::SeqCst) {
-            said.send(()).unwrap();
-            waits.lock().unwrap().recv().unwrap();
-        }
-        Ok(())
-    };
-    let server = Running::new(engine, Hooks { written: Arc::new(written), ..Hooks::default() });
+    let (server, held) = Held::new(engine);
     // Clients go to the two threads in turn.
     let (mut writer, mut watcher) = (server.client(), server.client());
     assert_eq!(writer.ask("SET key 1"), "+OK");
 
-    held.store(true, Ordering::SeqCst);
-    writer.send("SET key 2");
-    hears.recv().unwrap();
+    held.hold(|| writer.send("SET key 2"));
     assert_eq!(watcher.ask("WATCH key"), "+OK");
     assert_eq!(watcher.ask("GET key"), "$1");
     assert_eq!(watcher.line(), "1", "readers go on beside a writer");
-    go_on.send(()).unwrap();
+    held.let_go();
     assert_eq!(writer.line(), "+OK");
 
     let reply = exec(&mut watcher);
@@ -159,33 +144,9 @@ fn an_exec_that_fails_leaves_settings_as_they_are() {
     server.stop();
 }
 
-/// Holds the next body that has run to its end, once `held` is set.
-struct Held {
-    hold: Arc<AtomicBool>,
-    hears: mpsc::Receiver<()>,
-    go_on: mpsc::Sender<()>,
-}
-
-/// A server whose transactions run beside one another, and what holds one of them.
-fn beside() -> (Running, Held) {
-    let hold = Arc::new(AtomicBool::new(false));
-    let (said, hears) = mpsc::channel();
-    let (go_on, waits) = mpsc::channel();
-    let (holds, waits) = (Arc::clone(&hold), Mutex::new(waits));
-    let written = move || {
-        if holds.swap(false, Ordering::SeqCst) {
-            said.send(()).unwrap();
-            waits.lock().unwrap().recv().unwrap();
-        }
-        Ok(())
-    };
-    let hooks = Hooks { written: Arc::new(written), ..Hooks::default() };
-    (Running::new(EngineKind::CcStm, hooks), Held { hold, hears, go_on })
-}
-
 /// What EXEC of `queued` answers, after WATCH of `key`, if `between` is committed after its body and before its commit.
 fn exec_around(before: &[&str], key: &str, queued: &str, between: &str) -> String {
-    let (server, held) = beside();
+    let (server, held) = Held::new(EngineKind::CcStm);
     let (mut writer, mut watcher) = (server.client(), server.client());
     for command in before {
         assert!(!writer.ask(command).starts_with('-'), "{command}");
@@ -193,11 +154,9 @@ fn exec_around(before: &[&str], key: &str, queued: &str, between: &str) -> Strin
     assert_eq!(watcher.ask(&format!("WATCH {key}")), "+OK");
     assert_eq!(watcher.ask("MULTI"), "+OK");
     assert_eq!(watcher.ask(queued), "+QUEUED");
-    held.hold.store(true, Ordering::SeqCst);
-    watcher.send("EXEC");
-    held.hears.recv().unwrap();
+    held.hold(|| watcher.send("EXEC"));
     assert!(!writer.ask(between).starts_with('-'), "{between}");
-    held.go_on.send(()).unwrap();
+    held.let_go();
     let reply = watcher.line();
     server.stop();
     reply
