@@ -4,6 +4,8 @@
 //! cargo run --release -p perdura-server --example embedded_server -- data.pool 127.0.0.1:7379
 //! redis-cli -p 7379 set greeting hello
 //! ```
+//!
+//! A third argument is the number of threads, and a fourth the engine of a pool that is new.
 
 use std::error::Error;
 
@@ -15,7 +17,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Some(threads) = args.next() {
         options = options.threads(threads.parse()?);
     }
-    let pool = perdura::Options::new().open_or_create(path)?;
+    let mut new = perdura::Options::new();
+    if let Some(engine) = args.next() {
+        new = new.engine(engine.parse()?);
+    }
+    let pool = new.open_or_create(path)?;
     perdura_server::run(pool, options)?;
     Ok(())
 }

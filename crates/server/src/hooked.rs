@@ -6,7 +6,8 @@ use crate::store::{Body, Facts, Session, Store};
 use perdura::{Compaction, EngineKind, Handle, Pool, Result, Ticket};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -144,5 +145,43 @@ impl Client {
     pub(crate) fn ask(&mut self, command: &str) -> String {
         self.send(command);
         self.line()
+    }
+}
+
+/// Holds a transaction between the end of its body and its commit.
+pub(crate) struct Held {
+    armed: Arc<AtomicBool>,
+    hears: mpsc::Receiver<()>,
+    go_on: mpsc::Sender<()>,
+}
+
+impl Held {
+    /// A server, and what holds one of its transactions.
+    pub(crate) fn new(engine: EngineKind) -> (Running, Held) {
+        let armed = Arc::new(AtomicBool::new(false));
+        let (said, hears) = mpsc::channel();
+        let (go_on, waits) = mpsc::channel();
+        let (holds, waits) = (Arc::clone(&armed), Mutex::new(waits));
+        let written = move || {
+            if holds.swap(false, Ordering::SeqCst) {
+                said.send(()).unwrap();
+                waits.lock().unwrap().recv().unwrap();
+            }
+            Ok(())
+        };
+        let hooks = Hooks { written: Arc::new(written), ..Hooks::default() };
+        (Running::new(engine, hooks), Held { armed, hears, go_on })
+    }
+
+    /// Does `send`, and returns when the transaction that this leads to is held.
+    pub(crate) fn hold(&self, send: impl FnOnce()) {
+        self.armed.store(true, Ordering::SeqCst);
+        send();
+        self.hears.recv().unwrap();
+    }
+
+    /// Lets it commit.
+    pub(crate) fn let_go(&self) {
+        self.go_on.send(()).unwrap();
     }
 }

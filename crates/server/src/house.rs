@@ -3,6 +3,7 @@
 
 use crate::command::Env;
 use crate::keyspace::{DATABASES, Database, garbage};
+use crate::stats::Counted;
 use crate::store::Session;
 use perdura::{Error, Tx};
 use std::time::{Duration, Instant};
@@ -63,9 +64,7 @@ impl House {
             if chores.is_none() {
                 continue;
             }
-            let written = session.write(&mut |tx| chores.go(tx, env));
-            env.settle();
-            written?;
+            chores.run(session, env)?;
         }
     }
 }
@@ -106,7 +105,17 @@ impl Chores {
         Ok(chores)
     }
 
-    pub(crate) fn go(&self, tx: &mut dyn Tx, env: Env<'_>) -> Result<(), Error> {
+    /// Does it, in a transaction.
+    pub(crate) fn run<S: Session>(&self, session: &mut S, env: Env<'_>) -> Result<(), Error> {
+        let done = session.write(&mut |tx| {
+            env.begin();
+            self.go(tx, env)
+        });
+        env.end(&done);
+        done.map(drop)
+    }
+
+    fn go(&self, tx: &mut dyn Tx, env: Env<'_>) -> Result<(), Error> {
         if let Some(index) = self.expired {
             expire(tx, env, Database::new(env.keyspace, index))?;
         }
@@ -127,7 +136,7 @@ fn expire(tx: &mut dyn Tx, env: Env<'_>, db: Database) -> Result<(), Error> {
                     return Err(Error::corrupt("an expiring key that is not there", expiries.at()));
                 }
                 env.touch_expired(&db, &key, time);
-                env.stats.expired.add(1);
+                env.count(Counted::Expired);
             }
             _ => break,
         }

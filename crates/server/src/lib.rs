@@ -15,6 +15,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod beside_tests;
 mod client;
 mod command;
 mod descriptors;

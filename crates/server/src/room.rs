@@ -71,9 +71,7 @@ fn tidy<S: Session>(session: &mut S, env: Env<'_>, most: u32) -> Result<bool, Er
         if chores.is_none() {
             break;
         }
-        let written = session.write(&mut |tx| chores.go(tx, env));
-        env.settle();
-        written?;
+        chores.run(session, env)?;
         any = true;
     }
     Ok(any)

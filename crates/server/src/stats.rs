@@ -2,6 +2,7 @@
 //! each other; sums are made when somebody asks.
 
 use crate::command::{Command, all};
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A counter that one thread advances, and any reads or starts anew.
@@ -43,6 +44,8 @@ pub(crate) struct Stats {
     /// Of these, by their [`CODES`].
     pub(crate) codes: [Counter; CODES.len()],
     pub(crate) transactions: Counter,
+    /// How often one of these was run again, since it had met another one.
+    pub(crate) conflicts: Counter,
     pub(crate) read_transactions: Counter,
     pub(crate) waits: Counter,
     pub(crate) input: Counter,
@@ -73,9 +76,55 @@ impl Default for ByCommand {
     }
 }
 
-/// As which of the [`CODES`] an error reply was counted.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ErrorCode(usize);
+/// What a transaction counts.
+#[derive(Clone, Copy)]
+pub(crate) enum Counted {
+    /// A key that was looked for was there.
+    Hit,
+    /// Or was not.
+    Miss,
+    /// A key was deleted, since its time had come.
+    Expired,
+    /// A command was called, and whether it did its work.
+    Called(&'static Command, bool),
+    /// An error is answered whose reply begins with this code.
+    Error(&'static str),
+}
+
+/// What the transaction under way has counted: taken back if it is run again.
+#[derive(Default)]
+pub(crate) struct Tally(RefCell<Vec<Counted>>);
+
+impl Tally {
+    pub(crate) fn add(&self, stats: &Stats, counted: Counted) {
+        stats.count(counted, |counter| counter.add(1));
+        self.0.borrow_mut().push(counted);
+    }
+
+    /// How much was counted so far.
+    pub(crate) fn mark(&self) -> usize {
+        self.0.borrow().len()
+    }
+
+    /// Takes back what was counted since `mark`.
+    pub(crate) fn back_to(&self, stats: &Stats, mark: usize) {
+        for counted in self.0.borrow_mut().drain(mark..) {
+            stats.count(counted, Counter::take_back);
+        }
+    }
+
+    /// The transaction was committed: it stays counted.
+    pub(crate) fn settle(&self) {
+        self.0.borrow_mut().clear();
+    }
+}
+
+/// The code of those that are counted apart which an error's text begins with.
+pub(crate) fn known(code: &str) -> &'static str {
+    CODES.into_iter().find(|known| *known == code).unwrap_or(OTHER)
+}
+
+const OTHER: &str = CODES[CODES.len() - 1];
 
 /// The codes of error replies that are counted apart; others are counted with the last.
 pub(crate) const CODES: [&str; 8] =
@@ -88,30 +137,34 @@ impl Stats {
     }
 
     /// A command was called; `done` says whether it did its work.
-    pub(crate) fn called(&self, command: &Command, done: bool) {
-        let counters = self.of(command);
-        counters.calls.add(1);
-        counters.failed.add(u64::from(!done));
+    pub(crate) fn called(&self, command: &'static Command, done: bool) {
+        self.count(Counted::Called(command, done), |counter| counter.add(1));
     }
 
     /// An error is answered whose reply begins with `code`.
-    pub(crate) fn error(&self, code: &str) -> ErrorCode {
-        self.errors.add(1);
-        let known = CODES.iter().position(|known| *known == code);
-        let code = ErrorCode(known.unwrap_or(CODES.len() - 1));
-        self.codes[code.0].add(1);
-        code
+    pub(crate) fn error(&self, code: &str) {
+        self.count(Counted::Error(known(code)), |counter| counter.add(1));
     }
 
-    /// A call that was counted will be made again, or not at all; it had been answered with an error that was
-    /// counted so, if with any.
-    pub(crate) fn uncalled(&self, command: &Command, code: Option<ErrorCode>) {
-        let counters = self.of(command);
-        counters.calls.take_back();
-        if let Some(code) = code {
-            counters.failed.take_back();
-            self.errors.take_back();
-            self.codes[code.0].take_back();
+    /// Changes the counters of something.
+    fn count(&self, counted: Counted, change: impl Fn(&Counter)) {
+        match counted {
+            Counted::Hit => change(&self.hits),
+            Counted::Miss => change(&self.misses),
+            Counted::Expired => change(&self.expired),
+            Counted::Called(command, done) => {
+                let counters = self.of(command);
+                change(&counters.calls);
+                if !done {
+                    change(&counters.failed);
+                }
+            }
+            Counted::Error(code) => {
+                change(&self.errors);
+                if let Some(place) = CODES.iter().position(|known| *known == code) {
+                    change(&self.codes[place]);
+                }
+            }
         }
     }
 
@@ -123,6 +176,7 @@ impl Stats {
             &self.commands,
             &self.errors,
             &self.transactions,
+            &self.conflicts,
             &self.read_transactions,
             &self.waits,
             &self.input,

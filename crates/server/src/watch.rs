@@ -7,7 +7,14 @@
 //! that moved once, before the commit or after it, would let a client that begins to watch in
 //! between read the old value and not be told. So a slot counts transactions that write one of
 //! its keys twice: from within, and when they are over. A client that begins to watch while the
-//! counts differ has watched in vain.
+//! counts differ has watched in vain. A transaction that was not committed, or is run again, takes back what it has
+//! counted.
+//!
+//! With engines whose transactions run beside one another the counts alone do not keep a key as it was until an EXEC
+//! has committed. So EXEC reads its watched keys' entries in its transaction, before it looks at the counts, and whoever
+//! writes a key that is watched stores to the entry, though only what it leads to should change: the later one of
+//! the two is in conflict, and is run again. A slot counts its watchers for that. A writer counts before it looks whether
+//! there are watchers, and a client is counted as one before it looks whether the key is being written.
 //!
 //! FLUSHALL, FLUSHDB and expiry write only keys that are there, as Redis sees it. So the watched
 //! keys themselves are listed too, each once: a flush looks which of them it deletes. It counts
@@ -30,10 +37,7 @@ const FLUSHES: usize = SLOTS;
 const KEEP: usize = 2 * SLOTS;
 
 /// The versions of all keys of all databases.
-pub(crate) struct Watch {
-    slots: Box<[Slot]>,
-    list: Arc<List>,
-}
+pub(crate) struct Watch(Arc<Table>);
 
 /// How often keys were written.
 #[derive(Default)]
@@ -41,11 +45,15 @@ struct Slot {
     begun: AtomicU64,
     /// Of these, by transactions that are over.
     over: AtomicU64,
+    /// Clients that watch them.
+    watchers: AtomicU64,
 }
 
-/// The keys that clients watch.
-#[derive(Default)]
-struct List(Mutex<Names>);
+/// The slots, and the keys that clients watch.
+struct Table {
+    slots: Box<[Slot]>,
+    names: Mutex<Names>,
+}
 
 /// Keys by their databases.
 type Names = HashMap<u8, HashMap<Arc<[u8]>, Watchers>>;
@@ -65,7 +73,7 @@ pub(crate) struct Watched {
     db: u8,
     key: Arc<[u8]>,
     since: u64,
-    list: Arc<List>,
+    table: Arc<Table>,
 }
 
 /// Bytes of memory that a watched key takes beside its name.
@@ -106,9 +114,9 @@ impl WatchList {
 #[derive(Default)]
 pub(crate) struct Touched(RefCell<Vec<usize>>);
 
-impl List {
+impl Table {
     fn lock(&self) -> MutexGuard<'_, Names> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn enter(&self, db: u8, key: &[u8], since: u64) -> Arc<[u8]> {
@@ -152,14 +160,15 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.list.leave(self.db, &self.key);
+        self.table.slots[self.slot].watchers.fetch_sub(1, Ordering::SeqCst);
+        self.table.leave(self.db, &self.key);
     }
 }
 
 impl Watch {
     pub(crate) fn new() -> Self {
         let slots = (0..=FLUSHES).map(|_| Slot::default()).collect();
-        Watch { slots, list: Arc::default() }
+        Watch(Arc::new(Table { slots, names: Mutex::default() }))
     }
 
     fn slot(db: u8, key: &[u8]) -> usize {
@@ -177,34 +186,37 @@ impl Watch {
     /// A slot's version, unless it is being written.
     fn version(&self, slot: usize) -> Option<u64> {
         // In this order: if they are equal, no transaction was in between.
-        let over = self.slots[slot].over.load(Ordering::SeqCst);
-        let begun = self.slots[slot].begun.load(Ordering::SeqCst);
+        let over = self.0.slots[slot].over.load(Ordering::SeqCst);
+        let begun = self.0.slots[slot].begun.load(Ordering::SeqCst);
         (over == begun).then_some(begun)
     }
 
     /// Starts watching a key.
     pub(crate) fn watch(&self, db: u8, key: &[u8]) -> Watched {
         let (slot, since) = (Watch::slot(db, key), now());
-        // On the list first: see above.
-        let key = self.list.enter(db, key, since);
+        // On the list, and counted, first: see above.
+        let key = self.0.enter(db, key, since);
+        self.0.slots[slot].watchers.fetch_add(1, Ordering::SeqCst);
         let version = self.version(FLUSHES).and_then(|_| self.version(slot));
-        Watched { slot, version, db, key, since, list: Arc::clone(&self.list) }
+        Watched { slot, version, db, key, since, table: Arc::clone(&self.0) }
     }
 
     /// Whether no transaction has written the keys.
     pub(crate) fn unchanged(&self, watched: &WatchList) -> bool {
-        let begun = |slot: usize| self.slots[slot].begun.load(Ordering::SeqCst);
+        let begun = |slot: usize| self.0.slots[slot].begun.load(Ordering::SeqCst);
         watched.iter().all(|one| one.version == Some(begun(one.slot)))
     }
 
-    /// A key is written, in a transaction that is under way.
-    pub(crate) fn touch(&self, db: u8, key: &[u8], touched: &Touched) {
-        self.touch_slot(Watch::slot(db, key), touched);
+    /// A key is written, in a transaction that is under way. Whether it may be watched.
+    pub(crate) fn touch(&self, db: u8, key: &[u8], touched: &Touched) -> bool {
+        let slot = Watch::slot(db, key);
+        self.touch_slot(slot, touched);
+        self.0.slots[slot].watchers.load(Ordering::SeqCst) > 0
     }
 
     /// A key that expired at `time` is removed: only clients that watched it before are told.
     pub(crate) fn touch_expired(&self, db: u8, key: &[u8], time: u64, touched: &Touched) {
-        let list = self.list.lock();
+        let list = self.0.lock();
         let watchers = list.get(&db).and_then(|keys| keys.get(key));
         if watchers.is_some_and(|watchers| watchers.since < time) {
             self.touch(db, key, touched);
@@ -215,21 +227,30 @@ impl Watch {
     /// touches those that it deletes.
     pub(crate) fn flush(&self, db: u8, touched: &Touched) -> Vec<(Arc<[u8]>, u64)> {
         self.touch_slot(FLUSHES, touched);
-        let list = self.list.lock();
+        let list = self.0.lock();
         let keys = list.get(&db).into_iter().flatten();
         keys.map(|(key, watchers)| (Arc::clone(key), watchers.since)).collect()
     }
 
     fn touch_slot(&self, slot: usize, touched: &Touched) {
-        self.slots[slot].begun.fetch_add(1, Ordering::SeqCst);
+        self.0.slots[slot].begun.fetch_add(1, Ordering::SeqCst);
         touched.0.borrow_mut().push(slot);
     }
 
-    /// The transaction is over, whether it was committed or not: every client sees what it wrote.
+    /// The transaction was committed: every client sees what it wrote.
     pub(crate) fn settle(&self, touched: &Touched) {
+        self.drain(touched, |slot| slot.over.fetch_add(1, Ordering::SeqCst));
+    }
+
+    /// The transaction was not committed, or is run again: what it touched is as it was.
+    pub(crate) fn retract(&self, touched: &Touched) {
+        self.drain(touched, |slot| slot.begun.fetch_sub(1, Ordering::SeqCst));
+    }
+
+    fn drain(&self, touched: &Touched, count: impl Fn(&Slot) -> u64) {
         let mut touched = touched.0.borrow_mut();
         for slot in touched.drain(..) {
-            self.slots[slot].over.fetch_add(1, Ordering::SeqCst);
+            count(&self.0.slots[slot]);
         }
         touched.shrink_to(KEEP);
     }
@@ -278,6 +299,23 @@ mod tests {
         assert_eq!(listed(1), [b"key".to_vec()]);
         drop(second);
         assert!(listed(1).is_empty());
+    }
+
+    #[test]
+    fn what_was_not_committed_disturbs_nobody() {
+        let (watch, touched) = (Watch::new(), Touched::default());
+        assert!(!watch.touch(0, b"key", &touched), "nobody watches it");
+        let during = list([watch.watch(0, b"key")]);
+        watch.retract(&touched);
+        assert!(!watch.unchanged(&during), "it was being written");
+        drop(during);
+        let before = list([watch.watch(0, b"key")]);
+        assert!(watch.touch(0, b"key", &touched));
+        assert!(!watch.unchanged(&before));
+        watch.retract(&touched);
+        assert!(watch.unchanged(&before));
+        drop(before);
+        assert!(!watch.touch(0, b"key", &touched));
     }
 
     #[test]

@@ -1,37 +1,22 @@
 //! WATCH, with a writer between its last store and its commit.
 
-use crate::hooked::{Client, Hooks, Running};
+use crate::hooked::{Client, Held, Hooks, Running};
 use crate::watch::Watch;
 use perdura::EngineKind;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 /// What a client that began to watch, and read, while another wrote the key gets for its EXEC.
 fn exec_after_a_read_beside_a_writer(engine: EngineKind) -> String {
-    let held = Arc::new(AtomicBool::new(false));
-    let (said, hears) = mpsc::channel();
-    let (go_on, waits) = mpsc::channel();
-    let (hold, waits) = (Arc::clone(&held), Mutex::new(waits));
-    let written = move || {
-        if hold.swap(false, Ordering::SeqCst) {
-            said.send(()).unwrap();
-            waits.lock().unwrap().recv().unwrap();
-        }
-        Ok(())
-    };
-    let server = Running::new(engine, Hooks { written: Arc::new(written), ..Hooks::default() });
+    let (server, held) = Held::new(engine);
     // Clients go to the two threads in turn.
     let (mut writer, mut watcher) = (server.client(), server.client());
     assert_eq!(writer.ask("SET key 1"), "+OK");
 
-    held.store(true, Ordering::SeqCst);
-    writer.send("SET key 2");
-    hears.recv().unwrap();
+    held.hold(|| writer.send("SET key 2"));
     assert_eq!(watcher.ask("WATCH key"), "+OK");
     assert_eq!(watcher.ask("GET key"), "$1");
     assert_eq!(watcher.line(), "1", "readers go on beside a writer");
-    go_on.send(()).unwrap();
+    held.let_go();
     assert_eq!(writer.line(), "+OK");
 
     let reply = exec(&mut watcher);
@@ -157,4 +142,55 @@ fn an_exec_that_fails_leaves_settings_as_they_are() {
     assert_eq!(watcher.line(), "1");
     assert_eq!(watcher.ask("CLIENT GETNAME"), "$-1");
     server.stop();
+}
+
+/// What EXEC of `queued` answers, after WATCH of `key`, if `between` is committed after its body and before its commit.
+fn exec_around(before: &[&str], key: &str, queued: &str, between: &str) -> String {
+    let (server, held) = Held::new(EngineKind::CcStm);
+    let (mut writer, mut watcher) = (server.client(), server.client());
+    for command in before {
+        assert!(!writer.ask(command).starts_with('-'), "{command}");
+    }
+    assert_eq!(watcher.ask(&format!("WATCH {key}")), "+OK");
+    assert_eq!(watcher.ask("MULTI"), "+OK");
+    assert_eq!(watcher.ask(queued), "+QUEUED");
+    held.hold(|| watcher.send("EXEC"));
+    assert!(!writer.ask(between).starts_with('-'), "{between}");
+    held.let_go();
+    let reply = watcher.line();
+    server.stop();
+    reply
+}
+
+#[test]
+fn a_write_between_an_execs_body_and_its_commit_counts() {
+    let fields: String = (0..50).map(|n| format!(" {n} {}", "v".repeat(100))).collect();
+    let large = format!("HSET key f 0{fields}");
+    let members: String = (0..50).map(|n| format!(" 0 {n}")).collect();
+    let ranking = format!("ZADD key 0 m{members}");
+    let blob = format!("SET key {}", "v".repeat(100));
+    for (before, between) in [
+        ("SET key 1", "SET key 2"),
+        ("SET other 0", "SET key 2"),
+        ("SET key 1", "DEL key"),
+        ("SET key 1", "FLUSHALL"),
+        ("HSET key f 1", "HSET key f 2"),
+        (&blob, "SETRANGE key 50 w"),
+        (&large, "HSET key f 2"),
+        (&large, "HDEL key 3"),
+        (&ranking, "ZADD key 7 m"),
+        (&ranking, "ZREM key 3"),
+    ] {
+        let reply = exec_around(&[before], "key", "SET result 1", between);
+        assert_eq!(reply, "*-1", "{before}, {between}");
+    }
+}
+
+#[test]
+fn an_exec_that_is_run_again_is_not_disturbed_by_itself() {
+    let reply = exec_around(&["SET key 1", "SET n 1"], "key n", "SET key 2", "SET another 1");
+    assert_eq!(reply, "*1");
+    // INCR has read what is written meanwhile, and is not watched.
+    let reply = exec_around(&["SET key 1", "SET n 1"], "key", "MSET key 2 n 2", "INCR n");
+    assert_eq!(reply, "*1");
 }

@@ -4,9 +4,9 @@ use super::{Failure, Outcome};
 use crate::keyspace::{Database, Entry, Found, Kind};
 use crate::protocol::{Args, Reply, number};
 use crate::server::Server;
-use crate::stats::Stats;
+use crate::stats::{Counted, Stats, Tally};
 use crate::watch::Touched;
-use perdura::Tx;
+use perdura::{Error, Result, Tx};
 
 /// What stays the same for all commands of a transaction.
 #[derive(Clone, Copy)]
@@ -15,6 +15,8 @@ pub(crate) struct Env<'a> {
     pub(crate) stats: &'a Stats,
     /// The keys that the transaction has written.
     pub(crate) touched: &'a Touched,
+    /// What it has counted.
+    pub(crate) tally: &'a Tally,
     /// The keyspace's header.
     pub(crate) keyspace: u64,
     /// Milliseconds since 1970, the same in the whole turn.
@@ -26,9 +28,13 @@ pub(crate) struct Env<'a> {
 }
 
 impl Env<'_> {
-    /// Tells watchers that a key is written by the transaction under way.
-    pub(crate) fn touch(&self, db: &Database, key: &[u8]) {
-        self.server.watch.touch(db.index(), key, self.touched);
+    /// Tells watchers that a key is written by the transaction under way. If there are any, the key's entry is
+    /// stored to, so that an EXEC which has read it is in conflict.
+    pub(crate) fn touch(&self, tx: &mut dyn Tx, db: &Database, key: &[u8]) -> Result<()> {
+        match self.server.watch.touch(db.index(), key, self.touched) {
+            true => db.rewrite(tx, key),
+            false => Ok(()),
+        }
     }
 
     /// Tells those that watched a key before it expired, at `time`, that it is removed.
@@ -38,19 +44,37 @@ impl Env<'_> {
 
     /// Tells watchers of the keys that are in `db`: it is about to be cleared. A key that had
     /// expired before it was watched is not in it.
-    pub(crate) fn touch_all(&self, tx: &mut dyn Tx, db: &Database) -> perdura::Result<()> {
+    pub(crate) fn touch_all(&self, tx: &mut dyn Tx, db: &Database) -> Result<()> {
         for (key, since) in self.server.watch.flush(db.index(), self.touched) {
             let found = db.find(tx, &key)?;
             if found.is_some_and(|found| found.entry.expires().is_none_or(|time| time > since)) {
-                self.touch(db, &key);
+                self.touch(tx, db, &key)?;
             }
         }
         Ok(())
     }
 
-    /// The transaction is over: to be said after each one that may have written.
-    pub(crate) fn settle(&self) {
-        self.server.watch.settle(self.touched);
+    /// Counts something that the transaction under way does.
+    pub(crate) fn count(&self, counted: Counted) {
+        self.tally.add(self.stats, counted);
+    }
+
+    /// A transaction's body begins, perhaps once more: nothing was touched or counted.
+    pub(crate) fn begin(&self) {
+        self.server.watch.retract(self.touched);
+        self.tally.back_to(self.stats, 0);
+    }
+
+    /// The transaction is over: to be said after each one.
+    pub(crate) fn end<T>(&self, done: &Result<T>) {
+        match done {
+            // A commit that fails may have been seen, and may be durable.
+            Ok(_) | Err(Error::Io(_)) => {
+                self.server.watch.settle(self.touched);
+                self.tally.settle();
+            }
+            Err(_) => self.begin(),
+        }
     }
 }
 
@@ -69,8 +93,8 @@ impl<'a> Call<'a> {
         let found = self.db.find(self.tx, key)?.map(|found| found.entry);
         let found = found.filter(|entry| !entry.expired(self.env.now));
         match found {
-            Some(_) => self.env.stats.hits.add(1),
-            None => self.env.stats.misses.add(1),
+            Some(_) => self.env.count(Counted::Hit),
+            None => self.env.count(Counted::Miss),
         }
         Ok(found)
     }
@@ -91,7 +115,7 @@ impl<'a> Call<'a> {
                 if let Some(time) = found.entry.expires() {
                     self.env.touch_expired(&self.db, key, time);
                 }
-                self.env.stats.expired.add(1);
+                self.env.count(Counted::Expired);
                 Ok(None)
             }
             found => Ok(found),
@@ -109,8 +133,7 @@ impl<'a> Call<'a> {
     /// Sets the entry of a key that was just claimed; what the old one held was used up.
     pub(crate) fn put(&mut self, key: &[u8], old: Option<Found>, new: Entry) -> Outcome {
         self.db.put(self.tx, key, old, new)?;
-        self.touch(key);
-        Ok(())
+        self.touch(key)
     }
 
     /// Removes a key and what it held. Whether it was there.
@@ -118,13 +141,13 @@ impl<'a> Call<'a> {
         if self.claim(key)?.is_none() {
             return Ok(false);
         }
-        self.touch(key);
+        self.touch(key)?;
         Ok(self.db.remove(self.tx, key)?)
     }
 
     /// Tells watchers that `key` was written.
-    pub(crate) fn touch(&self, key: &[u8]) {
-        self.env.touch(&self.db, key);
+    pub(crate) fn touch(&mut self, key: &[u8]) -> Outcome {
+        Ok(self.env.touch(self.tx, &self.db, key)?)
     }
 
     /// The argument at `index`, an integer.

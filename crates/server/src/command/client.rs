@@ -27,7 +27,7 @@ pub(crate) enum Next {
 
 impl ClientCall<'_> {
     /// Runs a command; `None` if it is not one on the client.
-    pub(crate) fn run(&mut self, command: &Command) -> Option<Outcome<Next>> {
+    pub(crate) fn run(&mut self, command: &'static Command) -> Option<Outcome<Next>> {
         let Run::Client(run) = command.run else { return None };
         let done = run(self);
         self.stats.called(command, done.is_ok());

@@ -9,6 +9,7 @@ use crate::options::Options;
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Limits, Protocol, Reply, RequestReader};
 use crate::server::Server;
+use crate::stats::Tally;
 use crate::store::Facts;
 use crate::watch::Touched;
 use perdura::testing::TestHeap;
@@ -22,6 +23,7 @@ pub struct Bench {
     pub(crate) heap: TestHeap,
     server: Server,
     touched: Touched,
+    tally: Tally,
     keyspace: u64,
     /// Milliseconds since 1970.
     pub(crate) now: u64,
@@ -42,7 +44,14 @@ impl Bench {
         let address = ([127, 0, 0, 1], 0).into();
         let options = Options::new().threads(1);
         let server = Server::new(options, address, Box::new(Facts::default));
-        Bench { heap, server, touched: Touched::default(), keyspace, now: 1_000_000_000_000 }
+        Bench {
+            heap,
+            server,
+            touched: Touched::default(),
+            tally: Tally::default(),
+            keyspace,
+            now: 1_000_000_000_000,
+        }
     }
 
     /// Runs a command, given as an inline request, and shows its reply's bytes with spaces for
@@ -62,7 +71,16 @@ impl Bench {
     fn env(&self) -> Env<'_> {
         let stats = &self.server.stats[0];
         let (server, keyspace, now) = (&self.server, self.keyspace, self.now);
-        Env { server, stats, touched: &self.touched, keyspace, now, seed: 1, last_resort: true }
+        Env {
+            server,
+            stats,
+            touched: &self.touched,
+            tally: &self.tally,
+            keyspace,
+            now,
+            seed: 1,
+            last_resort: true,
+        }
     }
 
     fn run_args(&mut self, args: &OwnedArgs) -> Vec<u8> {
@@ -74,12 +92,13 @@ impl Bench {
         let out = Reply::new(&mut bytes, Protocol::Resp2);
         let db = Database::new(self.keyspace, 0);
         let call = Call { tx: &mut heap, env: self.env(), db, args, out };
-        match perform::one(call, command) {
+        let done = perform::one(call, command);
+        match done {
             Ok(_) => heap.commit(),
             // A full heap: the turn would answer with the error, and undo what the command did.
             Err(_) => heap.abort(),
         }
-        self.env().settle();
+        self.env().end(&done);
         self.heap = heap;
         bytes
     }

@@ -143,6 +143,7 @@ fn write_stats(server: &Server, to: &mut String) {
         "total_net_input_bytes": sum(stats, |one| &one.input),
         "total_net_output_bytes": sum(stats, |one| &one.output),
         "write_transactions": sum(stats, |one| &one.transactions),
+        "conflicts": sum(stats, |one| &one.conflicts),
         "read_transactions": sum(stats, |one| &one.read_transactions),
         "durability_waits": sum(stats, |one| &one.waits),
         "expired_keys": sum(stats, |one| &one.expired),

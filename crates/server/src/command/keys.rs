@@ -51,10 +51,9 @@ fn kind(call: &mut Call<'_>) -> Outcome {
 /// Puts what `from` holds under `to`, in a database that may be another.
 fn carry(call: &mut Call<'_>, from: &[u8], to: &[u8], db: Database) -> Outcome {
     let Some(entry) = call.db.take(call.tx, from)? else { return Err(Failure::NO_KEY) };
-    call.touch(from);
+    call.touch(from)?;
     db.put(call.tx, to, None, entry)?;
-    call.env.touch(&db, to);
-    Ok(())
+    Ok(call.env.touch(call.tx, &db, to)?)
 }
 
 fn rename(call: &mut Call<'_>) -> Outcome {

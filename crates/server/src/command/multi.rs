@@ -66,6 +66,8 @@ pub(crate) struct Exec {
     pub(crate) watched: WatchList,
     /// The database that was selected before, for the case that nothing is done.
     pub(crate) db: u8,
+    /// A watched key had been written, or was being, when it was asked for.
+    pub(crate) disturbed: bool,
     /// A watched key was written: nothing was done.
     pub(crate) aborted: bool,
 }
@@ -135,7 +137,13 @@ fn exec(call: &mut ClientCall<'_>) -> Outcome<Next> {
     let db = call.client.db;
     if !call.server.watch.unchanged(&watched) {
         // It will be answered with nil: what its commands would do to the client or the server is not done.
-        return Ok(Next::Exec(Exec { steps: Vec::new(), watched, db, aborted: false }));
+        return Ok(Next::Exec(Exec {
+            steps: Vec::new(),
+            watched,
+            db,
+            disturbed: true,
+            aborted: false,
+        }));
     }
     let mut said = 0;
     let steps = queue.commands.into_iter().map(|(command, args)| {
@@ -150,7 +158,7 @@ fn exec(call: &mut ClientCall<'_>) -> Outcome<Next> {
         step
     });
     let steps = steps.collect();
-    Ok(Next::Exec(Exec { steps, watched, db, aborted: false }))
+    Ok(Next::Exec(Exec { steps, watched, db, disturbed: false, aborted: false }))
 }
 
 /// Prepares one queued command; one on the client is done now.

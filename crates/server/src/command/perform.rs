@@ -3,21 +3,20 @@
 use super::{Call, Command, Env, Exec, Failure, Outcome, Run, Step};
 use crate::keyspace::Database;
 use crate::protocol::Reply;
-use crate::stats::ErrorCode;
+use crate::stats::{Counted, known};
 use crate::watch::WatchList;
 use perdura::{Error, Tx};
 
 /// How a command was answered.
 pub(crate) enum Answer {
+    /// By what it did, or with an error.
     Done,
-    /// With an error that was counted so.
-    Failed(ErrorCode),
     /// The pool, or the disk, is full.
     Full(Failure),
 }
 
 /// Runs one command; if it fails, its writes are undone and its reply is the error.
-pub(crate) fn one(mut call: Call<'_>, command: &Command) -> Result<Answer, Error> {
+pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answer, Error> {
     let start = call.out.len();
     let (done, mark): (Outcome, _) = match command.run {
         Run::Read(run) => (run(&mut call), None),
@@ -31,7 +30,7 @@ pub(crate) fn one(mut call: Call<'_>, command: &Command) -> Result<Answer, Error
     // One that finds no room is called again when there is some.
     let again = !call.env.last_resort && done.as_ref().is_err_and(Failure::is_full);
     if !again {
-        call.env.stats.called(command, done.is_ok());
+        call.env.count(Counted::Called(command, done.is_ok()));
     }
     // The server has every offset from the pool: a wrong one is damage.
     let Err(failure) = done.map_err(Failure::in_pool) else { return Ok(Answer::Done) };
@@ -42,12 +41,12 @@ pub(crate) fn one(mut call: Call<'_>, command: &Command) -> Result<Answer, Error
     match failure {
         Failure::Pool(error) if !is_answer(&error, call.env) => Err(error),
         failure => {
-            let code = call.env.stats.error(failure.code());
+            call.env.count(Counted::Error(known(failure.code())));
             failure.tell(&mut call.out);
             if let Failure::Pool(error @ Error::NoSpace { .. }) = &failure {
                 call.env.server.warn_of_disk(error);
             }
-            Ok(if failure.is_full() { Answer::Full(failure) } else { Answer::Failed(code) })
+            Ok(if failure.is_full() { Answer::Full(failure) } else { Answer::Done })
         }
     }
 }
@@ -77,18 +76,17 @@ pub(crate) fn all(
     exec: &mut Exec,
     mut out: Reply<'_>,
 ) -> Result<(), Error> {
-    exec.aborted = !unchanged(tx, env, &exec.watched)?;
+    exec.aborted = exec.disturbed || !unchanged(tx, env, &exec.watched)?;
     if exec.aborted {
         out.null_array();
         return Ok(());
     }
     let start = out.len();
-    let mark = tx.point();
+    let (mark, counted) = (tx.point(), env.tally.mark());
     out.array(exec.steps.len());
-    let mut counted = Vec::new();
     for step in &exec.steps {
         match step_of(tx, env, step, &mut out) {
-            Ok(answer @ (Answer::Done | Answer::Failed(_))) => counted.push((step, answer)),
+            Ok(Answer::Done) => {}
             Ok(Answer::Full(failure)) => {
                 tx.undo_to(mark)?;
                 out.truncate(start);
@@ -97,7 +95,7 @@ pub(crate) fn all(
             }
             Err(error) => {
                 // All of it is done again, or refused as a whole: what was counted was no call.
-                counted.iter().for_each(|(step, answer)| discount(env, step, answer));
+                env.tally.back_to(env.stats, counted);
                 tx.undo_to(mark)?;
                 out.truncate(start);
                 return Err(error);
@@ -107,27 +105,15 @@ pub(crate) fn all(
     if let Err(failure) = whole(&out, env) {
         tx.undo_to(mark)?;
         out.truncate(start);
-        env.stats.error(failure.code());
+        env.count(Counted::Error(known(failure.code())));
         failure.tell(&mut out);
     }
     Ok(())
 }
 
-/// Takes back what [`one`] has counted.
-fn discount(env: Env<'_>, step: &Step, answer: &Answer) {
-    let Step::Data { command, .. } = step else { return };
-    let code = match answer {
-        Answer::Failed(code) => Some(*code),
-        Answer::Done | Answer::Full(_) => None,
-    };
-    env.stats.uncalled(command, code);
-}
-
-/// Whether the watched keys were neither written nor have expired.
+/// Whether the watched keys were neither written nor have expired. They are read first: a transaction that commits
+/// a write of one of them between this and the commit is in conflict, and one that has done so before is counted.
 fn unchanged(tx: &mut dyn Tx, env: Env<'_>, watched: &WatchList) -> Result<bool, Error> {
-    if !env.server.watch.unchanged(watched) {
-        return Ok(false);
-    }
     for one in watched.iter() {
         let (db, key) = one.name();
         let found = Database::new(env.keyspace, db).find(tx, key)?;
@@ -137,7 +123,7 @@ fn unchanged(tx: &mut dyn Tx, env: Env<'_>, watched: &WatchList) -> Result<bool,
             return Ok(false);
         }
     }
-    Ok(true)
+    Ok(env.server.watch.unchanged(watched))
 }
 
 fn step_of(

@@ -42,8 +42,7 @@ pub(super) fn finish(call: &mut Call<'_>, set: SortedSet) -> Outcome {
     if set.len(call.tx)? == 0 {
         call.remove(key)?;
     }
-    call.touch(key);
-    Ok(())
+    call.touch(key)
 }
 
 /// What ZADD was asked for besides.
@@ -143,7 +142,7 @@ fn add(call: &mut Call<'_>, options: AddOptions, first: usize) -> Outcome {
             updated += i64::from(old.is_some_and(|old| old != new));
         }
         if added + updated > 0 {
-            call.touch(call.args.at(1));
+            call.touch(call.args.at(1))?;
         }
     }
     match (options.increment, last) {

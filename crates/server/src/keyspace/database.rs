@@ -106,6 +106,15 @@ impl Database {
         self.move_expiry(tx, key, old.and_then(|old| old.entry.expires()), new.expires())
     }
 
+    /// Stores to the entry of a key what it is, if the key is there: who has read it, in a transaction beside this
+    /// one, is in conflict.
+    pub(crate) fn rewrite(self, tx: &mut dyn Tx, key: &[u8]) -> Result<()> {
+        match self.find(tx, key)? {
+            Some(found) => tx.write_word(found.at, found.entry.words()[0]),
+            None => Ok(()),
+        }
+    }
+
     /// Removes a key; what it held is the caller's.
     pub(crate) fn take(self, tx: &mut dyn Tx, key: &[u8]) -> Result<Option<Entry>> {
         let Some(keys) = self.keys(tx)? else { return Ok(None) };

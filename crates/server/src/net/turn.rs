@@ -11,7 +11,8 @@
 //!
 //! Of each connection at least one request is done in each turn; see [`Budget`] for the rest.
 //!
-//! A transaction's body may run several times: outputs are cut back to where they were.
+//! A transaction's body may run several times: outputs are cut back to where they were. One that meets others again
+//! and again gets smaller ([`Group::most`]).
 
 use super::budget::{Budget, Claim};
 use super::connection::{Connection, Next as Incoming};
@@ -32,6 +33,9 @@ use std::collections::VecDeque;
 const MOST_COMMANDS: usize = 512;
 /// Bytes of arguments in one transaction (exceeded by no more than one command).
 const MOST_BYTES: usize = 1 << 20;
+/// Runs of a transaction with all that it was to do. Conflicts are found before anything is waited for, and so are
+/// cheap beside one more commit.
+const PATIENCE: u32 = 2;
 /// Requests taken from one connection before it is another's turn in the same round.
 const AT_ONCE: usize = 64;
 
@@ -216,8 +220,14 @@ impl Turn {
         let (mut attempts, mut env) = (0, env);
         while !ops.is_empty() {
             let count = if env.last_resort { 1 } else { most.min(ops.len()) };
-            let mut group = Group { ops: &mut ops[..count], reached: 0, env, slots, budget };
-            match group.commit(session) {
+            let mut group =
+                Group { ops: &mut ops[..count], reached: 0, runs: 0, env, slots, budget };
+            let committed = group.commit(session);
+            if group.runs > PATIENCE {
+                // What follows is as likely to meet others.
+                most = group.reached.max(1);
+            }
+            match committed {
                 Ok(ticket) => {
                     last = last.max(Some(ticket));
                     let done = group.finish();
@@ -333,6 +343,8 @@ struct Group<'g> {
     ops: &'g mut [Op],
     /// How many the transaction holds.
     reached: usize,
+    /// How often its body was run.
+    runs: u32,
     env: Env<'g>,
     slots: &'g mut Slots,
     budget: &'g mut Budget,
@@ -340,20 +352,31 @@ struct Group<'g> {
 
 impl Group<'_> {
     fn commit<S: Session>(&mut self, session: &mut S) -> Result<S::Ticket, Error> {
-        if self.ops.iter().any(Op::writes) {
+        let done = if self.ops.iter().any(Op::writes) {
             self.env.stats.transactions.add(1);
-            let written = session.write(&mut |tx| self.body(tx));
-            self.env.settle();
-            written
+            let done = session.write(&mut |tx| self.body(tx));
+            self.env.stats.conflicts.add(u64::from(self.runs.saturating_sub(1)));
+            done
         } else {
             self.env.stats.read_transactions.add(1);
             session.read(&mut |tx| self.body(tx))
-        }
+        };
+        self.env.end(&done);
+        done
+    }
+
+    /// How many operations this run of the body does: half as many as the one before, once that has met others
+    /// often enough. One that only reads meets nobody when it is run again.
+    fn most(&self) -> usize {
+        let halvings = self.runs.saturating_sub(PATIENCE).min(usize::BITS - 1);
+        (self.ops.len() >> halvings).max(1)
     }
 
     fn body(&mut self, tx: &mut dyn Tx) -> Result<(), Error> {
         self.retract();
-        for index in 0..self.ops.len() {
+        self.env.begin();
+        self.runs += 1;
+        for index in 0..self.most() {
             if !self.perform(tx, index)? {
                 break;
             }
@@ -378,6 +401,7 @@ impl Group<'_> {
         let op = &mut self.ops[index];
         let Some(connection) = self.slots.get(op.slot) else { return Ok(true) };
         op.start = connection.out.len();
+        let counted = self.env.tally.mark();
         let db = Database::new(self.env.keyspace, connection.client.db);
         let most = self.env.server.options.max_reply;
         let done = match &mut op.what {
@@ -406,6 +430,7 @@ impl Group<'_> {
                 if index > 0 =>
             {
                 connection.out.truncate(op.start);
+                self.env.tally.back_to(self.env.stats, counted);
                 Ok(false)
             }
             Err(error) => Err(error),
@@ -434,6 +459,9 @@ impl Group<'_> {
         let failure = Failure::Pool(error);
         self.env.stats.error(failure.code());
         let op = &mut self.ops[0];
+        if let What::Request(_, command) = op.what {
+            self.env.stats.called(command, false);
+        }
         if let Some(connection) = self.slots.get(op.slot) {
             let start = connection.out.len();
             let mut out = Reply::new(&mut connection.out, connection.client.protocol);

@@ -10,7 +10,7 @@ use crate::client::{Client, Listing};
 use crate::command::Env;
 use crate::house::House;
 use crate::server::{Server, now};
-use crate::stats::Stats;
+use crate::stats::{Stats, Tally};
 use crate::store::Session;
 use crate::watch::Touched;
 use mio::net::{TcpListener, TcpStream};
@@ -68,6 +68,7 @@ pub(crate) struct Worker<S> {
     crowded: bool,
     house: House,
     touched: Touched,
+    tally: Tally,
     turns: u64,
     /// How long the last turn waited for what it did to be durable.
     waited: Duration,
@@ -106,6 +107,7 @@ impl<S: Session> Worker<S> {
             crowded: false,
             house: House::default(),
             touched: Touched::default(),
+            tally: Tally::default(),
             turns: 0,
             waited: Duration::ZERO,
             rested: Instant::now(),
@@ -196,6 +198,7 @@ impl<S: Session> Worker<S> {
             server: &server,
             stats,
             touched: &self.touched,
+            tally: &self.tally,
             keyspace: self.keyspace,
             now: now(),
             seed: self.turns,
@@ -327,6 +330,7 @@ impl<S: Session> Worker<S> {
             server: &server,
             stats: &server.stats[self.index],
             touched: &self.touched,
+            tally: &self.tally,
             keyspace: self.keyspace,
             now: now(),
             seed: self.turns,

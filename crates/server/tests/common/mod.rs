@@ -7,6 +7,16 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// The variable that names the engine of new pools; without it they have the usual one.
+pub const ENGINE: &str = "PERDURA_TEST_ENGINE";
+
+fn engine() -> perdura::EngineKind {
+    match std::env::var(ENGINE) {
+        Ok(name) => name.parse().expect("the name of an engine"),
+        Err(_) => perdura::EngineKind::Redo,
+    }
+}
+
 /// A server that runs until it is dropped.
 pub struct Running {
     pub address: SocketAddr,
@@ -25,7 +35,7 @@ impl Running {
         let folder = tempfile::tempdir().unwrap();
         // Power cuts are tested elsewhere; without syncs the tests are quick on any disk.
         let pool = perdura::Options::new().size(size).domain(Some(perdura::Domain::Process));
-        let pool = pool.open_or_create(folder.path().join("pool")).unwrap();
+        let pool = pool.engine(engine()).open_or_create(folder.path().join("pool")).unwrap();
         let mut running = Self::on(pool, change);
         running.folder = Some(folder);
         running

@@ -1,0 +1,189 @@
+//! WATCH, MULTI and EXEC of clients that two threads serve at the same time.
+
+use crate::common::{Client, Running};
+use std::thread;
+
+/// Clients; they go to the two threads in turn.
+const CLIENTS: usize = 6;
+
+fn number(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Rounds of each client.
+fn rounds() -> usize {
+    number("PERDURA_TRANSACTION_ROUNDS", 150)
+}
+
+fn running() -> Running {
+    Running::with(|options| options.threads(2), 64 << 20)
+}
+
+/// Lets each of the clients work by itself, until all have ended.
+fn all(running: &Running, work: impl Fn(usize, &mut Client) + Sync) {
+    thread::scope(|scope| {
+        for index in 0..CLIENTS {
+            let (work, mut client) = (&work, running.client());
+            scope.spawn(move || work(index, &mut client));
+        }
+    });
+}
+
+/// Sends a transaction's commands at once. The answer to EXEC.
+fn transaction(client: &mut Client, commands: &[String]) -> String {
+    let all = ["MULTI"].into_iter().chain(commands.iter().map(String::as_str)).chain(["EXEC"]);
+    let all: Vec<String> = all.map(|line| format!("{line}\r\n")).collect();
+    client.send(all.concat().as_bytes());
+    let mut last = String::new();
+    for line in &all {
+        last = crate::common::show(&client.receive().expect("an answer"));
+        assert!(!last.contains("ERR"), "{line}: {last}");
+    }
+    last
+}
+
+/// Commands that read a counter, and the one that sets it.
+type Counter = (&'static str, &'static str);
+
+/// In a string's place in the table, in a block that is written in place, and in larger collections, whose
+/// entries no counter changes.
+const COUNTERS: [Counter; 4] = [
+    ("GET key", "SET key"),
+    ("HGET small f", "HSET small f"),
+    ("HGET large f", "HSET large f"),
+    ("ZSCORE set m", "ZADD set"),
+];
+
+fn prepare(client: &mut Client) {
+    client.ask("SET key 0");
+    client.ask("HSET small f 100000");
+    let fields: Vec<String> = (0..50).map(|n| format!("{n} {}", "v".repeat(100))).collect();
+    client.ask(&format!("HSET large f 0 {}", fields.join(" ")));
+    let members: Vec<String> = (0..50).map(|n| format!("0 {n}")).collect();
+    client.ask(&format!("ZADD set 0 m {}", members.join(" ")));
+}
+
+#[test]
+fn no_update_is_lost_that_watched_what_it_read() {
+    let running = running();
+    let mut client = running.client();
+    prepare(&mut client);
+    all(&running, |index, client| {
+        for round in 0..rounds() {
+            let (get, set) = COUNTERS[(index + round) % COUNTERS.len()];
+            let key = get.split(' ').nth(1).unwrap();
+            loop {
+                client.ask(&format!("WATCH {key}"));
+                let value: u64 = client.ask(get).parse().expect("a number");
+                let set = match set {
+                    "ZADD set" => format!("{set} {} m", value + 1),
+                    _ => format!("{set} {}", value + 1),
+                };
+                if transaction(client, &[set]) != "nil" {
+                    break;
+                }
+            }
+        }
+    });
+    let counts = COUNTERS.map(|(get, _)| client.ask(get).parse::<usize>().expect("a number"));
+    assert_eq!(counts.iter().sum::<usize>(), 100_000 + CLIENTS * rounds(), "{counts:?}");
+    running.check();
+}
+
+/// Each of two watches what the other one writes: in any order of the two, one sees the other.
+#[test]
+fn of_two_that_watch_each_other_one_fails() {
+    for collection in ["large", "small"] {
+        let running = running();
+        let (mut a, mut b) = (running.client(), running.client());
+        prepare(&mut a);
+        let fields: Vec<String> = (0..50).map(|n| format!("{n} {}", "v".repeat(100))).collect();
+        let other = if collection == "large" { fields.join(" ") } else { "x 1".into() };
+        a.ask(&format!("HSET other f 0 {other}"));
+        for round in 0..rounds() {
+            a.ask(&format!("WATCH {collection}"));
+            b.ask("WATCH other");
+            for (client, key) in [(&mut a, "other"), (&mut b, collection)] {
+                client.send(format!("MULTI\r\nHSET {key} f {round}\r\nEXEC\r\n").as_bytes());
+            }
+            let answers = [&mut a, &mut b].map(|client| {
+                let answers = [0; 3].map(|_| client.receive().expect("an answer"));
+                crate::common::show(&answers[2])
+            });
+            assert!(answers.contains(&"nil".to_owned()), "round {round}: {answers:?}");
+        }
+    }
+}
+
+/// Accounts that money goes to and fro between.
+const ACCOUNTS: usize = 8;
+const EACH: i64 = 1000;
+
+#[test]
+fn who_reads_sees_whole_transactions() {
+    let running = running();
+    let mut client = running.client();
+    for account in 0..ACCOUNTS {
+        client.ask(&format!("SET account:{account} {EACH}"));
+    }
+    let names: Vec<String> = (0..ACCOUNTS).map(|n| format!("account:{n}")).collect();
+    let together = format!("MGET {}", names.join(" "));
+    let each: Vec<String> = names.iter().map(|name| format!("GET {name}")).collect();
+    let sum = |answer: &str| -> i64 {
+        let answer = answer.trim_matches(['[', ']']);
+        answer.split(' ').map(|value| value.parse::<i64>().expect("a number")).sum()
+    };
+    all(&running, |index, client| {
+        let mut random = crate::common::Random(index as u64);
+        for _ in 0..rounds() {
+            match index {
+                0 => assert_eq!(sum(&client.ask(&together)), EACH * ACCOUNTS as i64),
+                1 => assert_eq!(sum(&transaction(client, &each)), EACH * ACCOUNTS as i64),
+                _ => {
+                    let (from, to) = (random.pick(&names), random.pick(&names));
+                    let amount = random.below(100);
+                    let commands =
+                        [format!("DECRBY {from} {amount}"), format!("INCRBY {to} {amount}")];
+                    transaction(client, &commands);
+                }
+            }
+        }
+    });
+    assert_eq!(sum(&client.ask(&together)), EACH * ACCOUNTS as i64);
+    running.check();
+}
+
+/// Whatever else meets them, commands of a connection are done in their order, each once.
+#[test]
+fn commands_of_a_connection_are_done_in_order_and_once() {
+    let running = running();
+    all(&running, |index, client| {
+        const AT_ONCE: usize = 40;
+        for round in 0..rounds() / 10 {
+            let first = round * AT_ONCE;
+            let lines = (first..first + AT_ONCE).map(|n| {
+                format!("APPEND own:{index} {n},\r\nINCR shared\r\nSTRLEN own:{index}\r\n")
+            });
+            client.send(lines.collect::<String>().as_bytes());
+            let mut last = 0;
+            for _ in 0..AT_ONCE {
+                let mut next = || crate::common::show(&client.receive().expect("an answer"));
+                let (appended, shared, len) = (next(), next(), next());
+                assert_eq!(appended, len);
+                let shared = shared.parse().expect("a number");
+                assert!(last < shared, "{last} {shared}");
+                last = shared;
+            }
+        }
+        let count = rounds() / 10 * AT_ONCE;
+        let whole: String = (0..count).map(|n| format!("{n},")).collect();
+        assert_eq!(client.ask(&format!("GET own:{index}")), whole);
+    });
+    let count = CLIENTS * (rounds() / 10) * 40;
+    let mut client = running.client();
+    assert_eq!(client.ask("GET shared"), count.to_string());
+    // What was run again was counted once.
+    let stats = client.ask("INFO commandstats");
+    assert!(stats.contains(&format!("cmdstat_incr:calls={count},")), "{stats}");
+    running.check();
+}
