@@ -18,9 +18,6 @@ use perdura_memory::{Memory, PAGE};
 use std::array;
 use std::sync::Arc;
 
-/// Pages without free slots that a session may own in a large pool, so as not to give each back by itself.
-const EXHAUSTED: usize = 16;
-
 /// The free slots of a page that a session owns.
 #[derive(Default)]
 struct Cache {
@@ -48,8 +45,6 @@ pub struct Local {
     freed: Vec<Freed>,
     /// Pages that were used up during this transaction.
     exhausted: Vec<u64>,
-    /// Pages that were used up before it, and are owned still.
-    left: Vec<u64>,
     pub(crate) savepoints: Savepoints,
     /// A page of logs is owned.
     has_log_page: bool,
@@ -65,7 +60,6 @@ impl Local {
             taken: Vec::new(),
             freed: Vec::new(),
             exhausted: Vec::new(),
-            left: Vec::new(),
             savepoints: Savepoints::new(),
             has_log_page: false,
         }
@@ -165,7 +159,8 @@ impl Local {
         let cache = &mut self.caches[purpose as usize][class.number()];
         let owned = cache.page;
         if cache.more.is_empty() {
-            space.take_slots((class, purpose), owned, &mut self.left, &mut cache.more);
+            let mut used_up = self.stock.take_used_up();
+            space.take_slots((class, purpose), owned, &mut used_up, &mut cache.more);
         }
         let next = cache.more.pop();
         self.exhausted.extend(owned.filter(|&owned| next.is_none_or(|(page, _)| page != owned)));
@@ -318,11 +313,14 @@ impl Local {
 
     /// The pages that the transaction has used up need not be owned any more.
     fn leave_exhausted(&mut self, space: &Space) {
-        self.left.append(&mut self.exhausted);
-        let due = self.left.len() >= EXHAUSTED || !space.is_large() || self.has_log_page;
-        if due && !self.left.is_empty() {
-            space.disown_all(&mut self.left);
+        if self.exhausted.is_empty() {
+            return;
         }
+        // Those of logs are given back with each transaction.
+        if !self.has_log_page {
+            self.stock.leave(space, &mut self.exhausted);
+        }
+        space.disown_all(&mut self.exhausted);
     }
 
     /// Gives pages of logs back with each transaction: programs allocate from them seldom, and what one
@@ -336,7 +334,6 @@ impl Local {
     /// Gives every owned page back, and all that is in the stock: the session ends.
     pub fn end(&mut self, space: &Space) {
         self.aborted(space);
-        space.disown_all(&mut self.left);
         self.caches.iter_mut().for_each(|caches| disown(space, caches));
         space.end_stock(&self.stock);
     }

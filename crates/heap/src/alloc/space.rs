@@ -313,6 +313,9 @@ impl Space {
 
     /// Ends a session's ownership of pages, of which it has no slots left.
     pub fn disown_all(&self, pages: &mut Vec<u64>) {
+        if pages.is_empty() {
+            return;
+        }
         let mut state = self.state();
         pages.drain(..).for_each(|page| state.disown(page, 0));
     }

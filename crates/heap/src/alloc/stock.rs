@@ -1,5 +1,5 @@
 //! What a session keeps of the free space, beside the slots in its caches: what its transactions have freed, which is
-//! in limbo, and a few free pages. It takes from it and adds to it without waiting for other sessions, which have
+//! in limbo, a few free pages, and pages that it has used up, to which slots may come back. It takes from it and adds to it without waiting for other sessions, which have
 //! stocks of their own; where space is short they take it from there.
 //!
 //! What holds always: what is in a stock's limbo is not used, by anybody, before its ticket can be reclaimed. No one
@@ -12,9 +12,13 @@ use perdura_memory::lock::Apart;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is freed waits for so many, or for so many bytes, before it is handed over: in a small pool, and in a large one.
-const BATCH: [usize; 2] = [8, 64];
+/// What is freed waits for so many, or for so many bytes, before it is handed over: in a large pool. In a small one it
+/// is handed over at once, so that memory is used again as soon as it may be: crash tests run on these, and see there if
+/// it is too soon.
+const BATCH: [usize; 2] = [1, 64];
 const BATCH_BYTES: u64 = 16 << 10;
+/// Pages without free slots that a session may own in a large pool, so as not to give each back by itself.
+const USED_UP: usize = 16;
 
 /// Something that was freed, and by which transaction.
 pub type Retired = (Ticket, Freed);
@@ -28,6 +32,7 @@ struct Held {
     limbo: Vec<Retired>,
     limbo_bytes: u64,
     pages: Range<u64>,
+    used_up: Vec<u64>,
 }
 
 impl Stock {
@@ -53,6 +58,21 @@ impl Stock {
             held.limbo_bytes = 0;
             std::mem::swap(&mut held.limbo, due);
         }
+    }
+
+    /// Adds pages that the session owns and has used up, for which no transaction of it is open any more. If they
+    /// are to be disowned now, all of them are in `pages` then, and otherwise none.
+    pub fn leave(&self, space: &Space, pages: &mut Vec<u64>) {
+        let mut held = self.held();
+        held.used_up.append(pages);
+        if held.used_up.len() >= USED_UP || !space.is_large() {
+            std::mem::swap(&mut held.used_up, pages);
+        }
+    }
+
+    /// Takes the pages that have been used up.
+    pub fn take_used_up(&self) -> Vec<u64> {
+        std::mem::take(&mut self.held().used_up)
     }
 
     /// Takes a page.
@@ -95,10 +115,14 @@ impl Stocks {
         taken
     }
 
-    fn take_pages(&self) -> Vec<Range<u64>> {
-        let all = self.all();
-        let taken = all.iter().map(|stock| std::mem::take(&mut stock.held().pages));
-        taken.filter(|pages| !pages.is_empty()).collect()
+    fn take_pages(&self) -> (Vec<Range<u64>>, Vec<u64>) {
+        let (mut free, mut used_up) = (Vec::new(), Vec::new());
+        for stock in &*self.all() {
+            let mut held = stock.held();
+            free.push(std::mem::take(&mut held.pages));
+            used_up.append(&mut held.used_up);
+        }
+        (free, used_up)
     }
 }
 
@@ -113,7 +137,8 @@ impl Space {
     /// Ends a session's stock: what it has is handed over.
     pub fn end_stock(&self, stock: &Arc<Stock>) {
         self.stocks.all().retain(|other| !Arc::ptr_eq(other, stock));
-        let Held { limbo, pages, .. } = std::mem::take(&mut *stock.held());
+        let Held { limbo, pages, mut used_up, .. } = std::mem::take(&mut *stock.held());
+        self.disown_all(&mut used_up);
         let mut state = self.state();
         state.bury(&limbo);
         state.add_pages(pages);
@@ -127,9 +152,11 @@ impl Space {
         }
     }
 
-    /// Takes the free pages that sessions keep: where there are no others.
+    /// Takes the free pages that sessions keep, and the slots that came back to those they have used up: where there
+    /// is nothing else.
     pub fn collect_pages(&self) {
-        let pages = self.stocks.take_pages();
+        let (pages, mut used_up) = self.stocks.take_pages();
+        self.disown_all(&mut used_up);
         let mut state = self.state();
         pages.into_iter().for_each(|pages| state.add_pages(pages));
     }
