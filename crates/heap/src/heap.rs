@@ -622,7 +622,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     }
 
     /// Where its last transaction stands among all others, in a simulator: see
-    /// [`Session::serial`](perdura_engine::Session::serial).
+    /// [`Session::serial`].
     pub fn serial(&self) -> Option<u64> {
         self.session.serial()
     }

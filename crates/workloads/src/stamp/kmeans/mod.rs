@@ -11,7 +11,7 @@
 //! It ends when few points change.
 //!
 //! Coordinates are whole numbers, multiples of 2^-20: so sums do not depend on their order, and what threads find
-//! together is what the same does alone, to the last bit ([`reference`]). What always holds: after each round the
+//! together is what the same does alone, to the last bit (`reference`). What always holds: after each round the
 //! accumulators have counted each point once.
 
 mod points;
