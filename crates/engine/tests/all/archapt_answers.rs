@@ -140,7 +140,7 @@ fn threads<E: Engine<Reference>>(domain: Domain) {
             scope.spawn(move || {
                 let mut session = engine.session().unwrap();
                 for step in 0..500 {
-                    session.begin(Mode::Write);
+                    session.begin_unfailing(Mode::Write);
                     let at = LOG + step % 3 * LINE;
                     let value = session.read_word(at).unwrap();
                     session.write_word(at, value + 1).unwrap();
