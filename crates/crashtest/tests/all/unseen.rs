@@ -101,6 +101,21 @@ fn dirty_before_the_words_are_stored() {
     hunt.finds(Bug::DirtyBeforeStored, &[PREFIX, LOST, "not durable"]);
 }
 
+/// What a cut leaves of commits without an order.
+const SET: &str = "the contents are not those of";
+
+#[test]
+fn unlocked_before_it_is_durable() {
+    let hunt = Hunt { engine: "ccstm", ..HUNT };
+    hunt.finds(Bug::UnlockedBeforeDurable, &[SET, READ, "damaged"]);
+}
+
+#[test]
+fn a_checkpoint_that_overlooks_commits() {
+    let hunt = Hunt { engine: "ccstm", subject: "bytes", answers: CHECKPOINTS, ..HUNT };
+    hunt.finds(Bug::CommitsOverlooked, &[SET, "not durable", "damaged"]);
+}
+
 #[test]
 fn own_bytes_hidden() {
     for engine in ["archapt-redo", "archapt-undo"] {

@@ -106,15 +106,18 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         if keeps && !planted::has(Bug::NothingKept) {
             self.keep_versions(stamp);
         }
+        let early = planted::has(Bug::UnlockedBeforeDurable);
+        if early {
+            self.store_in_place(stamp);
+        }
         if C::LOGS {
             let OptimisticSession { engine, writer, .. } = &mut *self;
             writer.append(&engine.core, stamp.0, |entry, word| entry.words[word], |_| Ok(()))?;
-            if planted::has(Bug::UnlockedBeforeDurable) {
-                self.store_in_place(stamp);
-            }
-            self.writer.fence(&self.engine.core)?;
+            writer.fence(&engine.core)?;
         }
-        self.store_in_place(stamp);
+        if !early {
+            self.store_in_place(stamp);
+        }
         self.writer.counters.commits += 1;
         Ok(Ticket(stamp.0))
     }
