@@ -14,7 +14,7 @@ use std::cell::RefCell;
 pub(crate) struct Poll(Option<AnySession>);
 
 impl Poll {
-    /// Asks this heap, if it has a session left beside those of so many cores.
+    /// Polls this heap, unless its `cores` cores need all of its sessions.
     pub(crate) fn of(heap: &dyn AnyHeap, cores: usize) -> Self {
         let all: Result<Vec<AnySession>, _> = (0..=cores).map(|_| heap.session()).collect();
         Poll(all.ok().and_then(|mut all| all.pop()))

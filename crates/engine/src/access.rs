@@ -1,6 +1,7 @@
 //! What a transaction's body may do: read and write words and bytes.
 
 use crate::error::Result;
+use perdura_memory::LINE;
 
 pub use perdura_memory::lock::Mode;
 
@@ -57,6 +58,26 @@ pub trait Access {
     fn lane(&self) -> u32 {
         0
     }
+}
+
+/// Splits bytes that lie in the pool into whole lines, which `put_line` writes, and words at the edges.
+pub(crate) fn put_lines<A: Access>(
+    access: &mut A,
+    at: u64,
+    from: &[u8],
+    put_line: impl Fn(&mut A, u64, &[u64; 8]),
+) -> Result<()> {
+    let head = ((at.next_multiple_of(LINE) - at) as usize).min(from.len());
+    put_bytes(access, at, &from[..head])?;
+    let mut lines = from[head..].chunks_exact(LINE as usize);
+    let mut line = at + head as u64;
+    for bytes in &mut lines {
+        let mut words = [0; 8];
+        bytemuck::cast_slice_mut(&mut words).copy_from_slice(bytes);
+        put_line(access, line, &words);
+        line += LINE;
+    }
+    put_bytes(access, line, lines.remainder())
 }
 
 /// Writes bytes as the words that they lie in; those at the edges keep what they hold beside the bytes.

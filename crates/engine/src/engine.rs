@@ -177,8 +177,8 @@ pub trait Session: Access + Send {
     /// session it is rolled back instead, and none is running then: what follows is refused.
     fn begin(&mut self, mode: Mode);
 
-    /// Begins a transaction again that has failed for a conflict so often in a row, from 1. It may wait, for those that
-    /// were in its way; and it fails no more when it has failed often.
+    /// Begins a transaction again after `conflicts` conflicts in a row, from 1. It may wait first; after many conflicts it
+    /// runs in a way that cannot fail for another one.
     fn begin_again(&mut self, mode: Mode, conflicts: u32) {
         let _ = conflicts;
         self.begin(mode);
@@ -196,8 +196,9 @@ pub trait Session: Access + Send {
         false
     }
 
-    /// Where the last transaction that has committed stands among all of the engine's, in an order in which they could
-    /// have run one after the other: behind so many that have stored. `None` where tickets say that, or nothing does.
+    /// The last committed transaction's position in a serial order of all of the engine's transactions: the number of
+    /// writing transactions up to it. Counted in a simulator only, for the crash tester. `None` where tickets are in such an
+    /// order.
     fn serial(&self) -> Option<u64> {
         None
     }

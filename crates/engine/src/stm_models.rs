@@ -153,14 +153,14 @@ fn no_update_is_lost() {
     });
 }
 
-/// A session that has the bias, and another one that commits beside it.
+/// A session that has the bias, and another one that commits at the same time.
 #[test]
 fn the_bias_is_taken_away() {
     check(|| {
         let rig = Rig::new();
         let mut lane = rig.lane();
         let mut sum = 0;
-        // Nothing is beside it: it has the bias from here on.
+        // No other session has committed: it has the bias from here on.
         for _ in 0..3 {
             sum += u64::from(add(&rig, &mut lane, 0));
         }

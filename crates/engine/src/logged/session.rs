@@ -2,7 +2,7 @@
 
 use super::looked::{Looked, NOTHING, overlay};
 use super::state::Logged;
-use crate::access::put_bytes;
+use crate::access::put_lines;
 use crate::consistency::core::{Core, cut_short};
 use crate::consistency::protocol::{Consistency, Groups, OpenOf, OwnOf, Right};
 use crate::consistency::writer::Writer;
@@ -14,7 +14,7 @@ use crate::writes::overlay::Overlay;
 use crate::writes::range::{any_words, lay_over};
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Sums, Ticket};
 use perdura_memory::lock::Seat;
-use perdura_memory::{LINE, Memory, WORD, line_of};
+use perdura_memory::{Memory, WORD, line_of};
 use std::sync::Arc;
 
 /// One thread's transactions on a [`Logged`] engine.
@@ -255,19 +255,11 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         Ok(())
     }
 
-    /// Splits bytes that lie in the pool into whole lines, and words at the edges.
+    /// Writes bytes that lie in the pool.
     fn put_checked(&mut self, at: u64, from: &[u8]) -> Result<()> {
-        let head = ((at.next_multiple_of(LINE) - at) as usize).min(from.len());
-        put_bytes(self, at, &from[..head])?;
-        let mut lines = from[head..].chunks_exact(LINE as usize);
-        let mut line = at + head as u64;
-        for bytes in &mut lines {
-            let mut words = [0; 8];
-            bytemuck::cast_slice_mut(&mut words).copy_from_slice(bytes);
-            self.writer.writes.put_line(&*self.engine.core.memory, line, &words);
-            line += LINE;
-        }
-        put_bytes(self, line, lines.remainder())
+        put_lines(self, at, from, |session, line, words| {
+            session.writer.writes.put_line(&*session.engine.core.memory, line, words);
+        })
     }
 
     /// Whether a word of `[at, at + len)`, both multiples of 8, is in the write set, or committed

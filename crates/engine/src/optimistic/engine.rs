@@ -64,7 +64,7 @@ where
     fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
         if sums.as_ref().is_some_and(Sums::has_all) {
             return Err(Error::Invalid(
-                "the engines stm and ccstm do not keep checksums of all pages, which transactions that run beside one another would have in common: take another engine, or a pool without them",
+                "the engines stm and ccstm do not keep checksums of all pages, since concurrent transactions would conflict on the sums: take another engine, or a pool without them",
             ));
         }
         let geometry = Geometry::read(&*memory, area, Self::NAME)?;
@@ -187,7 +187,7 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
         }
     }
 
-    /// Of the session in this lane, the lines that it has stored to; `None` where nobody needs to know.
+    /// The lines that the session in this lane has stored to; `None` where stored lines need no write-back.
     #[inline(always)]
     pub(super) fn dirty_of(&self, lane: usize) -> Option<&Dirty> {
         self.dirty[lane].get()

@@ -1,4 +1,4 @@
-//! Engines on [software transactional memory](crate::sync::Stm): of a consistency, what its commits do beside.
+//! Engines whose synchronisation is [software transactional memory](crate::sync::Stm), one for each consistency.
 //!
 //! | engine | consistency |
 //! |---|---|

@@ -3,13 +3,13 @@
 use super::locks::Locks;
 use super::reads::ReadSet;
 use super::state::{Durability, Optimistic};
-use crate::access::put_bytes;
+use crate::access::put_lines;
 use crate::consistency::writer::Writer;
 use crate::sums::Change;
 use crate::sync::stm::{Lane, Moment};
 use crate::writes::range::{any_words, lay_over};
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Ticket};
-use perdura_memory::{LINE, Memory, WORD};
+use perdura_memory::{Memory, WORD};
 use std::sync::Arc;
 
 /// Conflicts in a row after which a transaction that writes runs alone.
@@ -18,7 +18,8 @@ const PATIENCE: u32 = 10;
 /// checking these again takes as long.
 const MOST_READS: usize = 512;
 
-/// Turns of a pause after a conflict, about 20 ns each; twice as many after each further one, so many times.
+/// Pauses before a transaction runs again after its first conflict, about 20 ns each; twice as many after each further
+/// conflict, up to `MOST_DOUBLINGS` times.
 const BACK_OFF: u32 = 64;
 const MOST_DOUBLINGS: u32 = 8;
 
@@ -171,24 +172,16 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         Ok(())
     }
 
-    /// Splits bytes that lie in the pool into whole lines, and words at the edges.
+    /// Writes bytes that lie in the pool.
     fn put_checked(&mut self, at: u64, from: &[u8]) -> Result<()> {
-        let head = ((at.next_multiple_of(LINE) - at) as usize).min(from.len());
-        put_bytes(self, at, &from[..head])?;
-        let mut lines = from[head..].chunks_exact(LINE as usize);
-        let mut line = at + head as u64;
-        for bytes in &mut lines {
-            let mut words = [0; 8];
-            bytemuck::cast_slice_mut(&mut words).copy_from_slice(bytes);
-            self.writer.writes.put_line(&*self.engine.core.memory, line, &words);
-            line += LINE;
-        }
-        put_bytes(self, line, lines.remainder())
+        put_lines(self, at, from, |session, line, words| {
+            session.writer.writes.put_line(&*session.engine.core.memory, line, words);
+        })
     }
 }
 
-/// Lets those that were in the way go on undisturbed, the longer the more often there were any: lines that two sessions
-/// take from one another again and again are slower for both than for one.
+/// Exponential back-off: sessions that keep taking the same lines from one another are slower together than one of them
+/// alone.
 fn back_off<M: Memory>(memory: &M, conflicts: u32) {
     let turns = BACK_OFF << conflicts.min(MOST_DOUBLINGS);
     if memory.traces_own() {

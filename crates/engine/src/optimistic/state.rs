@@ -8,7 +8,7 @@ use perdura_memory::{DirtyLines, Memory, Object};
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
-/// What commits do beside storing in place.
+/// How commits become durable.
 pub trait Durability: Send + Sync + 'static {
     /// Whether they write a record and fence it before.
     const LOGS: bool;

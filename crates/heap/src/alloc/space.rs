@@ -350,7 +350,7 @@ impl Space {
         state.limbo_bytes
     }
 
-    /// Reclaims what can be, of all sessions.
+    /// Reclaims what can be, of all sessions; the bytes that are still in limbo.
     pub fn reclaim(&self, reclaimable: Ticket) -> u64 {
         self.collect_limbo();
         let mut state = self.state();

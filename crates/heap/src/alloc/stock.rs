@@ -12,7 +12,7 @@ use perdura_memory::lock::Apart;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is freed waits for so many, or for so many bytes, before it is handed over: in a large pool. In a small one it
+/// Frees that a session gathers before it hands them over, in a small pool and in a large one. In a small one each
 /// is handed over at once, so that memory is used again as soon as it may be: crash tests run on these, and see there if
 /// it is too soon.
 const BATCH: [usize; 2] = [1, 64];

@@ -148,7 +148,7 @@ impl Lanes {
         }
     }
 
-    /// Takes the bias from whoever has it, or waits for another session that does.
+    /// Revokes the bias, or waits until another session has revoked it.
     #[cold]
     fn take_bias_away<M: Memory>(&self, memory: &M) {
         let own = Traced::new(memory, self.own);

@@ -1,4 +1,4 @@
-//! Software transactional memory: transactions run beside one another, and one that has read what another one has
+//! Software transactional memory: transactions run concurrently, and one that has read what another one has
 //! changed meanwhile runs again.
 //!
 //! Word-based, with an ownership record for each line (a hash of it), buffered writes, locks taken at commit, and

@@ -8,7 +8,7 @@ const LANE_BITS: u32 = 7;
 /// Bits that tell the commits of a session apart that have the same number.
 const STEP_BITS: u32 = 10;
 const NUMBER: u32 = LANE_BITS + STEP_BITS;
-/// An ownership record has a bit beside, and a ticket must be far from the end.
+/// An ownership record holds the lock bit as well, and tickets beyond half of their range are refused as damage.
 const LARGEST: u64 = 1 << (61 - NUMBER);
 
 /// The number that a commit took from the clock, its session's lane, and which of those it was that the session
