@@ -356,6 +356,8 @@ fn beside(comparisons: &[Comparison]) -> Vec<Panel> {
     let mut panels: Vec<Panel> = Vec::new();
     let unit = |quantity: Quantity| match quantity.unit() {
         "%" => "percent".to_owned(),
+        "/tx" => "per transaction".to_owned(),
+        "/object" => "per object".to_owned(),
         other => other.to_owned(),
     };
     let any = |says: &str| {

@@ -4,7 +4,7 @@
 //!
 //! The cache has the new version of a line, memory the old one, and what fits into the cache is not logged. At a commit
 //! the transaction's lines in the caches nearer to the core are written to the last one, and then its commit bit: the
-//! log's head has the number below which transactions have theirs. What recovery finds in the cache without it never was.
+//! log's head has the number below which transactions have theirs. Lines of other transactions recovery drops.
 //! What is pending may not leave the cache; where a set has no room, the line is logged (LOC 5.5: Kiln falls back to
 //! write-ahead logging), and goes home when its transaction is durable. *Kiln* waits for each commit; *LOC-Kiln* has
 //! windows: the newest contents of several transactions' lines are written together, and the first transaction of the

@@ -41,7 +41,7 @@ pub(in crate::mechanism) struct Caching {
     cache: Nonvolatile,
     /// Transactions below this number have their commit bits.
     recorded: Number,
-    /// From when on these have them.
+    /// When the last of these bits is durable.
     persisted: Ps,
     /// The last window is over then.
     over: Ps,
@@ -129,15 +129,15 @@ impl Caching {
         self.give_up(hardware, line, home);
     }
 
-    /// What the cache keeps of a line is home at `home`. While a head is on its way what it makes dead still counts: older
-    /// blocks of the line among it must find newer ones.
+    /// What the cache keeps of a line is home at `home`. Until the head that is on its way is durable, recovery still
+    /// reads blocks that it makes dead: over an older one of this line it must find a newer one.
     fn give_up(&mut self, hardware: &mut Hardware, line: u64, home: Ps) {
         let dead = self.tracked.log.moved();
         self.cache.give_up(hardware, line, home.max(dead));
     }
 
-    /// What the cache keeps of a line goes into the log if it is of this window, and others of its blocks are there: one
-    /// of an earlier transaction would win over what is home.
+    /// What the cache keeps of a line goes into the log, if it is of this window and the log is not empty: recovery would
+    /// write a block of an earlier transaction that is there over what is home.
     fn log_kept(&mut self, hardware: &mut Hardware, line: u64, kept: Kept) -> bool {
         let log = &self.tracked.log;
         if log.is_empty() || kept.number < log.head().first {
@@ -176,8 +176,8 @@ impl Caching {
         }
         let whole =
             if self.tracked.leaves_out(RECORD) { now } else { self.tracked.log.durable(last) };
-        // Another core's clock may be ahead: what that one has persisted comes before it, and so does the last window's way
-        // home, since the head that is written here makes its log dead.
+        // Another core's clock may be ahead: these bits come after those that it has written, and after the last window's
+        // lines are home, since the head that is written here makes that window's log dead.
         let home = if self.tracked.leaves_out(HOME) { now } else { self.over };
         let durable = whole.max(self.persisted).max(home) + self.cache.write_time();
         self.persisted = durable;

@@ -3,9 +3,9 @@
 //!
 //! What always holds:
 //! - A group's metadata is durable no earlier than its data: a group with metadata is whole.
-//! - Groups have numbers (`SID`) without gaps, and a place each, by number: the ring moves on and on over the area, so
-//!   that its blocks wear alike. The head moves over [`HEADS`] lines, which wear faster.
-//! - What is before the head's `SID` is dead, and its place is taken only when that head is durable.
+//! - Groups have numbers (`SID`) without gaps, and a number gives the place: groups go round the area, so that its
+//!   blocks wear alike. Heads go round [`HEADS`] lines, which wear faster.
+//! - Groups before the head's `SID` are dead. Their places are taken again only when that head is durable.
 
 use crate::Ps;
 use crate::hardware::Hardware;
@@ -70,8 +70,8 @@ impl Tag {
     }
 }
 
-/// A transaction dependency pair `<Ta, Tb, n>` (LOC 3.3), as it is logged. Where all blocks of Ta are overlapped none in
-/// the log has its `TxCnt`, which the paper does not speak of: so the pair has it.
+/// A transaction dependency pair `<Ta, Tb, n>` (LOC 3.3), as it is logged. If all blocks of Ta are overlapped, no block
+/// in the log has its `TxCnt`, a case that the paper leaves open: so the pair has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) earlier: u8,
@@ -110,7 +110,7 @@ pub(super) struct Head {
     pub(super) first: u64,
     /// Transactions below this number have a commit record: only where there are such.
     pub(super) recorded: u64,
-    /// Of what a cache that is not volatile has, that of transactions below this number is dead.
+    /// What a cache that is not volatile has of transactions below this number is dead.
     pub(super) kept: u64,
 }
 

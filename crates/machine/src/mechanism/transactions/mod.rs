@@ -1,18 +1,18 @@
 //! Transactions in hardware that log what they write (Lu, Shu, Sun and Mutlu, "Improving the Performance and Endurance
 //! of Persistent Memory with Loose-Ordering Consistency": LOC): what its mechanisms have in common.
 //!
-//! A transaction's stores stay in the caches, tagged with it. What leaves them goes to the log, never home, until its
-//! transaction has committed and that is durable. One copy of each line is in the caches, and no other one for the
-//! log. The mechanisms differ in when the log is written, how a commit is known by it, and what waits for what: an
+//! A transaction's stores stay in the caches, tagged with it. A line that leaves them goes to the log, never home, until
+//! its transaction's commit is durable. The caches have one copy of a line, which serves the log and its place. The
+//! mechanisms differ in when the log is written, how recovery knows from it of a commit, and what waits for what: an
 //! [`Order`], one file each.
 //!
 //! Transactions of several cores take turns: one that begins while another runs is refused
 //! ([`HardwareAbort::Busy`](perdura_memory::HardwareAbort)), since LOC leaves open what would hold between them
-//! (3.5). A lock around them gives that. Their order is then that of their beginnings.
+//! (3.5). Programs take a lock around them. They become durable in the order in which they have begun.
 //!
 //! Reading order: `window` (which transactions, which lines), `log` (where), `tracked` (both, in a machine that runs),
-//! `tracking` (when it is asked what), `recover`; `nonvolatile` (where, in a cache that keeps what it has), `caching` (that
-//! and the window, in a machine that runs).
+//! `tracking` (what the machine asks it, and when), `recover`; `nonvolatile` (where, in a cache that is not volatile),
+//! `caching` (that and the window, in a machine that runs).
 
 mod caching;
 mod log;

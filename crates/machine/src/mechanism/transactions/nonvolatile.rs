@@ -33,7 +33,7 @@ pub(super) struct Kept {
 pub(super) struct Nonvolatile {
     /// Slots that are free, and from when on.
     free: VecDeque<(u64, Ps)>,
-    /// Of each line what its last committed transaction has left here.
+    /// What the last committed transaction has left of each line.
     kept: BTreeMap<u64, Kept>,
     write: Ps,
     banks: Vec<Ps>,
@@ -68,9 +68,9 @@ impl Nonvolatile {
         self.write
     }
 
-    /// Writes what a transaction has left of a line, in a way of its own, not before `from`; when it is durable. `moves`:
-    /// it is in a cache nearer to a core; otherwise it has been written when it left that, and its tag is left.
-    /// Nothing if there is no room.
+    /// Writes what a transaction has left of a line to a slot of its own, not before `from`; when it is durable. `moves`:
+    /// it comes from a cache nearer to a core; otherwise it was written when it left that one, and only its tag is still
+    /// to be written. Nothing if there is no room.
     pub(super) fn write(
         &mut self,
         hardware: &mut Hardware,

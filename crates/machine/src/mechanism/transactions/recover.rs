@@ -18,8 +18,8 @@ pub(in crate::mechanism) enum Commits {
     Recorded,
 }
 
-/// Numbers that are skipped, so that none of those that are dead comes again soon: as many as are valid at a time (LOC
-/// 3.2, footnote 3).
+/// Numbers that recovery skips, so that a dead block's number is not used again soon: as many as are valid at a time
+/// (LOC 3.2, footnote 3).
 pub(super) const VALID: u64 = super::TX_STATE_ENTRIES;
 
 /// What the log has of a transaction.
@@ -29,7 +29,7 @@ struct Logged {
     count: u64,
     /// `TxCnt`, where some block or pair has it.
     whole: u64,
-    /// Blocks that are overlapped, with the transactions by which: by how far their numbers are from the first.
+    /// By which transactions its blocks are overlapped, and how many: their numbers as distances from the first.
     pairs: Vec<(u64, u64)>,
     blocks: Vec<(Tag, u64)>,
 }
@@ -65,8 +65,8 @@ pub(in crate::mechanism) fn recover(
 }
 
 /// The number of the first transaction that is cut off: the first that has not committed, or one before it with blocks
-/// that a transaction behind it has overlapped. The paper (3.4) does not speak of these: where T3 is not whole, but T4 is,
-/// T3 cuts T4 off, and with it what T4 has overlapped of T1, which then must not be there without it.
+/// that a transaction behind the cut has overlapped. The paper (3.4) leaves these out: if T3 is not whole, but T4 is, T3
+/// cuts T4 off; and if T4 has overlapped a block of T1, that block is lost with T4, so that T1 must be cut off too.
 fn end_of_committed(
     all: &BTreeMap<u64, Logged>,
     committed: &BTreeMap<u64, bool>,
@@ -84,8 +84,8 @@ fn end_of_committed(
     end
 }
 
-/// What the log has, by how far each transaction's number is from the first: numbers are valid in a range, so that eight
-/// bits tell it.
+/// What the log has of each transaction, by the distance of its number from the first: valid numbers are near enough to
+/// each other for eight bits to tell it.
 fn by_transaction(home: &Home<'_>, found: &Found) -> BTreeMap<u64, Logged> {
     let place = |id: u8| u64::from(id.wrapping_sub(found.head.first as u8));
     let mut all = BTreeMap::<u64, Logged>::new();
@@ -106,8 +106,8 @@ fn by_transaction(home: &Home<'_>, found: &Found) -> BTreeMap<u64, Logged> {
     all
 }
 
-/// Which of them have committed: those that have all their blocks, overlapped ones by transactions that have committed
-/// included, which `looks` or takes for granted. The later ones first, so that a pair finds its later one decided.
+/// Which of them have committed: those of which each block is in the log, or overlapped by a transaction that has
+/// committed; unless it `looks`, blocks are not counted. The later ones first, so that a pair finds its later one decided.
 fn counted(all: &BTreeMap<u64, Logged>, looks: bool) -> BTreeMap<u64, bool> {
     let mut committed = BTreeMap::new();
     for (&number, logged) in all.iter().rev() {

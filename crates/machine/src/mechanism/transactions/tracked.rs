@@ -40,10 +40,10 @@ pub(in crate::mechanism) struct Tracked {
     pub(super) log: Log,
     /// From when on all transactions below a number are durable; both ascend.
     durable: VecDeque<(Ps, Number)>,
-    /// Below this number they have been so for long.
+    /// Transactions below this number have been durable since before the first of these times.
     known: Number,
-    /// The line that is being stored to, and when. To keep a version of it may push the line itself out of the caches,
-    /// before what is stored is there.
+    /// The line that is being stored to, and when. Keeping a version of it may push the line itself out of the caches
+    /// before the store has reached it.
     storing: Option<(u64, Ps)>,
     /// The log has no room for what the transaction that runs has written.
     pub(super) too_large: bool,
@@ -173,7 +173,7 @@ impl Tracked {
         self.durable.back().map_or(Ps::default(), |(time, _)| *time)
     }
 
-    /// What the line holds may be in the caches only: it is what it becomes again if the transaction is aborted.
+    /// Writes home what the line held before the transaction, if only the caches have it: an abort goes back to that.
     pub(super) fn save_before(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) {
         if hardware.caches().write_back(access.core, access.line, true) {
             let now = hardware.now();
@@ -339,7 +339,7 @@ impl Tracked {
             let durable = self.persist(hardware);
             self.announce(durable);
             let home = self.go_home(hardware, durable);
-            // Behind its number nothing is recovered while its blocks count.
+            // Nothing is recovered behind its number until the head makes its blocks dead.
             self.end(hardware, home, 1)
         })
     }

@@ -1,5 +1,5 @@
-//! The speculation window (LOC 3.3, 4.2): which transactions are in it, which lines they have written, and which
-//! contents of these are where. No time, and no hardware: what is to be done comes back to the caller.
+//! The speculation window (LOC 3.3, 4.2): which transactions are in it, which lines they have written, and where each
+//! contents of these lines are. No time, and no hardware: what is to be done is returned to the caller.
 //!
 //! What always holds:
 //! - One transaction runs at a time, and is the newest of the window; the others have committed, in the order of their
@@ -7,15 +7,14 @@
 //! - Of a line that the window has written the newest contents are its writer's. Older ones are kept only while the
 //!   writer runs, and are those of the transaction that wrote it before: as soon as a later one has committed, an earlier
 //!   one's contents are never wanted again (LOC 3.3).
-//! - Each contents of a line are of one *block* of its transaction: in the caches, persistent (in the log, or in a cache
-//!   that is not volatile), or overlapped, which is the case when a later transaction of the window has overwritten them
-//!   and committed. `blocks` counts all three, `left` those in the caches; so that `blocks - left` are persistent or
-//!   overlapped.
+//! - What a transaction has left of a line is a *block* of it: in the caches, persistent (in the log, or in a cache that
+//!   is not volatile), or overlapped, once a later transaction of the window that has overwritten it has committed.
+//!   `blocks` counts all three, `left` those in the caches: `blocks - left` are persistent or overlapped.
 
 use perdura_memory::image::LineWords;
 use std::collections::BTreeMap;
 
-/// A transaction's number: its `TxID` is what is left of it in eight bits.
+/// A transaction's number; its `TxID` is the lowest eight bits of it.
 pub(super) type Number = u64;
 
 /// A transaction of the window: an entry of the transaction state table.
@@ -23,12 +22,11 @@ pub(super) type Number = u64;
 pub(super) struct Transaction {
     pub(super) core: usize,
     pub(super) committed: bool,
-    /// `TxCnt`: its blocks so far, those included that it has logged and then written again.
+    /// `TxCnt`: its blocks so far. A line that it has stored to again after it was logged counts once more.
     pub(super) blocks: u64,
     /// Those of them that are neither logged nor overlapped.
     pub(super) left: u64,
-    /// Blocks that a later transaction has overlapped: `<this, later, n>`. Those that are in the log already are not
-    /// here any more.
+    /// Blocks that a later transaction has overlapped: `<this, later, n>`; only pairs that are not logged yet.
     pub(super) pairs: BTreeMap<Number, u64>,
     /// The lines that it has written, in the order of its first stores, with what they held before these.
     lines: Vec<(u64, LineWords)>,
@@ -167,7 +165,7 @@ impl Window {
             }
             Some(known) => {
                 let older = known.newest;
-                // Until this one's are logged the newest in the log are those.
+                // Until this transaction's contents are logged, the newest in the log are the older ones.
                 known.newest = Contents { at: older.at, ..dirty };
                 known.older = Some((older, before));
                 (if older.dirty { Met::Version(older.writer) } else { Met::Logged }, true)
@@ -184,8 +182,8 @@ impl Window {
         met
     }
 
-    /// A dirty line leaves the caches: nothing if no transaction of the window has written it; whether what it holds is
-    /// to be logged, or is so already.
+    /// A dirty line leaves the caches. `None` if no transaction of the window has written it; otherwise the block to
+    /// log, if it is not logged already.
     pub(super) fn evict(&self, line: u64) -> Option<Option<Block>> {
         let newest = self.lines.get(&line)?.newest;
         Some(newest.dirty.then_some(Block { line, writer: newest.writer, words: None }))
@@ -234,8 +232,8 @@ impl Window {
         self.lines.get(&line)?.newest.at
     }
 
-    /// The transaction that runs commits: older contents of its lines are overlapped; versions that the caches need no
-    /// longer keep. If it has written nothing it has never been, and its number is the next one's.
+    /// The transaction that runs commits, and older contents of its lines are overlapped: the versions that the caches
+    /// need no longer keep. If it has written nothing, it leaves the window, and the next one gets its number.
     pub(super) fn commit(&mut self) -> Vec<(u64, Number)> {
         let number = self.next() - 1;
         let index = (number - self.first) as usize;
@@ -316,7 +314,7 @@ impl Window {
         self.lines.iter().map(|(&line, known)| (line, known.newest.at)).collect()
     }
 
-    /// It is over: the next one begins, empty, behind `skipped` numbers.
+    /// The window is over: the next one begins, empty, and leaves out `skipped` numbers.
     pub(super) fn close(&mut self, skipped: u64) {
         debug_assert_eq!(self.running(), None, "a transaction runs");
         *self = Window::new(self.next() + skipped);
