@@ -43,6 +43,10 @@ pub enum Bug {
     NothingKept,
     /// A checkpoint does not wait for commits that are under way.
     CommitsOverlooked,
+    /// A commit on a block device takes its number before its turn.
+    NumberedOutOfTurn,
+    /// There, a checkpoint captures what is in place before the records of that are durable.
+    CapturedTooEarly,
     /// Lost lines are restored from columns' sums only.
     OnlyColumns,
     /// The space of freed memory goes back to the file system while the log still refers to it.

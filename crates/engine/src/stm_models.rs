@@ -3,6 +3,7 @@
 //!
 //!     RUSTFLAGS="--cfg loom" cargo test -p perdura-engine --lib --target-dir target/loom models
 
+use crate::Ticket;
 use crate::optimistic::Locks;
 use crate::sync::stm::{Begun, Clock, Lane, Lanes, Records, Stamp, Word};
 use loom::model::Builder;
@@ -36,7 +37,7 @@ impl Rig {
         Arc::new(Rig {
             clock: Clock::new(&ram, 0),
             records: Records::new(&ram),
-            lanes: Arc::new(Lanes::new(&ram, 2, 0)),
+            lanes: Arc::new(Lanes::new(&ram, 2, Ticket(0))),
             words: [AtomicU64::new(0), AtomicU64::new(0)],
             ram,
         })

@@ -7,6 +7,7 @@ use perdura_crashtest::case::usual_operations;
 use perdura_crashtest::subjects::{POLICIES, find};
 use perdura_crashtest::{Budget, Case, Failure, Points, Watcher};
 use perdura_engine::planted::{self, Bug};
+use perdura_memory::Domain;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -20,6 +21,7 @@ struct Hunt {
     engine: &'static str,
     subject: &'static str,
     cores: usize,
+    domain: Domain,
     /// Operations of each core; `None` for what the command does.
     operations: Option<usize>,
     /// Drawn by the seed if not given.
@@ -27,8 +29,15 @@ struct Hunt {
     points: u64,
 }
 
-const HUNT: Hunt =
-    Hunt { engine: "redo", subject: "sps", cores: 3, operations: None, answers: None, points: 40 };
+const HUNT: Hunt = Hunt {
+    engine: "redo",
+    subject: "sps",
+    cores: 3,
+    domain: Domain::Transient,
+    operations: None,
+    answers: None,
+    points: 40,
+};
 
 impl Hunt {
     /// Goes through so many seeds: the first failure, and the seeds before it.
@@ -38,10 +47,19 @@ impl Hunt {
         for seed in 1..=seeds {
             let policy = POLICIES[seed as usize % POLICIES.len()].parse().unwrap();
             let operations = self.operations.unwrap_or(usual_operations(seed, runner.skips()));
-            let Hunt { cores, points, .. } = *self;
+            let Hunt { cores, domain, points, .. } = *self;
             let points = Points::Random(points);
             let answers = self.answers.map(|answers| answers.parse().unwrap());
-            let case = Case { policy, cores, operations, seed, points, answers, ..Case::default() };
+            let case = Case {
+                policy,
+                cores,
+                domain,
+                operations,
+                seed,
+                points,
+                answers,
+                ..Case::default()
+            };
             if let Err(failure) = runner.explore(&case, Budget::default(), &watcher) {
                 return (seed, images(), Some(failure));
             }
@@ -114,6 +132,18 @@ fn unlocked_before_it_is_durable() {
 fn a_checkpoint_that_overlooks_commits() {
     let hunt = Hunt { engine: "ccstm", subject: "bytes", answers: CHECKPOINTS, ..HUNT };
     hunt.finds(Bug::CommitsOverlooked, &[SET, "not durable", "damaged"]);
+}
+
+#[test]
+fn numbered_out_of_turn() {
+    let hunt = Hunt { engine: "ccstm", domain: Domain::Media, ..HUNT };
+    hunt.finds(Bug::NumberedOutOfTurn, &[SET, LOST, "damaged"]);
+}
+
+#[test]
+fn captured_before_its_record_is_durable() {
+    let hunt = Hunt { engine: "ccstm", domain: Domain::Media, answers: CHECKPOINTS, ..HUNT };
+    hunt.finds(Bug::CapturedTooEarly, &[SET, READ, "damaged"]);
 }
 
 #[test]

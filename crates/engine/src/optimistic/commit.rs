@@ -43,7 +43,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             _ => {
                 self.serial = self.moment.serial;
                 self.writer.counters.read_only += 1;
-                Ok(Ticket(0))
+                Ok(self.seen())
             }
         };
         if matches!(committed, Err(Error::Conflict)) {
@@ -106,6 +106,9 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         if keeps && !planted::has(Bug::NothingKept) {
             self.keep_versions(stamp);
         }
+        if self.engine.group.is_some() {
+            return self.commit_in_turn(stamp);
+        }
         let early = planted::has(Bug::UnlockedBeforeDurable);
         if early {
             self.store_in_place(stamp);
@@ -120,6 +123,31 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         }
         self.writer.counters.commits += 1;
         Ok(Ticket(stamp.0))
+    }
+
+    /// The rest of a commit that is durable once its ticket is waited for.
+    #[cold]
+    fn commit_in_turn(&mut self, stamp: Stamp) -> Result<Ticket> {
+        let engine = self.engine.clone();
+        let core = &engine.core;
+        let early = planted::has(Bug::NumberedOutOfTurn).then(|| core.next_number()).transpose()?;
+        let _turn = engine.group.as_ref().map(|group| group.take(&*core.memory));
+        let number = core.next_number()?;
+        let ticket = early.unwrap_or(number);
+        self.writer.append(core, ticket, |entry, word| entry.words[word], |_| Ok(()))?;
+        self.store_in_place(stamp);
+        core.set_committed(number);
+        self.writer.counters.commits += 1;
+        Ok(Ticket(ticket))
+    }
+
+    /// The last commit that a transaction which stores nothing may have seen something of, if that may not be durable.
+    #[inline]
+    fn seen(&self) -> Ticket {
+        match self.engine.group {
+            Some(_) => Ticket(self.engine.core.committed()),
+            None => Ticket(0),
+        }
     }
 
     /// Locks the records of the lines that are stored to.

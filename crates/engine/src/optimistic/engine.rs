@@ -1,5 +1,6 @@
 //! An engine on software transactional memory: opening, recovery, checkpoints, snapshots.
 
+use super::group::{self, Group};
 use super::session::OptimisticSession;
 use super::state::{Dirty, Durability, Optimistic};
 use crate::consistency::core::Core;
@@ -12,7 +13,7 @@ use crate::log::{left, recovery};
 use crate::planted::{self, Bug};
 use crate::sync::stm::{Clock, Lanes, Moment, Records, Stamp, Versions};
 use crate::{Counters, Engine, Error, Recovery, Result, Sums, Ticket};
-use perdura_memory::{DirtyLines, Memory, Traced, WORD, lines_in};
+use perdura_memory::{DirtyLines, Domain, Memory, Traced, WORD, lines_in};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -48,12 +49,11 @@ where
         memory.fence();
         memory.check_fence()?;
         let highest = whole.last().map_or(0, |parts| parts[0].part.ticket);
-        let number = Stamp(highest.max(checkpoint.ticket)).number();
         geometry.set_checkpoint(
             memory,
             Checkpoint {
                 sequence: checkpoint.sequence + 1,
-                ticket: if Stamp::is_number(2 * number) { Stamp::up_to(number).0 } else { 0 },
+                ticket: first_ticket::<C>(memory.domain(), highest.max(checkpoint.ticket)),
                 salt: area::new_salt(memory, checkpoint.salt),
             },
         );
@@ -68,12 +68,14 @@ where
             ));
         }
         let geometry = Geometry::read(&*memory, area, Self::NAME)?;
-        let checkpoint = geometry.checkpoint(&*memory)?;
+        let checkpoint = numbered_as_here::<M, C>(&*memory, &geometry)?;
         let core = Core::new(memory, (geometry, checkpoint), 0, sums)?;
         let memory = &*core.memory;
-        let number = Stamp(checkpoint.ticket).number();
-        let lanes = Arc::new(Lanes::new(memory, core.sessions, number));
+        let group = numbers::<C>(memory.domain()).then(|| Group::new(memory));
+        let number = if group.is_some() { 0 } else { Stamp(checkpoint.ticket).number() };
+        let lanes = Arc::new(Lanes::new(memory, core.sessions, Ticket(checkpoint.ticket)));
         Ok(Arc::new(Optimistic {
+            group,
             clock: Clock::new(memory, number),
             records: Records::new(memory),
             versions: Versions::new(memory),
@@ -90,7 +92,7 @@ where
     }
 
     fn reclaimable(&self) -> Ticket {
-        Stamp::up_to(self.lanes.horizon(&*self.core.memory))
+        self.lanes.horizon(&*self.core.memory)
     }
 
     fn give_back_due(&self) -> bool {
@@ -125,6 +127,9 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
     pub(super) fn empty(&self, counters: &mut Counters) -> Result<u64> {
         let memory = &*self.core.memory;
         self.core.alone(|| {
+            if let Some(group) = &self.group {
+                return self.empty_in_turn(group, counters);
+            }
             let number = self.clock.tick(memory).number;
             if !planted::has(Bug::CommitsOverlooked) {
                 self.lanes.quiesce(memory);
@@ -135,13 +140,52 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
             } else {
                 memory.write_back(0, memory.len());
             }
-            memory.fence();
-            counters.fences += 1;
-            memory.check_fence()?;
+            self.fence(counters)?;
             self.core.move_checkpoint(Stamp::up_to(number).0, counters)?;
-            self.lanes.move_horizon(memory, number);
+            self.move_horizon(number);
             Ok(number)
         })
+    }
+
+    /// The same on a block device: what is in place must not be written back before the records that hold it are
+    /// durable, nor change while it is being captured.
+    fn empty_in_turn(&self, group: &Group, counters: &mut Counters) -> Result<u64> {
+        let memory = &*self.core.memory;
+        let turn = group.take(memory);
+        let ticket = self.core.committed();
+        if !planted::has(Bug::CapturedTooEarly) {
+            self.fence(counters)?;
+            self.core.raise_durable(ticket);
+        }
+        // Commits up to the ticket are over: they had read the clock.
+        let number = self.clock.tick(memory).number;
+        self.write_back_dirty(counters);
+        drop(turn);
+        self.fence(counters)?;
+        self.core.move_checkpoint(ticket, counters)?;
+        group.checkpointed(number, ticket);
+        self.move_horizon(number);
+        Ok(number)
+    }
+
+    fn fence(&self, counters: &mut Counters) -> Result<()> {
+        self.core.memory.fence();
+        counters.fences += 1;
+        Ok(self.core.memory.check_fence()?)
+    }
+
+    /// Commits with numbers of the clock up to this one have left the log: what they have freed may be used again, as far
+    /// as no transaction that is running can reach it.
+    pub(super) fn move_horizon(&self, number: u64) {
+        let memory = &*self.core.memory;
+        let oldest = self.lanes.oldest(memory);
+        let reached = match &self.group {
+            Some(group) => group.reached(oldest),
+            None => Some(Stamp::up_to(number.min(oldest)).0),
+        };
+        if let Some(ticket) = reached {
+            self.lanes.move_horizon(memory, Ticket(ticket));
+        }
     }
 
     /// The same, if half of the log is in use.
@@ -233,16 +277,63 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
 
 type Log = (Geometry, Checkpoint, Vec<Vec<Found>>, u64);
 
-/// What is in the log: every commit whose record is whole counts.
+/// What is in the log.
 fn read_log<M: Memory>(memory: &M, area: Range<u64>, name: &str) -> Result<Log> {
     let geometry = Geometry::read(memory, area, name)?;
     let checkpoint = geometry.checkpoint(memory)?;
-    let (records, behind_gap) = geometry.records_and_behind_gaps(memory, checkpoint);
-    if let Some(at) = behind_gap {
-        // A session fences each record before it writes the next one.
-        return Err(Error::corrupt("log without a record that was durable; what tells so is", at));
-    }
-    let (whole, discarded) =
-        recovery::transactions(records, checkpoint.ticket, false, (0, geometry.start))?;
+    let (records, told) = if group::is_numbered(checkpoint.ticket) {
+        geometry.records_and_told(memory, checkpoint)
+    } else {
+        (records_without_gaps(memory, &geometry, checkpoint)?, (0, geometry.start))
+    };
+    // Where commits are not numbered, every one whose record is whole counts.
+    let no_gaps = group::is_numbered(checkpoint.ticket);
+    let (whole, discarded) = recovery::transactions(records, checkpoint.ticket, no_gaps, told)?;
     Ok((geometry, checkpoint, whole, discarded))
+}
+
+/// The log's records, where a session fences each before it writes the next one.
+fn records_without_gaps<M: Memory>(
+    memory: &M,
+    geometry: &Geometry,
+    checkpoint: Checkpoint,
+) -> Result<Vec<Found>> {
+    match geometry.records_and_behind_gaps(memory, checkpoint) {
+        (records, None) => Ok(records),
+        (_, Some(at)) => {
+            Err(Error::corrupt("log without a record that was durable; what tells so is", at))
+        }
+    }
+}
+
+/// Whether commits are numbered on a memory of this domain: see [`group`].
+const fn numbers<C: Durability>(domain: Domain) -> bool {
+    C::LOGS && !domain.evicts()
+}
+
+/// The ticket of an empty log on a memory of this domain, after a life that came to `highest`.
+fn first_ticket<C: Durability>(domain: Domain, highest: u64) -> u64 {
+    let number = Stamp(highest).number();
+    match () {
+        () if numbers::<C>(domain) => group::first(highest),
+        () if group::is_numbered(highest) || !Stamp::is_number(2 * number) => 0,
+        () => Stamp::up_to(number).0,
+    }
+}
+
+/// The log's checkpoint, whose ticket is of the kind that there is on this memory: the log is empty, and may be of a
+/// pool that has just been made, or was on another kind of memory.
+fn numbered_as_here<M: Memory, C: Durability>(
+    memory: &M,
+    geometry: &Geometry,
+) -> Result<Checkpoint> {
+    let found = geometry.checkpoint(memory)?;
+    if group::is_numbered(found.ticket) == numbers::<C>(memory.domain()) {
+        return Ok(found);
+    }
+    let ticket = first_ticket::<C>(memory.domain(), found.ticket);
+    let checkpoint = Checkpoint { sequence: found.sequence + 1, ticket, ..found };
+    geometry.set_checkpoint(memory, checkpoint);
+    memory.check_fence()?;
+    Ok(checkpoint)
 }

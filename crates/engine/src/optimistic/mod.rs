@@ -13,15 +13,16 @@
 //! 5. stores its words in place, and unlocks the records.
 //!
 //! So what another transaction can see is durable, conflicting commits are durable in their order, and recovery applies
-//! every record that is whole, by stamp. Sessions have nothing in common that a commit writes but the ownership records
+//! every record that is whole, by stamp. (On a block device one sync serves many commits instead: [`group`].) Sessions have nothing in common that a commit writes but the ownership records
 //! of its own lines. A transaction that reads checks what it reads in the same way, and keeps that as long as it is
 //! little; from then on, or when it has met a conflict, it reads a [snapshot](crate::sync::stm), and waits for nothing.
 //!
 //! Reading order: `reads`, `locks`, `state` (what sessions share), `session` (what a body may do), `load` (a word that is
-//! consistent with all that was read), `commit`, `engine` (opening, recovery, checkpoints).
+//! consistent with all that was read), `commit`, `group` (commits on a block device), `engine` (opening, recovery, checkpoints).
 
 mod commit;
 mod engine;
+mod group;
 mod load;
 mod locks;
 mod reads;

@@ -331,13 +331,21 @@ where
     }
 
     #[inline]
-    fn is_durable(&self, _ticket: Ticket) -> bool {
-        // The locks of a commit that has returned were held until it was.
-        true
+    fn is_durable(&self, ticket: Ticket) -> bool {
+        // Elsewhere the locks of a commit that has returned were held until it was.
+        self.engine.group.is_none() || self.engine.core.durable() >= ticket.0
     }
 
     #[inline]
-    fn wait_durable(&mut self, _ticket: Ticket) -> Result<()> {
+    fn wait_durable(&mut self, ticket: Ticket) -> Result<()> {
+        if self.is_durable(ticket) {
+            return Ok(());
+        }
+        let core = &self.engine.core;
+        // Their records are written.
+        let committed = core.committed();
+        self.writer.fence(core)?;
+        core.raise_durable(committed);
         Ok(())
     }
 
@@ -346,9 +354,8 @@ where
         if matches!(self.way, Way::Beside | Way::Alone) {
             // What it has read is as it was: it may look at nothing that was freed before.
             self.move_to(number)?;
-            let memory = &*self.engine.core.memory;
-            self.lane.run_since(memory, self.moment.number);
-            self.engine.lanes.move_horizon(memory, number);
+            self.lane.run_since(&*self.engine.core.memory, self.moment.number);
+            self.engine.move_horizon(number);
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! What the sessions of an engine on software transactional memory share.
 
+use super::group::Group;
 use crate::consistency::core::Core;
 use crate::consistency::none::Nothing;
 use crate::consistency::redo::Redo;
@@ -36,6 +37,8 @@ pub struct Optimistic<M: Memory, C, S> {
     pub(super) records: Records,
     pub(super) lanes: Arc<Lanes>,
     pub(super) versions: Versions,
+    /// Of commits that are not durable when they return: on a block device.
+    pub(super) group: Option<Group>,
     /// By lane. A set for each session, so that none waits for another's locked instruction.
     pub(super) dirty: Box<[OnceLock<Dirty>]>,
     pub(super) pair: PhantomData<fn() -> (C, S)>,

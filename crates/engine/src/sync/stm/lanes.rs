@@ -16,6 +16,7 @@
 //! - While one session is *alone*, no other one is committing.
 
 use super::stamp::{LANES, Stamp};
+use crate::Ticket;
 use perdura_memory::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering, pause};
 use perdura_memory::lock::{Apart, Fences};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD};
@@ -72,21 +73,21 @@ pub(crate) struct Lanes {
     /// Those from here on have never been taken.
     used: AtomicUsize,
     gate: Apart<AtomicU64>,
-    /// What was freed by commits with numbers up to this one no transaction that is running can reach.
+    /// What was freed by commits with tickets up to this one no transaction that is running can reach.
     horizon: Apart<AtomicU64>,
     fences: Fences,
     own: Object,
 }
 
 impl Lanes {
-    /// For at most this many sessions, all before them being over and done with at `number`.
-    pub(crate) fn new<M: Memory>(memory: &M, sessions: usize, number: u64) -> Self {
+    /// For at most this many sessions, all before them being over and done with at `horizon`.
+    pub(crate) fn new<M: Memory>(memory: &M, sessions: usize, horizon: Ticket) -> Self {
         let sessions = sessions.min(LANES);
         Lanes {
             slots: (0..sessions).map(|_| Apart::default()).collect(),
             used: AtomicUsize::new(0),
             gate: Apart::default(),
-            horizon: Apart(AtomicU64::new(number)),
+            horizon: Apart(AtomicU64::new(horizon.0)),
             fences: Fences::new(),
             own: memory.object(SLOTS + sessions as u64 * SLOT),
         }
@@ -216,18 +217,17 @@ impl Lanes {
         since.min().unwrap_or(u64::MAX)
     }
 
-    /// What was freed by commits with numbers up to this one no transaction that is running can reach, and no record in
+    /// What was freed by commits with tickets up to this one no transaction that is running can reach, and no record in
     /// the log is applied over it.
     #[inline]
-    pub(crate) fn horizon<M: Memory>(&self, memory: &M) -> u64 {
+    pub(crate) fn horizon<M: Memory>(&self, memory: &M) -> Ticket {
         Traced::new(memory, self.own).read(HORIZON, WORD);
-        self.horizon.0.load(Ordering::Acquire)
+        Ticket(self.horizon.0.load(Ordering::Acquire))
     }
 
-    /// Records up to `number` have left the log: moves the horizon as far as transactions that are running let it.
-    pub(crate) fn move_horizon<M: Memory>(&self, memory: &M, number: u64) {
-        let number = number.min(self.oldest(memory));
-        self.horizon.0.fetch_max(number, Ordering::AcqRel);
+    /// Moves the horizon to `ticket`, if it was before that.
+    pub(crate) fn move_horizon<M: Memory>(&self, memory: &M, ticket: Ticket) {
+        self.horizon.0.fetch_max(ticket.0, Ordering::AcqRel);
         Traced::new(memory, self.own).exchange(HORIZON, WORD);
     }
 }
