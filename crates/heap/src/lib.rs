@@ -52,6 +52,6 @@ pub use perdura_engine::{
     OnEngine, PlainEngine, Recovery, RedoEngine, Result, SWalEngine, Session, Skip,
     SkippingRedoEngine, SkippingUndoEngine, Ticket, Tuning, UndoEngine, Volatile, on_each_engine,
 };
-pub use perdura_memory::{Domain, MapError, Memory, Survives};
+pub use perdura_memory::{Domain, Gather, MapError, Memory, Survives};
 pub use pool::{Compaction, EngineKind, Handle, Options, Pool, Visitor};
 pub use tx::{Extent, Fresh, Moment, Ptr, Purpose, Root, Savepoint, Tx, TxExt};

@@ -9,12 +9,13 @@
 //! smallest), [`image`] (the model as data), [`mod@reference`] (the model made executable, with power cuts), [`mapped`] (files).
 //! [`conformance`] is what every implementation runs. Apart from these [`lock`] (who may go
 //! when, and the right to what is guarded, as values; [`atomics`]), [`own`] (what a simulator is told of memory that is
-//! not the pool's) and [`keyed`] (the sums of checksums).
+//! not the pool's), [`gather`] (when a sync should begin) and [`keyed`] (the sums of checksums).
 
 pub mod atomics;
 pub mod conformance;
 pub mod copy;
 pub mod domain;
+pub mod gather;
 pub mod image;
 pub mod keyed;
 pub mod lines;
@@ -31,6 +32,7 @@ pub mod transactions;
 pub mod unflushed;
 
 pub use domain::{Domain, Survives};
+pub use gather::Gather;
 pub use image::Image;
 pub use lines::{DirtyLines, LINE, PAGE, WORD, line_of, lines_in};
 pub use mapped::{Backing, LockedFile, MapError, MapOptions, Mapped};

@@ -76,6 +76,10 @@ impl Session for HookedSession {
         Session::release(&mut self.handle)
     }
 
+    fn is_durable(&self, ticket: Ticket) -> bool {
+        Session::is_durable(&self.handle, ticket)
+    }
+
     fn wait(&mut self, ticket: Ticket) -> Result<()> {
         (self.hooks.waits)()?;
         Session::wait(&mut self.handle, ticket)

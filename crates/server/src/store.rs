@@ -39,7 +39,10 @@ pub(crate) trait Session: Send {
     /// Gives some of the pool's free space back to the file system, if much is free. Whether it did.
     fn release(&mut self) -> Result<bool>;
 
-    /// Returns when `ticket`'s commit is durable.
+    /// Whether `ticket`'s commit is durable.
+    fn is_durable(&self, ticket: Self::Ticket) -> bool;
+
+    /// Returns when it is.
     fn wait(&mut self, ticket: Self::Ticket) -> Result<()>;
 }
 
@@ -101,6 +104,10 @@ impl Session for Handle {
 
     fn release(&mut self) -> Result<bool> {
         self.pool().release_some().map(|bytes| bytes > 0)
+    }
+
+    fn is_durable(&self, ticket: Ticket) -> bool {
+        Handle::is_durable(self, ticket)
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<()> {

@@ -1,5 +1,5 @@
 //! Durability on a block device: lines written back are kept aside, and a fence writes them to
-//! the file and syncs it, one sync for many threads.
+//! the file and syncs it, one sync for many threads; see [`Gather`](crate::gather) for when it begins.
 //!
 //! What always holds:
 //! - The file gets nothing but lines that were written back, as they were at that moment: never
@@ -10,7 +10,7 @@
 
 mod copies;
 
-use crate::{LINE, PAGE, line_of};
+use crate::{Gather, LINE, PAGE, line_of};
 use copies::Copies;
 use std::collections::BTreeMap;
 use std::io;
@@ -22,6 +22,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 use std::sync::{OnceLock, PoisonError};
+use std::time::Instant;
 // The model checker's, for `media_models.rs`.
 #[cfg(loom)]
 use loom::sync::{
@@ -92,6 +93,18 @@ struct Failure {
     text: String,
 }
 
+/// The threads that wait for a sync.
+#[derive(Default)]
+struct Group {
+    /// How many there are, with the one that leads.
+    waiting: usize,
+    /// One of them syncs for all, or will.
+    is_led: bool,
+    /// It waits for more of them.
+    gathers: bool,
+    next: Gather,
+}
+
 /// Write-backs kept aside, and the group commit that makes them durable.
 pub(super) struct Media<D> {
     device: D,
@@ -100,9 +113,9 @@ pub(super) struct Media<D> {
     /// Write-backs so far, and how many of them are durable.
     asked: AtomicU64,
     durable: AtomicU64,
-    /// Whether a thread leads a group at the moment, and how the others learn that it is done.
-    leading: Mutex<bool>,
-    done: Condvar,
+    group: Mutex<Group>,
+    /// What threads of the group wait for has happened.
+    changed: Condvar,
     /// Held while batches are taken and written.
     writer: Mutex<Writer>,
     failure: OnceLock<Failure>,
@@ -120,8 +133,8 @@ impl<D: Device> Media<D> {
             pages_held: AtomicU64::new(0),
             asked: AtomicU64::new(0),
             durable: AtomicU64::new(0),
-            leading: Mutex::new(false),
-            done: Condvar::new(),
+            group: Mutex::default(),
+            changed: Condvar::new(),
             writer: Mutex::default(),
             failure: OnceLock::new(),
             syncs: AtomicU64::new(0),
@@ -180,19 +193,47 @@ impl<D: Device> Media<D> {
         if self.durable.load(Ordering::Acquire) >= want {
             return;
         }
-        let mut leading = lock(&self.leading);
+        let mut group = lock(&self.group);
+        group.waiting += 1;
+        if group.gathers {
+            self.changed.notify_all();
+        }
         while self.durable.load(Ordering::Acquire) < want && self.failure.get().is_none() {
-            if *leading {
-                leading = self.done.wait(leading).unwrap_or_else(PoisonError::into_inner);
+            if group.is_led {
+                group = self.changed.wait(group).unwrap_or_else(PoisonError::into_inner);
             } else {
-                *leading = true;
-                drop(leading);
+                group.is_led = true;
+                drop(self.gather(group));
+                let began = Instant::now();
                 self.lead();
-                leading = lock(&self.leading);
-                *leading = false;
-                self.done.notify_all();
+                group = lock(&self.group);
+                group.is_led = false;
+                let waiting = group.waiting;
+                group.next.ended(began.elapsed(), waiting);
+                self.changed.notify_all();
             }
         }
+        group.waiting -= 1;
+    }
+
+    /// The group's leader waits for more threads, if that is likely to help.
+    fn gather<'a>(&self, mut group: MutexGuard<'a, Group>) -> MutexGuard<'a, Group> {
+        let there = group.waiting;
+        // The model checker knows no time.
+        let Some(until) = group.next.until(there).filter(|_| !cfg!(loom)) else { return group };
+        group.gathers = true;
+        while group.waiting < group.next.expected() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.changed.wait_timeout(group, left);
+            group = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        group.gathers = false;
+        let came = group.waiting > there;
+        group.next.brought(came);
+        group
     }
 
     /// The failure after which nothing may be acknowledged, if there was one.

@@ -65,6 +65,8 @@ pub(crate) struct Connection {
     idle: bool,
     /// Requests that this turn has taken from it.
     pub(crate) taken: usize,
+    /// Number of the last batch that it had requests in.
+    pub(crate) batch: u64,
     /// Some of these are in the round that is under way, and not yet done.
     pub(crate) waits: bool,
     /// Some of these were put off: what came after them is put off too.
@@ -93,6 +95,7 @@ impl Connection {
             listed: false,
             idle: false,
             taken: 0,
+            batch: 0,
             waits: false,
             skips: false,
         }

@@ -1,5 +1,8 @@
 //! A worker: one thread with its own poll, its own connections and its own session of the pool.
 //! The first one also accepts connections, and keeps the house.
+//!
+//! What is made durable and answered together is a batch: one turn, or, where syncs take long, several, so that clients
+//! that were answered at the end of the last sync are in the next one, too (see [`Gather`]).
 
 use super::budget::Budget;
 use super::connection::Connection;
@@ -15,6 +18,7 @@ use crate::store::Session;
 use crate::watch::Touched;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
+use perdura::{Error, Gather};
 use std::io::{self, ErrorKind, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -60,8 +64,17 @@ pub(crate) struct Worker<S> {
     listener: Option<TcpListener>,
     slots: Slots,
     turn: Turn,
+    events: Events,
     /// Connections with something to do.
     ready: Vec<usize>,
+    /// Those of the batch, to be answered when it is durable.
+    unanswered: Vec<usize>,
+    /// The batch's number.
+    batch: u64,
+    /// Connections with requests in it, and how many of those were in the last one as well.
+    asked: usize,
+    again: usize,
+    gather: Gather,
     /// The worker that gets the next connection.
     next: usize,
     /// Connections wait that could not be accepted.
@@ -102,7 +115,13 @@ impl<S: Session> Worker<S> {
             listener: None,
             slots: Slots::default(),
             turn: Turn::default(),
+            events: Events::with_capacity(1024),
             ready: Vec::new(),
+            unanswered: Vec::new(),
+            batch: 1,
+            asked: 0,
+            again: 0,
+            gather: Gather::default(),
             next: 0,
             crowded: false,
             house: House::default(),
@@ -123,28 +142,13 @@ impl<S: Session> Worker<S> {
 
     /// Works until the server stops.
     pub(crate) fn run(mut self) -> io::Result<()> {
-        let mut events = Events::with_capacity(1024);
         let mut spin = Spin::new(self.inboxes.len());
         while !self.server.stopping() {
             let idle = self.ready.is_empty() && !self.house.is_busy();
             let timeout = if idle && !spin.again() { TICK } else { Duration::ZERO };
-            match self.poll.poll(&mut events, Some(timeout)) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                done => done?,
-            }
-            for event in &events {
-                match event.token() {
-                    WAKE => self.collect(),
-                    LISTENER => self.accept(),
-                    Token(token) => {
-                        let readable = event.is_readable().then_some(event.is_read_closed());
-                        let writable = event.is_writable() || event.is_write_closed();
-                        self.notice(token - FIRST, readable, writable);
-                    }
-                }
-            }
+            self.look(timeout)?;
             if !self.ready.is_empty() {
-                self.take_turn();
+                self.do_batch()?;
                 spin.worked();
             }
             self.rest();
@@ -159,6 +163,30 @@ impl<S: Session> Worker<S> {
             connection.close(&self.server);
         }
         Ok(())
+    }
+
+    /// Looks what has happened, or waits for something to.
+    fn look(&mut self, timeout: Duration) -> io::Result<()> {
+        let mut events = std::mem::replace(&mut self.events, Events::with_capacity(0));
+        let polled = self.poll.poll(&mut events, Some(timeout));
+        if polled.is_ok() {
+            for event in &events {
+                match event.token() {
+                    WAKE => self.collect(),
+                    LISTENER => self.accept(),
+                    Token(token) => {
+                        let readable = event.is_readable().then_some(event.is_read_closed());
+                        let writable = event.is_writable() || event.is_write_closed();
+                        self.notice(token - FIRST, readable, writable);
+                    }
+                }
+            }
+        }
+        self.events = events;
+        polled.or_else(|error| match error.kind() {
+            ErrorKind::Interrupted => Ok(()),
+            _ => Err(error),
+        })
     }
 
     fn stats(&self) -> &Stats {
@@ -180,19 +208,75 @@ impl<S: Session> Worker<S> {
         }
     }
 
-    fn take_turn(&mut self) {
+    /// Does what the ready connections ask for, makes it durable, and answers.
+    fn do_batch(&mut self) -> io::Result<()> {
+        if self.server.failed() {
+            // Not even reads: what they would see may not be durable.
+            self.receive();
+            self.answer(false);
+            return Ok(());
+        }
+        let mut done = self.take_turn();
+        if let Ok(Some(ticket)) = done
+            && !self.session.is_durable(ticket)
+        {
+            done = self.gather(ticket)?;
+        }
+        let durable = done.and_then(|ticket| ticket.map_or(Ok(()), |ticket| self.wait(ticket)));
+        if let Err(error) = &durable {
+            self.server.fail(error);
+        }
+        self.answer(durable.is_ok());
+        Ok(())
+    }
+
+    /// Takes turns for connections that were answered after the last sync and have asked again, before this one begins.
+    fn gather(&mut self, ticket: S::Ticket) -> io::Result<Result<Option<S::Ticket>, Error>> {
+        let (mut last, before) = (ticket, self.again);
+        let Some(until) = self.gather.until(before) else { return Ok(Ok(Some(last))) };
+        let ends = |server: &Server| server.stopping() || server.failed();
+        while self.again < self.gather.expected() && !ends(&self.server) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.look(left)?;
+            match self.take_turn() {
+                Ok(ticket) => last = ticket.map_or(last, |ticket| last.max(ticket)),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        self.gather.brought(self.again > before);
+        Ok(Ok(Some(last)))
+    }
+
+    fn wait(&mut self, ticket: S::Ticket) -> Result<(), Error> {
+        self.stats().waits.add(1);
+        let waits = Instant::now();
+        let waited = self.session.wait(ticket);
+        self.waited = waits.elapsed();
+        self.gather.ended(self.waited, self.asked);
+        waited
+    }
+
+    /// Reads from the ready connections, which are in the batch from here on; where these begin.
+    fn receive(&mut self) -> usize {
+        let (first, now) = (self.unanswered.len(), Instant::now());
+        for &slot in &self.ready {
+            if let Some(connection) = self.slots.get(slot) {
+                connection.receive(now, &self.server.stats[self.index]);
+            }
+        }
+        self.unanswered.append(&mut self.ready);
+        first
+    }
+
+    /// One more turn of the batch. The ticket is that of its last commit.
+    fn take_turn(&mut self) -> Result<Option<S::Ticket>, Error> {
         let server = Arc::clone(&self.server);
         let stats = &server.stats[self.index];
         let started = Instant::now();
-        for &slot in &self.ready {
-            if let Some(connection) = self.slots.get(slot) {
-                connection.receive(started, stats);
-            }
-        }
-        if server.failed() {
-            // Not even reads: what they would see may not be durable.
-            return self.answer(false);
-        }
+        let first = self.receive();
         self.turns += 1;
         let env = Env {
             server: &server,
@@ -205,26 +289,24 @@ impl<S: Session> Worker<S> {
             last_resort: false,
         };
         let mut budget = Budget::new(started, self.waited);
-        let done = self.turn.run(&mut self.session, env, &mut self.slots, &self.ready, &mut budget);
-        let durable = done.and_then(|ticket| match ticket {
-            Some(ticket) => {
-                stats.waits.add(1);
-                let waits = Instant::now();
-                let waited = self.session.wait(ticket);
-                self.waited = waits.elapsed();
-                waited
+        let ready = &self.unanswered[first..];
+        let done = self.turn.run(&mut self.session, env, &mut self.slots, ready, &mut budget);
+        for &slot in ready {
+            if let Some(connection) = self.slots.get(slot).filter(|connection| connection.taken > 0)
+            {
+                self.asked += 1;
+                self.again += usize::from(connection.batch + 1 == self.batch);
+                connection.batch = self.batch;
             }
-            None => Ok(()),
-        });
-        if let Err(error) = &durable {
-            server.fail(error);
         }
-        self.answer(durable.is_ok());
+        done
     }
 
-    /// Sends the turn's replies, and lists the connections that have more to do.
+    /// Sends the batch's replies, and lists the connections that have more to do.
     fn answer(&mut self, durable: bool) {
-        let mut ready = std::mem::take(&mut self.ready);
+        self.batch += 1;
+        (self.asked, self.again) = (0, 0);
+        let mut ready = std::mem::take(&mut self.unanswered);
         let server = Arc::clone(&self.server);
         ready.retain(|&slot| {
             let Some(connection) = self.slots.get(slot) else { return false };
@@ -239,7 +321,8 @@ impl<S: Session> Worker<S> {
             connection.listed = connection.has_work();
             connection.listed
         });
-        self.ready = ready;
+        self.ready.append(&mut ready);
+        self.unanswered = ready;
     }
 
     /// Lets idle connections give back their buffers.

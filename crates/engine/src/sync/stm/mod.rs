@@ -16,7 +16,8 @@
 //! - Of two commits that touch the same word, one of which writes it, the later one has the later [stamp](Stamp); and
 //!   the commits with numbers up to any one are closed: none of them has seen one with a higher number, nor was
 //!   overtaken by it (what it has read, one with a higher number has changed, if any).
-//! - Locks are held until the commit is durable, where it is to be: what has been seen is durable.
+//! - Locks are held until the commit is durable, where it is to be: what has been seen is durable. (But on a block device:
+//!   what has seen it has a later [ticket](crate::optimistic) there.)
 //! - A word is stored in place only while its ownership record is locked; or in memory that no transaction which is
 //!   running can reach ([`Lanes::horizon`]).
 //!
