@@ -30,8 +30,11 @@ pub(super) const EXPERIMENTS: &[(&str, &str)] = experiments![
     "loc-fig8",
     "loc-fig9",
     "loc-table2",
+    "sync-fig2",
     "sync-fig3",
+    "sync-fig3-accepted",
     "sync-fig4",
+    "sync-fig5",
     "sync-fig6",
     "sync-fig7",
 ];

@@ -12,6 +12,7 @@ use crate::micro::MicroSize;
 use crate::tpcc;
 use perdura_machine::cache::Policy;
 use perdura_machine::{MachineConfig, presets};
+use perdura_memory::Domain;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -136,6 +137,8 @@ pub(crate) struct Run {
     /// On this machine, with its own write-backs.
     #[serde(default)]
     pub(crate) native: bool,
+    /// The domain of native pools: the folder's file system says, if this does not.
+    pub(crate) domain: Option<Domain>,
     /// On a simulated machine.
     pub(crate) simulated: Option<Simulated>,
     /// By clients through the server.

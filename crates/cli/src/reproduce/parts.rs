@@ -9,6 +9,7 @@ use crate::micro::{Micro, MicroSize};
 use crate::named::{self, Extent};
 use crate::tpcc;
 use perdura_machine::MachineConfig;
+use perdura_memory::Domain;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -57,6 +58,9 @@ impl Place {
 pub(crate) struct Part {
     pub(crate) place: Place,
     pub(crate) machine: Option<MachineConfig>,
+    /// The domain of native pools, if it is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) domain: Option<Domain>,
     pub(crate) threads: Vec<u32>,
     #[serde(flatten)]
     pub(crate) extent: Extent,
@@ -94,6 +98,7 @@ pub(super) fn parts(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<P
     let usual = Part {
         place: if experiment.kind == Kind::Reuse { Place::Drawn } else { Place::Native },
         machine: None,
+        domain: run.domain,
         threads: run.threads.clone(),
         extent: Extent { records: run.records, tpcc: run.tpcc },
         operations: run.operations,
@@ -109,6 +114,7 @@ pub(super) fn parts(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<P
     if let Some(served) = run.served.as_ref().filter(|_| both || changes.native) {
         parts.push(Part {
             place: Place::Served,
+            domain: None,
             threads: served.clients.clone(),
             extent: Extent { records: served.records, tpcc: run.tpcc },
             operations: served.operations,
@@ -123,6 +129,7 @@ pub(super) fn parts(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<P
         parts.push(Part {
             place: Place::Simulated,
             machine: Some(machine.map_err(Failure::new)?),
+            domain: None,
             threads: simulated.cores.clone(),
             extent: Extent { records: simulated.records, tpcc: simulated.tpcc },
             operations: simulated.operations,
