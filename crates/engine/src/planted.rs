@@ -39,7 +39,7 @@ pub enum Bug {
     StampBeforeLocks,
     /// It stores in place and lets go of its locks before it is durable.
     UnlockedBeforeDurable,
-    /// What it overwrites it does not keep for snapshots.
+    /// What a commit overwrites it does not keep for snapshots.
     NothingKept,
     /// A checkpoint does not wait for commits that are under way.
     CommitsOverlooked,

@@ -107,7 +107,8 @@ impl On<'_> {
         };
         let knobs = job.setting.tuning;
         let emptied = plan.kind == Kind::Flushes;
-        let pool = PoolPlan { limit: plenty(bytes, &knobs), domain: job.part.domain, knobs, emptied };
+        let pool =
+            PoolPlan { limit: plenty(bytes, &knobs), domain: job.part.domain, knobs, emptied };
         let run = if job.unflushed { engine::run_unflushed } else { engine::run };
         let engine = self.engine.engine;
         let run = run(self.label, engine, &stage.site, pool, workload, &work, &stage.progress)?;

@@ -1,6 +1,7 @@
 //! What the sessions of a logging engine share, but for its lock: the memory, the log, what is durable.
 
 use super::number::Number;
+use super::snapshots::Snapshots;
 use super::touched::Touched;
 use crate::log::area::{Checkpoint, Geometry};
 use crate::log::segments::Segments;
@@ -68,6 +69,7 @@ pub struct Core<M: Memory> {
     /// A commit has panicked.
     broken: AtomicBool,
     pub(crate) touched: Touched,
+    pub(crate) snapshots: Snapshots,
     /// The last number that a commit, or a group of them, can have.
     pub(crate) last_number: u64,
     /// How many sessions there can be.
@@ -111,6 +113,7 @@ impl<M: Memory> Core<M> {
             checkpoint_failed: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             touched: Touched::new(memory.domain()),
+            snapshots: Snapshots::new(&*memory),
             sums,
             last_number: last_number(bits),
             sessions: (geometry.segments as usize / 4).clamp(1, 128),

@@ -6,7 +6,7 @@
 //! range. What differs is what the log holds and what is fenced when: the [`Consistency`].
 //!
 //! Reading order: `number` and `core` (what the sessions of an engine share), `writer`, `append` and `alone` (what it takes
-//! to write a transaction down), `protocol` (what a consistency and groups are), `choice` and `shared` (group commit); then each
+//! to write a transaction down), `snapshots` (of readers that read for long), `protocol` (what a consistency and groups are), `choice` and `shared` (group commit); then each
 //! in a file of its own: `redo`, `undo`, `swal`, `eager`; and `none`, which logs nothing and stands apart, with `plain`, which
 //! keeps nothing either.
 
@@ -21,6 +21,7 @@ pub(crate) mod plain;
 pub(crate) mod protocol;
 pub(crate) mod redo;
 pub(crate) mod shared;
+pub(crate) mod snapshots;
 pub(crate) mod swal;
 mod touched;
 pub(crate) mod undo;

@@ -3,6 +3,7 @@
 use super::core::Core;
 use crate::log::area::Geometry;
 use crate::log::record;
+use crate::planted::{self, Bug};
 use crate::writes::{ALL, LineWrite, WriteSet};
 use crate::{Counters, Error, Result};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD, lines_in};
@@ -172,6 +173,9 @@ impl Writer {
         mut stored: impl FnMut(&LineWrite, &mut Counters),
     ) {
         self.counters.dirty_bytes += self.writes.words() as u64 * 8;
+        if core.snapshots.any(&*core.memory) && !planted::has(Bug::NothingKept) {
+            core.snapshots.keep(&*core.memory, core.committed() + 1, self.writes.entries());
+        }
         for entry in self.writes.read(&*core.memory) {
             let mut mask = entry.mask;
             if mask == 0 {

@@ -96,7 +96,10 @@ where
     }
 
     fn reclaimable(&self) -> Ticket {
-        ticket(C::Groups::TICKET_BITS, C::reclaimable(&self.core), 0)
+        // In this order: a snapshot that is not counted yet is of a commit no earlier than that.
+        let reclaimable = C::reclaimable(&self.core);
+        // What was freed since is in the oldest snapshot still.
+        ticket(C::Groups::TICKET_BITS, reclaimable.min(self.core.snapshots.oldest()), 0)
     }
 
     fn tend(&self) -> Result<()> {

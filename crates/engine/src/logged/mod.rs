@@ -8,6 +8,7 @@ mod durable;
 mod engine;
 mod looked;
 mod session;
+mod snapshot;
 mod state;
 mod window;
 

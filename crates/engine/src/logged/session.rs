@@ -1,6 +1,7 @@
 //! A session of a logging engine: a transaction's writes, buffered until commit.
 
 use super::looked::{Looked, NOTHING, overlay};
+use super::snapshot::Snapshot;
 use super::state::Logged;
 use crate::access::put_lines;
 use crate::consistency::core::{Core, cut_short};
@@ -29,6 +30,10 @@ pub struct Buffered<M: Memory, C: Consistency, S: Synchronisation> {
     pub(super) snapshot: u64,
     /// The transaction has read one of those words.
     pub(super) overlaid: bool,
+    /// How much it may still read in the lock.
+    pub(super) reads_left: u32,
+    /// What it reads outside of it.
+    pub(super) late: Option<Box<Snapshot>>,
     /// The last transaction of the window that its last commit left open; others may have worked on that since.
     pub(super) left_window: Option<Ticket>,
     /// The transaction reads, and has come in as one that writes: it looks into the window.
@@ -36,7 +41,7 @@ pub struct Buffered<M: Memory, C: Consistency, S: Synchronisation> {
     /// The line of the overlay that was looked at last: words are read by the line, mostly.
     looked: Looked,
     /// Pages are compared with their sums before what they hold is believed.
-    compares: bool,
+    pub(super) compares: bool,
     /// See [`Sums::add_to`].
     changes: Vec<Change>,
 }
@@ -49,6 +54,8 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             writable: 0,
             snapshot: 0,
             overlaid: false,
+            reads_left: 0,
+            late: None,
             left_window: None,
             reads_alone: false,
             looked: NOTHING,
@@ -107,7 +114,10 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
 
     /// Gives the lock back and forgets the transaction.
     #[inline(always)]
-    fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
+        if self.late.is_some() {
+            self.end_snapshot();
+        }
         (self.snapshot, self.writable) = (0, 0);
         let wrote = self.seat.mode() == Some(Mode::Write);
         if C::Groups::WINDOWS {
@@ -122,7 +132,11 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     /// What the transaction may do; `None` outside of one.
     #[inline(always)]
     pub(super) fn allowed(&self) -> Option<Mode> {
-        if C::Groups::WINDOWS && self.reads_alone { Some(Mode::Read) } else { self.seat.mode() }
+        match self.seat.mode() {
+            Some(_) if C::Groups::WINDOWS && self.reads_alone => Some(Mode::Read),
+            None if self.late.is_some() => Some(Mode::Read),
+            mode => mode,
+        }
     }
 
     /// Whether the transaction has nothing to store.
@@ -140,7 +154,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         commit: impl FnOnce(&Core<M>, Right<'_, C>, &mut Writer) -> Result<Ticket>,
     ) -> Result<Ticket> {
         if self.seat.mode().is_none() || self.engine.core.is_broken() {
-            return Err(self.no_commit());
+            return self.no_commit();
         }
         if self.is_unchanged() {
             // What it saw may still be on its way to durability.
@@ -215,14 +229,17 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     }
 
     #[cold]
-    fn no_commit(&mut self) -> Error {
-        match self.seat.mode() {
+    fn no_commit(&mut self) -> Result<Ticket> {
+        if let Some(committed) = self.commit_snapshot() {
+            return committed;
+        }
+        Err(match self.seat.mode() {
             None => Error::Invalid("a commit outside of a transaction"),
             Some(_) => {
                 self.finish();
                 cut_short()
             }
-        }
+        })
     }
 
     #[cold]
@@ -323,6 +340,10 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S>
         if self.compares {
             self.compare(at, WORD)?;
         }
+        if self.reads_left == 0 {
+            return Ok(self.word_of_snapshot(at, value));
+        }
+        self.reads_left -= 1;
         Ok(value)
     }
 
@@ -346,6 +367,9 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S>
         }
         if self.compares {
             self.compare(at, to.len() as u64)?;
+        }
+        if self.count_lines(at, to.len() as u64) {
+            self.bytes_of_snapshot(at, to);
         }
         if C::Groups::ANY
             && self.snapshot > 0
@@ -412,7 +436,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
 
     #[inline]
     fn begin(&mut self, mode: Mode) {
-        if self.seat.mode().is_some() {
+        if self.seat.mode().is_some() || self.late.is_some() {
             return self.abort();
         }
         self.writer.touch_fields(&*self.engine.core.memory);
@@ -428,6 +452,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         self.snapshot = self.joined();
         self.looked = NOTHING;
         self.overlaid = false;
+        self.reads_left = self.most_reads(self.allowed().unwrap_or(mode));
     }
 
     #[inline]
@@ -441,7 +466,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
     }
 
     fn abort(&mut self) {
-        self.writer.counters.aborts_user += u64::from(self.seat.mode().is_some());
+        self.writer.counters.aborts_user += u64::from(self.allowed().is_some());
         self.finish();
     }
 

@@ -221,7 +221,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     fn keep_versions(&self, stamp: Stamp) {
         let memory = &*self.engine.core.memory;
         let entries = self.writer.writes.read(memory).iter().filter(|entry| entry.mask != 0);
-        entries.for_each(|entry| self.engine.versions.keep(memory, stamp, entry));
+        entries.for_each(|entry| self.engine.versions.keep(memory, stamp.number(), entry));
     }
 
     /// Stores what the transaction has written in place, and unlocks it.

@@ -18,6 +18,7 @@ pub(crate) mod range;
 mod sealed;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 use crate::Mark;
 use few::Few;
@@ -27,6 +28,7 @@ pub(crate) use line::{hash, word_in_line};
 use many::{KEPT, Many};
 use perdura_memory::{LINE, Memory, Object, Traced, line_of};
 use std::ops::Range;
+pub(crate) use versions::Versions;
 
 /// What a word was before a write since a mark.
 struct Previous {

@@ -29,6 +29,11 @@ fn word(index: u64) -> u64 {
     DATA + index * 64
 }
 
+/// Reads all words, in a transaction that runs.
+fn read_lines(session: &mut impl Session) -> Vec<u64> {
+    (0..MOST).map(|index| session.read_word(word(index)).unwrap()).collect()
+}
+
 /// Reads all words in one transaction.
 fn read_all(session: &mut impl Session) -> Vec<u64> {
     let (values, ticket) = run(session, Mode::Read, |session| {
@@ -225,4 +230,75 @@ fn a_long_reader_has_a_snapshot() {
     engine.checkpoint().unwrap();
     assert!(engine.reclaimable() >= last);
     assert_eq!(reader.counters().aborts_conflict, 0);
+}
+
+/// On one thread: a writer that had to wait for a reader that reads for long would wait for ever.
+fn a_long_reader<E: Engine<Ram>>() {
+    let engine = start::<E>();
+    let mut sessions = [0; 3].map(|_| engine.session().unwrap());
+    let [writer, reader, other] = &mut sessions;
+    let write = |writer: &mut E::Session, value: u64, lines: u64| {
+        run(writer, Mode::Write, |writer| {
+            for index in 0..lines {
+                writer.write_word(word(index), value + index)?;
+            }
+            writer.commit()
+        })
+    };
+    let name = E::NAME;
+    for (round, lines) in WORDS.into_iter().cycle().take(12).enumerate() {
+        let value = (round as u64 + 1) * 10_000;
+        let before = write(writer, value, MOST);
+        // Where transactions share records, one more is in no record yet.
+        let joined = write(writer, value + 1, 7);
+        if round % 2 == 0 {
+            writer.wait_durable(before.max(joined)).unwrap();
+        }
+        let expected = |index: u64| value + index + u64::from(index < 7);
+        reader.begin_unfailing(Mode::Read);
+        for _ in 0..4 {
+            for index in 0..MOST {
+                assert_eq!(reader.read_word(word(index)).unwrap(), expected(index), "{name}");
+            }
+        }
+        for step in 0..20 {
+            let ticket = write(writer, value + 100 + step, lines);
+            writer.wait_durable(ticket).unwrap();
+            if step == 7 {
+                // What it has not overwritten it does not keep.
+                engine.checkpoint().unwrap();
+                assert!(engine.reclaimable() < ticket, "{name}: memory that the reader can reach");
+                other.begin_unfailing(Mode::Read);
+                // As long as it reads little it keeps the writer from storing.
+                for _ in 0..4 {
+                    assert_eq!(read_lines(other)[0], value + 107, "{name}");
+                }
+            }
+            let index = step * 13 % MOST;
+            assert_eq!(reader.read_word(word(index)).unwrap(), expected(index), "{name} {step}");
+        }
+        let mut bytes = vec![0; 64 * MOST as usize];
+        reader.read_bytes(word(0), &mut bytes).unwrap();
+        let words =
+            bytes.chunks_exact(64).map(|line| u64::from_ne_bytes(*line.first_chunk().unwrap()));
+        assert!(words.eq((0..MOST).map(expected)), "{name}: bytes");
+        assert!(matches!(reader.write_word(word(0), 1), Err(Error::ReadOnly)), "{name}");
+        assert_eq!(reader.mode(), Mode::Read, "{name}");
+        let seen = reader.commit().unwrap();
+        reader.wait_durable(seen).unwrap();
+        assert!(reader.commit().is_err(), "{name}: it is over");
+        assert_eq!(other.read_word(word(0)).unwrap(), value + 107, "{name}");
+        other.abort();
+        assert_eq!(read_all(reader)[0], value + 119, "{name}");
+        engine.checkpoint().unwrap();
+        let last = write(writer, value, 1);
+        writer.wait_durable(last).unwrap();
+        engine.checkpoint().unwrap();
+        assert!(engine.reclaimable() >= seen, "{name}: nobody is reading");
+    }
+}
+
+#[test]
+fn a_long_reader_holds_no_writer_up_and_sees_one_state() {
+    on_each_engine!(crash_consistent a_long_reader::<Ram>());
 }

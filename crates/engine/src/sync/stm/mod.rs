@@ -21,20 +21,18 @@
 //! - A word is stored in place only while its ownership record is locked; or in memory that no transaction which is
 //!   running can reach ([`Lanes::horizon`]).
 //!
-//! Reading order: `stamp`, `clock`, `records`, `lanes` (sessions, and what excludes them), `versions` (what
-//! [snapshots](versions::Versions) read); the transaction itself is [`optimistic`](crate::optimistic).
+//! Reading order: `stamp`, `clock`, `records`, `lanes` (sessions, and what excludes them); what snapshots read is
+//! [`Versions`](crate::writes::Versions); the transaction itself is [`optimistic`](crate::optimistic).
 
 mod clock;
 mod lanes;
 mod records;
 mod stamp;
-mod versions;
 
 pub(crate) use clock::{Clock, Moment};
 pub(crate) use lanes::{Begun, Lane, Lanes};
 pub(crate) use records::{Locked, Records, Word};
 pub(crate) use stamp::Stamp;
-pub(crate) use versions::Versions;
 
 /// Software transactional memory, as half of a pair. Its transactions can fence before they let others see what they
 /// have stored, so that it is safe wherever a lock is.

@@ -2,14 +2,13 @@
 //! takes, without waiting for a commit or making one wait.
 //!
 //! A commit that finds that there are snapshots notes, before it stores anything in place, what the words hold that it
-//! will store to, with its stamp. A snapshot of the clock's number `n` loads a word and then looks here: if commits
+//! will store to, with its number. A snapshot of the number `n` loads a word and then looks here: if commits
 //! with later numbers have noted what the word held, the oldest of these says what it was at `n`.
 //!
 //! What always holds: a word that a commit under way may store to in place, while there are snapshots, has its old
 //! value here first. It stays until no snapshot is left that is older.
 
-use super::stamp::Stamp;
-use crate::writes::{LineWrite, hash, word_in_line};
+use super::{LineWrite, hash, word_in_line};
 use perdura_memory::{Memory, Object, Traced, WORD, line_of};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -23,7 +22,7 @@ const COUNT: u64 = size_of::<u32>() as u64;
 
 /// What a line held before a commit.
 struct Version {
-    stamp: Stamp,
+    number: u64,
     before: LineWrite,
 }
 
@@ -55,15 +54,15 @@ impl Versions {
         (place as u64 * COUNT, &self.counts[place])
     }
 
-    /// Notes what the words hold that a commit with this stamp is going to store to.
-    pub(crate) fn keep<M: Memory>(&self, memory: &M, stamp: Stamp, write: &LineWrite) {
+    /// Notes what the words hold that the commit with this number is going to store to.
+    pub(crate) fn keep<M: Memory>(&self, memory: &M, number: u64, write: &LineWrite) {
         let mut before = LineWrite { line: write.line, mask: write.mask, words: [0; 8] };
         for word in (0..8).filter(|word| write.mask & 1 << word != 0) {
             before.words[word] = memory.load(write.line + word as u64 * WORD);
         }
         let (at, count) = self.count(write.line);
         Traced::new(memory, self.own).exchange(at, COUNT);
-        self.shard(write.line).entry(write.line).or_default().push(Version { stamp, before });
+        self.shard(write.line).entry(write.line).or_default().push(Version { number, before });
         count.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -81,7 +80,7 @@ impl Versions {
         let shard = self.shard(line);
         let mut found = LineWrite { line, mask: 0, words: [0; 8] };
         // Of a line's versions the older ones come first, since commits have had its lock.
-        for version in shard.get(&line)?.iter().filter(|version| version.stamp.number() > number) {
+        for version in shard.get(&line)?.iter().filter(|version| version.number > number) {
             let more = version.before.mask & !found.mask;
             found.mask |= more;
             for word in (0..8).filter(|word| more & 1 << word != 0) {
@@ -103,7 +102,7 @@ impl Versions {
         for shard in &self.shards {
             lock(shard).retain(|line, versions| {
                 let before = versions.len();
-                versions.retain(|version| version.stamp.number() > number);
+                versions.retain(|version| version.number > number);
                 let gone = (before - versions.len()) as u32;
                 self.count(*line).1.fetch_sub(gone, Ordering::SeqCst);
                 if versions.len() * 4 < versions.capacity() {
@@ -136,10 +135,10 @@ mod tests {
         let versions = Versions::new(&ram);
         let write = |mask| LineWrite { line: 64, mask, words: [9; 8] };
         ram.store(64, 1);
-        versions.keep(&ram, Stamp::new(5, 0), &write(0b01));
+        versions.keep(&ram, 5, &write(0b01));
         ram.store(64, 2);
         ram.store(72, 20);
-        versions.keep(&ram, Stamp::new(7, 3), &write(0b11));
+        versions.keep(&ram, 7, &write(0b11));
         ram.store(64, 3);
         assert!(versions.may_have(&ram, 72) && !versions.may_have(&ram, 4032));
         assert_eq!(versions.word_at(64, 4), Some(1));

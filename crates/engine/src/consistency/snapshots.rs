@@ -1,0 +1,95 @@
+//! Transactions that read for long, and hold no writer up: each reads a *snapshot*, the state after one commit.
+//!
+//! A transaction that reads keeps the writer from storing. So one that has read much leaves the lock and goes on with a
+//! snapshot of what it has seen so far. While there are any, whoever stores in place [keeps](Versions) what it
+//! overwrites, and memory that is freed is not used again.
+//!
+//! What always holds: a snapshot is begun inside of the lock, where nothing is stored; so the next one that stores finds
+//! it counted.
+
+use crate::writes::{LineWrite, Versions};
+use perdura_memory::{Memory, Object, Traced, WORD};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The snapshots of an engine.
+pub(crate) struct Snapshots {
+    /// Numbers of the commits that they are the states after.
+    numbers: Mutex<Vec<u64>>,
+    /// How many there are.
+    count: AtomicUsize,
+    versions: Versions,
+    own: Object,
+}
+
+impl Snapshots {
+    pub(crate) fn new<M: Memory>(memory: &M) -> Self {
+        Snapshots {
+            numbers: Mutex::default(),
+            count: AtomicUsize::new(0),
+            versions: Versions::new(memory),
+            own: memory.object(WORD),
+        }
+    }
+
+    fn numbers(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins one of the state after commit `number`. For a transaction that is in the lock.
+    pub(crate) fn begin<M: Memory>(&self, memory: &M, number: u64) {
+        Traced::new(memory, self.own).exchange(0, WORD);
+        let mut numbers = self.numbers();
+        numbers.push(number);
+        self.count.store(numbers.len(), Ordering::SeqCst);
+    }
+
+    /// Ends one of this state.
+    pub(crate) fn end<M: Memory>(&self, memory: &M, number: u64) {
+        Traced::new(memory, self.own).exchange(0, WORD);
+        let mut numbers = self.numbers();
+        if let Some(index) = numbers.iter().position(|own| *own == number) {
+            numbers.swap_remove(index);
+        }
+        self.count.store(numbers.len(), Ordering::SeqCst);
+        self.versions.forget_before(oldest(&numbers));
+    }
+
+    /// Whether there are any. For the writer, once it is alone.
+    #[inline(always)]
+    pub(crate) fn any<M: Memory>(&self, memory: &M) -> bool {
+        Traced::new(memory, self.own).read(0, WORD);
+        self.count.load(Ordering::SeqCst) > 0
+    }
+
+    /// The state that the oldest of them reads; `u64::MAX` where there are none.
+    pub(crate) fn oldest(&self) -> u64 {
+        if self.count.load(Ordering::SeqCst) == 0 { u64::MAX } else { oldest(&self.numbers()) }
+    }
+
+    /// Keeps what commit `number` is going to overwrite.
+    #[cold]
+    pub(crate) fn keep<M: Memory>(&self, memory: &M, number: u64, entries: &[LineWrite]) {
+        for entry in entries.iter().filter(|entry| entry.mask != 0) {
+            self.versions.keep(memory, number, entry);
+        }
+    }
+
+    /// The words of the line at `line` that have been overwritten since the state after commit `number`, as they were in
+    /// it. The line has been loaded before.
+    pub(crate) fn line_at<M: Memory>(
+        &self,
+        memory: &M,
+        line: u64,
+        number: u64,
+    ) -> Option<LineWrite> {
+        match self.versions.may_have(memory, line) {
+            true => self.versions.line_at(line, number),
+            false => None,
+        }
+    }
+}
+
+fn oldest(numbers: &[u64]) -> u64 {
+    numbers.iter().copied().min().unwrap_or(u64::MAX)
+}

@@ -1,0 +1,123 @@
+//! A transaction that reads for long: it goes on with a [snapshot](crate::consistency::snapshots), and holds no writer up.
+
+use super::session::Buffered;
+use crate::consistency::core::cut_short;
+use crate::consistency::protocol::Consistency;
+use crate::sync::Synchronisation;
+use crate::writes::range::lay_over;
+use crate::writes::{LineWrite, word_in_line};
+use crate::{Mode, Result, Ticket};
+use perdura_memory::{LINE, Memory, line_of, lines_in};
+use std::collections::HashMap;
+
+/// Words, or lines of bytes, that a transaction reads in the lock.
+const MOST_READS: u32 = 1024;
+
+/// What a transaction reads that has left the lock.
+pub(super) struct Snapshot {
+    /// The commit after which it reads the state of the memory.
+    number: u64,
+    /// What had joined by then and was not in the memory, by line.
+    joined: HashMap<u64, LineWrite>,
+    /// The last commit that it may have seen something of.
+    seen: Ticket,
+}
+
+impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
+    /// How much a transaction that begins now may read in the lock: with no bound, if it cannot go on without.
+    #[inline(always)]
+    pub(super) fn most_reads(&self, mode: Mode) -> u32 {
+        if mode == Mode::Read && !self.compares { MOST_READS } else { u32::MAX }
+    }
+
+    /// The word at `at`, of which the memory has said `value`, for a transaction that has read as much as it may.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn word_of_snapshot(&mut self, at: u64, value: u64) -> u64 {
+        // In the lock the value is what it was before, too.
+        self.go_on_with_snapshot();
+        self.line_of_snapshot(line_of(at))
+            .filter(|line| line.mask & 1 << word_in_line(at) != 0)
+            .map_or(value, |line| line.words[word_in_line(at)])
+    }
+
+    /// The same of bytes.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn bytes_of_snapshot(&mut self, at: u64, to: &mut [u8]) {
+        self.go_on_with_snapshot();
+        if self.late.is_some() {
+            lay_over(|line| self.line_of_snapshot(line), at, to);
+        }
+    }
+
+    /// Bytes have been read in the lock, or after it.
+    #[inline]
+    pub(super) fn count_lines(&mut self, at: u64, len: u64) -> bool {
+        let lines = u32::try_from(lines_in(at, len)).unwrap_or(u32::MAX);
+        self.reads_left = self.reads_left.saturating_sub(lines);
+        self.reads_left == 0
+    }
+
+    /// The words of a line that are not what the memory has, or may not be.
+    fn line_of_snapshot(&self, line: u64) -> Option<LineWrite> {
+        let snapshot = self.late.as_ref()?;
+        let core = &self.engine.core;
+        let kept = core.snapshots.line_at(&*core.memory, line, snapshot.number);
+        let Some(joined) = snapshot.joined.get(&line) else { return kept };
+        let mut words = kept.unwrap_or(LineWrite { line, mask: 0, words: [0; 8] });
+        for word in (0..(LINE / 8) as usize).filter(|word| joined.mask & 1 << word != 0) {
+            words.words[word] = joined.words[word];
+        }
+        words.mask |= joined.mask;
+        Some(words)
+    }
+
+    /// Leaves the lock with a snapshot, unless that has been done, or the transaction may write.
+    fn go_on_with_snapshot(&mut self) {
+        if self.late.is_some() {
+            return;
+        }
+        if self.seat.mode() != Some(Mode::Read) {
+            self.reads_left = u32::MAX;
+            return;
+        }
+        self.overlaid |= self.snapshot > 0;
+        let seen = self.seen();
+        let core = &self.engine.core;
+        let memory = &*core.memory;
+        let mut joined = HashMap::new();
+        if let Some(overlay) = self.overlay().filter(|_| self.snapshot > 0) {
+            for line in overlay.lines(memory).map(|newest| newest.line) {
+                let found = overlay.find(memory, line, self.snapshot);
+                joined.extend(found.map(|found| (line, overlay.words(memory, found))));
+            }
+        }
+        let number = core.committed();
+        core.snapshots.begin(memory, number);
+        self.snapshot = 0;
+        self.seat.leave(memory);
+        self.late = Some(Box::new(Snapshot { number, joined, seen }));
+    }
+
+    /// Ends the transaction, if it has a snapshot; the ticket of what it has seen.
+    pub(super) fn commit_snapshot(&mut self) -> Option<Result<Ticket>> {
+        let seen = self.late.as_ref()?.seen;
+        let is_broken = self.engine.core.is_broken();
+        self.finish();
+        if is_broken {
+            return Some(Err(cut_short()));
+        }
+        self.writer.counters.read_only += 1;
+        Some(Ok(seen))
+    }
+
+    /// Ends the snapshot.
+    #[cold]
+    pub(super) fn end_snapshot(&mut self) {
+        if let Some(snapshot) = self.late.take() {
+            let core = &self.engine.core;
+            core.snapshots.end(&*core.memory, snapshot.number);
+        }
+    }
+}
