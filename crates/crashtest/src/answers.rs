@@ -50,6 +50,9 @@ const SKIP: [Option<Skip>; 4] = [None, Some(Skip::Always), Some(Skip::Always), S
 const SHARE: [Option<bool>; 4] = [None, Some(true), Some(true), Some(false)];
 
 /// Transactions at most that persist together, where there is a window of them.
+/// Words that a transaction reads in the lock.
+const SNAPSHOT: [Option<u64>; 4] = [None, None, Some(1), Some(8)];
+
 const WINDOW: [Option<u64>; 6] = [None, None, Some(1), Some(2), Some(4), Some(64)];
 
 impl Answers {
@@ -57,10 +60,13 @@ impl Answers {
     pub(crate) fn draw(seed: u64, groups: bool) -> Self {
         let mut random = SplitMix64::new(seed ^ 0x616e_7377_6572_7321);
         let mut below = |len: usize| random.below(len as u64) as usize;
+        let drawn = SplitMix64::new(seed ^ 0x736e_6170_7368_6f74).below(SNAPSHOT.len() as u64);
+        let snapshot_after = SNAPSHOT[drawn as usize];
         let checkpoints = CHECKPOINTS[below(CHECKPOINTS.len())];
         let reads = READS[below(READS.len())];
         if !groups {
-            let tuning = Tuning { share: SHARE[below(SHARE.len())], ..Tuning::default() };
+            let share = SHARE[below(SHARE.len())];
+            let tuning = Tuning { share, snapshot_after, ..Tuning::default() };
             return Answers { checkpoints, reads, tuning, ..Answers::default() };
         }
         let (waits, of) = WAITS[below(WAITS.len())];
@@ -72,6 +78,7 @@ impl Answers {
             skip: SKIP[below(SKIP.len())],
             share: SHARE[below(SHARE.len())],
             window: WINDOW[below(WINDOW.len())],
+            snapshot_after,
         };
         Answers { waits, of, tends, checkpoints, reads, tuning }
     }
@@ -101,8 +108,18 @@ impl fmt::Display for Answers {
         write!(f, "{waits}/{of}")?;
         let [tends, checkpoints, reads] =
             [tends, checkpoints, reads].map(|count| (*count > 0).then_some(*count));
-        let Tuning { queue_lines, group_bytes, answer_within_ns, window, skip, share } = *tuning;
-        let all = [tends, checkpoints, reads, queue_lines, group_bytes, answer_within_ns, window];
+        let Tuning { queue_lines, group_bytes, answer_within_ns, window, .. } = *tuning;
+        let Tuning { skip, share, snapshot_after, .. } = *tuning;
+        let all = [
+            tends,
+            checkpoints,
+            reads,
+            queue_lines,
+            group_bytes,
+            answer_within_ns,
+            window,
+            snapshot_after,
+        ];
         for (name, value) in NAMES.into_iter().zip(all) {
             if let Some(value) = value {
                 write!(f, ",{name}={value}")?;
@@ -118,7 +135,8 @@ impl fmt::Display for Answers {
     }
 }
 
-const NAMES: [&str; 7] = ["tends", "checkpoints", "reads", "lines", "bytes", "within", "window"];
+const NAMES: [&str; 8] =
+    ["tends", "checkpoints", "reads", "lines", "bytes", "within", "window", "snapshot"];
 
 impl FromStr for Answers {
     type Err = String;
@@ -158,6 +176,7 @@ fn parse(text: &str) -> Option<Answers> {
             "bytes" => tuning.group_bytes = Some(value),
             "within" => tuning.answer_within_ns = Some(value),
             "window" => tuning.window = Some(value),
+            "snapshot" => tuning.snapshot_after = Some(value),
             _ => return None,
         }
     }

@@ -22,6 +22,9 @@ pub struct Tuning {
     /// Whether transactions that are waited for at the same time share a record and its fences: where that is
     /// faster, unless given. If it is given that they do, those that are not waited for share one too, until one is.
     pub share: Option<bool>,
+    /// Words that a transaction reads before it goes on with a snapshot, and lets those that write store: 512, unless
+    /// given.
+    pub snapshot_after: Option<u64>,
 }
 
 /// When write-backs are skipped, of engines that can.

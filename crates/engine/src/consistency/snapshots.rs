@@ -7,10 +7,25 @@
 //! What always holds: a snapshot is begun inside of the lock, where nothing is stored; so the next one that stores finds
 //! it counted.
 
+use crate::Ticket;
 use crate::writes::{LineWrite, Versions};
 use perdura_memory::{Memory, Object, Traced, WORD};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Words, or lines of bytes, that a transaction reads in the lock, unless told otherwise.
+const MOST_READS: u32 = 512;
+
+/// What a transaction reads that has left the lock.
+pub(crate) struct Snapshot {
+    /// The commit after which it reads the state of the memory.
+    pub(crate) number: u64,
+    /// What had joined by then and was not in the memory, by line.
+    pub(crate) joined: HashMap<u64, LineWrite>,
+    /// The last commit that it may have seen something of.
+    pub(crate) seen: Ticket,
+}
 
 /// The snapshots of an engine.
 pub(crate) struct Snapshots {
@@ -19,6 +34,7 @@ pub(crate) struct Snapshots {
     /// How many there are.
     count: AtomicUsize,
     versions: Versions,
+    most_reads: AtomicU32,
     own: Object,
 }
 
@@ -28,12 +44,25 @@ impl Snapshots {
             numbers: Mutex::default(),
             count: AtomicUsize::new(0),
             versions: Versions::new(memory),
+            most_reads: AtomicU32::new(MOST_READS),
             own: memory.object(WORD),
         }
     }
 
     fn numbers(&self) -> MutexGuard<'_, Vec<u64>> {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How much a transaction reads in the lock.
+    #[inline(always)]
+    pub(crate) fn most_reads(&self) -> u32 {
+        self.most_reads.load(Ordering::Relaxed)
+    }
+
+    /// Sets that; `None` for what is usual.
+    pub(crate) fn tune(&self, most_reads: Option<u64>) {
+        let most = most_reads.map(|most| u32::try_from(most).unwrap_or(u32::MAX - 1));
+        self.most_reads.store(most.unwrap_or(MOST_READS), Ordering::Relaxed);
     }
 
     /// Begins one of the state after commit `number`. For a transaction that is in the lock.

@@ -1,11 +1,11 @@
 //! A session of a logging engine: a transaction's writes, buffered until commit.
 
 use super::looked::{Looked, NOTHING, overlay};
-use super::snapshot::Snapshot;
 use super::state::Logged;
 use crate::access::put_lines;
 use crate::consistency::core::{Core, cut_short};
 use crate::consistency::protocol::{Consistency, Groups, OpenOf, OwnOf, Right};
+use crate::consistency::snapshots::Snapshot;
 use crate::consistency::writer::Writer;
 use crate::planted::{self, Bug};
 use crate::sums::Change;

@@ -3,6 +3,7 @@
 use super::session::Buffered;
 use crate::consistency::core::cut_short;
 use crate::consistency::protocol::Consistency;
+use crate::consistency::snapshots::Snapshot;
 use crate::sync::Synchronisation;
 use crate::writes::range::lay_over;
 use crate::writes::{LineWrite, word_in_line};
@@ -10,24 +11,14 @@ use crate::{Mode, Result, Ticket};
 use perdura_memory::{LINE, Memory, line_of, lines_in};
 use std::collections::HashMap;
 
-/// Words, or lines of bytes, that a transaction reads in the lock.
-const MOST_READS: u32 = 1024;
-
-/// What a transaction reads that has left the lock.
-pub(super) struct Snapshot {
-    /// The commit after which it reads the state of the memory.
-    number: u64,
-    /// What had joined by then and was not in the memory, by line.
-    joined: HashMap<u64, LineWrite>,
-    /// The last commit that it may have seen something of.
-    seen: Ticket,
-}
-
 impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     /// How much a transaction that begins now may read in the lock: with no bound, if it cannot go on without.
     #[inline(always)]
     pub(super) fn most_reads(&self, mode: Mode) -> u32 {
-        if mode == Mode::Read && !self.compares { MOST_READS } else { u32::MAX }
+        match mode {
+            Mode::Read if !self.compares => self.engine.core.snapshots.most_reads(),
+            _ => u32::MAX,
+        }
     }
 
     /// The word at `at`, of which the memory has said `value`, for a transaction that has read as much as it may.

@@ -12,6 +12,7 @@ use crate::log::record::Found;
 use crate::log::{left, recovery};
 use crate::planted::{self, Bug};
 use crate::sync::stm::{Clock, Lanes, Moment, Records, Stamp};
+use crate::tuning::Tuning;
 use crate::writes::Versions;
 use crate::{Counters, Engine, Error, Recovery, Result, Sums, Ticket};
 use perdura_memory::{DirtyLines, Domain, Memory, Traced, WORD, lines_in};
@@ -112,6 +113,10 @@ where
                 return Ok(());
             }
         }
+    }
+
+    fn tune(&self, tuning: &Tuning) {
+        self.core.snapshots.tune(tuning.snapshot_after);
     }
 
     fn checkpoint(&self) -> Result<()> {

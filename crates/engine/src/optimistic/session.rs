@@ -14,9 +14,6 @@ use std::sync::Arc;
 
 /// Conflicts in a row after which a transaction that writes runs alone.
 const PATIENCE: u32 = 10;
-/// Records that a transaction that reads looks at before it reads a snapshot: that takes two waits for commits, and
-/// checking these again takes as long.
-const MOST_READS: usize = 512;
 
 /// Pauses before a transaction runs again after its first conflict, about 20 ns each; twice as many after each further
 /// conflict, up to `MOST_DOUBLINGS` times.
@@ -100,7 +97,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
                 self.writable = memory.len() & !(WORD - 1);
                 self.most_reads = usize::MAX;
             }
-            Mode::Read => self.most_reads = MOST_READS,
+            Mode::Read => self.most_reads = engine.core.snapshots.most_reads() as usize,
         }
     }
 

@@ -43,6 +43,7 @@ const NEVER: Tuning = Tuning {
     skip: None,
     share: None,
     window: None,
+    snapshot_after: None,
 };
 
 /// Settings from the narrowest to the widest; what none of them means is a panic or a hang.
@@ -59,6 +60,7 @@ fn settings() -> impl Iterator<Item = Tuning> {
                 skip: None,
                 share: None,
                 window: None,
+                snapshot_after: Some(1),
             })
         })
     })

@@ -7,9 +7,9 @@
 mod history;
 
 use history::{Done, check};
-use perdura::{Access, Engine, Error, Format, Heap, Mode, Purpose, Tx, on_each_engine};
+use perdura::{Access, Engine, Error, Format, Heap, Mode, Purpose, Tuning, Tx, on_each_engine};
 use perdura_engine::planted::{self, Bug};
-use perdura_engine::{CcStmEngine, StmEngine};
+use perdura_engine::{CcStmEngine, RedoEngine, StmEngine};
 use perdura_machine::{Machine, MachineConfig, Options, Schedule, presets};
 use perdura_memory::random::SplitMix64;
 use perdura_memory::{Memory, Ram};
@@ -43,6 +43,11 @@ fn heap<M: Memory + 'static, E: Engine<M>>(memory: Arc<M>) -> (Heap<M, E>, u64) 
     });
     let at = at.expect("room");
     (heap, at)
+}
+
+/// Every other time transactions that read have snapshots, most of them.
+fn tuning(seed: u64) -> Tuning {
+    Tuning { snapshot_after: (seed % 2 == 1).then_some(seed / 2 % 8), ..Tuning::default() }
 }
 
 /// Reads a pair: both words are of one state.
@@ -109,6 +114,7 @@ fn thread<M: Memory + 'static, E: Engine<M>>(
 /// With real threads.
 fn natively<E: Engine<Ram>>(threads: u64, seed: u64) -> Result<(), String> {
     let (heap, at) = heap::<_, E>(Arc::new(Ram::new(BYTES)));
+    heap.tune(&tuning(seed));
     let clock = AtomicU64::new(1);
     let now = || clock.fetch_add(1, Ordering::SeqCst);
     let histories: Vec<Vec<Done>> = std::thread::scope(|scope| {
@@ -137,6 +143,7 @@ fn simulated<E: Engine<Machine>>(cores: usize, every: u64, seed: u64) -> Result<
     let made = RefCell::new(None);
     machine.run(vec![Box::new(|| *made.borrow_mut() = Some(heap::<_, E>(machine.clone())))]);
     let (heap, at) = made.into_inner().expect("a heap");
+    machine.run(vec![Box::new(|| heap.tune(&tuning(seed)))]);
     let histories = RefCell::new(Vec::new());
     let clock = AtomicU64::new(1);
     let now = || clock.fetch_add(1, Ordering::SeqCst);
@@ -194,4 +201,9 @@ fn planted_bugs_are_found() {
         });
         assert!(found.is_some(), "{bug:?} was not found");
     }
+    let found = (0..200).find(|seed| {
+        let run = || simulated::<RedoEngine<Machine>>(2 + *seed as usize % 3, 1 + seed % 7, *seed);
+        planted::with(Bug::NothingKept, run).is_err()
+    });
+    assert!(found.is_some(), "with locks, NothingKept was not found");
 }

@@ -51,6 +51,7 @@ fn tuned<E: Engine<Reference>>(queue: u64, group: u64, skip: Skip) -> (Arc<Refer
         skip: Some(skip),
         share: None,
         window: None,
+        snapshot_after: None,
     });
     (memory, engine)
 }
