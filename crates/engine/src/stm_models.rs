@@ -77,7 +77,13 @@ impl Rig {
 
     /// Commits these words; the stamp, or `None` for a conflict.
     fn commit(&self, lane: &mut Lane, tx: &Tx, writes: &[(usize, u64)]) -> Option<Stamp> {
-        let Begun { has_bias, .. } = lane.begin_commit(&self.ram, false);
+        let mut turn = 0;
+        let Begun { has_bias, .. } = loop {
+            match lane.begin_commit(&self.ram, false) {
+                Some(begun) => break begun,
+                None => lane.wait_to_commit(&self.ram, false, &mut turn),
+            }
+        };
         let mut locks = Locks::new(&self.ram, lane.number());
         locks.are_alone = has_bias;
         let stamp = self.commit_locked(lane, &mut locks, tx, writes);
@@ -165,7 +171,7 @@ fn the_bias_is_taken_away() {
         for _ in 0..3 {
             sum += u64::from(add(&rig, &mut lane, 0));
         }
-        assert!(lane.begin_commit(&rig.ram, false).has_bias);
+        assert!(lane.begin_commit(&rig.ram, false).is_some_and(|begun| begun.has_bias));
         lane.end_commit(&rig.ram);
         let (other, mut others) = (rig.clone(), rig.lane());
         let added = thread::spawn(move || u64::from(add(&other, &mut others, 0)));

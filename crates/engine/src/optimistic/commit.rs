@@ -11,6 +11,9 @@ use perdura_memory::{Memory, WORD, line_of};
 /// Bytes of log that a line's change of its page's sum may take.
 const SUM_BYTES: u64 = 2 * WORD;
 
+/// Checkpoints for the room of one record.
+const MOST_TRIES: u32 = 1000;
+
 /// Ends a commit, whatever becomes of it: others must not wait for it for ever, nor go on where a panic left it.
 struct Committing<'a, M: Memory, C: Durability, S> {
     session: &'a mut OptimisticSession<M, C, S>,
@@ -59,23 +62,17 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     #[inline]
     fn commit_stores(&mut self) -> Result<Ticket> {
         let changes_sums = self.changes_sums();
-        let OptimisticSession { engine, writer, lane, locks, way, .. } = &mut *self;
+        let OptimisticSession { engine, writer, .. } = &mut *self;
         let memory = &*engine.core.memory;
         memory.check_fence()?;
         writer.touch_counters(memory);
-        if C::LOGS {
-            let sums = if changes_sums { writer.writes.stored_lines() as u64 } else { 0 };
-            writer.reserve(&engine.core, sums * SUM_BYTES, |counters| {
-                engine.empty(counters).map(drop)
-            })?;
-            if !writer.fresh.is_empty() {
-                // The record must not be durable before what it makes reachable.
-                writer.flush_fresh(&engine.core);
-                writer.fence(&engine.core)?;
-            }
+        if C::LOGS && !writer.fresh.is_empty() {
+            // The record must not be durable before what it makes reachable.
+            writer.flush_fresh(&engine.core);
+            writer.fence(&engine.core)?;
         }
-        let Begun { keeps, has_bias } = lane.begin_commit(memory, *way == Way::Alone);
-        locks.are_alone = has_bias;
+        let Begun { keeps, has_bias } = self.begin_commit(changes_sums)?;
+        self.locks.are_alone = has_bias;
         let mut committing = Committing { session: self, returned: false };
         let committed = committing.session.commit_locked(keeps, changes_sums);
         if committed.is_err() {
@@ -85,6 +82,51 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         drop(committing);
         self.lane.committed(&*self.engine.core.memory);
         committed
+    }
+
+    /// Begins to commit, with room in the log for the record.
+    #[inline]
+    fn begin_commit(&mut self, changes_sums: bool) -> Result<Begun> {
+        let is_alone = self.way == Way::Alone;
+        let mut turn = 0;
+        loop {
+            if C::LOGS {
+                self.reserve(changes_sums)?;
+            }
+            let memory = &*self.engine.core.memory;
+            if let Some(begun) = self.lane.begin_commit(memory, is_alone) {
+                return Ok(begun);
+            }
+            // The session that is alone may need that room.
+            self.writer.give_back_room(&self.engine.core);
+            self.lane.wait_to_commit(memory, is_alone, &mut turn);
+        }
+    }
+
+    /// Makes room in the log for the record.
+    ///
+    /// # Errors
+    /// `TooLarge`.
+    #[inline]
+    fn reserve(&mut self, changes_sums: bool) -> Result<()> {
+        let OptimisticSession { engine, writer, .. } = self;
+        let core = &engine.core;
+        let sums = if changes_sums { writer.writes.stored_lines() as u64 } else { 0 };
+        let mut reserve =
+            || writer.reserve(core, sums * SUM_BYTES, |counters| engine.empty(counters).map(drop));
+        let mut tries = 0;
+        loop {
+            match reserve() {
+                // Others commit at the same time, and may have taken what a checkpoint has freed.
+                Err(Error::TooLarge { needed, available })
+                    if needed <= available && tries < MOST_TRIES =>
+                {
+                    core.memory.pause(tries);
+                    tries += 1;
+                }
+                result => return result,
+            }
+        }
     }
 
     /// Commits with locks; where that fails, nothing has been stored in place, and locks are held still.

@@ -282,28 +282,27 @@ impl Lane {
         self.wrote(memory, SINCE);
     }
 
-    /// Begins to commit; waits while another session is alone, unless this one `is_alone`.
+    /// Begins to commit. `None` while another session is alone, unless this one `is_alone`, or has the bias: then it is to
+    /// [wait](Self::wait_to_commit).
     #[inline(always)]
-    pub(crate) fn begin_commit<M: Memory>(&self, memory: &M, is_alone: bool) -> Begun {
-        let mut turn = 0;
-        loop {
-            let slot = self.slot();
-            slot.commits.store(slot.commits.load(Ordering::Relaxed) + 1, Ordering::Release);
-            self.lanes.fences.light();
-            self.wrote(memory, 0);
-            Traced::new(memory, self.lanes.own).read(GATE, WORD);
-            let gate = self.lanes.gate.0.load(Ordering::SeqCst);
-            let has_bias = bias(gate) == self.number as u64 + 1;
-            if (gate & ALONE == 0 || is_alone) && (has_bias || bias(gate) == 0) {
-                return Begun { keeps: gate & !(CHANGING << BIAS) >= SNAPSHOT, has_bias };
-            }
-            self.wait_to_commit(memory, is_alone, &mut turn);
+    pub(crate) fn begin_commit<M: Memory>(&self, memory: &M, is_alone: bool) -> Option<Begun> {
+        let slot = self.slot();
+        slot.commits.store(slot.commits.load(Ordering::Relaxed) + 1, Ordering::Release);
+        self.lanes.fences.light();
+        self.wrote(memory, 0);
+        Traced::new(memory, self.lanes.own).read(GATE, WORD);
+        let gate = self.lanes.gate.0.load(Ordering::SeqCst);
+        let has_bias = bias(gate) == self.number as u64 + 1;
+        if (gate & ALONE == 0 || is_alone) && (has_bias || bias(gate) == 0) {
+            return Some(Begun { keeps: gate & !(CHANGING << BIAS) >= SNAPSHOT, has_bias });
         }
+        self.end_commit(memory);
+        None
     }
 
+    /// Waits until no other session is alone or has the bias, or takes that away.
     #[cold]
-    fn wait_to_commit<M: Memory>(&self, memory: &M, is_alone: bool, turn: &mut u32) {
-        self.end_commit(memory);
+    pub(crate) fn wait_to_commit<M: Memory>(&self, memory: &M, is_alone: bool, turn: &mut u32) {
         if !is_alone {
             self.lanes.wait_for_gate(memory, turn);
         }
