@@ -79,10 +79,8 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         let memory = &*core.memory;
         let mut joined = HashMap::new();
         if let Some(overlay) = self.overlay().filter(|_| self.snapshot > 0) {
-            for line in overlay.lines(memory).map(|newest| newest.line) {
-                let found = overlay.find(memory, line, self.snapshot);
-                joined.extend(found.map(|found| (line, overlay.words(memory, found))));
-            }
+            let lines = overlay.found_lines(memory, self.snapshot);
+            joined.extend(lines.map(|found| (found.line, found)));
         }
         let number = core.committed();
         core.snapshots.begin(memory, number);

@@ -162,6 +162,22 @@ impl Overlay {
         }
     }
 
+    /// All lines that a transaction with this snapshot finds something of, some of them several times. A writer may add to
+    /// them meanwhile.
+    pub fn found_lines<'o, M: Memory>(
+        &'o self,
+        memory: &'o M,
+        snapshot: u64,
+    ) -> impl Iterator<Item = LineWrite> + use<'o, M> {
+        let used = self.counts.0.used.load(Ordering::Relaxed) as usize;
+        (0..used).filter_map(move |index| {
+            self.traced(memory).read(version_at(index), HEAD);
+            // That of one that is being added may be any.
+            let line = self.versions[index].line.load(Ordering::Relaxed);
+            self.find(memory, line, snapshot).map(|found| self.words(memory, found))
+        })
+    }
+
     /// Whether a transaction of so many lines finds room. For the writer, as the rest.
     #[inline]
     pub fn has_room<M: Memory>(&self, memory: &M, lines: usize) -> bool {

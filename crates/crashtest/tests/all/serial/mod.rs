@@ -156,7 +156,10 @@ fn simulated<E: Engine<Machine>>(cores: usize, every: u64, seed: u64) -> Result<
     });
     let ran = catch_unwind(AssertUnwindSafe(|| machine.run(programs.collect())));
     if ran.is_err() {
-        return Err("a body has seen half of a transaction".to_owned());
+        let name = E::NAME;
+        return Err(format!(
+            "{name}, seed {seed}, {cores} cores: a body has seen half of a transaction"
+        ));
     }
     let all = histories.into_inner();
     check(&all).map_err(|what| format!("{}, seed {seed}, {cores} cores: {what}", E::NAME))
