@@ -104,6 +104,7 @@ impl Knobs {
             group_bytes: self.group,
             answer_within_ns: self.answer_within,
             window: self.together,
+            snapshot_after: None,
             skip: self.skip,
             share: self.share,
         }

@@ -104,6 +104,12 @@ impl Snapshots {
         }
     }
 
+    /// Whether something may have been overwritten of the line of `at`, which has been loaded before.
+    #[inline(always)]
+    pub(crate) fn may_have<M: Memory>(&self, memory: &M, at: u64) -> bool {
+        self.versions.may_have(memory, at)
+    }
+
     /// The words of the line at `line` that have been overwritten since the state after commit `number`, as they were in
     /// it. The line has been loaded before.
     pub(crate) fn line_at<M: Memory>(

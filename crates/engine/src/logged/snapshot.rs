@@ -22,11 +22,22 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     }
 
     /// The word at `at`, of which the memory has said `value`, for a transaction that has read as much as it may.
-    #[cold]
     #[inline(never)]
     pub(super) fn word_of_snapshot(&mut self, at: u64, value: u64) -> u64 {
-        // In the lock the value is what it was before, too.
-        self.go_on_with_snapshot();
+        if self.late.is_none() {
+            // In the lock the value is what it was before, too.
+            self.go_on_with_snapshot();
+        }
+        let core = &self.engine.core;
+        let has_joined = self.late.as_ref().is_some_and(|snapshot| !snapshot.joined.is_empty());
+        if !has_joined && !core.snapshots.may_have(&*core.memory, at) {
+            return value;
+        }
+        self.overwritten(at, value)
+    }
+
+    #[cold]
+    fn overwritten(&self, at: u64, value: u64) -> u64 {
         self.line_of_snapshot(line_of(at))
             .filter(|line| line.mask & 1 << word_in_line(at) != 0)
             .map_or(value, |line| line.words[word_in_line(at)])
@@ -65,6 +76,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     }
 
     /// Leaves the lock with a snapshot, unless that has been done, or the transaction may write.
+    #[cold]
     fn go_on_with_snapshot(&mut self) {
         if self.late.is_some() {
             return;
