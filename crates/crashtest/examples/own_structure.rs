@@ -53,6 +53,9 @@ impl Subject for Bank {
 fn main() {
     match check(&Bank(std::env::args().any(|argument| argument == "--bug"))) {
         Ok(report) => println!("no failure: {report}"),
-        Err(failure) => println!("{failure}"),
+        Err(failure) => {
+            println!("{failure}");
+            std::process::exit(1);
+        }
     }
 }

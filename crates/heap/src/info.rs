@@ -17,6 +17,8 @@ pub struct Info {
     pub engine: String,
     /// How it was left.
     pub state: State,
+    /// Whether a process has it open.
+    pub in_use: bool,
     /// Bytes of the file.
     pub bytes: u64,
     /// Bytes up to which it grows, as it is opened now.
@@ -59,6 +61,7 @@ impl Info {
             id: format!("{:016x}", superblock.id),
             engine: superblock.engine.clone(),
             state: superblock.state,
+            in_use: memory.in_use() || !memory.is_read_only(),
             bytes,
             limit,
             own_limit: superblock.limit,

@@ -78,8 +78,8 @@ impl FromStr for DomainChoice {
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
     #[arg(long = "engine", help = format!(
-        "Engine to measure: {}, or all; may be repeated [default: all]", EngineKind::NAMES
-    ), value_name = "ENGINE")]
+        "Engines to measure, separated by commas: {}, or all; may be repeated [default: all]", EngineKind::NAMES
+    ), value_name = "ENGINE", value_delimiter = ',')]
     pub(crate) engines: Vec<EngineChoice>,
 
     /// Repetitions; engines take turns, and figures are medians

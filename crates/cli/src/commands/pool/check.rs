@@ -50,7 +50,7 @@ fn check_root(tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<bool
 fn text(report: &Report) -> String {
     let mut lines = Vec::new();
     if let Some(info) = &report.info {
-        let state = state_in_words(info.state);
+        let state = state_in_words(info);
         lines.push(format!("pool {}, engine {}, {state}", info.id, info.engine));
     }
     if report.info.is_some() || report.blocks > 0 {

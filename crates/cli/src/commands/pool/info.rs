@@ -27,10 +27,13 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 }
 
 /// How a pool was left, for people.
-pub(super) fn state_in_words(state: State) -> &'static str {
-    match state {
+pub(super) fn state_in_words(info: &Info) -> &'static str {
+    match info.state {
+        _ if info.in_use => "in use",
         State::Clean => "closed",
-        State::Open => "in use, or left without being closed",
+        State::Open => {
+            "left without being closed: what was committed is recovered when it is opened"
+        }
         State::Formatting => "closed, about to get a new log",
     }
 }
@@ -55,7 +58,7 @@ fn text(info: &Info) -> String {
         ("pool", info.path.clone()),
         ("id", info.id.clone()),
         ("engine", info.engine.clone()),
-        ("state", state_in_words(info.state).to_owned()),
+        ("state", state_in_words(info).to_owned()),
         ("file", of_limit),
         ("log", show_bytes(info.log_bytes)),
         ("checksums", checksums.to_owned()),
