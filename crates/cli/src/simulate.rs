@@ -9,7 +9,7 @@ use perdura_crashtest::Losses;
 use perdura_machine::cache::Policy;
 use perdura_machine::mechanism::list::{self, MechanismError};
 use perdura_machine::{Design, Keep, Machine, MachineConfig, Options, Ps, Schedule, Statistics};
-use perdura_memory::{Memory, Unflushed};
+use perdura_memory::{AnyMemory, Memory, Unflushed};
 use perdura_workloads::random::Random;
 use perdura_workloads::{Progress, Recorder, Share, Store, Windows, Workload};
 use std::cell::{Cell, RefCell};
@@ -115,7 +115,8 @@ pub(crate) fn run<W: Workload>(
     let options = options(plan, &format)?;
     let machine = Arc::new(Machine::new(plan.machine.clone(), &[0; 64], options));
     let heap = if plan.unflushed {
-        plan.engine.run(Make { memory: Arc::new(Unflushed::new(machine.clone())), format })
+        let machine = Arc::new(AnyMemory::new(machine.clone()));
+        plan.engine.run(Make { memory: Arc::new(Unflushed::new(machine)), format })
     } else {
         plan.engine.run(Make { memory: machine.clone(), format })
     };
@@ -163,7 +164,8 @@ fn options(plan: &Plan, format: &Format) -> Outcome<Options> {
 }
 
 /// Makes a heap on `memory`: the machine, or the machine unflushed. Only this is compiled for each
-/// engine. What a simulated core does takes it the same time however it is called.
+/// engine, and unflushed it is on any memory, as for the native runs of a debug build. What a simulated core does
+/// takes it the same time however it is called.
 struct Make<M> {
     memory: Arc<M>,
     format: Format,

@@ -7,7 +7,7 @@
 use crate::alloc::walk::{Block, walk};
 use crate::collections::{Visit, check_root};
 use crate::error::OpenError;
-use crate::heap::{Heap, Opening, inspect};
+use crate::heap::{AnyHeap, Heap, Opening, inspect};
 use crate::info::Info;
 use crate::roots;
 use crate::superblock::{State, Superblock};
@@ -95,9 +95,14 @@ pub fn check_heap<M: Memory + 'static, E: Engine<M>>(
     heap: &Heap<M, E>,
     other: &CheckRoot<'_>,
 ) -> Report {
+    check_any(heap, other)
+}
+
+/// Compiled once for all engines and memories, as all of a check is that reads the heap's contents.
+fn check_any(heap: &dyn AnyHeap, other: &CheckRoot<'_>) -> Report {
     let mut report = Report::default();
-    check_sums(&**heap.memory(), &heap.superblock(), &mut report);
-    let (blocks, problems) = walk(&**heap.memory(), heap.space().layout());
+    check_sums(heap.memory(), &heap.superblock(), &mut report);
+    let (blocks, problems) = walk(heap.memory(), heap.space().layout());
     problems.into_iter().for_each(|problem| report.problem(problem));
     report.count(&blocks);
     if report.is_whole() {
@@ -149,7 +154,7 @@ fn check_contents(
 const NAMED_PAGES: usize = 20;
 
 /// Compares every page that has a checksum with it.
-fn check_sums<M: Memory>(memory: &M, superblock: &Superblock, report: &mut Report) {
+fn check_sums(memory: &dyn Memory, superblock: &Superblock, report: &mut Report) {
     let wrong = superblock.wrong_pages(memory);
     for page in wrong.iter().take(NAMED_PAGES) {
         report.problem(format!(
@@ -177,12 +182,7 @@ fn note_recovery(superblock: &Superblock, found: &Recovery, report: &mut Report)
     }
 }
 
-fn check_roots<M: Memory + 'static, E: Engine<M>>(
-    heap: &Heap<M, E>,
-    blocks: &[Block],
-    other: &CheckRoot<'_>,
-    report: &mut Report,
-) {
+fn check_roots(heap: &dyn AnyHeap, blocks: &[Block], other: &CheckRoot<'_>, report: &mut Report) {
     let mut unclaimed: BTreeSet<u64> = blocks.iter().map(|block| block.at).collect();
     let mut all_known = true;
     let result = heap.session().and_then(|mut session| {

@@ -1,6 +1,8 @@
 //! The catalogue of named roots: a list of `{ next, pointer, kind | name length << 32, check, name }`,
 //! whose head is in the pool's third page. The check is of all the rest of an entry: a root is never
 //! damaged unnoticed, whether the pool has checksums or not.
+//!
+//! Programs look roots up seldom, so this is compiled once for all engines and memories.
 
 use crate::superblock::CATALOGUE;
 use crate::tx::{Purpose, Root, Tx};
@@ -37,7 +39,7 @@ impl Named {
     }
 
     /// Writes all but the name.
-    fn write<T: Tx + ?Sized>(&self, tx: &mut T) -> Result<()> {
+    fn write(&self, tx: &mut dyn Tx) -> Result<()> {
         let words = (self.entry..).step_by(8).zip(self.words());
         words.into_iter().try_for_each(|(at, word)| tx.write_word(at, word))
     }
@@ -47,7 +49,7 @@ impl Named {
 /// it.
 fn search<T: Tx + ?Sized>(
     tx: &mut T,
-    mut found: impl FnMut(&Named) -> bool,
+    found: &mut dyn FnMut(&Named) -> bool,
 ) -> Result<Option<(Option<Named>, Named)>> {
     let (mut entry, mut before) = (tx.read_word(CATALOGUE)?, None);
     for _ in 0..MOST {
@@ -78,17 +80,17 @@ fn search<T: Tx + ?Sized>(
 }
 
 /// The root with this name.
-pub(crate) fn get<T: Tx + ?Sized>(tx: &mut T, name: &str) -> Result<Option<Root>> {
-    let found = search(tx, |named| named.name == name.as_bytes())?;
+pub(crate) fn get(tx: &mut dyn Tx, name: &str) -> Result<Option<Root>> {
+    let found = search(tx, &mut |named| named.name == name.as_bytes())?;
     Ok(found.map(|(_, named)| named.root))
 }
 
 /// Sets, replaces or removes the root with this name.
-pub(crate) fn set<T: Tx + ?Sized>(tx: &mut T, name: &str, root: Root) -> Result<()> {
+pub(crate) fn set(tx: &mut dyn Tx, name: &str, root: Root) -> Result<()> {
     if name.is_empty() || name.len() > LONGEST_NAME {
         return Err(Error::Invalid("a root's name has 1 to 255 bytes"));
     }
-    match search(tx, |named| named.name == name.as_bytes())? {
+    match search(tx, &mut |named| named.name == name.as_bytes())? {
         Some((before, named)) if root.at == 0 => {
             match before {
                 Some(before) => Named { next: named.next, ..before }.write(tx)?,
@@ -117,7 +119,7 @@ pub(crate) fn set<T: Tx + ?Sized>(tx: &mut T, name: &str, root: Root) -> Result<
 /// `Corrupt` where the catalogue is damaged.
 pub fn all<T: Tx + ?Sized>(tx: &mut T) -> Result<Vec<Named>> {
     let mut all = Vec::new();
-    search(tx, |named| {
+    search(tx, &mut |named| {
         all.push(named.clone());
         false
     })?;

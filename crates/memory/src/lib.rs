@@ -7,10 +7,11 @@
 //!
 //! Reading order: [`domain`], [`memory`], then one implementation at a time: [`ram`] (the
 //! smallest), [`image`] (the model as data), [`mod@reference`] (the model made executable, with power cuts), [`mapped`] (files).
-//! [`conformance`] is what every implementation runs. Apart from these [`lock`] (who may go
+//! [`conformance`] is what every implementation runs; [`any`] stands for each of them in code that is compiled once. Apart from these [`lock`] (who may go
 //! when, and the right to what is guarded, as values; [`atomics`]), [`own`] (what a simulator is told of memory that is
 //! not the pool's), [`gather`] (when a sync should begin) and [`keyed`] (the sums of checksums).
 
+pub mod any;
 pub mod atomics;
 pub mod conformance;
 pub mod copy;
@@ -31,6 +32,7 @@ pub mod reference;
 pub mod transactions;
 pub mod unflushed;
 
+pub use any::AnyMemory;
 pub use domain::{Domain, Survives};
 pub use gather::Gather;
 pub use image::Image;

@@ -5,9 +5,9 @@ use super::site::Site;
 use super::watch;
 use crate::failure::{Failure, Outcome};
 use perdura::{
-    AnyHeap, Domain, Engine, EngineKind, Format, Heap, Memory, OnEngine, Options, Visitor,
+    AnyHeap, Domain, Engine, EngineKind, Format, Heap, Memory, OnEngine, Options, Pool, Visitor,
 };
-use perdura_memory::{MapOptions, Mapped, PAGE, Unflushed};
+use perdura_memory::{AnyMemory, MapOptions, Mapped, PAGE, Unflushed};
 use perdura_workloads::{Measured, Plan, Progress, Store, Submit, Workload};
 use std::sync::Arc;
 use std::time::Instant;
@@ -55,7 +55,7 @@ pub(crate) fn run<W: Workload>(
     let pool = options.create(&path).map_err(|error| Failure::at(&path, error))?;
     let memory = pool.memory().describe();
     let phases = Phases { label, workload, plan, progress, emptied };
-    let (measured, load_seconds) = pool.visit(phases)?;
+    let (measured, load_seconds) = phases.on_pool(&pool)?;
     pool.close()?;
     Ok(Run { measured, load_seconds, memory })
 }
@@ -75,14 +75,22 @@ pub(crate) fn run_unflushed<W: Workload>(
     let map = MapOptions { domain: pool.domain, limit: pool.limit };
     let mapped = Mapped::create(&path, PAGE, map).map_err(|error| Failure::at(&path, error))?;
     let memory = format!("{}; nothing written back or fenced", mapped.describe());
-    let unflushed = Arc::new(Unflushed::new(Arc::new(mapped)));
+    let mapped = Arc::new(mapped);
     let phases = Phases { label, workload, plan, progress, emptied };
-    let code = Unfenced { phases, memory: unflushed, pool };
-    let (measured, load_seconds) = engine.run(code)?;
+    let (measured, load_seconds) = if cfg!(debug_assertions) {
+        let memory = Arc::new(Unflushed::new(Arc::new(AnyMemory::new(mapped))));
+        let heap = engine.run(Fresh { memory, pool })?;
+        phases.through(&*heap, &*heap)?
+    } else {
+        let memory = Arc::new(Unflushed::new(mapped));
+        engine.run(Unfenced { phases, fresh: Fresh { memory, pool } })?
+    };
     Ok(Run { measured, load_seconds, memory })
 }
 
 /// What is measured. A release build compiles it for each engine: a benchmark must not pay for dynamic dispatch.
+/// What a debug build measures says nothing, and each workload for each engine takes minutes to compile: there, one
+/// copy of it serves all engines.
 struct Phases<'a, W> {
     label: &'a str,
     workload: &'a W,
@@ -92,13 +100,11 @@ struct Phases<'a, W> {
 }
 
 impl<W: Workload> Phases<'_, W> {
-    fn on<M: Memory + 'static, E: Engine<M>>(self, heap: &Heap<M, E>) -> Outcome<(Measured, f64)> {
-        // What a debug build measures says nothing, and each workload for each engine takes minutes to compile:
-        // there, one copy of it serves all engines.
+    fn on_pool(self, pool: &Pool) -> Outcome<(Measured, f64)> {
         if cfg!(debug_assertions) {
-            self.through(heap as &dyn AnyHeap, heap)
+            pool.visit(Erased(Box::new(|heap| self.through(heap, heap))))
         } else {
-            self.through(heap, heap)
+            pool.visit(self)
         }
     }
 
@@ -135,27 +141,61 @@ impl<W: Workload> Visitor for Phases<'_, W> {
     type Output = Outcome<(Measured, f64)>;
 
     fn visit<E: Engine<Mapped>>(self, heap: &Heap<Mapped, E>) -> Self::Output {
-        self.on(heap)
+        self.through(heap, heap)
     }
 }
 
-/// On a memory of which nothing is asked.
-struct Unfenced<'a, W> {
-    phases: Phases<'a, W>,
-    memory: Arc<Unflushed<Mapped>>,
+/// What runs on a heap of any engine.
+type OnHeap<'a> = dyn FnOnce(&dyn AnyHeap) -> Outcome<(Measured, f64)> + 'a;
+
+/// A pool's heap, with its engine forgotten.
+struct Erased<'a>(Box<OnHeap<'a>>);
+
+impl Visitor for Erased<'_> {
+    type Output = Outcome<(Measured, f64)>;
+
+    fn visit<E: Engine<Mapped>>(self, heap: &Heap<Mapped, E>) -> Self::Output {
+        (self.0)(heap)
+    }
+}
+
+/// Makes a heap on a memory of which nothing is asked.
+struct Fresh<M> {
+    memory: Arc<M>,
     pool: PoolPlan,
 }
 
-impl<W: Workload> OnEngine<Unflushed<Mapped>> for Unfenced<'_, W> {
-    type Output = Outcome<(Measured, f64)>;
-
-    fn run<E: Engine<Unflushed<Mapped>>>(self) -> Self::Output {
+impl<M: Memory + 'static> Fresh<M> {
+    fn heap<E: Engine<M>>(self) -> Outcome<Heap<M, E>> {
         let PoolPlan { limit, knobs, .. } = self.pool;
         let (log, checksums) = (knobs.log, knobs.checksums);
         let format = Format { limit, log, id: 1, requires: None, checksums };
         let heap = Heap::<_, E>::create(self.memory, format);
         let heap = heap.map_err(|error| Failure::new(error.to_string()))?;
         heap.tune(&knobs.tuning());
-        self.phases.on(&heap)
+        Ok(heap)
+    }
+}
+
+impl<M: Memory + 'static> OnEngine<M> for Fresh<M> {
+    type Output = Outcome<Box<dyn AnyHeap>>;
+
+    fn run<E: Engine<M>>(self) -> Self::Output {
+        Ok(Box::new(self.heap::<E>()?))
+    }
+}
+
+/// The phases on it.
+struct Unfenced<'a, W, M> {
+    phases: Phases<'a, W>,
+    fresh: Fresh<M>,
+}
+
+impl<W: Workload, M: Memory + 'static> OnEngine<M> for Unfenced<'_, W, M> {
+    type Output = Outcome<(Measured, f64)>;
+
+    fn run<E: Engine<M>>(self) -> Self::Output {
+        let heap = self.fresh.heap::<E>()?;
+        self.phases.through(&heap, &heap)
     }
 }

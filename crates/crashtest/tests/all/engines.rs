@@ -22,8 +22,8 @@ fn runners() -> Vec<Box<dyn Runner>> {
     pairs.map(|(engine, subject)| find(engine, subject).unwrap()).collect()
 }
 
-/// Every engine and structure, or every engine and the structure that is asked for, under two of the policies (the next
-/// ones for the next, more with `PERDURA_CRASH_POLICIES`), with one core and three, in every domain: two of these in turn
+/// Every engine and structure, or every engine and the structure that is asked for, under one of the policies (the next
+/// one for the next, more with `PERDURA_CRASH_POLICIES`), with one core and three, in every domain: one of these in turn
 /// for each policy, and all of them in four rounds.
 #[test]
 fn nothing_is_lost() {
@@ -36,7 +36,7 @@ fn nothing_is_lost() {
         }
         let mut sum = Report::default();
         for round in 0..number("PERDURA_CRASH_ROUNDS", 1) as usize {
-            let policies = number("PERDURA_CRASH_POLICIES", 2) as usize;
+            let policies = number("PERDURA_CRASH_POLICIES", 1) as usize;
             let some = POLICIES.into_iter().cycle().skip(index % POLICIES.len()).take(policies);
             for (turn, policy) in some.enumerate() {
                 seed += 1;
@@ -64,7 +64,7 @@ fn nothing_is_lost() {
         all.add(&sum);
     }
     println!("{} images", all.images);
-    assert!(all.images > 3_000, "only {} images", all.images);
+    assert!(all.images > 1_500, "only {} images", all.images);
 }
 
 /// The cases that each omission is tried on.

@@ -159,7 +159,7 @@ fn too_large_and_then_in_parts() {
     for engine in ["archapt-undo-sum", "archapt-redo-sum"] {
         let (subject, operations) = ("large", Some(60));
         let hunt = Hunt { engine, subject, operations, answers: Some("1/8,skip=always"), ..HUNT };
-        let (seeds, images, failure) = hunt.seeds(number("PERDURA_HUNT_SEEDS", 4));
+        let (seeds, images, failure) = hunt.seeds(number("PERDURA_HUNT_SEEDS", 2));
         println!("{engine}: {images} images of {seeds} seeds");
         assert!(failure.is_none(), "{}", failure.expect("one"));
     }

@@ -1,12 +1,13 @@
 //! Groups where it gets narrow: queues of a few lines, tiny groups, settings that make no sense,
 //! failures in the middle, and calls at the wrong time.
 
+use crate::ram;
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Mode, Session, Ticket, Tuning,
 };
 use perdura_memory::reference::{Cut, SplitMix64};
-use perdura_memory::{Domain, LINE, Memory, Ram, Reference};
+use perdura_memory::{AnyMemory, Domain, LINE, Memory, Reference};
 use std::sync::Arc;
 
 const LOG: std::ops::Range<u64> = 0..SMALLEST;
@@ -184,8 +185,8 @@ fn a_wait_inside_of_a_transaction_does_not_hang() {
 }
 
 /// More transactions than a ticket can tell apart within a group.
-fn many_share_a_group<E: Engine<Ram>>() {
-    let memory = Arc::new(Ram::new(LEN));
+fn many_share_a_group<E: Engine<AnyMemory>>() {
+    let memory = Arc::new(ram(LEN));
     E::format(&memory, LOG);
     let engine = E::start(memory, LOG).unwrap();
     engine.tune(&NEVER);
@@ -202,8 +203,8 @@ fn many_share_a_group<E: Engine<Ram>>() {
 
 #[test]
 fn a_group_ends_before_its_tickets_do() {
-    many_share_a_group::<ArchaptUndoEngine<Ram>>();
-    many_share_a_group::<ArchaptRedoEngine<Ram>>();
+    many_share_a_group::<ArchaptUndoEngine<AnyMemory>>();
+    many_share_a_group::<ArchaptRedoEngine<AnyMemory>>();
 }
 
 /// Groups that end because they are full must not put off what nobody waits for.

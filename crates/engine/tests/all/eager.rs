@@ -1,11 +1,12 @@
 //! Windows of transactions: what shares a record, what becomes of it, and who sees it.
 
+use crate::ram;
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
     Access, EagerEngine, Engine, Error, Mode, RedoEngine, Session, Ticket, Tuning,
 };
 use perdura_memory::reference::Cut;
-use perdura_memory::{Domain, LINE, Memory, Ram, Reference};
+use perdura_memory::{AnyMemory, Domain, LINE, Memory, Reference};
 use std::sync::Arc;
 
 const LOG: u64 = 1 << 20;
@@ -202,9 +203,9 @@ fn a_window_ends_inside_of_a_transaction() {
 /// A transaction that does not fit fails alone.
 #[test]
 fn too_large_a_transaction_takes_nothing_along() {
-    let memory = Arc::new(Ram::new(SMALLEST + (1 << 20)));
-    EagerEngine::<Ram>::format(&*memory, 0..SMALLEST);
-    let engine = EagerEngine::<Ram>::start(memory.clone(), 0..SMALLEST).unwrap();
+    let memory = Arc::new(ram(SMALLEST + (1 << 20)));
+    EagerEngine::<AnyMemory>::format(&*memory, 0..SMALLEST);
+    let engine = EagerEngine::<AnyMemory>::start(memory.clone(), 0..SMALLEST).unwrap();
     let mut session = engine.session().unwrap();
     let before = store(&mut session, &[(SMALLEST, 1)]);
     session.begin(Mode::Write);

@@ -7,7 +7,7 @@ use perdura_engine::{
     SkippingUndoEngine, Tuning, on_each_engine,
 };
 use perdura_memory::reference::Cut;
-use perdura_memory::{Domain, Memory, Reference, Survives};
+use perdura_memory::{AnyMemory, Domain, Memory, Reference, Survives};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -113,12 +113,16 @@ unsafe impl Memory for Failing {
     }
 }
 
+fn any(memory: &Arc<Failing>) -> Arc<AnyMemory> {
+    Arc::new(AnyMemory::new(memory.clone()))
+}
+
 /// Also where a segment is needed and none is free: that is no transaction that is too large.
-fn says_io<E: Engine<Failing>>(lines: u64) {
+fn says_io<E: Engine<AnyMemory>>(lines: u64) {
     let inner = Reference::new(1 << 20, Domain::Media);
     let memory = Arc::new(Failing::new(inner));
-    E::format(&memory, 0..SMALLEST);
-    let engine = E::start(memory.clone(), 0..SMALLEST).unwrap();
+    E::format(&any(&memory), 0..SMALLEST);
+    let engine = E::start(any(&memory), 0..SMALLEST).unwrap();
     let mut session = engine.session().unwrap();
     let mut commit = |round: u64| {
         session.begin(Mode::Write);
@@ -139,16 +143,16 @@ fn says_io<E: Engine<Failing>>(lines: u64) {
 #[test]
 fn a_failed_medium_is_not_taken_for_a_large_transaction() {
     for lines in [1, 100, 1000] {
-        on_each_engine!(crash_consistent says_io::<Failing>(lines));
+        on_each_engine!(crash_consistent says_io::<AnyMemory>(lines));
     }
 }
 
 /// A checkpoint that panics has perhaps forgotten lines that are not durable: no later one may
 /// succeed, and none may wait for it.
-fn stays_whole<E: Engine<Failing>>(domain: Domain) {
+fn stays_whole<E: Engine<AnyMemory>>(domain: Domain) {
     let memory = Arc::new(Failing::new(Reference::new(SMALLEST + 4096, domain)));
-    E::format(&memory, 0..SMALLEST);
-    let engine = E::start(memory.clone(), 0..SMALLEST).unwrap();
+    E::format(&any(&memory), 0..SMALLEST);
+    let engine = E::start(any(&memory), 0..SMALLEST).unwrap();
     let mut session = engine.session().unwrap();
     session.begin(Mode::Write);
     session.write_word(SMALLEST, 1).unwrap();
@@ -166,7 +170,7 @@ fn stays_whole<E: Engine<Failing>>(domain: Domain) {
     let committed = ticket.and_then(|ticket| session.wait_durable(ticket)).is_ok();
     drop((session, engine));
     let left = Reference::from_image(&memory.inner.power_cut(Cut::None), domain);
-    let left = Failing::new(left);
+    let left = AnyMemory::new(Arc::new(left));
     E::recover(&left, 0..SMALLEST).unwrap();
     let found = left.load(SMALLEST);
     assert!(found == 2 || found == 1 && !committed, "{} {domain}: {found}", E::NAME);
@@ -174,10 +178,10 @@ fn stays_whole<E: Engine<Failing>>(domain: Domain) {
 
 /// A fence that panics while a group is being made durable: nobody may take what is left of it
 /// for a whole one, and nobody may hang.
-fn a_group_is_whole<E: Engine<Failing>>(domain: Domain) {
+fn a_group_is_whole<E: Engine<AnyMemory>>(domain: Domain) {
     let memory = Arc::new(Failing::new(Reference::new(SMALLEST + 4096, domain)));
-    E::format(&memory, 0..SMALLEST);
-    let engine = E::start(memory.clone(), 0..SMALLEST).unwrap();
+    E::format(&any(&memory), 0..SMALLEST);
+    let engine = E::start(any(&memory), 0..SMALLEST).unwrap();
     let mut session = engine.session().unwrap();
     let mut write = |value| {
         session.begin(Mode::Write);
@@ -200,7 +204,7 @@ fn a_group_is_whole<E: Engine<Failing>>(domain: Domain) {
     drop((session, engine));
     for cut in [Cut::None, Cut::All] {
         let left = Reference::from_image(&memory.inner.power_cut(cut), domain);
-        let left = Failing::new(left);
+        let left = AnyMemory::new(Arc::new(left));
         E::recover(&left, 0..SMALLEST).unwrap();
         let found = [left.load(SMALLEST), left.load(SMALLEST + 1024)];
         assert!(found == [3, 3] || found == [1, 1] && !answered, "{} {domain}: {found:?}", E::NAME);
@@ -210,24 +214,24 @@ fn a_group_is_whole<E: Engine<Failing>>(domain: Domain) {
 #[test]
 fn a_group_cut_short_by_a_panic_is_whole_or_not_there() {
     for domain in [Domain::Transient, Domain::Persistent, Domain::Process] {
-        a_group_is_whole::<ArchaptUndoEngine<Failing>>(domain);
-        a_group_is_whole::<ArchaptRedoEngine<Failing>>(domain);
+        a_group_is_whole::<ArchaptUndoEngine<AnyMemory>>(domain);
+        a_group_is_whole::<ArchaptRedoEngine<AnyMemory>>(domain);
     }
 }
 
 #[test]
 fn a_checkpoint_that_panics_is_the_last_one() {
     for domain in [Domain::Transient, Domain::Persistent] {
-        on_each_engine!(crash_consistent stays_whole::<Failing>(domain));
+        on_each_engine!(crash_consistent stays_whole::<AnyMemory>(domain));
     }
 }
 
 /// Readers come in while a group is on its way into the log, and see its words.
-fn readers_do_not_wait<E: Engine<Failing>>() {
+fn readers_do_not_wait<E: Engine<AnyMemory>>() {
     let inner = Reference::new(SMALLEST + 4096, Domain::Transient);
     let memory = Arc::new(Failing::new(inner));
-    E::format(&memory, 0..SMALLEST);
-    let engine = E::start(memory.clone(), 0..SMALLEST).unwrap();
+    E::format(&any(&memory), 0..SMALLEST);
+    let engine = E::start(any(&memory), 0..SMALLEST).unwrap();
     let mut session = engine.session().unwrap();
     session.begin(Mode::Write);
     session.write_word(SMALLEST, 7).unwrap();
@@ -251,10 +255,10 @@ fn readers_do_not_wait<E: Engine<Failing>>() {
 
 #[test]
 fn readers_do_not_wait_for_a_group_to_be_written_down() {
-    readers_do_not_wait::<ArchaptUndoEngine<Failing>>();
-    readers_do_not_wait::<ArchaptRedoEngine<Failing>>();
-    readers_do_not_wait::<SkippingUndoEngine<Failing>>();
-    readers_do_not_wait::<SkippingRedoEngine<Failing>>();
+    readers_do_not_wait::<ArchaptUndoEngine<AnyMemory>>();
+    readers_do_not_wait::<ArchaptRedoEngine<AnyMemory>>();
+    readers_do_not_wait::<SkippingUndoEngine<AnyMemory>>();
+    readers_do_not_wait::<SkippingRedoEngine<AnyMemory>>();
 }
 
 /// The words of a transaction, in lines of their own.
@@ -275,11 +279,11 @@ fn write<S: Session>(session: &mut S, value: u64) -> perdura_engine::Result<()> 
 }
 
 /// A transaction that panics at an event of its end, its session not dropped. Whether it did.
-fn others_go_on<E: Engine<Failing>>(domain: Domain, events: u64) -> bool {
+fn others_go_on<E: Engine<AnyMemory>>(domain: Domain, events: u64) -> bool {
     let what = format!("{} on {domain}, a panic after {events} events", E::NAME);
     let memory = Arc::new(Failing::new(Reference::new(4 * SMALLEST, domain)));
-    E::format(&memory, 0..SMALLEST);
-    let engine = E::start(memory.clone(), 0..SMALLEST).unwrap();
+    E::format(&any(&memory), 0..SMALLEST);
+    let engine = E::start(any(&memory), 0..SMALLEST).unwrap();
     engine.tune(&Tuning { answer_within_ns: Some(u64::MAX), ..Tuning::default() });
     let mut session = engine.session().unwrap();
     write(&mut session, 1).unwrap();
@@ -316,7 +320,7 @@ fn others_go_on<E: Engine<Failing>>(domain: Domain, events: u64) -> bool {
     drop((session, engine));
     for cut in [Cut::None, Cut::All] {
         let left = Reference::from_image(&memory.inner.power_cut(cut), domain);
-        let left = Failing::new(left);
+        let left = AnyMemory::new(Arc::new(left));
         if !E::CRASH_CONSISTENT {
             assert!(ended.is_ok() || checkpoint.is_err() || left.load(WORDS[0]) == 4, "{what}");
             continue;
@@ -330,28 +334,29 @@ fn others_go_on<E: Engine<Failing>>(domain: Domain, events: u64) -> bool {
     ended.is_err()
 }
 
-fn panics_keep_no_lock<E: Engine<Failing>>() {
+fn panics_keep_no_lock<E: Engine<AnyMemory>>() {
     for domain in [Domain::Transient, Domain::Process, Domain::Media] {
         let panicked = (0..).take_while(|events| others_go_on::<E>(domain, *events)).count();
-        let commits_late = domain == Domain::Media || E::NAME == ArchaptUndoEngine::<Failing>::NAME;
+        let commits_late =
+            domain == Domain::Media || E::NAME == ArchaptUndoEngine::<AnyMemory>::NAME;
         assert!(panicked >= 3 || commits_late, "{} {domain}: {panicked} events", E::NAME);
     }
 }
 
 #[test]
 fn a_commit_that_panics_keeps_no_lock() {
-    on_each_engine!(rolling_back panics_keep_no_lock::<Failing>());
+    on_each_engine!(rolling_back panics_keep_no_lock::<AnyMemory>());
 }
 
 /// Wherever a commit meets a sync that fails, no later transaction is told that what it read is
 /// durable, unless that is what was there before.
-fn tells_nothing_after_a_failure<E: Engine<Failing>>() {
+fn tells_nothing_after_a_failure<E: Engine<AnyMemory>>() {
     for fences in 0..6 {
         let area = 0..SMALLEST;
         let memory = Reference::new(SMALLEST + 4096, Domain::Media);
         let memory = Arc::new(Failing::new(memory));
-        E::format(&memory, area.clone());
-        let engine = E::start(memory.clone(), area).expect("an empty log");
+        E::format(&any(&memory), area.clone());
+        let engine = E::start(any(&memory), area).expect("an empty log");
         let mut session = engine.session().expect("the first session");
         memory.fences_left.store(fences, Ordering::Relaxed);
         session.begin(Mode::Write);
@@ -373,5 +378,5 @@ fn tells_nothing_after_a_failure<E: Engine<Failing>>() {
 
 #[test]
 fn what_a_failed_commit_stored_is_not_said_to_be_durable() {
-    on_each_engine!(crash_consistent tells_nothing_after_a_failure::<Failing>());
+    on_each_engine!(crash_consistent tells_nothing_after_a_failure::<AnyMemory>());
 }

@@ -19,3 +19,11 @@ mod shared;
 mod skipping;
 mod threads;
 mod void;
+
+use perdura_memory::{AnyMemory, Ram};
+use std::sync::Arc;
+
+/// Plain memory, as any: each engine is compiled for it and for what fails at once.
+fn ram(len: u64) -> AnyMemory {
+    AnyMemory::new(Arc::new(Ram::new(len)))
+}

@@ -1,12 +1,13 @@
 //! Calls at the wrong time: they are refused or do nothing, and neither hang nor reach what only a
 //! transaction may look at.
 
+use crate::ram;
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Mark, Mode, Result, Session,
     Ticket, Tuning, on_each_engine,
 };
-use perdura_memory::{LINE, Memory, Ram};
+use perdura_memory::{AnyMemory, LINE, Memory};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +16,8 @@ const LOG: Range<u64> = 0..16 * SMALLEST;
 const DATA: u64 = LOG.end;
 const LEN: u64 = DATA + (4 << 20);
 
-fn started<E: Engine<Ram>>() -> (Arc<Ram>, Arc<E>) {
-    let memory = Arc::new(Ram::new(LEN));
+fn started<E: Engine<AnyMemory>>() -> (Arc<AnyMemory>, Arc<E>) {
+    let memory = Arc::new(ram(LEN));
     E::format(&memory, LOG);
     let engine = E::start(memory.clone(), LOG).unwrap();
     (memory, engine)
@@ -33,7 +34,7 @@ fn is_invalid<T>(result: Result<T>) -> bool {
     matches!(result, Err(Error::Invalid(_)))
 }
 
-fn outside_of_transactions<E: Engine<Ram>>() {
+fn outside_of_transactions<E: Engine<AnyMemory>>() {
     let (memory, engine) = started::<E>();
     let mut session = engine.session().unwrap();
     let unbegun = |session: &mut E::Session| {
@@ -74,11 +75,11 @@ fn unbegun_after<S: Session>(session: &mut S, unbegun: &impl Fn(&mut S)) {
 
 #[test]
 fn outside_of_transactions_only_the_memory_is_read() {
-    on_each_engine!(rolling_back outside_of_transactions::<Ram>());
+    on_each_engine!(rolling_back outside_of_transactions::<AnyMemory>());
 }
 
 /// The transaction that was running has not happened, and no other one is running.
-fn begun_twice<E: Engine<Ram>>() {
+fn begun_twice<E: Engine<AnyMemory>>() {
     let (_, engine) = started::<E>();
     let [mut session, mut other] = [(); 2].map(|()| engine.session().unwrap());
     write(&mut session, 1).unwrap();
@@ -107,11 +108,11 @@ fn begun_twice<E: Engine<Ram>>() {
 
 #[test]
 fn a_transaction_that_is_begun_twice_is_none() {
-    on_each_engine!(rolling_back begun_twice::<Ram>());
+    on_each_engine!(rolling_back begun_twice::<AnyMemory>());
 }
 
 /// Marks of transactions that are over, and of nothing.
-fn stale_marks<E: Engine<Ram>>() {
+fn stale_marks<E: Engine<AnyMemory>>() {
     let (_, engine) = started::<E>();
     let mut session = engine.session().unwrap();
     session.begin(Mode::Write);
@@ -138,11 +139,11 @@ fn stale_marks<E: Engine<Ram>>() {
 
 #[test]
 fn marks_of_other_transactions_do_no_harm() {
-    on_each_engine!(rolling_back stale_marks::<Ram>());
+    on_each_engine!(rolling_back stale_marks::<AnyMemory>());
 }
 
 /// A session that ends inside of a transaction leaves no lock behind.
-fn dropped_inside<E: Engine<Ram>>() {
+fn dropped_inside<E: Engine<AnyMemory>>() {
     let (_, engine) = started::<E>();
     let mut session = engine.session().unwrap();
     write(&mut session, 1).unwrap();
@@ -161,12 +162,12 @@ fn dropped_inside<E: Engine<Ram>>() {
 
 #[test]
 fn a_session_may_end_inside_of_a_transaction() {
-    on_each_engine!(rolling_back dropped_inside::<Ram>());
+    on_each_engine!(rolling_back dropped_inside::<AnyMemory>());
 }
 
 /// Sessions that read, commit and wait outside of transactions, while groups come and go whose overlays
 /// are too large to be kept.
-fn beside_a_writer<E: Engine<Ram>>() {
+fn beside_a_writer<E: Engine<AnyMemory>>() {
     let (_, engine) = started::<E>();
     engine.tune(&Tuning { group_bytes: Some(1 << 20), ..Tuning::default() });
     let done = AtomicBool::new(false);
@@ -206,6 +207,6 @@ fn beside_a_writer<E: Engine<Ram>>() {
 
 #[test]
 fn reads_outside_of_transactions_reach_no_overlay_that_is_being_freed() {
-    beside_a_writer::<ArchaptUndoEngine<Ram>>();
-    beside_a_writer::<ArchaptRedoEngine<Ram>>();
+    beside_a_writer::<ArchaptUndoEngine<AnyMemory>>();
+    beside_a_writer::<ArchaptRedoEngine<AnyMemory>>();
 }

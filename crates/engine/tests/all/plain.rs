@@ -1,10 +1,11 @@
 //! The engine `plain`: it stores and nothing else, and says so where it would have to take something back.
 
+use crate::ram;
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
     Access, Engine, Error, Mark, Mode, PlainEngine, Result, Session, Ticket, Volatile,
 };
-use perdura_memory::{Domain, Memory, Ram, Reference};
+use perdura_memory::{AnyMemory, Domain, Memory, Reference};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -12,10 +13,10 @@ const LOG: u64 = SMALLEST;
 const DATA: u64 = LOG;
 const LEN: u64 = LOG + (1 << 16);
 
-type Plain = PlainEngine<Ram>;
+type Plain = PlainEngine<AnyMemory>;
 
-fn started() -> (Arc<Ram>, Arc<Plain>) {
-    let memory = Arc::new(Ram::new(LEN));
+fn started() -> (Arc<AnyMemory>, Arc<Plain>) {
+    let memory = Arc::new(ram(LEN));
     Plain::format(&memory, 0..LOG);
     let engine = Plain::start(memory.clone(), 0..LOG).expect("an area");
     (memory, engine)
@@ -103,7 +104,7 @@ fn what_has_stored_nothing_may_be_rolled_back() {
 /// However a transaction is rolled back that has stored: nothing is committed from then on, nor said to be durable.
 #[test]
 fn after_a_rollback_of_what_has_stored_nothing_is_committed() {
-    type Ending = fn(&Arc<Plain>, <Plain as Engine<Ram>>::Session);
+    type Ending = fn(&Arc<Plain>, <Plain as Engine<AnyMemory>>::Session);
     let endings: [(&str, Ending); 6] = [
         ("an abort", |_, mut session| session.abort()),
         ("a second beginning", |_, mut session| session.begin(Mode::Read)),

@@ -1,12 +1,13 @@
 //! Readers beside writers: they go on until something is stored, and see whole transactions.
 
+use crate::ram;
 use perdura_engine::Tuning;
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, CcStmEngine, Engine, Error, Mode, Result,
     Session, SkippingRedoEngine, SkippingUndoEngine, on_each_engine,
 };
-use perdura_memory::Ram;
+use perdura_memory::AnyMemory;
 use perdura_memory::random::SplitMix64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +18,8 @@ const BYTES: u64 = 2 << 20;
 const WORDS: [u64; 3] = [1, 30, 300];
 const MOST: u64 = 300;
 
-fn start<E: Engine<Ram>>() -> Arc<E> {
-    let memory = Arc::new(Ram::new(BYTES));
+fn start<E: Engine<AnyMemory>>() -> Arc<E> {
+    let memory = Arc::new(ram(BYTES));
     let log = SMALLEST + E::beside_log(BYTES);
     assert!(log <= DATA, "{log} bytes of log");
     E::format(&memory, 0..log);
@@ -61,7 +62,7 @@ fn run<S: Session, R>(session: &mut S, mode: Mode, mut body: impl FnMut(&mut S) 
 }
 
 /// On one thread: a reader that had to wait would wait for ever.
-fn readers_go_on<E: Engine<Ram>>() {
+fn readers_go_on<E: Engine<AnyMemory>>() {
     let engine = start::<E>();
     let (mut writer, mut reader) = (engine.session().unwrap(), engine.session().unwrap());
     for round in 1..50 {
@@ -79,11 +80,11 @@ fn readers_go_on<E: Engine<Ram>>() {
 
 #[test]
 fn readers_go_on_beside_a_writer_until_it_stores() {
-    on_each_engine!(crash_consistent readers_go_on::<Ram>());
+    on_each_engine!(crash_consistent readers_go_on::<AnyMemory>());
 }
 
 /// On one thread: a writer that had to wait for the reader would wait for ever.
-fn a_reader_stays_where_it_is<E: Engine<Ram>>() {
+fn a_reader_stays_where_it_is<E: Engine<AnyMemory>>() {
     let engine = start::<E>();
     let (mut writer, mut reader) = (engine.session().unwrap(), engine.session().unwrap());
     let mut later = engine.session().unwrap();
@@ -118,10 +119,10 @@ fn a_reader_stays_where_it_is<E: Engine<Ram>>() {
 
 #[test]
 fn who_joins_a_group_waits_for_no_reader() {
-    a_reader_stays_where_it_is::<ArchaptUndoEngine<Ram>>();
-    a_reader_stays_where_it_is::<ArchaptRedoEngine<Ram>>();
-    a_reader_stays_where_it_is::<SkippingUndoEngine<Ram>>();
-    a_reader_stays_where_it_is::<SkippingRedoEngine<Ram>>();
+    a_reader_stays_where_it_is::<ArchaptUndoEngine<AnyMemory>>();
+    a_reader_stays_where_it_is::<ArchaptRedoEngine<AnyMemory>>();
+    a_reader_stays_where_it_is::<SkippingUndoEngine<AnyMemory>>();
+    a_reader_stays_where_it_is::<SkippingRedoEngine<AnyMemory>>();
 }
 
 /// Sets the words to one more than they were, in transactions of three sizes: the first word counts
@@ -161,7 +162,7 @@ fn check(before: &[u64], values: &[u64], name: &str) {
     assert!(values.iter().zip(before).all(|(now, before)| now >= before), "{name}: {values:?}");
 }
 
-fn transactions_are_whole<E: Engine<Ram>>() {
+fn transactions_are_whole<E: Engine<AnyMemory>>() {
     let engine = start::<E>();
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -188,7 +189,7 @@ fn transactions_are_whole<E: Engine<Ram>>() {
 
 #[test]
 fn readers_see_whole_transactions() {
-    on_each_engine!(rolling_back transactions_are_whole::<Ram>());
+    on_each_engine!(rolling_back transactions_are_whole::<AnyMemory>());
 }
 
 /// A long reader on one thread with a writer: it sees what was committed when it came to read much, makes no commit wait,
@@ -196,7 +197,7 @@ fn readers_see_whole_transactions() {
 #[test]
 fn a_long_reader_has_a_snapshot() {
     const MANY: u64 = 1500;
-    let engine = start::<CcStmEngine<Ram>>();
+    let engine = start::<CcStmEngine<AnyMemory>>();
     let (mut writer, mut reader) = (engine.session().unwrap(), engine.session().unwrap());
     let mut add = |index: u64, by: u64| {
         run(&mut writer, Mode::Write, |session| {

@@ -1,11 +1,12 @@
 //! Logs that have rotted: what was durable, and is missing or there again, is missed.
 
+use crate::ram;
 use perdura_engine::area::{Geometry, SMALLEST};
 use perdura_engine::record::{self, Found, Part};
 use perdura_engine::recovery::transactions;
 use perdura_engine::writes::LineWrite;
 use perdura_engine::{Access, ArchaptRedoEngine, Engine, Error, Mode, RedoEngine, Result, Session};
-use perdura_memory::{LINE, Memory, Ram};
+use perdura_memory::{AnyMemory, LINE, Memory};
 use std::sync::Arc;
 
 const LOG: std::ops::Range<u64> = 0..SMALLEST;
@@ -13,8 +14,8 @@ const TRANSACTIONS: u64 = 6;
 
 /// A memory whose process was killed after some transactions that were waited for, each of which
 /// stored its number in a line of its own.
-fn left<E: Engine<Ram>>() -> Arc<Ram> {
-    let memory = Arc::new(Ram::new(SMALLEST + 4096));
+fn left<E: Engine<AnyMemory>>() -> Arc<AnyMemory> {
+    let memory = Arc::new(ram(SMALLEST + 4096));
     E::format(&memory, LOG);
     let engine = E::start(memory.clone(), LOG).unwrap();
     let mut session = engine.session().unwrap();
@@ -27,8 +28,8 @@ fn left<E: Engine<Ram>>() -> Arc<Ram> {
     memory
 }
 
-fn copy(memory: &Ram) -> Ram {
-    let (ram, mut bytes) = (Ram::new(memory.len()), vec![0; memory.len() as usize]);
+fn copy(memory: &AnyMemory) -> AnyMemory {
+    let (ram, mut bytes) = (ram(memory.len()), vec![0; memory.len() as usize]);
     memory.copy_out(0, &mut bytes);
     ram.copy_in(0, &bytes);
     ram
@@ -36,7 +37,7 @@ fn copy(memory: &Ram) -> Ram {
 
 /// Every record is damaged in turn, in two ways. But for the last one, recovery must tell; and of
 /// the last one too where it is noted what has been acknowledged.
-fn lost_records_are_missed<E: Engine<Ram>>() {
+fn lost_records_are_missed<E: Engine<AnyMemory>>() {
     let memory = left::<E>();
     let geometry = Geometry::read(&*memory, LOG, E::NAME).unwrap();
     let checkpoint = geometry.checkpoint(&*memory).unwrap();
@@ -65,13 +66,13 @@ fn lost_records_are_missed<E: Engine<Ram>>() {
 
 #[test]
 fn a_record_that_was_durable_is_missed() {
-    lost_records_are_missed::<RedoEngine<Ram>>();
-    lost_records_are_missed::<ArchaptRedoEngine<Ram>>();
+    lost_records_are_missed::<RedoEngine<AnyMemory>>();
+    lost_records_are_missed::<ArchaptRedoEngine<AnyMemory>>();
 }
 
 /// Records with these tickets, each written when everything up to the other one was durable.
 fn records(of: &[(u64, u64)]) -> Vec<Found> {
-    let (ram, mut words) = (Ram::new(4096), Vec::new());
+    let (ram, mut words) = (ram(4096), Vec::new());
     let line = [LineWrite { line: 0, mask: 1, words: [5; 8] }];
     let found = of.iter().map(|&(ticket, durable)| {
         let part = Part { ticket, part: 0, parts: 1, behind: record::behind(ticket, durable) };

@@ -1,12 +1,13 @@
 //! Threads on one engine, with a log so small that it is emptied all the time; and the limits.
 
+use crate::ram;
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mode, RedoEngine,
     SWalEngine, Session, Ticket, UndoEngine, Volatile, on_each_engine,
 };
 use perdura_memory::reference::{Cut, SplitMix64};
-use perdura_memory::{Domain, Memory, Ram, Reference};
+use perdura_memory::{AnyMemory, Domain, Memory, Reference};
 use std::sync::Arc;
 
 const LOG: u64 = SMALLEST;
@@ -64,13 +65,13 @@ fn count<S: Session>(session: &mut S, thread: u64, waits: u64) -> (u64, Counters
     (done, *session.counters())
 }
 
-fn sums_are_right<E: Engine<Ram>>() -> Counters {
+fn sums_are_right<E: Engine<AnyMemory>>() -> Counters {
     sums_are_right_waiting::<E>(1)
 }
 
 /// The same with one of so many commits waited for.
-fn sums_are_right_waiting<E: Engine<Ram>>(waits: u64) -> Counters {
-    let engine = start::<_, E>(Ram::new(BYTES));
+fn sums_are_right_waiting<E: Engine<AnyMemory>>(waits: u64) -> Counters {
+    let engine = start::<_, E>(ram(BYTES));
     let mut all = Counters::default();
     let mut done = 0;
     std::thread::scope(|scope| {
@@ -95,25 +96,25 @@ fn sums_are_right_waiting<E: Engine<Ram>>(waits: u64) -> Counters {
 
 #[test]
 fn volatile_counts_right() {
-    sums_are_right::<Volatile<Ram>>();
+    sums_are_right::<Volatile<AnyMemory>>();
 }
 
 #[test]
 fn undo_counts_right() {
-    let counters = sums_are_right::<UndoEngine<Ram>>();
+    let counters = sums_are_right::<UndoEngine<AnyMemory>>();
     assert!(counters.fences >= counters.commits * 3);
 }
 
 #[test]
 fn s_wal_counts_right() {
-    let counters = sums_are_right::<SWalEngine<Ram>>();
+    let counters = sums_are_right::<SWalEngine<AnyMemory>>();
     assert!(counters.fences >= counters.commits * 4);
     assert!(counters.checkpoints >= counters.commits, "truncated after each");
 }
 
 #[test]
 fn redo_counts_right_through_many_checkpoints() {
-    let counters = sums_are_right::<RedoEngine<Ram>>();
+    let counters = sums_are_right::<RedoEngine<AnyMemory>>();
     assert!(counters.checkpoints > 10, "{counters:?}");
 }
 
@@ -121,8 +122,8 @@ fn redo_counts_right_through_many_checkpoints() {
 #[test]
 fn archapt_counts_right_however_few_wait() {
     for waits in [1, 8, 100, u64::MAX] {
-        let undo = sums_are_right_waiting::<ArchaptUndoEngine<Ram>>(waits);
-        let redo = sums_are_right_waiting::<ArchaptRedoEngine<Ram>>(waits);
+        let undo = sums_are_right_waiting::<ArchaptUndoEngine<AnyMemory>>(waits);
+        let redo = sums_are_right_waiting::<ArchaptRedoEngine<AnyMemory>>(waits);
         for counters in [undo, redo] {
             let most = if waits < 100 { counters.commits * 4 } else { counters.commits / 10 };
             assert!(counters.fences <= most, "{waits}: {counters:?}");
@@ -135,17 +136,17 @@ fn archapt_counts_right_however_few_wait() {
 /// The other engines with commits that nobody waits for.
 #[test]
 fn sums_are_right_though_nobody_waits() {
-    sums_are_right_waiting::<Volatile<Ram>>(u64::MAX);
-    sums_are_right_waiting::<UndoEngine<Ram>>(u64::MAX);
-    sums_are_right_waiting::<RedoEngine<Ram>>(u64::MAX);
-    sums_are_right_waiting::<SWalEngine<Ram>>(u64::MAX);
+    sums_are_right_waiting::<Volatile<AnyMemory>>(u64::MAX);
+    sums_are_right_waiting::<UndoEngine<AnyMemory>>(u64::MAX);
+    sums_are_right_waiting::<RedoEngine<AnyMemory>>(u64::MAX);
+    sums_are_right_waiting::<SWalEngine<AnyMemory>>(u64::MAX);
 }
 
 /// Two rounds of sessions that come and go, each leaving a segment half full.
 #[test]
 fn segments_of_ended_sessions_come_back() {
-    fn run<E: Engine<Ram>>() {
-        let engine = start::<_, E>(Ram::new(BYTES));
+    fn run<E: Engine<AnyMemory>>() {
+        let engine = start::<_, E>(ram(BYTES));
         for round in 0..200 {
             let mut session = engine.session().unwrap();
             session.begin(Mode::Write);
@@ -154,14 +155,14 @@ fn segments_of_ended_sessions_come_back() {
         }
         assert_eq!(read(&mut engine.session().unwrap(), SHARED), 199);
     }
-    on_each_engine!(crash_consistent run::<Ram>());
+    on_each_engine!(crash_consistent run::<AnyMemory>());
 }
 
 /// A transaction that does not fit changes nothing, and the next one is none the worse.
 #[test]
 fn too_large_is_refused_and_harmless() {
-    fn run<E: Engine<Ram>>() {
-        let engine = start::<_, E>(Ram::new(1 << 20));
+    fn run<E: Engine<AnyMemory>>() {
+        let engine = start::<_, E>(ram(1 << 20));
         let mut session = engine.session().unwrap();
         for round in 1..4 {
             session.begin(Mode::Write);
@@ -186,21 +187,21 @@ fn too_large_is_refused_and_harmless() {
         session.commit().unwrap();
         assert_eq!(read(&mut session, SHARED + LOG / 2 - 8), 9);
     }
-    on_each_engine!(crash_consistent run::<Ram>());
+    on_each_engine!(crash_consistent run::<AnyMemory>());
 }
 
 #[test]
 fn sessions_are_limited_and_come_back() {
-    fn run<E: Engine<Ram>>(limit: usize) {
-        let engine = start::<_, E>(Ram::new(BYTES));
+    fn run<E: Engine<AnyMemory>>(limit: usize) {
+        let engine = start::<_, E>(ram(BYTES));
         let mut sessions: Vec<_> = (0..limit).map(|_| engine.session().unwrap()).collect();
         let error = engine.session().err().expect("one too many");
         assert!(matches!(error, Error::Sessions { limit: told } if told == limit as u64));
         sessions.pop();
         assert!(engine.session().is_ok());
     }
-    on_each_engine!(crash_consistent run::<Ram>(4));
-    run::<Volatile<Ram>>(128);
+    on_each_engine!(crash_consistent run::<AnyMemory>(4));
+    run::<Volatile<AnyMemory>>(128);
 }
 
 /// What was written by `write_fresh` alone, with no word beside it, is committed as well.

@@ -10,11 +10,7 @@ use perdura_memory::PAGE;
 ///
 /// # Errors
 /// `Corrupt` where the page table is damaged.
-pub fn extent<A: Access + ?Sized>(
-    access: &mut A,
-    layout: &Layout,
-    at: u64,
-) -> Result<Option<Extent>> {
+pub fn extent(access: &mut dyn Access, layout: &Layout, at: u64) -> Result<Option<Extent>> {
     let Ok((page, in_page)) = layout.locate(at) else { return Ok(None) };
     // Pages inside of a run have empty entries: the run's is the nearest that is not.
     for first in (0..=page).rev() {
@@ -40,7 +36,7 @@ pub fn extent<A: Access + ?Sized>(
     Ok(None)
 }
 
-fn read<A: Access + ?Sized>(access: &mut A, layout: &Layout, page: u64) -> Result<Use> {
+fn read(access: &mut dyn Access, layout: &Layout, page: u64) -> Result<Use> {
     let entry = layout.entry(page);
     Use::from_word(access.read_word(entry)?)
         .ok_or_else(|| Error::corrupt("page-table entry that cannot be", entry))

@@ -95,7 +95,7 @@ impl Local {
     ///
     /// # Errors
     /// As the accesses', and `Corrupt` if what should be free is not.
-    pub fn allocate<A: Access + ?Sized>(
+    pub fn allocate<A: Access>(
         &mut self,
         access: &mut A,
         space: &Space,
@@ -116,7 +116,7 @@ impl Local {
         self.take_slot(access, space, memory, class, purpose)
     }
 
-    fn take_slot<A: Access + ?Sized>(
+    fn take_slot<A: Access>(
         &mut self,
         access: &mut A,
         space: &Space,
@@ -147,9 +147,9 @@ impl Local {
     }
 
     /// Gets slots into an empty cache: those that came back, another page's, a new page's.
-    fn refill<A: Access + ?Sized>(
+    fn refill(
         &mut self,
-        access: &mut A,
+        access: &mut dyn Access,
         space: &Space,
         memory: &dyn Memory,
         class: Class,
@@ -190,9 +190,9 @@ impl Local {
         Some(pages.start)
     }
 
-    fn make_run<A: Access + ?Sized>(
+    fn make_run(
         &mut self,
-        access: &mut A,
+        access: &mut dyn Access,
         space: &Space,
         page: u64,
         pages: u64,

@@ -4,7 +4,9 @@
 //! machines, tests.
 
 use super::{Heap, HeapSession};
+use crate::alloc::Space;
 use crate::check::{CheckRoot, Report, check_heap};
+use crate::superblock::Superblock;
 use crate::tx::{Extent, Fresh, Moment, Purpose, Root, Savepoint, Tx};
 use perdura_engine::{Access, Counters, Engine, Mode, Recovery, Result, Ticket, Tuning};
 use perdura_memory::Memory;
@@ -22,6 +24,15 @@ pub trait AnyHeap: Sync {
 
     /// As [`Heap::recovery`].
     fn recovery(&self) -> &Recovery;
+
+    /// As [`Heap::memory`].
+    fn memory(&self) -> &dyn Memory;
+
+    /// As [`Heap::space`].
+    fn space(&self) -> &Space;
+
+    /// As [`Heap::superblock`].
+    fn superblock(&self) -> Superblock;
 
     /// See [`Engine::CRASH_CONSISTENT`].
     fn is_crash_consistent(&self) -> bool;
@@ -74,6 +85,18 @@ impl<M: Memory + 'static, E: Engine<M>> AnyHeap for Heap<M, E> {
 
     fn recovery(&self) -> &Recovery {
         Heap::recovery(self)
+    }
+
+    fn memory(&self) -> &dyn Memory {
+        &**Heap::memory(self)
+    }
+
+    fn space(&self) -> &Space {
+        Heap::space(self)
+    }
+
+    fn superblock(&self) -> Superblock {
+        Heap::superblock(self)
     }
 
     fn is_crash_consistent(&self) -> bool {

@@ -1,12 +1,12 @@
 //! The collections against std's, on every engine; on those that log, with power cuts and
 //! reopenings between the transactions.
 
+use crate::family::Family;
 use perdura::collections::model::{self, Body, Rng, Run};
 use perdura::collections::{Bytes, Pair, Total};
-use perdura::{Engine, Format, Heap, Opening, Result};
-use perdura_engine::on_each_engine;
+use perdura::{AnyHeap, Format, Result};
 use perdura_memory::reference::Cut;
-use perdura_memory::{Domain, Ram, Reference};
+use perdura_memory::{AnyMemory, Domain, Reference};
 use std::sync::Arc;
 
 const LIMIT: u64 = 4 << 20;
@@ -36,31 +36,33 @@ fn every_check(run: &mut Run<'_>, seed: u64) -> Result<()> {
 }
 
 /// On plain memory, with all of it free again at the end.
-fn in_plain_memory<E: Engine<Ram>>(seed: u64) {
-    let heap = Heap::<Ram, E>::create(Arc::new(Ram::new(LIMIT)), format()).expect("a heap");
-    let free = |heap: &Heap<Ram, E>| {
+fn in_plain_memory(engine: Family, seed: u64) {
+    let heap = engine.in_ram(format());
+    let free = |heap: &dyn AnyHeap| {
         heap.checkpoint().expect("plain memory");
         heap.space().usage().free_page_bytes + heap.space().usage().free_slot_bytes
     };
-    let before = free(&heap);
+    let before = free(&*heap);
     let mut session = heap.session().expect("a session");
-    let result = every_check(&mut |body| session.transaction(|tx| body(tx)), seed);
-    result.unwrap_or_else(|error| panic!("{}, seed {seed}: {error}", E::NAME));
+    let result = every_check(&mut |body| session.transaction(body), seed);
+    result.unwrap_or_else(|error| panic!("{}, seed {seed}: {error}", engine.name));
     drop(session);
-    assert_eq!(free(&heap), before, "{}, seed {seed}: something is left", E::NAME);
+    assert_eq!(free(&*heap), before, "{}, seed {seed}: something is left", engine.name);
 }
 
 /// A heap whose power is cut now and then, between transactions.
-struct Unreliable<E: Engine<Reference>> {
-    heap: Option<Heap<Reference, E>>,
+struct Unreliable {
+    engine: Family,
+    memory: Arc<Reference>,
+    heap: Option<Box<dyn AnyHeap>>,
     rng: Rng,
 }
 
-impl<E: Engine<Reference>> Unreliable<E> {
-    fn new(domain: Domain, seed: u64) -> Self {
+impl Unreliable {
+    fn new(engine: Family, domain: Domain, seed: u64) -> Self {
         let memory = Arc::new(Reference::new(LIMIT, domain));
-        let heap = Heap::create(memory, format()).expect("a heap");
-        Unreliable { heap: Some(heap), rng: Rng(seed) }
+        let heap = engine.create(&AnyMemory::new(memory.clone()), format()).expect("a heap");
+        Unreliable { engine, memory, heap: Some(heap), rng: Rng(seed) }
     }
 
     fn run(&mut self, body: &mut Body<'_>) -> Result<()> {
@@ -78,22 +80,27 @@ impl<E: Engine<Reference>> Unreliable<E> {
             1 => Cut::All,
             _ => Cut::Seed(self.rng.next()),
         };
-        let heap = self.heap.take().expect("a heap");
-        let after = Arc::new(heap.memory().after_power_cut(cut));
-        self.heap = Some(Heap::open(after, Opening::default()).expect("it recovers"));
+        let after = Arc::new(self.memory.after_power_cut(cut));
+        // What the heap does when it ends is not to be cut.
+        drop(self.heap.take());
+        self.memory = after;
+        let opened = self.engine.open(&AnyMemory::new(self.memory.clone()));
+        self.heap = Some(opened.expect("it recovers"));
     }
 }
 
-fn with_power_cuts<E: Engine<Reference>>(domain: Domain, seed: u64) {
-    let mut heap = Unreliable::<E>::new(domain, seed);
+fn with_power_cuts(engine: Family, domain: Domain, seed: u64) {
+    let mut heap = Unreliable::new(engine, domain, seed);
     let result = every_check(&mut |body| heap.run(body), seed);
-    result.unwrap_or_else(|error| panic!("{} on {domain}, seed {seed}: {error}", E::NAME));
+    result.unwrap_or_else(|error| panic!("{} on {domain}, seed {seed}: {error}", engine.name));
 }
 
 #[test]
 fn collections_are_right_on_every_engine() {
     for seed in 0..6 {
-        on_each_engine!(rolling_back in_plain_memory::<Ram>(seed));
+        for engine in Family::rolling_back() {
+            in_plain_memory(engine, seed);
+        }
     }
 }
 
@@ -101,7 +108,9 @@ fn collections_are_right_on_every_engine() {
 fn collections_outlive_power_cuts() {
     for domain in [Domain::Transient, Domain::Persistent, Domain::Media] {
         for seed in 0..2 {
-            on_each_engine!(crash_consistent with_power_cuts::<Reference>(domain, seed));
+            for engine in Family::crash_consistent() {
+                with_power_cuts(engine, domain, seed);
+            }
         }
     }
 }

@@ -1,11 +1,11 @@
 //! The heap on plain memory: allocation accounting, rollback, roots, reopening.
 
+use crate::family::Family;
 use perdura::{
-    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Format, Heap, Memory, Opening,
-    Purpose, RedoEngine, Root, SWalEngine, Tx, TxExt, UndoEngine, Volatile,
+    AnyHeap, ArchaptRedoEngine, ArchaptUndoEngine, Error, Format, Heap, Memory, Opening, Purpose,
+    RedoEngine, Root, SWalEngine, Tx, TxExt, UndoEngine, Volatile,
 };
-use perdura_engine::on_each_engine;
-use perdura_memory::Ram;
+use perdura_memory::{AnyMemory, Ram};
 use std::sync::Arc;
 
 const LIMIT: u64 = 4 << 20;
@@ -15,14 +15,9 @@ fn format() -> Format {
 }
 
 fn on_every_engine(test: impl Fn(&dyn Fn() -> Box<dyn Subject>)) {
-    fn on<E: Engine<Ram>>(test: &impl Fn(&dyn Fn() -> Box<dyn Subject>)) {
-        test(&|| Box::new(create::<E>()));
+    for engine in Family::rolling_back() {
+        test(&|| Box::new(engine.in_ram(format())));
     }
-    on_each_engine!(rolling_back on::<Ram>(&test));
-}
-
-fn create<E: Engine<Ram>>() -> Heap<Ram, E> {
-    Heap::create(Arc::new(Ram::new(LIMIT)), format()).expect("a heap")
 }
 
 /// A heap, whatever its engine.
@@ -31,9 +26,9 @@ trait Subject {
     fn free_bytes(&self) -> u64;
 }
 
-impl<E: Engine<Ram>> Subject for Heap<Ram, E> {
+impl Subject for Box<dyn AnyHeap> {
     fn run(&self, body: &mut dyn FnMut(&mut dyn Tx) -> perdura::Result<()>) -> perdura::Result<()> {
-        self.session()?.transaction(|tx| body(tx))
+        self.session()?.transaction(body)
     }
 
     fn free_bytes(&self) -> u64 {
@@ -159,13 +154,14 @@ fn a_full_pool_says_so_and_loses_nothing() {
 
 #[test]
 fn transactions_too_large_for_the_log_are_refused_whole() {
-    too_large_is_refused_whole(&create::<RedoEngine<Ram>>());
-    too_large_is_refused_whole(&create::<SWalEngine<Ram>>());
-    too_large_is_refused_whole(&create::<ArchaptUndoEngine<Ram>>());
-    too_large_is_refused_whole(&create::<ArchaptRedoEngine<Ram>>());
+    too_large_is_refused_whole(Family::of::<RedoEngine<_>>());
+    too_large_is_refused_whole(Family::of::<SWalEngine<_>>());
+    too_large_is_refused_whole(Family::of::<ArchaptUndoEngine<_>>());
+    too_large_is_refused_whole(Family::of::<ArchaptRedoEngine<_>>());
 }
 
-fn too_large_is_refused_whole<E: Engine<Ram>>(heap: &Heap<Ram, E>) {
+fn too_large_is_refused_whole(engine: Family) {
+    let heap = engine.in_ram(format());
     let mut at = 0;
     let mut session = heap.session().unwrap();
     session
@@ -206,8 +202,8 @@ fn roots_are_set_replaced_and_removed() {
 
 #[test]
 fn a_pool_reopens_under_any_engine() {
-    let memory = Arc::new(Ram::new(LIMIT));
-    let heap = Heap::<_, RedoEngine<Ram>>::create(memory.clone(), format()).unwrap();
+    let memory = Arc::new(AnyMemory::new(Arc::new(Ram::new(LIMIT))));
+    let heap = Heap::<_, RedoEngine<_>>::create(memory.clone(), format()).unwrap();
     let set = |tx: &mut dyn Tx, value: u64| {
         let at = tx.new_bytes(Purpose::General, &value.to_ne_bytes())?;
         tx.set_root("value", Root { at, kind: 1000 })
@@ -218,25 +214,25 @@ fn a_pool_reopens_under_any_engine() {
     };
     heap.session().unwrap().transaction(|tx| set(tx, 1)).unwrap();
     heap.close().unwrap();
-    let heap = Heap::<_, UndoEngine<Ram>>::open(memory.clone(), Opening::default()).unwrap();
+    let heap = Heap::<_, UndoEngine<_>>::open(memory.clone(), Opening::default()).unwrap();
     assert_eq!(heap.session().unwrap().read(|tx| get(tx)).unwrap(), 1);
     heap.session().unwrap().transaction(|tx| set(tx, 2)).unwrap();
     heap.close().unwrap();
-    let heap = Heap::<_, SWalEngine<Ram>>::open(memory.clone(), Opening::default()).unwrap();
+    let heap = Heap::<_, SWalEngine<_>>::open(memory.clone(), Opening::default()).unwrap();
     assert_eq!(heap.session().unwrap().read(|tx| get(tx)).unwrap(), 2);
     heap.session().unwrap().transaction(|tx| set(tx, 3)).unwrap();
     heap.close().unwrap();
-    let heap = Heap::<_, Volatile<Ram>>::open(memory.clone(), Opening::default()).unwrap();
+    let heap = Heap::<_, Volatile<_>>::open(memory.clone(), Opening::default()).unwrap();
     assert_eq!(heap.session().unwrap().read(|tx| get(tx)).unwrap(), 3);
     let mut session = heap.session().unwrap();
     assert!(matches!(session.read(|tx| set(tx, 4)), Err(Error::ReadOnly)));
     drop(heap);
     // The session outlives its heap: it was not closed.
     drop(session);
-    let refused = Heap::<_, RedoEngine<Ram>>::open(memory.clone(), Opening::default());
+    let refused = Heap::<_, RedoEngine<_>>::open(memory.clone(), Opening::default());
     assert!(matches!(refused, Err(perdura::OpenError::NotConsistent { .. })));
     let forced = Opening { force: true, ..Opening::default() };
-    let heap = Heap::<_, RedoEngine<Ram>>::open(memory.clone(), forced).unwrap();
+    let heap = Heap::<_, RedoEngine<_>>::open(memory.clone(), forced).unwrap();
     assert_eq!(heap.session().unwrap().read(|tx| get(tx)).unwrap(), 3);
     assert_eq!(memory.len(), LIMIT);
 }

@@ -1,15 +1,13 @@
 //! Lanes: what tells sessions apart that are open at the same time, and the counts of large maps, which have a
 //! part for each.
 
+use crate::family::Family;
 use perdura::collections::model::Rng;
 use perdura::collections::{HashMap, check_root, destroy_root_some, kind};
 use perdura::testing::{ScatteredTx, TestHeap};
 use perdura::tx::Root;
-use perdura::{Engine, Error, Format, Heap, HeapSession, Result, Tx};
-use perdura_engine::on_each_engine;
-use perdura_memory::Ram;
+use perdura::{AnyHeap, AnySession, Error, Format, Result, Tx};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 const LIMIT: u64 = 8 << 20;
 
@@ -18,35 +16,36 @@ const MANY: u64 = 4096;
 
 type Map = HashMap<u64, u64>;
 
-fn create<E: Engine<Ram>>() -> Heap<Ram, E> {
-    let format = Format { limit: LIMIT, log: None, id: 1, requires: None, checksums: false };
-    Heap::create(Arc::new(Ram::new(LIMIT)), format).expect("a heap")
+fn create(engine: Family) -> Box<dyn AnyHeap> {
+    engine.in_ram(Format { limit: LIMIT, log: None, id: 1, requires: None, checksums: false })
 }
 
-fn lane<E: Engine<Ram>>(session: &mut HeapSession<Ram, E>) -> u32 {
-    session.transaction(|tx| Ok((tx as &mut dyn Tx).lane())).expect("a lane")
+fn lane(session: &mut AnySession) -> u32 {
+    session.transaction(|tx| Ok(tx.lane())).expect("a lane")
 }
 
-fn sessions_differ<E: Engine<Ram>>() {
-    let heap = create::<E>();
+fn sessions_differ(engine: Family) {
+    let heap = create(engine);
     let (mut first, mut second) = (heap.session().unwrap(), heap.session().unwrap());
     let (a, b) = (lane(&mut first), lane(&mut second));
-    assert_ne!(a, b, "{}", E::NAME);
-    assert_eq!(a, lane(&mut first), "{}: a session stays in its lane", E::NAME);
-    let mut erased = heap.session().unwrap().erased();
-    let c = erased.transaction(|tx| Ok(tx.lane())).unwrap();
-    assert!(c != a && c != b, "{}", E::NAME);
+    assert_ne!(a, b, "{}", engine.name);
+    assert_eq!(a, lane(&mut first), "{}: a session stays in its lane", engine.name);
+    let mut third = heap.session().unwrap();
+    let c = lane(&mut third);
+    assert!(c != a && c != b, "{}", engine.name);
     drop(first);
-    assert_eq!(lane(&mut heap.session().unwrap()), a, "{}: lanes are used again", E::NAME);
+    assert_eq!(lane(&mut heap.session().unwrap()), a, "{}: lanes are used again", engine.name);
 }
 
 #[test]
 fn sessions_that_are_open_together_have_lanes_of_their_own() {
-    on_each_engine!(sessions_differ::<Ram>());
+    for engine in Family::all() {
+        sessions_differ(engine);
+    }
 }
 
 /// Inserts and removes random keys of its own; returns what it has left there.
-fn toggle<E: Engine<Ram>>(heap: &Heap<Ram, E>, map: Map, seed: u64) -> u64 {
+fn toggle(heap: &dyn AnyHeap, map: Map, seed: u64) -> u64 {
     let (mut session, mut rng) = (heap.session().unwrap(), Rng(seed));
     let mut left = 0u64;
     for step in 0..3000 {
@@ -63,8 +62,8 @@ fn toggle<E: Engine<Ram>>(heap: &Heap<Ram, E>, map: Map, seed: u64) -> u64 {
     left
 }
 
-fn counts_add_up<E: Engine<Ram>>() {
-    let heap = create::<E>();
+fn counts_add_up(engine: Family) {
+    let heap = create(engine);
     let mut session = heap.session().unwrap();
     let map = session
         .transaction(|tx| {
@@ -74,14 +73,14 @@ fn counts_add_up<E: Engine<Ram>>() {
         })
         .unwrap();
     let left: u64 = std::thread::scope(|threads| {
-        let heap = &heap;
+        let heap = &*heap;
         let all: Vec<_> =
             (0..2).map(|seed| threads.spawn(move || toggle(heap, map, seed))).collect();
         all.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     session
         .read(|tx| {
-            assert_eq!(map.len(tx)?, left, "{}", E::NAME);
+            assert_eq!(map.len(tx)?, left, "{}", engine.name);
             map.check(tx, &mut |_| Ok(()))
         })
         .unwrap();
@@ -89,7 +88,9 @@ fn counts_add_up<E: Engine<Ram>>() {
 
 #[test]
 fn counts_of_two_threads_add_up() {
-    on_each_engine!(rolling_back counts_add_up::<Ram>());
+    for engine in Family::rolling_back() {
+        counts_add_up(engine);
+    }
 }
 
 /// A large map, filled from several lanes.

@@ -11,6 +11,7 @@ mod crash;
 mod creation;
 mod errors;
 mod explicit;
+mod family;
 mod heap;
 mod lanes;
 mod pieces;

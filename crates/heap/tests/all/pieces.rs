@@ -6,7 +6,7 @@ use perdura::testing::TestHeap;
 use perdura::{
     Access, Domain, EngineKind, Error, Format, Heap, Options, Purpose, RedoEngine, Root, Tx, TxExt,
 };
-use perdura_memory::Ram;
+use perdura_memory::{AnyMemory, Ram};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -138,9 +138,9 @@ fn a_map_stays_the_same_while_its_blocks_move() {
 /// Pages of which every second slot is free become free pages.
 #[test]
 fn sparse_pages_are_emptied() {
-    let memory = Arc::new(Ram::new(8 << 20));
+    let memory = Arc::new(AnyMemory::new(Arc::new(Ram::new(8 << 20))));
     let format = Format { limit: 8 << 20, log: None, id: 1, requires: None, checksums: false };
-    let heap = Heap::<Ram, RedoEngine<Ram>>::create(memory, format).unwrap();
+    let heap = Heap::<_, RedoEngine<_>>::create(memory, format).unwrap();
     let mut session = heap.session().unwrap();
     let mut blocks = Vec::new();
     while let Ok(at) = session.transaction(|tx| tx.new_bytes(Purpose::Value, &[1; 1_000])) {
@@ -151,7 +151,7 @@ fn sparse_pages_are_emptied() {
         session.transaction(|tx| tx.free(pair[0])).unwrap();
     }
     heap.checkpoint().unwrap();
-    let five = |session: &mut perdura::HeapSession<Ram, RedoEngine<Ram>>| {
+    let five = |session: &mut perdura::HeapSession<AnyMemory, RedoEngine<AnyMemory>>| {
         session.transaction(|tx| tx.allocate(Purpose::Value, 5_000))
     };
     assert!(matches!(five(&mut session), Err(Error::Full { .. })), "there is a free page");

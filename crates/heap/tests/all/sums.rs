@@ -1,18 +1,18 @@
 //! Checksums of pages: every engine keeps them, whatever its transactions do; and damage of each part
 //! of a pool is told.
 
+use crate::family::Family;
 use perdura::collections::Bytes;
 use perdura::collections::model::{Body, Rng, check_hash_map, check_ordered_map};
 use perdura::superblock::{CATALOGUE, State, Superblock};
 use perdura::{
-    Access, Engine, Error, Format, Heap, Memory, OpenError, Opening, Purpose, RedoEngine, Result,
-    Root, Tx, TxExt,
+    AnyHeap, Error, Format, Memory, OpenError, Purpose, RedoEngine, Result, Root, TxExt,
 };
-use perdura_engine::on_each_engine;
-use perdura_memory::{PAGE, Ram};
+use perdura_memory::{AnyMemory, PAGE, Ram};
 use std::sync::Arc;
 
 const LIMIT: u64 = 8 << 20;
+const REDO: Family = Family::of::<RedoEngine<AnyMemory>>();
 
 fn format(checksums: bool) -> Format {
     Format { limit: LIMIT, log: Some(256 << 10), id: 1, requires: None, checksums }
@@ -29,23 +29,23 @@ fn flip(memory: &Ram, at: u64) {
     memory.store(at, memory.load(at) ^ 1 << 21);
 }
 
-fn open<E: Engine<Ram>>(memory: &Arc<Ram>) -> Result<Heap<Ram, E>, OpenError> {
-    Heap::open(memory.clone(), Opening::default())
+fn open(engine: Family, memory: &Arc<Ram>) -> Result<Box<dyn AnyHeap>, OpenError> {
+    engine.open(&AnyMemory::new(memory.clone()))
 }
 
 /// Maps that grow and shrink, with aborts and parts that are undone, and objects of many pages: after
 /// each transaction, in place, and when the heap is opened again, each page has its sum.
-fn sums_are_kept<E: Engine<Ram>>(checksums: bool) {
-    if checksums && !E::KEEPS_CHECKSUMS {
+fn sums_are_kept(engine: Family, checksums: bool) {
+    if checksums && !engine.keeps_checksums {
         return; // It keeps no sums of all pages.
     }
     let memory = Arc::new(Ram::new(LIMIT));
-    let heap = Heap::<Ram, E>::create(memory.clone(), format(checksums)).unwrap();
-    let wrong = |heap: &Heap<Ram, E>| heap.superblock().wrong_pages(&**heap.memory());
+    let heap = engine.create(&AnyMemory::new(memory.clone()), format(checksums)).unwrap();
+    let wrong = |heap: &dyn AnyHeap| heap.superblock().wrong_pages(&*memory);
     let mut session = heap.session().unwrap();
     let mut run = |body: &mut Body<'_>| {
-        let result = session.transaction(|tx| body(tx));
-        assert_eq!(wrong(&heap), [0; 0], "{}", E::NAME);
+        let result = session.transaction(body);
+        assert_eq!(wrong(&*heap), [0; 0], "{}", engine.name);
         result
     };
     check_hash_map::<u64, Bytes, true>(&mut run, 1, 60, |rng| rng.below(90), |rng| rng.bytes(900))
@@ -66,8 +66,8 @@ fn sums_are_kept<E: Engine<Ram>>(checksums: bool) {
         .unwrap();
     drop(session);
     heap.close().unwrap();
-    let heap = open::<E>(&memory).unwrap();
-    assert_eq!(wrong(&heap), [0; 0]);
+    let heap = open(engine, &memory).unwrap();
+    assert_eq!(wrong(&*heap), [0; 0]);
     let mut bytes = vec![0; 28];
     heap.session().unwrap().read(|tx| tx.read_bytes(at + 4000, &mut bytes)).unwrap();
     assert_eq!(bytes, b"over the border of two pages");
@@ -75,19 +75,23 @@ fn sums_are_kept<E: Engine<Ram>>(checksums: bool) {
 
 #[test]
 fn every_engine_keeps_the_sums_of_all_pages() {
-    on_each_engine!(rolling_back sums_are_kept::<Ram>(true));
+    for engine in Family::rolling_back() {
+        sums_are_kept(engine, true);
+    }
 }
 
 #[test]
 fn every_engine_keeps_the_sums_of_the_page_table() {
-    on_each_engine!(rolling_back sums_are_kept::<Ram>(false));
+    for engine in Family::rolling_back() {
+        sums_are_kept(engine, false);
+    }
 }
 
 /// A heap with a few objects, and where these are; closed, or left by a process that was killed.
-fn sample<E: Engine<Ram>>(closed: bool) -> (Arc<Ram>, [u64; 3]) {
+fn sample(engine: Family, closed: bool) -> (Arc<Ram>, [u64; 3]) {
     let memory = Arc::new(Ram::new(LIMIT));
-    Heap::<Ram, E>::create(memory.clone(), format(true)).unwrap().close().unwrap();
-    let heap = open::<E>(&memory).unwrap();
+    engine.create(&AnyMemory::new(memory.clone()), format(true)).unwrap().close().unwrap();
+    let heap = open(engine, &memory).unwrap();
     let mut session = heap.session().unwrap();
     let mut objects = [0; 3];
     for (index, object) in objects.iter_mut().enumerate() {
@@ -108,7 +112,7 @@ fn sample<E: Engine<Ram>>(closed: bool) -> (Arc<Ram>, [u64; 3]) {
 }
 
 /// What the roots of the sample lead to, all of it read.
-fn contents<E: Engine<Ram>>(heap: &Heap<Ram, E>) -> Result<Vec<Vec<u8>>> {
+fn contents(heap: &dyn AnyHeap) -> Result<Vec<Vec<u8>>> {
     heap.session()?.read(|tx| {
         (0..3)
             .map(|index| {
@@ -122,17 +126,17 @@ fn contents<E: Engine<Ram>>(heap: &Heap<Ram, E>) -> Result<Vec<Vec<u8>>> {
 }
 
 /// Damaged objects are told by reads and by writes, with the page's offset; the others are served.
-fn damage_is_noticed_when_read<E: Engine<Ram>>() {
-    if !E::KEEPS_CHECKSUMS {
+fn damage_is_noticed_when_read(engine: Family) {
+    if !engine.keeps_checksums {
         return; // It keeps no sums of all pages.
     }
-    let (memory, [first, second, third]) = sample::<E>(true);
+    let (memory, [first, second, third]) = sample(engine, true);
     flip(&memory, second + 800);
-    let heap = open::<E>(&memory).unwrap();
+    let heap = open(engine, &memory).unwrap();
     let mut session = heap.session().unwrap();
     let page = second - second % PAGE;
     let is_told = |result: Result<()>| {
-        assert!(matches!(result, Err(Error::Corrupt { at, .. }) if at == page), "{}", E::NAME);
+        assert!(matches!(result, Err(Error::Corrupt { at, .. }) if at == page), "{}", engine.name);
     };
     for at in [first, third] {
         let mut bytes = [0; 8];
@@ -144,24 +148,26 @@ fn damage_is_noticed_when_read<E: Engine<Ram>>() {
     is_told(session.transaction(|tx| tx.write_word(second + 2400, 1)));
     is_told(session.transaction(|tx| tx.write_bytes(second + 2400, &[3; 100])));
     // And the sum itself.
-    let (memory, [first, ..]) = sample::<E>(true);
+    let (memory, [first, ..]) = sample(engine, true);
     let superblock = Superblock::read(&*memory).unwrap();
     flip(&memory, superblock.places().of(first).unwrap());
-    let heap = open::<E>(&memory).unwrap();
+    let heap = open(engine, &memory).unwrap();
     assert!(heap.session().unwrap().read(|tx| tx.read_word(first)).is_err());
 }
 
 #[test]
 fn damaged_objects_are_noticed_when_they_are_read() {
-    on_each_engine!(damage_is_noticed_when_read::<Ram>());
+    for engine in Family::all() {
+        damage_is_noticed_when_read(engine);
+    }
 }
 
 /// One word of each part is damaged that is always covered: the heap is refused, or all is as it was.
-fn damage_of_the_rest<E: Engine<Ram>>(closed: bool) {
-    if !E::KEEPS_CHECKSUMS {
+fn damage_of_the_rest(engine: Family, closed: bool) {
+    if !engine.keeps_checksums {
         return; // It keeps no sums of all pages.
     }
-    let (memory, _) = sample::<E>(closed);
+    let (memory, _) = sample(engine, closed);
     let wanted: Vec<Vec<u8>> = (1..4).map(|value| vec![value; 3000]).collect();
     let superblock = Superblock::read(&*memory).unwrap();
     let (log, layout) = (superblock.log.clone(), superblock.layout);
@@ -175,42 +181,46 @@ fn damage_of_the_rest<E: Engine<Ram>>(closed: bool) {
     for at in header.chain(roots).chain(table).chain(log).filter(used).chain(in_log) {
         let damaged = copy(&memory);
         flip(&damaged, at);
-        let read = open::<E>(&damaged)
+        let read = open(engine, &damaged)
             .map_err(|error| error.to_string())
-            .and_then(|heap| contents(&heap).map_err(|error| error.to_string()));
+            .and_then(|heap| contents(&*heap).map_err(|error| error.to_string()));
         match read {
             Err(_) => told += 1,
-            Ok(found) => assert_eq!(found, wanted, "{} closed {closed}, {at:#x}", E::NAME),
+            Ok(found) => assert_eq!(found, wanted, "{} closed {closed}, {at:#x}", engine.name),
         }
     }
-    assert!(told > 10, "{}: only {told} were told", E::NAME);
+    assert!(told > 10, "{}: only {told} were told", engine.name);
 }
 
 #[test]
 fn header_log_page_table_and_roots_are_always_covered() {
-    on_each_engine!(damage_of_the_rest::<Ram>(true));
-    on_each_engine!(crash_consistent damage_of_the_rest::<Ram>(false));
+    for engine in Family::all() {
+        damage_of_the_rest(engine, true);
+    }
+    for engine in Family::crash_consistent() {
+        damage_of_the_rest(engine, false);
+    }
 }
 
 /// The newer copy of the header is lost of a pool that is in use: the older says that it was closed.
 #[test]
 fn an_older_header_loses_nothing() {
-    let (memory, _) = sample::<RedoEngine<Ram>>(false);
+    let (memory, _) = sample(REDO, false);
     let newest = Superblock::read(&*memory).unwrap().sequence % 2 * PAGE;
     memory.store(newest + 248, 0);
     assert_eq!(Superblock::read(&*memory).unwrap().state, State::Open);
-    let heap = open::<RedoEngine<Ram>>(&memory).unwrap();
+    let heap = open(REDO, &memory).unwrap();
     assert_eq!(heap.recovery().replayed, 3);
-    assert_eq!(contents(&heap).unwrap()[2], vec![3; 3000]);
+    assert_eq!(contents(&*heap).unwrap()[2], vec![3; 3000]);
     // A whole one, as it was before: a write that was lost.
-    let (memory, _) = sample::<RedoEngine<Ram>>(false);
+    let (memory, _) = sample(REDO, false);
     let superblock = Superblock::read(&*memory).unwrap();
     let earlier = Superblock { sequence: superblock.sequence - 3, ..superblock };
     Superblock { state: State::Clean, ..earlier }.write(&*memory);
     assert_eq!(Superblock::read(&*memory).unwrap().sequence, superblock_sequence(&memory));
-    let heap = open::<RedoEngine<Ram>>(&memory).unwrap();
+    let heap = open(REDO, &memory).unwrap();
     assert_eq!(heap.recovery().replayed, 3, "what a header says of its log is not believed");
-    assert_eq!(contents(&heap).unwrap()[2], vec![3; 3000]);
+    assert_eq!(contents(&*heap).unwrap()[2], vec![3; 3000]);
 }
 
 fn superblock_sequence(memory: &Ram) -> u64 {
@@ -220,22 +230,22 @@ fn superblock_sequence(memory: &Ram) -> u64 {
 /// The newest checkpoint of the log is lost, after the pool was closed and while it is in use.
 #[test]
 fn an_older_checkpoint_is_noticed() {
-    let (memory, _) = sample::<RedoEngine<Ram>>(true);
+    let (memory, _) = sample(REDO, true);
     let log = Superblock::read(&*memory).unwrap().log.start;
     let newest = [64, 128].into_iter().max_by_key(|slot| memory.load(log + slot)).unwrap();
     flip(&memory, log + newest);
-    let refused = open::<RedoEngine<Ram>>(&memory);
+    let refused = open(REDO, &memory);
     assert!(matches!(refused, Err(OpenError::Damaged { at, .. }) if at == log));
 }
 
 #[test]
 fn a_truncated_pool_is_refused() {
-    let (memory, objects) = sample::<RedoEngine<Ram>>(true);
+    let (memory, objects) = sample(REDO, true);
     let len = objects[2] - objects[2] % PAGE;
     let mut bytes = vec![0; len as usize];
     memory.copy_out(0, &mut bytes);
     let short = Ram::new(len);
     short.copy_in(0, &bytes);
-    let refused = open::<RedoEngine<Ram>>(&Arc::new(short));
+    let refused = open(REDO, &Arc::new(short));
     assert!(matches!(refused, Err(OpenError::Truncated { needed, .. }) if needed > len));
 }

@@ -1,7 +1,8 @@
 //! The operations of the workloads, one at a time, with the power cut inside them: afterwards
 //! the structure is whole, and holds what it held before the operation or after it.
 
-use perdura::{Engine, Format, Heap, Opening, Result, Tx, on_each_engine, roots};
+use crate::heap;
+use perdura::{AnyHeap, AnyTx, EngineKind, Result, Tx, roots};
 use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, Reference};
 use perdura_workloads::bptree::BpTree;
@@ -174,60 +175,65 @@ impl Program for Recorded {
     }
 }
 
-fn open<E: Engine<Reference>>(image: &[u8], domain: Domain) -> Heap<Reference, E> {
-    let memory = Reference::from_image(image, domain).with_limit(LIMIT);
-    Heap::open(Arc::new(memory), Opening::default()).expect("a pool that recovers")
+/// A pool that has recovered, and its memory.
+type Opened = (Arc<Reference>, Box<dyn AnyHeap>);
+
+fn open(engine: EngineKind, image: &[u8], domain: Domain) -> Opened {
+    let memory = Arc::new(Reference::from_image(image, domain).with_limit(LIMIT));
+    (memory.clone(), heap::open(engine, memory))
 }
 
-fn contents<E: Engine<Reference>>(heap: &Heap<Reference, E>, program: &impl Program) -> Vec<u64> {
+fn contents((_, heap): &Opened, program: &impl Program) -> Vec<u64> {
     let mut session = heap.session().expect("a session");
-    session.read(|tx| program.contents(tx)).expect("a whole structure")
+    session.read(|tx| program.contents(&mut AnyTx::new(tx))).expect("a whole structure")
 }
 
 /// Does the operation, cut after this many events; returns what a cut leaves, and the events.
-fn operate<E: Engine<Reference>>(
-    heap: &Heap<Reference, E>,
+fn operate(
+    (memory, heap): &Opened,
     program: &impl Program,
     seed: u64,
     cut: Option<(u64, Cut)>,
 ) -> (Vec<u8>, u64) {
-    let (memory, mut session) = (heap.memory(), heap.session().expect("a session"));
+    let mut session = heap.session().expect("a session");
     let before = memory.events();
     let (after, cut) = cut.unwrap_or((u64::MAX, Cut::None));
     memory.cut_after(after);
-    session.transaction(|tx| program.operate(tx, seed)).expect("an operation");
+    let operation = |tx: &mut dyn Tx| program.operate(&mut AnyTx::new(tx), seed);
+    session.transaction(operation).expect("an operation");
     (memory.power_cut(cut), memory.events() - before)
 }
 
-fn outlives_cuts<E: Engine<Reference>>(domain: Domain, program: &impl Program) {
+fn outlives_cuts(engine: EngineKind, domain: Domain, program: &impl Program) {
     let memory = Arc::new(Reference::new(LIMIT, domain));
-    let format =
-        Format { limit: LIMIT, log: Some(96 << 10), id: 1, requires: None, checksums: false };
-    let heap = Heap::<_, E>::create(memory.clone(), format).expect("an empty heap");
-    heap.session().unwrap().transaction(|tx| program.make(tx)).expect("it is made");
+    let heap = heap::create(engine, memory.clone(), Some(96 << 10));
+    let make = |tx: &mut dyn Tx| program.make(&mut AnyTx::new(tx));
+    heap.session().unwrap().transaction(make).expect("it is made");
     let mut image = memory.power_cut(Cut::None);
     for seed in 0..OPERATIONS {
-        let heap = open::<E>(&image, domain);
+        let heap = open(engine, &image, domain);
         let before = contents(&heap, program);
         let (next, events) = operate(&heap, program, seed, None);
         let after = contents(&heap, program);
         for event in (seed % 3..events).step_by((events / CUTS).max(1) as usize) {
             for cut in [Cut::None, Cut::All, Cut::Seed(event)] {
-                let heap = open::<E>(&image, domain);
+                let heap = open(engine, &image, domain);
                 let (left, _) = operate(&heap, program, seed, Some((event, cut)));
-                let found = contents(&open::<E>(&left, domain), program);
-                let told = format!("{} on {domain}, operation {seed}, event {event}", E::NAME);
+                let found = contents(&open(engine, &left, domain), program);
+                let told = format!("{engine} on {domain}, operation {seed}, event {event}");
                 assert!(found == before || found == after, "{told}, {cut:?}");
             }
         }
-        assert_eq!(contents(&open::<E>(&next, domain), program), after, "it was acknowledged");
+        assert_eq!(contents(&open(engine, &next, domain), program), after, "it was acknowledged");
         image = next;
     }
 }
 
 fn outlives_cuts_everywhere(program: &impl Program) {
     for domain in DOMAINS {
-        on_each_engine!(crash_consistent outlives_cuts::<Reference>(domain, program));
+        for engine in EngineKind::ALL.into_iter().filter(|engine| engine.is_crash_consistent()) {
+            outlives_cuts(engine, domain, program);
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! Every workload, small, on every engine: it runs, and its check passes.
 
+use crate::heap;
 use perdura::alloc::walk::walk;
 use perdura::roots;
-use perdura::{AnyHeap, Engine, EngineKind, Format, Heap, OnEngine, RedoEngine, SWalEngine};
-use perdura_memory::{Domain, Memory, Ram, Reference};
+use perdura::{AnyHeap, EngineKind};
+use perdura_memory::{Domain, Reference};
 use perdura_workloads::bptree::BpTree;
 use perdura_workloads::churn::Churn;
 use perdura_workloads::hash::Hash;
@@ -24,16 +25,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const SEED: u64 = 20_240_607;
-
-fn heap_on<M: Memory + 'static, E: Engine<M>>(memory: M) -> Heap<M, E> {
-    let format =
-        Format { limit: memory.limit(), log: None, id: 1, requires: None, checksums: false };
-    Heap::create(Arc::new(memory), format).expect("an empty heap")
-}
-
-fn heap<E: Engine<Ram>>() -> Heap<Ram, E> {
-    heap_on(Ram::new(64 << 20))
-}
 
 fn plan(threads: usize, operations: u64) -> Plan {
     Plan {
@@ -62,11 +53,11 @@ fn run_on(heap: &dyn AnyHeap, workload: &impl Workload, plan: &Plan) -> Outcome<
 /// Runs a workload whose blocks are known on every engine: nothing may have leaked.
 fn run_and_account<W: Workload>(plan: &Plan, make: impl Fn() -> W) {
     run_everywhere(plan, &make);
-    let heap = heap::<RedoEngine<Ram>>();
+    let heap = heap::in_ram(EngineKind::Redo);
     let (workload, progress) = (make(), Progress::default());
-    perdura_workloads::load(&workload, &heap, &progress).expect("it loads");
-    perdura_workloads::measure(&workload, &heap, plan, &progress).expect("it runs");
-    let mut session = Store::session(&heap).expect("a session");
+    perdura_workloads::load(&workload, &*heap, &progress).expect("it loads");
+    perdura_workloads::measure(&workload, &*heap, plan, &progress).expect("it runs");
+    let mut session = Store::session(&*heap).expect("a session");
     let reached = session.read(|tx| {
         let mut reached = BTreeSet::new();
         for named in roots::all(tx)? {
@@ -79,28 +70,17 @@ fn run_and_account<W: Workload>(plan: &Plan, make: impl Fn() -> W) {
         }
         Ok(reached)
     });
-    let (blocks, problems) = walk(&**heap.memory(), heap.space().layout());
+    let (blocks, problems) = walk(heap.memory(), heap.space().layout());
     assert!(problems.is_empty());
     let allocated: BTreeSet<u64> = blocks.iter().map(|block| block.at).collect();
     assert_eq!(reached.expect("sound roots"), allocated, "a leak");
-}
-
-/// Makes a heap.
-struct New;
-
-impl OnEngine<Ram> for New {
-    type Output = Box<dyn AnyHeap>;
-
-    fn run<E: Engine<Ram>>(self) -> Self::Output {
-        Box::new(heap::<E>())
-    }
 }
 
 /// Runs a workload on every engine; `make` makes it anew for each.
 fn run_everywhere<W: Workload>(plan: &Plan, make: impl Fn() -> W) {
     let able = |engine: &EngineKind| engine.rolls_back() || !W::ROLLS_BACK;
     for engine in EngineKind::ALL.into_iter().filter(able) {
-        let measured = run_on(&*engine.run(New), &make(), plan);
+        let measured = run_on(&*heap::in_ram(engine), &make(), plan);
         let measured = measured.unwrap_or_else(|failure| panic!("{engine}: {failure}"));
         assert_eq!(measured.operations, plan.operations, "{engine}");
         assert!(measured.latencies.iter().all(|kind| kind.p50_ns <= kind.max_ns));
@@ -233,13 +213,13 @@ fn tpc_c() {
 
 #[test]
 fn tpc_c_counts_what_it_did() {
-    let (heap, workload, progress) = (heap::<RedoEngine<Ram>>(), tpcc(), Progress::default());
-    perdura_workloads::load(&workload, &heap, &progress).expect("it loads");
-    let mut session = Store::session(&heap).expect("a session");
+    let (heap, workload, progress) = (heap::in_ram(EngineKind::Redo), tpcc(), Progress::default());
+    perdura_workloads::load(&workload, &*heap, &progress).expect("it loads");
+    let mut session = Store::session(&*heap).expect("a session");
     workload.check_loaded(&mut session).expect("as it was loaded");
     workload.check(&mut session).expect("nothing has been done");
     let plan = plan(2, 2_000);
-    let measured = perdura_workloads::measure(&workload, &heap, &plan, &progress);
+    let measured = perdura_workloads::measure(&workload, &*heap, &plan, &progress);
     let measured = measured.expect("it runs");
     let counts: std::collections::BTreeMap<_, _> = measured.counts.into_iter().collect();
     assert_eq!(counts.values().sum::<u64>(), plan.operations, "without the warm-up: {counts:?}");
@@ -288,10 +268,10 @@ fn every_letter_of_ycsb_on_records() {
 fn the_check_of_ycsb_on_records_notices() {
     use perdura_workloads::records::{Records, Rooted};
     use perdura_workloads::ycsb::Name;
-    let heap = heap::<RedoEngine<Ram>>();
+    let heap = heap::in_ram(EngineKind::Redo);
     let workload: YcsbOver<Plain> = ycsb_on(Letter::C, |_| {});
-    perdura_workloads::load(&workload, &heap, &Progress::default()).expect("it loads");
-    let mut session = Store::session(&heap).expect("a session");
+    perdura_workloads::load(&workload, &*heap, &Progress::default()).expect("it loads");
+    let mut session = Store::session(&*heap).expect("a session");
     workload.check(&mut session).expect("as it was loaded");
     let records = session.read(|tx| Plain::find(tx)).expect("a read").expect("the records");
     let name = Name::new(Order::Hashed.identity(0));
@@ -313,9 +293,9 @@ fn the_check_of_ycsb_on_records_notices() {
 #[test]
 fn the_checks_notice_a_wrong_word() {
     let workload = Sps { entries: 100, swaps: 1, disjoint: false, within: None };
-    let heap = heap::<RedoEngine<Ram>>();
-    perdura_workloads::load(&workload, &heap, &Progress::default()).expect("it loads");
-    let mut session = Store::session(&heap).expect("a session");
+    let heap = heap::in_ram(EngineKind::Redo);
+    perdura_workloads::load(&workload, &*heap, &Progress::default()).expect("it loads");
+    let mut session = Store::session(&*heap).expect("a session");
     let root = session.read(|tx| perdura::Tx::root(tx, "bench.sps")).expect("a read");
     let at = root.expect("the array's root").at;
     session.transaction(|tx| perdura::Access::write_word(tx, at + 8, 0)).expect("a write");
@@ -327,12 +307,10 @@ fn the_checks_notice_a_wrong_word() {
 #[test]
 fn transactions_are_as_large_as_those_of_loc() {
     fn dirty_lines(workload: &impl Workload) -> f64 {
-        let (heap, progress) = (
-            heap_on::<_, SWalEngine<_>>(Reference::new(32 << 20, Domain::Transient)),
-            Progress::default(),
-        );
-        perdura_workloads::load(workload, &heap, &progress).expect("it loads");
-        let measured = perdura_workloads::measure(workload, &heap, &plan(1, 2_000), &progress);
+        let memory = Arc::new(Reference::new(32 << 20, Domain::Transient));
+        let (heap, progress) = (heap::create(EngineKind::SWal, memory, None), Progress::default());
+        perdura_workloads::load(workload, &*heap, &progress).expect("it loads");
+        let measured = perdura_workloads::measure(workload, &*heap, &plan(1, 2_000), &progress);
         let measured = measured.expect("it runs");
         measured.counters.write_backs_data as f64 / measured.counters.commits as f64
     }
@@ -360,9 +338,9 @@ fn transactions_are_as_large_as_those_of_loc() {
 fn the_model_of_toggles_notices() {
     fn notices<K: KeySet>() {
         let workload = Toggles::<K>::new(100, 1).expect("valid parameters");
-        let heap = heap::<RedoEngine<Ram>>();
-        perdura_workloads::load(&workload, &heap, &Progress::default()).expect("it loads");
-        let mut session = Store::session(&heap).expect("a session");
+        let heap = heap::in_ram(EngineKind::Redo);
+        perdura_workloads::load(&workload, &*heap, &Progress::default()).expect("it loads");
+        let mut session = Store::session(&*heap).expect("a session");
         workload.check(&mut session).expect("as it was loaded");
         let name = format!("bench.{}", K::NAME);
         let root = session.read(|tx| perdura::Tx::root(tx, &name)).expect("a read");
@@ -384,11 +362,11 @@ fn the_model_of_toggles_notices() {
 /// An edge that should not be there, and one that was lost; a page of a change that no thread made.
 #[test]
 fn the_models_of_graphs_and_pages_notice() {
-    let heap = heap::<RedoEngine<Ram>>();
-    let (progress, mut session) = (Progress::default(), Store::session(&heap).expect("a session"));
+    let heap = heap::in_ram(EngineKind::Redo);
+    let (progress, mut session) = (Progress::default(), Store::session(&*heap).expect("a session"));
     let is_wrong = |verdict| assert!(matches!(verdict, Err(Failure::Wrong(_))), "{verdict:?}");
     let graph = sdg::workload(64, 1, SEED).expect("valid parameters");
-    perdura_workloads::load(&graph, &heap, &progress).expect("it loads");
+    perdura_workloads::load(&graph, &*heap, &progress).expect("it loads");
     let root = session.read(|tx| perdura::Tx::root(tx, "bench.sdg")).expect("a read");
     let set = Graph::open(root.expect("the graph's root").at);
     for key in (0..64 * 64).step_by(37) {
@@ -399,7 +377,7 @@ fn the_models_of_graphs_and_pages_notice() {
     graph.check(&mut session).expect("as it was loaded");
 
     let pages = Pages::new(100, 1).expect("valid parameters");
-    perdura_workloads::load(&pages, &heap, &progress).expect("it loads");
+    perdura_workloads::load(&pages, &*heap, &progress).expect("it loads");
     pages.check(&mut session).expect("as it was loaded");
     let root = session.read(|tx| perdura::Tx::root(tx, "bench.sqlite-pages")).expect("a read");
     let file = root.expect("the pages' root").at;
@@ -409,13 +387,13 @@ fn the_models_of_graphs_and_pages_notice() {
 
 #[test]
 fn stopping_ends_early_and_the_check_still_passes() {
-    let heap = heap::<RedoEngine<Ram>>();
+    let heap = heap::in_ram(EngineKind::Redo);
     let workload = Overwrite::new(10, 64, false).expect("valid parameters");
     let progress = Progress::default();
-    perdura_workloads::load(&workload, &heap, &progress).expect("it loads");
+    perdura_workloads::load(&workload, &*heap, &progress).expect("it loads");
     progress.stop();
     let endless = Plan { warm_up: 0, ..plan(2, u64::MAX / 2) };
-    let measured = perdura_workloads::measure(&workload, &heap, &endless, &progress);
+    let measured = perdura_workloads::measure(&workload, &*heap, &endless, &progress);
     assert!(measured.expect("a short run").operations < 10_000);
-    workload.check(&mut Store::session(&heap).expect("a session")).expect("the sum is right");
+    workload.check(&mut Store::session(&*heap).expect("a session")).expect("the sum is right");
 }

@@ -4,6 +4,7 @@
 
 mod cuts;
 mod engines;
+mod heap;
 mod records;
 mod stamp;
 mod windows;

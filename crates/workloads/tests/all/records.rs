@@ -1,21 +1,18 @@
 //! Records on the heap's own collections do as the standard library's maps do.
 
+use crate::heap;
 use perdura::alloc::walk::walk;
 use perdura::testing::TestHeap;
-use perdura::{Format, Heap, RedoEngine, Tx, roots};
-use perdura_memory::Ram;
+use perdura::{AnyHeap, EngineKind, Tx, roots};
 use perdura_workloads::records::{Plain, Records, Rooted, conformance};
-use std::sync::Arc;
 
 #[test]
 fn plain_records_conform_and_leave_nothing() {
     for seed in 0..6 {
-        let format = Format { limit: 64 << 20, log: None, id: 1, requires: None, checksums: false };
-        let memory = Arc::new(Ram::new(format.limit));
-        let heap = Heap::<_, RedoEngine<_>>::create(memory, format).expect("an empty heap");
+        let heap = heap::in_ram(EngineKind::Redo);
         let mut session = heap.session().expect("a session");
         let records = session.transaction(|tx| Plain::create(tx)).expect("records");
-        let empty = blocks(&heap);
+        let empty = blocks(&*heap);
         conformance::compare(&records, &mut session, seed, 3_000);
         let sound = session.read(|tx| {
             let root = roots::all(tx)?[0].root;
@@ -23,7 +20,7 @@ fn plain_records_conform_and_leave_nothing() {
         });
         assert!(sound.expect("whole records"));
         // The map of keys may have grown, by less than it had keys; what they held is freed.
-        assert!(blocks(&heap) <= empty + 8, "seed {seed}: {} of {empty}", blocks(&heap));
+        assert!(blocks(&*heap) <= empty + 8, "seed {seed}: {} of {empty}", blocks(&*heap));
     }
 }
 
@@ -70,8 +67,8 @@ fn all_contents_of_plain_records_are_told() {
     assert_eq!(members, [(set.clone(), 0.0, b"z".to_vec()), (set, 3.0, b"x".to_vec())]);
 }
 
-fn blocks(heap: &Heap<Ram, RedoEngine<Ram>>) -> usize {
-    let (blocks, problems) = walk(&**heap.memory(), heap.space().layout());
+fn blocks(heap: &dyn AnyHeap) -> usize {
+    let (blocks, problems) = walk(heap.memory(), heap.space().layout());
     assert!(problems.is_empty());
     blocks.len()
 }

@@ -1,28 +1,15 @@
 //! STAMP's applications and PMDK's maps, small: on redo and on volatile, one thread and two, and what their checks notice.
 
-use perdura::{AnyHeap, Engine, EngineKind, Format, Heap, OnEngine, Tx};
-use perdura_memory::Ram;
+use crate::heap;
+use perdura::{EngineKind, Tx};
 use perdura_workloads::pmembench::ctree::CTree;
 use perdura_workloads::pmembench::hashmap_tx::HashmapTx;
 use perdura_workloads::pmembench::{MapBench, Operation, PmdkMap};
 use perdura_workloads::stamp::{App, Input, OnApp};
 use perdura_workloads::{Failure, Outcome, Plan, Progress, Store, Workload};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 const SEED: u64 = 20_081_001;
-
-struct New;
-
-impl OnEngine<Ram> for New {
-    type Output = Box<dyn AnyHeap>;
-
-    fn run<E: Engine<Ram>>(self) -> Self::Output {
-        let memory = Arc::new(Ram::new(64 << 20));
-        let format = Format { limit: 64 << 20, log: None, id: 1, requires: None, checksums: false };
-        Box::new(Heap::<Ram, E>::create(memory, format).expect("an empty heap"))
-    }
-}
 
 fn plan(threads: usize) -> Plan {
     Plan {
@@ -47,7 +34,7 @@ impl OnApp for Run {
     type Output = Outcome<u64>;
 
     fn run<W: Workload>(self, make: impl Fn() -> Outcome<W>, _: u64) -> Outcome<u64> {
-        let (heap, workload, progress) = (self.engine.run(New), make()?, Progress::default());
+        let (heap, workload, progress) = (heap::in_ram(self.engine), make()?, Progress::default());
         perdura_workloads::load(&workload, &*heap, &progress)?;
         assert_eq!(progress.done(), workload.load_size());
         let measured =
@@ -106,7 +93,7 @@ fn spoilt<W: Workload>(
     root: &str,
     spoil: impl Fn(&mut dyn Tx, u64) -> perdura::Result<()>,
 ) -> Failure {
-    let (heap, progress) = (EngineKind::Redo.run(New), Progress::default());
+    let (heap, progress) = (heap::in_ram(EngineKind::Redo), Progress::default());
     perdura_workloads::load(workload, &*heap, &progress).expect("it loads");
     let mut session = Store::session(&*heap).expect("a session");
     let spoilt = session.transaction(|tx| {

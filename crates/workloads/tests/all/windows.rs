@@ -1,11 +1,10 @@
 //! Windows of unanswered transactions: how many there are, what they save, and that latencies
 //! end where answers do.
 
+use crate::heap;
 use perdura::testing::TestHeap;
-use perdura::{
-    AnyHeap, Counters, Engine, Format, Heap, RedoEngine, Result, Ticket, on_each_engine,
-};
-use perdura_memory::{Domain, Memory, Ram, Reference};
+use perdura::{AnyHeap, Counters, EngineKind, Result, Ticket};
+use perdura_memory::{Domain, Reference};
 use perdura_workloads::map::OnHashMap;
 use perdura_workloads::records::Plain;
 use perdura_workloads::sps::Sps;
@@ -144,19 +143,12 @@ fn latencies_end_with_the_answer() {
     assert!(histograms[1].max() < LONG.as_nanos() as u64);
 }
 
-fn run<E: Engine<Ram>>(workload: &impl Workload, plan: &Plan) -> Outcome<Measured> {
-    run_on::<_, E>(Ram::new(64 << 20), workload, plan)
+fn run(engine: EngineKind, workload: &impl Workload, plan: &Plan) -> Outcome<Measured> {
+    run_on(&*heap::in_ram(engine), workload, plan)
 }
 
-fn run_on<M: Memory + 'static, E: Engine<M>>(
-    memory: M,
-    workload: &impl Workload,
-    plan: &Plan,
-) -> Outcome<Measured> {
-    let format =
-        Format { limit: memory.limit(), log: None, id: 1, requires: None, checksums: false };
-    // Compiled once for each workload, and not for each engine too.
-    let heap: &dyn AnyHeap = &Heap::<M, E>::create(Arc::new(memory), format).expect("a heap");
+/// Compiled once for each workload, and not for each engine too.
+fn run_on(heap: &dyn AnyHeap, workload: &impl Workload, plan: &Plan) -> Outcome<Measured> {
     let progress = Progress::default();
     perdura_workloads::load(workload, heap, &progress)?;
     let measured = perdura_workloads::measure(workload, heap, plan, &progress)?;
@@ -182,8 +174,9 @@ fn plan(threads: usize, window: usize) -> Plan {
 fn transactions_in_a_window_share_fences() {
     let fences = |window| {
         let sps = Sps { entries: 1_000, swaps: 1, disjoint: false, within: None };
-        let memory = Reference::new(16 << 20, Domain::Media);
-        let measured = run_on::<_, RedoEngine<_>>(memory, &sps, &plan(1, window));
+        let memory = Arc::new(Reference::new(16 << 20, Domain::Media));
+        let heap = heap::create(EngineKind::Redo, memory, None);
+        let measured = run_on(&*heap, &sps, &plan(1, window));
         let measured = measured.expect("it runs");
         assert_eq!(measured.latencies[0].samples, 2_000);
         measured.counters.fences as f64 / measured.operations as f64
@@ -195,21 +188,23 @@ fn transactions_in_a_window_share_fences() {
 /// Every operation is timed once, whatever the window, and every answer is right.
 #[test]
 fn every_engine_answers_everything() {
-    fn answers<E: Engine<Ram>>(threads: usize, window: usize) {
+    fn answers(engine: EngineKind, threads: usize, window: usize) {
         let plan = plan(threads, window);
         let maps = OnHashMap::new(500, 1).expect("valid parameters");
-        let measured = run::<E>(&maps, &plan).expect("it runs");
+        let measured = run(engine, &maps, &plan).expect("it runs");
         assert_eq!(measured.latencies.iter().map(|kind| kind.samples).sum::<u64>(), 2_000);
         for letter in [Letter::D, Letter::E] {
             let options = Options::new(letter, 200, 2_200);
             let ycsb = YcsbOver::<Plain>::new(options).expect("valid parameters");
-            let measured = run::<E>(&ycsb, &plan).expect("it runs");
+            let measured = run(engine, &ycsb, &plan).expect("it runs");
             assert_eq!(measured.latencies.iter().map(|kind| kind.samples).sum::<u64>(), 2_000);
         }
     }
     for (threads, window) in [(1, 1), (1, 16), (3, 2), (2, 100_000)] {
-        answers::<perdura::Volatile<Ram>>(threads, window);
-        on_each_engine!(crash_consistent answers::<Ram>(threads, window));
+        answers(EngineKind::Volatile, threads, window);
+        for engine in EngineKind::ALL.into_iter().filter(|engine| engine.is_crash_consistent()) {
+            answers(engine, threads, window);
+        }
     }
 }
 
@@ -217,6 +212,6 @@ fn every_engine_answers_everything() {
 fn an_open_loop_has_no_window() {
     let sps = Sps { entries: 1_000, swaps: 1, disjoint: false, within: None };
     let plan = Plan { per_second: Some(1e6), ..plan(1, 2) };
-    let refused = run::<RedoEngine<Ram>>(&sps, &plan);
+    let refused = run(EngineKind::Redo, &sps, &plan);
     assert!(matches!(refused, Err(Failure::Parameters(_))), "{refused:?}");
 }

@@ -4,18 +4,18 @@ use crate::crash::program::{
     Refusal, State, Trace, accounted, difference, make_root, read_state, transact,
 };
 use crate::crash::{BYTES, Cuttable, Outcome};
+use crate::family::Family;
 use perdura::superblock::{State as Left, Superblock};
-use perdura::{Domain, Engine, Error, Heap, Opening};
+use perdura::{AnyHeap, Domain, Error};
 use perdura_memory::Reference;
 use perdura_memory::reference::Cut;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// How a story is explored.
-pub(crate) struct Bench<'a, M> {
+pub(crate) struct Bench<'a> {
     /// Makes the memory under test from a reference memory.
-    pub(crate) wrap: &'a dyn Fn(Reference) -> M,
+    pub(crate) wrap: &'a dyn Fn(Reference) -> Cuttable,
     /// About how many of the story's events to cut it after.
     pub(crate) cuts: u64,
     /// At most how many events of a recovery to cut it after.
@@ -39,34 +39,33 @@ const MOST_SUSPECTS: usize = 12;
 /// In a salt: this image is that one.
 const NESTED: u64 = 1 << 63;
 
-type Play<'a, M> = dyn Fn(&Arc<M>, &mut Trace) + 'a;
-type Verify<'a, M> = dyn Fn(&Bench<'_, M>, &[u8], &Expect<'_>, u64) -> Result<u64, String> + 'a;
+type Play<'a> = dyn Fn(&Cuttable, &mut Trace) + 'a;
 
 /// Something to be cut.
-pub(crate) struct Story<'a, M> {
+pub(crate) struct Story<'a> {
     pub(crate) name: String,
     pub(crate) domain: Domain,
     /// The image that it begins with.
     pub(crate) start: Vec<u8>,
-    pub(crate) play: Box<Play<'a, M>>,
-    /// Opens and checks an image; each cut takes the next of them.
-    pub(crate) verify: Vec<Box<Verify<'a, M>>>,
+    pub(crate) play: Box<Play<'a>>,
+    /// Those that open and check an image; each cut takes the next of them.
+    pub(crate) verify: Vec<Family>,
 }
 
-impl<M: Cuttable> Bench<'_, M> {
-    pub(crate) fn memory(&self, image: &[u8], domain: Domain) -> Arc<M> {
-        Arc::new((self.wrap)(Reference::from_image(image, domain).with_limit(BYTES)))
+impl Bench<'_> {
+    pub(crate) fn memory(&self, image: &[u8], domain: Domain) -> Cuttable {
+        (self.wrap)(Reference::from_image(image, domain).with_limit(BYTES))
     }
 
     /// Cuts the story after its events.
-    pub(crate) fn explore(&self, story: &Story<'_, M>) -> Outcome {
+    pub(crate) fn explore(&self, story: &Story<'_>) -> Outcome {
         let mut whole = Trace::default();
         let memory = self.memory(&story.start, story.domain);
         (story.play)(&memory, &mut whole);
         if let Some(problem) = whole.problem {
             return Outcome::Broken(problem);
         }
-        let events = memory.inner().events();
+        let events = memory.inner.events();
         let step = (events / self.cuts).max(1);
         let first = xxh3_64_with_seed(story.name.as_bytes(), 0) % step;
         let (mut images, mut seen) = (0, BTreeSet::new());
@@ -78,7 +77,7 @@ impl<M: Cuttable> Bench<'_, M> {
             let choice = index / NESTED_EACH % 4;
             let mut trace = Trace::cut_after(cut_at);
             let memory = self.memory(&story.start, story.domain);
-            memory.inner().cut_after(cut_at);
+            memory.inner.cut_after(cut_at);
             (story.play)(&memory, &mut trace);
             let Trace { acknowledged, begun, refusal, .. } = trace;
             let expect = Expect {
@@ -88,15 +87,15 @@ impl<M: Cuttable> Bench<'_, M> {
                 all: &whole.states,
             };
             for (turn, cut) in choices(cut_at, index < suspected).enumerate() {
-                let image = memory.inner().power_cut(cut);
+                let image = memory.inner.power_cut(cut);
                 let promised = (acknowledged * 1000 + begun) as u64 * 3 + refusal as u64;
                 if !seen.insert(xxh3_64_with_seed(&image, promised)) {
                     continue;
                 }
-                let verify = &story.verify[index % story.verify.len()];
+                let engine = story.verify[index % story.verify.len()];
                 let salt = if nested && turn >= choice { cut_at | NESTED } else { cut_at };
                 nested &= salt == cut_at;
-                match verify(self, &image, &expect, salt) {
+                match verify(self, engine, &image, &expect, salt) {
                     Ok(checked) => images += checked,
                     Err(why) => {
                         let name = &story.name;
@@ -132,19 +131,20 @@ fn choice(seed: u64, index: usize) -> Cut {
     }
 }
 
-/// The verification by the engine `E`: opens the image, compares, goes on, is cut again, and
+/// The verification by an engine: opens the image, compares, goes on, is cut again, and
 /// with `NESTED` in `salt` is cut inside recovery. Returns how many images were opened.
-pub(crate) fn verify<M: Cuttable, E: Engine<M>>(
-    bench: &Bench<'_, M>,
+fn verify(
+    bench: &Bench<'_>,
+    engine: Family,
     image: &[u8],
     expect: &Expect<'_>,
     salt: u64,
 ) -> Result<u64, String> {
     let domain = expect.domain;
     let memory = bench.memory(image, domain);
-    let heap = match Heap::<M, E>::open(memory.clone(), Opening::default()) {
+    let heap = match engine.open(&memory.memory) {
         Err(error) if expect.refusal.allows(&error) => {
-            if memory.inner().events() > 0 {
+            if memory.inner.events() > 0 {
                 return Err(format!("a refused pool was written to ({error})"));
             }
             return Ok(1);
@@ -152,9 +152,9 @@ pub(crate) fn verify<M: Cuttable, E: Engine<M>>(
         Err(error) => return Err(format!("cannot be opened: {error}")),
         Ok(heap) => heap,
     };
-    let recovery = memory.inner().events();
+    let recovery = memory.inner.events();
     let suspects = memory.suspects();
-    settled(&*memory, "opening")?;
+    settled(&memory, "opening")?;
     let mut session = heap.session().map_err(|error| error.to_string())?;
     let state = read_state(&mut session).map_err(|error| error.to_string())?;
     if !expect.allowed.contains(&state) {
@@ -166,32 +166,32 @@ pub(crate) fn verify<M: Cuttable, E: Engine<M>>(
             difference(&expect.allowed[0], &state),
         ));
     }
-    accounted(&heap, &mut session)?;
+    accounted(&*heap, &memory, &mut session)?;
     drop(session);
-    let (further, stray) = go_on(bench, &heap, salt, domain)?;
+    let (further, stray) = go_on(bench, engine, (&*heap, &memory), salt, domain)?;
     let mut images = 1 + further;
     drop(heap);
     if !stray {
-        settled(&*memory, "closing")?;
+        settled(&memory, "closing")?;
     }
     if salt & NESTED != 0 {
-        recovers_alone::<M, E>(bench, image, domain)?;
+        recovers_alone(bench, engine, image, domain)?;
         let step = (recovery / bench.nested).max(1);
         let mut positions = around(&suspects, recovery).repeat(6);
         positions.extend(((salt & !NESTED) % step..recovery).step_by(step as usize));
         for (index, cut_at) in positions.into_iter().enumerate() {
             let memory = bench.memory(image, domain);
-            memory.inner().cut_after(cut_at);
-            let _ = Heap::<M, E>::open(memory.clone(), Opening::default());
-            let image = memory.inner().power_cut(choice(cut_at ^ salt, index % 16));
+            memory.inner.cut_after(cut_at);
+            let _ = engine.open(&memory.memory);
+            let image = memory.inner.power_cut(choice(cut_at ^ salt, index % 16));
             let same = [state.clone()];
             let expect = Expect {
                 domain,
-                refusal: Refusal::in_use::<M, E>(),
+                refusal: Refusal::in_use(engine),
                 allowed: &same,
                 all: expect.all,
             };
-            images += verify::<M, E>(bench, &image, &expect, cut_at)
+            images += verify(bench, engine, &image, &expect, cut_at)
                 .map_err(|why| format!("recovery cut after event {cut_at}: {why}"))?;
         }
     }
@@ -202,24 +202,24 @@ pub(crate) fn verify<M: Cuttable, E: Engine<M>>(
 /// after them or inside them: what was acknowledged must be there, and nothing of old. Returns
 /// the number of images, and whether the memory may hold more than is durable: the power is off,
 /// or a rolled-back transaction has left stores to memory that is free.
-fn go_on<M: Cuttable, E: Engine<M>>(
-    bench: &Bench<'_, M>,
-    heap: &Heap<M, E>,
+fn go_on(
+    bench: &Bench<'_>,
+    engine: Family,
+    (heap, memory): (&dyn AnyHeap, &Cuttable),
     salt: u64,
     domain: Domain,
 ) -> Result<(u64, bool), String> {
-    let memory = &**heap.memory();
     let mut session = heap.session().map_err(|error| error.to_string())?;
     let wrong = |error: Error| format!("a further transaction: {error}");
     if read_state(&mut session).map_err(wrong)?.is_empty() {
-        session.transaction(|tx| make_root(tx)).map_err(wrong)?;
+        session.transaction(make_root).map_err(wrong)?;
     }
     let mut states = vec![read_state(&mut session).map_err(wrong)?];
     let mut acknowledged = 0;
     let mut stray = salt.is_multiple_of(3);
     let cut_at = if stray { salt / 3 % 67 } else { u64::MAX / 2 };
-    let before = memory.inner().events();
-    memory.inner().cut_after(cut_at);
+    let before = memory.inner.events();
+    memory.inner.cut_after(cut_at);
     for seed in 0..=salt % 2 {
         match session.transaction(|tx| transact(tx, salt ^ seed << 32, false)) {
             Ok(()) => {}
@@ -227,15 +227,16 @@ fn go_on<M: Cuttable, E: Engine<M>>(
             Err(error) => return Err(wrong(error)),
         }
         states.push(read_state(&mut session).map_err(wrong)?);
-        if memory.inner().events() - before <= cut_at {
+        if memory.inner.events() - before <= cut_at {
             acknowledged = states.len() - 1;
         }
     }
     let mut images = 0;
-    if E::CRASH_CONSISTENT {
-        let image = memory.inner().power_cut(choice(salt, salt as usize / 2 % 4));
+    if engine.crash_consistent {
+        let image = memory.inner.power_cut(choice(salt, salt as usize / 2 % 4));
         let again = bench.memory(&image, domain);
-        let heap = Heap::<M, E>::open(again, Opening::default())
+        let heap = engine
+            .open(&again.memory)
             .map_err(|error| format!("cut again, cannot be opened: {error}"))?;
         let mut session = heap.session().map_err(wrong)?;
         let found = read_state(&mut session).map_err(wrong)?;
@@ -243,32 +244,35 @@ fn go_on<M: Cuttable, E: Engine<M>>(
             let wanted = difference(&states[acknowledged], &found);
             return Err(format!("after a further cut: {wanted}"));
         }
-        accounted(&heap, &mut session)?;
+        accounted(&*heap, &again, &mut session)?;
         images += 1;
     }
     heap.checkpoint().map_err(wrong)?;
     if !stray {
         settled(memory, "a checkpoint")?;
     }
-    accounted(heap, &mut session)?;
+    accounted(heap, memory, &mut session)?;
     Ok((images, stray))
 }
 
 /// Recovery by itself keeps its word: all of it is durable when it returns, and a second one
 /// has nothing to do.
-fn recovers_alone<M: Cuttable, E: Engine<M>>(
-    bench: &Bench<'_, M>,
+fn recovers_alone(
+    bench: &Bench<'_>,
+    engine: Family,
     image: &[u8],
     domain: Domain,
 ) -> Result<(), String> {
     let memory = bench.memory(image, domain);
-    let superblock = Superblock::read(&*memory).map_err(|error| error.to_string())?;
-    if superblock.engine != E::NAME || superblock.state == Left::Formatting {
+    let superblock = Superblock::read(&memory.memory).map_err(|error| error.to_string())?;
+    if superblock.engine != engine.name || superblock.state == Left::Formatting {
         return Ok(());
     }
-    E::recover(&memory, superblock.log.clone()).map_err(|error| error.to_string())?;
-    settled(&*memory, "recovery")?;
-    let once = E::inspect(&memory, superblock.log.clone()).map_err(|error| error.to_string())?;
+    engine.recover(&memory.memory, superblock.log.clone()).map_err(|error| error.to_string())?;
+    settled(&memory, "recovery")?;
+    let once = engine
+        .inspect(&memory.memory, superblock.log.clone())
+        .map_err(|error| error.to_string())?;
     if once.replayed + once.rolled_back + once.discarded > 0 {
         return Err(format!("recovery left records that count: {once:?}"));
     }
@@ -279,8 +283,8 @@ fn recovers_alone<M: Cuttable, E: Engine<M>>(
 const ACKNOWLEDGED: usize = (3 + 17) * 4096;
 
 /// What has promised to be durable is: nothing is left for a fence, or for chance.
-pub(crate) fn settled<M: Cuttable>(memory: &M, what: &str) -> Result<(), String> {
-    let [least, most] = [Cut::None, Cut::All].map(|cut| memory.inner().power_cut(cut));
+pub(crate) fn settled(memory: &Cuttable, what: &str) -> Result<(), String> {
+    let [least, most] = [Cut::None, Cut::All].map(|cut| memory.inner.power_cut(cut));
     // What has been acknowledged is told in no hurry.
     let told = ACKNOWLEDGED..ACKNOWLEDGED + 8;
     let differ = |at: &usize| least[*at] != most[*at] && !told.contains(at);

@@ -15,16 +15,18 @@ mod planted;
 mod program;
 mod stories;
 
+use crate::family::Family;
 use explore::{Bench, Story};
 use omit::{Omitting, Site, Sites};
 use perdura::{
-    ArchaptRedoEngine, ArchaptUndoEngine, Domain, Engine, HeapTx, Memory, RedoEngine, SWalEngine,
-    UndoEngine, Volatile,
+    ArchaptRedoEngine, ArchaptUndoEngine, Domain, Engine, RedoEngine, SWalEngine, UndoEngine,
+    Volatile,
 };
-use perdura_memory::Reference;
 use perdura_memory::reference::Cut;
+use perdura_memory::{AnyMemory, Reference};
 use planted::{NO_LIMBO, Planted, SAME_SALT};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Bytes of the pool.
 const BYTES: u64 = 176 << 10;
@@ -32,26 +34,37 @@ const BYTES: u64 = 176 << 10;
 const DOMAINS: [Domain; 4] =
     [Domain::Transient, Domain::Persistent, Domain::Media, Domain::Process];
 
-type Redo = RedoEngine<Reference>;
-type Undo = UndoEngine<Reference>;
-type SWal = SWalEngine<Reference>;
-type ArchaptUndo = ArchaptUndoEngine<Reference>;
-type ArchaptRedo = ArchaptRedoEngine<Reference>;
-type Session<'a, M, E> = HeapTx<'a, <E as Engine<M>>::Session>;
+const REDO: Family = Family::of::<RedoEngine<AnyMemory>>();
+const UNDO: Family = Family::of::<UndoEngine<AnyMemory>>();
+const S_WAL: Family = Family::of::<SWalEngine<AnyMemory>>();
+const ARCHAPT_UNDO: Family = Family::of::<ArchaptUndoEngine<AnyMemory>>();
+const ARCHAPT_REDO: Family = Family::of::<ArchaptRedoEngine<AnyMemory>>();
+const VOLATILE: Family = Family::of::<Volatile<AnyMemory>>();
 
 /// A memory whose events can be counted and cut.
-pub(crate) trait Cuttable: Memory + Sized + 'static {
-    fn inner(&self) -> &Reference;
+pub(crate) struct Cuttable {
+    memory: AnyMemory,
+    inner: Arc<Reference>,
+    omitting: Option<Arc<Omitting>>,
+}
+
+impl Cuttable {
+    fn new(memory: Reference) -> Self {
+        let inner = Arc::new(memory);
+        Cuttable { memory: AnyMemory::new(inner.clone()), inner, omitting: None }
+    }
+
+    /// Without what `omitted` asks for; notes all sites in `met`.
+    fn without(memory: Reference, omitted: Option<Site>, met: &Sites) -> Self {
+        let inner = Arc::new(memory);
+        let omitting = Arc::new(Omitting::new(&inner, omitted, met));
+        let memory = AnyMemory::watched(inner.clone(), omitting.clone());
+        Cuttable { memory, inner, omitting: Some(omitting) }
+    }
 
     /// Events after which a cut is likely to show a bug that was planted.
     fn suspects(&self) -> Vec<u64> {
-        Vec::new()
-    }
-}
-
-impl Cuttable for Reference {
-    fn inner(&self) -> &Reference {
-        self
+        self.omitting.as_ref().map_or(Vec::new(), |omitting| omitting.left_out())
     }
 }
 
@@ -68,78 +81,78 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-fn bench<'a, M>(wrap: &'a dyn Fn(Reference) -> M) -> Bench<'a, M> {
+fn bench(wrap: Wrap<'_>) -> Bench<'_> {
     let cuts = number("PERDURA_CRASH_CUTS", 16);
-    Bench { wrap, cuts, nested: number("PERDURA_CRASH_NESTED", 40) }
+    Bench { wrap, cuts, nested: number("PERDURA_CRASH_NESTED", 24) }
 }
 
 fn runs() -> u64 {
-    number("PERDURA_CRASH_RUNS", 2)
+    number("PERDURA_CRASH_RUNS", 1)
 }
 
 /// Explores the story, which must hold.
-fn holds<M: Cuttable>(bench: &Bench<'_, M>, story: &Story<'_, M>) {
+fn holds(bench: &Bench<'_>, story: &Story<'_>) {
     match bench.explore(story) {
         Outcome::Whole(images) => println!("{}: {images} images", story.name),
         Outcome::Broken(why) => panic!("{why}"),
     }
 }
 
-fn plain() -> Bench<'static, Reference> {
-    bench(&|reference| reference)
+fn plain() -> Bench<'static> {
+    bench(&Cuttable::new)
 }
 
-fn survives<E: Engine<Reference>>() {
+fn survives(engine: Family) {
     let bench = plain();
     for domain in DOMAINS {
         for seed in 0..runs() {
-            holds(&bench, &stories::running::<_, E>(&bench, domain, seed, false));
-            holds(&bench, &stories::running::<_, E>(&bench, domain, seed, true));
+            holds(&bench, &stories::running(&bench, engine, domain, seed, false));
+            holds(&bench, &stories::running(&bench, engine, domain, seed, true));
         }
     }
 }
 
 #[test]
 fn redo_survives_every_cut() {
-    survives::<Redo>();
+    survives(REDO);
 }
 
 #[test]
 fn undo_survives_every_cut() {
-    survives::<Undo>();
+    survives(UNDO);
 }
 
 #[test]
 fn s_wal_survives_every_cut() {
-    survives::<SWal>();
+    survives(S_WAL);
 }
 
 #[test]
 fn archapt_undo_survives_every_cut() {
-    survives::<ArchaptUndo>();
+    survives(ARCHAPT_UNDO);
 }
 
 #[test]
 fn archapt_redo_survives_every_cut() {
-    survives::<ArchaptRedo>();
+    survives(ARCHAPT_REDO);
 }
 
 /// Without a log: whole when it was closed, refused when it was not.
 #[test]
 fn volatile_survives_when_closed() {
-    survives::<Volatile<Reference>>();
+    survives(VOLATILE);
 }
 
 #[test]
 fn a_pool_cut_while_it_is_made_is_refused_or_empty() {
     let bench = plain();
     for domain in DOMAINS {
-        holds(&bench, &stories::creating::<_, Redo>(domain));
-        holds(&bench, &stories::creating::<_, Undo>(domain));
-        holds(&bench, &stories::creating::<_, SWal>(domain));
-        holds(&bench, &stories::creating::<_, ArchaptUndo>(domain));
-        holds(&bench, &stories::creating::<_, ArchaptRedo>(domain));
-        holds(&bench, &stories::creating::<_, Volatile<_>>(domain));
+        holds(&bench, &stories::creating(REDO, domain));
+        holds(&bench, &stories::creating(UNDO, domain));
+        holds(&bench, &stories::creating(S_WAL, domain));
+        holds(&bench, &stories::creating(ARCHAPT_UNDO, domain));
+        holds(&bench, &stories::creating(ARCHAPT_REDO, domain));
+        holds(&bench, &stories::creating(VOLATILE, domain));
     }
 }
 
@@ -151,37 +164,35 @@ fn changing_the_engine_survives_every_cut() {
     let some = number("PERDURA_SWITCH_ENDS", 1) as usize;
     for (turn, domain) in DOMAINS.into_iter().enumerate() {
         for crashed in ends.into_iter().cycle().skip(turn % 3).take(some) {
-            holds(&bench, &stories::switching::<_, Undo, Redo>(&bench, domain, crashed));
-            holds(&bench, &stories::switching::<_, Redo, Undo>(&bench, domain, crashed));
-            holds(&bench, &stories::switching::<_, Redo, Volatile<_>>(&bench, domain, crashed));
-            holds(&bench, &stories::switching::<_, SWal, Redo>(&bench, domain, crashed));
-            holds(&bench, &stories::switching::<_, Undo, SWal>(&bench, domain, crashed));
-            holds(&bench, &stories::switching::<_, ArchaptUndo, Redo>(&bench, domain, crashed));
-            holds(
-                &bench,
-                &stories::switching::<_, ArchaptRedo, ArchaptUndo>(&bench, domain, crashed),
-            );
-            holds(&bench, &stories::switching::<_, Undo, ArchaptRedo>(&bench, domain, crashed));
+            holds(&bench, &stories::switching(&bench, UNDO, REDO, domain, crashed));
+            holds(&bench, &stories::switching(&bench, REDO, UNDO, domain, crashed));
+            holds(&bench, &stories::switching(&bench, REDO, VOLATILE, domain, crashed));
+            holds(&bench, &stories::switching(&bench, S_WAL, REDO, domain, crashed));
+            holds(&bench, &stories::switching(&bench, UNDO, S_WAL, domain, crashed));
+            holds(&bench, &stories::switching(&bench, ARCHAPT_UNDO, REDO, domain, crashed));
+            holds(&bench, &stories::switching(&bench, ARCHAPT_REDO, ARCHAPT_UNDO, domain, crashed));
+            holds(&bench, &stories::switching(&bench, UNDO, ARCHAPT_REDO, domain, crashed));
         }
-        holds(&bench, &stories::switching::<_, Volatile<_>, Redo>(&bench, domain, None));
-        holds(&bench, &stories::switching::<_, Volatile<_>, Undo>(&bench, domain, None));
-        holds(&bench, &stories::switching::<_, Volatile<_>, SWal>(&bench, domain, None));
+        holds(&bench, &stories::switching(&bench, VOLATILE, REDO, domain, None));
+        holds(&bench, &stories::switching(&bench, VOLATILE, UNDO, domain, None));
+        holds(&bench, &stories::switching(&bench, VOLATILE, S_WAL, domain, None));
     }
 }
 
 /// Whether some story of an engine with a planted bug breaks: the one that is known to, or, when
 /// an engine has changed, one of many. Then the known one should become what this prints.
-fn breaks<E: Engine<Reference>>(known: (Domain, u64)) -> bool {
+fn breaks<E: Engine<AnyMemory>>(known: (Domain, u64)) -> bool {
     breaks_within::<E>(known, 10)
 }
 
 /// The same in stories of so many transactions.
-fn breaks_within<E: Engine<Reference>>(known: (Domain, u64), transactions: usize) -> bool {
+fn breaks_within<E: Engine<AnyMemory>>(known: (Domain, u64), transactions: usize) -> bool {
     let bench = Bench { nested: 0, cuts: 20, ..plain() };
     let seeds = number("PERDURA_PLANT_SEEDS", 100);
     let all = DOMAINS.into_iter().flat_map(|domain| (0..seeds).map(move |seed| (domain, seed)));
     std::iter::once(known).chain(all).any(|(domain, seed)| {
-        let story = stories::running_long::<_, E>(&bench, domain, seed, false, transactions);
+        let story =
+            stories::running_long(&bench, Family::of::<E>(), domain, seed, false, transactions);
         match bench.explore(&story) {
             Outcome::Whole(_) => false,
             Outcome::Broken(why) => {
@@ -195,47 +206,42 @@ fn breaks_within<E: Engine<Reference>>(known: (Domain, u64), transactions: usize
 #[test]
 fn planted_bugs_are_found() {
     // What is freed is looked at when some has come together.
-    let reused = breaks_within::<Planted<Redo, Reference, NO_LIMBO>>((Domain::Transient, 2), 60);
+    let reused =
+        breaks_within::<Planted<RedoEngine<_>, AnyMemory, NO_LIMBO>>((Domain::Transient, 2), 60);
     assert!(reused, "freed memory used again at once");
-    let redo = breaks::<Planted<Redo, Reference, SAME_SALT>>((Domain::Transient, 22));
+    let redo = breaks::<Planted<RedoEngine<_>, AnyMemory, SAME_SALT>>((Domain::Transient, 22));
     assert!(redo, "redo recovery keeps the salt");
-    let undo = breaks::<Planted<Undo, Reference, SAME_SALT>>((Domain::Media, 21));
+    let undo = breaks::<Planted<UndoEngine<_>, AnyMemory, SAME_SALT>>((Domain::Media, 21));
     assert!(undo, "undo recovery keeps the salt");
-    let s_wal = breaks::<Planted<SWal, Reference, SAME_SALT>>((Domain::Transient, 1));
+    let s_wal = breaks::<Planted<SWalEngine<_>, AnyMemory, SAME_SALT>>((Domain::Transient, 1));
     assert!(s_wal, "S-WAL recovery keeps the salt");
 }
 
-type Wrap<'a> = &'a dyn Fn(Reference) -> Omitting;
+type Wrap<'a> = &'a dyn Fn(Reference) -> Cuttable;
 
 /// The stories that each omission is tried on.
-fn omission_stories<'a>(bench: &Bench<'_, Omitting>) -> Vec<Story<'a, Omitting>> {
-    type Redo = RedoEngine<Omitting>;
-    type Undo = UndoEngine<Omitting>;
-    type SWal = SWalEngine<Omitting>;
-    type ArchaptUndo = ArchaptUndoEngine<Omitting>;
-    type ArchaptRedo = ArchaptRedoEngine<Omitting>;
-    type None = Volatile<Omitting>;
-    let mut told = vec![stories::running::<_, None>(bench, Domain::Transient, 0, false)];
+fn omission_stories<'a>(bench: &Bench<'_>) -> Vec<Story<'a>> {
+    let mut told = vec![stories::running(bench, VOLATILE, Domain::Transient, 0, false)];
     for domain in [Domain::Transient, Domain::Media] {
         for seed in 0..2 {
-            told.push(stories::running::<_, Redo>(bench, domain, seed, false));
-            told.push(stories::running::<_, Undo>(bench, domain, seed, false));
-            told.push(stories::running::<_, SWal>(bench, domain, seed, false));
-            told.push(stories::running::<_, ArchaptUndo>(bench, domain, seed, false));
-            told.push(stories::running::<_, ArchaptRedo>(bench, domain, seed, false));
+            told.push(stories::running(bench, REDO, domain, seed, false));
+            told.push(stories::running(bench, UNDO, domain, seed, false));
+            told.push(stories::running(bench, S_WAL, domain, seed, false));
+            told.push(stories::running(bench, ARCHAPT_UNDO, domain, seed, false));
+            told.push(stories::running(bench, ARCHAPT_REDO, domain, seed, false));
         }
-        told.push(stories::creating::<_, Redo>(domain));
-        told.push(stories::creating::<_, Undo>(domain));
-        told.push(stories::creating::<_, SWal>(domain));
-        told.push(stories::creating::<_, ArchaptUndo>(domain));
-        told.push(stories::creating::<_, ArchaptRedo>(domain));
-        told.push(stories::creating::<_, None>(domain));
-        told.push(stories::switching::<_, Undo, Redo>(bench, domain, Option::None));
-        told.push(stories::switching::<_, Redo, Undo>(bench, domain, Option::None));
-        told.push(stories::switching::<_, SWal, Undo>(bench, domain, Option::None));
-        told.push(stories::switching::<_, Redo, SWal>(bench, domain, Option::None));
-        told.push(stories::switching::<_, ArchaptUndo, ArchaptRedo>(bench, domain, Option::None));
-        told.push(stories::switching::<_, ArchaptRedo, ArchaptUndo>(bench, domain, Option::None));
+        told.push(stories::creating(REDO, domain));
+        told.push(stories::creating(UNDO, domain));
+        told.push(stories::creating(S_WAL, domain));
+        told.push(stories::creating(ARCHAPT_UNDO, domain));
+        told.push(stories::creating(ARCHAPT_REDO, domain));
+        told.push(stories::creating(VOLATILE, domain));
+        told.push(stories::switching(bench, UNDO, REDO, domain, None));
+        told.push(stories::switching(bench, REDO, UNDO, domain, None));
+        told.push(stories::switching(bench, S_WAL, UNDO, domain, None));
+        told.push(stories::switching(bench, REDO, S_WAL, domain, None));
+        told.push(stories::switching(bench, ARCHAPT_UNDO, ARCHAPT_REDO, domain, None));
+        told.push(stories::switching(bench, ARCHAPT_REDO, ARCHAPT_UNDO, domain, None));
     }
     told
 }
@@ -243,7 +249,7 @@ fn omission_stories<'a>(bench: &Bench<'_, Omitting>) -> Vec<Story<'a, Omitting>>
 /// The first story that breaks without `site`, of those that meet it.
 fn caught(site: Site, met: &[BTreeSet<Site>]) -> Option<String> {
     let none = Sites::default();
-    let wrap: Wrap<'_> = &|inner| Omitting::new(inner, Some(site), &none);
+    let wrap: Wrap<'_> = &|inner| Cuttable::without(inner, Some(site), &none);
     let bench = bench(wrap);
     let told = omission_stories(&bench);
     let stories = told.iter().zip(met).filter(|(_, met)| met.contains(&site));
@@ -262,7 +268,7 @@ fn caught(site: Site, met: &[BTreeSet<Site>]) -> Option<String> {
 #[test]
 fn every_omission_is_caught() {
     let sites = Sites::default();
-    let wrap: Wrap<'_> = &|inner| Omitting::new(inner, None, &sites);
+    let wrap: Wrap<'_> = &|inner| Cuttable::without(inner, None, &sites);
     let bench = bench(wrap);
     let told = omission_stories(&bench);
     let mut met: Vec<BTreeSet<Site>> = Vec::new();

@@ -1,11 +1,11 @@
 //! The program that is cut: a few random transactions on a root array, what it has promised so
 //! far, and what must hold of its pool.
 
-use crate::crash::{Cuttable, Session};
+use crate::crash::Cuttable;
+use crate::family::Family;
 use perdura::alloc::walk::walk;
 use perdura::{
-    Access, Engine, Error, Heap, HeapSession, Memory, Mode, OpenError, Purpose, Result, Root, Tx,
-    TxExt, roots,
+    AnyHeap, AnySession, Error, Mode, OpenError, Purpose, Result, Root, Tx, TxExt, roots,
 };
 use perdura_memory::reference::SplitMix64;
 use std::collections::BTreeSet;
@@ -31,9 +31,9 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Of a pool in use with the engine `E`.
-    pub(crate) fn in_use<M: Cuttable, E: Engine<M>>() -> Self {
-        if E::CRASH_CONSISTENT { Refusal::Never } else { Refusal::InUse }
+    /// Of a pool in use with the engine.
+    pub(crate) fn in_use(engine: Family) -> Self {
+        if engine.crash_consistent { Refusal::Never } else { Refusal::InUse }
     }
 
     /// Whether this is that refusal.
@@ -75,12 +75,12 @@ impl Trace {
     }
 
     /// Whether nothing has happened yet that the cut has left out.
-    fn before_cut<M: Cuttable>(&self, memory: &M) -> bool {
-        self.cut_at.is_none_or(|cut_at| memory.inner().events() <= cut_at)
+    fn before_cut(&self, memory: &Cuttable) -> bool {
+        self.cut_at.is_none_or(|cut_at| memory.inner.events() <= cut_at)
     }
 
     /// A transaction begins.
-    pub(crate) fn begin<M: Cuttable>(&mut self, memory: &M) {
+    pub(crate) fn begin(&mut self, memory: &Cuttable) {
         self.count += 1;
         if self.before_cut(memory) {
             self.begun = self.count;
@@ -88,41 +88,41 @@ impl Trace {
     }
 
     /// All transactions so far are durable, says the engine.
-    pub(crate) fn durable<M: Cuttable>(&mut self, memory: &M) {
+    pub(crate) fn durable(&mut self, memory: &Cuttable) {
         if self.before_cut(memory) {
             self.acknowledged = self.count;
         }
     }
 
     /// From here on the pool may, or may not, be refused.
-    pub(crate) fn may_refuse<M: Cuttable>(&mut self, memory: &M, refusal: Refusal) {
+    pub(crate) fn may_refuse(&mut self, memory: &Cuttable, refusal: Refusal) {
         if self.before_cut(memory) {
             self.refusal = refusal;
         }
     }
 
     /// Keeps the state after what was done so far. No event of its own.
-    pub(crate) fn state<M: Cuttable, E: Engine<M>>(&mut self, session: &mut HeapSession<M, E>) {
+    pub(crate) fn state(&mut self, session: &mut AnySession) {
         self.states.truncate(self.count);
         self.states.push(read_state(session).expect("a pool in use"));
     }
 }
 
 /// The transaction that makes the root array.
-pub(crate) fn make_root(tx: &mut impl Tx) -> Result<()> {
+pub(crate) fn make_root(tx: &mut dyn Tx) -> Result<()> {
     let at = tx.new_bytes(Purpose::General, &[0; SLOTS as usize * 16])?;
     tx.set_root("slots", Root { at, kind: 1000 })
 }
 
 /// Runs `transactions` transactions and some checkpoints on two sessions. Most are waited for;
 /// some are only submitted, so that a later one vouches for them.
-pub(crate) fn transactions<M: Cuttable, E: Engine<M>>(
-    heap: &Heap<M, E>,
+pub(crate) fn transactions(
+    heap: &dyn AnyHeap,
+    memory: &Cuttable,
     seed: u64,
     transactions: usize,
     trace: &mut Trace,
 ) {
-    let memory = &**heap.memory();
     let mut sessions = [heap.session().unwrap(), heap.session().unwrap()];
     let mut random = SplitMix64::new(seed);
     for index in 0..transactions {
@@ -130,7 +130,7 @@ pub(crate) fn transactions<M: Cuttable, E: Engine<M>>(
         let session = &mut sessions[seed as usize % 2];
         trace.begin(memory);
         let large = index == transactions / 2;
-        let submitted = session.submit(|tx| transact(tx, seed, large));
+        let submitted = session.run(Mode::Write, |tx| transact(tx, seed, large));
         assert!(matches!(submitted, Ok(_) | Err(Error::Aborted(_))), "{submitted:?}");
         if trace.acknowledged + 1 == trace.begun && submitted.is_err() {
             // Nothing of it to be waited for.
@@ -140,7 +140,7 @@ pub(crate) fn transactions<M: Cuttable, E: Engine<M>>(
             (1, Ok((_, ticket))) if !session.is_durable(ticket) => {}
             (2, Ok(_)) => {
                 // Who reads waits for what it has seen: all of it, so the last one too.
-                sessions[0].read(|tx| contents(tx)).unwrap();
+                sessions[0].read(contents).unwrap();
                 trace.durable(memory);
             }
             (_, Ok((_, ticket))) => {
@@ -158,7 +158,7 @@ pub(crate) fn transactions<M: Cuttable, E: Engine<M>>(
 }
 
 /// One transaction: words, new blocks, changed blocks, freed blocks; an abort now and then.
-pub(crate) fn transact(tx: &mut impl Tx, seed: u64, large: bool) -> Result<()> {
+pub(crate) fn transact(tx: &mut dyn Tx, seed: u64, large: bool) -> Result<()> {
     let mut random = SplitMix64::new(seed);
     let slots = tx.root("slots")?.expect("prepared").at;
     if large {
@@ -187,7 +187,7 @@ pub(crate) fn transact(tx: &mut impl Tx, seed: u64, large: bool) -> Result<()> {
 }
 
 /// Puts the block at `at`, or none, into a slot, and frees the one that was there.
-fn replace(tx: &mut impl Tx, slot: u64, at: u64) -> Result<()> {
+fn replace(tx: &mut dyn Tx, slot: u64, at: u64) -> Result<()> {
     let old = tx.read_word(slot + 8)?;
     if old != 0 {
         tx.free(old)?;
@@ -196,13 +196,11 @@ fn replace(tx: &mut impl Tx, slot: u64, at: u64) -> Result<()> {
 }
 
 /// Reads the state without an event: it must not change what a cut leaves.
-pub(crate) fn read_state<M: Memory + 'static, E: Engine<M>>(
-    session: &mut HeapSession<M, E>,
-) -> Result<State> {
-    session.run(Mode::Read, |tx| contents(tx)).map(|(state, _)| state)
+pub(crate) fn read_state(session: &mut AnySession) -> Result<State> {
+    session.run(Mode::Read, contents).map(|(state, _)| state)
 }
 
-fn contents(tx: &mut impl Tx) -> Result<State> {
+fn contents(tx: &mut dyn Tx) -> Result<State> {
     let Some(root) = tx.root("slots")? else { return Ok(State::new()) };
     let mut slot = |slot| {
         let word = tx.read_word(root.at + slot * 16)?;
@@ -235,19 +233,20 @@ pub(crate) fn difference(wanted: &State, found: &State) -> String {
 }
 
 /// Every allocated block is reachable, and every reachable one allocated.
-pub(crate) fn accounted<M: Memory + 'static, E: Engine<M>>(
-    heap: &Heap<M, E>,
-    session: &mut HeapSession<M, E>,
+pub(crate) fn accounted(
+    heap: &dyn AnyHeap,
+    memory: &Cuttable,
+    session: &mut AnySession,
 ) -> Result<(), String> {
-    let (blocks, problems) = walk(&**heap.memory(), heap.space().layout());
+    let (blocks, problems) = walk(&memory.memory, heap.space().layout());
     if let Some(problem) = problems.first() {
         return Err(problem.to_string());
     }
-    let wrong = heap.superblock().wrong_pages(&**heap.memory());
+    let wrong = heap.superblock().wrong_pages(&memory.memory);
     if !wrong.is_empty() {
         return Err(format!("pages that do not match their checksums: {wrong:x?}"));
     }
-    let reach = |tx: &mut Session<'_, M, E>| {
+    let reach = |tx: &mut dyn Tx| {
         let mut reachable: BTreeSet<u64> =
             roots::all(tx)?.iter().map(|named| named.entry).collect();
         if let Some(root) = tx.root("slots")? {

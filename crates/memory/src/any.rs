@@ -1,0 +1,248 @@
+//! A memory known only when the program runs, and what may leave out what is asked of it.
+//!
+//! Code on it is compiled once, whatever the memory is: each access costs it a virtual call. For tests, which
+//! would otherwise compile every engine once more for each memory that they try it on, and for what is not
+//! timed natively.
+
+use crate::own::{Object, Touch};
+use crate::transactions::{HardwareAbort, HardwareTicket};
+use crate::{Domain, Memory, Survives};
+use std::io;
+use std::ops::Range;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// What is asked of a memory so that something becomes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Asked {
+    /// [`Memory::write_back`].
+    WriteBack,
+    /// [`Memory::stream`].
+    Stream,
+    /// [`Memory::fence`].
+    Fence,
+}
+
+/// Told what is asked of an [`AnyMemory`], and from which line of the source.
+pub trait Watch: Send + Sync {
+    /// Whether it is left out. The words of a stream are stored all the same.
+    fn leaves_out(&self, asked: Asked, at: &'static Location<'static>) -> bool;
+}
+
+/// Some memory. What it calls does not see who has called: a memory that must know gets a [`Watch`].
+#[derive(Clone)]
+pub struct AnyMemory {
+    inner: Arc<dyn Memory>,
+    watch: Option<Arc<dyn Watch>>,
+}
+
+impl AnyMemory {
+    /// `memory`, whatever it is.
+    pub fn new(memory: Arc<dyn Memory>) -> Self {
+        AnyMemory { inner: memory, watch: None }
+    }
+
+    /// `memory`, of which `watch` leaves something out.
+    pub fn watched(memory: Arc<dyn Memory>, watch: Arc<dyn Watch>) -> Self {
+        AnyMemory { inner: memory, watch: Some(watch) }
+    }
+
+    #[inline]
+    fn leaves_out(&self, asked: Asked, at: &'static Location<'static>) -> bool {
+        self.watch.as_ref().is_some_and(|watch| watch.leaves_out(asked, at))
+    }
+}
+
+// SAFETY: every access is the inner memory's, under the same conditions. One that is watched is less durable than
+// it promises, as who watches it wants.
+unsafe impl Memory for AnyMemory {
+    fn domain(&self) -> Domain {
+        self.inner.domain()
+    }
+
+    fn survives(&self) -> Survives {
+        self.inner.survives()
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn limit(&self) -> u64 {
+        self.inner.limit()
+    }
+
+    fn grow(&self, len: u64) -> io::Result<()> {
+        self.inner.grow(len)
+    }
+
+    unsafe fn load_unchecked(&self, at: u64) -> u64 {
+        // SAFETY: as the caller's word has it.
+        unsafe { self.inner.load_unchecked(at) }
+    }
+
+    unsafe fn store_unchecked(&self, at: u64, value: u64) {
+        // SAFETY: as the caller's word has it.
+        unsafe { self.inner.store_unchecked(at, value) }
+    }
+
+    unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
+        // SAFETY: as the caller's word has it.
+        unsafe { self.inner.copy_out_unchecked(at, to) }
+    }
+
+    unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
+        // SAFETY: as the caller's word has it.
+        unsafe { self.inner.copy_in_unchecked(at, from) }
+    }
+
+    #[track_caller]
+    unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
+        if self.leaves_out(Asked::Stream, Location::caller()) {
+            // SAFETY: words are bytes, eight each.
+            let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr().cast(), from.len() * 8) };
+            // SAFETY: in bounds by the caller's word.
+            unsafe { self.inner.copy_in_unchecked(at, bytes) }
+        } else {
+            // SAFETY: as the caller's word has it.
+            unsafe { self.inner.stream_unchecked(at, from) }
+        }
+    }
+
+    fn compare_exchange(&self, at: u64, old: u64, new: u64) -> Result<u64, u64> {
+        self.inner.compare_exchange(at, old, new)
+    }
+
+    #[track_caller]
+    fn write_back(&self, at: u64, len: u64) {
+        if !self.leaves_out(Asked::WriteBack, Location::caller()) {
+            self.inner.write_back(at, len);
+        }
+    }
+
+    #[track_caller]
+    fn fence(&self) {
+        if !self.leaves_out(Asked::Fence, Location::caller()) {
+            self.inner.fence();
+        }
+    }
+
+    fn check_fence(&self) -> io::Result<()> {
+        self.inner.check_fence()
+    }
+
+    fn give_back_due(&self) -> bool {
+        self.inner.give_back_due()
+    }
+
+    fn give_back(&self) -> bool {
+        self.inner.give_back()
+    }
+
+    fn release(&self, pages: Range<u64>) -> io::Result<bool> {
+        self.inner.release(pages)
+    }
+
+    fn secure(&self, pages: Range<u64>) -> io::Result<()> {
+        self.inner.secure(pages)
+    }
+
+    fn unsecured(&self) -> Vec<Range<u64>> {
+        self.inner.unsecured()
+    }
+
+    fn pause(&self, turn: u32) {
+        self.inner.pause(turn);
+    }
+
+    fn work(&self, cycles: u32) {
+        self.inner.work(cycles);
+    }
+
+    fn tx_begin(&self) -> Result<(), HardwareAbort> {
+        self.inner.tx_begin()
+    }
+
+    fn tx_commit(&self) -> Result<HardwareTicket, HardwareAbort> {
+        self.inner.tx_commit()
+    }
+
+    fn tx_abort(&self) -> bool {
+        self.inner.tx_abort()
+    }
+
+    fn tx_flush(&self) {
+        self.inner.tx_flush();
+    }
+
+    fn tx_durable(&self) -> HardwareTicket {
+        self.inner.tx_durable()
+    }
+
+    fn object(&self, bytes: u64) -> Object {
+        self.inner.object(bytes)
+    }
+
+    fn traces_own(&self) -> bool {
+        self.inner.traces_own()
+    }
+
+    fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
+        self.inner.touch(object, at, len, access);
+    }
+
+    fn last_level_cache(&self) -> u64 {
+        self.inner.last_level_cache()
+    }
+
+    fn prefetch(&self, at: u64) {
+        self.inner.prefetch(at);
+    }
+
+    fn now(&self) -> u64 {
+        self.inner.now()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::Cut;
+    use crate::{Reference, conformance};
+
+    /// Leaves out what is asked for in the line with this number.
+    struct Line(u32);
+
+    impl Watch for Line {
+        fn leaves_out(&self, _: Asked, at: &'static Location<'static>) -> bool {
+            at.line() == self.0
+        }
+    }
+
+    #[test]
+    fn it_is_the_memory_inside() {
+        for domain in [Domain::Transient, Domain::Media] {
+            conformance::run(&AnyMemory::new(Arc::new(Reference::new(conformance::NEEDS, domain))));
+        }
+    }
+
+    /// Asks for two lines; what a power cut leaves of them when what `line` asks for is left out, and what is seen.
+    fn without(line: u32) -> [u64; 3] {
+        let inner = Arc::new(Reference::new(4096, Domain::Transient));
+        let memory = AnyMemory::watched(inner.clone(), Arc::new(Line(line)));
+        memory.store(0, 7);
+        memory.write_back(0, 8);
+        memory.stream(64, &[8; 8]);
+        memory.fence();
+        let left = inner.after_power_cut(Cut::None);
+        [left.load(0), left.load(64), inner.load(64)]
+    }
+
+    #[test]
+    fn what_is_left_out_is_the_callers_line() {
+        let mut found: Vec<_> =
+            (0..line!()).map(without).filter(|found| *found != [7, 8, 8]).collect();
+        found.dedup();
+        assert_eq!(found, [[0, 8, 8], [7, 0, 8], [0, 0, 8]]);
+    }
+}
