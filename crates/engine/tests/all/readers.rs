@@ -234,7 +234,7 @@ fn a_long_reader_has_a_snapshot() {
 }
 
 /// On one thread: a writer that had to wait for a reader that reads for long would wait for ever.
-fn a_long_reader<E: Engine<Ram>>() {
+fn a_long_reader<E: Engine<AnyMemory>>() {
     let engine = start::<E>();
     let mut sessions = [0; 3].map(|_| engine.session().unwrap());
     let [writer, reader, other] = &mut sessions;
@@ -301,5 +301,5 @@ fn a_long_reader<E: Engine<Ram>>() {
 
 #[test]
 fn a_long_reader_holds_no_writer_up_and_sees_one_state() {
-    on_each_engine!(crash_consistent a_long_reader::<Ram>());
+    on_each_engine!(crash_consistent a_long_reader::<AnyMemory>());
 }
