@@ -21,3 +21,4 @@ mod stocks;
 mod sums;
 mod traps;
 mod unclean;
+mod untyped;
