@@ -9,6 +9,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes kept of a name, to which some are added; file systems have no longer ones than 255.
 const LONGEST_KEPT: usize = 180;
@@ -50,7 +51,8 @@ pub struct Draft {
     path: PathBuf,
     temporary: PathBuf,
     replace: bool,
-    published: bool,
+    /// The file is there, and ours.
+    made: AtomicBool,
 }
 
 impl Draft {
@@ -63,7 +65,7 @@ impl Draft {
         check_target(path, replace)?;
         let temporary = hidden(path);
         remove_left(path, &temporary)?;
-        Ok(Draft { path: path.to_path_buf(), temporary, replace, published: false })
+        Ok(Draft { path: path.to_path_buf(), temporary, replace, made: AtomicBool::new(false) })
     }
 
     /// The name that it has for the time being.
@@ -79,6 +81,7 @@ impl Draft {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).open(&self.temporary);
         let file = file.map_err(|source| self.failed("create the file", source))?;
+        self.note_made();
         match file.try_lock() {
             Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => Err(DraftError::Busy(self.path.clone())),
@@ -86,12 +89,17 @@ impl Draft {
         }
     }
 
+    /// Says that somebody else has made the file for this draft, which removes it from now on if it is dropped.
+    pub fn note_made(&self) {
+        self.made.store(true, Ordering::Relaxed);
+    }
+
     /// Makes the file at [`temporary`](Self::temporary) durable and gives it its name, durably. `file` is that
     /// file, with the lock; without it, it is opened, and must not be in use.
     ///
     /// # Errors
     /// See [`DraftError`]; the file is gone then.
-    pub fn publish(mut self, file: Option<File>) -> Result<(), DraftError> {
+    pub fn publish(self, file: Option<File>) -> Result<(), DraftError> {
         let file = match file {
             Some(file) => file,
             None => self.lock_again()?,
@@ -102,7 +110,7 @@ impl Draft {
             io::ErrorKind::AlreadyExists => DraftError::Exists(self.path.clone()),
             _ => self.failed("give the file its name", source),
         })?;
-        self.published = true;
+        self.made.store(false, Ordering::Relaxed);
         let synced = File::open(directory(&self.path)).and_then(|folder| folder.sync_all());
         synced.map_err(|source| self.failed("sync the directory", source))
     }
@@ -140,7 +148,12 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        if !self.published {
+        if !self.made.load(Ordering::Relaxed) {
+            return;
+        }
+        // Once its lock was gone, another process may have taken the name.
+        let is_free = |file: File| !matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+        if File::open(&self.temporary).is_ok_and(is_free) {
             let _ = std::fs::remove_file(&self.temporary);
         }
     }

@@ -373,3 +373,7 @@ fn walk<S: Session>(
         bytes.clear();
     }
 }
+
+#[cfg(test)]
+#[path = "save_tests.rs"]
+mod tests;

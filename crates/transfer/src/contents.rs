@@ -3,7 +3,7 @@
 use crate::error::Error;
 use perdura::collections::untyped::{self, Description};
 use perdura::source::Source;
-use perdura::{Root, Tx, roots};
+use perdura::{OpenError, Root, Tx, roots};
 use perdura_server::transfer::is_keyspace;
 use std::path::Path;
 
@@ -34,7 +34,11 @@ pub enum What {
 /// # Errors
 /// When it cannot be opened.
 pub fn open(path: &Path) -> Result<Source, Error> {
-    Source::open(path).map_err(|source| Error::Open { path: path.to_path_buf(), source })
+    let path_buf = || path.to_path_buf();
+    Source::open(path).map_err(|source| match source {
+        OpenError::NotConsistent { engine } => Error::Undefined { path: path_buf(), engine },
+        source => Error::Open { path: path_buf(), source },
+    })
 }
 
 /// The roots of a pool, in the order in which they were made.

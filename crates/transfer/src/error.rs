@@ -4,19 +4,29 @@ use perdura::OpenError;
 use perdura::draft::DraftError;
 use perdura_server::transfer::TransferError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why data could not be moved. Nothing has the new file's name then.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A pool could not be opened, or made.
-    #[error("{}: {source}", .path.display())]
+    #[error("{}", opening(.path, .source))]
     Open {
         /// Its file.
         path: PathBuf,
         /// Why.
         source: OpenError,
+    },
+    /// A pool was left by an engine without a log.
+    #[error(
+        "{}: the pool was in use with the engine '{engine}', which keeps no log, when its process ended: its contents are undefined; go back to a copy", .path.display()
+    )]
+    Undefined {
+        /// Its file.
+        path: PathBuf,
+        /// The engine.
+        engine: String,
     },
     /// The new file could not be made.
     #[error(transparent)]
@@ -110,6 +120,12 @@ impl From<TransferError> for Error {
             other => Error::Keyspace(other),
         }
     }
+}
+
+/// An opening's failure with the file's name, once.
+fn opening(path: &Path, source: &OpenError) -> String {
+    let (path, source) = (path.display().to_string(), source.to_string());
+    if source.starts_with(&path) { source } else { format!("{path}: {source}") }
 }
 
 /// What to do where contents cannot be copied one by one.

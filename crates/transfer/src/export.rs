@@ -7,9 +7,11 @@ use crate::error::{EXPORT_NOT, Error, with_cause};
 use crate::json::{EntryLine, Line, RootLine};
 use perdura::Tx;
 use perdura::collections::untyped;
+use perdura::draft::Draft;
 use perdura::source::Source;
 use serde::Serialize;
-use std::io::Write;
+use std::io::{BufWriter, IntoInnerError, Write};
+use std::path::Path;
 
 /// The form of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -111,6 +113,25 @@ pub fn export(
         }
     }
     to.flush()?;
+    Ok(exported)
+}
+
+/// As [`export`], to a file of this name, which it has when it is whole and durable; one that is there is replaced, or
+/// refused.
+///
+/// # Errors
+/// See [`Error`]; what was at `path` is still there then.
+pub fn export_file(
+    source: &Source,
+    plan: (&[Named], Form),
+    (path, force): (&Path, bool),
+    going: &mut Going<'_>,
+) -> Result<Exported, Error> {
+    let draft = Draft::start(path, force)?;
+    let mut to = BufWriter::new(draft.create()?);
+    let exported = export(source, plan, &mut to, going)?;
+    let file = to.into_inner().map_err(IntoInnerError::into_error)?;
+    draft.publish(Some(file))?;
     Ok(exported)
 }
 

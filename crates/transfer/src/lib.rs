@@ -25,7 +25,7 @@ mod target;
 
 pub use copy::{Copied, copy};
 pub use error::Error;
-pub use export::{Exported, Form, export};
+pub use export::{Exported, Form, export, export_file};
 pub use import::{Imported, import};
 pub use pages::copy_pages;
 pub use perdura_server::transfer::Going;

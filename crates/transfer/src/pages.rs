@@ -8,10 +8,11 @@ use crate::copy::Copied;
 use crate::error::Error;
 use crate::{Going, Target};
 use perdura::alloc::layout::{Use, taken};
+use perdura::draft::Draft;
 use perdura::source::Source;
 use perdura::superblock::{CATALOGUE, State, Superblock};
 use perdura::{EngineKind, Memory, Options, Survives};
-use perdura_memory::{PAGE, Ram};
+use perdura_memory::{MapError, Mapped, PAGE, Ram};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -43,12 +44,12 @@ pub fn copy_pages(
     let file = draft.create()?;
     file.set_len(source.memory().len())?;
     write_pages(source, &file, going)?;
-    // Its log is to be formatted by the engine that it is opened with. What it asks to outlive is what it gets here.
+    // Its log is to be formatted by the engine that it is opened with. It is to outlive what it outlives here.
     let new = Superblock {
         limit,
         state: State::Formatting,
         engine: engine.to_string(),
-        requires: Survives::Nothing,
+        requires: survives(&draft).map_err(|source| target.failed(source.into()))?,
         ..old.clone()
     };
     write_header(&file, new)?;
@@ -59,6 +60,12 @@ pub fn copy_pages(
     pool.close()?;
     draft.publish(None)?;
     Ok(Copied { roots, offsets_kept: true, ..Copied::default() })
+}
+
+/// What transactions on the new pool outlive.
+fn survives(draft: &Draft) -> Result<Survives, MapError> {
+    let found = Mapped::open_read_only(draft.temporary())?;
+    Ok(found.backing().survives(found.domain()))
 }
 
 /// The limit that the new pool has.
@@ -129,7 +136,7 @@ fn write_range(
             file.write_all_at(&bytes, at)?;
         }
         *moved += PAGE;
-        if (*moved).is_multiple_of(256 * PAGE) && !going(*moved) {
+        if (*moved).is_multiple_of(16 * PAGE) && !going(*moved) {
             return Err(Error::Stopped);
         }
     }

@@ -62,6 +62,7 @@ impl Target {
     ) -> Result<R, Error> {
         let draft = self.draft()?;
         let pool = options.create(draft.temporary()).map_err(|source| self.failed(source))?;
+        draft.note_made();
         let filled = fill(&pool);
         let closed = pool.close();
         let filled = filled?;

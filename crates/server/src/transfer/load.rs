@@ -34,6 +34,8 @@ pub(super) struct Loader<'a> {
     bytes: u64,
     most: u64,
     last: Option<Ticket>,
+    /// Keys that were there before.
+    before: u64,
     /// Keys that were made, and those that are gone again.
     made: u64,
     gone: u64,
@@ -48,8 +50,19 @@ impl<'a> Loader<'a> {
         let header = header.map_err(TransferError::Keyspace)?;
         let log = handle.pool().info().log_bytes;
         let most = (log / LOG_SHARE).clamp(1, MOST_BYTES);
-        let (pending, last) = (Vec::new(), None);
-        Ok(Loader { handle, header, pending, bytes: 0, most, last, made: 0, gone: 0, commands: 0 })
+        let before = handle.read(|tx| keys(tx, header))?;
+        Ok(Loader {
+            handle,
+            header,
+            pending: Vec::new(),
+            bytes: 0,
+            most,
+            last: None,
+            before,
+            made: 0,
+            gone: 0,
+            commands: 0,
+        })
     }
 
     /// Takes a record, which stands at `at` in what it was read from.
@@ -119,16 +132,18 @@ impl<'a> Loader<'a> {
         }
         let header = self.header;
         while self.handle.transaction(|tx| garbage::sweep(tx, header, FREED))? {}
-        let found = self.handle.read(|tx| {
-            let of = |index| Database::new(header, index).len(tx);
-            (0..DATABASES).map(of).sum::<Result<u64>>()
-        })?;
-        let expected = self.made - self.gone;
+        let found = self.handle.read(|tx| keys(tx, header))?;
+        let expected = (self.before + self.made).saturating_sub(self.gone);
         if found != expected {
             return Err(TransferError::Count { found, expected });
         }
         Ok(Loaded { keys: found, commands: self.commands, gone: self.gone })
     }
+}
+
+/// Keys in all databases.
+fn keys(tx: &mut dyn Tx, header: u64) -> Result<u64> {
+    (0..DATABASES).map(|index| Database::new(header, index).len(tx)).sum()
 }
 
 /// What a record did.

@@ -15,6 +15,8 @@ mod record;
 pub(crate) mod resp;
 mod stream;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 
 pub use copy::{copy, export, import};

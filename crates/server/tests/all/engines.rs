@@ -7,8 +7,8 @@ use crate::common::ENGINE;
 use std::process::Command;
 
 /// The files.
-const FILES: [&str; 5] =
-    ["clients::", "connections::", "differential::", "durability::", "transactions::"];
+const FILES: [&str; 6] =
+    ["clients::", "connections::", "differential::", "durability::", "saving::", "transactions::"];
 
 #[test]
 fn transactions_beside_one_another() {

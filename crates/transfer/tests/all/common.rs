@@ -29,16 +29,21 @@ fn text(number: u64) -> Vec<u8> {
 
 /// Makes one collection of each kind.
 pub(crate) fn fill_collections(pool: &Pool) {
-    let mut handle = pool.session().expect("a session");
-    handle.transaction(|tx| fill(tx)).expect("room");
+    fill_some_collections(pool, COUNT);
 }
 
-fn fill(tx: &mut dyn Tx) -> perdura::Result<()> {
+/// The same with so many entries.
+pub(crate) fn fill_some_collections(pool: &Pool, count: u64) {
+    let mut handle = pool.session().expect("a session");
+    handle.transaction(|tx| fill(tx, count)).expect("room");
+}
+
+fn fill(tx: &mut dyn Tx, count: u64) -> perdura::Result<()> {
     let map = HashMap::<Bytes, u64>::create(tx)?;
     let ranks = OrderedMap::<Pair<Total, Bytes<3>>, Bytes, true>::create(tx)?;
     let plain = OrderedMap::<i64, [f64; 3]>::create(tx)?;
     let vector = Vector::<u32>::create(tx)?;
-    for number in 0..COUNT {
+    for number in 0..count {
         map.set(tx, &text(number), u64::MAX - number)?;
         ranks.set(tx, (Total(number as f64 / 7.0), &text(number)), &[number as u8, 0xFF])?;
         plain.set(tx, number as i64 - 100, [number as f64, -0.0, f64::NAN])?;
@@ -59,22 +64,27 @@ fn fill(tx: &mut dyn Tx) -> perdura::Result<()> {
 
 /// All of them are there, as they were made.
 pub(crate) fn check_collections(pool: &Pool) {
-    let mut handle = pool.session().expect("a session");
-    handle.read(|tx| look(tx)).expect("whole collections");
+    check_some_collections(pool, COUNT);
 }
 
-fn look(tx: &mut dyn Tx) -> perdura::Result<()> {
-    let mut at = |name: &str| tx.root(name).map(|root| root.expect(name).at);
+/// The same with so many entries.
+pub(crate) fn check_some_collections(pool: &Pool, count: u64) {
+    let mut handle = pool.session().expect("a session");
+    handle.read(|tx| look(tx, count)).expect("whole collections");
+}
+
+fn look(tx: &mut dyn Tx, count: u64) -> perdura::Result<()> {
+    let mut at = |name: &str| tx.root(name).map(|root| root.expect("the root").at);
     let map = HashMap::<Bytes, u64>::new(at("a map")?);
     let ranks = OrderedMap::<Pair<Total, Bytes<3>>, Bytes, true>::new(at("ranks")?);
     let plain = OrderedMap::<i64, [f64; 3]>::new(at("plain \u{fc}")?);
     let vector = Vector::<u32>::new(at("vector")?);
     let blob = Blob::new(at("blob")?);
-    assert_eq!(map.len(tx)?, COUNT);
-    assert_eq!(ranks.len(tx)?, COUNT);
-    assert_eq!(plain.len(tx)?, COUNT);
-    assert_eq!(vector.len(tx)?, COUNT);
-    for number in 0..COUNT {
+    assert_eq!(map.len(tx)?, count);
+    assert_eq!(ranks.len(tx)?, count);
+    assert_eq!(plain.len(tx)?, count);
+    assert_eq!(vector.len(tx)?, count);
+    for number in 0..count {
         assert_eq!(map.get(tx, &text(number))?, Some(u64::MAX - number));
         let (key, value) = ranks.nth(tx, number)?.expect("an entry");
         assert_eq!(key, (Total(number as f64 / 7.0), text(number)));
@@ -92,6 +102,11 @@ fn look(tx: &mut dyn Tx) -> perdura::Result<()> {
 
 /// A keyspace with keys of every kind, in several databases, as commands.
 pub(crate) fn commands() -> Vec<u8> {
+    some_commands(500, 300)
+}
+
+/// The same with so many members and fields, and so many keys besides seven.
+pub(crate) fn some_commands(names: usize, keys: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut add = |parts: &[&[u8]]| {
         bytes.extend_from_slice(format!("*{}\r\n", parts.len()).as_bytes());
@@ -109,14 +124,14 @@ pub(crate) fn commands() -> Vec<u8> {
         add(&[b"SET", b"expires", db, b"PXAT", b"4000000000000"]);
         add(&[b"HSET", b"small", b"field", b"value", b"", b""]);
         add(&[b"PEXPIREAT", b"small", b"4000000000001"]);
-        for number in 0..500 {
+        for number in 0..names {
             let (name, value) = (format!("name{number}"), vec![b'v'; number % 100]);
             add(&[b"HSET", b"large", name.as_bytes(), &value]);
             let score = format!("{}", number as f64 / 7.0);
             add(&[b"ZADD", b"set", score.as_bytes(), name.as_bytes()]);
         }
         add(&[b"ZADD", b"set", b"-inf", b"low", b"inf", b"high", b"1e300", b"much"]);
-        for number in 0..300 {
+        for number in 0..keys {
             add(&[b"SET", format!("key{number}").as_bytes(), db]);
         }
     }

@@ -1,7 +1,7 @@
 //! Copies are what was copied, whatever engine and size they have.
 
 use crate::common::*;
-use perdura::{EngineKind, Options, Pool, Root, Tx};
+use perdura::{EngineKind, Options, Pool, Root};
 use perdura_transfer::{Error, Target, copy, copy_pages};
 use std::fs;
 use std::path::Path;
@@ -55,6 +55,13 @@ fn a_copy_may_be_larger_or_smaller() {
         drop(pool);
         assert_eq!(keyspace(&new), keyspace(&old));
     }
+    let pool = open(&old);
+    let value = vec![b'v'; 2 << 20];
+    let text = format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n${}\r\n", value.len());
+    let stream = [text.as_bytes(), &value, b"\r\n"].concat();
+    let mut handle = pool.session().expect("a session");
+    perdura_server::transfer::import(&mut stream.as_slice(), &mut handle, &mut on).expect("room");
+    drop((handle, pool));
     let target = Target::new(folder.path().join("small")).size(Some(1 << 20));
     let error = copy(&source(&old), &target, &mut on).expect_err("too small");
     assert!(matches!(error, Error::TooSmall { .. }), "{error}");
@@ -86,8 +93,7 @@ fn a_copy_with_checksums_has_them() {
 #[test]
 fn offsets_are_kept_where_that_is_asked_for() {
     let folder = tempdir().expect("a folder");
-    let (old, keys) = (folder.path().join("old"), ());
-    let _ = keys;
+    let old = folder.path().join("old");
     sample(&old);
     let pool = open(&old);
     let mut handle = pool.session().expect("a session");
@@ -114,8 +120,9 @@ fn offsets_are_kept_where_that_is_asked_for() {
         let mut handle = pool.session().expect("a session");
         let found = handle.read(|tx| {
             let mut bytes = [0; 15];
-            tx.read_bytes(tx.root("own")?.expect("the root").at, &mut bytes)?;
-            Ok((tx.root("own")?.expect("the root").at, bytes))
+            let at = tx.root("own")?.expect("the root").at;
+            tx.read_bytes(at, &mut bytes)?;
+            Ok((at, bytes))
         });
         assert_eq!(found.expect("a read"), (own, *b"a program's own"));
         // And it grows.
