@@ -30,6 +30,7 @@
 pub mod alloc;
 pub mod check;
 pub mod collections;
+pub mod draft;
 pub mod error;
 mod fresh;
 pub mod heap;
@@ -38,6 +39,7 @@ mod inside;
 pub mod pool;
 pub mod roots;
 mod savepoint;
+pub mod source;
 pub mod superblock;
 #[doc(hidden)]
 pub mod testing;

@@ -132,6 +132,7 @@ fn expire(tx: &mut dyn Tx, env: Env<'_>, db: Database) -> Result<(), Error> {
     for _ in 0..KEYS {
         match expiries.first(tx)? {
             Some(((time, key), ())) if time <= env.now => {
+                env.keep(tx, db, &key);
                 if !db.remove(tx, &key)? {
                     return Err(Error::corrupt("an expiring key that is not there", expiries.at()));
                 }

@@ -32,6 +32,7 @@ mod net;
 mod options;
 mod protocol;
 mod room;
+mod save;
 mod serve;
 mod server;
 mod signals;
@@ -39,6 +40,7 @@ mod stats;
 mod store;
 #[doc(hidden)]
 pub mod testing;
+pub mod transfer;
 mod watch;
 #[cfg(test)]
 mod watch_tests;

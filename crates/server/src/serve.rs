@@ -5,6 +5,7 @@ use crate::error::ServeError;
 use crate::keyspace;
 use crate::net::{Inbox, Worker};
 use crate::options::Options;
+use crate::save::Save;
 use crate::server;
 use crate::signals;
 use crate::store::{Session, Store};
@@ -142,8 +143,9 @@ impl Server {
         let address = listener.local_addr()?;
         let keyspace = open_keyspace(&store)?;
         let facts = store.clone();
-        let shared =
-            Arc::new(server::Server::new(options, address, Box::new(move || facts.facts())));
+        let mut shared = server::Server::new(options, address, Box::new(move || facts.facts()));
+        shared.save = Arc::new(Save::of(store.clone(), keyspace));
+        let shared = Arc::new(shared);
         let mut polls = Vec::new();
         let mut inboxes = Vec::new();
         for _ in 0..shared.stats.len() {
@@ -183,6 +185,7 @@ impl Server {
     /// When a thread cannot be started, or the system fails it.
     pub fn run(self) -> Result<(), ServeError> {
         let shutdown = self.shutdown();
+        let _save = StopSave(Arc::clone(&self.shared.save));
         let mut workers = self.workers.into_iter();
         let Some(first) = workers.next() else { return Ok(()) };
         thread::scope(|scope| {
@@ -213,6 +216,15 @@ impl Server {
             }
             Ok(result?)
         })
+    }
+}
+
+/// The server's end is that of an export under way: it has a session of the pool.
+struct StopSave(Arc<Save>);
+
+impl Drop for StopSave {
+    fn drop(&mut self) {
+        self.0.stop();
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::client::Listing;
 use crate::command::Tuning;
 use crate::options::Options;
+use crate::save::Save;
 use crate::stats::Stats;
 use crate::store::Facts;
 use crate::watch::Watch;
@@ -33,6 +34,8 @@ pub(crate) struct Server {
     expires_actively: AtomicBool,
     stopping: AtomicBool,
     failed: AtomicBool,
+    /// Exports of the keyspace.
+    pub(crate) save: Arc<Save>,
     /// Held by the thread that makes room for a write.
     pub(crate) room: Mutex<()>,
     /// The operator was told that the file cannot grow, and not yet that it can again.
@@ -61,6 +64,7 @@ impl Server {
             connected: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            save: Arc::new(Save::none()),
             room: Mutex::default(),
             told_of_disk: AtomicBool::new(false),
         }

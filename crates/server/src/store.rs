@@ -1,7 +1,8 @@
 //! What the server needs of a pool: sessions with transactions whose durable moment can be
 //! waited for later. A seam, so that tests run on a heap in plain memory.
 
-use perdura::{Compaction, Handle, Memory as _, Pool, Result, Ticket, Tx};
+use perdura::{Compaction, EngineKind, Handle, Memory as _, Pool, Result, Ticket, Tx};
+use std::path::PathBuf;
 
 const PAGE: u64 = 4096;
 /// One in so many of a pool's pages is worth looking at everything that is in it.
@@ -20,6 +21,16 @@ pub(crate) trait Store: Clone + Send + 'static {
 
     /// What INFO tells of the pool.
     fn facts(&self) -> Facts;
+
+    /// Where an export of it goes, if it is in a file.
+    fn export_path(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// Whether a transaction that reads sees one moment, and keeps nobody from writing, however long it is.
+    fn has_snapshots(&self) -> bool {
+        false
+    }
 }
 
 /// One thread's transactions.
@@ -83,6 +94,16 @@ impl Store for Pool {
             limit: info.limit,
             cannot_grow: self.cannot_grow().map(|error| error.to_string()),
         }
+    }
+
+    fn export_path(&self) -> Option<PathBuf> {
+        let mut name = self.path().file_name()?.to_os_string();
+        name.push(".export");
+        Some(self.path().with_file_name(name))
+    }
+
+    fn has_snapshots(&self) -> bool {
+        matches!(self.engine(), EngineKind::CcStm | EngineKind::Stm)
     }
 }
 

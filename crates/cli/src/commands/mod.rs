@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 enum Command {
     /// Serve a pool to Redis clients
     Serve(serve::Arguments),
-    /// Create a pool, or look at one
+    /// Create a pool, look at one, or move its data
     #[command(subcommand)]
     Pool(pool::Command),
     /// Measure: every figure with its baseline from the same run

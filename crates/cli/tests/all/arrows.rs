@@ -4,7 +4,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For each crate, the crates of the workspace that it may use.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("perdura-memory", &[]),
     ("perdura-machine", &["perdura-memory"]),
     ("perdura-engine", &["perdura-memory"]),
@@ -16,6 +16,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
         &["perdura-memory", "perdura-machine", "perdura-engine", "perdura", "perdura-workloads"],
     ),
     ("perdura-server", &["perdura"]),
+    ("perdura-transfer", &["perdura-memory", "perdura", "perdura-server"]),
     ("perdura-disktest", &["perdura-memory", "perdura", "perdura-server"]),
     ("perdura-capi", &["perdura"]),
     ("perdura-rivals", &["perdura-workloads"]),
@@ -31,6 +32,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "perdura-crashtest",
             "perdura-disktest",
             "perdura-server",
+            "perdura-transfer",
             "perdura-rivals",
         ],
     ),

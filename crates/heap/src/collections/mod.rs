@@ -46,6 +46,7 @@ mod segments;
 pub mod string;
 mod tag;
 pub mod typed;
+pub mod untyped;
 pub mod vector;
 
 pub use bytes::Blob;

@@ -71,6 +71,42 @@ pub(super) fn with_string<T: Tx + ?Sized, R>(
     Ok(with(&buffer[..len]))
 }
 
+/// What a byte string is stored as.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Role {
+    /// A key with this hash; 0 in ordered collections.
+    Key(u64),
+    Value,
+}
+
+/// Stores a byte string in `words` words at `at`, where none is: as [`Bytes`] of so many words does.
+pub(super) fn store_string<T: Tx + ?Sized>(
+    tx: &mut T,
+    at: u64,
+    words: usize,
+    bytes: &[u8],
+    role: Role,
+) -> Result<()> {
+    let (last, inline) = (words - 1, bytes.len() < 8 * words);
+    let (kept, hash) = match role {
+        _ if inline => (bytes.len(), 0),
+        Role::Key(hash) => (8 * last, hash),
+        Role::Value => (0, 0),
+    };
+    let mut stored = vec![0; words];
+    for (word, part) in stored.iter_mut().zip(bytes[..kept].chunks(8)) {
+        *word = big_endian(part);
+    }
+    stored[last] |= match inline {
+        true => kept as u64,
+        false => {
+            let blob = Blob::create(tx, role.purpose(), bytes)?;
+            hash >> 53 << 53 | form::POINTER | pointing(blob)
+        }
+    };
+    update_words(tx, at, &stored)
+}
+
 impl<const W: usize> Item for Bytes<W> {
     const FORM: Form = {
         assert!(W >= 2 && W <= 15, "byte strings take 2 to 15 words");

@@ -64,10 +64,8 @@ impl<T: Pod + Typed> Vector<T> {
     /// # Errors
     /// As [`Tx::allocate`].
     pub fn create<X: Tx + ?Sized>(tx: &mut X) -> Result<Self> {
-        let header = tx.allocate(Purpose::General, HEADER as u64)?;
-        let words = [Self::TAG, 0, Self::EACH, 0, 0, 0, 0, 0];
-        tx.write_fresh(header, 0, bytemuck::bytes_of(&words))?;
-        Ok(Vector { at: header.at(), pool: tx.moment().pool, of: PhantomData })
+        let at = create_untyped(tx, Self::TAG, Self::EACH)?;
+        Ok(Vector { at, pool: tx.moment().pool, of: PhantomData })
     }
 
     /// The number of elements.
@@ -242,8 +240,25 @@ const fn tag(types: &[TypeName]) -> Tag {
     Tag::of(kind::VECTOR, (Form::plain(0), Form::plain(0)), types, 0)
 }
 
+/// A new, empty vector with this tag.
+pub(super) fn create_untyped<X: Tx + ?Sized>(tx: &mut X, tag: u64, pitch: u64) -> Result<u64> {
+    let header = tx.allocate(Purpose::General, HEADER as u64)?;
+    let words = [tag, 0, pitch, 0, 0, 0, 0, 0];
+    tx.write_fresh(header, 0, bytemuck::bytes_of(&words))?;
+    Ok(header.at())
+}
+
+/// [`Vector::push`], of an element's bytes, as many as it has.
+pub(super) fn push_untyped<X: Tx + ?Sized>(tx: &mut X, at: u64, bytes: &[u8]) -> Result<()> {
+    let (segments, len) = open(tx, at)?;
+    segments.reserve(tx, len)?;
+    let place = segments.address(tx, len)?;
+    tx.write_bytes(place, bytes).map_err(Error::in_pool)?;
+    tx.write_word(at + LEN, len + 1)
+}
+
 /// The segments and the length of the vector at `at`, whatever its elements are.
-fn open<X: Tx + ?Sized>(tx: &mut X, at: u64) -> Result<(Segments, u64)> {
+pub(super) fn open<X: Tx + ?Sized>(tx: &mut X, at: u64) -> Result<(Segments, u64)> {
     let found = Tag::read(tx, at)?;
     let known = found == Tag { types: found.types, ..tag(&[]) };
     let pitch = tx.read_word(at + PITCH)?;

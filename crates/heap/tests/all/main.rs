@@ -22,3 +22,4 @@ mod stocks;
 mod sums;
 mod traps;
 mod unclean;
+mod untyped;

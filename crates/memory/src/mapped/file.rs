@@ -41,6 +41,21 @@ pub(super) fn open_locked(path: &Path) -> Result<File, MapError> {
     Ok(file)
 }
 
+/// Opens a file for reading, with the lock of those who look, for as long as it is open.
+pub(super) fn open_shared(path: &Path) -> Result<File, MapError> {
+    let file = open_regular(path, OFlags::RDONLY)?;
+    let started = Instant::now();
+    for attempt in 0.. {
+        match retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockShared)) {
+            Ok(()) => return Ok(file),
+            Err(Errno::WOULDBLOCK) if started.elapsed() <= GRACE => sleep(pause(&file, attempt)),
+            Err(Errno::WOULDBLOCK) => break,
+            Err(errno) => return Err(MapError::from_errno(path, "lock the file", errno)),
+        }
+    }
+    Err(MapError::Locked(path.to_path_buf()))
+}
+
 /// Opens a file for reading; with it whether the pool is open elsewhere.
 pub(super) fn open_read_only(path: &Path) -> Result<(File, bool), MapError> {
     let file = open_regular(path, OFlags::RDONLY)?;

@@ -26,6 +26,18 @@ impl LockedFile {
         Ok(LockedFile { path, file })
     }
 
+    /// Locks the file at `path`, which need not be writable, against being opened by others until it is dropped;
+    /// they may look at it. It can be [rehearsed](Self::rehearse) on, and not mapped.
+    ///
+    /// # Errors
+    /// When the file is missing, not readable, in use, or too short.
+    pub fn open_to_look(path: impl AsRef<Path>) -> Result<Self, MapError> {
+        let path = path.as_ref().to_path_buf();
+        let file = file::open_shared(&path)?;
+        whole_lines(&path, &file)?;
+        Ok(LockedFile { path, file })
+    }
+
     /// Maps the file so that stores are visible through this mapping and reach nothing else:
     /// what would come of a recovery can be tried out.
     ///

@@ -37,6 +37,12 @@ impl Env<'_> {
         }
     }
 
+    /// A key is about to be written, or deleted, by the transaction under way: an export that was begun before gets it
+    /// as it is.
+    pub(crate) fn keep(&self, tx: &mut dyn Tx, db: Database, key: &[u8]) {
+        self.server.save.keep(tx, db, key);
+    }
+
     /// Tells those that watched a key before it expired, at `time`, that it is removed.
     pub(crate) fn touch_expired(&self, db: &Database, key: &[u8], time: u64) {
         self.server.watch.touch_expired(db.index(), key, time, self.touched);
@@ -45,6 +51,7 @@ impl Env<'_> {
     /// Tells watchers of the keys that are in `db`: it is about to be cleared. A key that had
     /// expired before it was watched is not in it.
     pub(crate) fn touch_all(&self, tx: &mut dyn Tx, db: &Database) -> Result<()> {
+        self.server.save.flush();
         for (key, since) in self.server.watch.flush(db.index(), self.touched) {
             let found = db.find(tx, &key)?;
             if found.is_some_and(|found| found.entry.expires().is_none_or(|time| time > since)) {
@@ -109,6 +116,7 @@ impl<'a> Call<'a> {
 
     /// As [`look`](Call::look), for a command that will write: an expired key is removed.
     pub(crate) fn claim(&mut self, key: &[u8]) -> Outcome<Option<Found>> {
+        self.env.keep(self.tx, self.db, key);
         match self.db.find(self.tx, key)? {
             Some(found) if found.entry.expired(self.env.now) => {
                 self.db.remove(self.tx, key)?;

@@ -133,6 +133,12 @@ impl Bench {
         assert!(live == seen, "blocks that nothing leads to: {lost:x?}");
     }
 
+    /// What a test of exports works with.
+    #[cfg(test)]
+    pub(crate) fn saving(&mut self) -> (&mut TestHeap, &crate::save::Save, u64) {
+        (&mut self.heap, &self.server.save, self.keyspace)
+    }
+
     /// Keeps the house until there is nothing left to do.
     #[cfg(test)]
     pub(crate) fn keep_house(&mut self) {

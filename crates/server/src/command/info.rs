@@ -6,6 +6,7 @@ use crate::server::Server;
 use crate::stats::{CODES, CommandStats, Counter, sum};
 use perdura::Result;
 use std::fmt::Write;
+use std::time::Duration;
 
 pub(super) const TABLE: &[Command] =
     &[Command::new("info", -1, (0, 0, 0), Run::Read(info), "Facts about the server.")];
@@ -116,6 +117,8 @@ fn human(bytes: u64) -> String {
 
 fn write_persistence(server: &Server, to: &mut String) {
     let facts = server.facts();
+    let save = server.save.told();
+    let seconds = |time: Option<Duration>| time.map_or(-1, |time| time.as_secs() as i64);
     let status = if server.failed() || facts.cannot_grow.is_some() { "err" } else { "ok" };
     to.push_str("# Persistence\r\n");
     lines!(to,
@@ -128,7 +131,11 @@ fn write_persistence(server: &Server, to: &mut String) {
         "last_write_error": facts.cannot_grow.unwrap_or_default(),
         "aof_enabled": 0,
         "aof_last_write_status": status,
-        "rdb_last_bgsave_status": status,
+        "rdb_bgsave_in_progress": u8::from(save.since.is_some()),
+        "rdb_last_save_time": save.last,
+        "rdb_last_bgsave_status": if save.ok { status } else { "err" },
+        "rdb_last_bgsave_time_sec": seconds(save.took),
+        "rdb_current_bgsave_time_sec": seconds(save.since.map(|since| since.elapsed())),
     );
 }
 

@@ -50,6 +50,7 @@ fn kind(call: &mut Call<'_>) -> Outcome {
 
 /// Puts what `from` holds under `to`, in a database that may be another.
 fn carry(call: &mut Call<'_>, from: &[u8], to: &[u8], db: Database) -> Outcome {
+    call.env.keep(call.tx, db, to);
     let Some(entry) = call.db.take(call.tx, from)? else { return Err(Failure::NO_KEY) };
     call.touch(from)?;
     db.put(call.tx, to, None, entry)?;
@@ -62,6 +63,7 @@ fn rename(call: &mut Call<'_>) -> Outcome {
         return Err(Failure::NO_KEY);
     }
     if from != to {
+        call.env.keep(call.tx, call.db, to);
         call.db.remove(call.tx, to)?;
         carry(call, from, to, call.db)?;
     }
@@ -99,6 +101,7 @@ fn move_key(call: &mut Call<'_>) -> Outcome {
     let taken = there(db.find(call.tx, key)?);
     let movable = call.claim(key)?.is_some() && !taken;
     if movable {
+        call.env.keep(call.tx, db, key);
         db.remove(call.tx, key)?;
         carry(call, key, key, db)?;
     }

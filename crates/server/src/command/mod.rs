@@ -23,6 +23,7 @@ mod name_range;
 mod numbers;
 mod objects;
 pub(crate) mod perform;
+mod saving;
 mod scan;
 mod score_range;
 mod strings;

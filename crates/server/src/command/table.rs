@@ -2,7 +2,7 @@
 
 use super::{Call, ClientCall, Next, Outcome};
 use super::{config, connection, debug, expiry, functions, hash_numbers, hashes, info};
-use super::{introspection, keys, multi, numbers, objects, scan, strings, substrings};
+use super::{introspection, keys, multi, numbers, objects, saving, scan, strings, substrings};
 use super::{zset_ranges, zsets};
 use std::sync::LazyLock;
 
@@ -61,7 +61,7 @@ impl Command {
 }
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 19] = [
+static FAMILIES: [(&str, &[Command]); 20] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
@@ -75,6 +75,7 @@ static FAMILIES: [(&str, &[Command]); 19] = [
     ("connection", connection::TABLE),
     ("server", introspection::TABLE),
     ("server", config::TABLE),
+    ("server", saving::TABLE),
     ("server", debug::TABLE),
     ("scripting", functions::TABLE),
     ("generic", objects::OBJECT),

@@ -84,7 +84,7 @@ impl Entry {
     }
 
     /// Whether it is one that was written by us.
-    pub(super) fn checked(self, at: u64) -> Result<Self> {
+    pub(crate) fn checked(self, at: u64) -> Result<Self> {
         let outside = [
             (Kind::String, Form::Blob),
             (Kind::Hash, Form::Image),

@@ -15,7 +15,7 @@ pub(crate) const DATABASES: u8 = 16;
 
 const NAME: &str = "redis";
 /// The root's kind.
-pub(super) const KIND: u32 = 1001;
+pub(crate) const KIND: u32 = 1001;
 const TAG: u64 = 0x5EED << 48;
 const VERSION: u64 = 2;
 const OLD_VERSION: u64 = 1;

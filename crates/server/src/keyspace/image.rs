@@ -147,7 +147,7 @@ impl Image {
     }
 
     /// The pairs, in the order in which they came.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.places().map(|place| (&self.bytes[place.field], &self.bytes[place.value]))
     }
 

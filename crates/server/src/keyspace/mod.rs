@@ -25,7 +25,7 @@ pub(crate) mod zset;
 pub use check::{Findings, check, check_root};
 pub(crate) use database::{Database, Found, unguessable};
 pub(crate) use entry::{Entry, Kind};
-pub(crate) use header::{DATABASES, find, open};
+pub(crate) use header::{DATABASES, KIND, find, open};
 
 use perdura::Pod;
 use perdura::collections::{Bytes, HashMap, OrderedMap, Pair};

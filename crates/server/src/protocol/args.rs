@@ -59,6 +59,15 @@ impl<'a> Args<'a> {
         self.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
     }
 
+    /// Whether each argument stands alone between line breaks, as in a request that says how long they are.
+    pub(crate) fn is_framed(&self) -> bool {
+        self.spans.iter().all(|span| {
+            let (start, end) = (span.start, span.start + span.len);
+            let before = start.checked_sub(2).and_then(|from| self.buffer.get(from..start));
+            before == Some(b"\r\n") && self.buffer.get(end..end + 2) == Some(b"\r\n")
+        })
+    }
+
     /// Bytes of all arguments together.
     pub(crate) fn bytes(&self) -> usize {
         self.spans.iter().map(|span| span.len).sum()

@@ -130,6 +130,11 @@ impl RequestReader {
         Args::new(&self.buffer, spans)
     }
 
+    /// Bytes that came and belong to no finished request.
+    pub(crate) fn unread(&self) -> usize {
+        self.filled - self.finished
+    }
+
     /// Forgets finished requests and makes their room free.
     pub(crate) fn release(&mut self) {
         let shift = self.finished;

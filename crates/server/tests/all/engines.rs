@@ -7,8 +7,14 @@ use crate::common::ENGINE;
 use std::process::Command;
 
 /// The files, and of `connections`, whose tests are of the protocol, the one about several commands at once.
-const TESTS: [&str; 5] =
-    ["clients::", "differential::", "durability::", "transactions::", "connections::pipelines"];
+const TESTS: [&str; 6] = [
+    "clients::",
+    "differential::",
+    "durability::",
+    "saving::",
+    "transactions::",
+    "connections::pipelines",
+];
 /// Commands compared once more; they were with the first engine, too.
 const STEPS: (&str, &str) = ("DIFFERENTIAL_STEPS", "5000");
 

@@ -13,5 +13,6 @@ mod engines;
 mod full;
 mod room;
 mod room_mix;
+mod saving;
 mod space;
 mod transactions;

@@ -4,6 +4,7 @@
 mod count;
 mod resize;
 mod table;
+mod untyped;
 mod walk;
 
 use self::count::{COUNTED as COUNTED_FLAG, Counting, LANED};
@@ -16,8 +17,7 @@ use crate::{Error, Ptr, Purpose, Result, Tx};
 use std::fmt;
 use std::marker::PhantomData;
 pub(super) use table::{Shape, Table};
-
-const HEADER: usize = 64;
+pub(super) use untyped::{create_untyped, flags, flags_of, is_counted, is_known};
 
 /// A hash map: a handle to it.
 ///
@@ -96,15 +96,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     /// # Errors
     /// As [`Tx::allocate`].
     pub fn create_seeded<T: Tx + ?Sized>(tx: &mut T, seed: u64) -> Result<Self> {
-        let header = tx.allocate(Purpose::General, HEADER as u64)?;
-        let at = header.at();
-        let words = [Self::TAG, seed, 1, 0, 0, 0, 0, 0];
-        tx.write_fresh(header, 0, bytemuck::bytes_of(&words))?;
-        let counting = if COUNTED { Counting::One } else { Counting::No };
-        let table = Table::open(tx, at, Self::SHAPE, counting)?;
-        table.segments().reserve(tx, 0)?;
-        let block = table.block(tx, 0)?;
-        tx.write_word(block, Meta::EMPTY.word())?;
+        let at = Table::create(tx, Self::TAG, seed, Self::SHAPE)?;
         Ok(HashMap { at, pool: tx.moment().pool, of: PhantomData })
     }
 
@@ -318,6 +310,20 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
             }
         }
         Ok((cursor, found))
+    }
+
+    /// Whether a key's place in the order of [`scan`](HashMap::scan) is before this cursor, 0 being the beginning:
+    /// what has come past it stays past it, however the map grows and shrinks.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn is_before<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        key: K::Ref<'_>,
+        cursor: u64,
+    ) -> Result<bool> {
+        Ok(self.hash(tx, key)?.reverse_bits() < cursor.reverse_bits())
     }
 
     /// Calls `each` with every entry; an error of its ends the walk.

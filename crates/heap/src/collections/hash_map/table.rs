@@ -20,6 +20,7 @@ use crate::{Error, Purpose, Result, Tx};
 pub(super) const SEED: u64 = 8;
 pub(super) const BUCKETS: u64 = 16;
 pub(super) const COUNT: u64 = 24;
+const HEADER: usize = 64;
 const MARK: u64 = 0x6B;
 /// Entries that a block has room for at least: with fewer, too many buckets overflow.
 const LEAST_SLOTS: u64 = 4;
@@ -102,6 +103,23 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// A new, empty table; where its header is.
+    pub(super) fn create<T: Tx + ?Sized>(
+        tx: &mut T,
+        tag: u64,
+        seed: u64,
+        shape: Shape,
+    ) -> Result<u64> {
+        let header = tx.allocate(Purpose::General, HEADER as u64)?;
+        let words = [tag, seed, 1, 0, 0, 0, 0, 0];
+        tx.write_fresh(header, 0, bytemuck::bytes_of(&words))?;
+        let table = Table::open(tx, header.at(), shape, Counting::No)?;
+        table.segments().reserve(tx, 0)?;
+        let block = table.block(tx, 0)?;
+        tx.write_word(block, Meta::EMPTY.word())?;
+        Ok(header.at())
+    }
+
     /// Reads the header at `at`, whose tag is known to be right.
     #[inline]
     pub(super) fn open<T: Tx + ?Sized>(

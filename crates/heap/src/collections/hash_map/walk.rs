@@ -11,7 +11,7 @@ const TRIES: u64 = 64;
 
 impl Table {
     /// Calls `each` with the place of every entry.
-    pub(super) fn walk<T: Tx + ?Sized>(
+    pub(in crate::collections) fn walk<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
         each: &mut dyn FnMut(&mut T, u64) -> Result<()>,

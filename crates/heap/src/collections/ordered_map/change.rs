@@ -48,7 +48,7 @@ impl Tree {
         self.set_root(tx, root.at)
     }
 
-    fn clear_key<T: Tx + ?Sized>(&self, tx: &mut T, slot: u64) -> Result<()> {
+    pub(super) fn clear_key<T: Tx + ?Sized>(&self, tx: &mut T, slot: u64) -> Result<()> {
         (0..self.key.words as u64).try_for_each(|word| tx.write_word(slot + word * 8, 0))
     }
 

@@ -6,6 +6,7 @@ mod cursor;
 mod path;
 mod search;
 mod tree;
+mod untyped;
 
 use self::path::Path;
 pub(super) use self::tree::Tree;
@@ -19,6 +20,7 @@ pub use cursor::Cursor;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Bound;
+pub(super) use untyped::{create_untyped, flags, is_counted};
 
 /// The flag in the tag of a map that counts its entries.
 const COUNTED_FLAG: u64 = 1;

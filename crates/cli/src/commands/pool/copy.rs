@@ -1,0 +1,93 @@
+//! `perdura pool copy`.
+
+use super::moving::{Bar, failure};
+use crate::failure::Outcome;
+use crate::output::{print, print_json};
+use crate::quantity::{self, plural, show_bytes};
+use perdura::EngineKind;
+use perdura_transfer::{Copied, Target, contents, copy, copy_pages};
+use serde::Serialize;
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The pool's file; it is not written to, and must not be in use
+    source: PathBuf,
+
+    /// File to create
+    destination: PathBuf,
+
+    /// Bytes that the new pool may grow to [default: what the old one may]
+    #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
+    size: Option<u64>,
+
+    #[arg(long, help = format!("Engine of the new pool: one of {} [default: the old one's]", EngineKind::NAMES), value_name = "ENGINE")]
+    engine: Option<EngineKind>,
+
+    /// Take all pages as they are, for a pool with objects of a program's own. The size can be up to four times that
+    /// with which the pool was created, and not less than its file has
+    #[arg(long)]
+    keep_offsets: bool,
+
+    /// Replace the destination if it is there
+    #[arg(long)]
+    force: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is printed.
+#[derive(Serialize)]
+struct Report {
+    source: String,
+    destination: String,
+    source_bytes: u64,
+    destination_bytes: u64,
+    #[serde(flatten)]
+    copied: Copied,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let Arguments { source: from, destination, size, engine, keep_offsets, force, json } =
+        arguments;
+    let target = Target::new(destination).size(*size).engine(*engine).force(*force);
+    let source = contents::open(from).map_err(|error| failure(from, error))?;
+    let bar = Bar::new("copying", Some(source.used()))?;
+    let copied = match keep_offsets {
+        true => copy_pages(&source, &target, &mut |bytes| bar.go_on(bytes)),
+        false => copy(&source, &target, &mut |bytes| bar.go_on(bytes)),
+    };
+    let copied = copied.map_err(|error| failure(from, error))?;
+    drop(bar);
+    let bytes = |path: &PathBuf| std::fs::metadata(path).map_or(0, |found| found.len());
+    let report = Report {
+        source: from.display().to_string(),
+        destination: destination.display().to_string(),
+        source_bytes: bytes(from),
+        destination_bytes: bytes(destination),
+        copied,
+    };
+    if *json { print_json(&report) } else { print(text(&report)) }
+}
+
+fn text(report: &Report) -> String {
+    let Copied { roots, entries, keys, offsets_kept, .. } = &report.copied;
+    let what = match offsets_kept {
+        true => format!("{} and all pages as they were", plural(*roots, "named root")),
+        false => format!(
+            "{}: {} of collections, {} of a server",
+            plural(*roots, "named root"),
+            entry_or_entries(*entries),
+            plural(*keys, "key")
+        ),
+    };
+    let (old, new) = (show_bytes(report.source_bytes), show_bytes(report.destination_bytes));
+    format!("{} copied: {what}; the file had {old}, and has {new}", report.destination)
+}
+
+/// The plural is not made with an s.
+pub(super) fn entry_or_entries(count: u64) -> String {
+    if count == 1 { "1 entry".to_owned() } else { format!("{count} entries") }
+}

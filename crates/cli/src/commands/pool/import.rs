@@ -1,0 +1,78 @@
+//! `perdura pool import`.
+
+use super::copy::entry_or_entries;
+use super::moving::{Bar, failure, is_standard};
+use crate::failure::{Failure, Outcome};
+use crate::output::{print, print_json};
+use crate::quantity::{self, plural};
+use perdura::EngineKind;
+use perdura_transfer::{Form, Imported, Target, import};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// An export, or a stream of Redis's commands as its append-only file has them; - is the standard input
+    file: PathBuf,
+
+    /// Pool to create
+    pool: PathBuf,
+
+    /// Bytes that the pool may grow to
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = quantity::bytes)]
+    size: u64,
+
+    #[arg(long, help = format!("Engine: one of {}", EngineKind::NAMES), value_name = "ENGINE", default_value_t = EngineKind::Redo)]
+    engine: EngineKind,
+
+    /// Replace the pool if it is there
+    #[arg(long)]
+    force: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let Arguments { file, pool, size, engine, force, json } = arguments;
+    let target = Target::new(pool).size(Some(*size)).engine(Some(*engine)).force(*force);
+    let (mut from, total) = open(file)?;
+    let name = if is_standard(file) { Path::new("standard input") } else { file };
+    let bar = Bar::new("importing", total)?;
+    let imported = import(&mut *from, &target, &mut |bytes| bar.go_on(bytes));
+    let imported = imported.map_err(|error| failure(name, error))?;
+    drop(bar);
+    if *json { print_json(&imported) } else { print(text(pool, &imported)) }
+}
+
+/// What is read, and how many bytes that is, if it is known.
+fn open(file: &Path) -> Outcome<(Box<dyn BufRead>, Option<u64>)> {
+    if is_standard(file) {
+        return Ok((Box::new(std::io::stdin().lock()), None));
+    }
+    let opened = File::open(file).and_then(|opened| Ok((opened.metadata()?, opened)));
+    let (found, opened) = opened.map_err(|error| Failure::at(file, error))?;
+    if found.is_dir() {
+        return Err(Failure::at(file, "it is a directory; give the file of an export"));
+    }
+    let total = found.is_file().then_some(found.len());
+    Ok((Box::new(BufReader::new(opened)), total))
+}
+
+fn text(pool: &Path, imported: &Imported) -> String {
+    let what = match imported.format {
+        Form::Resp => plural(imported.keys, "key"),
+        Form::Json => format!(
+            "{} with {}",
+            plural(imported.roots, "collection"),
+            entry_or_entries(imported.entries)
+        ),
+    };
+    let gone = match imported.gone {
+        0 => String::new(),
+        gone => format!("; {} had expired, or were deleted", plural(gone, "other key")),
+    };
+    format!("{}: imported {what}{gone}", pool.display())
+}

@@ -1,0 +1,64 @@
+//! What copies, exports and imports have in common: a bar, an end by Ctrl-C, and failures.
+
+use crate::failure::{Failure, Outcome};
+use crate::interrupt;
+use indicatif::{ProgressBar, ProgressStyle};
+use perdura_transfer::Error;
+use perdura_workloads::Progress;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// Whether a path means the standard input or output.
+pub(super) fn is_standard(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// A bar, where somebody is looking, of work that Ctrl-C ends.
+pub(super) struct Bar {
+    bar: ProgressBar,
+    progress: Progress,
+}
+
+impl Bar {
+    /// Of so many bytes, if that is known; about as many will do.
+    pub(super) fn new(label: &'static str, total: Option<u64>) -> Outcome<Self> {
+        let progress = interrupt::progress()?;
+        let (bar, template) = match total {
+            Some(total) => (
+                ProgressBar::new(total),
+                "{msg:10} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {eta}",
+            ),
+            None => (ProgressBar::no_length(), "{msg:10} {bytes} {bytes_per_sec}"),
+        };
+        let bar = match ProgressStyle::with_template(template) {
+            Ok(style) => bar.with_style(style.progress_chars("=> ")),
+            Err(_) => bar,
+        };
+        Ok(Bar { bar: bar.with_message(label), progress })
+    }
+
+    /// So many bytes are done. Whether to go on.
+    pub(super) fn go_on(&self, bytes: u64) -> bool {
+        self.bar.set_position(bytes);
+        !self.progress.is_stopped()
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A failure of what was done with the file at `path`.
+pub(super) fn failure(path: &Path, error: Error) -> Failure {
+    match error {
+        Error::Stopped => Failure::Interrupted,
+        Error::File(error) if error.kind() == ErrorKind::BrokenPipe => Failure::BrokenPipe,
+        // These name their files themselves.
+        Error::Open { .. } | Error::Undefined { .. } | Error::Draft(_) => {
+            Failure::new(error.to_string())
+        }
+        other => Failure::at(path, other),
+    }
+}

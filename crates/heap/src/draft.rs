@@ -1,0 +1,294 @@
+//! Files that get their name when they are whole: exports, and copies of pools.
+//!
+//! What always holds: under the name itself is what was there before, or all that is to be there, durable. The
+//! file in the making has a hidden name in the same directory. It is gone when the draft is dropped; one that a
+//! killed process has left is removed by the next that makes the same file.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes kept of a name, to which some are added; file systems have no longer ones than 255.
+const LONGEST_KEPT: usize = 180;
+
+/// Why a file could not be made. Nothing has its name that had not before.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DraftError {
+    /// There is such a file.
+    #[error("{}: there is a file already; give another name, or replace it with `--force`", .0.display())]
+    Exists(PathBuf),
+    /// It is not a file that could be replaced.
+    #[error("{}: it is not a regular file; give the path of a file in a file system", .0.display())]
+    NotAFile(PathBuf),
+    /// It is to be replaced, and open.
+    #[error("{}: the file is in use; close it where it is open, or give another name", .0.display())]
+    InUse(PathBuf),
+    /// Somebody else is making it.
+    #[error("{}: another process is making this file; wait until it has finished, or give another name", .0.display())]
+    Busy(PathBuf),
+    /// The directory is missing.
+    #[error("{}: the directory that should hold it does not exist; create the directory first", .0.display())]
+    NoDirectory(PathBuf),
+    /// The system refused.
+    #[error("{}: cannot {doing}: {source}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+/// A file in the making.
+#[derive(Debug)]
+pub struct Draft {
+    path: PathBuf,
+    temporary: PathBuf,
+    replace: bool,
+    /// The file is there, and ours.
+    made: AtomicBool,
+}
+
+impl Draft {
+    /// Begins the file that is to be `path`; one that is there is replaced in the end, or refused. There is no
+    /// file at [`temporary`](Self::temporary) then.
+    ///
+    /// # Errors
+    /// See [`DraftError`].
+    pub fn start(path: &Path, replace: bool) -> Result<Self, DraftError> {
+        check_target(path, replace)?;
+        let temporary = hidden(path);
+        remove_left(path, &temporary)?;
+        Ok(Draft { path: path.to_path_buf(), temporary, replace, made: AtomicBool::new(false) })
+    }
+
+    /// The name that it has for the time being.
+    pub fn temporary(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// Makes the file, empty and locked.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn create(&self) -> Result<File, DraftError> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).open(&self.temporary);
+        let file = file.map_err(|source| self.failed("create the file", source))?;
+        self.note_made();
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(DraftError::Busy(self.path.clone())),
+            Err(TryLockError::Error(source)) => Err(self.failed("lock the file", source)),
+        }
+    }
+
+    /// Says that somebody else has made the file for this draft, which removes it from now on if it is dropped.
+    pub fn note_made(&self) {
+        self.made.store(true, Ordering::Relaxed);
+    }
+
+    /// Makes the file at [`temporary`](Self::temporary) durable and gives it its name, durably. `file` is that
+    /// file, with the lock; without it, it is opened, and must not be in use.
+    ///
+    /// # Errors
+    /// See [`DraftError`]; the file is gone then.
+    pub fn publish(self, file: Option<File>) -> Result<(), DraftError> {
+        let file = match file {
+            Some(file) => file,
+            None => self.lock_again()?,
+        };
+        file.sync_all().map_err(|source| self.failed("sync the file", source))?;
+        check_target(&self.path, self.replace)?;
+        self.rename().map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => DraftError::Exists(self.path.clone()),
+            _ => self.failed("give the file its name", source),
+        })?;
+        self.made.store(false, Ordering::Relaxed);
+        let synced = File::open(directory(&self.path)).and_then(|folder| folder.sync_all());
+        synced.map_err(|source| self.failed("sync the directory", source))
+    }
+
+    fn lock_again(&self) -> Result<File, DraftError> {
+        let file = OpenOptions::new().read(true).write(true).open(&self.temporary);
+        let file = file.map_err(|source| self.failed("open the file that was made", source))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(DraftError::Busy(self.path.clone())),
+            Err(TryLockError::Error(source)) => Err(self.failed("lock the file", source)),
+        }
+    }
+
+    fn rename(&self) -> io::Result<()> {
+        if self.replace {
+            return std::fs::rename(&self.temporary, &self.path);
+        }
+        // A link never replaces what another process has put there by now.
+        match std::fs::hard_link(&self.temporary, &self.path) {
+            Ok(()) => std::fs::remove_file(&self.temporary),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+            // Some file systems have no links.
+            Err(_) if self.path.symlink_metadata().is_ok() => {
+                Err(io::ErrorKind::AlreadyExists.into())
+            }
+            Err(_) => std::fs::rename(&self.temporary, &self.path),
+        }
+    }
+
+    fn failed(&self, doing: &'static str, source: io::Error) -> DraftError {
+        DraftError::Io { path: self.path.clone(), doing, source }
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.made.load(Ordering::Relaxed) {
+            return;
+        }
+        // Once its lock was gone, another process may have taken the name.
+        let is_free = |file: File| !matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+        if File::open(&self.temporary).is_ok_and(is_free) {
+            let _ = std::fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Whether a file may get this name.
+fn check_target(path: &Path, replace: bool) -> Result<(), DraftError> {
+    let failed = |doing, source| DraftError::Io { path: path.to_path_buf(), doing, source };
+    if path.file_name().is_none() {
+        return Err(DraftError::NotAFile(path.to_path_buf()));
+    }
+    let found = match path.symlink_metadata() {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return match directory(path).is_dir() {
+                true => Ok(()),
+                false => Err(DraftError::NoDirectory(path.to_path_buf())),
+            };
+        }
+        Err(source) => return Err(failed("look at it", source)),
+    };
+    if !replace {
+        return Err(DraftError::Exists(path.to_path_buf()));
+    }
+    if !found.is_file() {
+        return Err(DraftError::NotAFile(path.to_path_buf()));
+    }
+    // A pool that is open stays so without its name, and what is written to it is lost.
+    let file = File::open(path).map_err(|source| failed("open the file to be replaced", source))?;
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(DraftError::InUse(path.to_path_buf())),
+        Err(TryLockError::Error(source)) => Err(failed("lock the file to be replaced", source)),
+    }
+}
+
+/// The name that a file has in the making.
+fn hidden(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let kept = &name[..name.len().min(LONGEST_KEPT)];
+    path.with_file_name(OsString::from_vec([b".", kept, b".perdura-part"].concat()))
+}
+
+/// Removes what a process has left that was killed.
+fn remove_left(path: &Path, temporary: &Path) -> Result<(), DraftError> {
+    let failed = |doing, source| DraftError::Io { path: path.to_path_buf(), doing, source };
+    match temporary.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(failed("look whether it is being made", source)),
+        Ok(found) if !found.is_file() => return Err(DraftError::NotAFile(temporary.to_path_buf())),
+        Ok(_) => {}
+    }
+    let left = match File::open(temporary) {
+        Ok(left) => left,
+        // Its maker has just finished, or given up.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(failed("open what was left of it", source)),
+    };
+    match left.try_lock() {
+        Err(TryLockError::WouldBlock) => return Err(DraftError::Busy(path.to_path_buf())),
+        Err(TryLockError::Error(source)) => return Err(failed("lock what was left of it", source)),
+        Ok(()) => {}
+    }
+    match std::fs::remove_file(temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(failed("remove what was left of it", error))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::Write;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn make(path: &Path, replace: bool, text: &str) -> Result<(), DraftError> {
+        let draft = Draft::start(path, replace)?;
+        let mut file = draft.create()?;
+        file.write_all(text.as_bytes()).expect("room");
+        draft.publish(Some(file))
+    }
+
+    #[test]
+    fn a_file_has_its_name_when_it_is_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        make(&path, false, "one").expect("a file");
+        assert_eq!(fs::read_to_string(&path).expect("it"), "one");
+        assert!(matches!(make(&path, false, "two"), Err(DraftError::Exists(_))));
+        make(&path, true, "two").expect("a replacement");
+        assert_eq!(fs::read_to_string(&path).expect("it"), "two");
+        {
+            let draft = Draft::start(&path, true).expect("a draft");
+            let _file = draft.create().expect("a file");
+            assert_eq!(names(folder.path()), [".file.perdura-part", "file"]);
+            assert!(matches!(Draft::start(&path, true), Err(DraftError::Busy(_))));
+        }
+        assert_eq!(names(folder.path()), ["file"]);
+    }
+
+    #[test]
+    fn what_was_left_is_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        fs::write(hidden(&path), "half").expect("a file");
+        make(&path, false, "whole").expect("a file");
+        assert_eq!(names(folder.path()), ["file"]);
+        let draft = Draft::start(&path, true).expect("a draft");
+        let file = File::open(&path).expect("the file");
+        file.lock().expect("a lock");
+        assert!(matches!(draft.publish(None), Err(DraftError::Io { .. })), "nothing was made");
+        assert!(matches!(Draft::start(&path, true), Err(DraftError::InUse(_))));
+    }
+
+    #[test]
+    fn what_cannot_be_replaced_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let refused = |path: &Path| Draft::start(path, true).expect_err("refused").to_string();
+        assert!(refused(folder.path()).contains("regular file"));
+        assert!(refused(&folder.path().join("none/file")).contains("create the directory"));
+        assert!(refused(Path::new("/")).contains("regular file"));
+    }
+}

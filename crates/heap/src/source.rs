@@ -1,0 +1,74 @@
+//! Pools that are only read: to be copied, or written down.
+//!
+//! What always holds: nothing is written to the file, which need not be writable; recovery runs on a private mapping
+//! of it. Nobody can open the pool meanwhile.
+
+use crate::check::{CheckRoot, Report, check_heap};
+use crate::error::OpenError;
+use crate::heap::{Heap, Opening};
+use crate::superblock::Superblock;
+use crate::tx::Tx;
+use perdura_engine::{Result, Volatile};
+use perdura_memory::{LockedFile, Mapped, Memory};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A pool, as its next opening would find it.
+pub struct Source {
+    heap: Heap<Mapped, Volatile<Mapped>>,
+    superblock: Superblock,
+    path: PathBuf,
+    // After the mapping.
+    _lock: LockedFile,
+}
+
+impl Source {
+    /// Opens the pool at `path` to read it.
+    ///
+    /// # Errors
+    /// See [`OpenError`]: as for any opening, but that it need not outlive what the pool asks for.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        let lock = LockedFile::open_to_look(path)?;
+        let memory = Arc::new(lock.rehearse()?);
+        let superblock = Superblock::read(&*memory)?;
+        let opening = Opening { accept_weaker: true, force: false };
+        let heap = Heap::<_, Volatile<Mapped>>::open(memory, opening)?;
+        Ok(Source { heap, superblock, path: path.to_path_buf(), _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The header, as it is in the file.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// The file's bytes, recovered.
+    pub fn memory(&self) -> &dyn Memory {
+        &**self.heap.memory()
+    }
+
+    /// Bytes that objects take.
+    pub fn used(&self) -> u64 {
+        let usage = self.heap.space().usage();
+        let pages = self.memory().len().saturating_sub(self.superblock.layout.pages);
+        pages.saturating_sub(usage.free_page_bytes + usage.free_slot_bytes)
+    }
+
+    /// Runs `body` on what is in the pool.
+    ///
+    /// # Errors
+    /// What `body` returned.
+    pub fn read<R>(&self, mut body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
+        self.heap.session()?.read(|tx| body(tx))
+    }
+
+    /// Checks everything in it; `other` knows the kinds of roots that this crate does not.
+    pub fn check(&self, other: &CheckRoot<'_>) -> Report {
+        check_heap(&self.heap, other)
+    }
+}

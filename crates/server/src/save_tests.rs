@@ -1,0 +1,101 @@
+//! The walk is of one moment, whatever is written between its steps.
+
+use super::*;
+use crate::command::harness::Bench;
+use crate::transfer::testing::items;
+
+/// A small generator, for replays by seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// Commands with places for two keys and a number.
+const COMMANDS: [&str; 24] = [
+    "SET # %",
+    "SET # a-value-that-does-not-lie-in-the-entry-%",
+    "SET # % PXAT 4000000000000",
+    "GETSET # %",
+    "SETNX # %",
+    "APPEND # %",
+    "SETRANGE # 5 %",
+    "INCRBY # %",
+    "MSET # % @ %",
+    "DEL #",
+    "DEL # @",
+    "GETDEL #",
+    "HSET # f% % g %",
+    "HINCRBY # g 1",
+    "HDEL # g",
+    "ZADD # % m% 1 n",
+    "ZINCRBY # 2.5 n",
+    "ZREM # n",
+    "ZREMRANGEBYRANK # 0 0",
+    "RENAME # @",
+    "RENAMENX # @",
+    "MOVE # 3",
+    "PEXPIREAT # 4000000000%",
+    "PERSIST #",
+];
+
+fn play(bench: &mut Bench, dice: &mut Dice, keys: u64) {
+    let command = COMMANDS[dice.below(COMMANDS.len() as u64) as usize];
+    let key = |dice: &mut Dice| format!("key:{}", dice.below(keys));
+    let (first, second) = (key(dice), key(dice));
+    let number = (100 + dice.below(900)).to_string();
+    bench.run(&command.replace('#', &first).replace('@', &second).replace('%', &number));
+}
+
+fn step(bench: &mut Bench) -> bool {
+    let (heap, save, header) = bench.saving();
+    let mut walk = lock(&save.walk);
+    walk.as_mut().expect("a walk").step(heap, header).expect("a step")
+}
+
+#[test]
+fn a_walk_is_of_one_moment() {
+    for seed in 0..12 {
+        let (mut bench, mut dice) = (Bench::new(), Dice(seed));
+        let keys = 20 + dice.below(600);
+        (0..2 * keys).for_each(|_| play(&mut bench, &mut dice, keys));
+        let mut before = Vec::new();
+        let (heap, save, _) = bench.saving();
+        let count = export(heap, &mut before, &mut |_| true).expect("an export");
+        *lock(&save.walk) = Some(Walk::new());
+        save.walking.store(true, Ordering::Release);
+        // Keys become fewer in some runs, and more in others.
+        let later = if seed % 2 == 0 { 2 * keys } else { keys };
+        while step(&mut bench) {
+            (0..dice.below(40)).for_each(|_| play(&mut bench, &mut dice, later));
+            for _ in 0..dice.below(20) * (seed % 3) {
+                let key = dice.below(keys);
+                bench.run(&format!("DEL key:{key}"));
+            }
+        }
+        let (_, save, _) = bench.saving();
+        let walk = lock(&save.walk).take().expect("a walk");
+        assert!(walk.failed.is_none(), "seed {seed}");
+        assert_eq!(items(&walk.text.bytes), items(&before), "seed {seed}");
+        assert_eq!(walk.text.keys, count, "seed {seed}");
+        bench.check();
+    }
+}
+
+#[test]
+fn a_flush_ends_a_walk() {
+    let mut bench = Bench::new();
+    (0..200).for_each(|number| drop(bench.run(&format!("SET key:{number} 1"))));
+    let (_, save, _) = bench.saving();
+    *lock(&save.walk) = Some(Walk::new());
+    save.walking.store(true, Ordering::Release);
+    step(&mut bench);
+    bench.run("FLUSHDB");
+    let (_, save, _) = bench.saving();
+    let failed = lock(&save.walk).as_mut().expect("a walk").failed.take();
+    assert!(matches!(failed, Some(SaveError::Flushed)));
+}

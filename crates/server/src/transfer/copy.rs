@@ -1,0 +1,107 @@
+//! What is done with records: into another pool, into a file, and back.
+
+use super::load::{Loaded, Loader};
+use super::resp::Encoder;
+use super::stream::Stream;
+use super::{Going, TransferError, read, with_cause};
+use crate::keyspace;
+use crate::server::now;
+use perdura::{Handle, Tx};
+use std::io::{Read, Write};
+
+/// Bytes of commands from which on they are written.
+const CHUNK: usize = 256 << 10;
+
+/// Copies the keyspace that `tx` sees to the pool of `to`, in several transactions; nothing if there is none. Keys
+/// whose time has come are left out.
+///
+/// # Errors
+/// See [`TransferError`]. What was copied until then is in the pool.
+pub fn copy(
+    tx: &mut dyn Tx,
+    to: &mut Handle,
+    going: &mut Going<'_>,
+) -> Result<Loaded, TransferError> {
+    let Some(header) = keyspace::find(tx)?.map_err(TransferError::Keyspace)? else {
+        return Ok(Loaded::default());
+    };
+    let mut loader = Loader::new(to)?;
+    let mut bytes = 0;
+    let keys = with_cause(|check| {
+        read::all(tx, header, now(), &mut |record| {
+            bytes += record.bytes() as u64;
+            check(loader.add(record, 0))?;
+            check(if going(bytes) { Ok(()) } else { Err(TransferError::Stopped) })
+        })
+    })?;
+    loader.flush()?;
+    match loader.made() {
+        made if made == keys => loader.end(),
+        found => Err(TransferError::Count { found, expected: keys }),
+    }
+}
+
+/// Writes the keyspace that `tx` sees to `to`; returns how many keys it has. Keys whose time has come are left out.
+///
+/// # Errors
+/// See [`TransferError`].
+pub fn export(
+    tx: &mut dyn Tx,
+    to: &mut dyn Write,
+    going: &mut Going<'_>,
+) -> Result<u64, TransferError> {
+    let header = keyspace::find(tx)?.map_err(TransferError::Keyspace)?;
+    let (mut encoder, mut buffer, mut bytes) = (Encoder::default(), Vec::new(), 0);
+    encoder.begin(&mut buffer);
+    let keys = match header {
+        None => 0,
+        Some(header) => with_cause(|check| {
+            read::all(tx, header, now(), &mut |record| {
+                encoder.record(&record, &mut buffer);
+                if buffer.len() < CHUNK {
+                    return Ok(());
+                }
+                bytes += buffer.len() as u64;
+                check(to.write_all(&buffer).map_err(TransferError::File))?;
+                buffer.clear();
+                check(if going(bytes) { Ok(()) } else { Err(TransferError::Stopped) })
+            })
+        })?,
+    };
+    encoder.end(keys, &mut buffer);
+    to.write_all(&buffer)?;
+    to.flush()?;
+    Ok(keys)
+}
+
+/// Reads commands and does them on the keyspace of the pool of `to`, which is made if it has none, in several
+/// transactions.
+///
+/// # Errors
+/// See [`TransferError`]. What was read until then may be in the pool.
+pub fn import(
+    from: &mut dyn Read,
+    to: &mut Handle,
+    going: &mut Going<'_>,
+) -> Result<Loaded, TransferError> {
+    let (mut stream, mut loader) = (Stream::new(from), Loader::new(to)?);
+    while let Some(records) = stream.next()? {
+        for (record, at) in records {
+            loader.add(record, at)?;
+        }
+        if !going(stream.total()) {
+            return Err(TransferError::Stopped);
+        }
+    }
+    loader.flush()?;
+    match stream.announced() {
+        Some(keys) if keys != loader.made() => Err(TransferError::Bad {
+            at: stream.total(),
+            what: format!(
+                "the export has {} keys, and should have {keys}: it was damaged, or changed; export it again",
+                loader.made()
+            ),
+        }),
+        _ => loader.end(),
+    }
+}

@@ -1,0 +1,220 @@
+//! Records into a pool, in transactions of a bounded size.
+
+use super::TransferError;
+use super::record::{Change, Record};
+use crate::keyspace::hash::Hash;
+use crate::keyspace::zset::SortedSet;
+use crate::keyspace::{self, DATABASES, Database, Found, Kind, garbage, text};
+use crate::server::now;
+use perdura::{Error, Handle, Result, Ticket, Tx};
+
+/// Bytes of one transaction: a share of the log, and no more than this.
+const MOST_BYTES: u64 = 256 << 10;
+const LOG_SHARE: u64 = 16;
+/// Entries or blocks of the garbage list that a transaction frees.
+const FREED: u64 = 256;
+
+/// What was put into a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Loaded {
+    /// Keys that are there now.
+    pub keys: u64,
+    /// Commands that were done.
+    pub commands: u64,
+    /// Keys that are not there any more: deleted, or their time had come.
+    pub gone: u64,
+}
+
+/// A pool that is being filled.
+pub(super) struct Loader<'a> {
+    handle: &'a mut Handle,
+    header: u64,
+    pending: Vec<(Record, u64)>,
+    bytes: u64,
+    most: u64,
+    last: Option<Ticket>,
+    /// Keys that were there before.
+    before: u64,
+    /// Keys that were made, and those that are gone again.
+    made: u64,
+    gone: u64,
+    commands: u64,
+}
+
+impl<'a> Loader<'a> {
+    /// Begins; the keyspace is made if there is none.
+    pub(super) fn new(handle: &'a mut Handle) -> Result<Self, TransferError> {
+        let seed = keyspace::unguessable();
+        let header = handle.transaction(|tx| keyspace::open(tx, seed))?;
+        let header = header.map_err(TransferError::Keyspace)?;
+        let log = handle.pool().info().log_bytes;
+        let most = (log / LOG_SHARE).clamp(1, MOST_BYTES);
+        let before = handle.read(|tx| keys(tx, header))?;
+        Ok(Loader {
+            handle,
+            header,
+            pending: Vec::new(),
+            bytes: 0,
+            most,
+            last: None,
+            before,
+            made: 0,
+            gone: 0,
+            commands: 0,
+        })
+    }
+
+    /// Takes a record, which stands at `at` in what it was read from.
+    pub(super) fn add(&mut self, record: Record, at: u64) -> Result<(), TransferError> {
+        self.bytes += record.bytes() as u64;
+        self.pending.push((record, at));
+        if self.bytes >= self.most { self.flush() } else { Ok(()) }
+    }
+
+    /// Keys that were made so far; call [`flush`](Loader::flush) before.
+    pub(super) fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// Puts what it was given into the pool. One that does not fit into a transaction with the others gets its own.
+    pub(super) fn flush(&mut self) -> Result<(), TransferError> {
+        let pending = std::mem::take(&mut self.pending);
+        let (mut rest, mut most) = (pending.as_slice(), pending.len());
+        while !rest.is_empty() {
+            let (part, after) = rest.split_at(most.min(rest.len()));
+            match self.commit(part) {
+                Ok(()) => rest = after,
+                Err(TransferError::Pool(Error::TooLarge { .. })) if part.len() > 1 => {
+                    most = part.len() / 2;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.bytes = 0;
+        Ok(())
+    }
+
+    fn commit(&mut self, part: &[(Record, u64)]) -> Result<(), TransferError> {
+        let (header, time) = (self.header, now());
+        let mut refused = None;
+        let done = self.handle.submit(|tx| {
+            let (mut made, mut gone) = (0, 0);
+            for (record, at) in part {
+                let effect = apply(tx, header, record, time).inspect_err(|error| {
+                    if let Error::Invalid(what) = error {
+                        let what = (*what).to_owned();
+                        refused = Some(TransferError::Bad { at: *at, what });
+                    }
+                })?;
+                made += u64::from(effect == Effect::Made);
+                gone += u64::from(effect == Effect::Gone);
+            }
+            garbage::sweep(tx, header, FREED)?;
+            Ok((made, gone))
+        });
+        let ((made, gone), ticket) = done.map_err(|error| match refused {
+            Some(refused) => refused,
+            None => error.into(),
+        })?;
+        self.made += made;
+        self.gone += gone;
+        self.commands += part.len() as u64;
+        self.last = Some(ticket);
+        Ok(())
+    }
+
+    /// Returns when everything is durable, and as much as it should be.
+    pub(super) fn end(mut self) -> Result<Loaded, TransferError> {
+        self.flush()?;
+        if let Some(last) = self.last {
+            self.handle.wait(last)?;
+        }
+        let header = self.header;
+        while self.handle.transaction(|tx| garbage::sweep(tx, header, FREED))? {}
+        let found = self.handle.read(|tx| keys(tx, header))?;
+        let expected = (self.before + self.made).saturating_sub(self.gone);
+        if found != expected {
+            return Err(TransferError::Count { found, expected });
+        }
+        Ok(Loaded { keys: found, commands: self.commands, gone: self.gone })
+    }
+}
+
+/// Keys in all databases.
+fn keys(tx: &mut dyn Tx, header: u64) -> Result<u64> {
+    (0..DATABASES).map(|index| Database::new(header, index).len(tx)).sum()
+}
+
+/// What a record did.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// The key is new.
+    Made,
+    /// It is gone.
+    Gone,
+    /// It was there, and is, or neither.
+    Stays,
+}
+
+fn apply(tx: &mut dyn Tx, header: u64, record: &Record, now: u64) -> Result<Effect> {
+    let db = Database::new(header, record.db);
+    let key = record.key.as_slice();
+    let old = db.find(tx, key)?;
+    let expires = old.and_then(|old| old.entry.expires());
+    match &record.change {
+        Change::Text(value) => {
+            let reusable = old.map(|old| old.entry).filter(|old| old.kind() == Kind::String);
+            if let (Some(old), None) = (old, reusable) {
+                db.discard(tx, old.entry)?;
+            }
+            let new = text::store(tx, reusable, value)?;
+            db.put(tx, key, old, new)?;
+        }
+        Change::Fields(pairs) => {
+            of_kind(old, Kind::Hash)?;
+            let mut hash = Hash::load(tx, old.map(|old| old.entry))?;
+            for (field, value) in pairs {
+                hash.set(tx, db, field, value)?;
+            }
+            let new = hash.save(tx)?.expiring(expires);
+            db.put(tx, key, old, new)?;
+        }
+        Change::Members(members) => {
+            of_kind(old, Kind::SortedSet)?;
+            let set = match old {
+                Some(old) => SortedSet::load(tx, old.entry)?,
+                None => {
+                    let set = SortedSet::create(tx, db)?;
+                    db.put(tx, key, None, set.entry())?;
+                    set
+                }
+            };
+            for (score, member) in members {
+                let before = set.score(tx, member)?;
+                set.set(tx, member, before, *score)?;
+            }
+        }
+        Change::Expiry(time) => {
+            let Some(found) = old else { return Ok(Effect::Stays) };
+            if *time <= now {
+                db.remove(tx, key)?;
+                return Ok(Effect::Gone);
+            }
+            db.put(tx, key, old, found.entry.expiring(Some(*time)))?;
+        }
+        Change::Removal => {
+            return Ok(if db.remove(tx, key)? { Effect::Gone } else { Effect::Stays });
+        }
+    }
+    Ok(if old.is_none() { Effect::Made } else { Effect::Stays })
+}
+
+fn of_kind(found: Option<Found>, kind: Kind) -> Result<()> {
+    match found {
+        Some(found) if found.entry.kind() != kind => Err(Error::Invalid(
+            "the key holds another kind of value by now; import a stream that makes each key once, or deletes it before",
+        )),
+        _ => Ok(()),
+    }
+}

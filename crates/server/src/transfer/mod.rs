@@ -1,0 +1,93 @@
+//! The keyspace on its way from one pool to another, or into a file and back: as records, each of which is a command
+//! of Redis.
+//!
+//! Reading order: [`record`] (what is on its way), [`read`] (from a pool), [`load`] (into a pool, in bounded
+//! transactions), [`resp`] (as bytes), [`stream`] (from bytes); then what is done with them.
+//!
+//! An export is a stream of commands as Redis's append-only file has them, so that `redis-cli --pipe` and Redis itself
+//! can load it. It begins and ends with an ECHO, by which an import knows that nothing is missing; streams of Redis's own
+//! have none, and are taken as they are.
+
+mod copy;
+mod load;
+pub(crate) mod read;
+mod record;
+pub(crate) mod resp;
+mod stream;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use copy::{copy, export, import};
+pub use load::Loaded;
+pub use read::is_keyspace;
+
+use perdura::Error;
+use std::io;
+
+/// Told of the bytes that were moved so far; false ends it with [`TransferError::Stopped`].
+pub type Going<'a> = dyn FnMut(u64) -> bool + 'a;
+
+/// Why the keyspace could not be moved.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransferError {
+    /// One of the pools failed.
+    #[error(transparent)]
+    Pool(#[from] Error),
+    /// The keyspace is another program's.
+    #[error("{0}")]
+    Keyspace(String),
+    /// The file, or what is written to, failed.
+    #[error("{0}")]
+    File(#[from] io::Error),
+    /// What was read is not what can be imported.
+    #[error("at byte {at}: {what}")]
+    Bad {
+        /// Where the command begins.
+        at: u64,
+        /// What is wrong with it, and what to do.
+        what: String,
+    },
+    /// What was read ends too early.
+    #[error("cut off at byte {at}: {what}; get the whole file, or export it again")]
+    Cut {
+        /// Where the last whole command ends.
+        at: u64,
+        /// What is missing.
+        what: String,
+    },
+    /// There are not as many keys as there should be.
+    #[error(
+        "{found} keys are there, and {expected} should be: this is a fault in perdura itself, please report it"
+    )]
+    Count {
+        /// Keys that there are.
+        found: u64,
+        /// Keys that there should be.
+        expected: u64,
+    },
+    /// Whoever asked for it ended it.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// Runs a body of a transaction whose errors may be others than a transaction's.
+fn with_cause<R>(
+    run: impl FnOnce(
+        &mut dyn FnMut(Result<(), TransferError>) -> perdura::Result<()>,
+    ) -> perdura::Result<R>,
+) -> Result<R, TransferError> {
+    let mut cause = None;
+    let done = run(&mut |done| {
+        done.map_err(|error| {
+            cause = Some(error);
+            Error::Aborted("the transfer has ended".to_owned())
+        })
+    });
+    match (done, cause) {
+        (Err(_), Some(cause)) => Err(cause),
+        (done, _) => Ok(done?),
+    }
+}

@@ -1,0 +1,131 @@
+//! The keyspace as records.
+
+use super::record::{Change, Record};
+use crate::keyspace::hash::Hash;
+use crate::keyspace::zset::SortedSet;
+use crate::keyspace::{self, DATABASES, Database, Entry, Kind, text};
+use perdura::{Result, Root, Tx};
+
+/// Fields, or members, of one record; Redis writes as many in one command.
+const MOST_ITEMS: usize = 64;
+/// Bytes from which on a record has no more of them.
+const MOST_BYTES: usize = 64 << 10;
+/// Keys looked at before the next ones are looked for.
+const KEYS: u64 = 64;
+
+/// Told of each record.
+pub(crate) type Each<'a> = dyn FnMut(Record) -> Result<()> + 'a;
+
+/// Whether a root is a keyspace.
+pub fn is_keyspace(root: Root) -> bool {
+    root.kind == keyspace::KIND
+}
+
+/// Calls `each` with the records of all keys that have not expired at `now`; returns how many keys these are.
+pub(crate) fn all(tx: &mut dyn Tx, header: u64, now: u64, each: &mut Each<'_>) -> Result<u64> {
+    let mut keys = 0;
+    for index in 0..DATABASES {
+        let db = Database::new(header, index);
+        let Some(table) = db.keys(tx)? else { continue };
+        let mut cursor = 0;
+        loop {
+            let (next, found) = table.scan(tx, cursor, KEYS)?;
+            for (key, entry) in found {
+                let entry = entry.checked(table.at())?;
+                if !entry.expired(now) {
+                    one(tx, index, &key, entry, each)?;
+                    keys += 1;
+                }
+            }
+            cursor = next;
+            if cursor == 0 {
+                break;
+            }
+        }
+    }
+    Ok(keys)
+}
+
+/// Calls `each` with the records of one key.
+pub(crate) fn one(
+    tx: &mut dyn Tx,
+    db: u8,
+    key: &[u8],
+    entry: Entry,
+    each: &mut Each<'_>,
+) -> Result<()> {
+    let mut tell = |change| each(Record { db, key: key.to_vec(), change });
+    match entry.kind() {
+        Kind::String => tell(Change::Text(text::read(tx, entry)?))?,
+        Kind::Hash => fields(tx, entry, &mut |pairs| tell(Change::Fields(pairs)))?,
+        Kind::SortedSet => members(tx, entry, &mut |members| tell(Change::Members(members)))?,
+    }
+    match entry.expires() {
+        Some(time) => tell(Change::Expiry(time)),
+        None => Ok(()),
+    }
+}
+
+/// Collects items until they are worth a record.
+struct Batch<'a, T> {
+    items: Vec<T>,
+    bytes: usize,
+    each: &'a mut dyn FnMut(Vec<T>) -> Result<()>,
+}
+
+impl<'a, T> Batch<'a, T> {
+    fn new(each: &'a mut dyn FnMut(Vec<T>) -> Result<()>) -> Self {
+        Batch { items: Vec::new(), bytes: 0, each }
+    }
+
+    fn add(&mut self, item: T, bytes: usize) -> Result<()> {
+        self.items.push(item);
+        self.bytes += bytes;
+        match self.items.len() >= MOST_ITEMS || self.bytes >= MOST_BYTES {
+            true => self.end(),
+            false => Ok(()),
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.bytes = 0;
+        let items = std::mem::take(&mut self.items);
+        if items.is_empty() { Ok(()) } else { (self.each)(items) }
+    }
+}
+
+type Pair = (Vec<u8>, Vec<u8>);
+
+fn fields(
+    tx: &mut dyn Tx,
+    entry: Entry,
+    each: &mut dyn FnMut(Vec<Pair>) -> Result<()>,
+) -> Result<()> {
+    let mut batch = Batch::new(each);
+    match Hash::load(tx, Some(entry))? {
+        Hash::Small(image) => {
+            for (field, value) in image.iter() {
+                batch.add((field.to_vec(), value.to_vec()), field.len() + value.len())?;
+            }
+        }
+        Hash::Large(fields) => fields.for_each(tx, &mut |field, value| {
+            let bytes = field.len() + value.len();
+            batch.add((field, value), bytes)
+        })?,
+    }
+    batch.end()
+}
+
+fn members(
+    tx: &mut dyn Tx,
+    entry: Entry,
+    each: &mut dyn FnMut(Vec<(f64, Vec<u8>)>) -> Result<()>,
+) -> Result<()> {
+    let mut batch = Batch::new(each);
+    let mut walk = SortedSet::load(tx, entry)?.walk_at(tx, 0, false)?;
+    while let Some((score, member)) = walk.next(tx)? {
+        let bytes = member.len();
+        batch.add((score, member), bytes)?;
+    }
+    batch.end()
+}

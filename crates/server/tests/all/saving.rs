@@ -1,0 +1,194 @@
+//! BGSAVE writes what was there at one moment, while others write.
+
+use crate::common::{Client, Running};
+use perdura_server::transfer::import;
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+fn export_of(running: &Running) -> PathBuf {
+    running.pool.path().with_file_name("pool.export")
+}
+
+fn info(client: &mut Client, field: &str) -> String {
+    let text = client.ask("INFO persistence");
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{field}:")));
+    line.unwrap_or_default().trim_end().to_owned()
+}
+
+/// Saves, and waits until that is over. Whether it went well.
+fn save(client: &mut Client) -> bool {
+    assert_eq!(client.ask("BGSAVE"), "Background saving started");
+    let start = Instant::now();
+    while info(client, "rdb_bgsave_in_progress") == "1" {
+        assert!(start.elapsed() < Duration::from_secs(60), "it does not end");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    info(client, "rdb_last_bgsave_status") == "ok"
+}
+
+/// A server on a pool that was made of an export.
+fn imported(export: &Path) -> Running {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = perdura::Options::new().size(64 << 20).domain(Some(perdura::Domain::Process));
+    let pool = pool.create(folder.path().join("pool")).unwrap();
+    let mut file = fs::File::open(export).unwrap();
+    import(&mut file, &mut pool.session().unwrap(), &mut |_| true).expect("a whole export");
+    let mut running = Running::on(pool, |options| options);
+    running.adopt(Some(folder));
+    running
+}
+
+#[test]
+fn an_export_has_everything() {
+    let running = Running::start();
+    let mut client = running.client();
+    let before = client.ask("LASTSAVE");
+    for command in [
+        "SET text value",
+        "SET soon gone PX 1",
+        "HSET hash a 1 b 2",
+        "ZADD set 1.5 a inf b",
+        "SET expires 1 PXAT 4000000000000",
+        "SELECT 9",
+        "SET other 1",
+    ] {
+        assert!(!client.ask(command).contains("ERR"), "{command}");
+    }
+    std::thread::sleep(Duration::from_millis(1100));
+    assert!(save(&mut client));
+    assert!(client.ask("LASTSAVE") > before);
+    assert_eq!(info(&mut client, "rdb_last_save_time"), client.ask("LASTSAVE"));
+    let copy = imported(&export_of(&running));
+    let mut client = copy.client();
+    assert_eq!(client.ask("GET text"), "value");
+    assert_eq!(client.ask("EXISTS soon"), "0");
+    assert_eq!(client.ask("HGETALL hash"), "[a 1 b 2]");
+    assert_eq!(client.ask("ZRANGE set 0 -1 WITHSCORES"), "[a 1.5 b inf]");
+    assert_eq!(client.ask("PEXPIRETIME expires"), "4000000000000");
+    assert_eq!(client.ask("DBSIZE"), "4");
+    client.ask("SELECT 9");
+    assert_eq!(client.ask("GET other"), "1");
+    assert_eq!(client.ask("BGSAVE SCHEDULE"), "Background saving started");
+    assert!(client.ask("BGSAVE NOW").contains("syntax error"));
+}
+
+/// What moves between keys in one transaction is in an export once: what all of them hold comes to the same, whenever
+/// it is looked at.
+#[test]
+fn an_export_is_of_one_moment() {
+    const ACCOUNTS: usize = 64;
+    let running = Running::with(|options| options.threads(2), 64 << 20);
+    let mut client = running.client();
+    for number in 0..3000 {
+        client.ask(&format!("SET filler:{number} {number}"));
+    }
+    client.ask("SET token:0 here");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (running, stop) = (&running, &stop);
+            scope.spawn(move || {
+                let mut client = running.client();
+                let mut number = thread;
+                while !stop.load(Ordering::Relaxed) {
+                    number += 7919;
+                    let (from, to) = (number % ACCOUNTS, number / 3 % ACCOUNTS);
+                    client.ask("MULTI");
+                    client.ask(&format!("INCRBY account:{from} -5"));
+                    client.ask(&format!("INCRBY account:{to} 2"));
+                    client.ask(&format!("HINCRBY hash:{to} field 2"));
+                    client.ask(&format!("ZINCRBY set:{from} 1 member"));
+                    // The table grows and shrinks meanwhile.
+                    client.ask(&format!("SET new:{} 1", number % 4000));
+                    client.ask(&format!("DEL new:{}", number / 2 % 4000));
+                    if thread == 0 {
+                        client.ask(&format!(
+                            "RENAME token:{} token:{}",
+                            number / 7919 - 1,
+                            number / 7919
+                        ));
+                    }
+                    client.ask("EXEC");
+                }
+            });
+        }
+        for round in 0..6 {
+            assert!(save(&mut client), "round {round}");
+            check_sum(&export_of(&running));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+fn check_sum(export: &Path) {
+    let copy = imported(export);
+    let mut client = copy.client();
+    let mut sums: HashMap<String, i64> = HashMap::new();
+    let mut tokens = 0;
+    let keys = client.ask("KEYS *");
+    for key in keys.trim_matches(['[', ']']).split(' ') {
+        let kind = key.split(':').next().unwrap_or_default().to_owned();
+        let value = match kind.as_str() {
+            "account" => client.ask(&format!("GET {key}")),
+            "hash" => client.ask(&format!("HGET {key} field")),
+            "set" => client.ask(&format!("ZSCORE {key} member")),
+            "token" => {
+                tokens += 1;
+                continue;
+            }
+            _ => continue,
+        };
+        *sums.entry(kind).or_default() += value.parse::<i64>().expect(&value);
+    }
+    let of = |kind| sums.get(kind).copied().unwrap_or_default();
+    assert_eq!(of("account") + of("hash"), -of("set"), "{sums:?}");
+    assert_eq!(tokens, 1, "a key that is renamed is there once");
+    assert_eq!(client.ask("EXISTS filler:0 filler:2999"), "2");
+}
+
+#[test]
+fn a_flush_ends_an_export_or_comes_after_it() {
+    let running = Running::start();
+    let mut client = running.client();
+    for round in 0..5 {
+        for number in 0..2000 {
+            client.ask(&format!("SET key:{number} {number}"));
+        }
+        let _ = fs::remove_file(export_of(&running));
+        assert_eq!(client.ask("BGSAVE"), "Background saving started");
+        std::thread::sleep(Duration::from_millis(round));
+        assert_eq!(client.ask("FLUSHALL"), "OK");
+        client.ask("SET after 1");
+        while info(&mut client, "rdb_bgsave_in_progress") == "1" {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if info(&mut client, "rdb_last_bgsave_status") == "ok" {
+            let copy = imported(&export_of(&running));
+            let size = copy.client().ask("DBSIZE");
+            assert!(["0", "1", "2000", "2001"].contains(&size.as_str()), "a part: {size}");
+        } else {
+            assert!(!export_of(&running).exists());
+        }
+    }
+}
+
+#[test]
+fn an_end_of_the_server_ends_an_export() {
+    let mut running = Running::start();
+    let mut client = running.client();
+    for number in 0..3000 {
+        client.ask(&format!("SET key:{number} {number}"));
+    }
+    assert_eq!(client.ask("BGSAVE"), "Background saving started");
+    running.stop();
+    let folder = running.pool.path().parent().unwrap();
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = names.filter(|name| name.to_string_lossy().contains("part")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    if export_of(&running).exists() {
+        assert_eq!(imported(&export_of(&running)).client().ask("DBSIZE"), "3000");
+    }
+}

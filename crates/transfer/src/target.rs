@@ -1,0 +1,73 @@
+//! The pool that is made.
+
+use crate::error::Error;
+use perdura::draft::Draft;
+use perdura::{EngineKind, Options, Pool};
+use std::path::{Path, PathBuf};
+
+/// How the new pool is to be.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Target {
+    /// Its file.
+    pub path: PathBuf,
+    /// Bytes up to which it may grow.
+    pub size: Option<u64>,
+    /// Its engine.
+    pub engine: Option<EngineKind>,
+    /// Whether it may replace a file.
+    pub force: bool,
+}
+
+impl Target {
+    /// A new file at `path`, with everything else as it is in what is copied, or usual.
+    pub fn new(path: impl AsRef<Path>) -> Self {
+        Target { path: path.as_ref().to_path_buf(), size: None, engine: None, force: false }
+    }
+
+    /// With a size.
+    #[must_use]
+    pub fn size(mut self, size: Option<u64>) -> Self {
+        self.size = size;
+        self
+    }
+
+    /// With an engine.
+    #[must_use]
+    pub fn engine(mut self, engine: Option<EngineKind>) -> Self {
+        self.engine = engine;
+        self
+    }
+
+    /// In place of a file that is there.
+    #[must_use]
+    pub fn force(mut self, force: bool) -> Self {
+        self.force = force;
+        self
+    }
+
+    pub(crate) fn draft(&self) -> Result<Draft, Error> {
+        Ok(Draft::start(&self.path, self.force)?)
+    }
+
+    pub(crate) fn failed(&self, source: perdura::OpenError) -> Error {
+        Error::Open { path: self.path.clone(), source }
+    }
+
+    /// Makes a pool and has it filled; it gets its name when that has gone well.
+    pub(crate) fn fill<R>(
+        &self,
+        options: &Options,
+        fill: impl FnOnce(&Pool) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let draft = self.draft()?;
+        let pool = options.create(draft.temporary()).map_err(|source| self.failed(source))?;
+        draft.note_made();
+        let filled = fill(&pool);
+        let closed = pool.close();
+        let filled = filled?;
+        closed?;
+        draft.publish(None)?;
+        Ok(filled)
+    }
+}

@@ -1,0 +1,199 @@
+//! Copies are what was copied, whatever engine and size they have.
+
+use crate::common::*;
+use perdura::{EngineKind, Options, Pool, Root};
+use perdura_transfer::{Error, Target, copy, copy_pages};
+use std::fs;
+use std::path::Path;
+use tempfile::tempdir;
+
+/// A pool with everything, and gaps.
+fn sample(path: &Path) {
+    let pool = create(path, EngineKind::Redo);
+    fill_keyspace(&pool);
+    fill_collections(&pool);
+    pool.close().expect("a clean end");
+}
+
+fn open(path: &Path) -> Pool {
+    Options::new().open(path).expect("a pool")
+}
+
+#[test]
+fn a_copy_has_everything_with_each_engine() {
+    let folder = tempdir().expect("a folder");
+    let old = folder.path().join("old");
+    sample(&old);
+    let (before, keys) = (fs::read(&old).expect("the pool"), keyspace(&old));
+    for engine in EngineKind::ALL {
+        let new = folder.path().join(format!("new-{engine}"));
+        let target = Target::new(&new).engine(Some(engine));
+        let copied = copy(&source(&old), &target, &mut on).expect("a copy");
+        assert_eq!((copied.roots, copied.keys, copied.offsets_kept), (6, 921, false));
+        assert_eq!(copied.entries, 4 * COUNT + 1);
+        check(&new);
+        assert_eq!(keyspace(&new), keys, "{engine}");
+        let pool = open(&new);
+        assert_eq!(pool.engine(), engine);
+        check_collections(&pool);
+    }
+    assert_eq!(fs::read(&old).expect("the pool"), before, "the source was written to");
+}
+
+#[test]
+fn a_copy_may_be_larger_or_smaller() {
+    let folder = tempdir().expect("a folder");
+    let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+    sample(&old);
+    // Beyond what the old one could be opened with.
+    for size in [64 << 20, 3 << 20] {
+        let target = Target::new(&new).size(Some(size)).force(true);
+        copy(&source(&old), &target, &mut on).expect("a copy");
+        let pool = open(&new);
+        assert_eq!(pool.info().own_limit, size);
+        check_collections(&pool);
+        drop(pool);
+        assert_eq!(keyspace(&new), keyspace(&old));
+    }
+    let pool = open(&old);
+    let value = vec![b'v'; 2 << 20];
+    let text = format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n${}\r\n", value.len());
+    let stream = [text.as_bytes(), &value, b"\r\n"].concat();
+    let mut handle = pool.session().expect("a session");
+    perdura_server::transfer::import(&mut stream.as_slice(), &mut handle, &mut on).expect("room");
+    drop((handle, pool));
+    let target = Target::new(folder.path().join("small")).size(Some(1 << 20));
+    let error = copy(&source(&old), &target, &mut on).expect_err("too small");
+    assert!(matches!(error, Error::TooSmall { .. }), "{error}");
+    assert!(!target.path.exists());
+}
+
+#[test]
+fn a_copy_with_checksums_has_them() {
+    let folder = tempdir().expect("a folder");
+    let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+    let pool = Options::new().size(16 << 20).checksums(true).create(&old).expect("a pool");
+    fill_collections(&pool);
+    drop(pool);
+    for keep_offsets in [false, true] {
+        let target = Target::new(&new).force(true);
+        let source = source(&old);
+        match keep_offsets {
+            true => copy_pages(&source, &target, &mut on),
+            false => copy(&source, &target, &mut on),
+        }
+        .expect("a copy");
+        check(&new);
+        let pool = open(&new);
+        assert!(pool.info().checksums);
+        check_collections(&pool);
+    }
+}
+
+#[test]
+fn offsets_are_kept_where_that_is_asked_for() {
+    let folder = tempdir().expect("a folder");
+    let old = folder.path().join("old");
+    sample(&old);
+    let pool = open(&old);
+    let mut handle = pool.session().expect("a session");
+    let own = handle.transaction(|tx| {
+        let at = perdura::TxExt::new_bytes(tx, perdura::Purpose::General, b"a program's own")?;
+        tx.set_root("own", Root { at, kind: 1000 })?;
+        Ok(at)
+    });
+    let own = own.expect("room");
+    drop(handle);
+    drop(pool);
+    let target = Target::new(folder.path().join("no"));
+    let error = copy(&source(&old), &target, &mut on).expect_err("an unknown root").to_string();
+    assert!(error.contains("'own' is of kind 1000") && error.contains("--keep-offsets"), "{error}");
+    assert!(!target.path.exists());
+    for engine in EngineKind::ALL {
+        let new = folder.path().join(format!("new-{engine}"));
+        let target = Target::new(&new).engine(Some(engine)).size(Some(30 << 20));
+        let copied = copy_pages(&source(&old), &target, &mut on).expect("a copy");
+        assert!(copied.offsets_kept && copied.roots == 7);
+        let pool = open(&new);
+        assert_eq!((pool.engine(), pool.info().own_limit), (engine, 30 << 20));
+        check_collections(&pool);
+        let mut handle = pool.session().expect("a session");
+        let found = handle.read(|tx| {
+            let mut bytes = [0; 15];
+            let at = tx.root("own")?.expect("the root").at;
+            tx.read_bytes(at, &mut bytes)?;
+            Ok((at, bytes))
+        });
+        assert_eq!(found.expect("a read"), (own, *b"a program's own"));
+        // And it grows.
+        handle.transaction(|tx| tx.allocate(perdura::Purpose::General, 9 << 20)).expect("room");
+        drop((handle, pool));
+        assert_eq!(keyspace(&new), keyspace(&old));
+    }
+    for size in [1 << 20, 1 << 40] {
+        let target = Target::new(folder.path().join("no")).size(Some(size));
+        let error = copy_pages(&source(&old), &target, &mut on).expect_err("a size");
+        assert!(matches!(error, Error::Size(_)), "{error}");
+        assert!(!target.path.exists());
+    }
+}
+
+#[test]
+fn objects_behind_values_are_not_lost_unsaid() {
+    let folder = tempdir().expect("a folder");
+    let old = folder.path().join("old");
+    let pool = create(&old, EngineKind::Redo);
+    let mut handle = pool.session().expect("a session");
+    handle
+        .transaction(|tx| {
+            let map = perdura::collections::HashMap::<u64, u64>::create(tx)?;
+            let hidden = perdura::TxExt::new_bytes(tx, perdura::Purpose::General, b"hidden")?;
+            map.set(tx, 1, hidden)?;
+            tx.set_root("map", Root { at: map.at(), kind: 2 })
+        })
+        .expect("room");
+    drop((handle, pool));
+    let target = Target::new(folder.path().join("new"));
+    let error = copy(&source(&old), &target, &mut on).expect_err("something hidden");
+    assert!(matches!(error, Error::Hidden { blocks: 1, .. }), "{error}");
+    copy_pages(&source(&old), &target, &mut on).expect("a copy of the pages");
+    check_named(&target.path);
+}
+
+fn check_named(path: &Path) {
+    let pool = open(path);
+    let mut handle = pool.session().expect("a session");
+    let found = handle.read(|tx| {
+        let map = tx.root("map")?.expect("the root").at;
+        let map = perdura::collections::HashMap::<u64, u64>::new(map);
+        let mut bytes = [0; 6];
+        let at = map.get(tx, 1)?.expect("an entry");
+        tx.read_bytes(at, &mut bytes)?;
+        Ok(bytes)
+    });
+    assert_eq!(&found.expect("a read"), b"hidden");
+}
+
+#[test]
+fn an_unclean_pool_is_copied_as_it_would_be_recovered() {
+    let folder = tempdir().expect("a folder");
+    let (old, left) = (folder.path().join("old"), folder.path().join("left"));
+    let pool = create(&old, EngineKind::Redo);
+    fill_collections(&pool);
+    // As a process that is killed leaves it.
+    fs::copy(&old, &left).expect("a copy");
+    let before = fs::read(&left).expect("the pool");
+    for (index, keep_offsets) in [false, true].into_iter().enumerate() {
+        let target = Target::new(folder.path().join(format!("new{index}")));
+        let source = source(&left);
+        match keep_offsets {
+            true => copy_pages(&source, &target, &mut on),
+            false => copy(&source, &target, &mut on),
+        }
+        .expect("a copy");
+        drop(source);
+        check_collections(&open(&target.path));
+    }
+    assert_eq!(fs::read(&left).expect("the pool"), before);
+    drop(pool);
+}
