@@ -8,11 +8,14 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes kept of a name, to which some are added; file systems have no longer ones than 255.
 const LONGEST_KEPT: usize = 180;
+/// Who may read and write it, as a pool: it holds a pool's data.
+const MODE: u32 = 0o640;
 
 /// Why a file could not be made. Nothing has its name that had not before.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +82,7 @@ impl Draft {
     /// When it cannot be made.
     pub fn create(&self) -> Result<File, DraftError> {
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create_new(true).open(&self.temporary);
+        let file = options.read(true).write(true).create_new(true).mode(MODE).open(&self.temporary);
         let file = file.map_err(|source| self.failed("create the file", source))?;
         self.note_made();
         match file.try_lock() {
@@ -234,6 +237,7 @@ mod tests {
     use super::*;
     use std::fs;
     use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
 
     fn names(folder: &Path) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(folder)
@@ -257,6 +261,8 @@ mod tests {
         let path = folder.path().join("file");
         make(&path, false, "one").expect("a file");
         assert_eq!(fs::read_to_string(&path).expect("it"), "one");
+        let mode = fs::metadata(&path).expect("it").permissions().mode();
+        assert_eq!(mode & 0o777 & !MODE, 0, "others may read what is in a pool");
         assert!(matches!(make(&path, false, "two"), Err(DraftError::Exists(_))));
         make(&path, true, "two").expect("a replacement");
         assert_eq!(fs::read_to_string(&path).expect("it"), "two");

@@ -13,6 +13,7 @@ mod crash_mechanisms;
 mod dependencies;
 mod kill;
 mod listed;
+mod moving;
 mod plain;
 mod reproduce;
 mod reproduce_protocols;

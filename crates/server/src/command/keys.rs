@@ -48,9 +48,8 @@ fn kind(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Puts what `from` holds under `to`, in a database that may be another.
+/// Puts what `from` holds under `to`, in a database that may be another. Both were kept for an export.
 fn carry(call: &mut Call<'_>, from: &[u8], to: &[u8], db: Database) -> Outcome {
-    call.env.keep(call.tx, db, to);
     let Some(entry) = call.db.take(call.tx, from)? else { return Err(Failure::NO_KEY) };
     call.touch(from)?;
     db.put(call.tx, to, None, entry)?;

@@ -1,0 +1,74 @@
+//! `pool copy`, `export` and `import` on the command line; crates/transfer has the tests of what they do.
+
+use crate::common::{arg, command, fail, run, succeed, text};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+use tempfile::tempdir;
+
+const STREAM: &str = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n\
+                      *4\r\n$4\r\nHSET\r\n$1\r\nh\r\n$1\r\nf\r\n$1\r\nv\r\n";
+
+/// A pool made of a stream at the standard input.
+fn imported(pool: &Path) -> String {
+    let mut child = command(&["pool", "import", "-", arg(pool), "--size", "8M"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    child.stdin.take().expect("piped").write_all(STREAM.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success());
+    text(&output.stdout)
+}
+
+#[test]
+fn data_goes_there_and_back() {
+    let folder = tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let (old, new, file, again) = (at("old"), at("new"), at("data.resp"), at("again"));
+    assert!(imported(&old).contains("imported 2 keys"));
+    let larger = ["--size", "64M", "--engine", "ccstm", "--json"];
+    let copied = succeed(&[&["pool", "copy", arg(&old), arg(&new)], larger.as_slice()].concat());
+    let copied: serde_json::Value = serde_json::from_str(&copied).expect("JSON");
+    assert_eq!((&copied["keys"], &copied["roots"]), (&2.into(), &1.into()));
+    assert!(succeed(&["pool", "info", arg(&new)]).contains("ccstm"));
+    assert!(succeed(&["pool", "check", arg(&new)]).contains("no problem found"));
+    assert!(succeed(&["pool", "export", arg(&new), arg(&file)]).contains("exported 2 keys"));
+    let printed = succeed(&["pool", "export", arg(&new)]);
+    assert_eq!(printed.as_bytes(), fs::read(&file).expect("the export"));
+    assert!(printed.contains("$4\r\nHSET\r\n$1\r\nh\r\n$1\r\nf\r\n$1\r\nv\r\n"), "{printed}");
+    assert!(succeed(&["pool", "import", arg(&file), arg(&again)]).contains("imported 2 keys"));
+    let said = succeed(&["pool", "copy", "--keep-offsets", arg(&old), arg(&at("kept"))]);
+    assert!(said.contains("all pages as they were"), "{said}");
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 5);
+}
+
+#[test]
+fn what_goes_wrong_is_one_line() {
+    let folder = tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let (old, new) = (at("old"), at("new"));
+    imported(&old);
+    let said = |arguments: &[&str], expected: &str| {
+        let complaint = fail(arguments);
+        assert!(complaint.contains(expected), "{complaint}");
+    };
+    said(&["pool", "copy", arg(&old), arg(&old)], "there is a file already");
+    said(&["pool", "copy", arg(&old), arg(&at("none/new"))], "create the directory first");
+    said(&["pool", "copy", arg(&new), arg(&at("other"))], "no such file");
+    said(&["pool", "copy", arg(&old), arg(&new), "--keep-offsets", "--size", "1T"], "at most");
+    said(&["pool", "export", arg(&old), "--json"], "give a file with --json");
+    said(&["pool", "export", arg(&old), "--format", "json"], "--format resp");
+    fs::write(at("bad"), &STREAM[..50]).expect("a file");
+    said(&["pool", "import", arg(&at("bad")), arg(&new)], "cut off at byte");
+    fs::write(at("worse"), "*1\r\n$5\r\nLPUSH\r\n").expect("a file");
+    said(&["pool", "import", arg(&at("worse")), arg(&new)], "at byte 0: unknown command 'LPUSH'");
+    let pool = perdura::Options::new().open(&old).expect("a pool");
+    said(&["pool", "copy", arg(&old), arg(&new)], "the pool is in use");
+    drop(pool);
+    let output = run(&["pool", "export", arg(&old), "/dev/full"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(!new.exists());
+}
