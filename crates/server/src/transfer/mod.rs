@@ -1,8 +1,8 @@
 //! The keyspace on its way from one pool to another, or into a file and back: as records, each of which is a command
 //! of Redis.
 //!
-//! Reading order: [`record`] (what is on its way), [`read`] (from a pool), [`load`] (into a pool, in bounded
-//! transactions), [`resp`] (as bytes), [`stream`] (from bytes); then what is done with them.
+//! Reading order: `record` (what is on its way), `read` (from a pool), `load` (into a pool, in bounded transactions),
+//! `resp` (as bytes), `stream` (from bytes); then what is done with them.
 //!
 //! An export is a stream of commands as Redis's append-only file has them, so that `redis-cli --pipe` and Redis itself
 //! can load it. It begins and ends with an ECHO, by which an import knows that nothing is missing; streams of Redis's own
