@@ -3,29 +3,36 @@
 //! ```
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("visits.pool");
-//! use perdura::{Options, Ptr, Purpose, Root, Tx, TxExt};
+//! use perdura::collections::{Bytes, HashMap};
+//! use perdura::{Options, TxExt};
 //!
 //! let pool = Options::new().open_or_create(&path)?;
-//! let mut session = pool.session()?;
-//! let visits = session.transaction(|tx| {
-//!     let counter = match tx.root("visits")? {
-//!         Some(root) => Ptr::<u64>::new(root.at),
-//!         None => {
-//!             let counter = tx.new_object(Purpose::General, 0u64)?;
-//!             tx.set_root("visits", Root { at: counter.at(), kind: 1000 })?;
-//!             counter
-//!         }
-//!     };
-//!     let visits = tx.read(counter)? + 1;
-//!     tx.write(counter, visits)?;
+//! let visits = pool.session()?.transaction(|tx| {
+//!     let pages = tx.open_or_create::<HashMap<Bytes, u64>>("pages")?;
+//!     let visits = pages.get(tx, b"/index.html")?.unwrap_or(0) + 1;
+//!     pages.insert(tx, b"/index.html", visits)?;
 //!     Ok(visits)
 //! })?;
 //! assert_eq!(visits, 1); // And durable: the next run says 2.
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Reading order: [`tx`] (what a transaction can do), [`pool`] (files), [`heap`] (any memory),
-//! [`superblock`] and [`alloc`] (what is in a pool), [`roots`], [`collections`], [`check`].
+//! - [`Pool`] is a file with a heap in it; [`Options`] say how it is created or opened.
+//! - [`Handle`], from [`Pool::session`], runs one thread's transactions: [`transaction`](Handle::transaction) and
+//!   [`read`](Handle::read) take a closure, [`begin_write`](Handle::begin_write) returns a [`Transaction`], and
+//!   [`submit`](Handle::submit) a ticket that can be waited for, or awaited ([`Pool::durable`]).
+//! - [`Tx`] and [`TxExt`] are what a transaction can do; [`collections`] live in the pool, and are found by their names.
+//! - [`Persist`] is derived for structs and enums of one's own.
+//! - [`Error`] and [`OpenError`] say what happened and what to do; [`check`](check::check()) walks a pool.
+//!
+//! [`Heap`] and its sessions are the same on any memory with any engine, for simulators and crash tests. Programs need it
+//! seldom.
+//!
+//! Reading order of the code: [`tx`] (what a transaction can do), [`pool`] (files), [`heap`] (any memory),
+//! [`superblock`] and [`alloc`] (what is in a pool), [`roots`], [`persist`], [`collections`], [`check`].
+
+// Derived code names the crate.
+extern crate self as perdura;
 
 pub mod alloc;
 pub mod check;
@@ -36,6 +43,7 @@ mod fresh;
 pub mod heap;
 pub mod info;
 mod inside;
+pub mod persist;
 pub mod pool;
 pub mod roots;
 mod savepoint;
@@ -45,15 +53,16 @@ pub mod superblock;
 pub mod testing;
 pub mod tx;
 
-pub use bytemuck::{Pod, Zeroable};
 pub use error::OpenError;
 pub use heap::{AnyHeap, AnySession, AnyTx, Format, Heap, HeapSession, HeapTx, Opening};
 pub use info::Info;
+pub use perdura_derive::Persist;
 pub use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, EagerEngine, Engine, Error, Mode,
     OnEngine, PlainEngine, Recovery, RedoEngine, Result, SWalEngine, Session, Skip,
     SkippingRedoEngine, SkippingUndoEngine, Ticket, Tuning, UndoEngine, Volatile, on_each_engine,
 };
 pub use perdura_memory::{Domain, Gather, MapError, Memory, Survives};
-pub use pool::{Compaction, EngineKind, Handle, Options, Pool, Visitor};
+pub use persist::Persist;
+pub use pool::{Compaction, Durable, EngineKind, Handle, Options, Pool, Transaction, Visitor};
 pub use tx::{Extent, Fresh, Moment, Ptr, Purpose, Root, Savepoint, Tx, TxExt};

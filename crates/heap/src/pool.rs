@@ -1,8 +1,10 @@
 //! Pools: heaps in files, with the engine chosen when the program runs.
 
+mod durable;
 mod explicit;
+mod flusher;
+mod guard;
 mod rehearsal;
-mod tender;
 
 pub use perdura_engine::EngineKind;
 
@@ -11,16 +13,19 @@ use crate::heap::{AnySession, Format, Heap, Opening, log_area};
 use crate::info::Info;
 use crate::superblock::{SMALLEST, Superblock};
 use crate::tx::Tx;
-use perdura_engine::{Counters, Engine, Mode, Recovery, Result, Ticket, Tuning, Volatile};
+pub use durable::Durable;
+use durable::Waiter;
+use flusher::Flusher;
+pub use guard::Transaction;
+use perdura_engine::{Counters, Engine, Error, Mode, Recovery, Result, Ticket, Tuning, Volatile};
 use perdura_memory::mapped::record::Recorder;
 use perdura_memory::{
     Domain, LockedFile, MapError, MapOptions, Mapped, Memory as _, Noting, PAGE, Survives,
 };
 use rehearsal::{Rehearsed, needed};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
-use tender::Tender;
 
 /// How a pool is created or opened.
 ///
@@ -311,9 +316,10 @@ pub trait Visitor {
     fn visit<E: Engine<Mapped>>(self, heap: &Heap<Mapped, E>) -> Self::Output;
 }
 
-/// A heap, and who looks after it: dropped first.
-struct Tended {
-    _tender: Option<Tender>,
+/// A heap, after the threads that work for it: dropped in this order.
+struct Opened {
+    waiter: OnceLock<Waiter>,
+    flusher: Option<Flusher>,
     inner: Inner,
 }
 
@@ -321,19 +327,19 @@ struct Tended {
 /// handles, is dropped.
 #[derive(Clone)]
 pub struct Pool {
-    inner: Arc<Tended>,
+    inner: Arc<Opened>,
     path: Arc<PathBuf>,
 }
 
 impl Pool {
     fn new(path: &Path, mut inner: Inner, tuning: &Tuning) -> Self {
-        let tender = each!(&mut inner, heap => {
+        let flusher = each!(&mut inner, heap => {
             heap.watch();
             heap.tune(tuning);
-            Tender::of(heap.engine())
+            Flusher::of(heap.engine())
         });
-        let tended = Tended { _tender: tender, inner };
-        Pool { inner: Arc::new(tended), path: Arc::new(path.to_owned()) }
+        let opened = Opened { waiter: OnceLock::new(), flusher, inner };
+        Pool { inner: Arc::new(opened), path: Arc::new(path.to_owned()) }
     }
 
     /// A handle for one thread.
@@ -343,6 +349,46 @@ impl Pool {
     pub fn session(&self) -> Result<Handle> {
         let session = each!(&self.inner.inner, heap => heap.session()?.erased());
         Ok(Handle { session, open: None, pool: self.clone() })
+    }
+
+    /// A future that resolves when the commit with this ticket, and all before it, are durable: for tasks that must
+    /// not block. The first call starts a thread with a session of its own, which waits in their place.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let pool = perdura::Options::new().size(8 << 20).create(folder.path().join("a.pool"))?;
+    /// use perdura::{Pool, TxExt, collections::Cell};
+    ///
+    /// async fn count(pool: &Pool) -> perdura::Result<u64> {
+    ///     let (count, ticket) = pool.session()?.submit(|tx| {
+    ///         let cell = tx.open_or_create::<Cell<u64>>("count")?;
+    ///         let count = cell.get(tx)? + 1;
+    ///         cell.set(tx, count)?;
+    ///         Ok(count)
+    ///     })?;
+    ///     pool.durable(ticket).await?;
+    ///     Ok(count)
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The future's: as [`Handle::wait`]; `Sessions` or `Aborted` if the thread cannot be started.
+    pub fn durable(&self, ticket: Ticket) -> Durable {
+        match self.waiter() {
+            Ok(waiter) => waiter.durable(ticket),
+            Err(error) => Durable::failed(error),
+        }
+    }
+
+    fn waiter(&self) -> Result<&Waiter> {
+        let waiter = &self.inner.waiter;
+        if let Some(started) = waiter.get() {
+            return Ok(started);
+        }
+        // Of several that start one at the same time, all but one end theirs.
+        let started = Waiter::start(each!(&self.inner.inner, heap => heap.session()?.erased()))?;
+        Ok(waiter.get_or_init(|| started))
     }
 
     /// Runs `visitor` on the heap with its engine known.
@@ -423,8 +469,8 @@ impl Pool {
     pub fn close(self) -> Result<()> {
         self.checkpoint()?;
         match Arc::try_unwrap(self.inner) {
-            Ok(Tended { _tender: tender, inner }) => {
-                drop(tender);
+            Ok(Opened { waiter, flusher, inner }) => {
+                drop((waiter, flusher));
                 each!(inner, heap => heap.close())
             }
             Err(_) => Ok(()),
@@ -465,13 +511,63 @@ impl Handle {
         self.session.transaction(body)
     }
 
-    /// Runs `body` as a transaction that only reads, beside other readers.
+    /// As [`transaction`](Self::transaction), with an error type of the caller's own: whatever `body` fails with rolls the
+    /// transaction back, and is returned as it is.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let pool = perdura::Options::new().size(8 << 20).create(folder.path().join("a.pool"))?;
+    /// use perdura::{TxExt, collections::Cell};
+    ///
+    /// #[derive(Debug)]
+    /// enum PayError {
+    ///     TooLittle { there: u64 },
+    ///     Pool(perdura::Error),
+    /// }
+    ///
+    /// impl From<perdura::Error> for PayError {
+    ///     fn from(error: perdura::Error) -> Self {
+    ///         PayError::Pool(error)
+    ///     }
+    /// }
+    ///
+    /// let paid = pool.session()?.try_transaction(|tx| {
+    ///     let balance = tx.open_or_create::<Cell<u64>>("balance")?;
+    ///     let there = balance.get(tx)?;
+    ///     let left = there.checked_sub(5).ok_or(PayError::TooLittle { there })?;
+    ///     Ok(balance.set(tx, left)?)
+    /// });
+    /// assert!(matches!(paid, Err(PayError::TooLittle { there: 0 })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What `body` returned, or why the commit failed.
+    pub fn try_transaction<R, F: From<Error>>(
+        &mut self,
+        body: impl FnMut(&mut dyn Tx) -> Result<R, F>,
+    ) -> Result<R, F> {
+        with_own_error(body, |body| self.transaction(body))
+    }
+
+    /// Runs `body` as a transaction that only reads, at the same time as other readers.
     ///
     /// # Errors
     /// As [`transaction`](Self::transaction).
     pub fn read<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
         self.check_closed()?;
         self.session.read(body)
+    }
+
+    /// As [`read`](Self::read), with an error type of the caller's own.
+    ///
+    /// # Errors
+    /// As [`try_transaction`](Self::try_transaction).
+    pub fn try_read<R, F: From<Error>>(
+        &mut self,
+        body: impl FnMut(&mut dyn Tx) -> Result<R, F>,
+    ) -> Result<R, F> {
+        with_own_error(body, |body| self.read(body))
     }
 
     /// As [`transaction`](Self::transaction), but returns at the logical commit, with a ticket
@@ -521,4 +617,20 @@ impl Handle {
     pub fn counters(&self) -> Counters {
         self.session.counters()
     }
+}
+
+/// Runs `body` by `run`, and returns the error that `body` has failed with, if it has.
+fn with_own_error<R, F: From<Error>>(
+    mut body: impl FnMut(&mut dyn Tx) -> Result<R, F>,
+    run: impl FnOnce(&mut dyn FnMut(&mut dyn Tx) -> Result<R>) -> Result<R>,
+) -> Result<R, F> {
+    let mut own = None;
+    let result = run(&mut |tx| {
+        own = None;
+        body(tx).map_err(|error| {
+            own = Some(error);
+            Error::Aborted("the caller has its reason".to_owned())
+        })
+    });
+    result.map_err(|error| own.unwrap_or_else(|| error.into()))
 }

@@ -4,9 +4,11 @@
 //! `dyn Tx` included. Collections and workloads are written against these two, once, and run on
 //! every engine and memory.
 
+use crate::collections::Collection;
 pub use crate::fresh::Fresh;
+use crate::persist::{Persist, size};
 pub use crate::savepoint::{Moment, Savepoint};
-use bytemuck::{Pod, Zeroable};
+use bytemuck::Zeroable;
 use perdura_engine::{Access, Error, Result};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -239,27 +241,24 @@ impl<T> fmt::Debug for Ptr<T> {
         write!(f, "Ptr({:#x})", self.at)
     }
 }
-// SAFETY: a transparent wrapper of a `u64`, for which zero, and every other bit pattern, is
-// valid.
-unsafe impl<T> Zeroable for Ptr<T> {}
-// SAFETY: as above; it has no padding, and is `Copy` and `'static` when `T` is.
-unsafe impl<T: 'static> Pod for Ptr<T> {}
 
 /// Typed reads, writes and allocations, for every [`Tx`].
 pub trait TxExt: Tx {
     /// Reads a value.
     ///
     /// # Errors
-    /// `Misuse` where it is out of bounds.
+    /// `Misuse` where it is out of bounds, or what is there is no value of the type.
     #[inline]
-    fn read<T: Pod>(&mut self, ptr: Ptr<T>) -> Result<T> {
-        if size_of::<T>() == 8 && ptr.at().is_multiple_of(8) {
-            let word = self.read_word(ptr.at())?;
-            return Ok(bytemuck::pod_read_unaligned(bytemuck::bytes_of(&word)));
+    fn read<T: Persist>(&mut self, ptr: Ptr<T>) -> Result<T> {
+        let at = ptr.at();
+        let mut bytes = T::Bytes::zeroed();
+        if size::<T>() == 8 && at.is_multiple_of(8) {
+            let word = self.read_word(at)?;
+            bytes = bytemuck::pod_read_unaligned(&word.to_le_bytes());
+        } else {
+            self.read_bytes(at, bytemuck::bytes_of_mut(&mut bytes))?;
         }
-        let mut value = T::zeroed();
-        self.read_bytes(ptr.at(), bytemuck::bytes_of_mut(&mut value))?;
-        Ok(value)
+        T::from_stored(&bytes).ok_or(Error::Misuse { what: "no value of the expected type is", at })
     }
 
     /// Writes a value.
@@ -267,21 +266,22 @@ pub trait TxExt: Tx {
     /// # Errors
     /// `Misuse` where it is out of bounds; `ReadOnly`, `TooLarge`.
     #[inline]
-    fn write<T: Pod>(&mut self, ptr: Ptr<T>, value: T) -> Result<()> {
-        if size_of::<T>() == 8 && ptr.at().is_multiple_of(8) {
-            let word = bytemuck::pod_read_unaligned(bytemuck::bytes_of(&value));
-            return self.write_word(ptr.at(), word);
+    fn write<T: Persist>(&mut self, ptr: Ptr<T>, value: T) -> Result<()> {
+        let bytes = value.to_stored();
+        if size::<T>() == 8 && ptr.at().is_multiple_of(8) {
+            let word = bytemuck::pod_read_unaligned(bytemuck::bytes_of(&bytes));
+            return self.write_word(ptr.at(), u64::from_le_bytes(word));
         }
-        self.write_bytes(ptr.at(), bytemuck::bytes_of(&value))
+        self.write_bytes(ptr.at(), bytemuck::bytes_of(&bytes))
     }
 
     /// Allocates and fills an object.
     ///
     /// # Errors
     /// As [`Tx::allocate`].
-    fn new_object<T: Pod>(&mut self, purpose: Purpose, value: T) -> Result<Ptr<T>> {
-        let new = self.allocate(purpose, size_of::<T>() as u64)?;
-        self.write_fresh(new, 0, bytemuck::bytes_of(&value))?;
+    fn new_object<T: Persist>(&mut self, purpose: Purpose, value: T) -> Result<Ptr<T>> {
+        let new = self.allocate(purpose, (size::<T>() as u64).max(1))?;
+        self.write_fresh(new, 0, bytemuck::bytes_of(&value.to_stored()))?;
         Ok(Ptr::new(new.at()))
     }
 
@@ -293,6 +293,55 @@ pub trait TxExt: Tx {
         let new = self.allocate(purpose, (bytes.len() as u64).max(1))?;
         self.write_fresh(new, 0, bytes)?;
         Ok(new.at())
+    }
+
+    /// The collection with this name, if there is one.
+    ///
+    /// # Errors
+    /// `WrongType` if it is another collection, or one of other types; `Corrupt` where the catalogue is damaged.
+    fn open<C: Collection>(&mut self, name: &str) -> Result<Option<C>> {
+        match self.root(name)? {
+            Some(root) => C::open(self, root.at).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The collection with this name; a new, empty one if there is none.
+    ///
+    /// ```
+    /// use perdura::TxExt;
+    /// use perdura::collections::{Bytes, HashMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// let pool = perdura::Options::new().open_or_create(folder.path().join("a.pool"))?;
+    /// pool.session()?.transaction(|tx| {
+    ///     let words = tx.open_or_create::<HashMap<Bytes, u64>>("words")?;
+    ///     words.insert(tx, b"hello", 1)
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`open`](TxExt::open); where it is made, as [`Tx::allocate`] and [`Tx::set_root`].
+    fn open_or_create<C: Collection>(&mut self, name: &str) -> Result<C> {
+        if let Some(found) = self.open(name)? {
+            return Ok(found);
+        }
+        let made = C::create(self)?;
+        self.set_root(name, Root { at: made.at(), kind: C::KIND })?;
+        Ok(made)
+    }
+
+    /// Frees the collection with this name, and all that is in it; `false` if there is none. A large one should be freed
+    /// in several transactions ([`Collection::destroy_some`]), and its root removed with the last of them.
+    ///
+    /// # Errors
+    /// As [`open`](TxExt::open); `ReadOnly`, `TooLarge`.
+    fn delete<C: Collection>(&mut self, name: &str) -> Result<bool> {
+        let Some(found) = self.open::<C>(name)? else { return Ok(false) };
+        while !found.destroy_some(self, u64::MAX)? {}
+        self.set_root(name, Root { at: 0, kind: C::KIND })?;
+        Ok(true)
     }
 
     /// Rolls the transaction back: the error to return from its body.

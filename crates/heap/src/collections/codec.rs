@@ -1,14 +1,14 @@
 //! How keys and values are stored: a fixed number of words each, inside the collection.
 //!
-//! - Every `T: Pod + Typed` of up to 256 bytes: its bytes, filled up with zeros to a word.
+//! - Every [`Persist`] type of up to 256 bytes: its bytes, filled up with zeros to a word.
 //! - [`Bytes<W>`](super::Bytes): a byte string in `W` words: up to `8 W - 1` bytes inline, longer
 //!   ones in a [`Blob`](super::Blob), with their first `8 (W - 1)` bytes kept inline to compare by.
 //! - [`Pair<A, B>`](Pair): the one after the other, ordered by the first, then by the second.
 //! - [`Total`]: an `f64` that is ordered.
 
 use super::form::{self, Form};
-use super::typed::{TypeName, Typed};
-use crate::{Pod, Purpose, Result, Tx, Zeroable};
+use crate::persist::{TypeName, size};
+use crate::{Error, Persist, Purpose, Result, Tx};
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 
@@ -103,15 +103,15 @@ pub trait OrderedItem: Item {
     ) -> Result<()>;
 }
 
-const fn words_of<T>() -> usize {
-    assert!(size_of::<T>() <= 256, "items have at most 256 bytes");
-    size_of::<T>().div_ceil(8)
+const fn words_of<T: Persist>() -> usize {
+    assert!(size::<T>() <= 256, "items have at most 256 bytes");
+    size::<T>().div_ceil(8)
 }
 
 /// Calls `each` with the words of a plain item.
 #[inline]
-fn each_word<P: Pod>(item: &P, mut each: impl FnMut(u64) -> Result<bool>) -> Result<bool> {
-    for part in bytemuck::bytes_of(item).chunks(8) {
+fn each_word<P: Persist>(item: P, mut each: impl FnMut(u64) -> Result<bool>) -> Result<bool> {
+    for part in bytemuck::bytes_of(&item.to_stored()).chunks(8) {
         let mut word = [0; 8];
         word[..part.len()].copy_from_slice(part);
         if !each(u64::from_le_bytes(word))? {
@@ -121,9 +121,9 @@ fn each_word<P: Pod>(item: &P, mut each: impl FnMut(u64) -> Result<bool>) -> Res
     Ok(true)
 }
 
-impl<P: Pod + Typed> Item for P {
+impl<P: Persist> Item for P {
     const FORM: Form = Form::plain(words_of::<P>());
-    const TYPE: TypeName = <P as Typed>::TYPE;
+    const TYPE: TypeName = <P as Persist>::TYPE_NAME;
     type Ref<'a> = P;
     type Owned = P;
     type Probe<'a> = P;
@@ -135,7 +135,7 @@ impl<P: Pod + Typed> Item for P {
     #[inline]
     fn hash(item: P, hash: u64) -> u64 {
         let mut hash = hash;
-        let _ = each_word(&item, |word| {
+        let _ = each_word(item, |word| {
             hash = form::mix(hash, word);
             Ok(true)
         });
@@ -149,7 +149,7 @@ impl<P: Pod + Typed> Item for P {
     #[inline]
     fn matches<T: Tx + ?Sized>(tx: &mut T, at: u64, probe: P) -> Result<bool> {
         let mut at = at;
-        each_word(&probe, |word| {
+        each_word(probe, |word| {
             at += 8;
             Ok(tx.read_word(at - 8)? == word)
         })
@@ -158,9 +158,9 @@ impl<P: Pod + Typed> Item for P {
     #[inline]
     fn store<T: Tx + ?Sized>(tx: &mut T, at: u64, probe: P, _: Purpose) -> Result<()> {
         let mut at = at;
-        each_word(&probe, |word| {
+        each_word(probe, |word| {
             at += 8;
-            if size_of::<P>() <= 8 {
+            if size::<P>() <= 8 {
                 return tx.write_word(at - 8, word).map(|()| true);
             }
             form::update_word(tx, at - 8, word).map(|()| true)
@@ -170,16 +170,16 @@ impl<P: Pod + Typed> Item for P {
 
     #[inline]
     fn load<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<P> {
-        let mut value = P::zeroed();
-        for (word, part) in bytemuck::bytes_of_mut(&mut value).chunks_mut(8).enumerate() {
+        let mut bytes = <P::Bytes as bytemuck::Zeroable>::zeroed();
+        for (word, part) in bytemuck::bytes_of_mut(&mut bytes).chunks_mut(8).enumerate() {
             let stored = tx.read_word(at + word as u64 * 8)?.to_le_bytes();
             part.copy_from_slice(&stored[..part.len()]);
         }
-        Ok(value)
+        P::from_stored(&bytes).ok_or(Error::corrupt("an item whose bytes are no value", at))
     }
 }
 
-impl<P: Pod + Typed + Ord> OrderedItem for P {
+impl<P: Persist + Ord> OrderedItem for P {
     #[inline]
     fn compare<T: Tx + ?Sized>(tx: &mut T, at: u64, probe: P) -> Result<Ordering> {
         Ok(Self::load(tx, at)?.cmp(&probe))
@@ -191,13 +191,9 @@ impl<P: Pod + Typed + Ord> OrderedItem for P {
 }
 
 /// An `f64` in IEEE's total order, so that it can be a key.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Persist)]
+#[persist(name = "Total")]
 pub struct Total(pub f64);
-
-impl Typed for Total {
-    const TYPE: TypeName = TypeName::new("Total");
-}
 
 impl Ord for Total {
     fn cmp(&self, other: &Self) -> Ordering {

@@ -120,7 +120,7 @@ impl Form {
 
 /// Takes one more word into a hash.
 #[inline]
-pub(super) const fn mix(hash: u64, word: u64) -> u64 {
+pub(crate) const fn mix(hash: u64, word: u64) -> u64 {
     let x = (hash ^ word ^ 0x9E37_79B9_7F4A_7C15).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let x = (x ^ (x >> 32)).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ (x >> 29)

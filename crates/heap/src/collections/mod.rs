@@ -12,14 +12,14 @@
 //!
 //! ```
 //! use perdura::collections::{Bytes, HashMap, OrderedMap, Pair, Total};
-//! use perdura::{Result, Tx};
+//! use perdura::{Result, Tx, TxExt};
 //!
 //! fn body(tx: &mut dyn Tx) -> Result<()> {
-//!     let ages = HashMap::<Bytes, u64>::create(tx)?;
+//!     let ages = tx.open_or_create::<HashMap<Bytes, u64>>("ages")?;
 //!     ages.insert(tx, b"ada", 36)?;
 //!     assert_eq!(ages.get(tx, b"ada")?, Some(36));
 //!
-//!     let board = OrderedMap::<Pair<Total, Bytes>, (), true>::create(tx)?;
+//!     let board = tx.open_or_create::<OrderedMap<Pair<Total, Bytes>, (), true>>("board")?;
 //!     board.insert(tx, (Total(2.5), b"grace"), ())?;
 //!     board.insert(tx, (Total(1.5), b"ada"), ())?;
 //!     assert_eq!(board.rank(tx, (Total(2.5), b"grace"))?, (1, true));
@@ -30,32 +30,35 @@
 //!
 //! docs/collections.md has the layouts, and what each operation costs in cache lines.
 //!
-//! Reading order: [`form`], [`typed`], [`bytes`], [`codec`], [`string`], then one collection at a time.
+//! Reading order: [`form`], [`bytes`], [`codec`], [`string`], then one collection at a time.
 
 pub mod bytes;
+pub mod cell;
 pub mod codec;
 pub mod compact;
 pub mod form;
 pub mod hash_map;
 #[doc(hidden)]
 pub mod model;
+pub mod named;
 pub mod ordered_map;
 mod pieces;
 mod root;
 mod segments;
 pub mod string;
 mod tag;
-pub mod typed;
 pub mod untyped;
 pub mod vector;
 
 pub use bytes::Blob;
+pub use cell::Cell;
 pub use codec::{Item, OrderedItem, Pair, Total};
+pub(crate) use form::mix;
 pub use hash_map::HashMap;
+pub use named::Collection;
 pub use ordered_map::{Cursor, OrderedMap};
 pub use root::{check_root, destroy_root_some};
 pub use string::Bytes;
-pub use typed::{TypeName, Typed};
 pub use vector::Vector;
 
 /// What a named root points to: [`Root::kind`](crate::tx::Root::kind).

@@ -3,7 +3,7 @@
 use super::bytes::Blob;
 use super::codec::{Item, OrderedItem};
 use super::form::{self, Form, NOT_POINTER, blob_in};
-use super::typed::TypeName;
+use crate::persist::TypeName;
 use crate::{Error, Purpose, Result, Tx};
 use std::cmp::Ordering;
 

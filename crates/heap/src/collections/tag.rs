@@ -2,7 +2,8 @@
 //! where that is not what the program takes it for: the program's mistake, if it can be one.
 
 use super::form::Form;
-use super::{kind, typed::TypeName};
+use super::kind;
+use crate::persist::TypeName;
 use crate::roots;
 use crate::{Error, Result, Tx};
 
@@ -128,15 +129,15 @@ impl Expected {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Typed;
     use super::*;
+    use crate::Persist;
 
     #[test]
     fn a_tag_is_its_word() {
         for (key, value) in [(1, 0), (3, 3), (40, 40)] {
             for kind in [kind::HASH_MAP, kind::ORDERED_MAP, kind::VECTOR] {
                 let string = Form { words: value, string: value.min(15) & !1 };
-                let types = [<[u64; 4]>::TYPE, u64::TYPE];
+                let types = [<[u64; 4]>::TYPE_NAME, u64::TYPE_NAME];
                 let tag = Tag::of(kind, (Form::plain(key), string), &types, 1);
                 assert_eq!(Tag::from_word(tag.word()), Some(tag));
                 for bit in 0..64 {

@@ -6,9 +6,9 @@
 use super::form::Form;
 use super::segments::Segments;
 use super::tag::{Expected, Tag, end};
-use super::typed::{TypeName, Typed};
 use super::{Visit, kind};
-use crate::{Error, Pod, Ptr, Purpose, Result, Tx, TxExt};
+use crate::persist::{TypeName, size};
+use crate::{Error, Persist, Ptr, Purpose, Result, Tx, TxExt};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -39,19 +39,28 @@ impl<T> fmt::Debug for Vector<T> {
     }
 }
 
-impl<T: Pod + Typed> Vector<T> {
+impl<T: Persist> Vector<T> {
     /// Elements of 1, 2 or 4 bytes are packed; others begin at a word's edge.
     const EACH: u64 = {
-        let size = size_of::<T>() as u64;
+        let size = size::<T>() as u64;
         assert!(size > 0 && size <= 1 << 20, "elements have 1 byte to 1 MiB");
         if size <= 4 && size != 3 { size } else { size.next_multiple_of(8) }
     };
 
-    const TAG: u64 = tag(&[T::TYPE]).word();
+    const TAG: u64 = tag(&[T::TYPE_NAME]).word();
 
     /// The vector whose header is at `at`.
     pub const fn new(at: u64) -> Self {
         Vector { at, pool: 0, of: PhantomData }
+    }
+
+    /// The vector whose header is at `at`, if that is one of these elements.
+    ///
+    /// # Errors
+    /// `WrongType` if it is another collection; `Misuse` if none is there.
+    pub fn open<X: Tx + ?Sized>(tx: &mut X, at: u64) -> Result<Self> {
+        let vector = Vector { pool: tx.moment().pool, ..Self::new(at) };
+        vector.len(tx).map(|_| vector)
     }
 
     /// The offset of its header: what a root or another object keeps.
@@ -84,7 +93,7 @@ impl<T: Pod + Typed> Vector<T> {
     }
 
     fn expected(self) -> Expected {
-        let name = || format!("Vector<{}>", T::TYPE);
+        let name = || format!("Vector<{}>", T::TYPE_NAME);
         Expected { kind: kind::VECTOR, name, pool: self.pool }
     }
 
@@ -183,6 +192,36 @@ impl<T: Pod + Typed> Vector<T> {
         }
         self.segments().free_from(tx, old, len)?;
         tx.write_word(self.at + LEN, len)
+    }
+
+    /// Iterates over the elements, in order. While the iterator lives, the transaction can do nothing else.
+    ///
+    /// ```
+    /// use perdura::TxExt;
+    /// use perdura::collections::Vector;
+    ///
+    /// # perdura::testing::TestHeap::new().run(&mut |tx| {
+    /// let samples = tx.open_or_create::<Vector<f64>>("samples")?;
+    /// samples.push(tx, 1.5)?;
+    /// samples.push(tx, 2.5)?;
+    /// let sum: perdura::Result<f64> = samples.iter(tx)?.sum();
+    /// assert_eq!(sum?, 4.0);
+    /// # Ok(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// `Corrupt` if the vector is damaged.
+    pub fn iter<X: Tx + ?Sized>(
+        self,
+        tx: &mut X,
+    ) -> Result<impl Iterator<Item = Result<T>> + use<'_, T, X>> {
+        let mut rest = 0..self.len(tx)?;
+        Ok(std::iter::from_fn(move || {
+            let index = rest.next()?;
+            let at = self.segments().address(tx, index);
+            Some(at.and_then(|at| tx.read(Ptr::new(at)).map_err(Error::in_pool)))
+        }))
     }
 
     /// Calls `each` with every element, in order; an error of its ends the walk.

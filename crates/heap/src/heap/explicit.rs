@@ -1,5 +1,5 @@
-//! The parts of a transaction one by one, for callers that cannot give it as a closure. Who
-//! calls these knows whether one is running: [`Handle`](crate::Handle) does.
+//! The parts of a transaction one by one, for callers that cannot pass a closure. The caller,
+//! [`Handle`](crate::Handle), keeps track of whether one is running.
 
 use super::{HeapSession, HeapTx, Running};
 use perdura_engine::{Engine, Mode, Result, Session, Ticket};

@@ -1,5 +1,5 @@
-//! Transactions that are begun and ended by calls of their own, for callers that cannot give
-//! them as a closure: another language, an interpreter, a protocol.
+//! Transactions that are begun and ended by calls, for callers that cannot pass a closure: another language, an
+//! interpreter, a protocol.
 //!
 //! What always holds: a handle has at most one transaction open. One in which something failed
 //! can only be rolled back, whether its owner looked at the failure or not.
@@ -16,7 +16,7 @@ pub(super) struct Open {
 }
 
 impl Handle {
-    /// Begins a transaction; waits for whoever must finish first. It must be ended by
+    /// Begins a transaction; waits for those that must end first. It must be ended by
     /// [`commit`](Self::commit) or [`abort`](Self::abort), and is rolled back when the handle is
     /// dropped before. While it is open, others wait.
     ///
@@ -67,6 +67,18 @@ impl Handle {
         result
     }
 
+    /// As [`within`](Self::within), but an operation that fails does not keep the transaction from being committed.
+    pub(super) fn within_open<R>(
+        &mut self,
+        body: impl FnOnce(&mut dyn Tx) -> Result<R>,
+    ) -> Result<R> {
+        let open = self.open.take().ok_or(NONE_OPEN)?;
+        // A panic leaves no transaction open: the session has rolled it back.
+        let result = self.session.within(body);
+        self.open = Some(open);
+        result
+    }
+
     /// Commits the open transaction logically, with a ticket for the durable commit.
     ///
     /// # Errors
@@ -88,8 +100,7 @@ impl Handle {
         self.session.commit_awaited()
     }
 
-    /// Whoever calls this commits the open transaction next; in one that has failed it is rolled
-    /// back instead.
+    /// To be called before a commit. A transaction that has failed is rolled back here.
     fn end_open(&mut self) -> Result<()> {
         if self.open.is_some() {
             self.session.check_alone()?;

@@ -7,7 +7,6 @@ use perdura::collections::{
 use perdura::testing::TestHeap;
 use perdura::tx::Root;
 use perdura::{Result, Tx};
-use std::ops::Bound;
 
 struct All {
     hash: HashMap<Bytes, Bytes>,
@@ -53,7 +52,7 @@ impl All {
         self.words.len(tx)?;
         self.ordered.rank(tx, (Total(word as f64), &key))?;
         self.ordered.nth(tx, word)?;
-        let mut cursor = self.plain.range(tx, Bound::Included(word), Bound::Unbounded)?;
+        let mut cursor = self.plain.range(tx, word..)?;
         while cursor.next(tx)?.is_some() {}
         while cursor.prev(tx)?.is_some() {}
         self.vector.get(tx, word)?;

@@ -8,7 +8,6 @@ use perdura::collections::{HashMap, OrderedMap};
 use perdura::superblock::Superblock;
 use perdura::{EngineKind, Error, OpenError, Options, Pool, Purpose, Tx, TxExt};
 use std::fs;
-use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -292,7 +291,7 @@ fn mistakes_of_the_program() {
         |tx| {
             let map = OrderedMap::<u64, u64>::create(tx)?;
             map.insert(tx, 1, 1)?;
-            let mut cursor = map.range(tx, Bound::Unbounded, Bound::Unbounded)?;
+            let mut cursor = map.range(tx, ..)?;
             map.insert(tx, 2, 2)?;
             cursor.next(tx).map(drop)
         },

@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod api;
 mod check;
 mod collections;
 mod collections_damage;

@@ -1,7 +1,7 @@
 //! What a key maps to.
 
-use perdura::collections::{TypeName, Typed};
-use perdura::{Error, Pod, Result, Zeroable};
+use bytemuck::{Pod, Zeroable};
+use perdura::{Error, Persist, Result};
 
 /// What a key holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,15 +45,12 @@ pub(super) enum Form {
 /// The first word is the time when it expires, in milliseconds since 1970 (0: never). Two follow with an inline
 /// string's bytes, or an offset; their last byte tells what they are: `form << 4`, and the length of an inline
 /// string or the kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable, Persist)]
+#[persist(name = "perdura-server.ShortEntry")]
 #[repr(C)]
 pub(crate) struct Entry {
     expires: u64,
     payload: [u8; 16],
-}
-
-impl Typed for Entry {
-    const TYPE: TypeName = TypeName::new("perdura-server.ShortEntry");
 }
 
 /// Where in an entry the offset is of what it does not hold itself.

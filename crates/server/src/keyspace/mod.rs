@@ -27,7 +27,6 @@ pub(crate) use database::{Database, Found, unguessable};
 pub(crate) use entry::{Entry, Kind};
 pub(crate) use header::{DATABASES, KIND, find, open};
 
-use perdura::Pod;
 use perdura::collections::{Bytes, HashMap, OrderedMap, Pair};
 
 /// A stored byte string that is usually short: up to 23 bytes are inline.
@@ -36,8 +35,3 @@ pub(crate) type Short = Bytes<3>;
 pub(crate) type Keys = HashMap<Short, Entry>;
 /// A database's keys that expire, by the time in milliseconds.
 pub(crate) type Expiries = OrderedMap<Pair<u64, Short>, ()>;
-
-const _: () = {
-    const fn pod<T: Pod>() {}
-    pod::<Entry>();
-};

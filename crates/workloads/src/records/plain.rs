@@ -7,7 +7,6 @@
 use super::{EachPair, Records, Rooted};
 use perdura::collections::{Bytes, HashMap, OrderedMap, Pair, Total, Visit};
 use perdura::{Error, Ptr, Purpose, Result, Root, Tx, TxExt};
-use std::ops::Bound;
 
 const ROOT: &str = "bench.records";
 /// The kind of the root: the header of the map of keys.
@@ -244,7 +243,7 @@ impl Records for Plain {
     ) -> Result<()> {
         let Some((_, order)) = self.sorted(tx, key)? else { return Ok(()) };
         let first = (Total(from + 0.0), b"".as_slice());
-        let mut cursor = order.range(tx, Bound::Included(first), Bound::Unbounded)?;
+        let mut cursor = order.range(tx, first..)?;
         while let Some(((score, member), ())) = cursor.next(tx)? {
             if !each(score.0, &member) {
                 break;

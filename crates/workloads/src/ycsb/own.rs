@@ -5,7 +5,6 @@ use super::shape::Shape;
 use super::table::Table;
 use perdura::collections::{Bytes, HashMap, OrderedMap, Visit};
 use perdura::{Ptr, Purpose, Result, Root, Tx, TxExt};
-use std::ops::Bound;
 
 const ROOT: &str = "bench.ycsb";
 /// The kind of the table's root: an object with pointers to the records' map and to the index,
@@ -89,7 +88,7 @@ impl Table for Own {
         mut each: impl FnMut(&mut X, &[u8], u64) -> Result<()>,
     ) -> Result<()> {
         let Some(index) = self.index else { return Ok(()) };
-        let mut cursor = index.range(tx, Bound::Included(key), Bound::Unbounded)?;
+        let mut cursor = index.range(tx, key..)?;
         for _ in 0..limit {
             let Some((key, at)) = cursor.next(tx)? else { break };
             each(tx, &key, at)?;

@@ -2,6 +2,7 @@
 //! sized buckets.
 
 mod count;
+mod iter;
 mod resize;
 mod table;
 mod untyped;
@@ -14,6 +15,7 @@ use super::form::{Form, mix};
 use super::tag::{Expected, Tag};
 use super::{Visit, kind};
 use crate::{Error, Ptr, Purpose, Result, Tx};
+pub use iter::Iter;
 use std::fmt;
 use std::marker::PhantomData;
 pub(super) use table::{Shape, Table};
@@ -73,6 +75,15 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     /// The map whose header is at `at`.
     pub const fn new(at: u64) -> Self {
         HashMap { at, pool: 0, of: PhantomData }
+    }
+
+    /// The map whose header is at `at`, if that is one of these types.
+    ///
+    /// # Errors
+    /// `WrongType` if it is another collection; `Misuse` if none is there.
+    pub fn open<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<Self> {
+        let map = HashMap { pool: tx.moment().pool, ..Self::new(at) };
+        map.table(tx).map(|_| map)
     }
 
     /// The offset of its header: what a root or another object keeps.
@@ -324,6 +335,30 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         cursor: u64,
     ) -> Result<bool> {
         Ok(self.hash(tx, key)?.reverse_bits() < cursor.reverse_bits())
+    }
+
+    /// Iterates over the entries, in no order that means anything. While the iterator lives, the transaction can
+    /// do nothing else; [`scan`](HashMap::scan) lets it.
+    ///
+    /// ```
+    /// use perdura::TxExt;
+    /// use perdura::collections::{Bytes, HashMap};
+    ///
+    /// # perdura::testing::TestHeap::new().run(&mut |tx| {
+    /// let ages = tx.open_or_create::<HashMap<Bytes, u64>>("ages")?;
+    /// ages.insert(tx, b"ada", 36)?;
+    /// ages.insert(tx, b"grace", 85)?;
+    /// let mut sum = 0;
+    /// for entry in ages.iter(tx) {
+    ///     let (_name, age) = entry?;
+    ///     sum += age;
+    /// }
+    /// assert_eq!(sum, 121);
+    /// # Ok(())
+    /// # }).unwrap();
+    /// ```
+    pub fn iter<T: Tx + ?Sized>(self, tx: &mut T) -> Iter<'_, K, V, T, COUNTED> {
+        Iter::new(tx, self)
     }
 
     /// Calls `each` with every entry; an error of its ends the walk.

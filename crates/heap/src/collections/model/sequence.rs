@@ -1,15 +1,15 @@
 //! Vectors and byte strings against std's.
 
 use super::{Blocks, Rng, Run, destroy, same, transact};
-use crate::collections::{Blob, Typed, Vector};
-use crate::{Pod, Purpose, Result, Tx};
+use crate::collections::{Blob, Vector};
+use crate::{Persist, Purpose, Result, Tx};
 use std::fmt::Debug;
 
 /// Random operations on a vector, in `transactions` transactions.
 ///
 /// # Errors
 /// The first thing that differs from the model; what the engine returns.
-pub fn check_vector<E: Pod + Typed + PartialEq + Debug>(
+pub fn check_vector<E: Persist + PartialEq + Debug>(
     run: &mut Run<'_>,
     seed: u64,
     transactions: u64,
@@ -37,7 +37,7 @@ pub fn check_vector<E: Pod + Typed + PartialEq + Debug>(
     })
 }
 
-fn vector_step<E: Pod + Typed + PartialEq + Debug>(
+fn vector_step<E: Persist + PartialEq + Debug>(
     tx: &mut dyn Tx,
     vector: Vector<E>,
     model: &mut Vec<E>,
@@ -69,7 +69,7 @@ fn vector_step<E: Pod + Typed + PartialEq + Debug>(
     }
 }
 
-fn compare<E: Pod + Typed + PartialEq + Debug>(
+fn compare<E: Persist + PartialEq + Debug>(
     tx: &mut dyn Tx,
     vector: Vector<E>,
     model: &[E],

@@ -94,6 +94,22 @@ impl<K: OrderedItem, V: Item> Cursor<K, V> {
         self.load(tx).map(Some)
     }
 
+    /// The range's first entry, which is left out of it from now on.
+    pub(super) fn take_first<T: Tx + ?Sized>(&mut self, tx: &mut T) -> Result<Option<Entry<K, V>>> {
+        self.place = self.low;
+        let entry = self.next(tx)?;
+        self.low = self.place;
+        Ok(entry)
+    }
+
+    /// The range's last entry, which is left out of it from now on.
+    pub(super) fn take_last<T: Tx + ?Sized>(&mut self, tx: &mut T) -> Result<Option<Entry<K, V>>> {
+        self.place = self.high;
+        let entry = self.prev(tx)?;
+        self.high = self.place;
+        Ok(entry)
+    }
+
     fn load<T: Tx + ?Sized>(&self, tx: &mut T) -> Result<Entry<K, V>> {
         let at = self.place.entry(tx, &self.tree)?;
         Ok((K::load(tx, at)?, V::load(tx, at + K::FORM.bytes())?))

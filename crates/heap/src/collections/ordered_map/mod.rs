@@ -3,6 +3,7 @@
 mod change;
 mod check;
 mod cursor;
+mod iter;
 mod path;
 mod search;
 mod tree;
@@ -17,9 +18,10 @@ use super::tag::{Expected, Tag};
 use super::{Visit, kind};
 use crate::{Ptr, Purpose, Result, Tx};
 pub use cursor::Cursor;
+pub use iter::Iter;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 pub(super) use untyped::{create_untyped, flags, is_counted};
 
 /// The flag in the tag of a map that counts its entries.
@@ -69,6 +71,15 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     /// The map whose header is at `at`.
     pub const fn new(at: u64) -> Self {
         OrderedMap { at, pool: 0, of: PhantomData }
+    }
+
+    /// The map whose header is at `at`, if that is one of these types.
+    ///
+    /// # Errors
+    /// `WrongType` if it is another collection; `Misuse` if none is there.
+    pub fn open<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<Self> {
+        let map = OrderedMap { pool: tx.moment().pool, ..Self::new(at) };
+        map.tree(tx).map(|_| map)
     }
 
     /// The offset of its header: what a root or another object keeps.
@@ -216,7 +227,7 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     /// # Errors
     /// `Corrupt` if the map is damaged.
     pub fn first<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Option<Entry<K, V>>> {
-        self.range(tx, Bound::Unbounded, Bound::Unbounded)?.next(tx)
+        self.range(tx, ..)?.next(tx)
     }
 
     /// The entry with the greatest key.
@@ -224,32 +235,62 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     /// # Errors
     /// `Corrupt` if the map is damaged.
     pub fn last<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Option<Entry<K, V>>> {
-        self.range(tx, Bound::Unbounded, Bound::Unbounded)?.at_end().prev(tx)
+        self.range(tx, ..)?.at_end().prev(tx)
     }
 
-    /// The entries from one bound to another: a cursor before the first of them. For the other
+    /// The entries whose keys are in a range: a cursor before the first of them. For the other
     /// direction, call [`at_end`](Cursor::at_end).
     ///
     /// # Errors
     /// `Corrupt` if the map is damaged.
-    pub fn range<T: Tx + ?Sized>(
+    pub fn range<'k, T: Tx + ?Sized>(
         self,
         tx: &mut T,
-        from: Bound<K::Ref<'_>>,
-        to: Bound<K::Ref<'_>>,
+        range: impl RangeBounds<K::Ref<'k>>,
     ) -> Result<Cursor<K, V>> {
         let tree = self.tree(tx)?;
-        let low = match from {
+        let low = match range.start_bound().cloned() {
             Bound::Unbounded => Path::to_edge(tx, &tree, false)?,
             Bound::Included(key) => tree.gap::<T, K>(tx, K::probe(key, 0), false)?,
             Bound::Excluded(key) => tree.gap::<T, K>(tx, K::probe(key, 0), true)?,
         };
-        let high = match to {
+        let high = match range.end_bound().cloned() {
             Bound::Unbounded => Path::to_edge(tx, &tree, true)?,
             Bound::Included(key) => tree.gap::<T, K>(tx, K::probe(key, 0), true)?,
             Bound::Excluded(key) => tree.gap::<T, K>(tx, K::probe(key, 0), false)?,
         };
         Ok(Cursor::new(tree, Self::TAG, tx.moment(), low, high))
+    }
+
+    /// Iterates over the entries whose keys are in a range, from either end. While the iterator lives, the
+    /// transaction can do nothing else; a [`Cursor`] ([`range`](OrderedMap::range)) lets it.
+    ///
+    /// ```
+    /// use perdura::TxExt;
+    /// use perdura::collections::{Bytes, OrderedMap};
+    ///
+    /// # perdura::testing::TestHeap::new().run(&mut |tx| {
+    /// let prices = tx.open_or_create::<OrderedMap<u64, Bytes>>("prices")?;
+    /// for (price, name) in [(30, "pear"), (10, "apple"), (20, "plum")] {
+    ///     prices.insert(tx, price, name.as_bytes())?;
+    /// }
+    /// let cheap: perdura::Result<Vec<_>> = prices.iter(tx, ..=20)?.collect();
+    /// assert_eq!(cheap?, [(10, b"apple".to_vec()), (20, b"plum".to_vec())]);
+    /// let dearest = prices.iter(tx, ..)?.next_back().transpose()?;
+    /// assert_eq!(dearest, Some((30, b"pear".to_vec())));
+    /// # Ok(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn iter<'t, 'k, T: Tx + ?Sized>(
+        self,
+        tx: &'t mut T,
+        range: impl RangeBounds<K::Ref<'k>>,
+    ) -> Result<Iter<'t, K, V, T>> {
+        let range = self.range(tx, range)?;
+        Ok(Iter::new(tx, range))
     }
 
     /// Calls `each` with every entry, in order; an error of its ends the walk.
@@ -261,7 +302,7 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
         tx: &mut T,
         each: &mut dyn FnMut(K::Owned, V::Owned) -> Result<()>,
     ) -> Result<()> {
-        let mut cursor = self.range(tx, Bound::Unbounded, Bound::Unbounded)?;
+        let mut cursor = self.range(tx, ..)?;
         while let Some((key, value)) = cursor.next(tx)? {
             each(key, value)?;
         }
@@ -348,7 +389,7 @@ impl<K: OrderedItem, V: Item> OrderedMap<K, V, true> {
     pub fn at_index<T: Tx + ?Sized>(self, tx: &mut T, index: u64) -> Result<Cursor<K, V>> {
         let tree = self.tree(tx)?;
         let place = Path::to_index(tx, &tree, index)?;
-        Ok(self.range(tx, Bound::Unbounded, Bound::Unbounded)?.placed(place))
+        Ok(self.range(tx, ..)?.placed(place))
     }
 }
 

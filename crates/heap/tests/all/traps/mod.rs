@@ -14,7 +14,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-fn options() -> Options {
+pub(super) fn options() -> Options {
     Options::new().size(16 << 20).log(1 << 20)
 }
 
@@ -35,7 +35,7 @@ fn pool_on(engine: EngineKind, path: &Path) -> Pool {
 }
 
 /// Runs `test` on a pool of each engine, and checks that it is whole then.
-fn on_every_engine(test: impl Fn(&Pool)) {
+pub(super) fn on_every_engine(test: impl Fn(&Pool)) {
     let folder = tempfile::tempdir().expect("a folder");
     for engine in EngineKind::ALL.into_iter().filter(|engine| engine.rolls_back()) {
         let path = folder.path().join(format!("{engine}.pool"));

@@ -2,21 +2,17 @@
 
 use super::{is_damage, is_misuse, on_every_engine, options};
 use perdura::collections::{
-    Blob, Bytes, HashMap, OrderedMap, Pair, Total, TypeName, Typed, Vector, check_root, kind,
+    Blob, Bytes, HashMap, OrderedMap, Pair, Total, Vector, check_root, kind,
 };
-use perdura::{Error, Pod, Purpose, Result, Root, Tx, TxExt, Zeroable};
+use perdura::{Error, Persist, Purpose, Result, Root, Tx, TxExt};
 
 /// Two types of one layout.
 macro_rules! money {
     ($($name:ident $stable:literal)*) => {
         $(
-            #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
-            #[repr(transparent)]
+            #[derive(Clone, Copy, Debug, PartialEq, Persist)]
+            #[persist(name = $stable)]
             struct $name(i64);
-
-            impl Typed for $name {
-                const TYPE: TypeName = TypeName::new($stable);
-            }
         )*
     };
 }
@@ -74,13 +70,9 @@ mod f64_bits {
     use super::*;
 
     /// As large as a `Total`.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
-    #[repr(transparent)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Persist)]
+    #[persist(name = "test.Bits")]
     pub(super) struct Bits(u64);
-
-    impl Typed for Bits {
-        const TYPE: TypeName = TypeName::new("test.Bits");
-    }
 }
 
 #[test]

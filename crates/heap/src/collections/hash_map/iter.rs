@@ -1,0 +1,54 @@
+//! Iteration over a hash map that nothing changes meanwhile.
+
+use super::{HashMap, Item};
+use crate::{Result, Tx};
+use std::fmt;
+use std::vec;
+
+/// An owned entry.
+type Entry<K, V> = (<K as Item>::Owned, <V as Item>::Owned);
+
+/// Buckets that are looked at in one go.
+const SOME: u64 = 1;
+
+/// The entries of a hash map, in no order that means anything: see [`HashMap::iter`].
+pub struct Iter<'t, K: Item, V: Item, T: ?Sized, const COUNTED: bool> {
+    tx: &'t mut T,
+    map: HashMap<K, V, COUNTED>,
+    found: vec::IntoIter<Entry<K, V>>,
+    /// Where the next entries are; `None` at the end.
+    cursor: Option<u64>,
+}
+
+impl<'t, K: Item, V: Item, T: Tx + ?Sized, const COUNTED: bool> Iter<'t, K, V, T, COUNTED> {
+    pub(super) fn new(tx: &'t mut T, map: HashMap<K, V, COUNTED>) -> Self {
+        Iter { tx, map, found: Vec::new().into_iter(), cursor: Some(0) }
+    }
+}
+
+impl<K: Item, V: Item, T: Tx + ?Sized, const COUNTED: bool> Iterator
+    for Iter<'_, K, V, T, COUNTED>
+{
+    type Item = Result<Entry<K, V>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(entry) = self.found.next() {
+                return Some(Ok(entry));
+            }
+            match self.map.scan(self.tx, self.cursor.take()?, SOME) {
+                Ok((cursor, found)) => {
+                    self.found = found.into_iter();
+                    self.cursor = (cursor != 0).then_some(cursor);
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+impl<K: Item, V: Item, T: ?Sized, const COUNTED: bool> fmt::Debug for Iter<'_, K, V, T, COUNTED> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Iter").field("map", &self.map).finish_non_exhaustive()
+    }
+}
