@@ -48,6 +48,7 @@ impl From<io::Error> for Failure {
     }
 }
 
+#[cfg(feature = "measure")]
 impl From<perdura_workloads::Failure> for Failure {
     fn from(failure: perdura_workloads::Failure) -> Self {
         match failure {
@@ -69,6 +70,7 @@ impl From<perdura_server::ServeError> for Failure {
     }
 }
 
+#[cfg(feature = "measure")]
 impl From<perdura_rivals::Error> for Failure {
     fn from(error: perdura_rivals::Error) -> Self {
         Failure::new(error.to_string())

@@ -1,6 +1,9 @@
 //! Ctrl-C: the first ends what runs, with everything closed; the second ends the process.
 
-use crate::failure::{Failure, Outcome};
+#[cfg(feature = "measure")]
+use crate::failure::Failure;
+use crate::failure::Outcome;
+#[cfg(feature = "measure")]
 use perdura_workloads::Progress;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -10,18 +13,25 @@ use std::sync::atomic::AtomicBool;
 /// The exit status of a program that SIGINT ended, as shells have it.
 const STATUS: i32 = 130;
 
-/// A progress that Ctrl-C (or SIGTERM) stops.
-pub(crate) fn progress() -> Outcome<Progress> {
+/// A flag that Ctrl-C (or SIGTERM) sets.
+pub(crate) fn flag() -> Outcome<Arc<AtomicBool>> {
     let stopped = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // In this order: the first signal finds the flag unset, and sets it.
         flag::register_conditional_shutdown(signal, STATUS, stopped.clone())?;
         flag::register(signal, stopped.clone())?;
     }
-    Ok(Progress::stopped_by(stopped))
+    Ok(stopped)
 }
 
-/// Fails if somebody asked to end.
+/// A progress that Ctrl-C (or SIGTERM) stops.
+#[cfg(feature = "measure")]
+pub(crate) fn progress() -> Outcome<Progress> {
+    Ok(Progress::stopped_by(flag()?))
+}
+
+/// Fails if it has been stopped.
+#[cfg(feature = "measure")]
 pub(crate) fn check(progress: &Progress) -> Outcome {
     if progress.is_stopped() { Err(Failure::Interrupted) } else { Ok(()) }
 }

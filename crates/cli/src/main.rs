@@ -3,23 +3,38 @@
 //! Reading order: [`commands`] (the command line, one file a command), [`mod@bench`] (what the
 //! benchmarks share), [`simulate`] (the same on a simulated machine), [`mod@reproduce`] (the papers'
 //! figures, out of both). Failures are one line on the standard error, with what to do; the exit
-//! status is 1, or 2 for a command line that makes no sense.
+//! status is 1, or 2 for a command line that makes no sense. Without the feature `measure`, which is on unless
+//! `--no-default-features` is given, the program only serves pools and looks after them, and is built in a third of the time.
 
 #![forbid(unsafe_code)]
 
-mod bench;
 mod commands;
-mod cutter;
-mod engines;
+mod domain;
 mod failure;
 mod interrupt;
-mod machine;
-mod micro;
-mod named;
+#[cfg_attr(not(feature = "measure"), allow(dead_code))]
 mod output;
+#[cfg_attr(not(feature = "measure"), allow(dead_code))]
 mod quantity;
+
+// What measures, simulates and crash-tests.
+#[cfg(feature = "measure")]
+mod bench;
+#[cfg(feature = "measure")]
+mod cutter;
+#[cfg(feature = "measure")]
+mod engines;
+#[cfg(feature = "measure")]
+mod machine;
+#[cfg(feature = "measure")]
+mod micro;
+#[cfg(feature = "measure")]
+mod named;
+#[cfg(feature = "measure")]
 mod reproduce;
+#[cfg(feature = "measure")]
 mod simulate;
+#[cfg(feature = "measure")]
 mod tpcc;
 
 use clap::Parser;

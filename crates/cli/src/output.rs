@@ -1,6 +1,7 @@
 //! What commands print: tables for people, JSON for programs.
 
 use crate::failure::{Failure, Outcome};
+#[cfg(feature = "measure")]
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use std::io::Write;
@@ -18,6 +19,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Outcome {
     print(text.map_err(|error| Failure::new(error.to_string()))?)
 }
 
+#[cfg(feature = "measure")]
 /// A table in Markdown, so that it can be pasted; all columns but the first are numbers.
 pub(crate) fn table<const N: usize>(
     header: [&str; N],
@@ -26,6 +28,7 @@ pub(crate) fn table<const N: usize>(
     table_of(header.map(str::to_owned).into(), rows.into_iter().map(Vec::from))
 }
 
+#[cfg(feature = "measure")]
 /// The same where the columns are only known when it runs.
 pub(crate) fn table_of(header: Vec<String>, rows: impl IntoIterator<Item = Vec<String>>) -> Table {
     let mut table = Table::new();

@@ -2,9 +2,10 @@
 
 use super::knobs::Knobs;
 use super::window::Window;
+use crate::domain::DomainChoice;
 use crate::failure::{Failure, Outcome};
 use crate::quantity;
-use perdura::{Domain, EngineKind};
+use perdura::EngineKind;
 use perdura_workloads::Workload;
 use std::fmt;
 use std::path::PathBuf;
@@ -55,22 +56,6 @@ impl FromStr for EngineChoice {
 
     fn from_str(name: &str) -> Result<Self, String> {
         if name == "all" { Ok(EngineChoice::All) } else { name.parse().map(EngineChoice::One) }
-    }
-}
-
-/// `auto`, or one of the persistence domains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DomainChoice(pub(crate) Option<Domain>);
-
-impl FromStr for DomainChoice {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        if name == "auto" {
-            return Ok(DomainChoice(None));
-        }
-        let domain = name.parse().map_err(|error| format!("{error}, or auto"))?;
-        Ok(DomainChoice(Some(domain)))
     }
 }
 
@@ -239,8 +224,5 @@ mod tests {
         assert_eq!("all".parse(), Ok(EngineChoice::All));
         assert_eq!("redo".parse(), Ok(EngineChoice::One(EngineKind::Redo)));
         assert!("rado".parse::<EngineChoice>().unwrap_err().contains("redo"));
-        assert_eq!("auto".parse(), Ok(DomainChoice(None)));
-        assert_eq!("media".parse(), Ok(DomainChoice(Some(Domain::Media))));
-        assert!("disk".parse::<DomainChoice>().unwrap_err().contains("auto"));
     }
 }

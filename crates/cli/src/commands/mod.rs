@@ -1,12 +1,19 @@
 //! The command line: one file for each command.
 
+#[cfg(feature = "measure")]
 mod bench;
+#[cfg(feature = "measure")]
 mod crash;
+#[cfg(feature = "measure")]
 mod crash_disk;
 mod pool;
+#[cfg(feature = "measure")]
 mod reproduce;
+#[cfg(feature = "measure")]
 mod rot;
 mod serve;
+mod shell;
+#[cfg(feature = "measure")]
 mod sim;
 
 use crate::failure::Outcome;
@@ -27,19 +34,29 @@ enum Command {
     /// Create a pool, look at one, or move its data
     #[command(subcommand)]
     Pool(pool::Command),
+    #[cfg(feature = "measure")]
     /// Measure: every figure with its baseline from the same run
     #[command(subcommand)]
     Bench(bench::Command),
+    #[cfg(feature = "measure")]
     /// Cut the power of a simulated machine everywhere, and check what is left
     Crash(Box<crash::Arguments>),
+    #[cfg(feature = "measure")]
     /// Record what a server writes to a block device, and check what a power cut may leave
     CrashDisk(crash_disk::Arguments),
+    #[cfg(feature = "measure")]
     /// Damage pools as a medium does, and see whether wrong values are served unnoticed
     Rot(rot::Arguments),
+    #[cfg(feature = "measure")]
     /// Run a workload on a simulated machine, timed by its clock
     Sim(sim::Arguments),
+    #[cfg(feature = "measure")]
     /// Run a table or figure of a paper again, and put ours beside the paper's
     Reproduce(reproduce::Arguments),
+    /// Print a script that completes the command line in a shell
+    Completions(shell::Completions),
+    /// Write the manual's pages
+    Man(shell::Man),
 }
 
 /// Does what was asked.
@@ -47,11 +64,19 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     match arguments.command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Pool(command) => pool::run(command),
+        #[cfg(feature = "measure")]
         Command::Bench(command) => bench::run(command),
+        #[cfg(feature = "measure")]
         Command::Crash(arguments) => crash::run(&arguments),
+        #[cfg(feature = "measure")]
         Command::CrashDisk(arguments) => crash_disk::run(&arguments),
+        #[cfg(feature = "measure")]
         Command::Rot(arguments) => rot::run(&arguments),
+        #[cfg(feature = "measure")]
         Command::Sim(arguments) => sim::run(&arguments),
+        #[cfg(feature = "measure")]
         Command::Reproduce(arguments) => reproduce::run(&arguments),
+        Command::Completions(arguments) => shell::completions(&arguments),
+        Command::Man(arguments) => shell::man(&arguments),
     }
 }

@@ -1,8 +1,9 @@
 //! `perdura rot`: damages pools as a medium does, and tells whether wrong values are served unnoticed.
 
-use crate::bench::options::{DomainChoice, Folder};
+use crate::bench::options::Folder;
 use crate::bench::site::Site;
 use crate::bench::watch;
+use crate::domain::DomainChoice;
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json, table};
 use crate::quantity;

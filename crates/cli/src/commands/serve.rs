@@ -1,6 +1,6 @@
 //! `perdura serve`: the Redis protocol on a pool.
 
-use crate::bench::options::DomainChoice;
+use crate::domain::DomainChoice;
 use crate::failure::{Failure, Outcome};
 use crate::output::print;
 use crate::quantity::{self, show_bytes};

@@ -4,10 +4,11 @@
 //! when they are at rest. What a key takes is by how much that has grown, over the number of keys; what an empty
 //! server takes is told beside it.
 
-use crate::bench::options::{DomainChoice, Folder, require};
+use crate::bench::options::{Folder, require};
 use crate::bench::servers;
 use crate::bench::stage::Stage;
 use crate::bench::watch;
+use crate::domain::DomainChoice;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::machine::Machine;

@@ -40,6 +40,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 
 /// The roots that this program's other parts make.
 fn check_root(tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<bool> {
+    #[cfg(feature = "measure")]
     if perdura_workloads::check_root(tx, root, visit)? {
         return Ok(true);
     }

@@ -1,7 +1,7 @@
 //! `perdura pool create`.
 
 use super::info;
-use crate::bench::options::DomainChoice;
+use crate::domain::DomainChoice;
 use crate::failure::{Failure, Outcome};
 use crate::quantity;
 use perdura::{EngineKind, Options};

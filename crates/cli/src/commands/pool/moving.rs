@@ -4,25 +4,26 @@ use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use indicatif::{ProgressBar, ProgressStyle};
 use perdura_transfer::Error;
-use perdura_workloads::Progress;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether a path means the standard input or output.
 pub(super) fn is_standard(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// A bar, where somebody is looking, of work that Ctrl-C ends.
+/// A progress bar, if the standard error is a terminal, of work that Ctrl-C ends.
 pub(super) struct Bar {
     bar: ProgressBar,
-    progress: Progress,
+    stopped: Arc<AtomicBool>,
 }
 
 impl Bar {
-    /// Of so many bytes, if that is known; about as many will do.
+    /// Of about `total` bytes, if that is known.
     pub(super) fn new(label: &'static str, total: Option<u64>) -> Outcome<Self> {
-        let progress = interrupt::progress()?;
+        let stopped = interrupt::flag()?;
         let (bar, template) = match total {
             Some(total) => (
                 ProgressBar::new(total),
@@ -34,13 +35,13 @@ impl Bar {
             Ok(style) => bar.with_style(style.progress_chars("=> ")),
             Err(_) => bar,
         };
-        Ok(Bar { bar: bar.with_message(label), progress })
+        Ok(Bar { bar: bar.with_message(label), stopped })
     }
 
-    /// So many bytes are done. Whether to go on.
+    /// Shows that `bytes` are done. Whether to go on.
     pub(super) fn go_on(&self, bytes: u64) -> bool {
         self.bar.set_position(bytes);
-        !self.progress.is_stopped()
+        !self.stopped.load(Ordering::Relaxed)
     }
 }
 
