@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 #[cfg(feature = "measure")]
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::io::Write;
 
@@ -33,6 +33,12 @@ pub(crate) fn table<const N: usize>(
 pub(crate) fn table_of(header: Vec<String>, rows: impl IntoIterator<Item = Vec<String>>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_header(header);
+    // Where people look at it, it fits; elsewhere it can be pasted.
+    if let Some((terminal_size::Width(width), _)) =
+        terminal_size::terminal_size_of(std::io::stdout())
+    {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
     table.add_rows(rows);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);

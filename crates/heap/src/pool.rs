@@ -202,7 +202,7 @@ impl Options {
         let largest = 1 << 46;
         if !(SMALLEST..=largest).contains(&limit) || log > limit / 2 {
             return Err(OpenError::Limit(format!(
-                "a pool of {limit} bytes with a log of {log} cannot be: the size must be from \
+                "a pool of {size} bytes with a log of {log} cannot be: the size must be from \
                  {SMALLEST} to {largest} bytes, and the log at most half of it"
             )));
         }

@@ -34,6 +34,8 @@ pub(crate) struct Report {
     pub(crate) tuning: Knobs,
     pub(crate) warm_up: u64,
     pub(crate) line_and_fence_ns: Spread,
+    /// Ctrl-C ended it before all repetitions were done.
+    pub(crate) ended_early: bool,
     pub(crate) engines: Vec<EngineReport>,
 }
 
@@ -41,8 +43,10 @@ pub(crate) struct Report {
 #[derive(Debug, Serialize)]
 pub(crate) struct EngineReport {
     pub(crate) engine: &'static str,
-    /// What an operation takes the thread that does it.
-    pub(crate) ns_per_operation: Spread,
+    /// What an operation takes the thread that does it: with several threads, longer than `wall_ns_per_operation`.
+    pub(crate) thread_ns_per_operation: Spread,
+    /// The time of the run divided by the operations of all threads.
+    pub(crate) wall_ns_per_operation: Spread,
     /// All threads together.
     pub(crate) per_second: Spread,
     /// Of one flushed line and a fence in the same repetition.
@@ -55,7 +59,8 @@ pub(crate) struct EngineReport {
 pub(crate) struct RunRecord {
     pub(crate) seed: u64,
     pub(crate) load_seconds: f64,
-    pub(crate) ns_per_operation: f64,
+    pub(crate) thread_ns_per_operation: f64,
+    pub(crate) wall_ns_per_operation: f64,
     pub(crate) per_second: f64,
     pub(crate) line_and_fence_ns: f64,
     pub(crate) multiple: f64,
@@ -79,17 +84,23 @@ impl EngineReport {
     pub(crate) fn new(engine: EngineKind, runs: Vec<RunRecord>) -> Self {
         EngineReport {
             engine: engine.name(),
-            ns_per_operation: Spread::of(runs.iter().map(|run| run.ns_per_operation)),
+            thread_ns_per_operation: Spread::of(runs.iter().map(|run| run.thread_ns_per_operation)),
+            wall_ns_per_operation: Spread::of(runs.iter().map(|run| run.wall_ns_per_operation)),
             per_second: Spread::of(runs.iter().map(|run| run.per_second)),
             multiple: Spread::of(runs.iter().map(|run| run.multiple)),
             runs,
         }
     }
 
+    fn is_crash_consistent(&self) -> bool {
+        self.engine.parse().is_ok_and(|kind: EngineKind| kind.is_crash_consistent())
+    }
+
     /// The run nearest to the median: whose latencies and counters are shown.
     fn typical(&self) -> &RunRecord {
-        let distance =
-            |run: &RunRecord| (run.ns_per_operation - self.ns_per_operation.median).abs();
+        let distance = |run: &RunRecord| {
+            (run.thread_ns_per_operation - self.thread_ns_per_operation.median).abs()
+        };
         let nearest = self.runs.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
         nearest.expect("an engine has run at least once")
     }
@@ -125,8 +136,23 @@ impl Report {
         }
         parts.push("per operation in that run:".to_owned());
         parts.push(self.counters().to_string());
-        parts.push("every run's data was checked, and is right".to_owned());
+        parts.push(self.verdict());
         parts.join("\n\n")
+    }
+
+    /// What all of it comes to.
+    fn verdict(&self) -> String {
+        let mut verdict = "verdict: every run's data was checked, and is right".to_owned();
+        let time = |engine: &&EngineReport| engine.thread_ns_per_operation.median;
+        let safe = self.engines.iter().filter(|engine| engine.is_crash_consistent());
+        if let Some(fastest) = safe.min_by(|a, b| time(a).total_cmp(&time(b))) {
+            let (engine, time) = (fastest.engine, show_ns(time(&fastest)));
+            verdict += &format!("; the fastest crash-consistent engine is {engine}, with {time}");
+        }
+        if self.ended_early {
+            verdict += "; ended early";
+        }
+        verdict
     }
 
     fn heading(&self) -> String {
@@ -156,7 +182,7 @@ impl Report {
             self.engines.iter().map(|engine| {
                 [
                     engine.engine.to_string(),
-                    engine.ns_per_operation.show(show_ns),
+                    engine.thread_ns_per_operation.show(show_ns),
                     show_count(engine.per_second.median as u64),
                     format!("{:.2}", engine.multiple.median),
                 ]

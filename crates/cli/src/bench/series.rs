@@ -40,11 +40,27 @@ pub(crate) struct Case<'a, W> {
 /// Measures `case` as the user set it, and shows the report.
 pub(crate) fn run_and_show<W: Workload>(case: &Case<'_, W>, setting: &Setting) -> Outcome {
     let Setting { threads, knobs, place, common } = setting;
-    run(case, common, threads, knobs, &Stage::at(place)?)?.show(common.json)
+    let stage = Stage::at(place)?;
+    let report = run_some(case, common, threads, knobs, &stage)?;
+    report.show(common.json)?;
+    interrupt::check(&stage.progress)
 }
 
 /// Measures `case` on every engine asked for.
 pub(crate) fn run<W: Workload>(
+    case: &Case<'_, W>,
+    common: &Common,
+    threads: &Threads,
+    knobs: &Knobs,
+    stage: &Stage,
+) -> Outcome<Report> {
+    let report = run_some(case, common, threads, knobs, stage)?;
+    interrupt::check(&stage.progress)?;
+    Ok(report)
+}
+
+/// As [`run`], but after Ctrl-C with what was measured by then, if each engine was.
+fn run_some<W: Workload>(
     case: &Case<'_, W>,
     common: &Common,
     threads: &Threads,
@@ -57,7 +73,10 @@ pub(crate) fn run<W: Workload>(
         threads.window == Window::CLOSED_LOOP || threads.rate.is_none(),
         "--rate begins operations when they are due, whatever is unanswered: leave out --window",
     )?;
-    require(case.operations > 0, "there is nothing to measure in 0 operations; give --ops more")?;
+    require(
+        case.operations > 0,
+        "there is nothing to measure in 0 operations; give --operations more",
+    )?;
     let limit = common.pool_bytes(case.data_bytes, knobs);
     let pool = PoolPlan { limit, domain: common.domain.0, knobs: *knobs, emptied: false };
     let seed = common.seed();
@@ -66,7 +85,7 @@ pub(crate) fn run<W: Workload>(
     let mut runs: Vec<(EngineKind, Vec<RunRecord>)> =
         common.engines_for::<W>()?.into_iter().map(|engine| (engine, Vec::new())).collect();
     let mut memory = String::new();
-    for repetition in 0..u64::from(common.repeat) {
+    'repetitions: for repetition in 0..u64::from(common.repeat) {
         let line = line_and_fence(site, pool.domain)?;
         baseline.push(line);
         let plan = Plan {
@@ -80,10 +99,16 @@ pub(crate) fn run<W: Workload>(
             window: threads.window.transactions(),
         };
         for (engine, records) in &mut runs {
-            interrupt::check(progress)?;
             let workload = (case.make)(plan.operations + plan.warm_up)?;
-            let run = engine::run(engine.name(), *engine, site, pool, &workload, &plan, progress)?;
-            interrupt::check(progress)?;
+            let run = engine::run(engine.name(), *engine, site, pool, &workload, &plan, progress);
+            if progress.is_stopped() {
+                // Those of the first repetition are all there from the second on.
+                match repetition {
+                    0 => return Err(Failure::Interrupted),
+                    _ => break 'repetitions,
+                }
+            }
+            let run = run?;
             memory.clone_from(&run.memory);
             records.push(record(run, &plan, line));
         }
@@ -104,6 +129,7 @@ pub(crate) fn run<W: Workload>(
         tuning: *knobs,
         warm_up,
         line_and_fence_ns: Spread::of(baseline),
+        ended_early: progress.is_stopped(),
         engines: runs.into_iter().map(|(engine, runs)| EngineReport::new(engine, runs)).collect(),
     })
 }
@@ -115,7 +141,8 @@ fn record(run: Run, plan: &Plan, line_and_fence_ns: f64) -> RunRecord {
     RunRecord {
         seed: plan.seed,
         load_seconds,
-        ns_per_operation: ns,
+        thread_ns_per_operation: ns,
+        wall_ns_per_operation: measured.ns_per_operation(),
         per_second: measured.per_second(),
         line_and_fence_ns,
         multiple: ns / line_and_fence_ns,

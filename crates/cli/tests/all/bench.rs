@@ -136,9 +136,10 @@ fn knobs_are_told_and_work() {
 #[test]
 fn maps_and_values() {
     let small = ["--ops", "2k", "--engine", "undo", "--repeat", "1", "--seed", "5"];
-    for kind in ["hash", "ordered"] {
-        let report = json(&[&["map", "--kind", kind, "--keys", "1k"][..], &small].concat());
+    for kind in ["hash-map", "ordered-map"] {
+        let report = json(&[&[kind, "--keys", "1k"][..], &small].concat());
         assert_report(&report, &["undo"]);
+        assert_eq!(report["parameters"]["bench"], kind);
     }
     let report = json(&[&["overwrite", "--values", "100", "--bytes", "256"][..], &small].concat());
     assert_report(&report, &["undo"]);
@@ -328,7 +329,7 @@ fn parameters_that_cannot_be_are_named() {
     assert!(fail(&["bench", "sdg", "--vertices", "0"]).contains("vertices"));
     assert!(fail(&["bench", "sqlite-pages", "--rows", "0"]).contains("a row"));
     assert!(fail(&["bench", "overwrite", "--bytes", "9"]).contains("multiple of 8"));
-    assert!(fail(&["bench", "map", "--keys", "1"]).contains("two keys"));
+    assert!(fail(&["bench", "hash-map", "--keys", "1"]).contains("two keys"));
     assert!(fail(&["bench", "hash", "--entries", "0"]).contains("an entry"));
     assert!(fail(&["bench", "bptree", "--ops-per-tx", "0"]).contains("a toggle"));
     assert!(fail(&["bench", "churn", "--slots", "1", "--threads", "2"]).contains("each thread"));

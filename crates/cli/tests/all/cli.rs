@@ -22,7 +22,7 @@ fn every_command_explains_itself() {
         &["bench", "sps", "--help"],
         &["bench", "limit", "--help"],
         &["bench", "versus", "--help"],
-        &["bench", "map", "--help"],
+        &["bench", "hash-map", "--help"],
         &["bench", "overwrite", "--help"],
         &["reproduce", "--help"],
     ] {
@@ -134,4 +134,31 @@ fn a_reader_that_goes_away_is_no_error() {
     stderr.read_to_string(&mut complaint).expect("text");
     assert!(child.wait().expect("an end").success());
     assert_eq!(complaint, "");
+}
+
+#[test]
+fn shells_and_man_are_told_of_every_command() {
+    let bash = succeed(&["completions", "bash"]);
+    assert!(bash.contains("crash-disk") && bash.contains("--requirepass"), "{bash}");
+    let folder = tempdir().expect("a folder");
+    let pages = folder.path().join("man");
+    succeed(&["man", arg(&pages)]);
+    for page in ["perdura.1", "perdura-serve.1", "perdura-pool-copy.1", "perdura-bench-sps.1"] {
+        let text = fs::read_to_string(pages.join(page)).expect("a page");
+        assert!(text.contains(".SH"), "{text}");
+    }
+    let file = folder.path().join("file");
+    fs::write(&file, "").expect("a file");
+    assert!(fail(&["man", arg(&file)]).contains("file"));
+}
+
+#[test]
+fn what_there_is_to_simulate_is_listed_for_programs_too() {
+    let list = succeed(&["sim", "--list", "--json"]);
+    let list: Value = serde_json::from_str(&list).expect("JSON");
+    for (kind, one) in [("machines", "optane"), ("mechanisms", "plain"), ("workloads", "sps")] {
+        let all = list[kind].as_array().expect(kind);
+        assert!(all.iter().any(|it| it["name"] == one && it["title"].is_string()), "{list}");
+        assert!(succeed(&["sim", "--list"]).contains(one));
+    }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     slots: u64,
 
     /// Transactions
-    #[arg(long, value_name = "NUMBER", default_value = "200k", value_parser = quantity::count)]
+    #[arg(long = "operations", alias = "ops", value_name = "NUMBER", default_value = "200k", value_parser = quantity::count)]
     ops: u64,
 
     #[command(flatten)]

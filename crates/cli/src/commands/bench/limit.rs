@@ -33,7 +33,7 @@ const SWAPS: [usize; 3] = [1, 4, 16];
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Transactions of each kind
-    #[arg(long, value_name = "NUMBER", default_value = "1M", value_parser = quantity::count)]
+    #[arg(long = "operations", alias = "ops", value_name = "NUMBER", default_value = "1M", value_parser = quantity::count)]
     ops: u64,
 
     #[command(flatten)]
@@ -190,10 +190,13 @@ impl Limits {
             smallest.engines.iter().map(|engine| {
                 [
                     format!("{}: {}", engine.engine, smallest.name),
-                    engine.ns_per_operation.show(show_ns),
+                    engine.thread_ns_per_operation.show(show_ns),
                     format!("{:.2}", engine.multiple.median),
                     smallest.bare_log_ns.show(show_ns),
-                    format!("{:.2}", engine.ns_per_operation.median / smallest.bare_log_ns.median),
+                    format!(
+                        "{:.2}",
+                        engine.thread_ns_per_operation.median / smallest.bare_log_ns.median
+                    ),
                 ]
             })
         });

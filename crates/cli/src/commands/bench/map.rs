@@ -1,4 +1,4 @@
-//! `perdura bench map`: inserts, removals and look-ups on a hash map or an ordered map.
+//! `perdura bench hash-map` and `ordered-map`: inserts, removals and look-ups.
 
 use crate::bench::options::Setting;
 use crate::bench::series::{self, Case};
@@ -9,16 +9,12 @@ use serde_json::json;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Kind of map
-    #[arg(long, value_enum, default_value_t = Kind::Hash)]
-    kind: Kind,
-
     /// Keys that are drawn; half of them are there
     #[arg(long, value_name = "NUMBER", default_value = "1M", value_parser = quantity::count)]
     keys: u64,
 
     /// Operations: 25 % inserts, 25 % removals, 50 % look-ups
-    #[arg(long, value_name = "NUMBER", default_value = "2M", value_parser = quantity::count)]
+    #[arg(long = "operations", alias = "ops", value_name = "NUMBER", default_value = "2M", value_parser = quantity::count)]
     ops: u64,
 
     /// Each thread has a map of its own, with its part of the keys
@@ -29,22 +25,24 @@ pub(crate) struct Arguments {
     setting: Setting,
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Kind {
-    /// Hash map
+/// Which of the heap's maps.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
     Hash,
-    /// Ordered map: a B+ tree
+    /// A B+ tree.
     Ordered,
 }
 
 /// Bytes that a key takes at most, nodes that are half empty included.
 pub(super) const BYTES_PER_KEY: u64 = 64;
 
-pub(super) fn run(arguments: &Arguments) -> Outcome {
+pub(super) fn run(arguments: &Arguments, kind: Kind) -> Outcome {
     let maps = if arguments.disjoint { arguments.setting.threads.threads as usize } else { 1 };
-    match arguments.kind {
-        Kind::Hash => run_on(arguments, "hash", &|_| OnHashMap::new(arguments.keys, maps)),
-        Kind::Ordered => run_on(arguments, "ordered", &|_| OnOrderedMap::new(arguments.keys, maps)),
+    match kind {
+        Kind::Hash => run_on(arguments, "hash-map", &|_| OnHashMap::new(arguments.keys, maps)),
+        Kind::Ordered => {
+            run_on(arguments, "ordered-map", &|_| OnOrderedMap::new(arguments.keys, maps))
+        }
     }
 }
 
@@ -53,16 +51,16 @@ fn run_on<M: WordMap>(
     kind: &str,
     make: &dyn Fn(u64) -> perdura_workloads::Outcome<Maps<M>>,
 ) -> Outcome {
-    let Arguments { keys, ops, disjoint, setting, .. } = arguments;
+    let Arguments { keys, ops, disjoint, setting } = arguments;
     let case = Case {
         title: format!(
-            "{kind} map: {} operations (25 % inserts, 25 % removals, 50 % look-ups) on {} keys{}",
+            "{kind}: {} operations (25 % inserts, 25 % removals, 50 % look-ups) on {} keys{}",
             show_count(*ops),
             show_count(*keys),
             if *disjoint { ", a map for each thread" } else { "" }
         ),
         parameters: json!({
-            "bench": "map", "kind": kind, "keys": keys, "ops": ops, "disjoint": disjoint,
+            "bench": kind, "keys": keys, "ops": ops, "disjoint": disjoint,
         }),
         operations: *ops,
         data_bytes: keys.saturating_mul(BYTES_PER_KEY),

@@ -17,6 +17,7 @@ mod ycsb;
 
 use crate::failure::Outcome;
 use clap::Subcommand;
+use map::Kind;
 use perdura_workloads::bptree::BpTree;
 use perdura_workloads::hash::Hash;
 use perdura_workloads::pmembench::ctree::CTree;
@@ -70,8 +71,10 @@ pub(crate) enum Command {
     Bayes(stamp::Arguments),
     /// STAMP: a mesh of triangles made better
     Yada(stamp::Arguments),
-    /// 25 % inserts, 25 % removals and 50 % look-ups on a map
-    Map(map::Arguments),
+    /// 25 % inserts, 25 % removals and 50 % look-ups on the hash map
+    HashMap(map::Arguments),
+    /// The same on the ordered map
+    OrderedMap(map::Arguments),
     /// Whole values overwritten at random
     Overwrite(overwrite::Arguments),
 }
@@ -100,7 +103,8 @@ pub(super) fn run(command: Command) -> Outcome {
         Command::Bayes(arguments) => stamp::run(App::Bayes, None, &arguments),
         Command::Yada(arguments) => stamp::run(App::Yada, None, &arguments),
         Command::Labyrinth(arguments) => stamp::run(App::Labyrinth, None, &arguments),
-        Command::Map(arguments) => map::run(&arguments),
+        Command::HashMap(arguments) => map::run(&arguments, Kind::Hash),
+        Command::OrderedMap(arguments) => map::run(&arguments, Kind::Ordered),
         Command::Overwrite(arguments) => overwrite::run(&arguments),
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     entries: u64,
 
     /// Transactions
-    #[arg(long, value_name = "NUMBER", default_value = "2M", value_parser = quantity::count)]
+    #[arg(long = "operations", alias = "ops", value_name = "NUMBER", default_value = "2M", value_parser = quantity::count)]
     ops: u64,
 
     /// Each thread swaps in its own part of the array

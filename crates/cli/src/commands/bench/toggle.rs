@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     entries: u64,
 
     /// Transactions
-    #[arg(long, value_name = "NUMBER", default_value = "500k", value_parser = quantity::count)]
+    #[arg(long = "operations", alias = "ops", value_name = "NUMBER", default_value = "500k", value_parser = quantity::count)]
     ops: u64,
 
     #[command(flatten)]

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     scale: Rows,
 
     /// Transactions
-    #[arg(long, value_name = "NUMBER", default_value = "100k", value_parser = quantity::count)]
+    #[arg(long = "operations", alias = "ops", value_name = "NUMBER", default_value = "100k", value_parser = quantity::count)]
     ops: u64,
 
     #[command(flatten)]

@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     workload: Vec<Letter>,
 
     /// Operations of each piece of work against libpmemobj
-    #[arg(long, value_name = "NUMBER", default_value = "1M", value_parser = quantity::count)]
+    #[arg(long = "operations", alias = "ops", value_name = "NUMBER", default_value = "1M", value_parser = quantity::count)]
     ops: u64,
 
     /// Words, keys or values: of the latter a tenth

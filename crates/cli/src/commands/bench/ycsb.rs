@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     records: u64,
 
     /// Operations
-    #[arg(long, value_name = "NUMBER", default_value = "1M", value_parser = quantity::count)]
+    #[arg(long = "operations", alias = "ops", value_name = "NUMBER", default_value = "1M", value_parser = quantity::count)]
     ops: u64,
 
     /// How keys are chosen: zipfian (scrambled, as YCSB has it), latest or uniform [default:

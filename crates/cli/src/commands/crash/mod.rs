@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     schedule: Option<choice::ScheduleChoice>,
 
     /// Operations of each core; default: drawn by the seed, 10 or seldom 60
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, alias = "ops", value_name = "NUMBER")]
     operations: Option<usize>,
 
     /// Which transactions are waited for, 1/8 for one of eight by chance, and what goes on beside them:
@@ -112,7 +112,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "OPERATIONS", value_delimiter = ',')]
     keep: Vec<choice::Kept>,
 
-    /// Leaves out the write-backs, streams or fences of one call site, as `--mutants` names it
+    /// Leaves out the write-backs, streams or fences of one call site, as `--mutants` names it; with `--mutants`, only
+    /// that one is left out
     #[arg(long, value_name = "SITE")]
     omit: Option<String>,
 

@@ -30,9 +30,17 @@ pub(super) fn run(arguments: &Arguments, cases: &Cases, threads: usize) -> Outco
     }
     let watcher = Watcher::default();
     let run = || quietly(|| sites(&tried, arguments.budget(), &watcher));
-    let met = stopping(&watcher, &progress, || (), run)
+    let mut met = stopping(&watcher, &progress, || (), run)
         .map_err(|failure| Failure::new(format!("with nothing left out: {failure}")))?;
     interrupt::check(&progress)?;
+    if let Some(site) = &arguments.omit {
+        let known: Vec<_> = met.iter().map(|met| met.site.to_string()).collect();
+        met.retain(|met| met.site.to_string() == *site);
+        if met.is_empty() {
+            let known = known.join(", ");
+            return Err(Failure::new(format!("no call site '{site}' is met; these are: {known}")));
+        }
+    }
     let bar = crate::bench::watch::steps("call sites", met.len());
     let next = AtomicUsize::new(0);
     let mutants: Mutex<Vec<Mutant>> = Mutex::default();
@@ -101,5 +109,9 @@ fn show(arguments: &Arguments, met: &[Met], mutants: &[Mutant]) -> Outcome {
         [mutant.site.to_string(), images, text.replace(['\n', '|'], " ")]
     });
     output::print(output::table(["left out", "images before", "caught by"], rows))?;
-    output::print(format!("{caught} of {} caught; seed {}", met.len(), arguments.seed))
+    output::print(format!(
+        "verdict: {caught} of {} call sites caught, seed {}",
+        met.len(),
+        arguments.seed
+    ))
 }

@@ -103,9 +103,6 @@ pub(super) fn report(arguments: &Arguments, cases: &Cases, explored: &Explored) 
             show_count(all.lost),
         ))?;
     }
-    if explored.ended_early {
-        output::print("ended early; no failure up to here")?;
-    }
     output::print(format!(
         "{} call sites, {} of them cut at; {:.1} s, {} images a minute; machine {}, seeds {} to {}",
         all.coverage.len(),
@@ -115,7 +112,23 @@ pub(super) fn report(arguments: &Arguments, cases: &Cases, explored: &Explored) 
         machines(cases),
         arguments.seed,
         explored.last_seed,
-    ))
+    ))?;
+    output::print(verdict(arguments, cases, explored, all.images))
+}
+
+/// What all of it comes to, and how to go on.
+fn verdict(arguments: &Arguments, cases: &Cases, explored: &Explored, images: u64) -> String {
+    let mut verdict = format!("verdict: no failure in {} images", show_count(images));
+    if explored.ended_early {
+        let next = explored.last_seed.saturating_add(1);
+        verdict += &format!("; ended early: go on with --seed {next}");
+    } else if arguments.images > 0 && images > 2 * arguments.images {
+        let round = show_count(cases.round as u64);
+        verdict += &format!(
+            "; more than were asked for, since each of {round} combinations is tried once"
+        );
+    }
+    verdict
 }
 
 /// What is printed of engines, and of mechanisms.

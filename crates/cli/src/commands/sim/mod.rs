@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     input: Option<Input>,
 
     /// Transactions measured, all cores together; programs that end do as many as their input takes
-    #[arg(long, value_name = "NUMBER", default_value = "20k", value_parser = quantity::count)]
+    #[arg(long = "operations", alias = "ops", value_name = "NUMBER", default_value = "20k", value_parser = quantity::count)]
     ops: u64,
 
     /// Transactions before the measured ones [default: as many]
@@ -125,24 +125,26 @@ const LARGEST_TX: usize = 1_000_000;
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     if arguments.list {
-        return show::list();
+        return show::list(arguments.json);
     }
     let machine = arguments.machine()?;
     let progress = interrupt::progress()?;
     let Some(sweep) = &arguments.sweep else {
         let runs = arguments.run_all(&machine, &progress)?;
-        return show::report(arguments, &machine, &runs);
+        show::report(arguments, &machine, &runs)?;
+        return interrupt::check(&progress);
     };
     let mut points = Vec::new();
     for (value, machine) in sweep.machines(&machine)? {
         let runs = arguments.run_all(&machine, &progress)?;
+        interrupt::check(&progress)?;
         points.push(sweep::Point { value, machine, runs });
     }
     sweep::report(arguments, sweep, &points)
 }
 
 impl Arguments {
-    /// The baseline's run, then those of the other engines.
+    /// The baseline's run, then those of the other engines; after Ctrl-C, those that had ended by then.
     fn run_all(
         &self,
         machine: &MachineConfig,
@@ -155,9 +157,12 @@ impl Arguments {
             let label = format!("{engine} on {}", machine.name);
             let run = crate::bench::watch::with_bar(&label, total, progress, || {
                 self.run_on(&plan, progress)
-            })?;
+            });
+            if progress.is_stopped() && !runs.is_empty() {
+                break;
+            }
             interrupt::check(progress)?;
-            runs.push((engine, run));
+            runs.push((engine, run?));
         }
         Ok(runs)
     }
@@ -172,7 +177,7 @@ impl Arguments {
         machine.cores.count = self.cores;
         if self.ops == 0 {
             return Err(Failure::new(
-                "there is nothing to measure in 0 transactions; give --ops more",
+                "there is nothing to measure in 0 transactions; give --operations more",
             ));
         }
         if !(1..=LARGEST_TX).contains(&self.ops_per_tx()) {

@@ -14,21 +14,37 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The machines that there are, the mechanisms that they can have, and the workloads.
-pub(super) fn list() -> Outcome {
+pub(super) fn list(json: bool) -> Outcome {
     let machines: Result<Vec<MachineConfig>, _> = presets::names().map(presets::load).collect();
     let machines = machines.map_err(|error| Failure::new(error.to_string()))?;
-    let rows = machines.into_iter().map(|machine| [machine.name, machine.title]);
-    output::print(output::table(["machine", "what it is"], rows))?;
-    output::print("")?;
-    let rows = list::KINDS.iter().map(|kind| [kind.name, kind.title].map(str::to_owned));
-    output::print(output::table(["mechanism", "what it is"], rows))?;
-    output::print("")?;
-    let letters = [
+    let machines: Vec<_> =
+        machines.into_iter().map(|machine| [machine.name, machine.title]).collect();
+    let mechanisms = list::KINDS.iter().map(|kind| [kind.name, kind.title]);
+    let databases = [
         ["tpcc", "TPC-C, of the small scale, without keying and think times"],
         ["ycsb-a to ycsb-f", "YCSB's core workloads"],
     ];
-    let rows = Micro::titles().chain(letters).map(|row| row.map(str::to_owned));
-    output::print(output::table(["workload", "what it is"], rows))
+    let workloads = Micro::titles().chain(databases);
+    let owned = |row: [&str; 2]| row.map(str::to_owned);
+    let all = [
+        ("machine", machines),
+        ("mechanism", mechanisms.map(owned).collect()),
+        ("workload", workloads.map(owned).collect()),
+    ];
+    if json {
+        let of = |rows: &[[String; 2]]| -> Vec<Value> {
+            rows.iter().map(|[name, title]| json!({ "name": name, "title": title })).collect()
+        };
+        let kinds = all.iter().map(|(kind, rows)| (format!("{kind}s"), Value::from(of(rows))));
+        return output::print_json(&Value::Object(kinds.collect()));
+    }
+    for (index, (kind, rows)) in all.into_iter().enumerate() {
+        if index > 0 {
+            output::print("")?;
+        }
+        output::print(output::table([kind, "what it is"], rows))?;
+    }
+    Ok(())
 }
 
 /// The figures of each engine's run beside those of the first, the baseline.
@@ -75,7 +91,8 @@ pub(super) fn report(
     machine: &MachineConfig,
     runs: &[(EngineKind, Run)],
 ) -> Outcome {
-    let Some((_, baseline)) = runs.first() else { return Ok(()) };
+    let Some(first) = runs.first() else { return Ok(()) };
+    let baseline = &first.1;
     if arguments.json {
         return output::print_json(&as_json(arguments, machine, runs));
     }
@@ -122,7 +139,21 @@ pub(super) fn report(
         "simulated: {} accesses in {seconds:.2} s, {:.1} million a second, engine and workload included",
         show_count(accesses),
         accesses as f64 / seconds / 1e6,
-    ))
+    ))?;
+    output::print(verdict(runs, first))
+}
+
+/// What all of it comes to.
+fn verdict(runs: &[(EngineKind, Run)], (first, baseline): &(EngineKind, Run)) -> String {
+    let safe = runs.iter().filter(|(engine, _)| engine.is_crash_consistent());
+    let relative = safe.map(|(engine, run)| (engine, relative(run, baseline)));
+    match relative.max_by(|(_, left), (_, right)| left.total_cmp(right)) {
+        Some((engine, relative)) => format!(
+            "verdict: every run's data was checked, and is right; the fastest crash-consistent engine is {engine}, at \
+             {relative:.3} of {first}"
+        ),
+        None => "verdict: every run's data was checked, and is right".to_owned(),
+    }
 }
 
 /// What was run.
