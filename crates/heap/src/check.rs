@@ -24,6 +24,19 @@ use std::sync::Arc;
 pub type CheckRoot<'a> = dyn Fn(&mut dyn Tx, Root, &mut Visit<'_>) -> Result<bool> + 'a;
 
 /// What was found.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let pool = perdura::Options::new().size(8 << 20).create(folder.path().join("a.pool"))?;
+/// use perdura::check::check;
+///
+/// # let path = pool.path().to_owned();
+/// pool.close()?;
+/// // There are no roots of kinds of one's own in it, which would need code that knows them.
+/// let report = check(&path, &|_, _, _| Ok(false))?;
+/// assert!(report.is_whole(), "{:?}", report.problems);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     /// The pool, as far as it could be read.

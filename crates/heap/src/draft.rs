@@ -18,6 +18,16 @@ const LONGEST_KEPT: usize = 180;
 const MODE: u32 = 0o640;
 
 /// Why a file could not be made. Nothing has its name that had not before.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("report.txt");
+/// use perdura::draft::{Draft, DraftError};
+///
+/// std::fs::write(&path, "of last week")?;
+/// assert!(matches!(Draft::start(&path, false), Err(DraftError::Exists(_))));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DraftError {
@@ -49,6 +59,21 @@ pub enum DraftError {
 }
 
 /// A file in the making.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("report.txt");
+/// use perdura::draft::Draft;
+/// use std::io::Write;
+///
+/// let draft = Draft::start(&path, false)?;
+/// let mut file = draft.create()?;
+/// writeln!(file, "all of it")?;
+/// assert!(!path.exists());
+/// draft.publish(Some(file))?;
+/// assert!(path.exists());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Draft {
     path: PathBuf,

@@ -3,6 +3,20 @@
 use perdura_memory::{Domain, Survives};
 
 /// Why a pool could not be opened or created. Nothing has been written to it then.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("a.pool");
+/// use perdura::{OpenError, Options};
+///
+/// std::fs::write(&path, "something else")?;
+/// match Options::new().open(&path) {
+///     Err(OpenError::NotAPool { .. }) => println!("move it out of the way, or take another name"),
+///     Err(other) => println!("{other}"),
+///     Ok(_) => unreachable!("it is no pool"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {

@@ -5,6 +5,17 @@
 /// Memory that a transaction has allocated: what [`Tx::allocate`](crate::Tx::allocate) returns, and
 /// [`Tx::write_fresh`](crate::Tx::write_fresh) takes. Others refer to it by its [offset](Fresh::at), which is
 /// all that is left of it when the transaction has ended.
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::{Purpose, Tx};
+///
+/// let new = tx.allocate(Purpose::General, 100)?;
+/// assert!(new.bytes() >= 100);
+/// tx.write_fresh(new, 0, &[1; 100])?;
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fresh {
     pub(crate) at: u64,

@@ -51,6 +51,24 @@ pub struct Opening {
 }
 
 /// A durable heap on the memory `M` with the engine `E`.
+///
+/// ```
+/// use perdura::{Format, Heap, Opening, RedoEngine, TxExt, collections::Cell};
+/// use perdura_memory::Ram;
+/// use std::sync::Arc;
+///
+/// // A heap in ordinary memory, as simulators and tests have it.
+/// let memory = Arc::new(Ram::new(8 << 20));
+/// let format = Format { limit: 8 << 20, log: None, id: 1, requires: None, checksums: false };
+/// let heap = Heap::<Ram, RedoEngine<Ram>>::create(memory.clone(), format)?;
+/// heap.session()?.transaction(|tx| tx.open_or_create::<Cell<u64>>("count")?.set(tx, 3))?;
+/// heap.close()?;
+///
+/// let heap = Heap::<Ram, RedoEngine<Ram>>::open(memory, Opening::default())?;
+/// let count = heap.session()?.read(|tx| tx.open_or_create::<Cell<u64>>("count")?.get(tx))?;
+/// assert_eq!(count, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Heap<M: Memory, E: Engine<M>> {
     memory: Arc<M>,
     engine: Arc<E>,

@@ -7,6 +7,15 @@ use serde::Serialize;
 use std::path::Path;
 
 /// Everything that can be told about a pool.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let pool = perdura::Options::new().size(8 << 20).create(folder.path().join("a.pool"))?;
+/// let info = pool.info();
+/// assert_eq!(info.engine, "redo");
+/// println!("{} of {} bytes are in use; {}", info.used_bytes, info.limit, info.durability);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct Info {
     /// The file.

@@ -62,7 +62,7 @@ pub use perdura_engine::{
     OnEngine, PlainEngine, Recovery, RedoEngine, Result, SWalEngine, Session, Skip,
     SkippingRedoEngine, SkippingUndoEngine, Ticket, Tuning, UndoEngine, Volatile, on_each_engine,
 };
-pub use perdura_memory::{Domain, Gather, MapError, Memory, Survives};
+pub use perdura_memory::{Domain, Gather, MapError, Mapped, Memory, Survives};
 pub use persist::Persist;
 pub use pool::{Compaction, Durable, EngineKind, Handle, Options, Pool, Transaction, Visitor};
 pub use tx::{Extent, Fresh, Moment, Ptr, Purpose, Root, Savepoint, Tx, TxExt};

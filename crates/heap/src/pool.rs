@@ -308,6 +308,34 @@ mod compaction;
 pub use compaction::Compaction;
 
 /// Code that wants the heap with its engine known, to be compiled for each: see [`Pool::visit`].
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let pool = perdura::Options::new().size(8 << 20).create(folder.path().join("a.pool"))?;
+/// use perdura::{Engine, Heap, Memory, Mapped, Result, TxExt, Visitor, collections::Cell};
+///
+/// /// A loop that is compiled for each engine: no virtual calls in it.
+/// struct CountTo(u64);
+///
+/// impl Visitor for CountTo {
+///     type Output = Result<u64>;
+///
+///     fn visit<E: Engine<Mapped>>(self, heap: &Heap<Mapped, E>) -> Result<u64> {
+///         let mut session = heap.session()?;
+///         for _ in 0..self.0 {
+///             session.transaction(|tx| {
+///                 let count = tx.open_or_create::<Cell<u64>>("count")?;
+///                 let last = count.get(tx)?;
+///                 count.set(tx, last + 1)
+///             })?;
+///         }
+///         session.read(|tx| tx.open_or_create::<Cell<u64>>("count")?.get(tx))
+///     }
+/// }
+///
+/// assert_eq!(pool.visit(CountTo(10))?, 10);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Visitor {
     /// What it returns.
     type Output;
@@ -325,6 +353,36 @@ struct Opened {
 
 /// An open pool. Clones are the same pool; it is closed when the last of them, and of their
 /// handles, is dropped.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("notes.pool");
+/// use perdura::collections::{Bytes, OrderedMap};
+/// use perdura::{Options, Pool, TxExt};
+///
+/// let pool: Pool = Options::new().open_or_create(&path)?;
+/// // Each thread has a session of its own.
+/// std::thread::scope(|scope| {
+///     let add = |number: u64, text: &'static str| {
+///         let mut session = pool.session()?;
+///         session.transaction(|tx| {
+///             let notes = tx.open_or_create::<OrderedMap<u64, Bytes>>("notes")?;
+///             notes.set(tx, number, text.as_bytes())
+///         })
+///     };
+///     let threads = [(1, "first"), (2, "second")].map(|(n, text)| scope.spawn(move || add(n, text)));
+///     threads.into_iter().all(|thread| thread.join().is_ok_and(|done| done.is_ok()))
+/// });
+/// pool.close()?;
+///
+/// let pool = Options::new().open(&path)?;
+/// let count = pool.session()?.read(|tx| match tx.open::<OrderedMap<u64, Bytes>>("notes")? {
+///     Some(notes) => notes.len(tx),
+///     None => Ok(0),
+/// })?;
+/// assert_eq!(count, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Pool {
     inner: Arc<Opened>,

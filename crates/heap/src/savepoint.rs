@@ -7,6 +7,19 @@ use perdura_engine::{Error, Mark, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A point inside a transaction: see [`Tx::point`](crate::Tx::point).
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::{Tx, TxExt, collections::Cell};
+///
+/// let count = tx.open_or_create::<Cell<u64>>("count")?;
+/// let before = tx.point();
+/// count.set(tx, 5)?;
+/// tx.undo_to(before)?;
+/// assert_eq!(count.get(tx)?, 0);
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint {
     /// Savepoints before it that were good when it was made.
@@ -16,6 +29,17 @@ pub struct Savepoint {
 }
 
 /// Where and when a transaction is: see [`Tx::moment`](crate::Tx::moment).
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::{Tx, TxExt, collections::Cell};
+///
+/// let before = tx.moment();
+/// tx.open_or_create::<Cell<u64>>("count")?;
+/// assert_ne!(tx.moment(), before);
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// The pool's identifier; 0 if it has none.

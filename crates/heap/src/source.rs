@@ -14,6 +14,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A pool, as its next opening would find it.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let pool = perdura::Options::new().size(8 << 20).create(folder.path().join("a.pool"))?;
+/// use perdura::source::Source;
+/// use perdura::{TxExt, collections::Cell};
+///
+/// pool.session()?.transaction(|tx| tx.open_or_create::<Cell<u64>>("count")?.set(tx, 7))?;
+/// # let path = pool.path().to_owned();
+/// pool.close()?;
+/// let source = Source::open(&path)?;
+/// let count = source.read(|tx| match tx.open::<Cell<u64>>("count")? {
+///     Some(count) => count.get(tx),
+///     None => Ok(0),
+/// })?;
+/// assert_eq!(count, 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Source {
     heap: Heap<Mapped, Volatile<Mapped>>,
     superblock: Superblock,

@@ -16,6 +16,17 @@ use std::marker::PhantomData;
 
 /// What an allocation is for. Objects of one purpose share pages, so that what is written
 /// together is flushed together (Archapt, III-D).
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::{Purpose, TxExt};
+///
+/// let name = tx.new_bytes(Purpose::Key, b"ada")?;
+/// let letter = tx.new_bytes(Purpose::Value, b"Dear Mr. Babbage")?;
+/// # let _ = (name, letter);
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Purpose {
@@ -39,6 +50,26 @@ impl Purpose {
 /// It writes to the pool's pages only: a write before them, to the header, the log or the page table, is
 /// refused as `Invalid`. **Within the pages it may write to any offset**, other objects and what is free
 /// included: offsets are the program's to keep.
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::{Access, Purpose, Root, Tx};
+///
+/// /// Works in every transaction.
+/// fn add_note(tx: &mut dyn Tx, text: &[u8]) -> perdura::Result<u64> {
+///     let new = tx.allocate(Purpose::Value, text.len() as u64)?;
+///     tx.write_fresh(new, 0, text)?;
+///     tx.set_root("note", Root { at: new.at(), kind: 1000 })?;
+///     Ok(new.at())
+/// }
+///
+/// let at = add_note(tx, b"hello")?;
+/// let mut text = [0; 5];
+/// tx.read_bytes(at, &mut text)?;
+/// assert_eq!(&text, b"hello");
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 pub trait Tx: Access {
     /// Allocates at least `len` bytes, aligned to 8 (to a line, from 33 bytes on; never over
     /// more lines than needed). The contents are undefined: fill it with
@@ -155,6 +186,18 @@ pub trait Tx: Access {
 }
 
 /// An allocation: see [`Tx::extent`].
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::{Purpose, Tx, TxExt};
+///
+/// let at = tx.new_bytes(Purpose::General, &[7; 20])?;
+/// let extent = tx.extent(at + 5)?.expect("it is allocated");
+/// assert_eq!(extent.at, at);
+/// assert!(extent.contains(at, 20));
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Where it begins: what [`Tx::allocate`] returned.
@@ -178,6 +221,19 @@ impl Extent {
 }
 
 /// A named entry point into the heap.
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::{Purpose, Root, Tx, TxExt};
+///
+/// let at = tx.new_object(Purpose::General, 42_u64)?.at();
+/// tx.set_root("answer", Root { at, kind: 1000 })?;
+/// assert_eq!(tx.root("answer")?, Some(Root { at, kind: 1000 }));
+/// tx.set_root("answer", Root { at: 0, kind: 1000 })?;
+/// assert_eq!(tx.root("answer")?, None);
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
     /// Where it points.
@@ -188,6 +244,30 @@ pub struct Root {
 }
 
 /// A pointer into a pool: an offset, good in every process that opens the pool. Zero is null.
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::{Persist, Ptr, Purpose, TxExt};
+///
+/// #[derive(Clone, Copy, Persist)]
+/// #[persist(fields)]
+/// struct Node {
+///     value: u64,
+///     next: Ptr<Node>,
+/// }
+///
+/// let last = tx.new_object(Purpose::General, Node { value: 2, next: Ptr::NULL })?;
+/// let first = tx.new_object(Purpose::General, Node { value: 1, next: last })?;
+/// tx.write(first.member(Node::VALUE), 10)?;
+/// let (mut node, mut sum) = (first, 0);
+/// while !node.is_null() {
+///     let Node { value, next } = tx.read(node)?;
+///     (sum, node) = (sum + value, next);
+/// }
+/// assert_eq!(sum, 12);
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 #[repr(transparent)]
 pub struct Ptr<T> {
     at: u64,
@@ -243,6 +323,17 @@ impl<T> fmt::Debug for Ptr<T> {
 }
 
 /// Typed reads, writes and allocations, for every [`Tx`].
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::{Purpose, TxExt};
+///
+/// let pair = tx.new_object(Purpose::General, (1_u32, true))?;
+/// tx.write(pair, (2, false))?;
+/// assert_eq!(tx.read(pair)?, (2, false));
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 pub trait TxExt: Tx {
     /// Reads a value.
     ///

@@ -28,6 +28,21 @@ const CHUNK: usize = 1 << 20;
 
 /// A byte string in a block, or in several: a handle to it. [`set`](Blob::set), [`append`](Blob::append) and
 /// [`resize`](Blob::resize) may move it; the handle they return takes the place of this one.
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::Purpose;
+/// use perdura::collections::Blob;
+///
+/// let text = Blob::create(tx, Purpose::Value, b"once upon")?;
+/// // It may move when it grows: what refers to it keeps what is returned.
+/// let text = text.append(tx, b" a time")?;
+/// text.write_range(tx, 0, b"O")?;
+/// assert_eq!(text.read(tx)?, b"Once upon a time");
+/// text.free(tx)?;
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Blob {
     at: u64,

@@ -17,6 +17,21 @@ use std::marker::PhantomData;
 /// A [`Ref`](Item::Ref) is what one passes in: the value itself for plain data, a slice for
 /// byte strings. A [`Probe`](Item::Probe) is a `Ref` made ready to be compared with many
 /// stored items.
+///
+/// ```
+/// use perdura::collections::{HashMap, Item};
+/// use perdura::{Result, Tx};
+///
+/// /// Works on a map with keys of any type.
+/// fn count_up<K: Item>(tx: &mut dyn Tx, map: HashMap<K, u64>, key: K::Ref<'_>) -> Result<()> {
+///     let count = map.get(tx, key)?.unwrap_or(0) + 1;
+///     map.set(tx, key, count).map(drop)
+/// }
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// # let map = HashMap::<u64, u64>::create(tx)?;
+/// # count_up(tx, map, 3)
+/// # }).unwrap();
+/// ```
 pub trait Item: 'static {
     /// What it looks like in the pool.
     const FORM: Form;
@@ -83,6 +98,21 @@ pub trait Item: 'static {
 }
 
 /// An item that can be a key of an ordered collection.
+///
+/// ```
+/// use perdura::collections::{OrderedItem, OrderedMap};
+/// use perdura::{Result, Tx};
+///
+/// fn least<K: OrderedItem>(tx: &mut dyn Tx, map: OrderedMap<K, ()>) -> Result<Option<K::Owned>> {
+///     Ok(map.first(tx)?.map(|(key, ())| key))
+/// }
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// # let map = OrderedMap::<u64, ()>::create(tx)?;
+/// # map.insert(tx, 3, ())?;
+/// # assert_eq!(least(tx, map)?, Some(3));
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 pub trait OrderedItem: Item {
     /// How the item at `at` compares with this one.
     ///
@@ -191,6 +221,18 @@ impl<P: Persist + Ord> OrderedItem for P {
 }
 
 /// An `f64` in IEEE's total order, so that it can be a key.
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::collections::{OrderedMap, Total};
+///
+/// let heights = OrderedMap::<Total, u64>::create(tx)?;
+/// heights.insert(tx, Total(8848.9), 1)?;
+/// heights.insert(tx, Total(-430.5), 2)?;
+/// assert_eq!(heights.first(tx)?, Some((Total(-430.5), 2)));
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, Persist)]
 #[persist(name = "Total")]
 pub struct Total(pub f64);
@@ -213,6 +255,21 @@ impl PartialEq for Total {
 impl Eq for Total {}
 
 /// Two items, the first of them plain.
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::collections::{Bytes, OrderedMap, Pair};
+///
+/// // By year, then by name.
+/// let films = OrderedMap::<Pair<u64, Bytes>, ()>::create(tx)?;
+/// films.insert(tx, (1927, b"Metropolis"), ())?;
+/// films.insert(tx, (1922, b"Nosferatu"), ())?;
+/// films.insert(tx, (1927, b"Wings"), ())?;
+/// let year = films.iter(tx, (1927, b"".as_slice())..(1928, b"".as_slice()))?;
+/// assert_eq!(year.count(), 2);
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 pub struct Pair<A, B>(PhantomData<fn() -> (A, B)>);
 
 impl<A: Item, B: Item> Pair<A, B> {

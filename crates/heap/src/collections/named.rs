@@ -4,6 +4,27 @@ use super::{Cell, HashMap, Item, OrderedItem, OrderedMap, Vector, kind};
 use crate::{Persist, Result, Tx};
 
 /// A collection that can have a name in the pool.
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::collections::{Bytes, Collection, HashMap};
+/// use perdura::{Result, Root, Tx, TxExt};
+///
+/// /// Frees a collection of any size, a part in each call; whether all is freed.
+/// fn delete_some<C: Collection>(tx: &mut dyn Tx, name: &str) -> Result<bool> {
+///     let Some(found) = tx.open::<C>(name)? else { return Ok(true) };
+///     let all = found.destroy_some(tx, 1000)?;
+///     if all {
+///         tx.set_root(name, Root { at: 0, kind: C::KIND })?;
+///     }
+///     Ok(all)
+/// }
+///
+/// tx.open_or_create::<HashMap<Bytes, u64>>("words")?.insert(tx, b"one", 1)?;
+/// while !delete_some::<HashMap<Bytes, u64>>(tx, "words")? {}
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 pub trait Collection: Copy {
     /// What a root to one says.
     const KIND: u32;

@@ -12,6 +12,18 @@ use std::cmp::Ordering;
 /// The words hold the first bytes, big-endian, so that comparing words compares strings. The
 /// last word's low byte is the length of an inline string, or `0xFF`: then the word is
 /// `fingerprint << 53 | blob / 8 << 8 | 0xFF`, and the blob holds the whole string.
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::collections::{Bytes, HashMap};
+///
+/// // Keys of up to 23 bytes lie in the buckets; longer ones have a block of their own.
+/// let map = HashMap::<Bytes<3>, Bytes>::create(tx)?;
+/// map.insert(tx, b"short", b"a value of any length")?;
+/// assert_eq!(map.get(tx, b"short")?, Some(b"a value of any length".to_vec()));
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 pub struct Bytes<const W: usize = 2>;
 
 /// A prepared byte string.

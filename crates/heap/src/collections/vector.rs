@@ -20,6 +20,21 @@ const HEADER: usize = 64;
 ///
 /// Besides what stands at each of them, all operations fail with `WrongType` if the header is that of
 /// another collection, or of one of other elements, and with `Misuse` if none is there.
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::TxExt;
+/// use perdura::collections::Vector;
+///
+/// let samples = tx.open_or_create::<Vector<f64>>("samples")?;
+/// samples.push(tx, 1.5)?;
+/// samples.push(tx, 2.5)?;
+/// samples.set(tx, 0, 1.0)?;
+/// assert_eq!(samples.pop(tx)?, Some(2.5));
+/// assert_eq!(samples.get(tx, 0)?, Some(1.0));
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 pub struct Vector<T> {
     at: u64,
     /// The identifier of the pool that it was made in; 0 if that is not known.

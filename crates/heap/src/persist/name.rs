@@ -8,6 +8,12 @@ use crate::collections::mix;
 use std::fmt;
 
 /// A type's stable name.
+///
+/// ```
+/// use perdura::Persist;
+///
+/// assert_eq!(<[Option<u64>; 3]>::TYPE_NAME.to_string(), "[Option<u64>; 3]");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeName {
     text: &'static str,

@@ -85,6 +85,19 @@ impl<'a> Reader<'a> {
 }
 
 /// A field `F` of a struct `S`: where it lies in one. `#[persist(fields)]` makes them; see [`Persist`].
+///
+/// ```
+/// use perdura::{Persist, Ptr};
+///
+/// #[derive(Clone, Copy, Persist)]
+/// #[persist(fields)]
+/// struct Point {
+///     x: f32,
+///     y: f32,
+/// }
+///
+/// assert_eq!(Ptr::<Point>::new(0x1000).member(Point::Y).at(), 0x1004);
+/// ```
 pub struct Member<S, F> {
     offset: u64,
     of: PhantomData<fn() -> (S, F)>,

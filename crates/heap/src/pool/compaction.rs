@@ -24,6 +24,30 @@ impl Handle {
 }
 
 /// Pages that are being emptied, until this is dropped: see [`Pool::compact`].
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let pool = perdura::Options::new().size(8 << 20).create(folder.path().join("a.pool"))?;
+/// use perdura::{TxExt, collections::{Bytes, HashMap}};
+///
+/// let mut session = pool.session()?;
+/// # session.transaction(|tx| tx.open_or_create::<HashMap<Bytes, Bytes>>("map"))?;
+/// if let Some(compaction) = pool.compact(1) {
+///     // What is in pages that are being emptied moves to others, some at a time.
+///     let mut cursor = 0;
+///     loop {
+///         cursor = session.transaction(|tx| {
+///             let map = tx.open_or_create::<HashMap<Bytes, Bytes>>("map")?;
+///             map.compact_some(tx, cursor, 100, &mut |_, _| Ok(()))
+///         })?;
+///         if cursor == 0 {
+///             break;
+///         }
+///     }
+///     println!("{} pages are free now", compaction.finish()?);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Compaction {
     pool: Pool,
     pages: u64,

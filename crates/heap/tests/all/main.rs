@@ -11,6 +11,7 @@ mod collections_lines;
 mod crash;
 mod creation;
 mod errors;
+mod examples;
 mod explicit;
 mod family;
 mod heap;

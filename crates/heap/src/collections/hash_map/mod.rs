@@ -32,6 +32,21 @@ pub(super) use untyped::{create_untyped, flags, flags_of, is_counted, is_known};
 /// If it is not `COUNTED`, insertions and removals write one line less; [`len`](HashMap::len) walks the map
 /// then. A large map counts its entries in several places, so that those of different sessions do not all write
 /// the same line.
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::TxExt;
+/// use perdura::collections::{Bytes, HashMap};
+///
+/// let ages = tx.open_or_create::<HashMap<Bytes, u64>>("ages")?;
+/// assert_eq!(ages.insert(tx, b"ada", 35)?, None);
+/// assert_eq!(ages.insert(tx, b"ada", 36)?, Some(35));
+/// assert_eq!(ages.get(tx, b"ada")?, Some(36));
+/// assert_eq!(ages.remove(tx, b"grace")?, None);
+/// assert_eq!(ages.len(tx)?, 1);
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 pub struct HashMap<K, V, const COUNTED: bool = true> {
     at: u64,
     /// The identifier of the pool that it was made in; 0 if that is not known.

@@ -12,6 +12,24 @@ use std::marker::PhantomData;
 /// inserted or removed beside it, beside the range's two ends, or so that nodes above these split or
 /// merge: it is *stale* then, and refused. Values may change. Of an entry that has taken the very place of
 /// one that was removed, a cursor does not know.
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::collections::OrderedMap;
+///
+/// let map = OrderedMap::<u64, u64>::create(tx)?;
+/// for key in 0..10 {
+///     map.insert(tx, key, 0)?;
+/// }
+/// // Unlike an iterator, a cursor lets values be changed on the way.
+/// let mut cursor = map.range(tx, 3..6)?;
+/// while let Some((key, value)) = cursor.next(tx)? {
+///     map.insert(tx, key, value + key)?;
+/// }
+/// assert_eq!(map.get(tx, 5)?, Some(5));
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 pub struct Cursor<K, V> {
     tree: Tree,
     /// The map's tag.

@@ -39,6 +39,20 @@ const COUNTED_FLAG: u64 = 1;
 ///
 /// Besides what stands at each of them, all operations fail with `WrongType` if the header is that of
 /// another collection, or of one with other types, and with `Misuse` if none is there.
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::TxExt;
+/// use perdura::collections::{Bytes, OrderedMap};
+///
+/// let events = tx.open_or_create::<OrderedMap<u64, Bytes>>("events")?;
+/// events.insert(tx, 1969, b"moon")?;
+/// events.insert(tx, 1903, b"flight")?;
+/// assert_eq!(events.first(tx)?, Some((1903, b"flight".to_vec())));
+/// assert_eq!(events.iter(tx, 1950..)?.count(), 1);
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 pub struct OrderedMap<K, V, const COUNTED: bool = false> {
     at: u64,
     /// The identifier of the pool that it was made in; 0 if that is not known.
