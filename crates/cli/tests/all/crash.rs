@@ -64,6 +64,14 @@ fn mutants_are_caught() {
     let caught = report["caught"].as_u64().expect("a number");
     assert!(caught * 2 > mutants && mutants > 5, "{caught} of {mutants}");
     assert_eq!(ended.status.success(), caught == mutants);
+    // One of them alone.
+    let site = report["mutants"][0]["site"].as_str().expect("a site");
+    let alone = run(&[&SMALL[..], &arguments, &["--omit", site]].concat());
+    let alone: Value = serde_json::from_slice(&alone.stdout).expect("JSON");
+    assert_eq!(alone["mutants"].as_array().map(Vec::len), Some(1));
+    assert_eq!(alone["mutants"][0]["site"], site);
+    let unknown = run(&[&SMALL[..], &arguments, &["--omit", "fence nowhere"]].concat());
+    assert!(text(&unknown.stderr).contains("no call site"), "{}", text(&unknown.stderr));
 }
 
 /// The command that a failure prints shows the failure again.
@@ -176,7 +184,12 @@ fn an_interrupted_run_prints_its_counts() {
         assert!(report["total"]["images"].as_u64() > Some(0), "{report}");
     }
     let ended = ended_by("-INT", &["--images", "1G"]);
-    assert!(text(&ended.stdout).contains("ended early"), "{}", text(&ended.stdout));
+    let last = text(&ended.stdout).trim_end().lines().last().map(str::to_owned);
+    let last = last.expect("a verdict");
+    assert!(
+        last.starts_with("verdict: no failure in ") && last.contains("go on with --seed "),
+        "{last}"
+    );
 }
 
 /// A call site that was not tried on all cases is not called missed.
