@@ -4,7 +4,7 @@
 //! too, as it would on persistent memory, instead of calling `msync`.
 
 use crate::child::{self, last_words};
-use crate::{Error, Figure, Result, Rival, Size, Work};
+use crate::{Error, Figure, Result, Baseline, Size, Work};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -22,7 +22,7 @@ const ADVICE: &str = "install libpmemobj-dev and gcc";
 /// Room for logs and the allocator's own pages, in bytes.
 const ROOM: u64 = 64 << 20;
 
-/// The rival.
+/// The baseline.
 pub struct Pmemobj {
     name: String,
     folder: TempDir,
@@ -34,7 +34,7 @@ impl Pmemobj {
     /// # Errors
     /// `Unavailable` without a C compiler or the library.
     pub fn new() -> Result<Self> {
-        let folder = TempDir::with_prefix("perdura-rival-")
+        let folder = TempDir::with_prefix("perdura-baseline-")
             .map_err(Error::io("cannot make a folder to compile in"))?;
         compile(folder.path())?;
         Ok(Pmemobj { name: versioned_name(), folder })
@@ -92,13 +92,13 @@ struct Printed {
     seconds: f64,
 }
 
-impl Rival for Pmemobj {
+impl Baseline for Pmemobj {
     fn name(&self) -> &str {
         &self.name
     }
 
     fn run(&mut self, work: Work, size: &Size, folder: &Path) -> Result<Figure> {
-        let pools = TempDir::with_prefix_in("perdura-rival-", folder)
+        let pools = TempDir::with_prefix_in("perdura-baseline-", folder)
             .map_err(Error::io(format!("cannot make a folder in {}", folder.display())))?;
         let numbers = [
             pool_bytes(work, size),
@@ -111,7 +111,7 @@ impl Rival for Pmemobj {
         let mut command = Command::new(self.program());
         command.env("PMEM_IS_PMEM_FORCE", "1").arg(work.name()).arg(pools.path().join("pool"));
         command.args(numbers.map(|number| number.to_string()));
-        let output = child::output(&mut command, "compiled rival", "it was here a moment ago")?;
+        let output = child::output(&mut command, "compiled C program", "it was here a moment ago")?;
         if !output.status.success() {
             let said = last_words(&output);
             let why = said.strip_prefix("error: ").unwrap_or(&said);
@@ -130,7 +130,7 @@ mod tests {
     /// Small, and skipped where there is no libpmemobj: this project does not depend on it.
     #[test]
     fn every_workload_runs_and_checks_itself() {
-        let mut rival = match Pmemobj::new() {
+        let mut baseline = match Pmemobj::new() {
             Err(Error::Unavailable(why)) => return eprintln!("skipped: {why}"),
             other => other.expect("the C program compiles"),
         };
@@ -138,7 +138,7 @@ mod tests {
         for work in Work::ALL {
             let width = if work == Work::Overwrite { 1024 } else { 2 };
             let size = Size { entries: 1_000, width, operations: 5_000, warm_up: 100, seed: 7 };
-            let figure = rival
+            let figure = baseline
                 .run(work, &size, folder.path())
                 .unwrap_or_else(|error| panic!("{}: {error}", work.name()));
             assert_eq!(figure.operations, 5_000);
@@ -148,10 +148,10 @@ mod tests {
 
     #[test]
     fn a_wrong_parameter_is_an_error_with_a_reason() {
-        let Ok(mut rival) = Pmemobj::new() else { return };
+        let Ok(mut baseline) = Pmemobj::new() else { return };
         let size = Size { entries: u64::MAX / 512, width: 1, operations: 1, warm_up: 0, seed: 0 };
         let folder = TempDir::new().expect("a temporary folder");
-        let error = rival.run(Work::Sps, &size, folder.path()).expect_err("no such memory");
+        let error = baseline.run(Work::Sps, &size, folder.path()).expect_err("no such memory");
         assert!(error.to_string().contains("pool"), "{error}");
     }
 }

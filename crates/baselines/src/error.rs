@@ -1,4 +1,4 @@
-//! What can go wrong with a rival.
+//! What can go wrong with a baseline.
 
 use std::io;
 

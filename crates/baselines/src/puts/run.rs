@@ -37,7 +37,7 @@ pub fn run(
         let why = "puts need threads, a batch, and a key for each thread at least";
         return Err(Error::failed(library.name(), why));
     }
-    let own = TempDir::with_prefix_in("perdura-rival-", folder)
+    let own = TempDir::with_prefix_in("perdura-baseline-", folder)
         .map_err(Error::io(format!("cannot make a folder in {}", folder.display())))?;
     let mut seconds = 0.0;
     library.open(own.path(), puts, &mut |store| {

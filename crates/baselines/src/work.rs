@@ -1,4 +1,4 @@
-//! The work that rivals do, and what comes out.
+//! The work that baselines do, and what comes out.
 
 use crate::Result;
 use serde::Serialize;
@@ -65,7 +65,7 @@ impl Figure {
 }
 
 /// Somebody who does the work.
-pub trait Rival {
+pub trait Baseline {
     /// What it is called in tables.
     fn name(&self) -> &str;
 
