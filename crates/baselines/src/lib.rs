@@ -27,4 +27,4 @@ pub mod work;
 pub mod ycsb;
 
 pub use error::{Error, Result};
-pub use work::{Figure, Baseline, Size, Work};
+pub use work::{Baseline, Figure, Size, Work};

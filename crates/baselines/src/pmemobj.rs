@@ -4,7 +4,7 @@
 //! too, as it would on persistent memory, instead of calling `msync`.
 
 use crate::child::{self, last_words};
-use crate::{Error, Figure, Result, Baseline, Size, Work};
+use crate::{Baseline, Error, Figure, Result, Size, Work};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;

@@ -20,7 +20,7 @@ const LOOKED_AT: u64 = 4;
 /// Covered images that are lived on are so many times rarer than others.
 const COVERED: u64 = 4;
 /// So many lost lines are always restored, wherever they are: fewer than six lines of a batch never share
-/// all of their sums (`groups/cover/place.rs` in the engine).
+/// all of their sums (`groups/deferred/place.rs` in the engine).
 const RESTORED: usize = 5;
 /// What is wrong with the tester when pruning leaves out what it must not.
 const UNSOUND: &str = "the tester is at fault: an image that need not be checked differs";

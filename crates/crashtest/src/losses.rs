@@ -3,7 +3,7 @@
 use perdura::superblock::Superblock;
 use perdura::{Engine, EngineKind, Error, Memory, OnEngine};
 use perdura_engine::area::Geometry;
-use perdura_engine::groups::cover::{Layout, examine};
+use perdura_engine::groups::deferred::{Layout, examine};
 use perdura_memory::{LINE, Ram, WORD};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -100,9 +100,9 @@ fn compare<E: Engine<Ram>>(
     let layout = Layout::of(&geometry, before.salt);
     // The batches are there still. What is neither covered nor logged is no line's business here:
     // nobody's memory may hold anything.
-    let covered = examine(truth, layout, last).map_err(text)?.covered;
+    let deferred = examine(truth, layout, last).map_err(text)?.deferred;
     let wrong: Vec<u64> =
-        covered.into_iter().filter(|line| differ(durable, truth, *line)).collect();
+        deferred.into_iter().filter(|line| differ(durable, truth, *line)).collect();
     let mut losses = Losses { cuts: 1, covered: recovery.covered, ..Losses::default() };
     match recovered {
         Ok(mended) => {

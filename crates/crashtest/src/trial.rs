@@ -212,7 +212,7 @@ unsafe impl Memory for Trial {
 
     unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
         for (index, word) in from.iter().enumerate() {
-            // SAFETY: in bounds and aligned by the caller's word.
+            // SAFETY: in bounds and aligned by the caller's contract.
             unsafe { self.store_unchecked(at + index as u64 * WORD, *word) };
         }
     }

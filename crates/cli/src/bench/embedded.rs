@@ -11,7 +11,7 @@ use super::watch;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use perdura::{Domain, EngineKind};
-use perdura_baselines::{Error, Figure, Baseline, Size, Work};
+use perdura_baselines::{Baseline, Error, Figure, Size, Work};
 use perdura_workloads::map::{OnHashMap, OnOrderedMap};
 use perdura_workloads::overwrite::Overwrite;
 use perdura_workloads::sps::Sps;

@@ -14,9 +14,9 @@ use crate::failure::Outcome;
 use crate::interrupt;
 use perdura::collections::{Bytes, HashMap, kind};
 use perdura::{Domain, EngineKind, Handle, Options, Pool, Root, Survives};
-use perdura_memory::{Backing, Memory};
 use perdura_baselines::puts::{self, Key, Library, Put, Puts, Session, Store, Work};
 use perdura_baselines::{Error, Result};
+use perdura_memory::{Backing, Memory};
 use serde::Serialize;
 use std::path::Path;
 

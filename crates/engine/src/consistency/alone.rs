@@ -1,7 +1,7 @@
-//! What the engines share that have at most one transaction in the log: undo and S-WAL.
+//! The part common to engines with at most one transaction in the log: undo and S-WAL.
 //!
-//! Each session keeps one segment and writes every record at its start; more segments, for a
-//! large transaction, are given back when it has ended.
+//! Each session keeps one segment and writes every record at its start; further segments, for a large transaction, are
+//! released when it ends.
 
 use super::core::Core;
 use super::writer::{Stores, Writer, split};
@@ -14,15 +14,15 @@ use perdura_memory::{LINE, Memory};
 pub(crate) struct Place {
     /// Offset of its first part.
     pub(crate) first: u64,
-    /// Its parts.
+    /// The number of parts.
     pub(crate) parts: u16,
-    /// The segments that hold the others.
+    /// The segments that hold the other parts.
     extra: Vec<u32>,
 }
 
 impl Writer {
-    /// Writes the transaction's record, of the words that `word_of` gives, to the session's
-    /// segment and to more of them if it needs them, and asks for it to become durable.
+    /// Writes the transaction's record, with the words that `word_of` gives, to the session's segment and to further
+    /// ones if needed, and asks for it to become durable.
     pub(crate) fn write_alone<M: Memory>(
         &mut self,
         core: &Core<M>,
@@ -77,8 +77,8 @@ impl Writer {
     }
 }
 
-/// A checkpoint where nothing is pending in place: it carries the tickets over a restart, and
-/// frees the segments of sessions that have ended. The caller is the writer.
+/// A checkpoint for when nothing is pending in place: it carries the tickets over a restart, and frees the segments of
+/// sessions that have ended. The caller is the writer.
 pub(crate) fn checkpoint<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> {
     let ticket = core.committed();
     core.alone(|| core.move_checkpoint(ticket, counters))

@@ -1,43 +1,44 @@
-//! Whether transactions that are waited for at the same time share a record: whichever was faster lately.
+//! Whether waiting transactions share a record: whichever way was faster lately.
 //!
-//! Sharing saves fences, and passes lines from core to core: what one transaction read and another stores. Which
-//! costs more no constant knows. So commits that could share are counted; when a number of them has been made one
-//! way, and it is time to, as many are made the other way, and what took longer is left; what takes much longer is left
-//! after a few. The other way is tried ever more seldom as long as it loses.
+//! Sharing saves fences, but passes lines from core to core: words that one transaction read and another stores. Which
+//! costs more cannot be known in advance. So commits that could share are timed: after a stretch of commits made one
+//! way, if a trial is due, a stretch is made the other way, and the slower way is dropped; a much slower one after a
+//! few commits. Trials become ever rarer as long as they lose.
 
 use perdura_memory::{Domain, Memory};
 
-/// Commits between two looks at the clock.
+/// Commits between two readings of the clock.
 const STRETCH: u32 = 128;
-/// Commits of a trial after which it is given up if they were clearly slower.
+/// Commits of a trial after which it is abandoned if they were clearly slower.
 const PROBE: u32 = 16;
 /// Slower by one part in this number is clearly slower.
 const CLEARLY: u64 = 4;
-/// Stretches between two trials, at first and at most: then trials of what is twice as slow cost one commit
-/// in 2,048.
+/// Stretches between two trials, at first and at most: with the latter, trying a way that is twice as slow costs one
+/// commit in 2,048.
 const REST: (u32, u32) = (2, 256);
-/// What is tried must be faster by one in so many, or the clock's noise would choose.
+/// The tried way must be faster by one part in this number, or the clock's noise would choose.
 const MARGIN: u64 = 32;
 
-/// The choice; the writer's own.
+/// The choice; the writer's own state.
 pub(crate) struct Choice {
     told: Option<bool>,
     share: bool,
-    /// The other way is being tried, and the first commits of that are.
+    /// A trial of the other way is running, and is within its first commits.
     trying: bool,
     probing: bool,
-    /// Commits until the clock is looked at.
+    /// Commits until the clock is read.
     left: u32,
-    /// When it was looked at, and how long the stretch before took; 0 where that is not known.
+    /// When it was last read, and how long the stretch before took; 0 if unknown.
     looked: u64,
     took: u64,
-    /// Stretches until the next trial, and from that one to the one after.
+    /// Stretches until the next trial, and from that trial to the one after.
     rest: u32,
     next_rest: u32,
 }
 
 impl Choice {
-    /// Where a fence is a sync of a device transactions share from the beginning; elsewhere when that was faster.
+    /// Where a fence is a device sync, transactions share from the beginning; elsewhere once that was measured to be
+    /// faster.
     pub(crate) fn new(domain: Domain) -> Self {
         Choice {
             told: None,
@@ -54,18 +55,18 @@ impl Choice {
 }
 
 impl Choice {
-    /// What is told from now on, if anything.
+    /// Sets the tuning: `None` leaves the choice to measurements.
     pub(crate) fn tell(&mut self, share: Option<bool>) {
         self.told = share.or(self.told);
     }
 
-    /// Whether it is told to share whatever that costs.
+    /// Whether the tuning demands sharing.
     #[inline]
     pub(crate) fn always_shares(&self) -> bool {
         self.told == Some(true)
     }
 
-    /// For a commit that could share: whether it does.
+    /// Whether a commit that could share does.
     #[inline]
     pub(crate) fn shares<M: Memory>(&mut self, memory: &M) -> bool {
         if let Some(told) = self.told {
@@ -120,7 +121,7 @@ impl Choice {
 mod tests {
     use super::*;
 
-    /// Makes `count` commits that take `shared` or `apart` nanoseconds, in time; how many shared.
+    /// Makes `count` commits, each taking `shared` or `apart` nanoseconds; returns how many shared.
     fn commits(choice: &mut Choice, now: &mut u64, count: u32, (shared, apart): (u64, u64)) -> u32 {
         let mut sharing = 0;
         for _ in 0..count {

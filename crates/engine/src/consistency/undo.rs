@@ -18,14 +18,14 @@ use crate::log::record::Found;
 use crate::log::recovery::store_words;
 use crate::writes::overlay::Overlay;
 use crate::{Counters, Recovery, Result, Ticket};
-use perdura_memory::lock::Beside;
+use perdura_memory::lock::SharedRight;
 use perdura_memory::{Domain, Memory};
 
 /// Undo logging.
 pub struct Undo;
 
 impl Consistency for Undo {
-    // Records are made void one by one, so that the one that counts may stand alone.
+    // Records are made void one by one, so that the valid one may have gaps around it.
     const NO_GAPS: bool = false;
 
     type Groups = Sharing<Self>;
@@ -80,7 +80,7 @@ impl OneRecord for Undo {
     #[inline]
     fn write_down<M: Memory>(
         core: &Core<M>,
-        open: &mut Beside<'_, Overlay>,
+        open: &mut SharedRight<'_, Overlay>,
         writer: &mut Writer,
     ) -> Result<u64> {
         let number = core.next_number()?;

@@ -5,11 +5,11 @@ use super::record::Found;
 use crate::{Error, Result};
 use perdura_memory::Memory;
 
-/// The transactions in a log, oldest first, and how many are discarded: incomplete, or with
-/// `no_gaps` after the first ticket that is missing. Something has `told` what was durable.
+/// The transactions in a log, oldest first, and how many are discarded: incomplete ones, or with `no_gaps` those after
+/// the first missing ticket. `told` is what is known to have been durable.
 ///
 /// # Errors
-/// `Corrupt` where something that was durable is missing, or with no `no_gaps` has not left the log.
+/// `Corrupt` where something that was durable is missing, or, without `no_gaps`, has not left the log.
 pub fn transactions(
     records: Vec<Found>,
     checkpoint: u64,
@@ -60,8 +60,7 @@ pub(crate) fn store_words<'a, M: Memory>(
     })
 }
 
-/// Every word of every record must lie in the pool, and none in the log: whoever recovers
-/// checks before the first store.
+/// Checks that every word of every record lies in the pool, and none in the log: before the first store of a recovery.
 pub(crate) fn check_words<M: Memory>(
     memory: &M,
     geometry: &Geometry,

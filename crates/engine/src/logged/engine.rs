@@ -98,7 +98,7 @@ where
     fn reclaimable(&self) -> Ticket {
         // In this order: a snapshot that is not counted yet is of a commit no earlier than that.
         let reclaimable = C::reclaimable(&self.core);
-        // What was freed since is in the oldest snapshot still.
+        // Memory freed since is still in the oldest snapshot.
         ticket(C::Groups::TICKET_BITS, reclaimable.min(self.core.snapshots.oldest()), 0)
     }
 
@@ -116,7 +116,7 @@ where
     fn give_back(&self) -> Result<()> {
         Engine::checkpoint(self)?;
         let Core { memory, .. } = &self.core;
-        // Nothing is stored but by the writer, and by the thread that checkpoints.
+        // Only the writer and the checkpointing thread store anything, and both are excluded.
         while self.lock.writing(&**memory, |_| self.core.alone(|| Ok(memory.give_back())))? {}
         Ok(())
     }
@@ -156,7 +156,7 @@ where
 }
 
 impl<M: Memory, C: Consistency, S: Synchronisation> Logged<M, C, S> {
-    /// Has `close` write down what has joined the open group, where a checkpoint does not do so by itself.
+    /// Calls `close` to log the transactions of the open group, if a checkpoint does not do so itself.
     pub(super) fn write_down_joined(
         &self,
         close: impl FnOnce(Right<'_, C>) -> Result<()>,

@@ -1,13 +1,13 @@
-//! What a transaction has read: ownership records, and what was in them.
+//! A transaction's reads: ownership records, with the words that were in them.
 
 use crate::sync::stm::Word;
 use perdura_memory::{Memory, Object, Traced};
 
-/// Entries that are told apart in a simulator, and kept room for.
+/// The most entries that have distinct addresses in a simulator, and whose memory is kept.
 const KEPT: usize = 1 << 12;
 const ENTRY: u64 = size_of::<(u32, Word)>() as u64;
 
-/// The records that were looked at, each with what was there.
+/// The records that were read, each with its word.
 pub(super) struct ReadSet {
     entries: Vec<(u32, Word)>,
     own: Object,
@@ -31,7 +31,7 @@ impl ReadSet {
         }
     }
 
-    /// All of them, to be gone through.
+    /// All of them, to iterate over.
     #[inline]
     pub(super) fn read<M: Memory>(&self, memory: &M) -> &[(u32, Word)] {
         let bytes = self.entries.len().min(KEPT) as u64 * ENTRY;

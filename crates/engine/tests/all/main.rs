@@ -3,7 +3,7 @@
 #![allow(missing_docs)]
 
 mod archapt;
-mod archapt_answers;
+mod archapt_flushes;
 mod archapt_limits;
 mod arrows;
 mod eager;

@@ -1,4 +1,4 @@
-//! Who sums: the widest instructions that this processor has, chosen at run time.
+//! The summers: the widest instructions that this processor has, chosen at run time.
 
 use super::mix::{COLUMN_KEYS, DIAGONAL_KEYS, ROW_KEYS, mix, unmix};
 #[cfg(target_arch = "x86_64")]
@@ -6,7 +6,7 @@ use super::vector::{Avx2, Avx512};
 use super::vector::{Backend, Part, Portable};
 use super::{Block, LANES};
 
-/// A way to sum. Every one gives the same bits.
+/// An implementation of the sums. All give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summer(Kind);
 
@@ -19,7 +19,7 @@ enum Kind {
     Avx512(Avx512),
 }
 
-/// Calls one of the backends with what it is.
+/// Calls the given backend method on the backend of a kind.
 macro_rules! with {
     ($summer:expr, $backend:ident => $call:expr) => {
         match $summer.0 {
@@ -32,14 +32,14 @@ macro_rules! with {
     };
 }
 
-/// What a sum goes along. A block is in one sum of each that its matrix has.
+/// What a sum runs along. A block is in one sum of each kind that its matrix has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Along {
     /// A column: the consistency checksum. Its blocks are keyed by their row.
     Column,
     /// A row, which may be slanted: the correlation checksum. Its blocks are keyed by their column.
     Row,
-    /// A diagonal: not the paper's. Its blocks are keyed by their row.
+    /// A diagonal: not in the paper. Its blocks are keyed by their row.
     Diagonal,
 }
 
@@ -54,13 +54,13 @@ impl Along {
         }
     }
 
-    /// What the word of a lane adds to the sum, where it is at this row and column.
+    /// What a lane's word adds to the sum, at this row and column.
     #[inline]
     pub fn term(self, row: usize, column: usize, lane: usize, word: u64) -> u64 {
         mix(word ^ self.keys(row, column)[lane])
     }
 
-    /// The word that adds this to the sum: the paper's equation 1, for one lane.
+    /// The word whose term is `term`: the paper's equation 1, for one lane.
     #[inline]
     pub fn word(self, row: usize, column: usize, lane: usize, term: u64) -> u64 {
         unmix(term) ^ self.keys(row, column)[lane]
@@ -68,7 +68,7 @@ impl Along {
 }
 
 impl Summer {
-    /// The widest that this processor has.
+    /// The widest that this processor supports.
     #[inline]
     pub fn best() -> Self {
         #[cfg(target_arch = "x86_64")]
@@ -82,7 +82,7 @@ impl Summer {
         Summer(Kind::Portable(Portable))
     }
 
-    /// All that this processor has, the portable one first.
+    /// All that this processor supports, the portable one first.
     pub fn all() -> Vec<Self> {
         #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
         let mut all = vec![Summer(Kind::Portable(Portable))];
@@ -170,7 +170,7 @@ mod tests {
         })
     }
 
-    /// The one runner of every backend: each against the definition, word by word.
+    /// Runs every backend against the definition, word by word.
     #[test]
     fn every_backend_gives_the_defined_sums() {
         let seed = 7;

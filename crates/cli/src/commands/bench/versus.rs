@@ -16,7 +16,7 @@ use crate::quantity::{self, plural, show_bytes, show_count, show_ns};
 use perdura::EngineKind;
 use perdura_baselines::pmemobj::Pmemobj;
 use perdura_baselines::server::Launch;
-use perdura_baselines::{Error, Baseline, Size, Work};
+use perdura_baselines::{Baseline, Error, Size, Work};
 use perdura_workloads::ycsb::Letter;
 use serde::Serialize;
 

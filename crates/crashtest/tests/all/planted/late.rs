@@ -52,29 +52,29 @@ unsafe impl<M: Memory> Memory for Late<M> {
     }
 
     unsafe fn load_unchecked(&self, at: u64) -> u64 {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller's contract.
         unsafe { self.inner.load_unchecked(at) }
     }
 
     unsafe fn store_unchecked(&self, at: u64, value: u64) {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller's contract.
         unsafe { self.inner.store_unchecked(at, value) }
     }
 
     unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller's contract.
         unsafe { self.inner.copy_out_unchecked(at, to) }
     }
 
     unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller's contract.
         unsafe { self.inner.copy_in_unchecked(at, from) }
     }
 
     unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
         self.pay();
         self.streamed.store(true, Ordering::Relaxed);
-        // SAFETY: the caller's word.
+        // SAFETY: the caller's contract.
         unsafe { self.inner.stream_unchecked(at, from) }
     }
 

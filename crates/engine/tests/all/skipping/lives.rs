@@ -58,7 +58,7 @@ impl Habits {
         too_large: 0,
     };
 
-    /// Few lines, nearly all of them covered, and transactions that are refused now and then: images of
+    /// Few lines, nearly all of them deferred, and transactions that are refused now and then: images of
     /// a refused one that were left behind were noticed in one of some 200 lives.
     const GREEDY: Habits = Habits {
         skip: Skip::Always,

@@ -6,7 +6,7 @@ mod lives;
 mod logged;
 
 use perdura_engine::area::Geometry;
-use perdura_engine::groups::cover::{Examination, Layout, examine};
+use perdura_engine::groups::deferred::{Examination, Layout, examine};
 use perdura_engine::{
     Access, Engine, Error, Mode, Session, Skip, SkippingRedoEngine, SkippingUndoEngine, Ticket,
     Tuning,
@@ -35,7 +35,7 @@ fn close(number: u64) -> u64 {
     DATA + number % 4 * PAGE + number / 4 * LINE
 }
 
-/// A memory and an engine on it, of which every line that leaves the queue is covered.
+/// A memory and an engine on it, of which every line that leaves the queue is deferred.
 fn started<E: Engine<Reference>>(queue_lines: u64) -> (Arc<Reference>, Arc<E>) {
     tuned(queue_lines, 300, Skip::Always)
 }
@@ -94,21 +94,24 @@ fn sums_are_right<E: Engine<Reference>>(place: Place) {
         let mut session = engine.session().unwrap();
         let mut random = SplitMix64::new(queue);
         let mut values = vec![[0; 8]; LINES as usize];
-        let mut covered = 0;
+        let mut deferred = 0;
         for turn in 0..3000 {
             let ticket = store(&mut session, place, &mut random, &mut values);
             if turn % 50 == 0 {
                 session.wait_durable(ticket).unwrap();
                 let found = examined::<E>(&memory);
                 assert!(found.corrected.is_empty() && found.hopeless.is_empty(), "{found:?}");
-                covered += found.covered.len();
+                deferred += found.deferred.len();
                 assert_eq!(contents(&*memory, place), values, "{}", E::NAME);
             }
         }
-        assert!(covered > 20, "{} covers lines: {covered}", E::NAME);
+        assert!(deferred > 20, "{} defers lines: {deferred}", E::NAME);
         drop(session);
         engine.checkpoint().unwrap();
-        assert!(examined::<E>(&memory).covered.is_empty(), "a checkpoint leaves nothing to chance");
+        assert!(
+            examined::<E>(&memory).deferred.is_empty(),
+            "a checkpoint leaves nothing to chance"
+        );
         assert_eq!(contents(&memory.after_power_cut(Cut::None), place), values);
     }
 }
@@ -149,7 +152,7 @@ fn lost_lines_are_found<E: Engine<Reference>>(place: Place, lives: u64) -> [u64;
                     whole += 1;
                     let again = after.after_power_cut(Cut::None);
                     assert_eq!(contents(&again, place), values, "recovery makes it durable");
-                    assert!(examined::<E>(&again).covered.is_empty());
+                    assert!(examined::<E>(&again).deferred.is_empty());
                 }
                 Err(Error::Lost { .. }) => refused += 1,
                 Err(error) => panic!("{error}"),
@@ -183,11 +186,11 @@ fn what_cannot_be_restored_is_told() {
             ticket = session.commit().unwrap();
         }
         session.wait_durable(ticket).unwrap();
-        let covered = examined::<E>(&memory).covered;
+        let deferred = examined::<E>(&memory).deferred;
         let after = memory.after_power_cut(Cut::None);
         match E::recover(&after, LOG) {
             Err(Error::Lost { lines, at }) => {
-                assert!(lines >= 6 && covered.contains(&at), "{}: {lines}", E::NAME)
+                assert!(lines >= 6 && deferred.contains(&at), "{}: {lines}", E::NAME)
             }
             other => panic!("{}: {other:?}", E::NAME),
         }

@@ -1,15 +1,13 @@
-//! Before-images: what covered lines held when they were stored to again.
+//! Before-images: the contents of deferred lines when they were stored to again.
 //!
-//! The sums of a batch are of what its lines held then. So before a group stores to one of them,
-//! what it holds is written down, in a record as those of the log, with the group's ticket: if the
-//! group counts after a power cut, the line is its batch's no longer, and this is what the sums
-//! are of; if not, the line has not been stored to. With redo, where the log has only the
-//! words that were stored, this is also where the line's other words are; with undo, where its old words
-//! are, if the log has none of the line.
+//! The sums of a batch are over its lines' contents at that time. So before a group stores to one of these lines, its
+//! contents are written to a record in the log's format, with the group's ticket: if the group counts after a power
+//! cut, the line no longer belongs to its batch, and the image supplies what the sums are over; if not, the line has
+//! not been stored to. With redo, where the log has only the stored words, the image also supplies the line's other
+//! words; with undo, its old words, if the log has none of the line.
 //!
-//! Records are in chunks, used in turn. What a chunk still has of batches that are there is written
-//! again elsewhere before the chunk is used again, as by the cleaner of a log-structured
-//! file system (Rosenblum and Ousterhout, 1992).
+//! Records are in chunks, used in turn. Before a chunk is reused, its images of batches that still exist are copied
+//! elsewhere, as by the cleaner of a log-structured file system (Rosenblum and Ousterhout, 1992).
 
 use super::place::{Layout, WORDS};
 use crate::log::record::{self, Found, Part};
@@ -19,20 +17,20 @@ use perdura_memory::{LINE, Memory, Object, Traced, WORD};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Words of a line's image in a record: those of the line, and which it is.
+/// Words of an image in a record: those of the line, and its number.
 const IMAGE: usize = WORDS + 1;
-/// Chunks, of so many, that are cleaned ahead of need.
+/// One in this many chunks is cleaned ahead of need.
 const SPARE: usize = 4;
 /// Chunks that groups leave to the cleaner.
 const RESERVE: usize = 2;
 
-/// Where they are.
+/// The chunks of before-images.
 pub(super) struct Images {
     layout: Layout,
     free: Vec<u32>,
-    /// Those to be free after the next fence.
+    /// Chunks that are free after the next fence.
     clean: Vec<u32>,
-    /// Those in use, in the order of their use; the last one is being filled.
+    /// Chunks in use, in the order of use; the last one is being filled.
     used: VecDeque<Chunk>,
     record: Vec<u64>,
     record_own: Object,
@@ -42,17 +40,17 @@ struct Chunk {
     number: u32,
     /// Where its next record begins.
     next: u64,
-    /// Of all of its records.
+    /// The highest ticket of its records.
     highest: u64,
-    /// Of each image, in their order, the batch that it is for.
+    /// For each image, in order, the batch that it belongs to.
     of: Vec<Batch>,
 }
 
-/// One of the batches that a slot has had.
+/// The identity of a batch: slots are reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Batch {
     pub(super) slot: u32,
-    /// How many it had before.
+    /// How many batches the slot had before.
     pub(super) turn: u32,
 }
 
@@ -65,20 +63,20 @@ impl Images {
         Images { layout, free, clean, used, record, record_own }
     }
 
-    /// Whether there is room for so many lines of a group. What it takes to clean a chunk is left.
+    /// Whether there is room for this many lines of a group, leaving enough to clean a chunk.
     pub(super) fn has_room(&self, lines: usize) -> bool {
         let reserve = RESERVE.min(self.layout.chunks() as usize / SPARE);
         lines == 0 || self.room_in(self.free.len().saturating_sub(reserve)) >= lines
     }
 
-    /// Lines that there is room for in the last chunk and in so many others.
+    /// How many lines fit into the last chunk and `chunks` others.
     fn room_in(&self, chunks: usize) -> usize {
         let whole = self.layout.chunk(0);
         let rest = self.used.back().map_or(0, |chunk| self.rest(chunk));
         images_in(rest) + chunks * images_in(whole.end - whole.start)
     }
 
-    /// Images that there is room for in all, if they share records as those that are there do.
+    /// How many images fit in all, if they share records as the present ones do.
     pub(super) fn capacity(&self) -> usize {
         let whole = self.layout.chunk(0);
         let bytes = u64::from(self.layout.chunks()) * (whole.end - whole.start);
@@ -94,9 +92,9 @@ impl Images {
         self.layout.chunk(chunk.number).end - chunk.next
     }
 
-    /// Writes down what lines hold before the group `ticket`, each for the batch in `of`, as parts
-    /// of the group from `part` on; the caller fences. The part after these. They are not taken back: of
-    /// several records in a chunk none may be left to pass for one of a later group's.
+    /// Writes the contents of lines before the group `ticket`, each for the batch in `of`, as parts of the group from
+    /// `part` on; the caller fences. Returns the next part's number. This cannot be undone: of several records in a
+    /// chunk none may remain that could pass for a later group's.
     ///
     /// # Panics
     /// If there is no room.
@@ -120,7 +118,7 @@ impl Images {
             let (these, after) = lines.split_at(rest.min(lines.len()));
             let (for_these, for_those) = of.split_at(these.len());
             let chunk = self.used.back_mut().expect("the one with the rest");
-            // How many there are the log says: these alone are never all.
+            // The log says how many parts there are: these alone are never all.
             let which = Part { ticket, part, parts: u16::MAX, behind: 0 };
             let salt = self.layout.salt();
             let word_of = |line: &LineWrite, word: usize| line.words[word];
@@ -128,7 +126,7 @@ impl Images {
             part += 1;
             let (own, bytes) = (Traced::new(memory, self.record_own), record.len() as u64 * WORD);
             own.wrote(0, bytes);
-            // For its check, and to be streamed.
+            // Stands for the computation of the check, and the streaming.
             own.read(0, bytes);
             own.read(0, bytes);
             stream(memory, counters, chunk.next, record);
@@ -144,20 +142,19 @@ impl Images {
         self.free_chunks() * SPARE < self.layout.chunks() as usize
     }
 
-    /// Chunks that are free, or are so with the next fence.
+    /// Chunks that are free, or will be with the next fence.
     pub(super) fn free_chunks(&self) -> usize {
         self.free.len() + self.clean.len()
     }
 
-    /// Whether few chunks are free, and no record up to the group `cut` is needed by the log: then
-    /// the chunk used first may be cleaned.
+    /// Whether few chunks are free, and the log needs no record up to the group `cut`: then the oldest chunk may be
+    /// cleaned.
     pub(super) fn may_clean(&self, cut: u64) -> bool {
         self.has_few_chunks() && self.used.len() > 1 && self.used[0].highest <= cut
     }
 
-    /// Writes the images of the chunk used first again elsewhere, those that are for a batch which
-    /// `needed` says is there, if there is room. The caller fences, and then says that it is
-    /// [clean](Self::cleaned). Whether there was room.
+    /// Copies the images of the oldest chunk elsewhere, if there is room: those of batches that still exist according
+    /// to `needed`. The caller fences, and then calls [`cleaned`](Self::cleaned). Returns whether there was room.
     ///
     /// # Errors
     /// `Corrupt` where an image is not what was written.
@@ -192,7 +189,7 @@ impl Images {
         Ok(true)
     }
 
-    /// Whether [`append`](Self::append) finds room for these, the groups' one after the other.
+    /// Whether [`append`](Self::append) finds room for these, group by group.
     fn fit(&self, images: &[(u64, LineWrite, Batch)]) -> bool {
         let whole = self.layout.chunk(0);
         let mut rest = self.used.back().map_or(0, |chunk| self.rest(chunk));
@@ -214,24 +211,24 @@ impl Images {
         true
     }
 
-    /// What was written again elsewhere is durable: its chunk is free.
+    /// The copied images are durable: their old chunk is free.
     pub(super) fn cleaned(&mut self) {
         self.free.append(&mut self.clean);
     }
 
-    /// Nothing is needed any more.
+    /// Frees all chunks.
     pub(super) fn clear(&mut self) {
         self.free.extend(self.used.drain(..).map(|chunk| chunk.number));
     }
 }
 
-/// Images that a record of so many bytes holds.
+/// How many images a record of this many bytes holds.
 fn images_in(bytes: u64) -> usize {
     ((bytes / WORD) as usize).saturating_sub(record::HEADER_WORDS) / IMAGE
 }
 
-/// Every record of before-images. A chunk that is used again may have
-/// old ones left; these change nothing, since what they are of is there no longer.
+/// Every record of before-images. A reused chunk may still have old ones; these change nothing, since their batches do
+/// not exist any more.
 pub(crate) fn read_all<M: Memory>(memory: &M, layout: &Layout) -> Vec<Found> {
     let chunks = (0..layout.chunks()).map(|number| layout.chunk(number));
     chunks.flat_map(|chunk| read_records(memory, layout, chunk)).collect()
@@ -251,7 +248,7 @@ fn read_records<M: Memory>(memory: &M, layout: &Layout, range: Range<u64>) -> Ve
 /// Calls `image` with each line of a record.
 ///
 /// # Errors
-/// `Corrupt` for a record that nobody wrote.
+/// `Corrupt` for a record in no known format.
 pub(super) fn for_each_image(found: &Found, mut image: impl FnMut(LineWrite)) -> Result<()> {
     let mut line = LineWrite { line: 0, mask: ALL, words: [0; WORDS] };
     found.for_each_word(|at, value| {
@@ -264,7 +261,7 @@ pub(super) fn for_each_image(found: &Found, mut image: impl FnMut(LineWrite)) ->
     })
 }
 
-/// Stores whole lines past the caches, and counts them as checksums'.
+/// Stores whole lines past the caches, and counts them as checksum lines.
 #[track_caller]
 pub(super) fn stream<M: Memory>(memory: &M, counters: &mut Counters, at: u64, words: &[u64]) {
     counters.streamed_bytes += words.len() as u64 * WORD;

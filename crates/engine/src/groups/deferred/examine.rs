@@ -1,4 +1,4 @@
-//! After a power cut: which covered lines are lost, and what they held.
+//! Examination after a power cut: which deferred lines are lost, and their contents.
 
 use super::batch::{Batch, block_at};
 use super::images::{for_each_image, read_all};
@@ -8,27 +8,27 @@ use crate::{Error, Result};
 use perdura_memory::keyed::{Block, Summer};
 use perdura_memory::{LINE, Memory};
 
-/// What the checksums of a pool say, with its log gone through. See [`examine`].
+/// What the checksums of a pool say, given its log. See [`examine`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Examination {
-    /// Lines that are covered, ascending.
-    pub covered: Vec<u64>,
-    /// Of these, the lost ones, and what they should hold.
+    /// The deferred lines, ascending.
+    pub deferred: Vec<u64>,
+    /// Of these, the lost ones, with the contents they should have.
     pub corrected: Vec<(u64, Block)>,
-    /// Of these, those that differ from what an image says that they held, and that: a group that does
-    /// not count stored to them, or they are lost.
+    /// Of these, the ones that differ from their before-image, with the image: a group that does not count stored to
+    /// them, or they are lost.
     pub taken_back: Vec<(u64, Block)>,
-    /// The lines of which some are lost, and cannot be restored.
+    /// Lines of which some are lost and cannot be restored.
     pub hopeless: Vec<u64>,
 }
 
-/// A before-image: the line, the group that was to store to it, and what it held.
+/// A before-image: the line, the group that was about to store to it, and its contents.
 type Image = (u64, u64, Block);
 
-/// Examines every batch, as groups up to `last` have left them. Reads only.
+/// Examines every batch, as left by the groups up to `last`. Reads only.
 ///
 /// # Errors
-/// `Corrupt` where lines are covered that the pool has not got.
+/// `Corrupt` where deferred lines lie outside the pool.
 pub fn examine<M: Memory>(memory: &M, layout: Layout, last: u64) -> Result<Examination> {
     let images = images_in(memory, &layout)?;
     let mut found = Examination::default();
@@ -38,8 +38,8 @@ pub fn examine<M: Memory>(memory: &M, layout: Layout, last: u64) -> Result<Exami
             examine_batch(memory, &batch, &images, last, &mut found)?;
         }
     }
-    found.covered.sort_unstable();
-    found.covered.dedup();
+    found.deferred.sort_unstable();
+    found.deferred.dedup();
     found.corrected.sort_unstable();
     found.corrected.dedup();
     Ok(found)
@@ -64,7 +64,7 @@ fn examine_batch<M: Memory>(
     if let Some(&beyond) = batch.lines.iter().find(|line| !memory.contains(**line, LINE)) {
         return Err(Error::corrupt("checksums of a line beyond the pool's end", beyond));
     }
-    // The first one since: that is what the sums are of.
+    // The first image since: its contents are in the sums.
     let since = |line: u64| {
         let first = images.partition_point(|image| (image.0, image.1) <= (line, batch.ticket));
         images.get(first).filter(|image| image.0 == line)
@@ -79,24 +79,24 @@ fn examine_batch<M: Memory>(
     let sums: Vec<Block> = (0..batch.parts.matrix.sums()).map(|sum| *batch.sum(sum)).collect();
     let Outcome { restored, hopeless } =
         restore(Summer::best(), &batch.parts.matrix, &lines, &sums);
-    // Where the group that was to store to a line does not count, the line is what it was.
-    let covers = |position: &usize| images[*position].is_none_or(|image| image.1 > last);
-    for position in (0..lines.len()).filter(covers) {
+    // If the group that was about to store to a line does not count, the line is still deferred.
+    let is_deferred = |position: &usize| images[*position].is_none_or(|image| image.1 > last);
+    for position in (0..lines.len()).filter(is_deferred) {
         let line = batch.lines[position];
-        found.covered.push(line);
+        found.deferred.push(line);
         let image = images[position].filter(|image| image.2 != block_at(memory, line));
         found.taken_back.extend(image.map(|image| (line, image.2)));
     }
-    let restored = restored.into_iter().filter(|(position, _)| covers(position));
+    let restored = restored.into_iter().filter(|(position, _)| is_deferred(position));
     found.corrected.extend(restored.map(|(position, block)| (batch.lines[position], block)));
-    let hopeless = hopeless.into_iter().filter(covers);
+    let hopeless = hopeless.into_iter().filter(is_deferred);
     found.hopeless.extend(hopeless.map(|position| batch.lines[position]));
     Ok(())
 }
 
 impl Examination {
-    /// Restores what was lost, and asks for every line that was covered to become durable: the
-    /// caller fences, and then nothing need be covered any more.
+    /// Restores lost lines, and asks for every deferred line to become durable: once the caller has fenced, no line is
+    /// deferred any more.
     ///
     /// # Errors
     /// `Lost` where a line cannot be restored; nothing is stored then.
@@ -107,7 +107,7 @@ impl Examination {
         for (line, block) in self.corrected.iter().chain(&self.taken_back) {
             memory.copy_in(*line, bytemuck::cast_slice(block));
         }
-        self.covered.iter().for_each(|line| memory.write_back(*line, LINE));
+        self.deferred.iter().for_each(|line| memory.write_back(*line, LINE));
         Ok(())
     }
 }

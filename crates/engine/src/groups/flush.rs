@@ -1,4 +1,4 @@
-//! Physical commits: when somebody waits, and when what has committed logically has waited for long.
+//! Group flushes (physical commits): when a thread waits, and when a logical commit has become too old.
 
 use super::base::Base;
 use super::group::Leader;
@@ -7,18 +7,18 @@ use crate::planted::{self, Bug};
 use perdura_memory::Memory;
 
 impl<M: Memory, B: Base> Leader<'_, M, B> {
-    /// Ends the open group, which somebody waits for: it is durable, or will be with the next fence.
+    /// Closes the open group, which a thread waits for: it is durable, or will be with the next fence.
     pub(super) fn close_awaited(&mut self, number: u64) -> Result<()> {
         if !B::LOG_IS_ENOUGH {
-            return self.answer(number);
+            return self.flush(number);
         }
-        // On a block device the one who waits fences, while others may come in.
-        self.group.looked = 0;
+        // On a block device the waiting thread fences, while others may enter.
+        self.group.first_checked = 0;
         self.close()
     }
 
-    /// Physical commit of everything up to the group `number`, if it has not happened.
-    pub(super) fn answer(&mut self, number: u64) -> Result<()> {
+    /// Physical commit of everything up to the group `number`, if not done yet.
+    pub(super) fn flush(&mut self, number: u64) -> Result<()> {
         let durable = || self.core.durable() >= number;
         if durable() {
             return Ok(());
@@ -31,30 +31,30 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
             // On a block device records wait for a sync.
             let committed = self.core.committed();
             self.group.writer.fence(self.core)?;
-            self.answered(committed);
+            self.flushed(committed);
             return Ok(());
         }
         self.empty_log()
     }
 
-    /// Physical commit of the open group if its oldest transaction has waited long enough.
-    pub(super) fn answer_if_due(&mut self) -> Result<()> {
+    /// Physical commit of the open group if its oldest transaction is old enough.
+    pub(super) fn flush_if_due(&mut self) -> Result<()> {
         let joined = !self.nobody_joined();
         let waiting = joined || self.core.durable() < self.core.committed();
         if !waiting {
             return Ok(());
         }
         let now = self.core.memory.now().max(1);
-        if self.group.looked == 0 {
-            self.group.looked = now;
-        } else if now.saturating_sub(self.group.looked) >= self.group.answer_within {
+        if self.group.first_checked == 0 {
+            self.group.first_checked = now;
+        } else if now.saturating_sub(self.group.first_checked) >= self.group.flush_within {
             let last = self.core.committed() + u64::from(joined);
-            self.answer(last)?;
+            self.flush(last)?;
         }
         Ok(())
     }
 
-    /// Closes the group, writes every waiting line back and cuts the log behind it.
+    /// Closes the group, writes every waiting line back and truncates the log.
     pub(super) fn empty_log(&mut self) -> Result<()> {
         self.close()?;
         self.write_back_all()
@@ -71,7 +71,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         self.write_back_old(usize::MAX);
         self.group.history.turn();
         self.write_back_old(usize::MAX);
-        // Those that the log had are gone from it.
+        // The words known from the log are gone with it.
         self.group.old_words_known &= self.group.writer.writes.is_empty() && self.nobody_joined();
         if planted::has(Bug::DurableBeforeFence) {
             self.core.set_durable(last);
@@ -85,16 +85,16 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         self.group.old_up_to = last;
         (self.group.old_segments, self.group.due_lines, self.group.turn_due) = (0, 0, false);
         self.group.broken = false;
-        self.answered(last);
+        self.flushed(last);
         Ok(())
     }
 
     /// Everything up to the group `last` is durable.
     #[inline]
-    pub(super) fn answered(&mut self, last: u64) {
-        // Only the writer changes it, which needs no locked instruction then.
+    pub(super) fn flushed(&mut self, last: u64) {
+        // Only the writer changes it, so no locked instruction is needed.
         debug_assert!(self.core.durable() <= last);
         self.core.set_durable(last);
-        self.group.looked = 0;
+        self.group.first_checked = 0;
     }
 }

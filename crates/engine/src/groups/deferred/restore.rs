@@ -1,37 +1,37 @@
-//! Which lines of a batch are lost, and what they held.
+//! Which lines of a batch are lost, and their contents.
 //!
-//! Tags say which: with them a loss is an erasure. A sum of which one line only is lost gives
-//! that line, which may leave another sum with one: lines peel off, as in decoding an erasure
-//! code with three checks for each symbol (Luby, Mitzenmacher, Shokrollahi and Spielman, *Efficient
-//! Erasure Correcting Codes*, 2001), until none is left, or some of which every sum has two or
-//! more. One lost line in 2^16 keeps its tag; then something does not add up, and it is looked for.
+//! Tags tell which: with them a loss is an erasure. A sum with a single lost line gives that line, which may leave
+//! another sum with a single one: lines peel off, as in decoding an erasure code with three checks for each symbol
+//! (Luby, Mitzenmacher, Shokrollahi and Spielman, *Efficient Erasure Correcting Codes*, 2001), until none is left, or
+//! every sum of the remaining ones has two or more. One lost line in 2^16 keeps its tag; then the sums are
+//! inconsistent, and that line is searched for.
 
 use super::place::{ALONG, At, Matrix, tag};
 use crate::planted::{self, Bug};
 use perdura_memory::keyed::Along;
 use perdura_memory::keyed::{Block, LANES, Summer};
 
-/// Most lost lines of a batch beside which one that keeps its tag is looked for.
+/// The most lost lines of a batch with which a lost line that keeps its tag is searched for.
 const MOST_BESIDE: usize = 256;
 
-/// A line of a batch, as it is found.
+/// A line of a batch, as found in the memory.
 pub(super) struct Line {
     pub(super) at: At,
     pub(super) block: Block,
-    /// That of what it should hold.
+    /// The tag of the contents that it should have.
     pub(super) tag: u16,
 }
 
-/// What the checksums of a batch say, of lines by their positions.
+/// What the checksums of a batch say; lines are given by their positions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// Lines that are lost, and what they should hold.
+    /// Lost lines, with the contents they should have.
     pub(super) restored: Vec<(usize, Block)>,
     /// Lines of which some are lost, and cannot be restored.
     pub(super) hopeless: Vec<usize>,
 }
 
-/// What the sums say of the lines of a batch.
+/// Evaluates the sums of a batch's lines.
 pub(super) fn restore(summer: Summer, matrix: &Matrix, lines: &[Line], sums: &[Block]) -> Outcome {
     let mut equations = Equations::new(summer, matrix, lines, sums);
     let mut lost = Vec::new();
@@ -62,16 +62,16 @@ pub(super) fn restore(summer: Summer, matrix: &Matrix, lines: &[Line], sums: &[B
     }
 }
 
-/// How far the equations could be solved, with the lines' numbers and contents.
+/// How far the equations could be solved.
 enum Solved {
     All(Vec<(usize, Block)>),
-    /// The others are in no sum alone.
+    /// The lost lines with their contents; any others share all of their sums.
     Some(Vec<(usize, Block)>),
-    /// Something does not add up: another line is lost too.
+    /// The sums are inconsistent: another line is lost too.
     Wrong,
 }
 
-/// A sum: of the lost lines alone, how many these are, and their numbers, all xored.
+/// An equation: the sum over the lost lines alone, their count, and the xor of their numbers.
 #[derive(Clone, Copy, Default)]
 struct Equation {
     rest: Block,
@@ -84,7 +84,7 @@ struct Equations<'a> {
     summer: Summer,
     matrix: &'a Matrix,
     lines: &'a [Line],
-    /// Those of each kind, one kind after the other.
+    /// The equations of each kind, one kind after the other.
     all: Vec<Equation>,
     lost: usize,
 }
@@ -102,7 +102,7 @@ impl<'a> Equations<'a> {
         ALONG[kind.unwrap_or(0)]
     }
 
-    /// Takes a line out of the sums, or puts it back.
+    /// Takes a line out of its sums, or puts it back.
     fn change(&mut self, at: At, block: &Block, with: fn(u64, u64) -> u64) {
         for (along, sum) in ALONG.into_iter().zip(self.matrix.sums_of(at)) {
             let (term, rest) = (self.summer.term(along, at, block), &mut self.all[sum].rest);
@@ -110,7 +110,7 @@ impl<'a> Equations<'a> {
         }
     }
 
-    /// A line is not known; it is in the sums.
+    /// Makes a line unknown; it is in the sums.
     fn lose(&mut self, number: usize) {
         self.lost += 1;
         for sum in self.matrix.sums_of(self.lines[number].at) {
@@ -151,7 +151,7 @@ impl<'a> Equations<'a> {
         if adds_up { Solved::All(found) } else { Solved::Wrong }
     }
 
-    /// Lines that are not taken to be lost, but may be: all of their sums leave that open.
+    /// Lines that are not considered lost, but may be: none of their sums rules it out.
     fn suspects(&self) -> Vec<usize> {
         let open = |sum: usize| {
             let equation = &self.all[sum];
@@ -162,7 +162,7 @@ impl<'a> Equations<'a> {
         (0..self.lines.len()).filter(suspect).collect()
     }
 
-    /// Solves them with one of these lines lost too.
+    /// Solves the equations with one of these lines lost too.
     fn solve_with_one_more(&self, suspects: &[usize]) -> Option<Vec<(usize, Block)>> {
         if self.lost > MOST_BESIDE {
             return None;

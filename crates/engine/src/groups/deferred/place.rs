@@ -1,4 +1,4 @@
-//! Where batches and before-images are, by arithmetic alone (III-C, "Locating checksums").
+//! The places of batches and before-images, by arithmetic alone (III-C, "Locating checksums").
 
 use crate::log::area::Geometry;
 use perdura_memory::keyed::Along;
@@ -8,19 +8,19 @@ use std::ops::Range;
 
 /// Words of a line.
 pub(super) const WORDS: usize = (LINE / WORD) as usize;
-/// The three kinds of sums. A line is in one of each.
+/// The three kinds of sums. A line is in one sum of each kind.
 pub(super) const ALONG: [Along; 3] = [Along::Column, Along::Row, Along::Diagonal];
-/// Of a pool's bytes, one in so many is for batches and before-images.
+/// One in this many of a pool's bytes is for batches and before-images.
 const SHARE: u64 = 8;
-/// Of these, the tenths that are for before-images.
+/// The tenths of these that are for before-images.
 const IMAGES: u64 = 6;
-/// Parts of the room for before-images, each given up as a whole.
+/// Parts of the area for before-images, each freed as a whole.
 const CHUNKS: u64 = 32;
 /// A chunk has room for a few lines at least.
 const SMALLEST_CHUNK: u64 = 16 * LINE;
 
-/// Lines of a full batch, where batches and before-images have so many bytes. Large batches take
-/// the fewest lines of checksums, and restore the most.
+/// Lines of a full batch, if batches and before-images have `bytes` bytes. Large batches take the fewest lines of
+/// checksums, and can restore the most.
 fn capacity_of(bytes: u64) -> usize {
     match bytes {
         0..0x4_0000 => 64,
@@ -30,7 +30,7 @@ fn capacity_of(bytes: u64) -> usize {
     }
 }
 
-/// Where a pool has its batches and before-images.
+/// The places of a pool's batches and before-images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     start: u64,
@@ -47,7 +47,7 @@ impl Layout {
         limit.div_ceil(SHARE).next_multiple_of(LINE)
     }
 
-    /// That of a log area. What was written under another salt does not count.
+    /// The layout of a log area. Data written under another salt does not count.
     pub fn of(geometry: &Geometry, salt: u64) -> Self {
         let (start, bytes) = geometry.checksums;
         let capacity = capacity_of(bytes);
@@ -67,7 +67,7 @@ impl Layout {
         self.capacity
     }
 
-    /// Batches that there is room for.
+    /// How many batches fit.
     pub(super) fn slots(&self) -> u32 {
         self.slots as u32
     }
@@ -92,9 +92,9 @@ impl Layout {
 ///
 /// ```text
 /// header     check of all that follows; ticket; lines; bytes of their numbers; to a whole line
-/// numbers    the lines' numbers, ascending: each as what it is more than the one before, seven bits
+/// numbers    the lines' numbers, ascending: each as its difference from the one before, seven bits
 ///            a byte, the lowest first, with the eighth bit set where more follow; to a whole line
-/// tags       theirs, 16 bits each, by position; to a whole line
+/// tags       of the lines, 16 bits each, by position; to a whole line
 /// sums       a line each: the columns', the rows' and the diagonals'
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,12 +104,12 @@ pub(super) struct Parts {
     pub(super) tags: usize,
     /// Words before the sums.
     pub(super) sums: usize,
-    /// Words of all.
+    /// All words.
     pub(super) words: usize,
 }
 
 impl Parts {
-    /// Those of a batch of so many lines, with so many bytes of numbers.
+    /// The parts of a batch of `lines` lines, with `bytes` bytes of numbers.
     pub(super) fn with(lines: usize, bytes: usize) -> Self {
         let matrix = Matrix::of(lines);
         let tags = WORDS + bytes.div_ceil(WORD as usize).next_multiple_of(WORDS);
@@ -117,10 +117,9 @@ impl Parts {
         Parts { matrix, tags, sums, words: sums + matrix.sums() * WORDS }
     }
 
-    /// The largest of a batch of so many lines.
+    /// The parts of the largest batch of `lines` lines.
     pub(super) fn of(lines: usize) -> Self {
-        // Numbers have 32 bits, and so has the sum of all differences: sixteen of these at most
-        // take five bytes.
+        // Numbers have 32 bits, and so has the sum of all differences: at most sixteen of these take five bytes.
         Parts::with(lines, lines * 4 + 16)
     }
 
@@ -128,7 +127,7 @@ impl Parts {
         self.words as u64 * WORD
     }
 
-    /// Lines that the batch takes.
+    /// The lines that the batch takes up.
     pub(super) fn lines(&self) -> usize {
         self.words / WORDS
     }
@@ -137,10 +136,10 @@ impl Parts {
 /// A line's row and column.
 pub(super) type At = (usize, usize);
 
-/// The matrix that a batch's lines are the cells of, column by column.
+/// The matrix whose cells are a batch's lines, column by column.
 ///
-/// Rows are slanted, as diagonals are: their number is a prime and at least that of the rows, so
-/// that two lines share one sum at most, and fewer than six never share all of theirs.
+/// Rows are slanted, as diagonals are: their number is a prime and at least the number of rows, so that two lines share
+/// at most one sum, and fewer than six lines never share all of theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Matrix {
     pub(super) side: usize,
@@ -149,7 +148,7 @@ pub(super) struct Matrix {
 }
 
 impl Matrix {
-    /// For so many lines.
+    /// The matrix for this many lines.
     fn of(lines: usize) -> Self {
         let root = lines.isqrt();
         let side = (root + usize::from(root * root < lines)).max(3);
@@ -162,7 +161,7 @@ impl Matrix {
         (position % self.side, position / self.side)
     }
 
-    /// Sums of all kinds.
+    /// The number of sums of all kinds.
     pub(super) fn sums(&self) -> usize {
         self.side + 2 * self.slanted
     }
@@ -172,7 +171,7 @@ impl Matrix {
         [0, self.side, self.side + self.slanted]
     }
 
-    /// Which sums the line at a row and a column is in, in the order of [`ALONG`].
+    /// The sums that the line at a row and a column is in, in the order of [`ALONG`].
     pub(super) fn sums_of(&self, (row, column): At) -> [usize; 3] {
         let slanted = |slope| (row + slope * column) % self.slanted;
         let ([columns, rows, diagonals], [row, diagonal]) =
@@ -185,7 +184,7 @@ fn is_prime(number: usize) -> bool {
     (2..number).take_while(|by| by * by <= number).all(|by| !number.is_multiple_of(by))
 }
 
-/// The tag of a line that adds this to its column's sum: it tells whether the line is what it was.
+/// The tag of a line that adds this term to its column's sum: it shows whether the line has changed.
 pub(super) fn tag(term: &Block) -> u16 {
     (term.iter().fold(0, |sum: u64, lane| sum.wrapping_add(*lane)) >> 48) as u16
 }

@@ -1,31 +1,31 @@
 //! A batch: lines that left the queue together, with a tag for each and the sums of all of them.
 //!
-//! It is written once, in one piece, and never changed. Which of its lines still are what they
-//! were then is not in it: see [`images`](super::images).
+//! It is written once, in one piece, and never changed. Which of its lines still are as they were then is not recorded
+//! in it: see [`images`](super::images).
 
 use super::place::{ALONG, At, Layout, Parts, WORDS, tag};
 use perdura_memory::keyed::{Block, LANES, Summer};
 use perdura_memory::{LINE, Memory, Traced, WORD};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Lines from this one on have no place in a batch: their numbers have more than 32 bits.
+/// Lines from this one on cannot be in a batch: their numbers have more than 32 bits.
 pub(super) const BEYOND: u64 = LINE << 32;
 /// Words of the header in use.
 const HEADER: usize = 4;
 
-/// A batch as it is found.
+/// A batch as read from the memory.
 pub(super) struct Batch {
-    /// The last group whose words the lines had.
+    /// The last group whose words are in the lines.
     pub(super) ticket: u64,
-    /// By position.
+    /// The lines, by position.
     pub(super) lines: Vec<u64>,
-    /// With the check and the sums.
+    /// All words, including the check and the sums.
     words: Vec<u64>,
     pub(super) parts: Parts,
 }
 
 impl Batch {
-    /// The batch in a slot, if there is a whole one.
+    /// The batch in a slot, if there is a complete one.
     pub(super) fn read<M: Memory>(memory: &M, layout: &Layout, slot: u32) -> Option<Self> {
         let at = layout.slot(slot);
         let [check, ticket, count, bytes] =
@@ -59,7 +59,7 @@ impl Batch {
     }
 }
 
-/// The lines of a batch that is known to be whole, ascending.
+/// The lines of a batch that is known to be complete, ascending.
 pub(super) fn lines_in<M: Memory>(memory: &M, layout: &Layout, slot: u32) -> Vec<u64> {
     let at = layout.slot(slot);
     let mut numbers = vec![0; memory.load(at + 3 * WORD) as usize];
@@ -67,8 +67,8 @@ pub(super) fn lines_in<M: Memory>(memory: &M, layout: &Layout, slot: u32) -> Vec
     lines_of(&numbers).collect()
 }
 
-/// Writes a batch of `lines`, ascending, as they are now, for a slot, into `words`. Neighbours among
-/// the lines come far apart in the matrix, since they are lost together.
+/// Encodes a batch of `lines`, ascending, as they are now, for a slot, into `words`. Neighbouring lines are placed far
+/// apart in the matrix, since they tend to be lost together.
 pub(super) fn write<M: Memory>(
     memory: &M,
     layout: &Layout,
@@ -96,14 +96,14 @@ pub(super) fn write<M: Memory>(
     words[0] = check_of(layout, layout.slot(slot), words);
 }
 
-/// What a line holds.
+/// A line's contents.
 pub(super) fn block_at<M: Memory>(memory: &M, line: u64) -> Block {
     let mut block = [0; LANES];
     memory.copy_out(line, bytemuck::cast_slice_mut(&mut block));
     block
 }
 
-/// Adds a line to its sums. Its tag.
+/// Adds a line to its sums; returns its tag.
 fn add(parts: &Parts, at: At, block: &Block, sums: &mut [u64]) -> u16 {
     let summer = Summer::best();
     let terms = ALONG.map(|along| summer.term(along, at, block));
@@ -114,7 +114,7 @@ fn add(parts: &Parts, at: At, block: &Block, sums: &mut [u64]) -> u16 {
     tag(&terms[0])
 }
 
-/// The positions of so many lines, in the order of the lines: steps of about the golden section.
+/// The positions of `count` lines, in the order of the lines: steps of about the golden section.
 fn positions(count: usize) -> impl Iterator<Item = usize> {
     let coprime = |step: &usize| gcd(*step, count) == 1;
     let step = (count * 144 / 233..=count).find(coprime).unwrap_or(1);
@@ -129,7 +129,7 @@ fn gcd(one: usize, other: usize) -> usize {
     if other == 0 { one } else { gcd(other, one % other) }
 }
 
-/// The numbers of lines, as [`Parts`] says.
+/// The encoded numbers of lines, as described at [`Parts`].
 fn numbers_of(lines: &[u64]) -> Vec<u8> {
     let (mut numbers, mut before) = (Vec::with_capacity(lines.len() * 2), 0);
     for line in lines {
@@ -158,7 +158,7 @@ fn lines_of(numbers: &[u8]) -> impl Iterator<Item = u64> + use<'_> {
     })
 }
 
-/// Never 0, so that zeroing the header's line makes a batch void.
+/// The batch's check; never 0, so that zeroing the header's line makes a batch void.
 fn check_of(layout: &Layout, at: u64, words: &[u64]) -> u64 {
     xxh3_64_with_seed(bytemuck::cast_slice(&words[1..]), layout.salt() ^ at) | 1
 }

@@ -1,30 +1,30 @@
-//! How often what was covered of a page did not stay so.
+//! Statistics of pages: how often their deferred lines were stored to again.
 
 use perdura_memory::{Memory, Object, PAGE, Traced};
 
 /// What is known of each page.
 pub(super) struct Pages(Vec<Page>, Object);
 
-/// Counts, halved when the first one is full.
+/// Counts, all halved when the first one is full.
 #[derive(Clone, Copy, Default)]
 struct Page {
-    /// Lines that were covered.
-    covered: u8,
+    /// Lines that were deferred.
+    deferred: u8,
     /// Of these, those that were stored to again.
     again: u8,
-    /// Lines that were kept from being covered.
+    /// Lines that were kept from being deferred.
     kept: u8,
 }
 
 const COUNTS: u64 = size_of::<Page>() as u64;
 
-/// Lines of a page to be covered before it is judged.
+/// Deferred lines of a page before it is judged.
 const FEW: u8 = 16;
-/// A line that is covered and stored to again takes a seventh of a line in its batch, one and a
-/// sixth for its image, and its part in what is written anew to have room for others, where its
-/// write-back had taken one: it is not worth it where more than this share do.
+/// A line that is deferred and stored to again takes a seventh of a line in its batch, one and a sixth for its image,
+/// and its part of the rewriting that makes room for others, instead of one write-back: it is not worth it if more than
+/// this share of lines are stored to again.
 const MOST: (u32, u32) = (1, 2);
-/// One line in so many is covered nevertheless: pages change.
+/// One in this many lines is deferred nevertheless: pages change.
 const TRY: u8 = 32;
 
 impl Pages {
@@ -40,11 +40,11 @@ impl Pages {
         &mut self.0[(line / PAGE) as usize]
     }
 
-    pub(super) fn covered<M: Memory>(&mut self, memory: &M, line: u64) {
+    pub(super) fn deferred<M: Memory>(&mut self, memory: &M, line: u64) {
         let page = self.of(memory, line);
-        page.covered += 1;
-        if page.covered == u8::MAX {
-            (page.covered, page.again) = (page.covered / 2, page.again / 2);
+        page.deferred += 1;
+        if page.deferred == u8::MAX {
+            (page.deferred, page.again) = (page.deferred / 2, page.again / 2);
         }
     }
 
@@ -53,11 +53,11 @@ impl Pages {
         page.again = page.again.saturating_add(1);
     }
 
-    /// Whether a line that leaves is to be covered.
+    /// Whether a leaving line is to be deferred.
     pub(super) fn keep<M: Memory>(&mut self, memory: &M, line: u64) -> bool {
         let page = self.of(memory, line);
-        let share = u32::from(page.again) * MOST.1 > u32::from(page.covered) * MOST.0;
-        if page.covered < FEW || !share {
+        let share = u32::from(page.again) * MOST.1 > u32::from(page.deferred) * MOST.0;
+        if page.deferred < FEW || !share {
             return true;
         }
         page.kept = (page.kept + 1) % TRY;
@@ -71,26 +71,26 @@ mod tests {
     use perdura_memory::{LINE, Ram};
 
     #[test]
-    fn pages_are_judged_by_what_was_covered() {
+    fn pages_are_judged_by_their_deferred_lines() {
         let ram = Ram::new(64);
         let mut pages = Pages::new(&ram, 3 * PAGE);
-        let cover = |pages: &mut Pages, line, again| {
-            let covered = (0..1000).filter(|_| pages.keep(&ram, line)).count();
-            for turn in 0..covered.min(100) {
-                pages.covered(&ram, line);
+        let defer = |pages: &mut Pages, line, again| {
+            let deferred = (0..1000).filter(|_| pages.keep(&ram, line)).count();
+            for turn in 0..deferred.min(100) {
+                pages.deferred(&ram, line);
                 if turn % again != 0 {
                     pages.stored_to_again(&ram, line);
                 }
             }
-            covered
+            deferred
         };
         let (hot, cold) = (PAGE + LINE, 2 * PAGE);
-        assert_eq!((cover(&mut pages, hot, 50), cover(&mut pages, cold, 2)), (1000, 1000));
+        assert_eq!((defer(&mut pages, hot, 50), defer(&mut pages, cold, 2)), (1000, 1000));
         let tried = 1000 / usize::from(TRY);
-        assert_eq!((cover(&mut pages, hot, 1), cover(&mut pages, cold, 2)), (tried, 1000));
+        assert_eq!((defer(&mut pages, hot, 1), defer(&mut pages, cold, 2)), (tried, 1000));
         (0..20).for_each(|_| {
-            cover(&mut pages, hot, 1);
+            defer(&mut pages, hot, 1);
         });
-        assert_eq!(cover(&mut pages, hot, 1), 1000, "it is not so any more");
+        assert_eq!(defer(&mut pages, hot, 1), 1000, "it is not so any more");
     }
 }

@@ -3,7 +3,7 @@ use super::*;
 use perdura_memory::random::SplitMix64;
 use std::collections::BTreeSet;
 
-/// A batch: what its lines should hold, and the checksums.
+/// A batch: its lines' intended contents, and the checksums.
 struct Batch {
     random: SplitMix64,
     matrix: Matrix,
@@ -33,12 +33,12 @@ impl Batch {
         Self::of(seed, 4096)
     }
 
-    /// What is found once these lines hold something older.
+    /// The outcome if these lines hold something older, and the expected contents.
     fn after_losing(&mut self, lost: &BTreeSet<usize>) -> (Outcome, Vec<(usize, Block)>) {
         self.after_losing_as(lost, |_, old, new| tag_of(new.at, &old) != new.tag)
     }
 
-    /// As that, where what they hold is to be like this.
+    /// The same, with the older contents given.
     fn after_losing_as(
         &mut self,
         lost: &BTreeSet<usize>,
@@ -76,7 +76,7 @@ fn tag_of(at: At, block: &Block) -> u16 {
     tag(&Summer::best().term(Along::Column, at, block))
 }
 
-/// Six lines of a full batch, by row and column, two in each sum that they are in.
+/// Six lines of a full batch, by row and column, two in each of their sums.
 const SIX: [At; 6] = [(0, 0), (1, 0), (15, 3), (31, 3), (25, 58), (42, 58)];
 
 #[test]
