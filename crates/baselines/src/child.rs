@@ -1,4 +1,4 @@
-//! Child processes that do not outlive us.
+//! Child processes that are killed when their handle is dropped.
 
 use crate::{Error, Result};
 use std::io;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output};
 pub struct Guard(Child);
 
 impl Guard {
-    /// Starts `command`, of which `name` is for messages and `advice` says how to get it.
+    /// Starts `command`; `name` is for messages, and `advice` says how to install it.
     ///
     /// # Errors
     /// `Unavailable` when there is no such program.
@@ -29,7 +29,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // It may have ended by itself; there is nobody to tell if it cannot be reaped.
+        // It may have ended by itself; a failure to reap it cannot be reported.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

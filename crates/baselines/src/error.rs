@@ -1,4 +1,4 @@
-//! What can go wrong with a baseline.
+//! Errors of baselines.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Something that it needs is not on this machine.
+    /// Something that it needs is not installed on this machine.
     #[error("not available: {0}")]
     Unavailable(String),
     /// It ran, and failed or gave a wrong answer.
@@ -14,7 +14,7 @@ pub enum Error {
     Failed {
         /// Which program.
         who: String,
-        /// What it said.
+        /// Its message.
         why: String,
     },
     /// Its files or processes could not be handled.

@@ -1,8 +1,8 @@
-//! What a server takes for its keys: the memory that it says it uses, its process's resident memory, and the
-//! space that its files really occupy.
+//! A server's footprint: the memory that it reports as used, its process's resident memory, and the space that its
+//! files really occupy.
 //!
-//! What always holds: keys have 16 bytes, and values random ones, which do not compress. A server that does not
-//! give back what it was given has no figures.
+//! What always holds: keys have 16 bytes, and values random ones, which do not compress. A server that does not return
+//! the values that were set has no figures.
 
 use crate::server::Server;
 use crate::ycsb::open;
@@ -18,17 +18,17 @@ use std::time::{Duration, Instant};
 
 /// How long a server may take to answer.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Bytes of values that are sent before answers are waited for.
+/// Bytes of values that are sent before replies are waited for.
 const BATCH: usize = 256 << 10;
-/// Keys that are sent before answers are waited for, at most.
+/// The most keys that are sent before replies are waited for.
 const MOST: usize = 500;
-/// Looks at the same figures that mean that a server is at rest, and the time from one to the next.
+/// How many equal readings in a row mean that a server is at rest, and the time between readings.
 const LOOKS: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(250);
 /// How long it may take to be at rest.
 const REST_LIMIT: Duration = Duration::from_secs(120);
 
-/// What a server takes at one moment, in bytes.
+/// A server's footprint at one moment, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Footprint {
     /// `used_memory` of INFO.
@@ -39,7 +39,7 @@ pub struct Footprint {
     pub on_disk: u64,
 }
 
-/// A server that is measured.
+/// A server under measurement.
 pub struct Measured<'a> {
     server: &'a Server,
     folder: &'a Path,
@@ -73,11 +73,11 @@ impl<'a> Measured<'a> {
         number.ok_or_else(|| self.failed(format!("INFO tells no {field}")))
     }
 
-    /// Sets `keys` keys to values of `bytes` random bytes, and reads some of them back. Calls
-    /// `goes_on` now and then; false from it ends the load.
+    /// Sets `keys` keys to values of `bytes` random bytes, and reads some of them back. Calls `goes_on` now and then;
+    /// false from it ends the load.
     ///
     /// # Errors
-    /// `Failed` when an answer is another one than it should be.
+    /// `Failed` when a reply is wrong.
     pub fn load(
         &mut self,
         keys: u64,
@@ -114,7 +114,7 @@ impl<'a> Measured<'a> {
         Ok(())
     }
 
-    /// Has Redis write its append-only file anew, and waits until it has.
+    /// Makes Redis rewrite its append-only file, and waits until it has.
     ///
     /// # Errors
     /// `Failed` when it cannot, or takes too long.
@@ -130,11 +130,11 @@ impl<'a> Measured<'a> {
         Ok(())
     }
 
-    /// What it takes when it is at rest: when that has not changed for a second, but for what a process takes
-    /// and gives back at any time.
+    /// The footprint at rest: when it has not changed for a second, except for what a process takes and gives back at
+    /// any time.
     ///
     /// # Errors
-    /// `Failed` when it is never at rest, `Io` when its files or its process cannot be looked at.
+    /// `Failed` when it is never at rest, `Io` when its files or its process cannot be examined.
     pub fn at_rest(&mut self) -> Result<Footprint> {
         let start = Instant::now();
         let (mut last, mut same) = (self.footprint()?, 0);
@@ -171,7 +171,7 @@ fn value(key: u64, bytes: usize, seed: u64) -> Vec<u8> {
     words.take(bytes.div_ceil(8)).flatten().take(bytes).collect()
 }
 
-/// Bytes of a process that are in memory.
+/// A process's resident bytes.
 fn resident(process: u32) -> Result<u64> {
     let path = format!("/proc/{process}/status");
     let status = fs::read_to_string(&path).map_err(Error::io(format!("cannot read {path}")))?;
@@ -181,7 +181,7 @@ fn resident(process: u32) -> Result<u64> {
     kib.map(|kib| kib * 1024).ok_or_else(odd)
 }
 
-/// Bytes of the blocks that the files in a folder, and in those below it, have.
+/// Bytes of the blocks of the files in a folder and its subfolders.
 fn occupied(folder: &Path) -> Result<u64> {
     let cannot = |error| Error::io(format!("cannot look into {}", folder.display()))(error);
     let mut bytes = 0;
@@ -190,7 +190,7 @@ fn occupied(folder: &Path) -> Result<u64> {
         match entry.metadata() {
             Ok(found) if found.is_dir() => bytes += occupied(&entry.path())?,
             Ok(found) => bytes += found.blocks() * 512,
-            // Gone since: a file that was made anew.
+            // Gone meanwhile: a file that was rewritten.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(cannot(error)),
         }
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(name(7).len(), 16);
     }
 
-    /// Skipped where there is no Redis.
+    /// Skipped if Redis is not installed.
     #[test]
     fn redis_is_measured() {
         let folder = tempfile::tempdir().expect("a temporary folder");

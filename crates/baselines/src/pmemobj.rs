@@ -1,7 +1,7 @@
-//! libpmemobj (PMDK): a C program, compiled when first asked for and run as a child process.
+//! libpmemobj (PMDK): a C program, compiled on first use and run as a child process.
 //!
-//! `PMEM_IS_PMEM_FORCE=1` has it write lines back with the processor's instructions on tmpfs
-//! too, as it would on persistent memory, instead of calling `msync`.
+//! `PMEM_IS_PMEM_FORCE=1` makes it write lines back with the processor's instructions on tmpfs too, as it would on
+//! persistent memory, instead of calling `msync`.
 
 use crate::child::{self, last_words};
 use crate::{Baseline, Error, Figure, Result, Size, Work};
@@ -22,7 +22,7 @@ const ADVICE: &str = "install libpmemobj-dev and gcc";
 /// Room for logs and the allocator's own pages, in bytes.
 const ROOM: u64 = 64 << 20;
 
-/// The baseline.
+/// libpmemobj as a baseline.
 pub struct Pmemobj {
     name: String,
     folder: TempDir,
@@ -127,7 +127,7 @@ impl Baseline for Pmemobj {
 mod tests {
     use super::*;
 
-    /// Small, and skipped where there is no libpmemobj: this project does not depend on it.
+    /// Small, and skipped if libpmemobj is not installed: this project does not depend on it.
     #[test]
     fn every_workload_runs_and_checks_itself() {
         let mut baseline = match Pmemobj::new() {

@@ -6,7 +6,7 @@ use crate::{Error, Result};
 use serde::Serialize;
 use std::process::Command;
 
-/// What the clients send.
+/// What the clients request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Request {
@@ -46,11 +46,11 @@ impl Request {
 /// One run of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Load {
-    /// What is sent.
+    /// The request.
     pub request: Request,
     /// Connections.
     pub clients: u32,
-    /// Requests sent before an answer is awaited.
+    /// Requests sent before a reply is awaited.
     pub pipeline: u32,
     /// Requests in all.
     pub requests: u64,
@@ -63,17 +63,17 @@ pub struct Load {
 /// What the client measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Answer {
-    /// Requests answered in a second.
+    /// Replies per second.
     pub per_second: f64,
-    /// Median time to the answer, in milliseconds.
+    /// Median time to the reply, in milliseconds.
     pub p50_ms: f64,
-    /// 99 in 100 answers came within, in milliseconds.
+    /// The 99th percentile of that time, in milliseconds.
     pub p99_ms: f64,
-    /// The longest time to an answer, in milliseconds.
+    /// The longest time to a reply, in milliseconds.
     pub max_ms: f64,
 }
 
-/// Loads `server`; an error that the server answers fails the run.
+/// Loads `server`; an error reply fails the run.
 ///
 /// # Errors
 /// `Unavailable` without `redis-benchmark`.
@@ -116,7 +116,7 @@ fn parse(printed: &str) -> Option<Answer> {
     })
 }
 
-/// The cells of a row in which each is quoted, and none holds a quote.
+/// The cells of a row in which each is quoted, and none contains a quote.
 fn cells(row: &str) -> Vec<&str> {
     row.trim().trim_matches('"').split("\",\"").collect()
 }
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(parse("ERROR: cannot connect\n"), None);
     }
 
-    /// Skipped where there is no Redis.
+    /// Skipped if Redis is not installed.
     #[test]
     fn measures_a_server() {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// How long a server may take to answer its first `PING`.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// How long a server may take to answer one of our own few questions.
+/// How long a server may take to answer one of our few own requests.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 /// A server that is listening; it ends when this is dropped.
@@ -23,23 +23,23 @@ pub struct Server {
 
 /// How to start a server.
 pub struct Launch {
-    /// What it is called in tables.
+    /// Its name in tables.
     pub name: String,
     /// The program.
     pub program: PathBuf,
-    /// What to do where there is no such program.
+    /// What to do if there is no such program.
     pub advice: &'static str,
     /// Its arguments; `{port}` and `{dir}` are replaced.
     pub arguments: Vec<String>,
 }
 
 impl Launch {
-    /// `redis-server` that syncs its append-only file before every answer.
+    /// `redis-server` that syncs its append-only file before every reply.
     pub fn redis() -> Self {
         let arguments = "--port {port} --bind 127.0.0.1 --dir {dir} --appendonly yes \
                          --appendfsync always --loglevel warning --daemonize no --save";
         let mut arguments: Vec<_> = arguments.split_whitespace().map(str::to_owned).collect();
-        // No snapshots: they are not what makes an answer durable.
+        // No snapshots: they do not make a reply durable.
         arguments.push(String::new());
         Launch {
             name: redis_name(),
@@ -89,7 +89,7 @@ impl Launch {
 }
 
 impl Server {
-    /// What it is called in tables.
+    /// Its name in tables.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -104,13 +104,12 @@ impl Server {
         self.address.port()
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its answer to a command without arguments in need of quoting: the first line of it, or
-    /// of a bulk string's contents.
+    /// Its reply to a command whose arguments need no quoting: the first line of it, or of a bulk string's contents.
     ///
     /// # Errors
     /// `Failed` when it does not answer.
@@ -138,7 +137,7 @@ fn redis_name() -> String {
     version.map_or_else(|| "Redis".to_owned(), |version| format!("Redis {version}"))
 }
 
-/// A port that nobody listens on right now.
+/// A port that is free right now.
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|listener| listener.local_addr());
@@ -178,7 +177,7 @@ mod tests {
         assert!(error.contains("no room") && error.contains('3'), "{error}");
     }
 
-    /// Skipped where there is no Redis.
+    /// Skipped if Redis is not installed.
     #[test]
     fn redis_starts_answers_and_ends() {
         let folder = tempfile::tempdir().expect("a temporary folder");

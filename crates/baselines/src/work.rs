@@ -1,4 +1,4 @@
-//! The work that baselines do, and what comes out.
+//! The work that baselines do, and its results.
 
 use crate::Result;
 use serde::Serialize;
@@ -33,22 +33,22 @@ impl Work {
     }
 }
 
-/// How much of it.
+/// The size of a piece of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Size {
     /// Entries, keys or values.
     pub entries: u64,
-    /// Swaps in a transaction, or bytes in a value; nothing to maps.
+    /// Swaps in a transaction, or bytes in a value; ignored by maps.
     pub width: u64,
     /// Operations that are measured.
     pub operations: u64,
-    /// Operations before those.
+    /// Operations before those, not measured.
     pub warm_up: u64,
     /// The root of everything random.
     pub seed: u64,
 }
 
-/// What a run gave. The answer was checked.
+/// The result of a run, whose answer was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figure {
     /// Operations measured.
@@ -64,9 +64,9 @@ impl Figure {
     }
 }
 
-/// Somebody who does the work.
+/// Another system, or one of our engines, doing the work.
 pub trait Baseline {
-    /// What it is called in tables.
+    /// Its name in tables.
     fn name(&self) -> &str;
 
     /// Loads fresh data into `folder`, runs, checks the answer, and leaves the folder as it was.

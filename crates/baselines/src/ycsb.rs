@@ -1,8 +1,7 @@
-//! A YCSB client for servers that speak the Redis protocol: the requests of YCSB's Redis binding,
-//! each waited for.
+//! A YCSB client for servers that speak the Redis protocol: the requests of YCSB's Redis binding, each waited for.
 //!
-//! A record is a hash, and its key is in a sorted set. A server that dies, stalls or answers
-//! something else is an error with its name and the request; nothing waits for ever.
+//! A record is a hash, and its key is in a sorted set. A server that dies, stalls or replies with something unexpected
+//! is an error with its name and the request; nothing waits for ever.
 
 use crate::server::Server;
 use crate::{Error, Result};
@@ -36,8 +35,7 @@ impl Client {
         Client::at(server.name(), server.address(), LIMIT)
     }
 
-    /// A connection to the server at `address`, which is called `name`, and may take so long
-    /// over each answer.
+    /// A connection to the server at `address`, which is called `name`, with `limit` as the time for each reply.
     ///
     /// # Errors
     /// `Failed` when it does not answer.
@@ -48,7 +46,7 @@ impl Client {
         Ok(Client { name: name.to_owned(), connection })
     }
 
-    /// Waits until a rewrite of the append-only file, which a load may have brought on, is over.
+    /// Waits for the end of a rewrite of the append-only file, which a load may have triggered.
     ///
     /// # Errors
     /// `Failed` when it does not end, or the server does not answer.
@@ -68,7 +66,7 @@ impl Client {
         }
     }
 
-    /// The answer to `command`, which is about `key`.
+    /// The reply to `command`, which is about `key`.
     fn ask<T: FromRedisValue>(&mut self, command: &Cmd, key: &[u8]) -> Result<T> {
         command.query(&mut self.connection).map_err(|error| {
             let verb = match command.args_iter().next() {
@@ -154,7 +152,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
-    /// Skipped where there is no Redis.
+    /// Skipped if Redis is not installed.
     #[test]
     fn all_letters_on_redis() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -182,7 +180,7 @@ mod tests {
             assert_eq!(measured.operations, 100, "{letter}");
         }
         records.check(connect, 2, &progress).expect("the right records");
-        // Somebody else writes.
+        // Another client writes.
         let mut client = connect().expect("a connection");
         let name =
             perdura_workloads::ycsb::Name::new(perdura_workloads::ycsb::Order::Hashed.identity(5));
@@ -201,7 +199,7 @@ mod tests {
         thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("a client");
             let mut request = [0; 4096];
-            // What the library says of itself when it connects, and is not held to an answer.
+            // What the library sends when it connects, without requiring a reply.
             let _ = stream.read(&mut request);
             let _ = stream.write_all(b"+OK\r\n+OK\r\n");
             while stream.read(&mut request).is_ok_and(|count| count > 0) {
@@ -216,7 +214,7 @@ mod tests {
         loop {
             let mut client = Client::at("Odd", answering(bytes), limit).expect("a connection");
             let complaint = client.read(b"user7").expect_err("no record").to_string();
-            // A process that is stopped and goes on ends its timed waits early: nothing is known then.
+            // A stopped and continued process ends its timed waits early: then the result is unknown.
             if !complaint.contains("Interrupted") {
                 return complaint;
             }
@@ -238,7 +236,7 @@ mod tests {
             assert!(complaint.contains("Odd") && complaint.contains(hint), "{complaint}");
         }
         assert!(begun.elapsed() < Duration::from_secs(20));
-        // One that does not even greet.
+        // A server that does not even greet.
         let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = silent.local_addr().expect("an address");
         let refused = Client::at("Odd", address, Duration::from_millis(200));

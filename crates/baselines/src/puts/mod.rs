@@ -1,12 +1,11 @@
 //! Durable puts of small values: the work by which embedded stores are compared.
 //!
-//! [`Puts`] says what is put, and gives every library the same keys and values in the same order.
-//! A [`Library`] opens a [`Store`] in a folder, each thread puts through a [`Session`] of its own, and
-//! [`run`] times them, has the store closed and opened again, and compares every key with what was
-//! put last.
+//! [`Puts`] describes the puts, and gives every library the same keys and values in the same order. A [`Library`] opens
+//! a [`Store`] in a folder, each thread puts through a [`Session`] of its own, and [`run`] times them, has the store
+//! closed and opened again, and compares every key with the value put last.
 //!
-//! To add a store: implement [`Library`] in a file of `stores`, and name it there. When `put` returns,
-//! what was put must be as durable as the library makes anything.
+//! To add a store: implement [`Library`] in a file of `stores`, and name it there. When `put` returns, its data must be
+//! as durable as the library makes anything.
 
 mod run;
 
@@ -18,24 +17,24 @@ use serde::Serialize;
 use std::ops::Range;
 use std::path::Path;
 
-/// A key. Neighbours in number are no neighbours in order.
+/// A key. Neighbouring numbers have keys that are not neighbours in order.
 pub type Key = [u8; 16];
 
-/// A key and the value that it gets.
+/// A key and its new value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Put {
-    /// The key, which may be there already.
+    /// The key, which may be present already.
     pub key: Key,
-    /// Bytes that no compression makes smaller.
+    /// Incompressible bytes.
     pub value: Vec<u8>,
 }
 
-/// What is put, and how.
+/// The parameters of the puts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Puts {
     /// Puts of all threads together.
     pub puts: u64,
-    /// Different keys, drawn alike; each may be put more than once, or never.
+    /// Different keys, drawn uniformly; each may be put more than once, or never.
     pub keys: u64,
     /// Bytes in a value.
     pub value_bytes: usize,
@@ -43,14 +42,14 @@ pub struct Puts {
     pub batch: u64,
     /// Threads.
     pub threads: u32,
-    /// Whether the threads put the same keys; if not, each has its own part of them.
+    /// Whether the threads put the same keys; otherwise each has its own part of them.
     pub shared: bool,
     /// The root of everything random.
     pub seed: u64,
 }
 
 impl Puts {
-    /// The key with this number. A seed's keys differ from each other.
+    /// The key with this number. Different numbers of a seed have different keys.
     pub fn key(&self, number: u64) -> Key {
         let mut key = Key::default();
         key[..8].copy_from_slice(&splitmix64(number ^ self.seed).to_be_bytes());
@@ -58,13 +57,13 @@ impl Puts {
         key
     }
 
-    /// What a thread puts, in its order.
+    /// A thread's puts, in order.
     pub fn stream(&self, thread: u32) -> Stream {
         let keys = if self.shared { 0..self.keys } else { self.part(self.keys, thread) };
         Stream { puts: *self, random: Random::new(self.seed, thread.into()), keys, number: 0 }
     }
 
-    /// Puts that a thread makes.
+    /// How many puts a thread makes.
     pub fn share(&self, thread: u32) -> u64 {
         let share = self.part(self.puts, thread);
         share.end - share.start
@@ -77,7 +76,7 @@ impl Puts {
         cut(thread)..cut(thread + 1)
     }
 
-    /// Bytes of all keys and values, if each key is there.
+    /// Bytes of all keys and values, if every key is present.
     pub fn data_bytes(&self) -> u64 {
         let value = self.value_bytes as u64;
         self.keys.min(self.puts).saturating_mul(value.saturating_add(size_of::<Key>() as u64))
@@ -94,7 +93,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Makes `put` the next one.
+    /// Sets `put` to the next one.
     pub fn next(&mut self, put: &mut Put) {
         self.number = self.keys.start + self.random.below(self.keys.end - self.keys.start);
         put.key = self.puts.key(self.number);
@@ -104,51 +103,51 @@ impl Stream {
         }
     }
 
-    /// The number of the key of the last one.
+    /// The number of the last put's key.
     pub fn number(&self) -> u64 {
         self.number
     }
 }
 
-/// An embedded store, as its authors recommend it.
+/// An embedded store, configured as its authors recommend.
 pub trait Library {
-    /// What it is called in tables, with its version.
+    /// Its name in tables, with its version.
     fn name(&self) -> &str;
 
-    /// How it is set, in words: what makes a put durable above all.
+    /// Its settings, in words: above all what makes a put durable.
     fn settings(&self) -> &str;
 
-    /// Opens the store in `folder`, or makes it if there is none; has `work` use it; closes it.
+    /// Opens the store in `folder`, or creates it; runs `work` on it; closes it.
     ///
     /// # Errors
-    /// `Failed` with the store's own words; that of `work`.
+    /// `Failed` with the store's own message; errors of `work`.
     fn open(&self, folder: &Path, puts: &Puts, work: Work<'_>) -> Result<()>;
 }
 
-/// What is done with an open store.
+/// Work on an open store.
 pub type Work<'a> = &'a mut dyn FnMut(&dyn Store) -> Result<()>;
 
 /// An open store that threads share.
 pub trait Store: Sync {
-    /// What the calling thread puts and gets through.
+    /// A session for the calling thread.
     ///
     /// # Errors
-    /// `Failed` with the store's own words.
+    /// `Failed` with the store's own message.
     fn session(&self) -> Result<Box<dyn Session + '_>>;
 }
 
-/// One thread's way into a store.
+/// One thread's access to a store.
 pub trait Session {
     /// Puts all of `batch` in one transaction; returns when it is durable.
     ///
     /// # Errors
-    /// `Failed` with the store's own words.
+    /// `Failed` with the store's own message.
     fn put(&mut self, batch: &[Put]) -> Result<()>;
 
-    /// A key's value, if the key is there.
+    /// A key's value, if the key is present.
     ///
     /// # Errors
-    /// `Failed` with the store's own words.
+    /// `Failed` with the store's own message.
     fn get(&mut self, key: &Key) -> Result<Option<Vec<u8>>>;
 }
 

@@ -1,6 +1,6 @@
-//! One library's run: puts by threads, timed; then everything read back from the store, opened anew.
+//! One library's run: puts by threads, timed; then everything is read back from the reopened store.
 //!
-//! A run that was stopped, or whose store does not hold what was put last, gives no figure.
+//! A run that was stopped, or whose store does not hold the values put last, gives no figure.
 
 use super::{Library, Put, Puts, Store};
 use crate::{Error, Figure, Result};
@@ -13,20 +13,20 @@ use std::thread;
 use std::time::Instant;
 use tempfile::TempDir;
 
-/// What a run gave. The answer was checked.
+/// The result of a run, whose answer was checked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PutFigure {
     /// The puts, and how long they took.
     pub figure: Figure,
-    /// Bytes that the file system has given to the closed store's files.
+    /// Bytes that the file system has allocated to the closed store's files.
     pub bytes: u64,
 }
 
-/// Has `library` make all `puts` in a folder of its own inside `folder`, which is removed afterwards.
+/// Runs all `puts` on `library` in a folder of its own inside `folder`, which is removed afterwards.
 ///
 /// # Errors
-/// `Failed` where a key has another value than the one put last, where the library said so, or if
-/// `progress` was stopped; `Io` if its folder could not be made or looked at.
+/// `Failed` if a key has another value than the one put last, if the library reported an error, or if `progress` was
+/// stopped; `Io` if its folder could not be created or examined.
 pub fn run(
     library: &dyn Library,
     puts: &Puts,
@@ -76,7 +76,7 @@ fn put_share(
     progress: &Progress,
 ) -> Result<(Instant, Instant)> {
     let session = store.session();
-    // Without a session too: the other threads wait for this one.
+    // Even without a session: the other threads wait for this one.
     ready.wait();
     let mut session = session?;
     let mut stream = puts.stream(thread);
@@ -98,7 +98,7 @@ fn go_on(name: &str, progress: &Progress) -> Result<()> {
     if progress.is_stopped() { Err(Error::failed(name, "stopped")) } else { Ok(()) }
 }
 
-/// Compares each key with what was put last: with shared keys, last by one of the threads.
+/// Compares each key with the value put last: with shared keys, last by one of the threads.
 fn check(name: &str, store: &dyn Store, puts: &Puts, progress: &Progress) -> Result<()> {
     let mut last = vec![vec![None; puts.keys as usize]; puts.threads as usize];
     let mut put = Put::default();
@@ -158,7 +158,7 @@ mod tests {
         seed: 11,
     };
 
-    /// What a store may do wrong.
+    /// A fault of a store.
     #[derive(Clone, Copy, PartialEq)]
     enum Fault {
         None,

@@ -1,10 +1,9 @@
 //! fjall: a log-structured merge tree with a journal, in Rust.
 //!
-//! A put is in the journal and in the tree when it returns, and durable when `persist` has. `SyncData`
-//! is `fdatasync`, which on Linux makes a file's bytes durable with all that is needed to find them
-//! again; `SyncAll` would add the file's times. As its documentation has it for such use, the journal's
-//! buffer is flushed by `persist` only. The journal has one lock, held for the sync too: threads take
-//! turns, and no sync serves two of them.
+//! A put is in the journal and in the tree when it returns, and durable once `persist` has returned. `SyncData` is
+//! `fdatasync`, which on Linux makes a file's bytes durable with all metadata needed to find them again; `SyncAll`
+//! would add the file's times. As its documentation recommends for such use, the journal's buffer is flushed by
+//! `persist` only. The journal has one lock, held for the sync too: threads take turns, and no sync serves two of them.
 
 use super::version;
 use crate::puts::{Key, Library, Put, Puts, Session, Store, Work};

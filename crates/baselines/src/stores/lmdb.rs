@@ -1,7 +1,7 @@
 //! LMDB, through heed: a copy-on-write B-tree in a memory map, in C.
 //!
-//! No flag is set, so that a commit syncs the data (`fdatasync`), and then the page that makes it
-//! current. One writer at a time; the others wait in `write_txn`.
+//! No flag is set, so that a commit syncs the data (`fdatasync`), and then the page that makes it current. One writer
+//! at a time; the others wait in `write_txn`.
 
 use super::version;
 use crate::puts::{Key, Library, Put, Puts, Session, Store, Work};
@@ -11,7 +11,7 @@ use heed::{CommitOrAbort, Database, Env, EnvOpenOptions};
 use std::fmt::Display;
 use std::path::Path;
 
-/// Address space for the tree beside its data: it is reserved, not filled.
+/// Address space for the tree in addition to its data: reserved, not filled.
 const ROOM: u64 = 1 << 30;
 
 pub(super) struct Lmdb {
@@ -30,7 +30,7 @@ fn failed(error: impl Display) -> Error {
     Error::failed("LMDB", error.to_string())
 }
 
-/// An environment, and its database without a name.
+/// An environment, and its unnamed database.
 struct Opened<'e> {
     env: &'e Env,
     table: Database<'e, Bytes, Bytes>,
@@ -50,8 +50,8 @@ impl Library for Lmdb {
         let bytes = usize::try_from(bytes.next_multiple_of(1 << 20)).map_err(failed)?;
         let mut options = EnvOpenOptions::new();
         options.map_size(bytes);
-        // SAFETY: the folder is this run's own (`puts::run` has just made it), so that nothing else opens
-        // the file, or changes or truncates it, while it is mapped.
+        // SAFETY: the folder is this run's own (`puts::run` has just created it), so that nothing else opens the file,
+        // or changes or truncates it, while it is mapped.
         let env = unsafe { options.open(folder) }.map_err(failed)?;
         let transaction = env.write_txn().map_err(failed)?;
         let table = env.create_databases_and_commit(transaction, |opener, transaction| {

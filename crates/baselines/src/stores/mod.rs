@@ -1,9 +1,9 @@
-//! Embedded stores of others, in this process: redb, LMDB, fjall and SQLite.
+//! Other projects' embedded stores, in this process: redb, LMDB, fjall and SQLite.
 //!
-//! They are built only with the feature `stores`; without it [`all`] says how to have them. Each is set
-//! as its authors recommend where every put must survive a power cut, and no weaker: what a put waits
-//! for is in its [`settings`](crate::puts::Library::settings). Where a library has one writer at a time,
-//! threads take turns, which is its own recommendation too.
+//! They are built only with the feature `stores`; without it [`all`] says how to get them. Each is configured as its
+//! authors recommend where every put must survive a power cut, and no weaker: what a put waits for is in its
+//! [`settings`](crate::puts::Library::settings). If a library has one writer at a time, threads take turns, which is
+//! its own recommendation too.
 //!
 //! sled is not among them: its last release is of 2021, and the one after it is not finished.
 
@@ -24,7 +24,7 @@ use crate::puts::Library;
 /// All of them, in the order of tables.
 ///
 /// # Errors
-/// `Unavailable`, with the command that has them, in a program that was built without.
+/// `Unavailable`, with the command that builds them, in a program that was built without.
 pub fn all() -> Result<Vec<Box<dyn Library>>> {
     #[cfg(feature = "stores")]
     return Ok(vec![
@@ -41,7 +41,7 @@ pub fn all() -> Result<Vec<Box<dyn Library>>> {
     ))
 }
 
-/// A crate's version, as this workspace has it.
+/// A crate's version in this workspace.
 #[cfg(feature = "stores")]
 fn version(name: &str) -> &'static str {
     const LOCKED: &str = include_str!("../../../../Cargo.lock");

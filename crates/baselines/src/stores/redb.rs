@@ -1,7 +1,7 @@
 //! redb: a copy-on-write B-tree in a file, in Rust.
 //!
-//! `Durability::Immediate`, its default: a commit returns when one sync of the file (`fdatasync`) has.
-//! One writer at a time; the others wait in `begin_write`.
+//! `Durability::Immediate`, its default: a commit returns after one sync of the file (`fdatasync`). One writer at a
+//! time; the others wait in `begin_write`.
 
 use super::version;
 use crate::puts::{Key, Library, Put, Puts, Session, Store, Work};
@@ -37,7 +37,7 @@ impl Library for Redb {
 
     fn open(&self, folder: &Path, _: &Puts, work: Work<'_>) -> Result<()> {
         let database = Database::create(folder.join("redb")).map_err(failed)?;
-        // Made before anything is timed.
+        // Creates the table before anything is timed.
         put(&database, &[])?;
         work(&database)
     }

@@ -1,10 +1,9 @@
 //! SQLite, through rusqlite: a B-tree with a write-ahead log, in C.
 //!
-//! In WAL mode `synchronous=FULL` syncs the log in each commit; `NORMAL` would lose the last ones in a
-//! power cut. There is one writer at a time, and one that finds the database locked sleeps and tries
-//! again. So threads take turns on one connection, whose statement is prepared once: no thread sleeps,
-//! and no connection's cache is made void by another. The lock on the file is held for good
-//! (`locking_mode=EXCLUSIVE`), as the other stores hold theirs.
+//! In WAL mode `synchronous=FULL` syncs the log in each commit; `NORMAL` would lose the last ones in a power cut. There
+//! is one writer at a time, and one that finds the database locked sleeps and tries again. So threads take turns on one
+//! connection, whose statement is prepared once: no thread sleeps, and no connection invalidates another one's cache.
+//! The lock on the file is held throughout (`locking_mode=EXCLUSIVE`), as the other stores hold theirs.
 
 use super::version;
 use crate::puts::{Key, Library, Put, Puts, Session, Store, Work};
@@ -16,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const PUT: &str = "REPLACE INTO puts VALUES (?1, ?2)";
 const GET: &str = "SELECT value FROM puts WHERE key = ?1";
-/// One tree, ordered by the key: with a row number beside it there would be two.
+/// One tree, ordered by the key: with a row number there would be a second one.
 const TABLE: &str =
     "CREATE TABLE IF NOT EXISTS puts (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID";
 /// What SQLite's C code is compiled with: see `.cargo/config.toml`.
@@ -66,7 +65,7 @@ impl Library for Sqlite {
         {
             connection.pragma_update(None, name, value).map_err(failed)?;
         }
-        // A file system that cannot have a WAL would get a journal of another kind without a word.
+        // A file system that does not support a WAL would silently get another kind of journal.
         let mode: String = connection
             .pragma_query_value(None, "journal_mode", |row| row.get(0))
             .map_err(failed)?;
@@ -101,7 +100,7 @@ impl Session for &Opened {
     fn put(&mut self, batch: &[Put]) -> Result<()> {
         let mut connection = self.lock();
         match batch {
-            // A statement of its own is a transaction.
+            // A single statement is a transaction.
             [single] => put(&connection, single).map(drop),
             batch => put_together(&mut connection, batch),
         }

@@ -1,4 +1,4 @@
-//! Each store does small work, and its answer is checked.
+//! Each store does a small piece of work, and its answer is checked.
 
 use super::*;
 use crate::puts::{Puts, run};

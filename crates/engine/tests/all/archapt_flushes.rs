@@ -1,5 +1,4 @@
-//! Answers: what a commit costs whose maker waits at once, and what a commit never has to do for
-//! others.
+//! Group flushes: the cost of a commit that is waited for at once, and work that a commit never has to do for others.
 
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Mode, RedoEngine, Session, Ticket,
@@ -37,7 +36,7 @@ fn awaited<S: Session>(session: &mut S, line: u64, count: u64) -> Ticket {
     ticket
 }
 
-/// Fences and log bytes of the tenth of some transactions, each waited for.
+/// Fences and log bytes of the tenth transaction, each being waited for.
 fn price<E: Engine<Reference>>(domain: Domain) -> (u64, u64) {
     let engine = reference::<E>(domain);
     let mut session = engine.session().unwrap();
@@ -70,7 +69,7 @@ fn takes_all_along<E: Engine<Reference>>(domain: Domain) {
     assert!(early < late, "{} on {domain}", E::NAME);
     assert!(first.is_durable(early) && first.is_durable(late), "{} on {domain}", E::NAME);
     assert_eq!(first.counters().commits + second.counters().commits, 2);
-    // And the other way round: nothing is left of the group.
+    // And in the other order: nothing is left of the group.
     let alone = awaited(&mut first, 1, 1);
     assert!(alone > late && first.is_durable(alone));
     begin(&mut second, 5, 1);
@@ -109,8 +108,8 @@ fn the_words_of_a_line_are_counted_when_it_leaves() {
     counts_dirt::<ArchaptRedoEngine<Reference>>();
 }
 
-/// Groups of eight lines with a queue of a hundred, and with a log that is filled many times: lines leave one
-/// by one, and in batches.
+/// Groups of eight lines with a queue of a hundred, and with a log that is filled many times: lines leave one by one,
+/// and in batches.
 #[test]
 fn no_commit_writes_back_for_all_the_others() {
     for (queue_lines, batch) in [(100, 8), (u64::MAX, 512)] {
@@ -131,7 +130,7 @@ fn no_commit_writes_back_for_all_the_others() {
     }
 }
 
-/// Threads that wait at once among such that do not: nobody's ticket is forgotten.
+/// Threads that wait at once among threads that do not: no ticket is forgotten.
 fn threads<E: Engine<Reference>>(domain: Domain) {
     let engine = reference::<E>(domain);
     std::thread::scope(|scope| {

@@ -1,9 +1,9 @@
-//! Fresh memory, which is stored in place without a log, in lines that are deferred or were.
+//! Fresh memory, which is stored in place without a log, in lines that are or were deferred.
 
 use super::*;
 
-/// Fresh memory is stored in place before its transaction commits, and a line of it may leave the
-/// queue meanwhile: then it is deferred, and waits.
+/// Fresh memory is stored in place before its transaction commits, and a line of it may leave the queue meanwhile: then
+/// it is deferred, and waits.
 #[test]
 fn fresh_memory_may_be_deferred_before_its_transaction_commits() {
     fn run<E: Engine<Reference>>() {
@@ -35,8 +35,7 @@ fn fresh_memory_may_be_deferred_before_its_transaction_commits() {
     run::<SkippingRedoEngine<Reference>>();
 }
 
-/// Words beside those that were stored to through the log: a rollback takes back the ones, and not
-/// the others.
+/// Fresh words in the same line as logged ones: a rollback undoes the latter, and not the former.
 #[test]
 fn fresh_words_beside_those_taken_back_are_no_loss() {
     type E = SkippingUndoEngine<Reference>;
@@ -53,7 +52,7 @@ fn fresh_words_beside_those_taken_back_are_no_loss() {
     assert!(deferred.len() > 100);
     engine.tune(&Tuning { queue_lines: Some(1 << 20), ..Tuning::default() });
     deferred.iter().for_each(|line| _ = store(*line, 7));
-    // Too large to share a group: it ends the one before.
+    // Too large to share a group: it closes the open one.
     session.begin(Mode::Write);
     (1000..1080).for_each(|line| session.write_bytes(DATA + line * LINE, &[1; 64]).unwrap());
     session.commit().unwrap();
@@ -71,7 +70,7 @@ fn fresh_words_beside_those_taken_back_are_no_loss() {
     }
 }
 
-/// A line of which all words are in the log is not to be laid over fresh ones.
+/// A line whose words are all in the log must not overwrite fresh ones.
 #[test]
 fn fresh_words_in_a_line_that_is_logged_whole_are_kept() {
     type E = SkippingRedoEngine<Reference>;

@@ -2,9 +2,9 @@
 
 use super::*;
 
-/// Lines that are given a value each, and left to be deferred.
+/// Lines that are given a value each, and become deferred.
 const STORED: u64 = 400;
-/// Where no line is deferred.
+/// An area in which no line is deferred.
 const FAR: u64 = DATA + (1 << 17);
 
 /// A transaction that stores to `lines`, and to more lines than the log has room for.
@@ -24,9 +24,8 @@ fn put<S: Session>(session: &mut S, lines: &[u64], value: u64) -> Ticket {
     session.commit().unwrap()
 }
 
-/// One that was refused stored to more deferred lines than one record of before-images holds; then it is
-/// split, as the error says. The images of the first part take as much room as the refused one's first
-/// record.
+/// A refused transaction stored to more deferred lines than one record of before-images holds; then it is split, as the
+/// error suggests. The images of the first part take as much room as the refused one's first record.
 fn what_is_split_is_kept<E: Engine<Reference>>(first: usize, all: usize, after: u64) {
     let (memory, engine) = tuned::<E>(64, 4096, Skip::Always);
     let mut session = engine.session().unwrap();
@@ -75,8 +74,8 @@ fn what_is_split_is_kept<E: Engine<Reference>>(first: usize, all: usize, after: 
     }
 }
 
-/// The first record of images takes 33 lines at most, the second one the rest of its chunk. With few
-/// commits afterwards the log still has it.
+/// The first record of images takes 33 lines at most, the second one the rest of its chunk. After few commits the log
+/// still has it.
 const CASES: [(usize, usize, u64); 4] = [(33, 34, 3), (33, 80, 100), (1, 34, 3), (20, 100, 100)];
 
 #[test]

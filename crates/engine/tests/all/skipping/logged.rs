@@ -1,4 +1,4 @@
-//! With undo logging, old words are written down once: in the log, or in a before-image.
+//! With undo logging, old words are recorded once: in the log, or in a before-image.
 
 use super::*;
 
@@ -13,12 +13,12 @@ fn round<S: Session>(session: &mut S, value: u64) -> Ticket {
     ticket
 }
 
-/// What is there after power cuts that take all, nothing, or something.
+/// The contents after power cuts that lose all, nothing, or something.
 fn after_cuts<E: Engine<Reference>>(memory: &Reference, random: &mut SplitMix64) -> Vec<u64> {
     let cuts = [Cut::None, Cut::All, Cut::Seed(random.next()), Cut::Seed(random.next())];
     let first = cuts.into_iter().filter_map(|cut| {
         let after = memory.after_power_cut(cut);
-        // More may be lost than can be restored; then it says so.
+        // More may be lost than can be restored; then recovery reports it.
         E::recover(&after, LOG).ok().map(|_| contents(&after, apart).concat())
     });
     let mut states: Vec<Vec<u64>> = first.collect();
@@ -56,7 +56,7 @@ fn what_is_logged_is_not_logged_again() {
     round(&mut session, 500);
     round(&mut session, 600);
     let more = session.counters().log_bytes - logged;
-    // Two words for each line that was not, and what each group's record is filled up with.
+    // Two words for each line that was not deferred, and the padding of each group's record.
     assert!(more < (LINES - deferred) * (16 + LINE), "{more} bytes for what was not deferred");
     assert_eq!(after_cuts::<E>(&memory, &mut random), answered);
 }

@@ -1,26 +1,26 @@
-//! Which stores a failing image lacks, and which it should not have yet.
+//! Root causes: which stores a failing image lacks, and which it should not have yet.
 
 use crate::candidates::{Candidates, Line};
 use perdura_machine::{CallSite, Kind};
 use perdura_memory::image::Image;
 
-/// The stores that decide whether an image fails.
+/// The root cause of an image's failure: the stores that decide.
 #[derive(Debug, Default)]
-pub(crate) struct Guilt {
+pub(crate) struct RootCause {
     /// It would not fail with these.
     pub(crate) missing: Vec<String>,
     /// It would not fail without these.
     pub(crate) early: Vec<String>,
 }
 
-/// Makes as much of the failing image durable as possible, then takes away what need not be
-/// there: what cannot be changed decides.
-pub(crate) fn guilt(
+/// Makes as much of the failing image durable as possible, then removes what is not needed for the failure: the rest is
+/// the root cause.
+pub(crate) fn root_cause(
     candidates: &Candidates,
     failing: &[u16],
     image: &Image,
     mut fails: impl FnMut(&[u16]) -> bool,
-) -> Guilt {
+) -> RootCause {
     let mut states = failing.to_vec();
     let lines = &candidates.lines;
     let mut settle = |index: usize, wanted: &mut dyn Iterator<Item = u16>| {
@@ -48,7 +48,7 @@ pub(crate) fn guilt(
     full.iter().for_each(|index| settle(*index, 0));
     let present = full.into_iter().filter(|index| states[*index] != 0);
     let early = present.map(|index| last(&lines[index], image)).collect();
-    Guilt { missing, early }
+    RootCause { missing, early }
 }
 
 /// The first store that the line lacks.
@@ -56,7 +56,7 @@ fn lack(line: &Line, state: u16, image: &Image) -> String {
     let words = &line.states[usize::from(state)];
     let from = line.steps.get(usize::from(state)).copied().unwrap_or(0);
     let all = line.steps.last().copied().unwrap_or(0);
-    // A store of what is there already is not missed.
+    // A store that changes nothing is not missing.
     let step = (from..all).find(|step| image.line(line.at, step + 1) != *words);
     named(line, step.unwrap_or(from), image)
 }

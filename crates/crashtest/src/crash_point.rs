@@ -1,32 +1,32 @@
-//! One cut: which images of it are checked, lived on, or left out because they cannot differ.
+//! One crash point: which of its images are checked, lived on, or skipped because they cannot differ.
 
 use crate::Subject;
 use crate::bench::Verified;
 use crate::candidates::Candidates;
 use crate::explore::{Exploration, Explorer, Problem, mix};
-use crate::guilt::{Guilt, guilt, is_named};
 use crate::life::World;
-use crate::verify::{Expect, Found, verify};
+use crate::root_cause::{RootCause, is_named, root_cause};
+use crate::verify::{Expect, Verdict, verify};
 use perdura_machine::{CallSite, Event, Machine};
 use perdura_memory::Memory;
 use perdura_memory::image::Image;
 use std::sync::atomic::Ordering;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Combinations of line states that are all tried, as a multiple of the images of a cut.
+/// If there are at most this many times as many combinations of line states as images to check, all are tried.
 const EXHAUSTIVE: u64 = 4;
-/// Candidates looked at for each image that is checked, at most.
+/// The most candidates looked at for each image to check.
 const LOOKED_AT: u64 = 4;
-/// Covered images that are lived on are so many times rarer than others.
+/// Images that look the same as a checked one are lived on this many times more rarely than others.
 const COVERED: u64 = 4;
-/// So many lost lines are always restored, wherever they are: fewer than six lines of a batch never share
-/// all of their sums (`groups/deferred/place.rs` in the engine).
+/// Up to this many lost lines are always restored, wherever they are: fewer than six lines of a batch never share all
+/// of their sums (`groups/deferred/place.rs` in the engine).
 const RESTORED: usize = 5;
-/// What is wrong with the tester when pruning leaves out what it must not.
+/// The error when pruning skips an image that it must not.
 const UNSOUND: &str = "the tester is at fault: an image that need not be checked differs";
 
 impl<S: Subject> Explorer<'_, S> {
-    /// Cuts the power here, and checks some of what that may leave.
+    /// Cuts the power here, and checks some of the images that may be left.
     pub(crate) fn point(
         &mut self,
         exploration: &Exploration<'_, '_, S>,
@@ -61,13 +61,13 @@ impl<S: Subject> Explorer<'_, S> {
             }
             explored.map_err(|Failed { what, states, lived, died }| {
                 if died {
-                    return (what, Guilt::default());
+                    return (what, RootCause::default());
                 }
-                let guilt = match lived {
-                    None => self.guilt(depth, &expect, &candidates, &states, seed, image),
-                    // It takes many lives: for a replay, and where nothing is named so far.
+                let root_cause = match lived {
+                    None => self.root_cause(depth, &expect, &candidates, &states, seed, image),
+                    // This takes many lives: only for a replay, and if no store has been named yet.
                     Some(life) if self.case.points.is_replay() && !is_named(&what) => self
-                        .guilt_of_life(
+                        .root_cause_of_life(
                             exploration,
                             &expect,
                             &candidates,
@@ -75,9 +75,9 @@ impl<S: Subject> Explorer<'_, S> {
                             (seed, life),
                             image,
                         ),
-                    Some(_) => Guilt::default(),
+                    Some(_) => RootCause::default(),
                 };
-                (what, guilt)
+                (what, root_cause)
             })
         });
         match explored {
@@ -86,17 +86,17 @@ impl<S: Subject> Explorer<'_, S> {
                 self.watcher.points.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             }
-            Err((what, guilt)) => {
+            Err((what, root_cause)) => {
                 let name =
                     format!("{} on core {}", CallSite::of(event.kind, event.site), event.core);
                 let cut = Some((event.number, exploration.history.events, name));
-                Err(Problem { what, cut, guilt, place: None })
+                Err(Problem { what, cut, root_cause, place: None })
             }
         }
     }
 
-    /// Checks images of one cut. The failing one's states come with what is wrong, if it was one
-    /// of this cut's own images.
+    /// Checks images of one crash point. On failure the image's states are included if it was one of this crash point's
+    /// own images.
     fn images(
         &mut self,
         exploration: &Exploration<'_, '_, S>,
@@ -106,8 +106,8 @@ impl<S: Subject> Explorer<'_, S> {
     ) -> Result<u64, Failed> {
         let depth = exploration.depth;
         let promised = self.promised(exploration, expect);
-        // A replay looks at all that an exploration of more cuts may have looked at here: there,
-        // images that other cuts had left before did not count.
+        // A replay looks at everything that an exploration of more crash points may have looked at here: there, images
+        // seen at earlier crash points did not count.
         let replay = exploration.points.is_replay();
         let most = exploration.images * LOOKED_AT;
         let mut verified: Vec<Verified> = Vec::new();
@@ -135,7 +135,7 @@ impl<S: Subject> Explorer<'_, S> {
                 .map_err(|what| Failed::of(what, &states))?;
             images += 1;
             self.count(depth, found);
-            if let Found::State { index, .. } = found
+            if let Verdict::State { index, .. } = found
                 && lives
                 && let Some(state) = expect.state(index)
             {
@@ -151,8 +151,8 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(images)
     }
 
-    /// Recovers and checks an image. One from which nothing is lost needs nothing restored, unless
-    /// a cut before this one took something.
+    /// Recovers and checks an image. An image that has lost nothing must need no restoring, unless an earlier crash
+    /// point has lost something.
     pub(crate) fn verified(
         &self,
         depth: usize,
@@ -160,7 +160,7 @@ impl<S: Subject> Explorer<'_, S> {
         candidates: &Candidates,
         states: &[u16],
         seed: u64,
-    ) -> Result<Found, String> {
+    ) -> Result<Verdict, String> {
         let trial = &self.benches[depth].trial;
         trial.begin(candidates.changes(states));
         let found = verify(self.engine, self.subject, trial, expect, seed);
@@ -168,18 +168,18 @@ impl<S: Subject> Explorer<'_, S> {
         let found = found?;
         let whole = depth == 0 && candidates.is_whole(states);
         match found {
-            Found::Lost if depth == 0 && candidates.lost(states) <= RESTORED => {
+            Verdict::Lost if depth == 0 && candidates.lost(states) <= RESTORED => {
                 let lost = candidates.lost(states);
                 Err(format!("the pool is refused for lost lines, of which there are {lost}"))
             }
-            Found::State { corrected: 1.., .. } if whole => {
+            Verdict::State { corrected: 1.., .. } if whole => {
                 Err("lines were restored, and nothing was lost".to_owned())
             }
             _ => Ok(found),
         }
     }
 
-    /// What must be the same for an image to need no second check, besides what it holds.
+    /// A hash of what must be equal, apart from the contents, for an image to need no second check.
     fn promised(&self, exploration: &Exploration<'_, '_, S>, expect: &Expect<'_, S::Model>) -> u64 {
         let (first, last) = expect.range();
         let range = mix(first as u64, last as u64);
@@ -187,21 +187,21 @@ impl<S: Subject> Explorer<'_, S> {
         mix(mix(range, pool), exploration.life.seed)
     }
 
-    /// Whether an image is lived on. What the checks do not read can matter to a life: some of
-    /// the images that are covered by others live, too.
+    /// Whether an image is lived on. Words that the checks do not read can matter to a life: so some of the images that
+    /// look the same as checked ones are lived on too.
     fn lives(&self, depth: usize, covered: bool, chance: u64) -> bool {
         let every = self.budget.again_every * if covered { COVERED } else { 1 };
         every > 0 && depth < self.budget.depth && chance.is_multiple_of(every)
     }
 
-    /// Checks an image that need not be, if pruning itself is under test.
+    /// Checks an image that was pruned, if pruning itself is under test.
     fn pruned(
         &self,
         depth: usize,
         expect: &Expect<'_, S::Model>,
         candidates: &Candidates,
         states: &[u16],
-        known: Option<Found>,
+        known: Option<Verdict>,
         seed: u64,
     ) -> Result<(), Failed> {
         if !self.budget.check_pruning {
@@ -215,19 +215,19 @@ impl<S: Subject> Explorer<'_, S> {
         Err(Failed::of(what, states))
     }
 
-    fn count(&mut self, depth: usize, found: Found) {
+    fn count(&mut self, depth: usize, found: Verdict) {
         self.report.images += 1;
         match found {
-            Found::Lost => self.report.lost += 1,
-            Found::State { corrected: 1.., .. } => self.report.corrected += 1,
-            Found::State { .. } | Found::Refused => {}
+            Verdict::Lost => self.report.lost += 1,
+            Verdict::State { corrected: 1.., .. } => self.report.corrected += 1,
+            Verdict::State { .. } | Verdict::Refused => {}
         }
         self.report.again += u64::from(depth > 0);
         self.watcher.images.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The stores that decide whether this image fails.
-    fn guilt(
+    /// The root cause of an image's failure.
+    fn root_cause(
         &self,
         depth: usize,
         expect: &Expect<'_, S::Model>,
@@ -235,14 +235,14 @@ impl<S: Subject> Explorer<'_, S> {
         failing: &[u16],
         seed: u64,
         image: &Image,
-    ) -> Guilt {
-        guilt(candidates, failing, image, |states| {
+    ) -> RootCause {
+        root_cause(candidates, failing, image, |states| {
             self.verified(depth, expect, candidates, states, seed).is_err()
         })
     }
 
-    /// The stores that decide whether a life after this image goes wrong.
-    fn guilt_of_life(
+    /// The root cause of a failure in a life after this image.
+    fn root_cause_of_life(
         &mut self,
         exploration: &Exploration<'_, '_, S>,
         expect: &Expect<'_, S::Model>,
@@ -250,11 +250,11 @@ impl<S: Subject> Explorer<'_, S> {
         failing: &[u16],
         (seed, life): (u64, u64),
         image: &Image,
-    ) -> Guilt {
+    ) -> RootCause {
         let depth = exploration.depth;
-        guilt(candidates, failing, image, |states| {
+        root_cause(candidates, failing, image, |states| {
             let found = self.verified(depth, expect, candidates, states, seed);
-            let Ok(Found::State { index, .. }) = found else { return false };
+            let Ok(Verdict::State { index, .. }) = found else { return false };
             let Some(state) = expect.state(index).clone() else { return false };
             self.benches[depth + 1..].iter_mut().for_each(|bench| bench.seen.clear());
             let image = self.benches[depth].whole(candidates, states);
@@ -263,18 +263,18 @@ impl<S: Subject> Explorer<'_, S> {
     }
 }
 
-/// What is wrong with an image.
+/// A failure at an image.
 struct Failed {
     what: String,
     states: Vec<u16>,
-    /// The seed of the life after it that went wrong, if it was not the image itself.
+    /// The seed of the failing life after the image, if the image itself was right.
     lived: Option<u64>,
-    /// It was a process that died there, and not its power that was cut.
+    /// Whether a process died there, rather than the power being cut.
     died: bool,
 }
 
 impl Failed {
-    /// The image itself is wrong.
+    /// A failure of the image itself.
     fn of(what: String, states: &[u16]) -> Self {
         Failed { what, states: states.to_vec(), lived: None, died: false }
     }
