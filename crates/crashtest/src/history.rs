@@ -120,7 +120,7 @@ impl<M: Clone> States<M> {
             }
         }
         let mut states = States { states, spans, made: history.made, before, in_order };
-        states.vouch();
+        states.propagate();
         Ok(states)
     }
 
@@ -128,12 +128,12 @@ impl<M: Clone> States<M> {
     pub(crate) fn promise(&mut self, index: usize, events: u64) {
         if let Some(span) = index.checked_sub(1).and_then(|before| self.spans.get_mut(before)) {
             span.1 = span.1.min(events);
-            self.vouch();
+            self.propagate();
         }
     }
 
     /// Everything acknowledged implies everything before it.
-    fn vouch(&mut self) {
+    fn propagate(&mut self) {
         let end = if self.in_order { self.spans.len() } else { self.before };
         let spans = &mut self.spans[..end];
         for index in (1..spans.len()).rev() {

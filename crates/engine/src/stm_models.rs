@@ -5,7 +5,7 @@
 
 use crate::Ticket;
 use crate::optimistic::Locks;
-use crate::sync::stm::{Begun, Clock, Lane, Lanes, Records, Stamp, Word};
+use crate::sync::stm::{Begun, Clock, Lane, Lanes, RecordWord, Records, Stamp};
 use loom::model::Builder;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
@@ -28,7 +28,7 @@ struct Rig {
 #[derive(Default)]
 struct Tx {
     moment: u64,
-    reads: Vec<(u32, Word)>,
+    reads: Vec<(u32, RecordWord)>,
 }
 
 impl Rig {
@@ -65,7 +65,8 @@ impl Rig {
         if stamp.number() > tx.moment && stamp.lane() != lane.number() {
             self.clock.raise(&self.ram, stamp.number());
             let moment = self.clock.now(&self.ram).number;
-            let hold = |(place, word): &(u32, Word)| self.records.load(&self.ram, *place) == *word;
+            let hold =
+                |(place, word): &(u32, RecordWord)| self.records.load(&self.ram, *place) == *word;
             if !tx.reads.iter().all(hold) {
                 return None;
             }
@@ -113,7 +114,7 @@ impl Rig {
             number = self.clock.to_commit(&self.ram).number;
         }
         let stamp = lane.next_stamp(&self.ram, number + 1)?;
-        let holds = |(place, word): &(u32, Word)| {
+        let holds = |(place, word): &(u32, RecordWord)| {
             let now = self.records.load(&self.ram, *place);
             now == *word || locks.held(now, *word)
         };

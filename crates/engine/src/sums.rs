@@ -1,20 +1,19 @@
-//! Checksums of what is at rest: a sum of each page, kept in a place of its own in the pool.
+//! Checksums of data at rest: a sum for each page, kept in an area of its own in the pool.
 //!
 //! ```text
 //! sum of a page = odd(page) * Σ over its words of (mix(word ^ key[place]) - mix(key[place]))    mod 2^64
 //! ```
-//! `mix` is the bijection of [`keyed`](perdura_memory::keyed): a plain sum is the same when two
-//! words have changed places, or when one has lost what another has gained. A page of zeros has the
-//! sum 0, so that new pages need none; a word that changes changes the sum by what the two words add
-//! to it, so that nothing but the words that a transaction stores is looked at.
+//! `mix` is the bijection of [`keyed`](perdura_memory::keyed): a plain sum would be the same after two words have
+//! changed places, or one has lost what another has gained. A page of zeros has the sum 0, so that new pages need none;
+//! a changed word changes the sum by the difference of the two words' terms, so that only the words that a transaction
+//! stores are read.
 //!
-//! What always holds: in place, words and their sums change together, while the writer is alone. A
-//! transaction's sums are words of its write set as all others are: what makes those atomic and
-//! durable does so with these. So a page in place that does not have its sum has been damaged.
+//! What always holds: words in place and their sums change together, while the writer is alone. A transaction's sums
+//! are words of its write set like all others, and atomic and durable by the same means. So a page in place that does
+//! not have its sum has been damaged.
 //!
-//! The pages of the page table, and the one of the named roots, always have a sum; the pages of
-//! objects have one if the pool was made so, and are then looked at when they are first read or
-//! stored to.
+//! The pages of the page table, and the one of the named roots, always have a sum; the pages of objects have one if the
+//! pool was created so, and are then checked when they are first read or stored to.
 
 use crate::planted::{self, Bug};
 use crate::writes::{LineWrite, WriteSet};

@@ -71,8 +71,8 @@ impl Gather {
     }
 
     /// Reports whether waiting brought more threads.
-    pub fn brought(&mut self, anybody: bool) {
-        let change = if anybody { BROUGHT } else { -1 };
+    pub fn brought(&mut self, more: bool) {
+        let change = if more { BROUGHT } else { -1 };
         self.balance = (self.balance + change).clamp(*BALANCE.start(), *BALANCE.end());
     }
 }

@@ -11,7 +11,7 @@ use crate::{Counters, Result};
 use perdura_memory::{LINE, Memory};
 
 /// Where a transaction's record is.
-pub(crate) struct Place {
+pub(crate) struct RecordPlace {
     /// Offset of its first part.
     pub(crate) first: u64,
     /// The number of parts.
@@ -28,7 +28,7 @@ impl Writer {
         core: &Core<M>,
         (ticket, how): (u64, Stores),
         mut word_of: impl FnMut(&LineWrite, usize) -> u64,
-    ) -> Result<Place> {
+    ) -> Result<RecordPlace> {
         let bytes = self.record_bytes();
         let mut make_room = |counters: &mut Counters| checkpoint(core, counters);
         let own = match self.segment {
@@ -52,12 +52,17 @@ impl Writer {
             let stored = self.encode(core, at, part, run, &mut word_of);
             self.store_record(core, at, stored, how);
         }
-        Ok(Place { first, parts, extra })
+        Ok(RecordPlace { first, parts, extra })
     }
 
     /// The transaction with this ticket is durable in place and has left the log.
     #[inline]
-    pub(crate) fn committed_alone<M: Memory>(&mut self, core: &Core<M>, ticket: u64, place: Place) {
+    pub(crate) fn committed_alone<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        ticket: u64,
+        place: RecordPlace,
+    ) {
         place.extra.into_iter().for_each(|segment| core.segments.put_back(segment));
         core.set_committed(ticket);
         core.set_durable(ticket);

@@ -20,8 +20,8 @@ const REST: (u32, u32) = (2, 256);
 const MARGIN: u64 = 32;
 
 /// The choice; the writer's own state.
-pub(crate) struct Choice {
-    told: Option<bool>,
+pub(crate) struct SharingChoice {
+    tuned: Option<bool>,
     share: bool,
     /// A trial of the other way is running, and is within its first commits.
     trying: bool,
@@ -36,12 +36,12 @@ pub(crate) struct Choice {
     next_rest: u32,
 }
 
-impl Choice {
+impl SharingChoice {
     /// Where a fence is a device sync, transactions share from the beginning; elsewhere once that was measured to be
     /// faster.
     pub(crate) fn new(domain: Domain) -> Self {
-        Choice {
-            told: None,
+        SharingChoice {
+            tuned: None,
             share: domain == Domain::Media,
             trying: false,
             probing: false,
@@ -54,23 +54,23 @@ impl Choice {
     }
 }
 
-impl Choice {
+impl SharingChoice {
     /// Sets the tuning: `None` leaves the choice to measurements.
-    pub(crate) fn tell(&mut self, share: Option<bool>) {
-        self.told = share.or(self.told);
+    pub(crate) fn tune(&mut self, share: Option<bool>) {
+        self.tuned = share.or(self.tuned);
     }
 
     /// Whether the tuning demands sharing.
     #[inline]
     pub(crate) fn always_shares(&self) -> bool {
-        self.told == Some(true)
+        self.tuned == Some(true)
     }
 
     /// Whether a commit that could share does.
     #[inline]
     pub(crate) fn shares<M: Memory>(&mut self, memory: &M) -> bool {
-        if let Some(told) = self.told {
-            return told;
+        if let Some(tuned) = self.tuned {
+            return tuned;
         }
         self.left -= 1;
         if self.left == 0 {
@@ -122,7 +122,12 @@ mod tests {
     use super::*;
 
     /// Makes `count` commits, each taking `shared` or `apart` nanoseconds; returns how many shared.
-    fn commits(choice: &mut Choice, now: &mut u64, count: u32, (shared, apart): (u64, u64)) -> u32 {
+    fn commits(
+        choice: &mut SharingChoice,
+        now: &mut u64,
+        count: u32,
+        (shared, apart): (u64, u64),
+    ) -> u32 {
         let mut sharing = 0;
         for _ in 0..count {
             *now += if choice.share { shared } else { apart };
@@ -138,8 +143,8 @@ mod tests {
 
     #[test]
     fn the_faster_way_is_found_and_found_again() {
-        assert!(Choice::new(Domain::Media).share);
-        let (mut choice, mut now) = (Choice::new(Domain::Transient), 77);
+        assert!(SharingChoice::new(Domain::Media).share);
+        let (mut choice, mut now) = (SharingChoice::new(Domain::Transient), 77);
         assert!(!choice.share);
         commits(&mut choice, &mut now, 10 * STRETCH, (200, 100));
         let slow = commits(&mut choice, &mut now, 1000 * STRETCH, (200, 100));
@@ -154,11 +159,11 @@ mod tests {
     #[test]
     fn what_is_told_counts() {
         let ram = perdura_memory::Ram::new(64);
-        for told in [false, true] {
-            let mut choice = Choice::new(Domain::Transient);
-            choice.tell(Some(told));
-            choice.tell(None);
-            assert!((0..10 * STRETCH).all(|_| choice.shares(&ram) == told));
+        for tuned in [false, true] {
+            let mut choice = SharingChoice::new(Domain::Transient);
+            choice.tune(Some(tuned));
+            choice.tune(None);
+            assert!((0..10 * STRETCH).all(|_| choice.shares(&ram) == tuned));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The state that the sessions of a logging engine share, except for its lock: the memory, the log, what is durable.
 
-use super::number::Number;
+use super::number::SharedNumber;
 use super::snapshots::Snapshots;
-use super::touched::Touched;
+use super::touched::TouchedPages;
 use crate::log::area::{Checkpoint, Geometry};
 use crate::log::segments::Segments;
 use crate::planted::{self, Bug};
@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Releases the exclusive right to checkpoint when dropped.
-struct Alone<'a, M: Memory>(&'a Core<M>);
+struct ExclusivePart<'a, M: Memory>(&'a Core<M>);
 
-impl<M: Memory> Drop for Alone<'_, M> {
+impl<M: Memory> Drop for ExclusivePart<'_, M> {
     fn drop(&mut self) {
         self.0.checkpointing.store(false, Ordering::Release);
         self.0.traced().wrote(CHECKPOINTING, 1);
@@ -52,9 +52,9 @@ pub struct Core<M: Memory> {
     /// Lines stored in place and not written back yet.
     dirty: DirtyLines,
     /// Ticket of the last logical commit; stored by the writer.
-    committed: Number,
+    committed: SharedNumber,
     /// Everything up to this ticket is durable.
-    durable: Number,
+    durable: SharedNumber,
     /// Everything up to this ticket has left the log.
     checkpointed: AtomicU64,
     /// Sequence number of the last checkpoint.
@@ -68,7 +68,7 @@ pub struct Core<M: Memory> {
     checkpoint_failed: AtomicBool,
     /// A commit has panicked.
     broken: AtomicBool,
-    pub(crate) touched: Touched,
+    pub(crate) touched: TouchedPages,
     pub(crate) snapshots: Snapshots,
     /// The last number possible for a commit or a group of commits.
     pub(crate) last_number: u64,
@@ -104,15 +104,15 @@ impl<M: Memory> Core<M> {
             dirty: DirtyLines::new(memory.limit()),
             own: memory.object(2 * LINE),
             dirty_own: [dirty_bits, dirty_flags].map(|end| memory.object(end + WORD)),
-            committed: Number::new(&*memory, ticket),
-            durable: Number::new(&*memory, ticket),
+            committed: SharedNumber::new(&*memory, ticket),
+            durable: SharedNumber::new(&*memory, ticket),
             checkpointed: AtomicU64::new(ticket),
             sequence: AtomicU64::new(sequence),
             salt,
             checkpointing: AtomicBool::new(false),
             checkpoint_failed: AtomicBool::new(false),
             broken: AtomicBool::new(false),
-            touched: Touched::new(memory.domain()),
+            touched: TouchedPages::new(memory.domain()),
             snapshots: Snapshots::new(&*memory),
             sums,
             last_number: last_number(bits),
@@ -277,7 +277,7 @@ impl<M: Memory> Core<M> {
                 turn += 1;
             }
         }
-        let _alone = Alone(self);
+        let _alone = ExclusivePart(self);
         self.part(body)
     }
 

@@ -18,14 +18,14 @@
 //! What always holds: writes in the window are in no record and not in the memory; a transaction that has seen them is
 //! not durable before they are.
 
-use super::choice::Choice;
+use super::choice::SharingChoice;
 use super::core::{Core, ticket};
 use super::protocol::{Consistency, Groups, LockOf, Right};
 use super::redo::{self, Redo};
 use super::shared::{OneRecord, TICKET_BITS};
 use super::writer::Writer;
 use crate::log::area::Geometry;
-use crate::log::record::Found;
+use crate::log::record::FoundRecord;
 use crate::planted::{self, Bug};
 use crate::tuning::Tuning;
 use crate::writes::WriteSet;
@@ -53,7 +53,7 @@ const WITHIN_NS: u64 = 10_000_000;
 pub struct Windows;
 
 /// The part of the window that other sessions see.
-pub struct Open {
+pub struct OpenWindow {
     own: Object,
     is_open: Apart<AtomicBool>,
 }
@@ -70,7 +70,7 @@ pub struct Window {
     /// The number of its transactions.
     joined: u64,
     most: u64,
-    choice: Choice,
+    choice: SharingChoice,
     /// Commits until the next window, and until the one after if a reader closes that.
     rest: u64,
     next_rest: u64,
@@ -83,7 +83,7 @@ pub struct Window {
     tender: Option<Box<Writer>>,
 }
 
-impl Open {
+impl OpenWindow {
     fn set<M: Memory>(&self, memory: &M, is_open: bool) {
         // Readers look at it all the time, so avoid needless stores.
         if self.is_open.0.load(Ordering::Relaxed) != is_open {
@@ -108,10 +108,10 @@ impl Groups for Windows {
     const AT_CHECKPOINT: bool = false;
     const TICKET_BITS: u32 = TICKET_BITS;
 
-    type Open = Open;
+    type Open = OpenWindow;
     type Own = Window;
 
-    fn new<M: Memory>(memory: &M, _geometry: &Geometry, _salt: u64) -> (Open, Window) {
+    fn new<M: Memory>(memory: &M, _geometry: &Geometry, _salt: u64) -> (OpenWindow, Window) {
         let window = Window {
             own: memory.object(LINE),
             writes: Box::new(WriteSet::new(memory)),
@@ -119,7 +119,7 @@ impl Groups for Windows {
             fresh: Vec::new(),
             joined: 0,
             most: WINDOW,
-            choice: Choice::new(memory.domain()),
+            choice: SharingChoice::new(memory.domain()),
             rest: 0,
             next_rest: REST.0,
             undisturbed: 0,
@@ -127,23 +127,23 @@ impl Groups for Windows {
             within_ns: WITHIN_NS,
             tender: None,
         };
-        (Open { own: memory.object(LINE), is_open: Apart::default() }, window)
+        (OpenWindow { own: memory.object(LINE), is_open: Apart::default() }, window)
     }
 
     #[inline(always)]
-    fn joined<M: Memory>(memory: &M, right: &Writing<'_, Open, Window>) -> u64 {
+    fn joined<M: Memory>(memory: &M, right: &Writing<'_, OpenWindow, Window>) -> u64 {
         Traced::new(memory, right.own.own).read(0, LINE);
         right.own.joined
     }
 
     #[inline(always)]
-    fn has_window<M: Memory>(memory: &M, open: &Open) -> bool {
+    fn has_window<M: Memory>(memory: &M, open: &OpenWindow) -> bool {
         Traced::new(memory, open.own).read(0, 1);
         open.is_open.0.load(Ordering::Acquire) && !planted::has(Bug::WindowOverlooked)
     }
 
     #[inline(always)]
-    fn enter<M: Memory>(memory: &M, right: Writing<'_, Open, Window>, writer: &mut Writer) {
+    fn enter<M: Memory>(memory: &M, right: Writing<'_, OpenWindow, Window>, writer: &mut Writer) {
         if Self::joined(memory, &right) > 0 {
             std::mem::swap(&mut right.own.writes, &mut writer.writes);
             right.own.is_taken = true;
@@ -152,7 +152,7 @@ impl Groups for Windows {
     }
 
     #[inline(always)]
-    fn leave<M: Memory>(memory: &M, right: Writing<'_, Open, Window>, writer: &mut Writer) {
+    fn leave<M: Memory>(memory: &M, right: Writing<'_, OpenWindow, Window>, writer: &mut Writer) {
         if right.own.joined == 0 {
             right.own.is_taken = false;
             return writer.forget(memory);
@@ -169,7 +169,7 @@ impl Groups for Windows {
 
     fn close<M: Memory>(
         core: &Core<M>,
-        mut right: Writing<'_, Open, Window>,
+        mut right: Writing<'_, OpenWindow, Window>,
         writer: &mut Writer,
         _number: u64,
     ) -> Result<()> {
@@ -178,7 +178,7 @@ impl Groups for Windows {
 
     fn close_to_read<M: Memory>(
         core: &Core<M>,
-        mut right: Writing<'_, Open, Window>,
+        mut right: Writing<'_, OpenWindow, Window>,
         writer: &mut Writer,
     ) -> Result<()> {
         if right.own.joined == 0 {
@@ -190,7 +190,7 @@ impl Groups for Windows {
         Self::close(core, right.again(), writer, u64::MAX)
     }
 
-    fn tend<M: Memory>(core: &Core<M>, mut right: Writing<'_, Open, Window>) -> Result<()> {
+    fn tend<M: Memory>(core: &Core<M>, mut right: Writing<'_, OpenWindow, Window>) -> Result<()> {
         if Self::joined(&*core.memory, &right) == 0 {
             return Ok(());
         }
@@ -212,7 +212,7 @@ impl Groups for Windows {
     fn tune(window: &mut Window, tuning: &Tuning) {
         window.most = tuning.window.unwrap_or(window.most).clamp(1, MOST);
         window.within_ns = tuning.answer_within_ns.unwrap_or(window.within_ns);
-        window.choice.tell(tuning.share);
+        window.choice.tune(tuning.share);
     }
 }
 
@@ -277,7 +277,7 @@ impl Consistency for Eager {
         redo::empty_beside::<M, Self, O>(core, lock, counters)
     }
 
-    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<FoundRecord>]) -> Result<Recovery> {
         Redo::apply(memory, whole)
     }
 }

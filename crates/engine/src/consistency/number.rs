@@ -5,14 +5,14 @@ use perdura_memory::{Memory, Object, Traced, WORD};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The number. Accesses are reported to the memory, for simulators.
-pub(crate) struct Number {
+pub(crate) struct SharedNumber {
     value: Apart<AtomicU64>,
     own: Object,
 }
 
-impl Number {
+impl SharedNumber {
     pub(crate) fn new<M: Memory>(memory: &M, value: u64) -> Self {
-        Number { value: Apart(AtomicU64::new(value)), own: memory.object(2 * WORD) }
+        SharedNumber { value: Apart(AtomicU64::new(value)), own: memory.object(2 * WORD) }
     }
 
     /// Its value.

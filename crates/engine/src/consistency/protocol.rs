@@ -2,8 +2,8 @@
 
 use super::core::Core;
 use super::writer::Writer;
-use crate::log::area::{Checkpoint, Geometry, Told};
-use crate::log::record::Found;
+use crate::log::area::{Checkpoint, Geometry, KnownDurable};
+use crate::log::record::FoundRecord;
 use crate::log::recovery;
 use crate::tuning::Tuning;
 use crate::writes::overlay::Overlay;
@@ -97,7 +97,7 @@ pub trait Consistency: Send + Sync + Sized + 'static {
     }
 
     /// Of the records in a log, the transactions that recovery takes, oldest first, and how many it discards. The log
-    /// has noted as durable what `told` says.
+    /// has noted as durable what `known_durable` says.
     ///
     /// # Errors
     /// `Corrupt` where the log notes more as durable than it holds.
@@ -105,17 +105,17 @@ pub trait Consistency: Send + Sync + Sized + 'static {
         _memory: &M,
         _geometry: &Geometry,
         checkpoint: Checkpoint,
-        records: Vec<Found>,
-        told: Told,
-    ) -> Result<(Vec<Vec<Found>>, u64)> {
-        recovery::transactions(records, checkpoint.ticket, Self::NO_GAPS, told)
+        records: Vec<FoundRecord>,
+        known_durable: KnownDurable,
+    ) -> Result<(Vec<Vec<FoundRecord>>, u64)> {
+        recovery::transactions(records, checkpoint.ticket, Self::NO_GAPS, known_durable)
     }
 
     /// Stores the words of recovered transactions in place, given oldest first.
     ///
     /// # Errors
     /// `Corrupt` before anything is stored.
-    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery>;
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<FoundRecord>]) -> Result<Recovery>;
 }
 
 /// How transactions form groups: committed ones may be held outside the memory, to share a record. The defaults are

@@ -19,7 +19,7 @@ use super::core::Core;
 use super::protocol::{Consistency, LockOf, Right};
 use super::shared::{self, OneRecord, Sharing};
 use super::writer::Writer;
-use crate::log::record::Found;
+use crate::log::record::FoundRecord;
 use crate::log::recovery::store_words;
 use crate::planted::{self, Bug};
 use crate::writes::overlay::Overlay;
@@ -90,7 +90,7 @@ impl Consistency for Redo {
         empty_beside::<M, Self, O>(core, lock, counters)
     }
 
-    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<FoundRecord>]) -> Result<Recovery> {
         store_words(memory, whole.iter().flatten())?;
         Ok(Recovery { replayed: whole.len() as u64, ..Recovery::default() })
     }

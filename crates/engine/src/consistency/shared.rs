@@ -4,7 +4,7 @@
 //! fences: its words *join* those of the open group, in an [`Overlay`] that later transactions look through, and the
 //! next one is let in. The last one, behind which none waits, leads: it logs all of them with its own words as one
 //! transaction, with one record, the fences of one, and each line stored once, while the others only wait for it. This
-//! is done if it is the [faster way](Choice). Without other writers nothing joins, and each transaction is logged as if
+//! is done if it is the [faster way](SharingChoice). Without other writers nothing joins, and each transaction is logged as if
 //! this module did not exist.
 //!
 //! If the tuning demands sharing ([`Tuning::share`]), transactions that are not waited for join too, whether another
@@ -14,7 +14,7 @@
 //! What always holds: a word that has joined is not in the memory, and a transaction that has seen it is not durable
 //! before it.
 
-use super::choice::Choice;
+use super::choice::SharingChoice;
 use super::core::{Core, ticket};
 use super::protocol::{Consistency, Groups, Right};
 use super::writer::Writer;
@@ -59,10 +59,10 @@ pub(crate) trait OneRecord: Consistency<Groups = Sharing<Self>> {
 pub struct Sharing<C>(PhantomData<C>);
 
 /// The writer's own data.
-pub struct Shared {
+pub struct SharingState {
     /// Fresh memory of the transactions that have joined.
     fresh: Vec<Range<u64>>,
-    choice: Choice,
+    choice: SharingChoice,
 }
 
 impl<C: OneRecord> Groups for Sharing<C> {
@@ -71,10 +71,13 @@ impl<C: OneRecord> Groups for Sharing<C> {
     const TICKET_BITS: u32 = TICKET_BITS;
 
     type Open = Overlay;
-    type Own = Shared;
+    type Own = SharingState;
 
-    fn new<M: Memory>(memory: &M, _geometry: &Geometry, _salt: u64) -> (Overlay, Shared) {
-        (Overlay::new(memory), Shared { fresh: Vec::new(), choice: Choice::new(memory.domain()) })
+    fn new<M: Memory>(memory: &M, _geometry: &Geometry, _salt: u64) -> (Overlay, SharingState) {
+        (
+            Overlay::new(memory),
+            SharingState { fresh: Vec::new(), choice: SharingChoice::new(memory.domain()) },
+        )
     }
 
     #[inline(always)]
@@ -84,15 +87,15 @@ impl<C: OneRecord> Groups for Sharing<C> {
 
     fn close<M: Memory>(
         core: &Core<M>,
-        mut right: Writing<'_, Overlay, Shared>,
+        mut right: Writing<'_, Overlay, SharingState>,
         writer: &mut Writer,
         _number: u64,
     ) -> Result<()> {
         core.ending(|| close::<M, C>(core, &mut right, writer))
     }
 
-    fn tune(own: &mut Shared, tuning: &Tuning) {
-        own.choice.tell(tuning.share);
+    fn tune(own: &mut SharingState, tuning: &Tuning) {
+        own.choice.tune(tuning.share);
     }
 }
 

@@ -17,8 +17,8 @@ use super::core::Core;
 use super::protocol::{Consistency, NoGroups, Right};
 use super::redo::Redo;
 use super::writer::{Stores, Writer};
-use crate::log::area::{Checkpoint, Geometry, Told};
-use crate::log::record::Found;
+use crate::log::area::{Checkpoint, Geometry, KnownDurable};
+use crate::log::record::FoundRecord;
 use crate::log::recovery;
 use crate::{Counters, Error, Recovery, Result, Ticket};
 use perdura_memory::{Domain, LINE, Memory, PAGE};
@@ -74,11 +74,11 @@ impl Consistency for SWal {
         memory: &M,
         geometry: &Geometry,
         checkpoint: Checkpoint,
-        records: Vec<Found>,
-        told: Told,
-    ) -> Result<(Vec<Vec<Found>>, u64)> {
+        records: Vec<FoundRecord>,
+        known_durable: KnownDurable,
+    ) -> Result<(Vec<Vec<FoundRecord>>, u64)> {
         let (mut whole, discarded) =
-            recovery::transactions(records, checkpoint.ticket, true, told)?;
+            recovery::transactions(records, checkpoint.ticket, true, known_durable)?;
         let committed = geometry.commit(memory, checkpoint.salt);
         let Some((ticket, parts)) = committed.filter(|(ticket, _)| *ticket > checkpoint.ticket)
         else {
@@ -93,7 +93,7 @@ impl Consistency for SWal {
         Ok((whole, discarded))
     }
 
-    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<FoundRecord>]) -> Result<Recovery> {
         Redo::apply(memory, whole)
     }
 }

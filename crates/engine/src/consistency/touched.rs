@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The pages since many were last reported.
-pub(crate) struct Touched {
+pub(crate) struct TouchedPages {
     /// `None` where stores take no memory.
     pages: Option<Mutex<PageSet>>,
     many: AtomicBool,
 }
 
-impl Touched {
+impl TouchedPages {
     pub(crate) fn new(domain: Domain) -> Self {
         let pages = (domain == Domain::Media).then(Mutex::default);
-        Touched { pages, many: AtomicBool::new(false) }
+        TouchedPages { pages, many: AtomicBool::new(false) }
     }
 
     /// Records the lines that a transaction stored.

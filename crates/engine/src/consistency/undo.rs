@@ -14,7 +14,7 @@ use super::core::Core;
 use super::protocol::{Consistency, Right};
 use super::shared::{self, OneRecord, Sharing};
 use super::writer::{Stores, Writer};
-use crate::log::record::Found;
+use crate::log::record::FoundRecord;
 use crate::log::recovery::store_words;
 use crate::writes::overlay::Overlay;
 use crate::{Counters, Recovery, Result, Ticket};
@@ -66,7 +66,7 @@ impl Consistency for Undo {
         core.committed()
     }
 
-    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<FoundRecord>]) -> Result<Recovery> {
         store_words(memory, whole.iter().rev().flatten())?;
         Ok(Recovery { rolled_back: whole.len() as u64, ..Recovery::default() })
     }

@@ -7,8 +7,8 @@ use crate::consistency::core::Core;
 use crate::consistency::protocol::{Consistency, Groups, Right};
 use crate::consistency::shared::TICKET_BITS;
 use crate::consistency::writer::Writer;
-use crate::log::area::{Checkpoint, Geometry, Told};
-use crate::log::record::Found;
+use crate::log::area::{Checkpoint, Geometry, KnownDurable};
+use crate::log::record::FoundRecord;
 use crate::log::recovery;
 use crate::tuning::Tuning;
 use crate::writes::overlay::Overlay;
@@ -64,17 +64,17 @@ impl<B: Base> Consistency for Archapt<B> {
         memory: &M,
         geometry: &Geometry,
         checkpoint: Checkpoint,
-        mut records: Vec<Found>,
-        told: Told,
-    ) -> Result<(Vec<Vec<Found>>, u64)> {
+        mut records: Vec<FoundRecord>,
+        known_durable: KnownDurable,
+    ) -> Result<(Vec<Vec<FoundRecord>>, u64)> {
         if B::SKIPS && B::LOG_IS_ENOUGH {
             records.extend(deferred::images(memory, &Layout::of(geometry, checkpoint.salt)));
             records.sort_by_key(|record| record.part);
         }
-        recovery::transactions(records, checkpoint.ticket, Self::NO_GAPS, told)
+        recovery::transactions(records, checkpoint.ticket, Self::NO_GAPS, known_durable)
     }
 
-    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<FoundRecord>]) -> Result<Recovery> {
         B::Log::apply(memory, whole)
     }
 }

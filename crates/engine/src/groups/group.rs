@@ -3,7 +3,7 @@
 use super::base::{Base, first_old_words};
 use super::deferred::{Deferred, Layout};
 use super::history::History;
-use crate::consistency::choice::Choice;
+use crate::consistency::choice::SharingChoice;
 use crate::consistency::core::{Core, cut_short};
 use crate::consistency::shared::{GROUP_BYTES, LARGE_SHARE, TICKET_BITS};
 use crate::consistency::writer::Writer;
@@ -54,7 +54,7 @@ pub struct Group {
     /// A panic or the medium's failure has cut something short: what is durable is unknown until recovery.
     pub(super) broken: bool,
     /// Whether waiting transactions share a record with those that wait to enter.
-    pub(super) choice: Choice,
+    pub(super) choice: SharingChoice,
     /// The deferred lines.
     pub(super) deferred: Deferred,
 }
@@ -82,7 +82,7 @@ impl Group {
             flush_within: FLUSH_WITHIN_NS,
             fresh_lines: 0,
             broken: false,
-            choice: Choice::new(memory.domain()),
+            choice: SharingChoice::new(memory.domain()),
             deferred: Deferred::new(memory, layout),
         }
     }
@@ -93,7 +93,7 @@ impl Group {
         }
         self.group_bytes = tuning.group_bytes.unwrap_or(self.group_bytes);
         self.flush_within = tuning.answer_within_ns.unwrap_or(self.flush_within);
-        self.choice.tell(tuning.share);
+        self.choice.tune(tuning.share);
         self.deferred.skip = tuning.skip.unwrap_or(self.deferred.skip);
     }
 }

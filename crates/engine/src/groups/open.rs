@@ -1,6 +1,6 @@
 //! The open group, as other sessions see it: the transactions that have joined it, in an [`Overlay`].
 //!
-//! A joining transaction adds to it while readers are inside, who keep seeing their own snapshots. It is emptied, once
+//! A joining transaction adds to it while readers are inside, which keep seeing their own snapshots. It is emptied, once
 //! the group is stored in place, while the writer is alone. All the rest of the state is the writer's own, so that
 //! records are written and fenced, and lines written back, with readers inside.
 

@@ -19,7 +19,7 @@
 //!   acknowledged, shows that a record was durable, its absence (or its not being void) is damage, not the effect of a
 //!   crash.
 
-use super::record::{self, Found};
+use super::record::{self, FoundRecord};
 use crate::{Error, Result};
 use perdura_memory::keyed::mix::mix;
 use perdura_memory::{LINE, Memory, PAGE, line_of};
@@ -156,7 +156,7 @@ impl Geometry {
     }
 
     /// The last ticket noted as acknowledged, if after the checkpoint, and where that is noted.
-    fn acknowledged<M: Memory>(&self, memory: &M, checkpoint: Checkpoint) -> Told {
+    fn acknowledged<M: Memory>(&self, memory: &M, checkpoint: Checkpoint) -> KnownDurable {
         let Checkpoint { ticket, salt, .. } = checkpoint;
         let at = self.segment(self.segments).start;
         let word = memory.load(at);
@@ -201,7 +201,7 @@ impl Geometry {
     }
 
     /// Every whole record in the area, in the order of tickets and parts.
-    pub fn records<M: Memory>(&self, memory: &M, salt: u64) -> Vec<Found> {
+    pub fn records<M: Memory>(&self, memory: &M, salt: u64) -> Vec<FoundRecord> {
         let mut found = Vec::new();
         for index in 0..self.segments {
             self.records_in(memory, salt, index, &mut found);
@@ -216,7 +216,7 @@ impl Geometry {
         memory: &M,
         salt: u64,
         index: u32,
-        found: &mut Vec<Found>,
+        found: &mut Vec<FoundRecord>,
     ) -> u64 {
         let segment = self.segment(index);
         let mut at = segment.start;
@@ -229,16 +229,16 @@ impl Geometry {
 
     /// As [`records`](Self::records), together with the last ticket known to have been durable: from the records
     /// themselves, from records behind an incomplete one, from what has been acknowledged.
-    pub fn records_and_told<M: Memory>(
+    pub fn records_and_known_durable<M: Memory>(
         &self,
         memory: &M,
         checkpoint: Checkpoint,
-    ) -> (Vec<Found>, Told) {
+    ) -> (Vec<FoundRecord>, KnownDurable) {
         let (found, behind) = self.records_with_gaps(memory, checkpoint, COUNTED);
         let records = found.iter().chain(&behind);
-        let told = records.map(|record| (record.durable_before(), record.at));
-        let told = told.fold(self.acknowledged(memory, checkpoint), Ord::max);
-        (found, told)
+        let known_durable = records.map(|record| (record.durable_before(), record.at));
+        let known_durable = known_durable.fold(self.acknowledged(memory, checkpoint), Ord::max);
+        (found, known_durable)
     }
 
     /// As [`records`](Self::records), and where a valid record lies behind an incomplete one, if any does.
@@ -246,7 +246,7 @@ impl Geometry {
         &self,
         memory: &M,
         checkpoint: Checkpoint,
-    ) -> (Vec<Found>, Option<u64>) {
+    ) -> (Vec<FoundRecord>, Option<u64>) {
         let (found, behind) = self.records_with_gaps(memory, checkpoint, u64::MAX / 2);
         let counts = behind.iter().find(|record| record.part.ticket > checkpoint.ticket);
         (found, counts.map(|record| record.at))
@@ -259,7 +259,7 @@ impl Geometry {
         memory: &M,
         checkpoint: Checkpoint,
         reach: u64,
-    ) -> (Vec<Found>, Vec<Found>) {
+    ) -> (Vec<FoundRecord>, Vec<FoundRecord>) {
         let (mut found, mut behind) = (Vec::new(), Vec::new());
         for index in 0..self.segments {
             let end = self.segment(index).end;
@@ -278,7 +278,7 @@ impl Geometry {
 }
 
 /// The last ticket known to have been durable, and where that is noted.
-pub type Told = (u64, u64);
+pub type KnownDurable = (u64, u64);
 
 /// The two checkpoints in the log at `start`, if whole.
 fn checkpoints<M: Memory + ?Sized>(memory: &M, start: u64) -> [Option<Checkpoint>; 2] {

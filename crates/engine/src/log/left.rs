@@ -12,7 +12,7 @@
 //! again.
 
 use super::area::Geometry;
-use super::record::Found;
+use super::record::FoundRecord;
 use crate::Result;
 use perdura_memory::Memory;
 use std::ops::Range;
@@ -24,7 +24,7 @@ use std::ops::Range;
 pub(crate) fn make_durable<M: Memory>(
     memory: &M,
     geometry: &Geometry,
-    whole: &[Vec<Found>],
+    whole: &[Vec<FoundRecord>],
 ) -> Result<()> {
     geometry.write_back_front(memory);
     for record in whole.iter().flatten() {

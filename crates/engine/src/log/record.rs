@@ -155,7 +155,7 @@ fn check(salt: u64, at: u64, words: &[u64]) -> u64 {
 
 /// A record found in a log.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundRecord {
     /// The part that it is.
     pub part: Part,
     /// Its offset.
@@ -166,7 +166,7 @@ pub struct Found {
 
 /// Reads the record at `at`, if a whole one is there that ends before `end`. Returns it and the
 /// offset after it.
-pub fn read<M: Memory>(memory: &M, salt: u64, at: u64, end: u64) -> Option<(Found, u64)> {
+pub fn read<M: Memory>(memory: &M, salt: u64, at: u64, end: u64) -> Option<(FoundRecord, u64)> {
     if end.saturating_sub(at) < LINE {
         return None;
     }
@@ -184,7 +184,7 @@ pub fn read<M: Memory>(memory: &M, salt: u64, at: u64, end: u64) -> Option<(Foun
     }
     words.drain(..HEADER_WORDS - 1);
     let next = at + (used * 8).next_multiple_of(LINE);
-    Some((Found { part: Part { ticket, part, parts, behind }, at, words }, next))
+    Some((FoundRecord { part: Part { ticket, part, parts, behind }, at, words }, next))
 }
 
 /// Whether a record with a ticket up to `reach` after `ticket` may begin at `at`: a quick test with few false
@@ -195,7 +195,7 @@ pub(crate) fn may_be<M: Memory>(memory: &M, at: u64, ticket: u64, reach: u64) ->
     memory.load(at) & 1 != 0 && (1..reach).contains(&after)
 }
 
-impl Found {
+impl FoundRecord {
     /// Its range, padding to whole lines included.
     pub fn range(&self) -> Range<u64> {
         let bytes = (HEADER_WORDS + self.words.len()) as u64 * 8;

@@ -7,7 +7,7 @@ use crate::consistency::protocol::{Consistency, Groups, Right};
 use crate::consistency::writer::Writer;
 use crate::engine::Named;
 use crate::log::area::{self, Checkpoint, Geometry};
-use crate::log::record::Found;
+use crate::log::record::FoundRecord;
 use crate::log::{left, recovery};
 use crate::sync::{self, Synchronisation};
 use crate::tuning::Tuning;
@@ -172,12 +172,12 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Logged<M, C, S> {
     }
 }
 
-type Log = (Geometry, Checkpoint, Vec<Vec<Found>>, u64);
+type Log = (Geometry, Checkpoint, Vec<Vec<FoundRecord>>, u64);
 
 fn read_log<M: Memory, C: Consistency>(memory: &M, area: Range<u64>, name: &str) -> Result<Log> {
     let geometry = Geometry::read(memory, area, name)?;
     let checkpoint = geometry.checkpoint(memory)?;
-    let (records, told) = geometry.records_and_told(memory, checkpoint);
-    let (whole, discarded) = C::choose(memory, &geometry, checkpoint, records, told)?;
+    let (records, known_durable) = geometry.records_and_known_durable(memory, checkpoint);
+    let (whole, discarded) = C::choose(memory, &geometry, checkpoint, records, known_durable)?;
     Ok((geometry, checkpoint, whole, discarded))
 }

@@ -1,6 +1,6 @@
 //! A session of a logging engine: a transaction's writes, buffered until commit.
 
-use super::looked::{Looked, NOTHING, overlay};
+use super::lookup::{NOTHING, OverlayLookup, overlay};
 use super::state::Logged;
 use crate::access::put_lines;
 use crate::consistency::core::{Core, cut_short};
@@ -39,7 +39,7 @@ pub struct Buffered<M: Memory, C: Consistency, S: Synchronisation> {
     /// The transaction reads, but has entered as a writer, to look into the window.
     pub(super) reads_alone: bool,
     /// The last lookup in the overlay: mostly the next word is of the same line.
-    looked: Looked,
+    looked: OverlayLookup,
     /// Pages are compared with their sums before their contents are trusted.
     pub(super) compares: bool,
     /// See [`Sums::add_to`].
@@ -105,7 +105,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             if !overlay.may_have(memory, line) {
                 return None;
             }
-            self.looked = Looked { line, found: overlay.find(memory, line, self.snapshot) };
+            self.looked = OverlayLookup { line, found: overlay.find(memory, line, self.snapshot) };
         }
         let value = overlay.word(memory, self.looked.found?, at)?;
         self.overlaid = true;

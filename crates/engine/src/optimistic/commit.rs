@@ -4,7 +4,7 @@ use super::session::{OptimisticSession, Way};
 use super::state::Durability;
 use crate::consistency::core::cut_short;
 use crate::planted::{self, Bug};
-use crate::sync::stm::{Begun, Stamp, Word};
+use crate::sync::stm::{Begun, RecordWord, Stamp};
 use crate::{Error, Result, Ticket};
 use perdura_memory::{Memory, WORD, line_of};
 
@@ -251,7 +251,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     fn reads_hold_still(&self) -> bool {
         let OptimisticSession { engine, reads, locks, way, .. } = self;
         let memory = &*engine.core.memory;
-        let holds = |place: u32, word: Word| {
+        let holds = |place: u32, word: RecordWord| {
             let now = engine.records.load(memory, place);
             now == word || locks.held(now, word)
         };

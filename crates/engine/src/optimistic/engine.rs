@@ -8,7 +8,7 @@ use crate::consistency::protocol::Consistency;
 use crate::consistency::redo::Redo;
 use crate::engine::Named;
 use crate::log::area::{self, Checkpoint, Geometry};
-use crate::log::record::Found;
+use crate::log::record::FoundRecord;
 use crate::log::{left, recovery};
 use crate::planted::{self, Bug};
 use crate::sync::stm::{Clock, Lanes, Moment, Records, Stamp};
@@ -281,20 +281,21 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
     }
 }
 
-type Log = (Geometry, Checkpoint, Vec<Vec<Found>>, u64);
+type Log = (Geometry, Checkpoint, Vec<Vec<FoundRecord>>, u64);
 
 /// The contents of the log.
 fn read_log<M: Memory>(memory: &M, area: Range<u64>, name: &str) -> Result<Log> {
     let geometry = Geometry::read(memory, area, name)?;
     let checkpoint = geometry.checkpoint(memory)?;
-    let (records, told) = if group::is_numbered(checkpoint.ticket) {
-        geometry.records_and_told(memory, checkpoint)
+    let (records, known_durable) = if group::is_numbered(checkpoint.ticket) {
+        geometry.records_and_known_durable(memory, checkpoint)
     } else {
         (records_without_gaps(memory, &geometry, checkpoint)?, (0, geometry.start))
     };
     // Where commits are not numbered, every one with a whole record counts.
     let no_gaps = group::is_numbered(checkpoint.ticket);
-    let (whole, discarded) = recovery::transactions(records, checkpoint.ticket, no_gaps, told)?;
+    let (whole, discarded) =
+        recovery::transactions(records, checkpoint.ticket, no_gaps, known_durable)?;
     Ok((geometry, checkpoint, whole, discarded))
 }
 
@@ -303,7 +304,7 @@ fn records_without_gaps<M: Memory>(
     memory: &M,
     geometry: &Geometry,
     checkpoint: Checkpoint,
-) -> Result<Vec<Found>> {
+) -> Result<Vec<FoundRecord>> {
     match geometry.records_and_behind_gaps(memory, checkpoint) {
         (records, None) => Ok(records),
         (_, Some(at)) => {

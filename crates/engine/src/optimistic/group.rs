@@ -38,7 +38,7 @@ pub(super) const fn first(highest: u64) -> u64 {
 
 /// A checkpoint has reached `ticket`; all commits up to it have clock numbers up to `number`.
 #[derive(Clone, Copy)]
-struct End {
+struct CheckpointEnd {
     number: u64,
     ticket: u64,
 }
@@ -46,7 +46,7 @@ struct End {
 /// Whose turn it is, and which checkpoints wait for running transactions.
 pub(super) struct Group {
     is_taken: Apart<AtomicBool>,
-    ends: Mutex<VecDeque<End>>,
+    ends: Mutex<VecDeque<CheckpointEnd>>,
     own: Object,
 }
 
@@ -83,7 +83,7 @@ impl Group {
         if ends.len() == MOST_ENDS {
             ends.pop_back();
         }
-        ends.push_back(End { number, ticket });
+        ends.push_back(CheckpointEnd { number, ticket });
     }
 
     /// The last ticket reached by checkpoints that lie before the moments of all running transactions, whose `oldest`

@@ -3,7 +3,7 @@
 use super::session::{OptimisticSession, Way};
 use super::state::Durability;
 use crate::planted::{self, Bug};
-use crate::sync::stm::Word;
+use crate::sync::stm::RecordWord;
 use crate::writes::range::lay_over;
 use crate::{Error, Result};
 use perdura_memory::{LINE, Memory, line_of};
@@ -51,7 +51,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// Whether the data guarded by a record that holds `word` is as it was at the transaction's moment, or has since
     /// been changed by this session only.
     #[inline(always)]
-    fn is_visible(&self, word: Word) -> bool {
+    fn is_visible(&self, word: RecordWord) -> bool {
         let stamp = word.stamp();
         !word.is_locked()
             && (stamp.number() <= self.moment.number || stamp.lane() == self.lane.number())
@@ -59,7 +59,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
 
     /// Adds a record to the read set.
     #[inline(always)]
-    fn added(&mut self, place: u32, word: Word) -> Result<()> {
+    fn added(&mut self, place: u32, word: RecordWord) -> Result<()> {
         self.reads.add(&*self.engine.core.memory, place, word);
         if self.reads.len() >= self.most_reads { self.go_on_with_snapshot() } else { Ok(()) }
     }

@@ -1,6 +1,6 @@
 //! The ownership records that a commit has locked.
 
-use crate::sync::stm::{Locked, Records, Stamp, Word};
+use crate::sync::stm::{Locked, RecordWord, Records, Stamp};
 use crate::{Error, Result};
 use perdura_memory::atomics::pause;
 use perdura_memory::{Memory, Object, Traced};
@@ -95,7 +95,7 @@ impl Locks {
 
     /// Whether a record that holds `now` is locked by this session, and held `word` before.
     #[inline(always)]
-    pub(crate) fn held(&self, now: Word, word: Word) -> bool {
+    pub(crate) fn held(&self, now: RecordWord, word: RecordWord) -> bool {
         now.is_locked()
             && now.owner() == self.lane
             && self.locked.get(now.noted()).is_some_and(|locked| locked.before == word)

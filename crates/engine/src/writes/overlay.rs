@@ -64,7 +64,7 @@ pub struct Overlay {
 
 /// A version of a line.
 #[derive(Clone, Copy)]
-pub struct Found(usize);
+pub struct FoundVersion(usize);
 
 #[derive(Default)]
 struct Counts {
@@ -119,7 +119,7 @@ impl Overlay {
     /// The version of the line at `line` as of `snapshot`, if there is one; valid for as long as a transaction with
     /// that snapshot goes on.
     #[inline]
-    pub fn find<M: Memory>(&self, memory: &M, line: u64, snapshot: u64) -> Option<Found> {
+    pub fn find<M: Memory>(&self, memory: &M, line: u64, snapshot: u64) -> Option<FoundVersion> {
         let own = self.traced(memory);
         own.read(newest_at(self.in_table(line)), PLACE);
         // A version is complete before it is in the table, and so are those before it.
@@ -131,7 +131,7 @@ impl Overlay {
             if version.line.load(Ordering::Relaxed) == line
                 && version.joined.load(Ordering::Relaxed) <= snapshot
             {
-                return Some(Found(index));
+                return Some(FoundVersion(index));
             }
             next = version.before.load(Ordering::Relaxed);
         }
@@ -140,7 +140,7 @@ impl Overlay {
 
     /// The word at `at`, if the version has it.
     #[inline]
-    pub fn word<M: Memory>(&self, memory: &M, found: Found, at: u64) -> Option<u64> {
+    pub fn word<M: Memory>(&self, memory: &M, found: FoundVersion, at: u64) -> Option<u64> {
         let version = self.versions.get(found.0)?;
         let word = word_in_line(at);
         self.traced(memory).value(version_at(found.0) + HEAD + word as u64 * WORD, WORD);
@@ -150,7 +150,7 @@ impl Overlay {
 
     /// All words of a version.
     #[inline]
-    pub fn words<M: Memory>(&self, memory: &M, found: Found) -> LineWrite {
+    pub fn words<M: Memory>(&self, memory: &M, found: FoundVersion) -> LineWrite {
         self.traced(memory).value(version_at(found.0), VERSION);
         let version = &self.versions[found.0];
         LineWrite {
@@ -201,7 +201,7 @@ impl Overlay {
             self.traced(memory).read(version_at(*index), HEAD);
             !self.versions[*index].is_old.load(Ordering::Relaxed)
         };
-        (0..used).filter(newest).map(move |index| self.words(memory, Found(index)))
+        (0..used).filter(newest).map(move |index| self.words(memory, FoundVersion(index)))
     }
 
     /// Adds a version of a line for the transaction that joins next: its words, and those that have joined before.
@@ -250,7 +250,7 @@ impl Overlay {
     fn supersede<M: Memory>(
         &self,
         memory: &M,
-        earlier: Found,
+        earlier: FoundVersion,
         entry: &LineWrite,
         version: &Version,
     ) -> u8 {

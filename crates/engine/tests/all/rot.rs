@@ -2,7 +2,7 @@
 
 use crate::ram;
 use perdura_engine::area::{Geometry, SMALLEST};
-use perdura_engine::record::{self, Found, Part};
+use perdura_engine::record::{self, FoundRecord, Part};
 use perdura_engine::recovery::transactions;
 use perdura_engine::writes::LineWrite;
 use perdura_engine::{Access, ArchaptRedoEngine, Engine, Error, Mode, RedoEngine, Result, Session};
@@ -71,7 +71,7 @@ fn a_record_that_was_durable_is_missed() {
 }
 
 /// Records with these tickets, each with the ticket up to which everything was durable when it was written.
-fn records(of: &[(u64, u64)]) -> Vec<Found> {
+fn records(of: &[(u64, u64)]) -> Vec<FoundRecord> {
     let (ram, mut words) = (ram(4096), Vec::new());
     let line = [LineWrite { line: 0, mask: 1, words: [5; 8] }];
     let found = of.iter().map(|&(ticket, durable)| {

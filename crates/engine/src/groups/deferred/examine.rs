@@ -3,7 +3,7 @@
 use super::batch::{Batch, block_at};
 use super::images::{for_each_image, read_all};
 use super::place::Layout;
-use super::restore::{Line, Outcome, restore};
+use super::restore::{FoundLine, RestoreOutcome, restore};
 use crate::{Error, Result};
 use perdura_memory::keyed::{Block, Summer};
 use perdura_memory::{LINE, Memory};
@@ -70,14 +70,14 @@ fn examine_batch<M: Memory>(
         images.get(first).filter(|image| image.0 == line)
     };
     let images: Vec<Option<&Image>> = batch.lines.iter().map(|line| since(*line)).collect();
-    let line = |(position, image): (usize, &Option<&Image>)| Line {
+    let line = |(position, image): (usize, &Option<&Image>)| FoundLine {
         at: batch.parts.matrix.at(position),
         block: image.map_or_else(|| block_at(memory, batch.lines[position]), |image| image.2),
         tag: batch.tag(position),
     };
-    let lines: Vec<Line> = images.iter().enumerate().map(line).collect();
+    let lines: Vec<FoundLine> = images.iter().enumerate().map(line).collect();
     let sums: Vec<Block> = (0..batch.parts.matrix.sums()).map(|sum| *batch.sum(sum)).collect();
-    let Outcome { restored, hopeless } =
+    let RestoreOutcome { restored, hopeless } =
         restore(Summer::best(), &batch.parts.matrix, &lines, &sums);
     // If the group that was about to store to a line does not count, the line is still deferred.
     let is_deferred = |position: &usize| images[*position].is_none_or(|image| image.1 > last);

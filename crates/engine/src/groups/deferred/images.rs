@@ -10,7 +10,7 @@
 //! elsewhere, as by the cleaner of a log-structured file system (Rosenblum and Ousterhout, 1992).
 
 use super::place::{Layout, WORDS};
-use crate::log::record::{self, Found, Part};
+use crate::log::record::{self, FoundRecord, Part};
 use crate::writes::{ALL, LineWrite};
 use crate::{Counters, Error, Result};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD};
@@ -229,12 +229,12 @@ fn images_in(bytes: u64) -> usize {
 
 /// Every record of before-images. A reused chunk may still have old ones; these change nothing, since their batches do
 /// not exist any more.
-pub(crate) fn read_all<M: Memory>(memory: &M, layout: &Layout) -> Vec<Found> {
+pub(crate) fn read_all<M: Memory>(memory: &M, layout: &Layout) -> Vec<FoundRecord> {
     let chunks = (0..layout.chunks()).map(|number| layout.chunk(number));
     chunks.flat_map(|chunk| read_records(memory, layout, chunk)).collect()
 }
 
-fn read_records<M: Memory>(memory: &M, layout: &Layout, range: Range<u64>) -> Vec<Found> {
+fn read_records<M: Memory>(memory: &M, layout: &Layout, range: Range<u64>) -> Vec<FoundRecord> {
     let (mut at, mut found) = (range.start, Vec::new());
     while memory.contains(at, LINE)
         && let Some((record, next)) = record::read(memory, layout.salt(), at, range.end)
@@ -249,7 +249,7 @@ fn read_records<M: Memory>(memory: &M, layout: &Layout, range: Range<u64>) -> Ve
 ///
 /// # Errors
 /// `Corrupt` for a record in no known format.
-pub(super) fn for_each_image(found: &Found, mut image: impl FnMut(LineWrite)) -> Result<()> {
+pub(super) fn for_each_image(found: &FoundRecord, mut image: impl FnMut(LineWrite)) -> Result<()> {
     let mut line = LineWrite { line: 0, mask: ALL, words: [0; WORDS] };
     found.for_each_word(|at, value| {
         let word = (at % LINE / WORD) as usize;

@@ -34,7 +34,7 @@ use crate::writes::{ALL, LineWrite, WriteSet};
 use crate::{Counters, Result};
 use batch::{BEYOND, block_at};
 use images::{Batch, Images, stream};
-use pages::Pages;
+use pages::PageStats;
 use perdura_memory::{LINE, Memory, Object, Traced, WORD, line_of};
 use place::{Parts, WORDS};
 
@@ -47,18 +47,18 @@ pub struct Deferred {
     slot_of: Vec<u32>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    pages: Pages,
+    pages: PageStats,
     images: Images,
     /// The deferred lines that the current group stores to, ascending, with their contents before.
     stored_to: Vec<LineWrite>,
     /// The batches that they were deferred by.
     deferred_by: Vec<Batch>,
     words: Vec<u64>,
-    own: Own,
+    own: Objects,
 }
 
 /// The memory's handles for its parts.
-struct Own {
+struct Objects {
     slot_of: Object,
     slots: Object,
     words: Object,
@@ -99,12 +99,12 @@ impl Deferred {
             slot_of: vec![0; lines as usize],
             slots: (0..layout.slots()).map(|_| Slot::default()).collect(),
             free: (0..layout.slots()).rev().collect(),
-            pages: Pages::new(memory, lines * LINE),
+            pages: PageStats::new(memory, lines * LINE),
             images: Images::new(memory, layout),
             stored_to: Vec::new(),
             deferred_by: Vec::new(),
             words: Vec::new(),
-            own: Own {
+            own: Objects {
                 slot_of: memory.object(lines * SLOT_NUMBER),
                 slots: memory.object(u64::from(layout.slots()) * SLOT),
                 words: memory.object(Parts::of(layout.capacity()).words as u64 * WORD),

@@ -3,11 +3,11 @@
 use perdura_memory::{Memory, Object, PAGE, Traced};
 
 /// What is known of each page.
-pub(super) struct Pages(Vec<Page>, Object);
+pub(super) struct PageStats(Vec<PageCounts>, Object);
 
 /// Counts, all halved when the first one is full.
 #[derive(Clone, Copy, Default)]
-struct Page {
+struct PageCounts {
     /// Lines that were deferred.
     deferred: u8,
     /// Of these, those that were stored to again.
@@ -16,7 +16,7 @@ struct Page {
     kept: u8,
 }
 
-const COUNTS: u64 = size_of::<Page>() as u64;
+const COUNTS: u64 = size_of::<PageCounts>() as u64;
 
 /// Deferred lines of a page before it is judged.
 const FEW: u8 = 16;
@@ -27,13 +27,13 @@ const MOST: (u32, u32) = (1, 2);
 /// One in this many lines is deferred nevertheless: pages change.
 const TRY: u8 = 32;
 
-impl Pages {
+impl PageStats {
     pub(super) fn new<M: Memory>(memory: &M, bytes: u64) -> Self {
         let pages = bytes.div_ceil(PAGE);
-        Pages(vec![Page::default(); pages as usize], memory.object(pages * COUNTS))
+        PageStats(vec![PageCounts::default(); pages as usize], memory.object(pages * COUNTS))
     }
 
-    fn of<M: Memory>(&mut self, memory: &M, line: u64) -> &mut Page {
+    fn of<M: Memory>(&mut self, memory: &M, line: u64) -> &mut PageCounts {
         let own = Traced::new(memory, self.1);
         own.read(line / PAGE * COUNTS, COUNTS);
         own.wrote(line / PAGE * COUNTS, COUNTS);
@@ -73,8 +73,8 @@ mod tests {
     #[test]
     fn pages_are_judged_by_their_deferred_lines() {
         let ram = Ram::new(64);
-        let mut pages = Pages::new(&ram, 3 * PAGE);
-        let defer = |pages: &mut Pages, line, again| {
+        let mut pages = PageStats::new(&ram, 3 * PAGE);
+        let defer = |pages: &mut PageStats, line, again| {
             let deferred = (0..1000).filter(|_| pages.keep(&ram, line)).count();
             for turn in 0..deferred.min(100) {
                 pages.deferred(&ram, line);

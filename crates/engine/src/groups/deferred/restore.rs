@@ -15,7 +15,7 @@ use perdura_memory::keyed::{Block, LANES, Summer};
 const MOST_BESIDE: usize = 256;
 
 /// A line of a batch, as found in the memory.
-pub(super) struct Line {
+pub(super) struct FoundLine {
     pub(super) at: At,
     pub(super) block: Block,
     /// The tag of the contents that it should have.
@@ -24,7 +24,7 @@ pub(super) struct Line {
 
 /// What the checksums of a batch say; lines are given by their positions.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(super) struct RestoreOutcome {
     /// Lost lines, with the contents they should have.
     pub(super) restored: Vec<(usize, Block)>,
     /// Lines of which some are lost, and cannot be restored.
@@ -32,7 +32,12 @@ pub(super) struct Outcome {
 }
 
 /// Evaluates the sums of a batch's lines.
-pub(super) fn restore(summer: Summer, matrix: &Matrix, lines: &[Line], sums: &[Block]) -> Outcome {
+pub(super) fn restore(
+    summer: Summer,
+    matrix: &Matrix,
+    lines: &[FoundLine],
+    sums: &[Block],
+) -> RestoreOutcome {
     let mut equations = Equations::new(summer, matrix, lines, sums);
     let mut lost = Vec::new();
     for (number, line) in lines.iter().enumerate() {
@@ -44,20 +49,20 @@ pub(super) fn restore(summer: Summer, matrix: &Matrix, lines: &[Line], sums: &[B
         }
     }
     match equations.clone().solve() {
-        Solved::All(found) => Outcome { restored: found, hopeless: Vec::new() },
+        Solved::All(found) => RestoreOutcome { restored: found, hopeless: Vec::new() },
         Solved::Some(found) => {
             lost.retain(|number| found.iter().all(|(one, _)| one != number));
-            Outcome { restored: found, hopeless: lost }
+            RestoreOutcome { restored: found, hopeless: lost }
         }
         Solved::Wrong => {
             let suspects = equations.suspects();
             if let Some(found) = equations.solve_with_one_more(&suspects) {
-                return Outcome { restored: found, hopeless: Vec::new() };
+                return RestoreOutcome { restored: found, hopeless: Vec::new() };
             }
             lost.extend(suspects);
             lost.sort_unstable();
             lost.dedup();
-            Outcome { restored: Vec::new(), hopeless: lost }
+            RestoreOutcome { restored: Vec::new(), hopeless: lost }
         }
     }
 }
@@ -83,14 +88,14 @@ struct Equation {
 struct Equations<'a> {
     summer: Summer,
     matrix: &'a Matrix,
-    lines: &'a [Line],
+    lines: &'a [FoundLine],
     /// The equations of each kind, one kind after the other.
     all: Vec<Equation>,
     lost: usize,
 }
 
 impl<'a> Equations<'a> {
-    fn new(summer: Summer, matrix: &'a Matrix, lines: &'a [Line], sums: &[Block]) -> Self {
+    fn new(summer: Summer, matrix: &'a Matrix, lines: &'a [FoundLine], sums: &[Block]) -> Self {
         let equation = |rest: &Block| Equation { rest: *rest, lost: 0, numbers: 0 };
         let all = sums.iter().map(equation).collect();
         Equations { summer, matrix, lines, all, lost: 0 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 struct Batch {
     random: SplitMix64,
     matrix: Matrix,
-    lines: Vec<Line>,
+    lines: Vec<FoundLine>,
     sums: Vec<Block>,
 }
 
@@ -23,7 +23,7 @@ impl Batch {
                 let (term, sum) = (Summer::best().term(along, at, &block), &mut sums[index]);
                 (0..LANES).for_each(|lane| sum[lane] = sum[lane].wrapping_add(term[lane]));
             }
-            Line { at, block, tag: tag_of(at, &block) }
+            FoundLine { at, block, tag: tag_of(at, &block) }
         };
         let lines = (0..lines).map(line).collect();
         Batch { random, matrix, lines, sums }
@@ -34,7 +34,7 @@ impl Batch {
     }
 
     /// The outcome if these lines hold something older, and the expected contents.
-    fn after_losing(&mut self, lost: &BTreeSet<usize>) -> (Outcome, Vec<(usize, Block)>) {
+    fn after_losing(&mut self, lost: &BTreeSet<usize>) -> (RestoreOutcome, Vec<(usize, Block)>) {
         self.after_losing_as(lost, |_, old, new| tag_of(new.at, &old) != new.tag)
     }
 
@@ -42,8 +42,8 @@ impl Batch {
     fn after_losing_as(
         &mut self,
         lost: &BTreeSet<usize>,
-        mut like: impl FnMut(usize, Block, &Line) -> bool,
-    ) -> (Outcome, Vec<(usize, Block)>) {
+        mut like: impl FnMut(usize, Block, &FoundLine) -> bool,
+    ) -> (RestoreOutcome, Vec<(usize, Block)>) {
         let mut truth = Vec::new();
         for (number, &position) in lost.iter().enumerate() {
             let line = &mut self.lines[position];
@@ -82,7 +82,7 @@ const SIX: [At; 6] = [(0, 0), (1, 0), (15, 3), (31, 3), (25, 58), (42, 58)];
 #[test]
 fn nothing_is_found_where_nothing_is_lost() {
     let outcome = Batch::full(1).after_losing(&BTreeSet::new()).0;
-    assert_eq!(outcome, Outcome::default());
+    assert_eq!(outcome, RestoreOutcome::default());
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn up_to_five_lost_lines_are_restored_wherever_they_are() {
     for turn in 0..5000 {
         let lost = batch.some(1 + turn % 5, 36);
         let (outcome, truth) = batch.after_losing(&lost);
-        assert_eq!(outcome, Outcome { restored: truth, hopeless: Vec::new() }, "{lost:?}");
+        assert_eq!(outcome, RestoreOutcome { restored: truth, hopeless: Vec::new() }, "{lost:?}");
     }
 }
 
@@ -102,7 +102,11 @@ fn a_hundred_lost_lines_of_a_batch_are_restored() {
         // Anywhere, or in a quarter of the columns.
         let lost = if turn % 2 == 0 { batch.some(110, 4096) } else { batch.some(60, 1024) };
         let (outcome, truth) = batch.after_losing(&lost);
-        assert_eq!(outcome, Outcome { restored: truth, hopeless: Vec::new() }, "turn {turn}");
+        assert_eq!(
+            outcome,
+            RestoreOutcome { restored: truth, hopeless: Vec::new() },
+            "turn {turn}"
+        );
     }
 }
 
@@ -114,7 +118,7 @@ fn what_is_in_no_sum_alone_is_told_and_the_rest_restored() {
     lost.extend(&six);
     let (outcome, mut truth) = batch.after_losing(&lost);
     truth.retain(|(position, _)| !six.contains(position));
-    assert_eq!(outcome, Outcome { restored: truth, hopeless: six.to_vec() });
+    assert_eq!(outcome, RestoreOutcome { restored: truth, hopeless: six.to_vec() });
 }
 
 #[test]
@@ -126,7 +130,11 @@ fn a_line_that_keeps_its_tag_is_found_by_its_sums() {
         let (outcome, truth) = batch.after_losing_as(&lost, |number, old, line| {
             (tag_of(line.at, &old) == line.tag) == (number == unnoticed)
         });
-        assert_eq!(outcome, Outcome { restored: truth, hopeless: Vec::new() }, "turn {turn}");
+        assert_eq!(
+            outcome,
+            RestoreOutcome { restored: truth, hopeless: Vec::new() },
+            "turn {turn}"
+        );
     }
 }
 
@@ -134,7 +142,7 @@ fn a_line_that_keeps_its_tag_is_found_by_its_sums() {
 fn two_lines_that_keep_their_tags_are_told() {
     let mut batch = Batch::full(6);
     let lost = BTreeSet::from([259, 579]);
-    let keep = |_, old, line: &Line| tag_of(line.at, &old) == line.tag;
+    let keep = |_, old, line: &FoundLine| tag_of(line.at, &old) == line.tag;
     let outcome = batch.after_losing_as(&lost, keep).0;
     assert!(outcome.restored.is_empty());
     assert!(lost.iter().all(|position| outcome.hopeless.contains(position)), "{outcome:?}");

@@ -18,9 +18,9 @@ const NOTED: u32 = 8;
 
 /// The contents of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word(u64);
+pub(crate) struct RecordWord(u64);
 
-impl Word {
+impl RecordWord {
     /// Whether a commit has locked it.
     #[inline(always)]
     pub(crate) const fn is_locked(self) -> bool {
@@ -50,7 +50,7 @@ impl Word {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Locked {
     pub(crate) place: u32,
-    pub(crate) before: Word,
+    pub(crate) before: RecordWord,
 }
 
 /// The records.
@@ -88,14 +88,14 @@ impl Records {
 
     /// Loads a record, before its data is loaded.
     #[inline(always)]
-    pub(crate) fn load<M: Memory>(&self, memory: &M, place: u32) -> Word {
+    pub(crate) fn load<M: Memory>(&self, memory: &M, place: u32) -> RecordWord {
         Traced::new(memory, self.own).read(u64::from(place) * WORD, WORD);
-        Word(self.word(place).load(Ordering::SeqCst))
+        RecordWord(self.word(place).load(Ordering::SeqCst))
     }
 
     /// Whether it still holds `word`, after its data was loaded.
     #[inline(always)]
-    pub(crate) fn holds<M: Memory>(&self, memory: &M, place: u32, word: Word) -> bool {
+    pub(crate) fn holds<M: Memory>(&self, memory: &M, place: u32, word: RecordWord) -> bool {
         fence(Ordering::Acquire);
         self.load(memory, place) == word
     }
@@ -106,7 +106,7 @@ impl Records {
         &self,
         memory: &M,
         place: u32,
-        before: Word,
+        before: RecordWord,
         (lane, noted): (usize, usize),
     ) -> bool {
         let locked = (noted as u64) << NOTED | (lane as u64) << 1 | 1;
