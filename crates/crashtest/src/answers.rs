@@ -19,12 +19,12 @@ pub struct Answers {
     pub checkpoints: u64,
     /// One in this many operations of a core is preceded by reading everything, at random; 0: none.
     pub reads: u64,
-    /// The engine's tuning, if it has any. Three of four are waited for, and nothing is set.
+    /// The engine's tuning, if it has any.
     pub tuning: Tuning,
 }
 
 impl Default for Answers {
-    /// Three of four, and nothing set.
+    /// Three of four are waited for, and nothing is set.
     fn default() -> Self {
         let tuning = Tuning::default();
         Answers { waits: 3, of: 4, tends: 0, checkpoints: 0, reads: 0, tuning }

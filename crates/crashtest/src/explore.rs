@@ -23,10 +23,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub struct Budget {
     /// The most images of each crash point that are checked.
     pub images: u64,
-    /// One in this many images is lived on, and cut again; 0: none. Crash points of a life after recovery, and images
-    /// of each.
+    /// One in this many images is lived on, and cut again; 0: none.
     pub again_every: u64,
-    /// Cuts of a life after recovery, and images of each.
+    /// Crash points of a life after recovery, and images of each.
     pub again: (u64, u64),
     /// How many lives follow one another.
     pub depth: usize,

@@ -212,7 +212,7 @@ fn step<S: Subject>(subject: &S, state: &mut Option<S::Model>, op: &S::Op) {
     }
 }
 
-/// What a cut may leave.
+/// What a power cut may leave.
 pub(crate) enum Allowed<M> {
     /// The state after one of these numbers of commits.
     Prefixes(RangeInclusive<usize>),

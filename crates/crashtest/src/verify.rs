@@ -22,10 +22,10 @@ pub(crate) enum Verdict {
     State {
         /// Its number: see [`Expect::state`].
         index: usize,
-        /// Deferred lines that were lost, and restored. Deferred lines are lost, and the pool reports it.
+        /// Deferred lines that were lost, and restored.
         corrected: u64,
     },
-    /// What had been left to the caches is lost, and the pool says so.
+    /// Deferred lines are lost, and the pool reports it.
     Lost,
     /// A pool that is refused, which is allowed here.
     Refused,

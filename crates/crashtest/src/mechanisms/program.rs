@@ -21,12 +21,11 @@ const HOT: u64 = 96;
 pub(super) enum Program<'a, S: Subject> {
     /// A pool with a structure.
     Pool(Life<'a, S>),
-    /// No pool: an engine that is not crash-consistent leaves none that could be opened. Stores of all kinds, without
-    /// regard to durability.
+    /// No pool: an engine that is not crash-consistent leaves none that could be opened.
     Stores(Stores<'a>),
 }
 
-/// Stores of all kinds, with no thought of durability.
+/// Stores of all kinds, without regard to durability.
 pub(super) struct Stores<'a> {
     pub(super) case: &'a Case,
     pub(super) words: Vec<u64>,

@@ -1,6 +1,6 @@
 //! What a power cut may leave of an image: one durable image, or all possible ones.
 
-use super::{Image, LineWords, Store, WHOLE, WORDS, patch};
+use super::{Image, LineWords, PendingStore, WHOLE, WORDS, patch};
 use crate::random::SplitMix64;
 use crate::{WORD, line_of};
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ impl Image {
         for pending in self.pending.values() {
             let groups: Vec<_> = self.candidates(pending).collect();
             let whole = chance.as_mut().map_or(groups.len(), |chance| chance.prefix(groups.len()));
-            for Store { piece, .. } in groups[..whole].concat() {
+            for PendingStore { piece, .. } in groups[..whole].concat() {
                 patch(&mut words, &piece);
             }
             // The prefix ends inside this group.
@@ -84,7 +84,7 @@ impl Image {
             assert!(group.len() <= MOST_UNORDERED, "too many unordered stores to list");
             for subset in 0..1_u32 << group.len() {
                 let mut partly = state;
-                for (index, Store { piece, .. }) in group.iter().enumerate() {
+                for (index, PendingStore { piece, .. }) in group.iter().enumerate() {
                     if subset & 1 << index != 0 {
                         piece.onto(&mut partly[((piece.at - line) / WORD) as usize]);
                     }
@@ -104,13 +104,13 @@ pub(super) fn between(
     before: &LineWords,
     after: &LineWords,
     words: &LineWords,
-    group: &[Store],
+    group: &[PendingStore],
     line: u64,
 ) -> bool {
     (0..WORDS).all(|index| {
         let here = group.iter().filter(|store| store.piece.at == line + index as u64 * WORD);
         let mut reached = vec![before[index]];
-        for Store { piece, .. } in here {
+        for PendingStore { piece, .. } in here {
             for mut word in reached.clone() {
                 piece.onto(&mut word);
                 reached.push(word);

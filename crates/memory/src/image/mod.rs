@@ -30,7 +30,7 @@ pub type LineWords = [u64; WORDS];
 
 /// A piece that is not yet certainly durable.
 #[derive(Clone, Copy, Debug)]
-struct Store {
+struct PendingStore {
     /// Adjacent stores with the same number are unordered among themselves.
     group: u64,
     piece: Piece,
@@ -39,15 +39,15 @@ struct Store {
 
 /// A line's stores that are not yet certainly durable, oldest first.
 #[derive(Clone, Debug, Default)]
-struct Pending {
-    stores: Vec<Store>,
+struct PendingStores {
+    stores: Vec<PendingStore>,
     /// For each thread that has asked, how many of them its next fence makes durable.
     asked: Vec<(usize, usize)>,
     /// How many of them were left by a dead process: see [`Image::after_death`].
     left: usize,
 }
 
-impl Pending {
+impl PendingStores {
     fn ask(&mut self, thread: usize) {
         let all = self.stores.len();
         match self.asked.iter_mut().find(|(by, _)| *by == thread) {
@@ -72,14 +72,15 @@ impl Pending {
         let middle = first + (self.stores.len() - first) / 2;
         let group = self.stores[middle].group;
         let end = middle + self.stores[middle..].iter().take_while(|s| s.group == group).count();
-        let Store { group, site, .. } = self.stores[end - 1];
+        let PendingStore { group, site, .. } = self.stores[end - 1];
         let mut joined: BTreeMap<u64, Piece> = BTreeMap::new();
-        for Store { piece, .. } in self.stores.drain(first..end) {
+        for PendingStore { piece, .. } in self.stores.drain(first..end) {
             let into = joined.entry(piece.at).or_insert(Piece { mask: 0, value: 0, ..piece });
             piece.onto(&mut into.value);
             into.mask |= piece.mask;
         }
-        let joined = joined.into_values().map(|piece| Store { group: group | WHOLE, piece, site });
+        let joined =
+            joined.into_values().map(|piece| PendingStore { group: group | WHOLE, piece, site });
         self.stores.splice(first..first, joined);
     }
 }
@@ -88,7 +89,7 @@ impl Pending {
 #[derive(Clone)]
 pub struct Image {
     durable: Vec<u64>,
-    pending: BTreeMap<u64, Pending>,
+    pending: BTreeMap<u64, PendingStores>,
     /// For each thread, the lines that it has written back since its last fence.
     asked: Vec<BTreeSet<u64>>,
     groups: u64,
@@ -126,11 +127,11 @@ impl Image {
         }
         for (line, pending) in &self.pending {
             let steps = if self.domain.evicts() { usize::MAX } else { kept(*line) };
-            let stores: Vec<Store> =
+            let stores: Vec<PendingStore> =
                 self.candidates(pending).take(steps).flatten().copied().collect();
             if !stores.is_empty() {
                 let left = stores.len();
-                after.pending.insert(*line, Pending { stores, asked: Vec::new(), left });
+                after.pending.insert(*line, PendingStores { stores, asked: Vec::new(), left });
             }
         }
         let has_left = self.pending.values().any(|pending| pending.left > 0);
@@ -171,7 +172,7 @@ impl Image {
         for piece in pieces {
             if self.domain.needs_write_back() {
                 let pending = self.pending.entry(line_of(piece.at)).or_default();
-                pending.stores.push(Store { group: self.groups, piece: *piece, site });
+                pending.stores.push(PendingStore { group: self.groups, piece: *piece, site });
             } else {
                 // Coherence: what was streamed to this line before is in the caches by now.
                 self.settle_all(line_of(piece.at));
@@ -192,7 +193,7 @@ impl Image {
         for piece in pieces {
             let line = line_of(piece.at);
             let pending = self.pending.entry(line).or_default();
-            pending.stores.push(Store { group: self.groups, piece: *piece, site });
+            pending.stores.push(PendingStore { group: self.groups, piece: *piece, site });
             pending.ask(thread);
             self.asked_by(thread).insert(line);
         }
@@ -245,10 +246,10 @@ impl Image {
     }
 
     /// Makes the first `upto` stores of a line durable.
-    fn settle_first(&mut self, line: u64, upto: impl FnOnce(&Pending) -> usize) {
+    fn settle_first(&mut self, line: u64, upto: impl FnOnce(&PendingStores) -> usize) {
         let Some(pending) = self.pending.get_mut(&line) else { return };
         let upto = upto(pending);
-        for Store { piece, .. } in pending.stores.drain(..upto) {
+        for PendingStore { piece, .. } in pending.stores.drain(..upto) {
             patch(&mut self.durable, &piece);
         }
         pending.asked.iter_mut().for_each(|(_, other)| *other = other.saturating_sub(upto));
@@ -268,7 +269,10 @@ impl Image {
     }
 
     /// The stores of `pending` that may be durable, as groups in order.
-    fn candidates<'a>(&self, pending: &'a Pending) -> impl Iterator<Item = &'a [Store]> {
+    fn candidates<'a>(
+        &self,
+        pending: &'a PendingStores,
+    ) -> impl Iterator<Item = &'a [PendingStore]> {
         let upto = if self.domain.evicts() { pending.stores.len() } else { pending.reached() };
         pending.stores[..upto].chunk_by(|left, right| left.group == right.group)
     }
@@ -290,7 +294,7 @@ impl Image {
         let mut words: LineWords =
             self.durable[first..first + WORDS].try_into().expect("a whole line");
         if let Some(pending) = self.pending.get(&line) {
-            for Store { piece, .. } in self.candidates(pending).take(steps).flatten() {
+            for PendingStore { piece, .. } in self.candidates(pending).take(steps).flatten() {
                 piece.onto(&mut words[((piece.at - line) / WORD) as usize]);
             }
         }
@@ -301,7 +305,7 @@ impl Image {
     /// write-back has been asked for.
     pub fn site(&self, line: u64, step: usize) -> Option<(Site, bool)> {
         let pending = self.pending.get(&line)?;
-        let before: usize = self.candidates(pending).take(step).map(<[Store]>::len).sum();
+        let before: usize = self.candidates(pending).take(step).map(<[PendingStore]>::len).sum();
         let store = pending.stores.get(before)?;
         Some((store.site, before < pending.most_asked()))
     }
@@ -317,7 +321,7 @@ impl Image {
             }
             let Some(group) = groups.next() else { return false };
             let mut whole = state;
-            for Store { piece, .. } in group {
+            for PendingStore { piece, .. } in group {
                 piece.onto(&mut whole[((piece.at - line) / WORD) as usize]);
             }
             // Part of an unordered group: each piece is there or not, independently.

@@ -8,10 +8,10 @@ use super::{Block, LANES};
 
 /// An implementation of the sums. All give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Summer(Kind);
+pub struct Summer(SummerKind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum SummerKind {
     Portable(Portable),
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
@@ -23,11 +23,11 @@ enum Kind {
 macro_rules! with {
     ($summer:expr, $backend:ident => $call:expr) => {
         match $summer.0 {
-            Kind::Portable($backend) => $call,
+            SummerKind::Portable($backend) => $call,
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2($backend) => $call,
+            SummerKind::Avx2($backend) => $call,
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512($backend) => $call,
+            SummerKind::Avx512($backend) => $call,
         }
     };
 }
@@ -73,23 +73,23 @@ impl Summer {
     pub fn best() -> Self {
         #[cfg(target_arch = "x86_64")]
         if let Some(backend) = Avx512::new() {
-            return Summer(Kind::Avx512(backend));
+            return Summer(SummerKind::Avx512(backend));
         }
         #[cfg(target_arch = "x86_64")]
         if let Some(backend) = Avx2::new() {
-            return Summer(Kind::Avx2(backend));
+            return Summer(SummerKind::Avx2(backend));
         }
-        Summer(Kind::Portable(Portable))
+        Summer(SummerKind::Portable(Portable))
     }
 
     /// All that this processor supports, the portable one first.
     pub fn all() -> Vec<Self> {
         #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
-        let mut all = vec![Summer(Kind::Portable(Portable))];
+        let mut all = vec![Summer(SummerKind::Portable(Portable))];
         #[cfg(target_arch = "x86_64")]
         {
-            all.extend(Avx2::new().map(|backend| Summer(Kind::Avx2(backend))));
-            all.extend(Avx512::new().map(|backend| Summer(Kind::Avx512(backend))));
+            all.extend(Avx2::new().map(|backend| Summer(SummerKind::Avx2(backend))));
+            all.extend(Avx512::new().map(|backend| Summer(SummerKind::Avx512(backend))));
         }
         all
     }
@@ -97,11 +97,11 @@ impl Summer {
     /// What it is called.
     pub fn name(self) -> &'static str {
         match self.0 {
-            Kind::Portable(_) => "portable",
+            SummerKind::Portable(_) => "portable",
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(_) => "AVX2",
+            SummerKind::Avx2(_) => "AVX2",
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(_) => "AVX-512DQ",
+            SummerKind::Avx512(_) => "AVX-512DQ",
         }
     }
 

@@ -47,17 +47,17 @@ pub(super) trait Device: Send + Sync {
 }
 
 /// The lines of one page that were written back, as they were then: mostly few lines of many pages, at a checkpoint.
-struct Page {
+struct CapturedPage {
     /// A bit for each line.
     present: u64,
     /// The present lines, in order.
     lines: Vec<[u64; 8]>,
 }
 
-impl Page {
+impl CapturedPage {
     /// Empty, with room for `room` lines.
     fn new(room: u64) -> Self {
-        Page { present: 0, lines: Vec::with_capacity(room as usize) }
+        CapturedPage { present: 0, lines: Vec::with_capacity(room as usize) }
     }
 
     /// Keeps a line, replacing an older version of it.
@@ -78,7 +78,7 @@ impl Page {
     }
 }
 
-type Shard = BTreeMap<u64, Page>;
+type Shard = BTreeMap<u64, CapturedPage>;
 
 #[derive(Default)]
 struct Writer {
@@ -95,7 +95,7 @@ struct Failure {
 
 /// The threads that wait for a sync.
 #[derive(Default)]
-struct Group {
+struct SyncGroup {
     /// How many there are, including the leader.
     waiting: usize,
     /// Whether one of them leads: it syncs for all, or will.
@@ -113,7 +113,7 @@ pub(super) struct Media<D> {
     /// The number of write-backs so far, and how many of them are durable.
     asked: AtomicU64,
     durable: AtomicU64,
-    group: Mutex<Group>,
+    group: Mutex<SyncGroup>,
     /// Notified when the group's state changes.
     changed: Condvar,
     /// Held while batches are taken and written.
@@ -170,7 +170,7 @@ impl<D: Device> Media<D> {
             let mut shard = lock(&self.shards[page as usize % SHARDS]);
             let held = shard.entry(page).or_insert_with(|| {
                 self.pages_held.fetch_add(1, Ordering::Relaxed);
-                Page::new((end.min((page + 1) * PAGE) - line).div_ceil(LINE))
+                CapturedPage::new((end.min((page + 1) * PAGE) - line).div_ceil(LINE))
             });
             while line < end && line / PAGE == page {
                 let index = (line % PAGE / LINE) as usize;
@@ -217,7 +217,7 @@ impl<D: Device> Media<D> {
     }
 
     /// The group's leader waits for more threads, if that is likely to help.
-    fn gather<'a>(&self, mut group: MutexGuard<'a, Group>) -> MutexGuard<'a, Group> {
+    fn gather<'a>(&self, mut group: MutexGuard<'a, SyncGroup>) -> MutexGuard<'a, SyncGroup> {
         let there = group.waiting;
         // The model checker has no notion of time.
         let Some(until) = group.next.until(there).filter(|_| !cfg!(loom)) else { return group };
@@ -297,7 +297,7 @@ impl<D: Device> Media<D> {
     }
 
     fn write_batch(&self, writer: &mut Writer) -> io::Result<()> {
-        let mut batch: Vec<(u64, Page)> = Vec::new();
+        let mut batch: Vec<(u64, CapturedPage)> = Vec::new();
         for shard in &self.shards {
             batch.extend(std::mem::take(&mut *lock(shard)));
         }

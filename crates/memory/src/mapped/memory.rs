@@ -1,6 +1,6 @@
 //! The `Memory` trait on a mapped file: every load is a plain load, whatever the domain.
 
-use super::{Backing, Mapped, Mode, file, flush};
+use super::{Backing, Mapped, WriteBackMode, file, flush};
 use crate::memory::{back_off, out_of_bounds};
 use crate::{Domain, LINE, Memory, PAGE, Survives, copy, line_of, lines_in};
 use std::fs::File;
@@ -18,8 +18,10 @@ impl Mapped {
 
     fn file(&self) -> &File {
         match &self.mode {
-            Mode::Lines(_, file) | Mode::Stores(file) | Mode::ReadOnly(file) => file,
-            Mode::Media(media) => &media.device().file,
+            WriteBackMode::Lines(_, file)
+            | WriteBackMode::Stores(file)
+            | WriteBackMode::ReadOnly(file) => file,
+            WriteBackMode::Media(media) => &media.device().file,
         }
     }
 
@@ -28,9 +30,9 @@ impl Mapped {
     /// space, of which there may be none.
     fn releases(&self) -> bool {
         let recorded = match &self.mode {
-            Mode::Media(media) => media.device().recorder.is_some(),
-            Mode::ReadOnly(_) => true,
-            Mode::Lines(..) | Mode::Stores(_) => false,
+            WriteBackMode::Media(media) => media.device().recorder.is_some(),
+            WriteBackMode::ReadOnly(_) => true,
+            WriteBackMode::Lines(..) | WriteBackMode::Stores(_) => false,
         };
         !recorded && self.backing == Backing::Block && !self.keeps_space.load(Ordering::Relaxed)
     }
@@ -45,7 +47,7 @@ impl Mapped {
     /// Makes everything durable that has reached the file.
     pub(super) fn sync_all(&self) -> io::Result<()> {
         match &self.mode {
-            Mode::Media(media) => media.sync_file(),
+            WriteBackMode::Media(media) => media.sync_file(),
             _ => Ok(rustix::fs::fsync(self.file())?),
         }
     }
@@ -53,7 +55,7 @@ impl Mapped {
     /// Makes a new length of the file durable, if the domain makes anything durable.
     pub(super) fn sync_growth(&self) -> io::Result<()> {
         match &self.mode {
-            Mode::Media(media) => media.sync_file(),
+            WriteBackMode::Media(media) => media.sync_file(),
             _ if self.survives == Survives::Power => Ok(rustix::fs::fdatasync(self.file())?),
             _ => Ok(()),
         }
@@ -110,7 +112,7 @@ unsafe impl Memory for Mapped {
             let kind = io::Error::from(errno).kind();
             io::Error::new(kind, format!("the pool cannot grow to {len} bytes: {errno}"))
         })?;
-        if let Mode::Media(media) = &self.mode {
+        if let WriteBackMode::Media(media) = &self.mode {
             media.device().grown(len)?;
         }
         self.sync_growth()?;
@@ -156,7 +158,7 @@ unsafe impl Memory for Mapped {
 
     #[inline]
     unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
-        if let Mode::Media(media) = &self.mode {
+        if let WriteBackMode::Media(media) = &self.mode {
             for (index, word) in from.iter().enumerate() {
                 // SAFETY: in bounds and aligned by the caller's contract.
                 unsafe { self.store_unchecked(at + index as u64 * 8, *word) };
@@ -186,15 +188,15 @@ unsafe impl Memory for Mapped {
             out_of_bounds(at, len, self.len());
         }
         match &self.mode {
-            Mode::Lines(kind, _) => {
+            WriteBackMode::Lines(kind, _) => {
                 let line = self.at(line_of(at));
                 // SAFETY: in bounds as just checked, and so are the whole lines, since the
                 // length is a multiple of `LINE`; the kind was detected on this machine.
                 unsafe { flush::write_back(*kind, line, lines_in(at, len)) };
             }
             // SAFETY: as above; the base is aligned to far more than a line.
-            Mode::Media(media) => unsafe { media.write_back(self.base, at, len) },
-            Mode::Stores(_) | Mode::ReadOnly(_) => {}
+            WriteBackMode::Media(media) => unsafe { media.write_back(self.base, at, len) },
+            WriteBackMode::Stores(_) | WriteBackMode::ReadOnly(_) => {}
         }
     }
 
@@ -202,28 +204,28 @@ unsafe impl Memory for Mapped {
     fn fence(&self) {
         match &self.mode {
             // Also where caches persist: non-temporal stores are not in them yet.
-            Mode::Lines(..) | Mode::Stores(_) => flush::fence(),
-            Mode::Media(media) => media.fence(),
-            Mode::ReadOnly(_) => {}
+            WriteBackMode::Lines(..) | WriteBackMode::Stores(_) => flush::fence(),
+            WriteBackMode::Media(media) => media.fence(),
+            WriteBackMode::ReadOnly(_) => {}
         }
     }
 
     fn check_fence(&self) -> io::Result<()> {
         match &self.mode {
-            Mode::Media(media) => media.check(),
+            WriteBackMode::Media(media) => media.check(),
             _ => Ok(()),
         }
     }
 
     fn give_back_due(&self) -> bool {
         match &self.mode {
-            Mode::Media(media) => media.give_back_due(),
+            WriteBackMode::Media(media) => media.give_back_due(),
             _ => false,
         }
     }
 
     fn give_back(&self) -> bool {
-        let Mode::Media(media) = &self.mode else { return false };
+        let WriteBackMode::Media(media) = &self.mode else { return false };
         let _same_length = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: this mode maps its file privately, from the base on up to its length.
         unsafe { media.give_back(self.base, self.len(), self.file()) }
@@ -240,7 +242,7 @@ unsafe impl Memory for Mapped {
         let _same_length = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         let released = match &self.mode {
             // SAFETY: this mode maps its file privately, from the base on up to its length.
-            Mode::Media(media) => unsafe { media.release(self.base, pages, self.file())? },
+            WriteBackMode::Media(media) => unsafe { media.release(self.base, pages, self.file())? },
             _ => file::punch(self.file(), pages)?,
         };
         if !released {

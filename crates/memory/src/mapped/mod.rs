@@ -75,7 +75,7 @@ pub struct Mapped {
     base: *mut u8,
     len: AtomicU64,
     limit: u64,
-    mode: Mode,
+    mode: WriteBackMode,
     domain: Domain,
     survives: Survives,
     backing: Backing,
@@ -89,7 +89,7 @@ pub struct Mapped {
 }
 
 /// What write-backs and fences do. Each mode owns the file, and with it the lock.
-enum Mode {
+enum WriteBackMode {
     /// Lines are written back from the caches, and a fence waits for them.
     Lines(Flush, File),
     /// Write-backs do nothing; a fence orders.
@@ -199,7 +199,7 @@ impl Mapped {
             reservation,
             len: AtomicU64::new(len),
             limit: len,
-            mode: Mode::ReadOnly(file),
+            mode: WriteBackMode::ReadOnly(file),
             domain,
             survives: Survives::Nothing,
             backing,
@@ -251,9 +251,11 @@ impl Mapped {
             })?;
         }
         let mode = match domain {
-            Domain::Transient => Mode::Lines(features.flush, file),
-            Domain::Persistent | Domain::Process => Mode::Stores(file),
-            Domain::Media => Mode::Media(Box::new(Media::new(PoolFile { file, recorder }))),
+            Domain::Transient => WriteBackMode::Lines(features.flush, file),
+            Domain::Persistent | Domain::Process => WriteBackMode::Stores(file),
+            Domain::Media => {
+                WriteBackMode::Media(Box::new(Media::new(PoolFile { file, recorder })))
+            }
         };
         Ok(Mapped {
             draft: Mutex::default(),
@@ -291,7 +293,7 @@ impl Mapped {
 
     /// Whether stores reach only this mapping.
     pub fn is_read_only(&self) -> bool {
-        matches!(self.mode, Mode::ReadOnly(_))
+        matches!(self.mode, WriteBackMode::ReadOnly(_))
     }
 
     /// Whether the pool was open elsewhere when it was opened read-only.
@@ -302,7 +304,7 @@ impl Mapped {
     /// Syncs of the file so far, of which each may have served many fences. Zero in domains that need none.
     pub fn syncs(&self) -> u64 {
         match &self.mode {
-            Mode::Media(media) => media.syncs(),
+            WriteBackMode::Media(media) => media.syncs(),
             _ => 0,
         }
     }
@@ -310,7 +312,7 @@ impl Mapped {
     /// Pages of which fences have written lines to the file so far.
     pub fn pages_written(&self) -> u64 {
         match &self.mode {
-            Mode::Media(media) => media.pages_written(),
+            WriteBackMode::Media(media) => media.pages_written(),
             _ => 0,
         }
     }
@@ -336,7 +338,7 @@ impl Mapped {
         }
         // No line kept for the range may reach the file after the zeros.
         self.fence();
-        let keep = matches!(self.mode, Mode::Media(_));
+        let keep = matches!(self.mode, WriteBackMode::Media(_));
         for at in range.clone().step_by(8) {
             // On `Media`, storing zero over zero would only cost a private page.
             if !keep || self.load(at) != 0 {
@@ -344,7 +346,7 @@ impl Mapped {
             }
         }
         match &self.mode {
-            Mode::Media(media) => media.write_zeros(range),
+            WriteBackMode::Media(media) => media.write_zeros(range),
             _ => {
                 self.write_back(range.start, bytes);
                 self.fence();
