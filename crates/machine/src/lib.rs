@@ -28,6 +28,7 @@ mod spin;
 mod state;
 pub mod stats;
 pub mod time;
+pub mod trace;
 
 pub use config::{ConfigError, MachineConfig};
 pub use controller::Cause;

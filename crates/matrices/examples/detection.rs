@@ -5,10 +5,10 @@
 //! $ cargo run --release -p perdura-matrices --example detection -- [TRIALS] [SEED]
 //! ```
 
-#[path = "../tests/checksum/rivals.rs"]
-mod rivals;
+#[path = "../tests/checksum/baselines.rs"]
+mod baselines;
 
-use rivals::{DAMAGES, FILLS, SUMS, missed};
+use baselines::{DAMAGES, FILLS, SUMS, missed};
 
 fn main() {
     let mut numbers = std::env::args().skip(1).map(|text| text.parse().expect("a number"));

@@ -266,7 +266,7 @@ impl<M: WordMap> Workload for Maps<M> {
     }
 }
 
-/// Inserts a key that is not there: one that is, is left alone, as the rivals do.
+/// Inserts a key that is not there: one that is, is left alone, as the baselines do.
 #[inline]
 fn insert_new<M: WordMap, T: Tx + ?Sized>(map: M, tx: &mut T, key: u64) -> Result<bool> {
     if map.find(tx, key)?.is_some() {

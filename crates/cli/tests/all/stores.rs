@@ -16,7 +16,6 @@ fn a_program_without_stores_says_how_to_build_one_with() {
 
 #[cfg(feature = "stores")]
 mod with_stores {
-    use super::common;
     use serde_json::Value;
 
     fn versus(more: &[&str]) -> std::process::Output {

@@ -1,6 +1,6 @@
 //! What sums of a column miss.
 
-use crate::rivals::{DAMAGES, FILLS, SUMS, missed};
+use crate::baselines::{DAMAGES, FILLS, SUMS, missed};
 
 const TRIALS: u64 = 3000;
 
