@@ -1,8 +1,7 @@
 //! Programs on simulated cores: stackful coroutines that take turns on one thread.
 //!
-//! A program is suspended inside of its accesses to the machine, when its turn is over, and
-//! nowhere else. So it must not hold a lock of the operating system across an access that
-//! another program waits for.
+//! A program is suspended only inside its accesses to the machine, when its turn is over. So it
+//! must not hold, across an access, a lock of the operating system that another program waits for.
 
 use crate::Machine;
 use crate::sites::Event;
@@ -38,12 +37,12 @@ pub(crate) fn suspend(machine: &Machine, turn: Turn) {
     }
 }
 
-/// Whether what calls is a program on a core of `machine`.
+/// Whether the caller is a program on a core of `machine`.
 pub(crate) fn is_program_of(machine: &Machine) -> bool {
     RUNNING.get().is_some_and(|(on, _)| on == NonNull::from(machine))
 }
 
-/// Takes the programs off the machine again, whatever happens.
+/// Takes the programs off the machine when dropped.
 struct Inside<'m>(&'m Machine);
 
 impl<'m> Inside<'m> {
@@ -115,13 +114,13 @@ pub(crate) fn run<'a>(
             }
         }
     }
-    // No turns any more while what is left of the programs is unwound.
+    // Suspended programs are unwound without taking turns.
     drop(inside);
     drop(cores);
     result
 }
 
-/// Shows what has arrived before an event, each arrival at its time, if that is wanted.
+/// Shows the watcher what has arrived before an event, each arrival at its time, if arrivals are watched.
 fn show_arrivals(machine: &Machine, next: &Event, watch: &mut Watch<'_>) -> ControlFlow<()> {
     let mut state = machine.state();
     if !state.at_arrivals {
@@ -143,7 +142,7 @@ fn show_arrivals(machine: &Machine, next: &Event, watch: &mut Watch<'_>) -> Cont
     result
 }
 
-/// Chooses the core whose turn it is, and gives it to it.
+/// Chooses the core that runs next, and gives it the turn.
 fn next(machine: &Machine) -> Option<usize> {
     let mut state = machine.state();
     if state.alive == 0 {
@@ -159,12 +158,12 @@ fn next(machine: &Machine) -> Option<usize> {
 }
 
 fn resume(core: &mut Core) -> CoroutineResult<Turn, ()> {
-    // Also when the program panics: who catches that may itself be a program, of another machine.
+    // Also when the program panics: the catching code may itself be a program, of another machine.
     let _outer = Outer(RUNNING.get());
     core.resume(())
 }
 
-/// The run that was on this thread before goes on.
+/// Restores the run that was on this thread before, when dropped.
 struct Outer(Option<Running>);
 
 impl Drop for Outer {

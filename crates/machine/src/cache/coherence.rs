@@ -18,10 +18,10 @@ impl Hierarchy {
         if self.cores > 1 { self.directory.cores_with(line) } else { 1 }
     }
 
-    /// For a core that lacks the line: whether others have it; if one has it dirty, that one.
+    /// For a core that lacks the line: whether others have it, or `Err` with the core that has it dirty.
     pub(super) fn snoop(&mut self, line: Line) -> Result<bool, usize> {
         let owners = self.owners(line);
-        // Who has it dirty has it alone.
+        // A core that has it dirty is the only one that has it.
         if owners.is_power_of_two() {
             let mut dirty = false;
             self.each_private_copy(owners, line, |cache, slot| dirty |= cache.is_dirty(slot));
@@ -32,8 +32,8 @@ impl Hierarchy {
         Ok(owners != 0)
     }
 
-    /// Makes `core` the only one that has the line. If it is dirty in a shared level, that ends:
-    /// it is about to be dirty in `core`'s own. Whether others had it.
+    /// Makes `core` the only one that has the line, and cleans it in the shared levels: it is about to
+    /// be dirty in `core`'s own caches. Returns whether others had it.
     pub(super) fn claim(&mut self, core: usize, line: Line) -> bool {
         let others = self.owners(line) & !(1 << core);
         if others != 0 {
@@ -56,8 +56,8 @@ impl Hierarchy {
         Outcome { level, cycles: self.handing_cycles(), handed }
     }
 
-    /// Fetches a line that `owner` has dirty. Loaded, both have it, and it is dirty in the first
-    /// shared level; without one it is written to memory, as in MESI.
+    /// Fetches a line that `owner` has dirty. After a load both have it, and it is dirty in the first
+    /// shared level; if there is no shared level, it is written to memory, as in MESI.
     pub(super) fn transfer(
         &mut self,
         core: usize,
@@ -91,8 +91,8 @@ impl Hierarchy {
         Outcome { level, cycles: self.handing_cycles(), handed: true }
     }
 
-    /// A private level of `core` has given up the line: the directory forgets it, unless another
-    /// one has it.
+    /// A private level of `core` has given up the line: removes the directory's entry, unless another private level of
+    /// `core` has it.
     pub(super) fn forget(&mut self, core: usize, line: Line) {
         let mut levels = (0..self.private).rev();
         if !levels.any(|level| self.cache(level, core).find(line).is_some()) {
@@ -100,7 +100,7 @@ impl Hierarchy {
         }
     }
 
-    /// Takes the line out of all caches, each of which does so itself.
+    /// Takes the line out of all caches: `each` removes it from one.
     pub(super) fn take(&mut self, line: Line, each: impl FnMut(&mut Cache, Slot)) {
         self.note_everywhere(self.private..self.levels.len(), line, Why::Dropped);
         self.each_copy(line, each);

@@ -3,16 +3,16 @@
 use super::policy::{Policy, Replace, Replacement};
 use perdura_memory::reference::SplitMix64;
 
-/// A line's number, as it is kept: with 32 bits a set of 16 is one host line.
+/// A line's number as stored: with 32 bits, the tags of a set of 16 fill one cache line of the host.
 pub(super) type Line = u32;
 
-/// What an empty way holds; no line has this number.
+/// The tag of an empty way; no line has this number.
 pub(super) const EMPTY: Line = Line::MAX;
 
-/// What a way holds that has a version of a line: `versions` knows which; no line has this number.
+/// The tag of a way that holds a version of a line (`versions` knows which); no line has this number.
 pub(super) const HELD: Line = EMPTY - 1;
 
-/// Tags that are compared at once.
+/// Tags compared at once.
 const LANES: usize = 8;
 
 /// A way of a set.
@@ -86,21 +86,21 @@ impl Cache {
         self.dirty[slot.set] |= 1 << slot.way;
     }
 
-    /// Cleans a line. Whether it was dirty.
+    /// Cleans a line. Returns whether it was dirty.
     pub(super) fn clean(&mut self, slot: Slot) -> bool {
         let was = self.is_dirty(slot);
         self.dirty[slot.set] &= !(1 << slot.way);
         was
     }
 
-    /// Empties a way. Whether the line was dirty.
+    /// Empties a way. Returns whether the line was dirty.
     pub(super) fn remove(&mut self, slot: Slot) -> bool {
         self.tags[slot.set * self.stride + slot.way] = EMPTY;
         self.vacant += 1;
         self.clean(slot)
     }
 
-    /// Takes in a line that is not here. The line that it replaces, and whether that is dirty.
+    /// Inserts a line that is not here. Returns the replaced line, and whether that is dirty.
     #[inline(always)]
     pub(super) fn insert(&mut self, line: Line, dirty: bool) -> Option<(Line, bool)> {
         let set = self.index.set_of(line);
@@ -110,8 +110,8 @@ impl Cache {
         (replaced != EMPTY).then_some((replaced, was_dirty))
     }
 
-    /// Takes in a tag that is not here, or [`HELD`]; of a full set one of `ways` (a bit each, one at least) goes.
-    /// The way, what it held, and whether that was dirty.
+    /// Inserts a tag that is not here, or [`HELD`]; of a full set one of `ways` (a bit each, at least one) is replaced.
+    /// Returns the way, the replaced tag, and whether that was dirty.
     pub(super) fn insert_among(
         &mut self,
         set: usize,
@@ -134,14 +134,14 @@ impl Cache {
         if self.vacant == 0 { 0 } else { self.ways_with(set, EMPTY) & self.all }
     }
 
-    /// The way of `empty` ones to fill: it is no longer empty.
+    /// Chooses the way to fill among the `empty` ones, and counts it as filled.
     #[inline(always)]
     fn vacancy(&mut self, set: usize, empty: u64) -> usize {
         self.vacant -= 1;
         self.policy.vacancy(set, empty)
     }
 
-    /// Puts a tag into a way. What was there, and whether it was dirty.
+    /// Puts a tag into a way. Returns what was there, and whether it was dirty.
     #[inline(always)]
     fn occupy(&mut self, set: usize, way: usize, tag: Line, dirty: bool) -> (Line, bool) {
         let replaced = std::mem::replace(&mut self.tags[set * self.stride + way], tag);

@@ -1,4 +1,4 @@
-//! One figure of a machine changed, by its path: what a figure decides that a paper does not give is seen by sweeping it.
+//! One figure of a machine changed, by its path: sweeping a figure that a paper does not give shows what depends on it.
 
 use super::{ConfigError, MachineConfig};
 use toml::{Table, Value};
@@ -29,7 +29,7 @@ impl MachineConfig {
     }
 }
 
-/// The figure at a path; of the elements of a list the one with that name.
+/// The figure at a path; a list's elements are found by name.
 fn find<'t>(table: &'t mut Table, path: &str) -> Option<&'t mut Value> {
     let (key, rest) = path.split_once('.').map_or((path, None), |(key, rest)| (key, Some(rest)));
     let value = table.get_mut(key)?;

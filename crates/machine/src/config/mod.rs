@@ -42,7 +42,7 @@ pub enum ConfigError {
     /// The text is not TOML, or has keys that are not known, or lacks some.
     #[error("machine '{name}': {error}")]
     Parse {
-        /// Whose text.
+        /// The machine.
         name: String,
         /// What is wrong and where.
         error: Box<toml::de::Error>,
@@ -50,7 +50,7 @@ pub enum ConfigError {
     /// A figure makes no sense.
     #[error("machine '{name}': {what}")]
     Invalid {
-        /// Whose figure.
+        /// The machine.
         name: String,
         /// What is wrong with it.
         what: String,
@@ -144,7 +144,7 @@ pub struct Level {
     pub bytes: u64,
     /// Lines in a set.
     pub ways: u32,
-    /// Cycles that an access takes which ends here, the levels above included.
+    /// Cycles of an access that ends here, the levels above included.
     pub latency_cycles: u32,
     /// Which line of a full set is replaced.
     pub policy: Policy,
@@ -224,7 +224,7 @@ impl MachineConfig {
         crate::mechanism::list::validate(self).map_err(invalid)
     }
 
-    /// A number that changes with every figure.
+    /// A hash of all figures.
     pub fn hash(&self) -> u64 {
         xxh3_64(format!("{self:?}").as_bytes())
     }

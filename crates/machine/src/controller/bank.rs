@@ -1,4 +1,4 @@
-//! A bank: a row buffer, and the times from which on it takes commands.
+//! A bank: a row buffer, and when it next takes commands.
 
 use crate::Ps;
 use crate::config::{Device, Page};
@@ -74,7 +74,7 @@ pub(super) struct Bank {
     row: u64,
     /// Earliest next column command.
     column: Ps,
-    /// Earliest closing of the open row; of a closed one, earliest opening.
+    /// Earliest closing of the open row; without an open row, earliest opening.
     close: Ps,
 }
 
@@ -89,7 +89,7 @@ impl Bank {
         if straight || self.row == row { self.column } else { self.close }
     }
 
-    /// Opens `row`; from when on it takes column commands, and how the row buffer was found.
+    /// Opens `row`. Returns when it takes column commands, and how the access found the row buffer.
     #[inline]
     pub(super) fn open(
         &mut self,
@@ -112,7 +112,7 @@ impl Bank {
         (self.column, found)
     }
 
-    /// It has been busy with the column command until `column`; its row may close from `close`.
+    /// It is busy with a column command until `column`; its row may close from `close`.
     #[inline]
     pub(super) fn used(&mut self, column: Ps, close: Ps, timing: &Timing) {
         self.column = self.column.max(column);

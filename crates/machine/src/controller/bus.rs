@@ -4,7 +4,7 @@
 
 use crate::Ps;
 
-/// Which way data goes.
+/// The direction of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Read,
@@ -26,7 +26,7 @@ pub(super) struct Bus {
     turn: Ps,
     spans: [Span; SPANS],
     len: usize,
-    /// Before it no burst can start any more.
+    /// No burst can start before its end any more.
     floor: Span,
 }
 
@@ -36,7 +36,7 @@ impl Bus {
         Bus { turn, spans: [none; SPANS], len: 0, floor: none }
     }
 
-    /// Places a burst of `length` that is ready at `ready`; when it starts.
+    /// Places a burst of `length` that is ready at `ready`. Returns when it starts.
     #[inline]
     pub(super) fn reserve(&mut self, ready: Ps, length: Ps, way: Way) -> Ps {
         let last = if self.len > 0 { self.spans[self.len - 1] } else { self.floor };
@@ -48,7 +48,7 @@ impl Bus {
         self.search(ready, length, way)
     }
 
-    /// When a burst of this way can follow that span. At rest, no turn is needed.
+    /// When a burst in this direction can follow that span. At rest, no turnaround is needed.
     #[inline]
     fn after(&self, span: Span, way: Way) -> Ps {
         let turns = span.way != way && span.end > Ps(0);
@@ -89,7 +89,7 @@ impl Bus {
     fn insert(&mut self, mut at: usize, start: Ps, length: Ps, way: Way) {
         if self.len == SPANS {
             if at == 0 {
-                // Its gap is lost, its time is not: whatever comes later starts after it.
+                // The gap before it is given up; later bursts start after it.
                 self.floor = Span { start, end: start + length, way };
                 return;
             }

@@ -1,8 +1,8 @@
 //! A channel of plain banks: its bus, its read queue, and its write-pending queue.
 //!
-//! Nothing ticks. Every call first makes up for the writes that banks would have begun before
-//! it while no read was there, then places its own commands. A full queue, or one filled to the
-//! upper mark, sends writes before any later read.
+//! Nothing ticks. Every call first sends the writes that banks would have begun before it while
+//! there was no read, then places its own commands. A full queue, or one filled to the upper mark,
+//! sends writes before any later read.
 
 use super::bank::{Activates, Bank, Row, Timing};
 use super::bus::{Bus, Way};
@@ -41,7 +41,7 @@ pub(super) struct Channel {
     /// Writes that have been sent to their banks, until their data is there.
     sent: Finishes,
     waiting: WriteQueue,
-    /// No read is on its way from here on.
+    /// When the last read so far is over.
     reads_end: Ps,
     accepted_last: Ps,
     settled: Ps,
@@ -76,7 +76,7 @@ impl Channel {
         }
     }
 
-    /// Reads `lines` lines of a row; when the first and the last of them are there.
+    /// Reads `lines` lines of a row. Returns when the first and the last of them are there.
     #[inline]
     pub(super) fn read(&mut self, line: u64, place: Place, lines: u64, now: Ps) -> (Ps, Ps) {
         self.advance(now);
@@ -104,7 +104,7 @@ impl Channel {
         (start + self.timing.read_burst, end)
     }
 
-    /// Counts how the row buffer was found; what that costs.
+    /// Counts how an access found the row buffer. Returns the time that this costs.
     #[inline]
     fn found(&mut self, row: Row) -> Ps {
         match row {
@@ -123,11 +123,11 @@ impl Channel {
         }
     }
 
-    /// Takes a line into the write queue; when it is in it, when it is durable, and whether it
-    /// takes a write of its own.
+    /// Takes a line into the write queue. Returns when it is in the queue, when it is durable, and
+    /// whether it takes a write of its own (false if it coalesces with a queued one).
     ///
-    /// At `now` it is known that the line comes at `from`. If that is later, the queue has it from then on, and
-    /// nothing that comes before it waits for it, unless the queue is nearly full.
+    /// `from` is when the line comes, `now` or later. If later, accesses that come before `from` do not wait for it,
+    /// unless the queue is nearly full.
     #[inline]
     pub(super) fn write(&mut self, line: u64, place: Place, now: Ps, from: Ps) -> (Ps, Ps, bool) {
         self.counts.writes += 1;
@@ -139,7 +139,7 @@ impl Channel {
         }
         self.advance(from);
         if self.waiting.find(line, place.bank).is_some() {
-            // The queue replaces the data of a line that it holds, in its turn.
+            // Coalesces with the queued write of the line, in order.
             self.counts.coalesced += 1;
             let accepted = arrival.max(self.accepted_last);
             self.accepted_last = accepted;
@@ -164,7 +164,7 @@ impl Channel {
         (accepted, accepted, true)
     }
 
-    /// Takes a line into the write queue, where there is room, that arrives in the future.
+    /// Takes a line that arrives in the future into the write queue, which has room.
     fn write_later(&mut self, line: u64, place: Place, arrival: Ps) -> (Ps, Ps, bool) {
         let coalesces = self.waiting.find(line, place.bank).is_some_and(|there| there <= arrival);
         if coalesces {
@@ -172,7 +172,7 @@ impl Channel {
             return (arrival, arrival, false);
         }
         if self.at_media {
-            // When it is durable must be known now, and so what its bank does until then.
+            // Its time of durability must be known now, so its bank's commands until then are placed now.
             return (arrival, self.put(place, 1, arrival), true);
         }
         self.waiting.push(line, place.bank, place.row, arrival);
@@ -209,7 +209,7 @@ impl Channel {
         }
     }
 
-    /// The bank whose first waiting write can begin first, and when.
+    /// The bank whose first waiting write can begin earliest, and when.
     #[inline]
     fn next(&self) -> (usize, Ps) {
         let mut best = (0, Ps(u64::MAX));
@@ -232,7 +232,7 @@ impl Channel {
         self.send(bank, Ps(0));
     }
 
-    /// Sends the first write that waits for `bank`, not before `from`; when it is in the cells.
+    /// Sends the first write that waits for `bank`, not before `from`. Returns when it is in the cells.
     fn send(&mut self, bank: usize, from: Ps) -> Ps {
         let first = self.waiting.pop(bank);
         self.put(Place { bank, row: first.row }, 1, first.accepted.max(from))
@@ -261,7 +261,7 @@ impl Channel {
         end
     }
 
-    /// Sends everything; when it is in the cells.
+    /// Sends all writes. Returns when they are in the cells.
     pub(super) fn settle(&mut self) -> Ps {
         while self.waiting.banks() != 0 {
             self.send_next();

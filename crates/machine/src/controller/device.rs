@@ -16,13 +16,13 @@ enum Ports {
 pub(super) struct Device {
     ports: Ports,
     channels: u64,
-    /// Lines in a row to a channel, and to a row of a bank, as shifts.
+    /// Successive lines in a channel, and in a row of a bank, as shifts.
     interleave: u32,
     row: u32,
     banks: u64,
     energy: Option<Energy>,
     block_bytes: u64,
-    /// Of plain banks; modules count their own.
+    /// For plain banks; modules count their own.
     wear: Option<Wear>,
 }
 
@@ -66,7 +66,7 @@ impl Device {
         (channel, Place { bank: bank as usize, row })
     }
 
-    /// Reads a line; when it has left the bus.
+    /// Reads a line. Returns when it has left the bus.
     #[inline]
     pub(super) fn read(&mut self, line: u64, now: Ps) -> Ps {
         let (channel, place) = self.locate(line);
@@ -76,8 +76,8 @@ impl Device {
         }
     }
 
-    /// Reads `lines` lines from `first` on, `wanted` of them before the others; when that one
-    /// and when all have left the bus.
+    /// Reads `lines` lines from `first` on, the line `wanted` before the others. Returns when that
+    /// one and when all have left the bus.
     pub(super) fn read_block(&mut self, first: u64, lines: u64, wanted: u64, now: Ps) -> (Ps, Ps) {
         let (mut early, mut end) = (Ps(0), now);
         let run = self.run(lines);
@@ -128,8 +128,8 @@ impl Device {
         }
     }
 
-    /// Hands a line over; when it is in the queue, and when it is durable. It comes at `from`, `now` or later:
-    /// what plain banks do before then does not wait for it.
+    /// Hands a line over. Returns when it is in the queue, and when it is durable. It comes at `from`, `now` or later:
+    /// earlier accesses to plain banks do not wait for it.
     #[inline]
     pub(super) fn write(&mut self, line: u64, now: Ps, from: Ps) -> (Ps, Ps) {
         let (channel, place) = self.locate(line);
@@ -148,7 +148,7 @@ impl Device {
         }
     }
 
-    /// Sends everything to the media; when it is there.
+    /// Sends everything to the media. Returns when it is there.
     pub(super) fn settle(&mut self, now: Ps) -> Ps {
         match &mut self.ports {
             Ports::Banks(all) => all.iter_mut().map(Channel::settle).fold(now, Ps::max),

@@ -18,7 +18,7 @@ struct Set {
     len: u32,
 }
 
-/// Keys and where they are: a key keeps its place until it is replaced.
+/// Keys and their places: a key keeps its place until it is replaced.
 pub(super) struct Lru {
     ways: u32,
     sets: Vec<Set>,
@@ -40,7 +40,7 @@ impl Lru {
         }
     }
 
-    /// The place of `key`, which has been used now.
+    /// The place of `key`, counted as used.
     #[inline]
     pub(super) fn touch(&mut self, key: u64) -> Option<usize> {
         if self.last.0 == key && self.last.1 != NONE {
@@ -56,12 +56,12 @@ impl Lru {
         Some(place as usize)
     }
 
-    /// The place of `key`, without using it.
+    /// The place of `key`, not counted as used.
     pub(super) fn peek(&self, key: u64) -> Option<usize> {
         self.places.get(&key).map(|&place| place as usize)
     }
 
-    /// Inserts `key`, which is not there; its place, and the key that had it.
+    /// Inserts `key`, which is not there. Returns its place, and the key that had it before.
     pub(super) fn insert(&mut self, key: u64) -> (usize, Option<u64>) {
         let set = self.set(key);
         let (place, replaced) = if self.sets[set].len < self.ways {

@@ -1,4 +1,4 @@
-//! The queues of a channel: finish times of what is on its way, and writes that wait.
+//! The queues of a channel: finish times of accesses on their way, and waiting writes.
 
 use crate::Ps;
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ pub(crate) struct Finishes {
 }
 
 impl Finishes {
-    /// Forgets those that are over at `now`.
+    /// Removes those that are over at `now`.
     #[inline]
     pub(crate) fn forget(&mut self, now: Ps) {
         while self.times.front().is_some_and(|&time| time <= now) {
@@ -18,7 +18,7 @@ impl Finishes {
         }
     }
 
-    /// Takes a place of `capacity`, `others` of which are taken for good; from when on.
+    /// Takes one of `capacity` places, `others` of which are taken for good. Returns when it is free.
     #[inline]
     pub(crate) fn place(&mut self, now: Ps, capacity: usize, others: usize) -> Ps {
         self.forget(now);
@@ -70,10 +70,10 @@ pub(super) struct WriteQueue {
     free: Vec<u16>,
     heads: Vec<u16>,
     tails: Vec<u16>,
-    /// Banks with writes that wait.
+    /// Banks with waiting writes, as bits.
     mask: u64,
     len: usize,
-    /// How many waiting lines hash to each value: most look-ups end here.
+    /// How many waiting lines hash to each value, so that most look-ups end here.
     sieve: [u16; 256],
 }
 
@@ -105,7 +105,7 @@ impl WriteQueue {
         (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
     }
 
-    /// When the write of `line` that waits was accepted.
+    /// When the waiting write of `line` was accepted.
     #[inline]
     pub(super) fn find(&self, line: u64, bank: usize) -> Option<Ps> {
         if self.sieve[Self::hash(line)] == 0 {
@@ -148,7 +148,7 @@ impl WriteQueue {
         self.sieve[Self::hash(line)] += 1;
     }
 
-    /// The last write that waits for a bank and is accepted by then: the last of all, unless some come later.
+    /// The last write waiting for a bank that was accepted by then: usually the last of all.
     #[inline]
     fn before(&self, bank: usize, accepted: Ps) -> u16 {
         let tail = self.tails[bank];

@@ -1,8 +1,9 @@
 //! Write-ahead logging in hardware: LOC's *H-WAL* (LOC 5.2). The hardware logs and writes in place, so that the caches
-//! have one copy of each line; the order is software's, and nothing of it is loosened.
+//! have one copy of each line; the order is that of software logging, without any relaxation.
 //!
-//! At a commit the transaction's lines are logged; when that is durable its commit record is written; when that is, the
-//! lines in place; when these are home the log is dead. The core waits for each of them, as software does.
+//! At a commit the transaction's lines are logged; when they are durable, its commit record is written; when that is
+//! durable, the lines are written in place; when these are home, the log is dead. The core waits for each step, as
+//! software does.
 
 use super::list::Mutant;
 use super::transactions::{
@@ -26,13 +27,13 @@ pub struct HardwareWal {
 /// The order of write-ahead logging.
 struct Strict {
     left_out: Option<Mutant>,
-    /// The last transaction is over then.
+    /// When the last transaction is over.
     over: Ps,
     waited: Ps,
 }
 
 impl HardwareWal {
-    /// With these figures, and perhaps something left out.
+    /// With these figures, and perhaps as a mutant.
     ///
     /// # Errors
     /// A log that is too small or too large.
@@ -80,7 +81,7 @@ impl Order for Strict {
     }
 
     fn begins(&mut self, _: &mut Tracked, hardware: &mut Hardware, core: usize) {
-        // Another core's may not be over yet.
+        // Another core's transaction may not be over yet.
         hardware.wait_until(core, self.over);
     }
 

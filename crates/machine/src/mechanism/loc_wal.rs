@@ -4,9 +4,9 @@
 //! *Eager commit*: there are no commit records. A transaction's last block in the log has the number of its blocks, and
 //! recovery counts them. *Speculative persistence*: consecutive transactions share a window. At its end the
 //! newest contents of each line go into the log, in any order, with the pairs that say how many blocks of a transaction
-//! later ones have overlapped; then the lines go in place. Programs do not wait: a commit returns at once, and
-//! only the first transaction of the next window waits for the end of the one before. In a window of one transaction
-//! there is nothing to speculate about: that is eager commit alone.
+//! later ones have overlapped; then the lines are written in place. Programs do not wait: a commit returns at once, and
+//! only the first transaction of the next window waits for the end of the window before. A window of one transaction
+//! is eager commit alone.
 
 use super::list::Mutant;
 use super::transactions::{
@@ -31,8 +31,8 @@ pub(super) const EAGER_MUTANTS: &[Mutant] =
 pub struct LocConfig {
     /// Where they are from.
     pub source: String,
-    /// The speculation degree: transactions of a window, 1 to 64. Half of the numbers that are valid at a time: while a
-    /// window goes home the next one runs.
+    /// The speculation degree: transactions of a window, 1 to 64. At most half of the numbers that are valid at a time,
+    /// since the next window runs while a window goes home.
     pub degree: u64,
     /// Bytes of the memory log area.
     pub area_bytes: u64,
@@ -60,16 +60,16 @@ pub struct LooseOrdering {
 /// Windows of transactions.
 struct Loose {
     degree: u64,
-    /// The last window is home then.
+    /// When the last window is home.
     over: Ps,
     stalled: Ps,
 }
 
 impl LooseOrdering {
-    /// With these figures, and perhaps something left out.
+    /// With these figures, and perhaps as a mutant.
     ///
     /// # Errors
-    /// A degree that is too small or too large, or such a log.
+    /// The degree or the log is too small or too large.
     pub fn new(config: LocConfig, left_out: Option<&Mutant>) -> Result<Self, String> {
         if !(1..=TX_STATE_ENTRIES / 2).contains(&config.degree) {
             return Err("degree is a number of transactions from 1 to 64".to_owned());
@@ -82,7 +82,7 @@ impl LooseOrdering {
     /// Eager commit alone.
     ///
     /// # Errors
-    /// A log that is too small or too large.
+    /// The log is too small or too large.
     pub fn eager(log: LogConfig, left_out: Option<&Mutant>) -> Result<Self, String> {
         log.validate()?;
         Ok(LooseOrdering { name: "ec-wal", degree: 1, log, left_out: left_out.copied() })

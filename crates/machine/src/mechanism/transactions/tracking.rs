@@ -1,4 +1,4 @@
-//! The mechanism: transactions that log, in one order of steps or another.
+//! The mechanism for logged transactions, with an exchangeable order of steps.
 
 use super::tracked::Tracked;
 use super::window::Met;
@@ -7,7 +7,7 @@ use crate::hardware::Hardware;
 use crate::mechanism::{Accessed, Effect, HeldVersion, Leaving, Mechanism, Moments, Verdict};
 use perdura_memory::{HardwareAbort, HardwareTicket};
 
-/// In which order things are persisted.
+/// The order in which log, commit records and lines are persisted.
 pub(in crate::mechanism) trait Order: Send {
     /// A transaction has committed: `core` may be made to wait.
     fn committed(&mut self, tracked: &mut Tracked, hardware: &mut Hardware, core: usize);
@@ -17,7 +17,8 @@ pub(in crate::mechanism) trait Order: Send {
         let _ = (tracked, hardware, core);
     }
 
-    /// A transaction did not fit into the log beside others: it is to fit when it runs again, if it ever can.
+    /// A transaction did not fit into the log together with others: makes room, so that it fits when it runs again, if it
+    /// ever can.
     fn refused(&mut self, tracked: &mut Tracked, hardware: &mut Hardware) {
         let _ = (tracked, hardware);
     }
@@ -33,7 +34,7 @@ pub(in crate::mechanism) trait Order: Send {
     }
 }
 
-/// The mechanism: transactions that log, in some order.
+/// The mechanism for logged transactions.
 pub(in crate::mechanism) struct Tracking<O> {
     pub(in crate::mechanism) tracked: Tracked,
     pub(in crate::mechanism) order: O,
@@ -106,12 +107,12 @@ impl<O: Order> Mechanism for Tracking<O> {
     }
 
     fn flush(&mut self, hardware: &mut Hardware, core: usize) {
-        // Otherwise it would end a group of what a transaction that runs has logged, and use up the log.
+        // Otherwise each flush would seal a partly filled group of the running transaction, and use up the log.
         if self.tracked.has_unannounced() {
             let durable = self.tracked.persist(hardware);
             self.tracked.announce(durable);
         }
-        // What was persisted before may take longer.
+        // Transactions persisted before may take longer.
         hardware.wait_until(core, self.tracked.last_durable());
     }
 
