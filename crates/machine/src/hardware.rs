@@ -56,7 +56,7 @@ pub struct Hardware {
 
 /// Where an access found its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum From {
+enum FoundIn {
     /// In the nearest cache, or in the store buffer.
     Nearest,
     /// In another cache.
@@ -170,13 +170,13 @@ impl Hardware {
         let core = &mut self.cores[self.core];
         let before = core.clock;
         core.wait_until(done);
-        if from == From::Memory {
+        if from == FoundIn::Memory {
             core.stats.load_stall_ps += core.clock.since(before);
         }
     }
 
     /// One of several overlapping loads of a call: [`wait_for_loads`](Self::wait_for_loads) ends them.
-    pub(crate) fn load_beside(&mut self, place: Words) {
+    pub(crate) fn load_overlapping(&mut self, place: Words) {
         if self.config.cores.fill_buffers == 1 {
             return self.load(place);
         }
@@ -197,15 +197,15 @@ impl Hardware {
 
     /// Issues a load. Returns when it is done, and where the line was.
     #[inline(always)]
-    fn look(&mut self, place: Words, waits: bool) -> (Ps, From) {
+    fn look(&mut self, place: Words, waits: bool) -> (Ps, FoundIn) {
         let begin = self.now() + self.cycles(self.config.cores.cycles_per_access);
         let (done, from) = self.fetch(place.line, Access::Load, begin, waits);
         let core = &mut self.cores[self.core];
         core.stats.loads += 1;
-        core.stats.memory_loads += u64::from(from == From::Memory);
-        if from == From::Late && core.forwards(place) {
+        core.stats.memory_loads += u64::from(from == FoundIn::Memory);
+        if from == FoundIn::Late && core.forwards(place) {
             let latency = self.config.caches[0].latency_cycles;
-            return (begin + self.cycles(latency), From::Nearest);
+            return (begin + self.cycles(latency), FoundIn::Nearest);
         }
         (done, from)
     }
@@ -250,13 +250,13 @@ impl Hardware {
     /// Brings a line into the nearest cache. Returns when it is there, and where it was. The core `waits` until
     /// then, or goes on.
     #[inline(always)]
-    fn fetch(&mut self, line: u64, access: Access, begin: Ps, waits: bool) -> (Ps, From) {
+    fn fetch(&mut self, line: u64, access: Access, begin: Ps, waits: bool) -> (Ps, FoundIn) {
         let outcome = self.hierarchy.access(self.core, line, access);
         // The caches' tags already include lines on their way.
         let there = self.arrivals.of(line, begin);
         if outcome.level == 0 && !outcome.handed {
             let done = begin + self.cycles(outcome.cycles);
-            return if there <= done { (done, From::Nearest) } else { (there, From::Late) };
+            return if there <= done { (done, FoundIn::Nearest) } else { (there, FoundIn::Late) };
         }
         self.fetch_far((line, outcome), (begin, there), waits)
     }
@@ -267,7 +267,7 @@ impl Hardware {
         (line, outcome): (u64, Outcome),
         (begin, there): (Ps, Ps),
         waits: bool,
-    ) -> (Ps, From) {
+    ) -> (Ps, FoundIn) {
         // Copied at once: mechanisms may change the caches, which clears the list.
         self.evicted.extend_from_slice(self.hierarchy.evicted());
         let latency = self.cycles(outcome.cycles);
@@ -294,7 +294,7 @@ impl Hardware {
         if !waits || self.count > 1 && (from_memory || outcome.handed) {
             self.arrivals.note(line, done, self.now());
         }
-        (done, if from_memory { From::Memory } else { From::Caches })
+        (done, if from_memory { FoundIn::Memory } else { FoundIn::Caches })
     }
 
     /// Dirty lines leave the caches. Returns when each has an eviction buffer: they are handed over from

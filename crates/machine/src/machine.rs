@@ -8,7 +8,7 @@ use crate::run;
 use crate::schedule::{Schedule, Scheduler};
 use crate::sites::{Event, Sites};
 use crate::spin::Spins;
-use crate::state::{State, Turn};
+use crate::state::{MachineState, Turn};
 use crate::stats::Statistics;
 use crate::{MachineConfig, Ps};
 use perdura_memory::image::{Image, LineWords, Piece, Site, words_of};
@@ -35,8 +35,8 @@ pub struct Options {
     pub transactions: Box<dyn Design>,
     /// Ends the mechanisms' epochs after this time.
     pub epoch: Option<Ps>,
-    /// [Watched](Machine::run_watched) programs are also shown arrivals in the persistence domain, before the event that
-    /// follows: crash points inside what the hardware does by itself. For machines with transient caches.
+    /// [Watched](Machine::run_watched) programs are also shown arrivals in the persistence domain, before the event
+    /// that follows: crash points inside what the hardware does by itself. For machines with transient caches.
     pub at_arrivals: bool,
     /// [Watched](Machine::run_watched) programs may also be suspended before a fence; the watcher is called
     /// there with the preceding event once more.
@@ -91,7 +91,7 @@ pub struct AfterCut {
 /// Programs that use it from threads of the operating system all count as core 0; those that
 /// [`run`](Self::run) starts have a core each.
 pub struct Machine {
-    state: Mutex<State>,
+    state: Mutex<MachineState>,
     pub(crate) domain: Domain,
     pub(crate) limit: u64,
     pub(crate) len: AtomicU64,
@@ -109,8 +109,8 @@ impl Machine {
     ///
     /// # Panics
     /// If they are not whole lines; if a mechanism reserves lines on a machine that keeps no durable image or has
-    /// persistent caches; if [`Options::own`] has more lines than the mechanisms reserve; if the image that a dead process has [left](Options::left) is of
-    /// another length, or the machine does not keep the model.
+    /// persistent caches; if [`Options::own`] has more lines than the mechanisms reserve; if the image that a dead
+    /// process has [left](Options::left) is of another length, or the machine does not keep the model.
     pub fn from_words(config: MachineConfig, words: Vec<u64>, options: Options) -> Self {
         assert!((words.len() as u64 * WORD).is_multiple_of(LINE), "whole lines");
         let Options { cores, limit, seed, schedule, keep, omit, left, own, .. } = options;
@@ -138,7 +138,7 @@ impl Machine {
         }
         let mut hardware = Hardware::new(config, cores, data, mechanisms, (lines, epoch), seed);
         hardware.switch_on();
-        let state = State {
+        let state = MachineState {
             hardware,
             scheduler: Scheduler::new(schedule, seed),
             running: 0,
@@ -333,13 +333,13 @@ impl Machine {
         state.hardware.statistics(state.seed)
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, MachineState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One access by the running core.
     #[inline]
-    pub(crate) fn step<R>(&self, access: impl FnOnce(&mut State) -> R) -> R {
+    pub(crate) fn step<R>(&self, access: impl FnOnce(&mut MachineState) -> R) -> R {
         let mut state = self.state();
         let events = state.events;
         let result = access(&mut state);

@@ -18,7 +18,7 @@ pub(crate) enum Promised {
     /// Memory is as at the end of the last durable epoch.
     Epochs(Epochs),
     /// Memory has a prefix of all stores.
-    Order(Order),
+    Order(StoreOrder),
     /// Memory has a prefix of all transactions.
     Transactions(Transactions),
 }
@@ -32,7 +32,9 @@ impl Promised {
                 ended: VecDeque::new(),
                 durable: VecDeque::from([(Ps::default(), words.to_vec())]),
             }),
-            Promise::Order => Promised::Order(Order { first: words.to_vec(), ..Order::default() }),
+            Promise::Order => {
+                Promised::Order(StoreOrder { first: words.to_vec(), ..StoreOrder::default() })
+            }
             Promise::Transactions => Promised::Transactions(Transactions::new(words)),
         }
     }
@@ -85,7 +87,7 @@ impl Epochs {
 
 /// All stores, in the order in which they became visible.
 #[derive(Default)]
-pub(crate) struct Order {
+pub(crate) struct StoreOrder {
     /// Memory before all of them.
     first: Vec<u64>,
     stores: Vec<Piece>,
@@ -97,7 +99,7 @@ pub(crate) struct Order {
     durable: Vec<(Ps, usize)>,
 }
 
-impl Order {
+impl StoreOrder {
     /// Stores become visible, as one.
     pub(crate) fn stored(&mut self, pieces: &[Piece]) {
         for piece in pieces {

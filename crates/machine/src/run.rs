@@ -5,7 +5,7 @@
 
 use crate::Machine;
 use crate::sites::Event;
-use crate::state::{State, Turn};
+use crate::state::{MachineState, Turn};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::Cell;
@@ -43,9 +43,9 @@ pub(crate) fn is_program_of(machine: &Machine) -> bool {
 }
 
 /// Takes the programs off the machine when dropped.
-struct Inside<'m>(&'m Machine);
+struct WithPrograms<'m>(&'m Machine);
 
-impl<'m> Inside<'m> {
+impl<'m> WithPrograms<'m> {
     fn enter(machine: &'m Machine, programs: usize, watched: bool) -> Self {
         let mut state = machine.state();
         let already = std::mem::replace(&mut state.inside, true);
@@ -60,11 +60,11 @@ impl<'m> Inside<'m> {
         (state.busy, state.waited) = (state.alive, 0);
         let by_the_clock = state.scheduler.is_by_the_clock();
         state.spins.start(programs, by_the_clock);
-        Inside(machine)
+        WithPrograms(machine)
     }
 }
 
-impl Drop for Inside<'_> {
+impl Drop for WithPrograms<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         (state.inside, state.watched) = (false, false);
@@ -83,7 +83,7 @@ pub(crate) fn run<'a>(
     assert!(programs.len() <= machine.cores(), "more programs than cores");
     let mut cores: Vec<Core> =
         programs.into_iter().map(|program| start(machine, program)).collect();
-    let inside = Inside::enter(machine, cores.len(), watch.is_some());
+    let inside = WithPrograms::enter(machine, cores.len(), watch.is_some());
     let mut result = ControlFlow::Continue(());
     'turns: while let Some(core) = next(machine) {
         loop {
@@ -151,7 +151,7 @@ fn next(machine: &Machine) -> Option<usize> {
     let alive = state.alive;
     state.spins.let_one_go_on(alive);
     let runnable = state.alive & !state.spins.asleep();
-    let State { scheduler, hardware, .. } = &mut *state;
+    let MachineState { scheduler, hardware, .. } = &mut *state;
     let (core, horizon) = scheduler.next(runnable, |core| hardware.cores[core].clock.0);
     state.turn_of(core, horizon);
     Some(core)
@@ -159,14 +159,14 @@ fn next(machine: &Machine) -> Option<usize> {
 
 fn resume(core: &mut Core) -> CoroutineResult<Turn, ()> {
     // Also when the program panics: the catching code may itself be a program, of another machine.
-    let _outer = Outer(RUNNING.get());
+    let _outer = RestoreRunning(RUNNING.get());
     core.resume(())
 }
 
 /// Restores the run that was on this thread before, when dropped.
-struct Outer(Option<Running>);
+struct RestoreRunning(Option<Running>);
 
-impl Drop for Outer {
+impl Drop for RestoreRunning {
     fn drop(&mut self) {
         RUNNING.set(self.0);
     }

@@ -16,7 +16,7 @@ const MOST: usize = 4;
 pub(crate) struct Spins {
     /// Whether several cores take turns by the clock.
     on: bool,
-    looks: Vec<Looks>,
+    looks: Vec<TurnLoads>,
     /// Cores that sleep, and cores that wait blindly, as masks.
     asleep: u64,
     blind: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Spins {
 
 /// The lines that a core has loaded since it last paused.
 #[derive(Clone, Copy, Default)]
-struct Looks {
+struct TurnLoads {
     lines: [u64; MOST],
     count: usize,
     /// The lines of the turn before; none if it did more than load.
@@ -34,7 +34,7 @@ struct Looks {
     busy: bool,
 }
 
-impl Looks {
+impl TurnLoads {
     fn has(&self, line: u64) -> bool {
         self.lines[..self.count].contains(&line)
     }
@@ -50,7 +50,7 @@ impl Looks {
 
 /// How a core waits.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Waits {
+pub(crate) enum SpinWait {
     /// Its turn may have done more than wait: it is stepped.
     Perhaps,
     /// For something that the machine does not see.
@@ -62,7 +62,7 @@ pub(crate) enum Waits {
 impl Spins {
     /// `programs` programs are about to run.
     pub(crate) fn start(&mut self, programs: usize, by_the_clock: bool) {
-        let looks = vec![Looks { busy: true, ..Looks::default() }; programs];
+        let looks = vec![TurnLoads { busy: true, ..TurnLoads::default() }; programs];
         *self = Spins { on: by_the_clock && programs > 1, looks, asleep: 0, blind: 0 };
     }
 
@@ -106,26 +106,26 @@ impl Spins {
     }
 
     /// A core pauses.
-    pub(crate) fn pause(&mut self, core: usize) -> Waits {
+    pub(crate) fn pause(&mut self, core: usize) -> SpinWait {
         if !self.on {
-            return Waits::Perhaps;
+            return SpinWait::Perhaps;
         }
         let looks = &mut self.looks[core];
         if std::mem::take(&mut looks.busy) {
             (looks.count, looks.counted) = (0, 0);
-            return Waits::Perhaps;
+            return SpinWait::Perhaps;
         }
         let same = looks.turn();
         if looks.count == 0 {
             self.blind |= 1 << core;
-            return Waits::Blindly;
+            return SpinWait::Blindly;
         }
         if same {
             self.asleep |= 1 << core;
-            return Waits::Asleep;
+            return SpinWait::Asleep;
         }
         looks.count = 0;
-        Waits::Perhaps
+        SpinWait::Perhaps
     }
 
     /// If all cores of this mask wait, steps all of them.
@@ -171,20 +171,20 @@ mod tests {
         let mut spins = Spins::default();
         spins.start(3, true);
         spins.looked(0, 7);
-        assert_eq!(spins.pause(0), Waits::Perhaps, "what it did before is not known");
-        assert_eq!(spins.pause(0), Waits::Blindly);
+        assert_eq!(spins.pause(0), SpinWait::Perhaps, "what it did before is not known");
+        assert_eq!(spins.pause(0), SpinWait::Blindly);
         let look = |spins: &mut Spins| [7, 8, 7].into_iter().for_each(|line| spins.looked(0, line));
         look(&mut spins);
-        assert_eq!(spins.pause(0), Waits::Perhaps, "that may have been for something else");
+        assert_eq!(spins.pause(0), SpinWait::Perhaps, "that may have been for something else");
         look(&mut spins);
-        assert_eq!((spins.blind(), spins.pause(0)), (0, Waits::Asleep));
+        assert_eq!((spins.blind(), spins.pause(0)), (0, SpinWait::Asleep));
         assert_eq!((spins.taken(1, 9), spins.taken(1, 8), spins.asleep()), (0, 1, 0));
-        assert_eq!(spins.pause(0), Waits::Blindly, "it has not looked again");
+        assert_eq!(spins.pause(0), SpinWait::Blindly, "it has not looked again");
         (0..5).for_each(|line| spins.looked(0, line));
-        assert_eq!(spins.pause(0), Waits::Perhaps, "too many");
+        assert_eq!(spins.pause(0), SpinWait::Perhaps, "too many");
         spins.looked(0, 7);
         spins.worked(0);
-        assert_eq!(spins.pause(0), Waits::Perhaps);
+        assert_eq!(spins.pause(0), SpinWait::Perhaps);
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
         for (programs, by_the_clock) in [(1, true), (2, false)] {
             let mut spins = Spins::default();
             spins.start(programs, by_the_clock);
-            (0..3).for_each(|_| assert_eq!(spins.pause(0), Waits::Perhaps));
+            (0..3).for_each(|_| assert_eq!(spins.pause(0), SpinWait::Perhaps));
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::mechanism::How;
 use crate::processor::Words;
 use crate::schedule::{Scheduler, cores_in};
 use crate::sites::{Event, Kind, Sites};
-use crate::spin::{Spins, Waits};
+use crate::spin::{SpinWait, Spins};
 use perdura_memory::image::{Piece, Site};
 use perdura_memory::{LINE, Object, PAGE, PageSet, Touch, WORD, line_of, lines_in};
 use std::ops::Range;
@@ -18,7 +18,7 @@ use std::ops::Range;
 /// waiting for ever.
 const STUCK: u64 = 500_000;
 
-pub(crate) struct State {
+pub(crate) struct MachineState {
     pub(crate) hardware: Hardware,
     pub(crate) scheduler: Scheduler,
     pub(crate) running: usize,
@@ -66,7 +66,7 @@ pub(crate) enum Turn {
     Show,
 }
 
-impl State {
+impl MachineState {
     /// What follows an access that began with `events` events.
     #[inline]
     pub(crate) fn turn(&mut self, events: u64) -> Turn {
@@ -119,7 +119,7 @@ impl State {
         if !self.inside {
             return false;
         }
-        if self.spins.pause(self.running) == Waits::Blindly {
+        if self.spins.pause(self.running) == SpinWait::Blindly {
             // One of the cores that do not wait will end this wait, not before its own clock.
             let doing = self.alive & !self.spins.asleep() & !self.spins.blind();
             let clocks = cores_in(doing).map(|core| self.hardware.cores[core].clock);
@@ -224,7 +224,7 @@ impl State {
         self.hardware.accesses(place, How::Load, &[]);
         match alone {
             true => self.hardware.load(place),
-            false => self.hardware.load_beside(place),
+            false => self.hardware.load_overlapping(place),
         }
         let words = &self.hardware.data.visible;
         for (index, byte) in to.iter_mut().enumerate() {

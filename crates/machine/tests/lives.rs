@@ -1,5 +1,5 @@
-//! What a power cut leaves of a machine with a mechanism: with which a machine is switched on again, the mechanism's own
-//! lines included, and whose writes wait for which.
+//! What a power cut leaves of a machine with a mechanism: with which a machine is switched on again, the mechanism's
+//! own lines included, and whose writes wait for which.
 
 #![allow(missing_docs)]
 

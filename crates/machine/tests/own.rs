@@ -124,13 +124,13 @@ impl Order for AnyOrder {
     fn leave(&self) {}
 }
 
-/// The lock of the engines, in caches that have room for all its words. A cycle is half a nanosecond; an access takes 2 of
-/// work, then 1 to be issued, or 4 for what the nearest cache has. A round of a core alone, from its last store on (cycle 0):
-/// the bias is looked at (3 to 6, which is also when the store is done), the flag exchanged (6 to 10), those that wait
-/// looked at (to 13); leaving stores that the writer is alone no longer (to 16) and the flag, in the next round. So 16
-/// cycles, 8 ns, and as much on each of many cores with locks of their own. Where cores share one, its flag goes from core
-/// to core each time, in 40 + 20 cycles, 30 ns: a core that waits has asked for it before the one that leaves comes again.
-/// The rest is done meanwhile.
+/// The lock of the engines, in caches that have room for all its words. A cycle is half a nanosecond; an access takes 2
+/// of work, then 1 to be issued, or 4 for what the nearest cache has. A round of a core alone, from its last store on
+/// (cycle 0): the bias is looked at (3 to 6, which is also when the store is done), the flag exchanged (6 to 10), those
+/// that wait looked at (to 13); leaving stores that the writer is alone no longer (to 16) and the flag, in the next
+/// round. So 16 cycles, 8 ns, and as much on each of many cores with locks of their own. Where cores share one, its
+/// flag goes from core to core each time, in 40 + 20 cycles, 30 ns: a core that waits has asked for it before the one
+/// that leaves comes again. The rest is done meanwhile.
 #[test]
 fn a_lock_that_cores_share_costs_more_than_locks_that_they_do_not() {
     const ROUNDS: u64 = 100;

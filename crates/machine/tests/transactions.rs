@@ -295,9 +295,9 @@ fn what_does_not_fit_is_refused() {
     }
 }
 
-/// One line in a transaction, by hand. A write is accepted after 10 ns, on the bus for 5, in its cells after 50: 65. The
-/// block is found in a cycle, 1 ns; its metadata is held back until 55 ns before the block is durable, at 66, and is
-/// durable 10 ns later, as it must be accepted first: 76. Then, one after the other, commit record, line, log head.
+/// One line in a transaction, by hand. A write is accepted after 10 ns, on the bus for 5, in its cells after 50: 65.
+/// The block is found in a cycle, 1 ns; its metadata is held back until 55 ns before the block is durable, at 66, and
+/// is durable 10 ns later, as it must be accepted first: 76. Then, one after the other, commit record, line, log head.
 #[test]
 fn what_a_commit_takes_by_hand() {
     let mut config = timed(0);
@@ -328,8 +328,8 @@ fn what_a_commit_takes_by_hand() {
     assert_eq!(took("h-wal", 1, None), store + 76.0 + 3.0 * 65.0);
     assert_eq!(took("h-wal", 2, None), 2.0 * (store + 76.0 + 3.0 * 65.0));
     assert_eq!(took("ec-wal", 1, None), store + 76.0 + 65.0);
-    // Sixteen transactions persist together: one block, and fifteen pairs, two blocks more, which its bank takes one after
-    // the other.
+    // Sixteen transactions persist together: one block, and fifteen pairs, two blocks more, which its bank takes one
+    // after the other.
     assert_eq!(took("loc-wal", 16, Some(16)), 16.0 * store + 76.0 + 2.0 * 55.0 + 65.0);
     // A line that is in the nearest cache is written to the last one in 20 ns, and the commit bit in 20 more.
     assert_eq!(took("kiln", 1, None), store + 1.0 + 20.0 + 20.0);

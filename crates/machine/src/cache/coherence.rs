@@ -6,8 +6,8 @@
 //! this happens.
 
 use super::hierarchy::{Access, Hierarchy, Outcome};
-use super::marks::Why;
-use super::set_cache::{Cache, Line, Slot};
+use super::marks::DepartureReason;
+use super::set_cache::{Cache, Line, WaySlot};
 use crate::config::Holds;
 use std::ops::Range;
 
@@ -37,7 +37,7 @@ impl Hierarchy {
     pub(super) fn claim(&mut self, core: usize, line: Line) -> bool {
         let others = self.owners(line) & !(1 << core);
         if others != 0 {
-            self.note(others, 0..self.private, line, Why::Stored);
+            self.note(others, 0..self.private, line, DepartureReason::Stored);
             self.each_private_copy(others, line, |cache, slot| _ = cache.remove(slot));
             self.directory.remove(line, others);
             self.stats.invalidations += u64::from(others.count_ones());
@@ -76,7 +76,7 @@ impl Hierarchy {
         match access {
             Access::Store => _ = self.claim(core, line),
             Access::Load => {
-                self.note(1 << owner, 0..self.private, line, Why::Shared);
+                self.note(1 << owner, 0..self.private, line, DepartureReason::Shared);
                 self.each_private_copy(1 << owner, line, |cache, slot| _ = cache.clean(slot));
                 if shared == levels {
                     self.evicted.push(line.into());
@@ -101,8 +101,8 @@ impl Hierarchy {
     }
 
     /// Takes the line out of all caches: `each` removes it from one.
-    pub(super) fn take(&mut self, line: Line, each: impl FnMut(&mut Cache, Slot)) {
-        self.note_everywhere(self.private..self.levels.len(), line, Why::Dropped);
+    pub(super) fn take(&mut self, line: Line, each: impl FnMut(&mut Cache, WaySlot)) {
+        self.note_everywhere(self.private..self.levels.len(), line, DepartureReason::Dropped);
         self.each_copy(line, each);
         if self.cores > 1 {
             self.directory.remove(line, u64::MAX);
@@ -110,7 +110,7 @@ impl Hierarchy {
     }
 
     /// Every copy of the line in any cache.
-    pub(super) fn each_copy(&mut self, line: Line, mut each: impl FnMut(&mut Cache, Slot)) {
+    pub(super) fn each_copy(&mut self, line: Line, mut each: impl FnMut(&mut Cache, WaySlot)) {
         self.each_private_copy(self.owners(line), line, &mut each);
         self.each_shared_copy(line, each);
     }
@@ -120,7 +120,7 @@ impl Hierarchy {
         &mut self,
         mut cores: u64,
         line: Line,
-        mut each: impl FnMut(&mut Cache, Slot),
+        mut each: impl FnMut(&mut Cache, WaySlot),
     ) {
         while cores != 0 {
             let core = cores.trailing_zeros() as usize;
@@ -130,7 +130,7 @@ impl Hierarchy {
     }
 
     /// Every copy of the line in the shared caches.
-    fn each_shared_copy(&mut self, line: Line, each: impl FnMut(&mut Cache, Slot)) {
+    fn each_shared_copy(&mut self, line: Line, each: impl FnMut(&mut Cache, WaySlot)) {
         self.each_in(self.private..self.levels.len(), 0, line, each);
     }
 
@@ -140,7 +140,7 @@ impl Hierarchy {
         levels: Range<usize>,
         core: usize,
         line: Line,
-        mut each: impl FnMut(&mut Cache, Slot),
+        mut each: impl FnMut(&mut Cache, WaySlot),
     ) {
         for level in levels.rev() {
             let cache = self.cache(level, core);

@@ -4,8 +4,8 @@
 //! nothing on a hit. As long as there is no version and no rule, the caches hold the same lines as without it.
 
 use super::hierarchy::Hierarchy;
-use super::marks::{Departure, Why};
-use super::set_cache::{EMPTY, HELD, Line, Slot};
+use super::marks::{Departure, DepartureReason};
+use super::set_cache::{EMPTY, HELD, Line, WaySlot};
 use super::versions::{HeldVersion, Version};
 use super::victims::VictimRule;
 use crate::controller::ByNumber;
@@ -41,8 +41,8 @@ impl Hierarchy {
         core * self.levels[level].per_core
     }
 
-    /// Inserts a line that is not in a cache: the level's rule says which ways it may replace, and a replaced version or
-    /// marked line is reported. Returns the replaced line, and whether it is dirty.
+    /// Inserts a line that is not in a cache: the level's rule says which ways it may replace, and a replaced version
+    /// or marked line is reported. Returns the replaced line, and whether it is dirty.
     #[cold]
     #[inline(never)]
     pub(super) fn insert_watched(
@@ -64,7 +64,7 @@ impl Hierarchy {
         &mut self,
         core: usize,
         level: usize,
-        (slot, tag, dirty): (Slot, Line, bool),
+        (slot, tag, dirty): (WaySlot, Line, bool),
     ) -> Option<(Line, bool)> {
         let (number, owner) = (self.cache_number(level, core), self.owner(level, core));
         let extras = self.extras();
@@ -80,7 +80,7 @@ impl Hierarchy {
             line => {
                 let number = u64::from(line);
                 if extras.marked.contains_key(&number) {
-                    let why = Why::Replaced;
+                    let why = DepartureReason::Replaced;
                     let departure = Departure { line: number, core: owner, level, dirty, why };
                     extras.departures.push(departure);
                 }

@@ -13,8 +13,8 @@
 
 use super::directory::Directory;
 use super::extras::Extras;
-use super::marks::Why;
-use super::set_cache::{Cache, HELD, Line, Slot};
+use super::marks::DepartureReason;
+use super::set_cache::{Cache, HELD, Line, WaySlot};
 use super::stats::{CacheStats, LevelStats};
 use crate::config::{Holds, Level};
 use perdura_memory::reference::SplitMix64;
@@ -45,7 +45,7 @@ pub struct Outcome {
 pub struct Hierarchy {
     /// Level after level; the caches of a private level in the order of the cores.
     pub(super) caches: Vec<Cache>,
-    pub(super) levels: Vec<Place>,
+    pub(super) levels: Vec<LevelPlace>,
     /// Number of private levels. With one core all levels count as private: no other core can have a line.
     pub(super) private: usize,
     pub(super) cores: usize,
@@ -61,7 +61,7 @@ pub struct Hierarchy {
 }
 
 /// A level, and where its caches are.
-pub(super) struct Place {
+pub(super) struct LevelPlace {
     pub(super) first: usize,
     /// 1 if every core has its own cache, 0 if all have one.
     pub(super) per_core: usize,
@@ -90,7 +90,7 @@ impl Hierarchy {
             let sets = (level.bytes / 64) as usize / ways;
             assert!(sets > 0, "a cache has a set");
             let own = !level.shared && !alone;
-            places.push(Place {
+            places.push(LevelPlace {
                 first: caches.len(),
                 per_core: usize::from(own),
                 holds: level.holds,
@@ -186,7 +186,7 @@ impl Hierarchy {
                 cache.touch(slot);
                 dirty |= !stays && cache.clean(slot);
             } else {
-                self.note(1 << core, level..level + 1, line, Why::MovedUp);
+                self.note(1 << core, level..level + 1, line, DepartureReason::MovedUp);
                 dirty |= self.cache(level, core).remove(slot);
             }
         }
@@ -206,7 +206,7 @@ impl Hierarchy {
         core: usize,
         line: Line,
         levels: std::ops::Range<usize>,
-    ) -> Option<(usize, Slot)> {
+    ) -> Option<(usize, WaySlot)> {
         for level in levels {
             if let Some(slot) = self.cache(level, core).find(line) {
                 self.stats.levels[level].hits += 1;
@@ -260,15 +260,15 @@ impl Hierarchy {
     /// Takes a line out of the levels above an inclusive one. Returns whether it was dirty there.
     fn recall(&mut self, core: usize, inclusive: usize, line: Line) -> bool {
         let (mut dirty, mut copies) = (false, 0);
-        let mut take = |cache: &mut Cache, slot: Slot| {
+        let mut take = |cache: &mut Cache, slot: WaySlot| {
             dirty |= cache.remove(slot);
             copies += 1;
         };
         if inclusive < self.private {
-            self.note(1 << core, 0..inclusive, line, Why::Recalled);
+            self.note(1 << core, 0..inclusive, line, DepartureReason::Recalled);
             self.each_in(0..inclusive, core, line, &mut take);
         } else {
-            self.note_everywhere(self.private..inclusive, line, Why::Recalled);
+            self.note_everywhere(self.private..inclusive, line, DepartureReason::Recalled);
             self.each_in(self.private..inclusive, core, line, &mut take);
             self.each_private_copy(self.owners(line), line, &mut take);
             if self.cores > 1 {

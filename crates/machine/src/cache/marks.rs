@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// Why a marked line has left a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Why {
+pub enum DepartureReason {
     /// Another line, or a version, has taken its way. If it (or a copy that is recalled with it) is dirty, or the next
     /// level holds victims, it goes to the next level, or from the last level into [`Hierarchy::evicted`].
     Replaced,
@@ -38,7 +38,7 @@ pub struct Departure {
     /// Whether this copy was dirty.
     pub dirty: bool,
     /// Why it has left.
-    pub why: Why,
+    pub why: DepartureReason,
 }
 
 impl Hierarchy {
@@ -93,7 +93,13 @@ impl Hierarchy {
 
     /// Reports that the line, if it is marked, is about to leave some levels; private levels are those of `cores`.
     #[inline(always)]
-    pub(super) fn note(&mut self, cores: u64, levels: Range<usize>, line: Line, why: Why) {
+    pub(super) fn note(
+        &mut self,
+        cores: u64,
+        levels: Range<usize>,
+        line: Line,
+        why: DepartureReason,
+    ) {
         if self.extras.is_some() && self.is_marked(line.into()) {
             self.note_copies(cores, levels, line, why);
         }
@@ -101,7 +107,12 @@ impl Hierarchy {
 
     /// Reports that the line, if it is marked, is about to leave all private levels, and some of the shared ones.
     #[inline(always)]
-    pub(super) fn note_everywhere(&mut self, shared: Range<usize>, line: Line, why: Why) {
+    pub(super) fn note_everywhere(
+        &mut self,
+        shared: Range<usize>,
+        line: Line,
+        why: DepartureReason,
+    ) {
         if self.extras.is_some() && self.is_marked(line.into()) {
             self.note_copies(1, shared, line, why);
             self.note_copies(self.owners(line), 0..self.private, line, why);
@@ -110,7 +121,13 @@ impl Hierarchy {
 
     #[cold]
     #[inline(never)]
-    fn note_copies(&mut self, mut cores: u64, levels: Range<usize>, line: Line, why: Why) {
+    fn note_copies(
+        &mut self,
+        mut cores: u64,
+        levels: Range<usize>,
+        line: Line,
+        why: DepartureReason,
+    ) {
         while cores != 0 {
             let core = cores.trailing_zeros() as usize;
             cores &= cores - 1;
@@ -119,7 +136,7 @@ impl Hierarchy {
                 let Some(slot) = cache.find(line) else { continue };
                 let (dirty, core) = (cache.is_dirty(slot), self.owner(level, core));
                 // A load by another core does not change a clean copy.
-                if dirty || why != Why::Shared {
+                if dirty || why != DepartureReason::Shared {
                     let departure = Departure { line: line.into(), core, level, dirty, why };
                     self.extras().departures.push(departure);
                 }

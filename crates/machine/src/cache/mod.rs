@@ -30,7 +30,7 @@ mod versions;
 mod victims;
 
 pub use hierarchy::{Access, Hierarchy, Outcome};
-pub use marks::{Departure, Why};
+pub use marks::{Departure, DepartureReason};
 pub use policy::{Policy, QuadAge, UnknownPolicy};
 pub use stats::{CacheStats, LevelStats};
 pub use versions::{HeldVersion, Version};

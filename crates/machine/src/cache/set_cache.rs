@@ -17,13 +17,13 @@ const LANES: usize = 8;
 
 /// A way of a set.
 #[derive(Clone, Copy)]
-pub(super) struct Slot {
+pub(super) struct WaySlot {
     pub(super) set: usize,
     pub(super) way: usize,
 }
 
 pub(super) struct Cache {
-    index: Index,
+    index: SetIndex,
     /// Tags of a set, those beyond the last way included.
     stride: usize,
     /// A bit for each way.
@@ -40,7 +40,7 @@ impl Cache {
     pub(super) fn new(policy: Policy, sets: usize, ways: usize, random: SplitMix64) -> Self {
         let stride = ways.next_multiple_of(LANES);
         Cache {
-            index: Index::new(sets),
+            index: SetIndex::new(sets),
             stride,
             all: u64::MAX >> (64 - ways),
             tags: vec![EMPTY; sets * stride],
@@ -52,10 +52,10 @@ impl Cache {
 
     /// Where the line is, if it is here.
     #[inline(always)]
-    pub(super) fn find(&self, line: Line) -> Option<Slot> {
+    pub(super) fn find(&self, line: Line) -> Option<WaySlot> {
         let set = self.index.set_of(line);
         let ways = self.ways_with(set, line);
-        (ways != 0).then(|| Slot { set, way: ways.trailing_zeros() as usize })
+        (ways != 0).then(|| WaySlot { set, way: ways.trailing_zeros() as usize })
     }
 
     /// The ways of a set with this tag, a bit each.
@@ -72,29 +72,29 @@ impl Cache {
 
     /// Tells the policy of an access.
     #[inline(always)]
-    pub(super) fn touch(&mut self, slot: Slot) {
+    pub(super) fn touch(&mut self, slot: WaySlot) {
         self.policy.hit(slot.set, slot.way);
     }
 
     #[inline(always)]
-    pub(super) fn is_dirty(&self, slot: Slot) -> bool {
+    pub(super) fn is_dirty(&self, slot: WaySlot) -> bool {
         self.dirty[slot.set] >> slot.way & 1 != 0
     }
 
     #[inline(always)]
-    pub(super) fn set_dirty(&mut self, slot: Slot) {
+    pub(super) fn set_dirty(&mut self, slot: WaySlot) {
         self.dirty[slot.set] |= 1 << slot.way;
     }
 
     /// Cleans a line. Returns whether it was dirty.
-    pub(super) fn clean(&mut self, slot: Slot) -> bool {
+    pub(super) fn clean(&mut self, slot: WaySlot) -> bool {
         let was = self.is_dirty(slot);
         self.dirty[slot.set] &= !(1 << slot.way);
         was
     }
 
     /// Empties a way. Returns whether the line was dirty.
-    pub(super) fn remove(&mut self, slot: Slot) -> bool {
+    pub(super) fn remove(&mut self, slot: WaySlot) -> bool {
         self.tags[slot.set * self.stride + slot.way] = EMPTY;
         self.vacant += 1;
         self.clean(slot)
@@ -118,14 +118,14 @@ impl Cache {
         tag: Line,
         dirty: bool,
         ways: u64,
-    ) -> (Slot, Line, bool) {
+    ) -> (WaySlot, Line, bool) {
         let empty = self.empty_ways(set);
         let way = match empty {
             0 => self.policy.victim_among(set, ways),
             _ => self.vacancy(set, empty),
         };
         let (replaced, was_dirty) = self.occupy(set, way, tag, dirty);
-        (Slot { set, way }, replaced, was_dirty)
+        (WaySlot { set, way }, replaced, was_dirty)
     }
 
     /// The empty ways of a set, a bit each.
@@ -179,7 +179,7 @@ fn equal(tags: &[Line; LANES], tag: Line) -> u32 {
 }
 
 /// From a line to its set: the remainder by the number of sets.
-enum Index {
+enum SetIndex {
     /// A power of two of sets.
     Mask(Line),
     /// Any other number: Lemire, Kaser and Kurz, "Faster remainder by direct computation", 2019,
@@ -187,19 +187,19 @@ enum Index {
     Remainder { sets: u64, inverse: u64 },
 }
 
-impl Index {
+impl SetIndex {
     fn new(sets: usize) -> Self {
         match sets.is_power_of_two() {
-            true => Index::Mask(sets as Line - 1),
-            false => Index::Remainder { sets: sets as u64, inverse: u64::MAX / sets as u64 + 1 },
+            true => SetIndex::Mask(sets as Line - 1),
+            false => SetIndex::Remainder { sets: sets as u64, inverse: u64::MAX / sets as u64 + 1 },
         }
     }
 
     #[inline(always)]
     fn set_of(&self, line: Line) -> usize {
         match *self {
-            Index::Mask(mask) => (line & mask) as usize,
-            Index::Remainder { sets, inverse } => {
+            SetIndex::Mask(mask) => (line & mask) as usize,
+            SetIndex::Remainder { sets, inverse } => {
                 let fraction = inverse.wrapping_mul(u64::from(line));
                 ((u128::from(fraction) * u128::from(sets)) >> 64) as usize
             }
@@ -215,7 +215,7 @@ mod tests {
     fn sets_are_remainders() {
         let mut random = SplitMix64::new(1);
         for sets in [1, 2, 3, 11, 64, 1000, 28_672, (1 << 22) - 1, 1 << 22] {
-            let index = Index::new(sets);
+            let index = SetIndex::new(sets);
             let lines = (0..1000).map(|_| random.next() as Line).chain([0, HELD - 1]);
             lines.for_each(|line| assert_eq!(index.set_of(line), line as usize % sets));
         }

@@ -8,7 +8,7 @@
 //! it, puts it into the next level, or writes it to the device.
 
 use super::hierarchy::{Hierarchy, narrow};
-use super::set_cache::{HELD, Line, Slot};
+use super::set_cache::{HELD, Line, WaySlot};
 
 /// Which version of a line: a number chosen by the mechanism. For replacement rules, a smaller number is older.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -138,10 +138,10 @@ impl Hierarchy {
         held.map(|(&(_, _, way), &held)| (way, held))
     }
 
-    fn slot_of(&self, number: usize, line: Line, version: Version) -> Option<Slot> {
+    fn slot_of(&self, number: usize, line: Line, version: Version) -> Option<WaySlot> {
         let set = self.caches[number].set_of(line);
         let found = self.in_set(number, set).find(|&(_, held)| held == (line, version));
-        found.map(|(way, _)| Slot { set, way })
+        found.map(|(way, _)| WaySlot { set, way })
     }
 
     fn held(&self) -> impl Iterator<Item = HeldVersion> {

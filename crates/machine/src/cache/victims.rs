@@ -47,8 +47,8 @@ impl Hierarchy {
         self.extras().rules[level] = rule;
     }
 
-    /// The ways of a set that can be replaced, a bit each, at least one; and whether a version may replace them: false if
-    /// everything there must stay. The line `of`, whose version is put, must stay.
+    /// The ways of a set that can be replaced, a bit each, at least one; and whether a version may replace them: false
+    /// if everything there must stay. The line `of`, whose version is put, must stay.
     pub(super) fn candidates(
         &self,
         number: usize,

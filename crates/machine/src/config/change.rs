@@ -5,8 +5,8 @@ use toml::{Table, Value};
 
 impl MachineConfig {
     /// The same machine with another value for one of its figures. `path` is that of the figure in the machine's file,
-    /// as `memory.controller.static_write_ns`, or `caches.L1.latency_cycles` with a cache's name; `value` is as it would
-    /// be written there, without quotes.
+    /// as `memory.controller.static_write_ns`, or `caches.L1.latency_cycles` with a cache's name; `value` is as it
+    /// would be written there, without quotes.
     ///
     /// # Errors
     /// `Invalid`: there is no such figure, or it cannot have this value.

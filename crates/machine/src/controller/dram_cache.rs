@@ -47,7 +47,7 @@ impl Replaced {
 }
 
 /// Whether there is room for a line that leaves the caches.
-pub(crate) enum Room {
+pub(crate) enum DramRoom {
     Here,
     Made(Option<Replaced>),
     Fetch(Fetch),
@@ -133,23 +133,23 @@ impl DramCache {
 
     /// Makes room for a line that a cache evicts: its block is here, or must be fetched; a block of one line is not
     /// fetched, but may replace another.
-    pub(super) fn make_room(&mut self, line: u64, now: Ps) -> Room {
+    pub(super) fn make_room(&mut self, line: u64, now: Ps) -> DramRoom {
         let now = now + self.lookup;
         self.fill_until(now);
         let number = line / self.lines;
         if self.blocks.touch(number).is_some() {
             self.stats.hits += 1;
-            return Room::Here;
+            return DramRoom::Here;
         }
         self.stats.misses += 1;
         match self.lines {
-            1 => Room::Made(self.admit(number, now, now)),
-            _ => Room::Fetch(self.fetch(line, now)),
+            1 => DramRoom::Made(self.admit(number, now, now)),
+            _ => DramRoom::Fetch(self.fetch(line, now)),
         }
     }
 
-    /// Writes an evicted line, for which there must be room. Returns when it is in the DRAM's queue, and whether it is the
-    /// first dirty line of its block.
+    /// Writes an evicted line, for which there must be room. Returns when it is in the DRAM's queue, and whether it is
+    /// the first dirty line of its block.
     pub(super) fn put(&mut self, line: u64, now: Ps) -> (Ps, bool) {
         let place = self.blocks.touch(line / self.lines).unwrap_or_default();
         let dirty = &mut self.contents[place].dirty;

@@ -6,17 +6,17 @@
 //! does one thing at a time; reads go before blocks that wait to be written.
 
 use super::buffer::{Block, Buffer};
-use super::bus::{Bus, Way};
+use super::bus::{Bus, Direction};
 use super::lru::Lru;
 use super::queue::Finishes;
-use super::stats::Counts;
+use super::stats::DeviceCounts;
 use super::wear::Wear;
 use crate::Ps;
 use crate::config::{ControllerConfig, Device, InsideConfig};
 use std::collections::VecDeque;
 
 /// Times of an [`InsideConfig`].
-struct Times {
+struct ModuleTimes {
     open_read: Ps,
     buffer_read: Ps,
     buffer_write: Ps,
@@ -32,7 +32,7 @@ struct Times {
 
 /// A module.
 pub(super) struct Module {
-    times: Times,
+    times: ModuleTimes,
     lines_per_block: u64,
     lines_per_page: u64,
     read_queue: usize,
@@ -56,7 +56,7 @@ pub(super) struct Module {
     intake_free: Ps,
     accepted_last: Ps,
     pub(super) wear: Wear,
-    pub(super) counts: Counts,
+    pub(super) counts: DeviceCounts,
 }
 
 impl Module {
@@ -66,7 +66,7 @@ impl Module {
         inside: &InsideConfig,
     ) -> Self {
         Module {
-            times: Times {
+            times: ModuleTimes {
                 open_read: Ps::from_ns(inside.open_read_ns),
                 buffer_read: Ps::from_ns(inside.buffer_read_ns),
                 buffer_write: Ps::from_ns(inside.buffer_write_ns),
@@ -98,7 +98,7 @@ impl Module {
             intake_free: Ps(0),
             accepted_last: Ps(0),
             wear: Wear::new(inside.block_bytes),
-            counts: Counts::default(),
+            counts: DeviceCounts::default(),
         }
     }
 
@@ -127,7 +127,7 @@ impl Module {
                 self.fetch(line, number, begin)
             }
         };
-        let start = self.bus.reserve(data, self.times.burst, Way::Read);
+        let start = self.bus.reserve(data, self.times.burst, Direction::Read);
         let end = start + self.times.burst;
         self.reads.push(end);
         let unloaded = if held.is_some() { latency } else { self.times.media_read };

@@ -19,7 +19,7 @@ mod stats;
 mod wear;
 
 pub use dram_cache::Fetch;
-pub(crate) use dram_cache::{Replaced, Room};
+pub(crate) use dram_cache::{DramRoom, Replaced};
 pub(crate) use queue::Finishes;
 pub use stats::{CauseStats, ControllerStats, DeviceStats, DramCacheStats, WearStats};
 pub(crate) use wear::ByNumber;
@@ -103,7 +103,8 @@ impl Controller {
         }
     }
 
-    /// Fetches a block from its place in the home device. Returns when the wanted line and when all lines have left the bus.
+    /// Fetches a block from its place in the home device. Returns when the wanted line and when all lines have left the
+    /// bus.
     pub(crate) fn fetch(&mut self, fetch: &Fetch) -> (Ps, Ps) {
         self.home.read_block(fetch.first, fetch.lines, fetch.wanted, fetch.now)
     }
@@ -113,7 +114,8 @@ impl Controller {
         self.home.read(line, now)
     }
 
-    /// The block is there at `ready`, and goes into the DRAM cache, if there is one. Returns the block that it replaces.
+    /// The block is there at `ready`, and goes into the DRAM cache, if there is one. Returns the block that it
+    /// replaces.
     pub(crate) fn take_in(&mut self, fetch: &Fetch, ready: Ps) -> Option<Replaced> {
         self.dram.as_mut()?.take_in(fetch, ready)
     }
@@ -171,9 +173,9 @@ impl Controller {
         if self.dram.is_some() {
             if cause == Cause::Eviction {
                 match self.make_room(line, from) {
-                    Room::Here => {}
-                    Room::Made(replaced) => self.replace(replaced, now),
-                    Room::Fetch(fetch) => _ = self.fetch_and_replace(&fetch),
+                    DramRoom::Here => {}
+                    DramRoom::Made(replaced) => self.replace(replaced, now),
+                    DramRoom::Fetch(fetch) => _ = self.fetch_and_replace(&fetch),
                 }
                 return Write { accepted: self.put(line, from).0, durable: None };
             }
@@ -193,8 +195,8 @@ impl Controller {
     }
 
     /// Whether a line that leaves the caches at `now` has room in the DRAM cache.
-    pub(crate) fn make_room(&mut self, line: u64, now: Ps) -> Room {
-        self.dram.as_mut().map_or(Room::Here, |dram| dram.make_room(line, now))
+    pub(crate) fn make_room(&mut self, line: u64, now: Ps) -> DramRoom {
+        self.dram.as_mut().map_or(DramRoom::Here, |dram| dram.make_room(line, now))
     }
 
     /// Writes a line into the DRAM cache, where it has room. Returns when that has it, and whether its block was clean.

@@ -50,7 +50,7 @@ impl Finishes {
 const NONE: u16 = u16::MAX;
 
 #[derive(Clone, Copy)]
-struct Slot {
+struct WaitingSlot {
     line: u64,
     row: u64,
     accepted: Ps,
@@ -59,14 +59,14 @@ struct Slot {
 
 /// A write that waits for its bank.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingWrite {
     pub(super) row: u64,
     pub(super) accepted: Ps,
 }
 
 /// Writes that wait, in order of acceptance for each bank.
 pub(super) struct WriteQueue {
-    slots: Vec<Slot>,
+    slots: Vec<WaitingSlot>,
     free: Vec<u16>,
     heads: Vec<u16>,
     tails: Vec<u16>,
@@ -123,7 +123,7 @@ impl WriteQueue {
     }
 
     pub(super) fn push(&mut self, line: u64, bank: usize, row: u64, accepted: Ps) {
-        let slot = Slot { line, row, accepted, next: NONE };
+        let slot = WaitingSlot { line, row, accepted, next: NONE };
         let at = match self.free.pop() {
             Some(at) => {
                 self.slots[at as usize] = slot;
@@ -164,16 +164,16 @@ impl WriteQueue {
 
     /// The first write that waits for a bank whose bit is set in [`banks`](Self::banks).
     #[inline]
-    pub(super) fn first(&self, bank: usize) -> Waiting {
-        let Slot { row, accepted, .. } = self.slots[self.heads[bank] as usize];
-        Waiting { row, accepted }
+    pub(super) fn first(&self, bank: usize) -> WaitingWrite {
+        let WaitingSlot { row, accepted, .. } = self.slots[self.heads[bank] as usize];
+        WaitingWrite { row, accepted }
     }
 
     /// Takes it out.
-    pub(super) fn pop(&mut self, bank: usize) -> Waiting {
+    pub(super) fn pop(&mut self, bank: usize) -> WaitingWrite {
         let waiting = self.first(bank);
         let at = self.heads[bank];
-        let Slot { line, next, .. } = self.slots[at as usize];
+        let WaitingSlot { line, next, .. } = self.slots[at as usize];
         self.heads[bank] = next;
         if next == NONE {
             self.tails[bank] = NONE;

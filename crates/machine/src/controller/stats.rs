@@ -111,7 +111,7 @@ pub struct DramCacheStats {
 
 /// What a channel counts as it goes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct DeviceCounts {
     pub(super) reads: u64,
     pub(super) writes: u64,
     pub(super) row_hits: u64,
@@ -129,7 +129,7 @@ pub(super) struct Counts {
     pub(super) wear_moves: u64,
 }
 
-impl Counts {
+impl DeviceCounts {
     #[inline]
     pub(super) fn read_wait(&mut self, wait: crate::Ps) {
         self.read_waits += u64::from(wait.0 > 0);
@@ -144,7 +144,7 @@ impl Counts {
 }
 
 impl DeviceStats {
-    pub(super) fn add(&mut self, counts: &Counts) {
+    pub(super) fn add(&mut self, counts: &DeviceCounts) {
         self.reads += counts.reads;
         self.writes += counts.writes;
         self.row_hits += counts.row_hits;

@@ -6,9 +6,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// A hash for numbers not chosen by an adversary.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Fold(u64);
+pub(crate) struct NumberHasher(u64);
 
-impl Hasher for Fold {
+impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -27,7 +27,7 @@ impl Hasher for Fold {
 }
 
 /// A table keyed by numbers.
-pub(crate) type ByNumber<V> = HashMap<u64, V, BuildHasherDefault<Fold>>;
+pub(crate) type ByNumber<V> = HashMap<u64, V, BuildHasherDefault<NumberHasher>>;
 
 const PAGE: u64 = 64;
 

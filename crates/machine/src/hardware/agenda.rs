@@ -16,7 +16,7 @@ const NEVER: Ps = Ps(u64::MAX);
 
 /// A piece of work.
 #[derive(Debug, PartialEq, Eq)]
-enum Work {
+enum AgendaWork {
     /// Calls the mechanism in this place with this number.
     Call { place: usize, number: u64 },
     /// Writes a line home.
@@ -24,20 +24,20 @@ enum Work {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Entry {
+struct AgendaEntry {
     at: Ps,
     /// Ascending: of two entries at one time, the one added first comes first.
     number: u64,
-    work: Work,
+    work: AgendaWork,
 }
 
-impl Ord for Entry {
+impl Ord for AgendaEntry {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.at, self.number).cmp(&(other.at, other.number))
     }
 }
 
-impl PartialOrd for Entry {
+impl PartialOrd for AgendaEntry {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
@@ -46,7 +46,7 @@ impl PartialOrd for Entry {
 /// All timed work.
 pub(crate) struct Agenda {
     next: Ps,
-    entries: BinaryHeap<Reverse<Entry>>,
+    entries: BinaryHeap<Reverse<AgendaEntry>>,
     asked_for: u64,
     /// Length of an epoch.
     epoch: Ps,
@@ -66,18 +66,18 @@ impl Agenda {
         self.next
     }
 
-    fn add(&mut self, at: Ps, work: Work) {
+    fn add(&mut self, at: Ps, work: AgendaWork) {
         self.asked_for += 1;
-        self.entries.push(Reverse(Entry { at, number: self.asked_for, work }));
+        self.entries.push(Reverse(AgendaEntry { at, number: self.asked_for, work }));
         self.next = self.next.min(at);
     }
 
     pub(super) fn call(&mut self, at: Ps, place: usize, number: u64) {
-        self.add(at, Work::Call { place, number });
+        self.add(at, AgendaWork::Call { place, number });
     }
 
     pub(super) fn write(&mut self, at: Ps, arrival: Arrival, line: u64, words: LineWords) {
-        self.add(at, Work::Write { arrival, line, words });
+        self.add(at, AgendaWork::Write { arrival, line, words });
     }
 
     pub(super) fn request_epoch_end(&mut self) {
@@ -100,7 +100,7 @@ impl Agenda {
     }
 
     /// Takes the earliest work that is due by `now`. An epoch ends after the work that was due before.
-    fn take(&mut self, now: Ps) -> Option<Entry> {
+    fn take(&mut self, now: Ps) -> Option<AgendaEntry> {
         let due = self.entries.peek().is_some_and(|entry| entry.0.at <= now);
         let entry = if due { self.entries.pop() } else { None };
         self.look();
@@ -131,12 +131,14 @@ impl Hardware {
     }
 
     /// Does a piece of work at its time, on no core.
-    fn do_work(&mut self, Entry { at, work, .. }: Entry) {
+    fn do_work(&mut self, AgendaEntry { at, work, .. }: AgendaEntry) {
         let core = std::mem::replace(&mut self.core, self.count);
         self.cores[self.count].clock = at;
         match work {
-            Work::Call { place, number } => self.tell_due(place, number),
-            Work::Write { arrival, line, words } => _ = self.put_home(arrival, line, words, at),
+            AgendaWork::Call { place, number } => self.tell_due(place, number),
+            AgendaWork::Write { arrival, line, words } => {
+                _ = self.put_home(arrival, line, words, at)
+            }
         }
         self.core = core;
     }

@@ -281,8 +281,9 @@ impl Hardware {
         self.limit_lines + self.mechanisms.reserved()
     }
 
-    /// A line of the home device, writes on their way included, but not those that [`write_home_at`](Self::write_home_at)
-    /// has scheduled. Takes no simulated time; [`read_home`](Self::read_home) does.
+    /// A line of the home device, writes on their way included, but not those that
+    /// [`write_home_at`](Self::write_home_at) has scheduled. Takes no simulated time; [`read_home`](Self::read_home)
+    /// does.
     pub fn home_line(&self, line: u64) -> LineWords {
         self.data.home_line(line)
     }
@@ -308,8 +309,8 @@ impl Hardware {
         self.controller.read_home(line, now)
     }
 
-    /// Writes a line of the home device, not before `earliest`, past the caches and the DRAM cache, which keep what they
-    /// have of it, dirty or not. Returns when it is durable. That moment is a crash point, with this name.
+    /// Writes a line of the home device, not before `earliest`, past the caches and the DRAM cache, which keep what
+    /// they have of it, dirty or not. Returns when it is durable. That moment is a crash point, with this name.
     #[track_caller]
     pub fn write_home(
         &mut self,
@@ -323,8 +324,8 @@ impl Hardware {
     }
 
     /// As [`write_home`](Self::write_home), for a line that must not be durable before the second of the times: the
-    /// controller, which knows the least time that the device takes, holds it back accordingly. So lines of one group are
-    /// issued one after the other without waiting for any (LOC 3.2).
+    /// controller, which knows the least time that the device takes, holds it back accordingly. So lines of one group
+    /// are issued one after the other without waiting for any (LOC 3.2).
     #[track_caller]
     pub fn write_home_behind(
         &mut self,

@@ -3,7 +3,7 @@
 use super::Hardware;
 use crate::Cause;
 use crate::Ps;
-use crate::controller::{Fetch, Replaced, Room, Write};
+use crate::controller::{DramRoom, Fetch, Replaced, Write};
 use crate::flights::Arrival;
 use crate::mechanism::{Leaving, Moments};
 use perdura_memory::image::LineWords;
@@ -120,12 +120,13 @@ impl Hardware {
         self.go_home(leaving, asks)
     }
 
-    /// A line that leaves the caches goes into the DRAM cache. Returns when that has it, and whether its block was clean.
+    /// A line that leaves the caches goes into the DRAM cache. Returns when that has it, and whether its block was
+    /// clean.
     fn put_in_dram(&mut self, line: u64, from: Ps) -> (Ps, bool) {
         match self.controller.make_room(line, from) {
-            Room::Here => {}
-            Room::Made(replaced) => self.replace_asking(replaced),
-            Room::Fetch(fetch) => _ = self.fetch_asking(&fetch),
+            DramRoom::Here => {}
+            DramRoom::Made(replaced) => self.replace_asking(replaced),
+            DramRoom::Fetch(fetch) => _ = self.fetch_asking(&fetch),
         }
         self.controller.put(line, from)
     }

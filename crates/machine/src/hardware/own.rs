@@ -5,7 +5,7 @@
 //! and device. What always holds: an own line is never in `data`, no mechanism is called about it, it is written home
 //! only when the caches have no room for it, and an access to it is no event.
 
-use super::{From, Hardware};
+use super::{FoundIn, Hardware};
 use crate::Ps;
 use crate::cache::Hierarchy;
 use crate::processor::Words;
@@ -22,11 +22,11 @@ pub(crate) struct OwnMemory {
     behind: u64,
     /// Lines given to objects since the caches' line numbers last ran out.
     used: u64,
-    objects: Vec<Place>,
+    objects: Vec<ObjectPlace>,
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct ObjectPlace {
     line: u64,
     bytes: u64,
 }
@@ -50,7 +50,7 @@ impl OwnMemory {
             self.used = 0;
         }
         let line = self.behind + self.used;
-        self.objects.push(Place { line, bytes: bytes.min(lines * LINE) });
+        self.objects.push(ObjectPlace { line, bytes: bytes.min(lines * LINE) });
         self.used += lines;
         self.first = self.behind;
         Object::numbered(number)
@@ -94,7 +94,7 @@ impl Hardware {
         let place = Words { line, mask: 0xFF };
         match access {
             Touch::Read => self.glance(place),
-            Touch::Value => self.load_beside(place),
+            Touch::Value => self.load_overlapping(place),
             Touch::Write => self.store(place),
             Touch::Exchange => self.exchange(line),
         }
@@ -110,7 +110,7 @@ impl Hardware {
             return self.load(place);
         }
         let (done, from) = self.look(place, false);
-        let near = if from == From::Nearest { Ps::default() } else { done };
+        let near = if from == FoundIn::Nearest { Ps::default() } else { done };
         let issue = self.issue();
         self.cores[self.core].load_until(near, issue);
     }

@@ -24,8 +24,8 @@ impl Hardware {
         Ok(())
     }
 
-    /// A core commits its transaction: first in the place for transactions, then in the place for persistence. If either
-    /// aborts it, so does the other.
+    /// A core commits its transaction: first in the place for transactions, then in the place for persistence. If
+    /// either aborts it, so does the other.
     pub(crate) fn commit(&mut self) -> Result<HardwareTicket, HardwareAbort> {
         let (core, mut last) = (self.core, HardwareTicket::DURABLE);
         for place in 0..PLACES {

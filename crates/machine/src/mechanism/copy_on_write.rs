@@ -89,26 +89,26 @@ struct Layout {
 
 /// Where a page is: its home, or a page of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum PageLocation {
     Home,
     Pool(u32),
 }
 
 /// A page in the table.
 #[derive(Clone, Copy, Debug)]
-struct Page {
-    place: Place,
+struct PageState {
+    place: PageLocation,
     /// The last epoch that has copied the page, and when that copy is durable.
     copied: u64,
     durable: Ps,
 }
 
 /// The mechanism.
-struct Copying {
+struct CopyOnWriteController {
     design: CopyOnWrite,
     layout: Layout,
     epoch: u64,
-    pages: Vec<Page>,
+    pages: Vec<PageState>,
     /// Pages that this epoch has copied.
     copied: Vec<u64>,
     /// Pages of the pool that are free, and those that become free when the epoch has ended.
@@ -164,12 +164,12 @@ impl Layout {
     }
 
     /// Where a line of the program's lies when its page is at `place`.
-    fn line_at(self, place: Place, line: u64) -> u64 {
+    fn line_at(self, place: PageLocation, line: u64) -> u64 {
         let table_ends = self.header + 1 + self.pages().div_ceil(ENTRIES);
         let pool = table_ends.next_multiple_of(self.page);
         match place {
-            Place::Home => line,
-            Place::Pool(number) => pool + u64::from(number) * self.page + line % self.page,
+            PageLocation::Home => line,
+            PageLocation::Pool(number) => pool + u64::from(number) * self.page + line % self.page,
         }
     }
 }
@@ -177,10 +177,10 @@ impl Layout {
 /// An entry of the table: the epoch whose end makes it valid, and the place, 32 bits each. A page has two entries, of
 /// which the valid one with the higher epoch counts; the next one is stored over the other. A page without a valid
 /// entry is at home.
-fn entry(epoch: u64, place: Place) -> u64 {
+fn entry(epoch: u64, place: PageLocation) -> u64 {
     let place = match place {
-        Place::Home => 0,
-        Place::Pool(number) => u64::from(number) + 1,
+        PageLocation::Home => 0,
+        PageLocation::Pool(number) => u64::from(number) + 1,
     };
     epoch << 32 | place
 }
@@ -189,11 +189,11 @@ fn epoch_of(entry: u64) -> u64 {
     entry >> 32
 }
 
-fn place_of(entry: u64) -> Place {
-    (entry as u32).checked_sub(1).map_or(Place::Home, Place::Pool)
+fn place_of(entry: u64) -> PageLocation {
+    (entry as u32).checked_sub(1).map_or(PageLocation::Home, PageLocation::Pool)
 }
 
-impl Copying {
+impl CopyOnWriteController {
     /// Where a line is; lines that are not the program's do not move.
     fn place(&self, line: u64) -> u64 {
         match self.pages.get(self.layout.page_of(line)) {
@@ -211,12 +211,14 @@ impl Copying {
         }
         // The pool has a page for each page; the shadow of a page in the pool is its home.
         let shadow = match old {
-            Place::Home => Place::Pool(self.free.pop().expect("a page of the pool for each page")),
-            Place::Pool(number) => {
+            PageLocation::Home => {
+                PageLocation::Pool(self.free.pop().expect("a page of the pool for each page"))
+            }
+            PageLocation::Pool(number) => {
                 let free =
                     if self.design.leaves_out(FREE) { &mut self.free } else { &mut self.left };
                 free.push(number);
-                Place::Home
+                PageLocation::Home
             }
         };
         let mut durable = hardware.now();
@@ -229,7 +231,7 @@ impl Copying {
             let fetched = hardware.read_home(from);
             durable = durable.max(hardware.write_home("shadow copy", to, words, fetched));
         }
-        self.pages[page as usize] = Page { place: shadow, copied: self.epoch, durable };
+        self.pages[page as usize] = PageState { place: shadow, copied: self.epoch, durable };
         self.copied.push(page);
         self.copies += 1;
     }
@@ -274,11 +276,14 @@ impl Design for CopyOnWrite {
     fn build(&self, hardware: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism> {
         let layout = self.layout(&own);
         let pages = layout.pages();
-        Box::new(Copying {
+        Box::new(CopyOnWriteController {
             design: self.clone(),
             layout,
             epoch: hardware.home_line(layout.header)[0] + 1,
-            pages: vec![Page { place: Place::Home, copied: 0, durable: Ps(0) }; pages as usize],
+            pages: vec![
+                PageState { place: PageLocation::Home, copied: 0, durable: Ps(0) };
+                pages as usize
+            ],
             copied: Vec::new(),
             free: (0..pages as u32).rev().collect(),
             left: Vec::new(),
@@ -316,7 +321,7 @@ impl Design for CopyOnWrite {
     }
 }
 
-impl Mechanism for Copying {
+impl Mechanism for CopyOnWriteController {
     fn moments(&self) -> Moments {
         Moments::HOME
     }

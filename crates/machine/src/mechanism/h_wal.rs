@@ -7,8 +7,8 @@
 
 use super::list::Mutant;
 use super::transactions::{
-    APPLY, Area, Commits, EVICTED, HEAD, LOGGED, LogConfig, Order, RECORD, Tracked, Tracking,
-    recover,
+    APPLY, Commits, EVICTED, HEAD, LOGGED, LogArea, LogConfig, PersistOrder, RECORD, Tracked,
+    Tracking, recover,
 };
 use super::{Design, Home, Mechanism, Promise};
 use crate::Ps;
@@ -25,7 +25,7 @@ pub struct HardwareWal {
 }
 
 /// The order of write-ahead logging.
-struct Strict {
+struct StrictOrder {
     left_out: Option<Mutant>,
     /// When the last transaction is over.
     over: Ps,
@@ -49,7 +49,7 @@ impl Design for HardwareWal {
     }
 
     fn reserves(&self, _: u64) -> u64 {
-        Area::lines(self.config.area_bytes)
+        LogArea::lines(self.config.area_bytes)
     }
 
     fn promises(&self) -> Promise {
@@ -58,7 +58,8 @@ impl Design for HardwareWal {
 
     fn build(&self, hardware: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism> {
         let tracked = Tracked::new(self.config.clone(), self.left_out, hardware, &own);
-        let order = Strict { left_out: self.left_out, over: Ps::default(), waited: Ps::default() };
+        let order =
+            StrictOrder { left_out: self.left_out, over: Ps::default(), waited: Ps::default() };
         Box::new(Tracking { tracked, order })
     }
 
@@ -67,7 +68,7 @@ impl Design for HardwareWal {
     }
 }
 
-impl Order for Strict {
+impl PersistOrder for StrictOrder {
     fn committed(&mut self, tracked: &mut Tracked, hardware: &mut Hardware, core: usize) {
         let now = hardware.now();
         let logged = tracked.persist(hardware);

@@ -44,7 +44,7 @@ pub struct InOrder {
 }
 
 /// The mechanism.
-struct Ordering {
+struct InOrderController {
     design: InOrder,
     /// When the stores on their way are durable, ascending.
     stores: std::collections::VecDeque<Ps>,
@@ -81,11 +81,11 @@ impl Design for InOrder {
 
     fn build(&self, _: &mut Hardware, _: Range<u64>) -> Box<dyn Mechanism> {
         let (design, stores) = (self.clone(), Default::default());
-        Box::new(Ordering { design, stores, last: Ps::default(), written: 0 })
+        Box::new(InOrderController { design, stores, last: Ps::default(), written: 0 })
     }
 }
 
-impl Ordering {
+impl InOrderController {
     /// When there is room for one more store.
     fn room(&mut self, now: Ps) -> Ps {
         while self.stores.front().is_some_and(|durable| *durable <= now) {
@@ -96,7 +96,7 @@ impl Ordering {
     }
 }
 
-impl Mechanism for Ordering {
+impl Mechanism for InOrderController {
     fn moments(&self) -> Moments {
         Moments::ACCESS | Moments::HOME
     }

@@ -10,8 +10,8 @@
 
 use super::list::Mutant;
 use super::transactions::{
-    APPLY, Area, CLOSED, COUNT, CUT_OFF, Commits, EVICTED, HEAD, LOGGED, LogConfig, METADATA,
-    ONE_LESS, Order, PAIR, TX_STATE_ENTRIES, Tracked, Tracking, UNDONE, VERSION, recover,
+    APPLY, CLOSED, COUNT, CUT_OFF, Commits, EVICTED, HEAD, LOGGED, LogArea, LogConfig, METADATA,
+    ONE_LESS, PAIR, PersistOrder, TX_STATE_ENTRIES, Tracked, Tracking, UNDONE, VERSION, recover,
 };
 use super::{Design, Home, Mechanism, Promise};
 use crate::Ps;
@@ -58,7 +58,7 @@ pub struct LooseOrdering {
 }
 
 /// Windows of transactions.
-struct Loose {
+struct LooseOrder {
     degree: u64,
     /// When the last window is home.
     over: Ps,
@@ -99,7 +99,7 @@ impl Design for LooseOrdering {
     }
 
     fn reserves(&self, _: u64) -> u64 {
-        Area::lines(self.log.area_bytes)
+        LogArea::lines(self.log.area_bytes)
     }
 
     fn promises(&self) -> Promise {
@@ -108,7 +108,7 @@ impl Design for LooseOrdering {
 
     fn build(&self, hardware: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism> {
         let tracked = Tracked::new(self.log.clone(), self.left_out, hardware, &own);
-        let order = Loose { degree: self.degree, over: Ps::default(), stalled: Ps::default() };
+        let order = LooseOrder { degree: self.degree, over: Ps::default(), stalled: Ps::default() };
         Box::new(Tracking { tracked, order })
     }
 
@@ -117,7 +117,7 @@ impl Design for LooseOrdering {
     }
 }
 
-impl Loose {
+impl LooseOrder {
     fn end(&mut self, tracked: &mut Tracked, hardware: &mut Hardware) {
         let logged = tracked.persist(hardware);
         tracked.announce(logged);
@@ -126,7 +126,7 @@ impl Loose {
     }
 }
 
-impl Order for Loose {
+impl PersistOrder for LooseOrder {
     fn committed(&mut self, tracked: &mut Tracked, hardware: &mut Hardware, _: usize) {
         if tracked.len() as u64 >= self.degree {
             self.end(tracked, hardware);

@@ -43,7 +43,7 @@ pub use loc_wal::{LocConfig, LooseOrdering};
 pub use transactions::{CacheTag, LogConfig, Overhead, TX_STATE_ENTRIES};
 pub use undo_log::{HardwareUndoLog, UndoLogConfig};
 
-pub use crate::cache::{Departure, HeldVersion, Version, VictimRule, Why};
+pub use crate::cache::{Departure, DepartureReason, HeldVersion, Version, VictimRule};
 pub use crate::controller::Fetch;
 
 use crate::hardware::Hardware;
@@ -122,7 +122,8 @@ pub trait Mechanism: Send {
         let _ = (hardware, departure);
     }
 
-    /// A [version](Hardware::put_version) was replaced in its cache. It is gone, unless the mechanism puts it elsewhere.
+    /// A [version](Hardware::put_version) was replaced in its cache. It is gone, unless the mechanism puts it
+    /// elsewhere.
     fn displaced(&mut self, hardware: &mut Hardware, version: &HeldVersion) {
         let _ = (hardware, version);
     }

@@ -1,11 +1,11 @@
 //! Undo logging in the memory controller, by epochs: the *Logging* that Dual-Page Checkpointing
 //! (5.1.2) compares with, in ATOM's manner.
 //!
-//! It sits between the DRAM cache and the home device. Before a line is written home for the first time in an epoch, its
-//! old contents go into a log in reserved lines; the write is held back until the record is durable, and later writes of
-//! the line come after it. An unbounded table remembers which lines the epoch has logged. An epoch ends when every dirty
-//! line is home: then the epoch's number is stored, which makes all its records dead. Recovery puts the old lines of
-//! the unfinished epoch back.
+//! It sits between the DRAM cache and the home device. Before a line is written home for the first time in an epoch,
+//! its old contents go into a log in reserved lines; the write is held back until the record is durable, and later
+//! writes of the line come after it. An unbounded table remembers which lines the epoch has logged. An epoch ends when
+//! every dirty line is home: then the epoch's number is stored, which makes all its records dead. Recovery puts the old
+//! lines of the unfinished epoch back.
 
 use super::list::Mutant;
 use super::{Design, Flush, Home, Leaving, Mechanism, Moments, Promise, Verdict};
@@ -66,15 +66,15 @@ pub struct HardwareUndoLog {
 
 /// Where the log is.
 #[derive(Clone, Copy, Debug)]
-struct Log {
+struct UndoLogLayout {
     header: u64,
     groups: u64,
 }
 
 /// The mechanism.
-struct Logging {
+struct UndoLogController {
     design: HardwareUndoLog,
-    log: Log,
+    log: UndoLogLayout,
     epoch: u64,
     /// The lines that the epoch has logged, a bit each.
     logged: Vec<u64>,
@@ -99,9 +99,9 @@ impl HardwareUndoLog {
     }
 }
 
-impl Log {
+impl UndoLogLayout {
     fn new(own: Range<u64>) -> Self {
-        Log { header: own.start, groups: (own.end - own.start - 1) / (GROUP + 1) }
+        UndoLogLayout { header: own.start, groups: (own.end - own.start - 1) / (GROUP + 1) }
     }
 
     fn group(self, group: u64) -> u64 {
@@ -119,7 +119,7 @@ impl Log {
     }
 }
 
-impl Logging {
+impl UndoLogController {
     /// Notes that the epoch logs the line. Returns whether it had not before.
     fn is_first(&mut self, line: u64) -> bool {
         let (word, bit) = (&mut self.logged[(line / 64) as usize], 1 << (line % 64));
@@ -170,8 +170,8 @@ impl Design for HardwareUndoLog {
     }
 
     fn build(&self, hardware: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism> {
-        let log = Log::new(own);
-        Box::new(Logging {
+        let log = UndoLogLayout::new(own);
+        Box::new(UndoLogController {
             design: self.clone(),
             epoch: hardware.home_line(log.header)[0] + 1,
             log,
@@ -182,7 +182,7 @@ impl Design for HardwareUndoLog {
     }
 
     fn recover(&self, home: &mut Home<'_>) {
-        let log = Log::new(home.own());
+        let log = UndoLogLayout::new(home.own());
         let epoch = home.line(log.header)[0] + 1;
         let slots = if self.leaves_out(CHECK) { GROUP - 1 } else { GROUP };
         for metadata in (0..log.groups).map(|group| log.group(group)) {
@@ -202,7 +202,7 @@ impl Design for HardwareUndoLog {
     }
 }
 
-impl Mechanism for Logging {
+impl Mechanism for UndoLogController {
     fn moments(&self) -> Moments {
         Moments::HOME
     }

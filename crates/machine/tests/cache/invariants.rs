@@ -3,7 +3,8 @@
 
 use crate::level;
 use perdura_machine::cache::{
-    Access, Departure, HeldVersion, Hierarchy, Outcome, Policy, Version, VictimRule, Why,
+    Access, Departure, DepartureReason, HeldVersion, Hierarchy, Outcome, Policy, Version,
+    VictimRule,
 };
 use perdura_machine::config::{Holds, Level};
 use proptest::prelude::*;
@@ -186,19 +187,22 @@ impl Watched {
             assert!(self.marked.contains(&line), "{line} is not marked");
             let private = !self.levels[level].shared;
             match (why, step) {
-                (Why::Shared, Step::Access(by, at, false)) => {
+                (DepartureReason::Shared, Step::Access(by, at, false)) => {
                     assert!(private && core != by % self.cores && line == *at);
                     assert!(before.contains(&(line, core, level)), "{line} was not there");
                     continue;
                 }
-                (Why::Stored, Step::Access(by, at, true)) => {
+                (DepartureReason::Stored, Step::Access(by, at, true)) => {
                     assert!(private && core != by % self.cores && line == *at);
                 }
-                (Why::MovedUp, Step::Access(_, at, _)) => assert_eq!(line, *at),
-                (Why::Dropped, Step::WriteBack(_, at, false) | Step::Drop(at)) => {
+                (DepartureReason::MovedUp, Step::Access(_, at, _)) => assert_eq!(line, *at),
+                (DepartureReason::Dropped, Step::WriteBack(_, at, false) | Step::Drop(at)) => {
                     assert_eq!(line, *at)
                 }
-                (Why::Replaced | Why::Recalled, Step::Access(..) | Step::Put(..)) => {}
+                (
+                    DepartureReason::Replaced | DepartureReason::Recalled,
+                    Step::Access(..) | Step::Put(..),
+                ) => {}
                 _ => panic!("{line} left level {level} of {core} by {step:?}: {why:?}"),
             }
             nearest += usize::from(level == 0);

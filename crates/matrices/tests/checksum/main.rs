@@ -4,4 +4,4 @@
 mod correcting;
 mod cuts;
 mod detecting;
-mod rivals;
+mod sums;

@@ -206,8 +206,8 @@ impl Replace for Ages {
         }
     }
 
-    /// The leftmost of the ways with age 3. If none of them has age 3: with `R1` the leftmost (as `victim` takes way 0);
-    /// else, since the policy ages lines until one is 3, the leftmost of the oldest of them. Their ages do not
+    /// The leftmost of the ways with age 3. If none of them has age 3: with `R1` the leftmost (as `victim` takes way
+    /// 0); else, since the policy ages lines until one is 3, the leftmost of the oldest of them. Their ages do not
     /// change.
     fn victim_among(&mut self, set: usize, ways: u64) -> usize {
         self.before_miss(set);

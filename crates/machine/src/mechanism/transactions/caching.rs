@@ -1,10 +1,10 @@
 //! Transactions that are durable in a non-volatile last-level cache: what accesses, evictions, commits and aborts do to
 //! the window, the cache, and the log of lines that do not fit into it.
 
-use super::log::Found;
-use super::nonvolatile::{Kept, Nonvolatile};
+use super::log::LogAfterCut;
+use super::nonvolatile::{KeptContents, Nonvolatile};
 use super::tracked::{Tracked, drop_version};
-use super::window::{Block, Met, Number, Undone};
+use super::window::{Block, Number, PriorWriter, Undone};
 use super::{APPLY, HOME, LogConfig, OLDER, RECORD};
 use crate::Ps;
 use crate::hardware::Hardware;
@@ -18,7 +18,7 @@ use std::ops::Range;
 
 /// Settings of such a mechanism.
 #[derive(Clone, Debug)]
-pub(in crate::mechanism) struct Settings {
+pub(in crate::mechanism) struct CachingSettings {
     /// Transactions of a window.
     pub(in crate::mechanism) degree: u64,
     /// Whether a commit waits until its transaction is durable.
@@ -36,7 +36,7 @@ pub(in crate::mechanism) struct Settings {
 
 /// The mechanism.
 pub(in crate::mechanism) struct Caching {
-    settings: Settings,
+    settings: CachingSettings,
     tracked: Tracked,
     cache: Nonvolatile,
     /// Transactions below this number have their commit bits.
@@ -50,7 +50,7 @@ pub(in crate::mechanism) struct Caching {
     older_home: u64,
 }
 
-impl Settings {
+impl CachingSettings {
     /// Its own lines, divided into those of the cache and those of the log.
     pub(in crate::mechanism) fn places(&self, own: &Range<u64>) -> (Range<u64>, Range<u64>) {
         let middle = own.start + Nonvolatile::lines(self.slots);
@@ -59,13 +59,13 @@ impl Settings {
 
     /// The number of its own lines.
     pub(in crate::mechanism) fn lines(&self) -> u64 {
-        Nonvolatile::lines(self.slots) + super::Area::lines(self.log.area_bytes)
+        Nonvolatile::lines(self.slots) + super::LogArea::lines(self.log.area_bytes)
     }
 }
 
 impl Caching {
     pub(in crate::mechanism) fn new(
-        settings: Settings,
+        settings: CachingSettings,
         hardware: &mut Hardware,
         own: &Range<u64>,
     ) -> Self {
@@ -91,12 +91,12 @@ impl Caching {
     /// A store of the running transaction.
     fn store(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
         let Some(met) = self.tracked.meet(hardware, access) else { return Effect::Lost };
-        if met == Met::Own {
+        if met == PriorWriter::Own {
             return Effect::Happens;
         }
         let line = access.line;
         hardware.caches().mark(line);
-        if let Met::Version(writer) = met {
+        if let PriorWriter::Version(writer) = met {
             self.tracked.keep_version(hardware, access, writer);
         }
         match self.cache.kept(line) {
@@ -112,7 +112,7 @@ impl Caching {
                     self.send_home(hardware, line);
                 }
             }
-            None if met == Met::New => self.tracked.save_before(hardware, access),
+            None if met == PriorWriter::New => self.tracked.save_before(hardware, access),
             _ => {}
         }
         Effect::Happens
@@ -139,7 +139,7 @@ impl Caching {
 
     /// Moves the kept contents of a line into the log, if they are of this window and the log is not empty: otherwise
     /// recovery might overwrite the line at home with an earlier transaction's block in the log.
-    fn log_kept(&mut self, hardware: &mut Hardware, line: u64, kept: Kept) -> bool {
+    fn log_kept(&mut self, hardware: &mut Hardware, line: u64, kept: KeptContents) -> bool {
         let log = &self.tracked.log;
         if log.is_empty() || kept.number < log.head().first {
             return false;
@@ -149,7 +149,8 @@ impl Caching {
         true
     }
 
-    /// Writes committed transactions' lines into the cache, and then their commit bits. Returns when the bits are durable.
+    /// Writes committed transactions' lines into the cache, and then their commit bits. Returns when the bits are
+    /// durable.
     fn persist(&mut self, hardware: &mut Hardware) -> Ps {
         let now = hardware.now();
         let (mut from, mut last) = (now, now);
@@ -177,8 +178,8 @@ impl Caching {
         }
         let whole =
             if self.tracked.leaves_out(RECORD) { now } else { self.tracked.log.durable(last) };
-        // Another core's clock may be ahead: these bits must follow those that it has written. They must also follow the
-        // last window's lines, since the head written here makes that window's log dead.
+        // Another core's clock may be ahead: these bits must follow those that it has written. They must also follow
+        // the last window's lines, since the head written here makes that window's log dead.
         let home = if self.tracked.leaves_out(HOME) { now } else { self.over };
         let durable = whole.max(self.persisted).max(home) + self.cache.write_time();
         self.persisted = durable;
@@ -299,7 +300,7 @@ impl Mechanism for Caching {
         }
         let Some(kept) = self.cache.kept(line) else { return Verdict::Allow };
         let words = leaving.words;
-        if self.log_kept(hardware, line, Kept { words, ..kept }) {
+        if self.log_kept(hardware, line, KeptContents { words, ..kept }) {
             return Verdict::Hold(leaving.from);
         }
         // Not before its transaction is durable: its commit bit may be on its way.
@@ -378,9 +379,9 @@ impl Mechanism for Caching {
 }
 
 /// Brings home the lines, in the cache and in the log, of transactions that have their commit bits.
-pub(in crate::mechanism) fn recover(home: &mut Home<'_>, settings: &Settings) {
+pub(in crate::mechanism) fn recover(home: &mut Home<'_>, settings: &CachingSettings) {
     let (cache, log) = settings.places(&home.own());
-    let found = Found::new(home, &log);
+    let found = LogAfterCut::new(home, &log);
     let head = found.head;
     let kept = Nonvolatile::found(home, &cache, (head.kept, head.recorded));
     // Within one transaction, contents in the cache are newer than those in the log.

@@ -1,10 +1,10 @@
 //! What mechanisms for logged transactions in hardware have in common (Lu, Shu, Sun and Mutlu, "Improving the
 //! Performance and Endurance of Persistent Memory with Loose-Ordering Consistency": LOC).
 //!
-//! A transaction's stores stay in the caches, tagged with it. A line that leaves them goes to the log, never home, until
-//! its transaction's commit is durable. The caches have one copy of a line, which is written both to the log and in
-//! place. The mechanisms differ in when the log is written, how recovery recognises a commit, and what waits for what:
-//! an [`Order`], one file each.
+//! A transaction's stores stay in the caches, tagged with it. A line that leaves them goes to the log, never home,
+//! until its transaction's commit is durable. The caches have one copy of a line, which is written both to the log and
+//! in place. The mechanisms differ in when the log is written, how recovery recognises a commit, and what waits for
+//! what: an [`PersistOrder`], one file each.
 //!
 //! Transactions of several cores take turns: one that begins while another runs is refused
 //! ([`HardwareAbort::Busy`](perdura_memory::HardwareAbort)), since LOC leaves open what would hold between them
@@ -23,12 +23,12 @@ mod tracked;
 mod tracking;
 mod window;
 
-pub(super) use caching::{Caching, Settings as CachingSettings, recover as recover_cache};
-pub(super) use log::Area;
+pub(super) use caching::{Caching, CachingSettings, recover as recover_cache};
+pub(super) use log::LogArea;
 pub(super) use recover::{Commits, recover};
 pub use storage::{CacheTag, Overhead, TX_STATE_ENTRIES};
 pub(super) use tracked::Tracked;
-pub(super) use tracking::{Order, Tracking};
+pub(super) use tracking::{PersistOrder, Tracking};
 
 use super::list::Mutant;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 //! It reads the log without changing it, and writes lines home in the order of transactions; at last a new head makes
 //! the log dead. So it may be cut short anywhere, and begin again.
 
-use super::log::{Found, Pair, Tag};
+use super::log::{BlockTag, DependencyPair, LogAfterCut};
 use super::{APPLY, CLOSED, COUNT, CUT_OFF};
 use crate::mechanism::Home;
 use crate::mechanism::list::Mutant;
@@ -24,14 +24,14 @@ pub(super) const VALID: u64 = super::TX_STATE_ENTRIES;
 
 /// A transaction in the log.
 #[derive(Debug, Default)]
-struct Logged {
+struct LoggedTransaction {
     /// Blocks.
     count: u64,
     /// `TxCnt`, where some block or pair has it.
     whole: u64,
     /// Later transactions, as distances from the first number, and how many of its blocks each has overlapped.
     pairs: Vec<(u64, u64)>,
-    blocks: Vec<(Tag, u64)>,
+    blocks: Vec<(BlockTag, u64)>,
 }
 
 /// Brings the home device to the state after all committed transactions, and no others.
@@ -41,7 +41,7 @@ pub(in crate::mechanism) fn recover(
     left_out: Option<Mutant>,
 ) {
     let own = home.own();
-    let found = Found::new(home, &own);
+    let found = LogAfterCut::new(home, &own);
     let all = by_transaction(home, &found);
     let committed = match commits {
         Commits::Recorded => {
@@ -65,10 +65,10 @@ pub(in crate::mechanism) fn recover(
 }
 
 /// The number of the first transaction that is cut off: the first that has not committed, or one before it with blocks
-/// that a transaction behind the cut has overlapped. The paper (3.4) leaves these out: if T3 is not whole, but T4 is, T3
-/// cuts T4 off; and if T4 has overlapped a block of T1, that block is lost with T4, so that T1 must be cut off too.
+/// that a transaction behind the cut has overlapped. The paper (3.4) leaves these out: if T3 is not whole, but T4 is,
+/// T3 cuts T4 off; and if T4 has overlapped a block of T1, that block is lost with T4, so that T1 must be cut off too.
 fn end_of_committed(
-    all: &BTreeMap<u64, Logged>,
+    all: &BTreeMap<u64, LoggedTransaction>,
     committed: &BTreeMap<u64, bool>,
     looks_behind: bool,
 ) -> u64 {
@@ -86,9 +86,9 @@ fn end_of_committed(
 
 /// The transactions in the log, by the distance of their numbers from the first, which eight bits of a number
 /// determine.
-fn by_transaction(home: &Home<'_>, found: &Found) -> BTreeMap<u64, Logged> {
+fn by_transaction(home: &Home<'_>, found: &LogAfterCut) -> BTreeMap<u64, LoggedTransaction> {
     let place = |id: u8| u64::from(id.wrapping_sub(found.head.first as u8));
-    let mut all = BTreeMap::<u64, Logged>::new();
+    let mut all = BTreeMap::<u64, LoggedTransaction>::new();
     for (tag, at) in &found.blocks {
         if !tag.pairs {
             let logged = all.entry(place(tag.id)).or_default();
@@ -97,7 +97,7 @@ fn by_transaction(home: &Home<'_>, found: &Found) -> BTreeMap<u64, Logged> {
             logged.blocks.push((*tag, *at));
             continue;
         }
-        for pair in home.line(*at).into_iter().filter_map(Pair::of) {
+        for pair in home.line(*at).into_iter().filter_map(DependencyPair::of) {
             let logged = all.entry(place(pair.earlier)).or_default();
             logged.whole = logged.whole.max(u64::from(pair.count));
             logged.pairs.push((place(pair.later), u64::from(pair.n)));
@@ -108,7 +108,7 @@ fn by_transaction(home: &Home<'_>, found: &Found) -> BTreeMap<u64, Logged> {
 
 /// Which transactions have committed: those whose every block is in the log, or overlapped by a committed transaction.
 /// Unless it `looks`, blocks are not counted. Later transactions first, so that each pair's later one is decided.
-fn counted(all: &BTreeMap<u64, Logged>, looks: bool) -> BTreeMap<u64, bool> {
+fn counted(all: &BTreeMap<u64, LoggedTransaction>, looks: bool) -> BTreeMap<u64, bool> {
     let mut committed = BTreeMap::new();
     for (&number, logged) in all.iter().rev() {
         let by_committed = |pair: &&(u64, u64)| committed.get(&pair.0) == Some(&true);

@@ -1,7 +1,7 @@
 //! Logged transactions in a running machine: what accesses, evictions, commits and aborts do to the window and the log.
 
-use super::log::{Area, LeftOut, Log, PAIRS_OF_A_BLOCK, Pair, Tag};
-use super::window::{Block, Met, Number, Undone, Window};
+use super::log::{BlockTag, DependencyPair, LeftOut, LogArea, PAIRS_OF_A_BLOCK, TransactionLog};
+use super::window::{Block, Number, PriorWriter, Undone, Window};
 use super::{EVICTED, HEAD, LOGGED, LogConfig, METADATA, ONE_LESS, PAIR, UNDONE, VERSION};
 use crate::hardware::Hardware;
 use crate::mechanism::list::Mutant;
@@ -19,7 +19,7 @@ const ANNOUNCED: usize = 512;
 
 /// Statistics.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct TransactionCounts {
     pub(super) transactions: u64,
     pub(super) aborted: u64,
     pub(super) windows: u64,
@@ -36,17 +36,17 @@ pub(in crate::mechanism) struct Tracked {
     pub(super) config: LogConfig,
     left_out: Option<Mutant>,
     pub(super) window: Window,
-    pub(super) log: Log,
+    pub(super) log: TransactionLog,
     /// Times from which all transactions below a number are durable; both ascend.
     durable: VecDeque<(Ps, Number)>,
     /// Transactions below this number were durable before the first of these times.
     known: Number,
-    /// The line being stored to, and when. Keeping a version of it may push the line itself out of the caches before the
-    /// store has reached it.
+    /// The line being stored to, and when. Keeping a version of it may push the line itself out of the caches before
+    /// the store has reached it.
     storing: Option<(u64, Ps)>,
     /// The log has no room for the running transaction.
     pub(super) too_large: bool,
-    pub(super) counts: Counts,
+    pub(super) counts: TransactionCounts,
 }
 
 impl Tracked {
@@ -57,7 +57,7 @@ impl Tracked {
         own: &Range<u64>,
     ) -> Self {
         let order = left_out == Some(METADATA);
-        let log = Log::new(Area::new(own), hardware, LeftOut { order });
+        let log = TransactionLog::new(LogArea::new(own), hardware, LeftOut { order });
         for level in 0..hardware.config().caches.len() {
             // Among versions the oldest is replaced first (LOC 3.3); versions and lines have the same rank.
             let rule = VictimRule { oldest_version: true, ..VictimRule::default() };
@@ -73,7 +73,7 @@ impl Tracked {
             known: first,
             storing: None,
             too_large: false,
-            counts: Counts::default(),
+            counts: TransactionCounts::default(),
         }
     }
 
@@ -97,7 +97,11 @@ impl Tracked {
     }
 
     /// A store of the running transaction. Returns what it has met, or `None` if the transaction is too large.
-    pub(super) fn meet(&mut self, hardware: &Hardware, access: &Accessed<'_>) -> Option<Met> {
+    pub(super) fn meet(
+        &mut self,
+        hardware: &Hardware,
+        access: &Accessed<'_>,
+    ) -> Option<PriorWriter> {
         // All blocks not logged yet must fit into the log, with pairs and partly filled groups.
         let pairs = self.window.most_pairs().div_ceil(PAIRS_OF_A_BLOCK as u64);
         let needed = self.window.left() + pairs + 8 * super::log::DATA;
@@ -194,7 +198,7 @@ impl Tracked {
     /// Logs a block.
     pub(super) fn append(&mut self, hardware: &mut Hardware, block: &Block, from: Ps) {
         let words = block.words.unwrap_or_else(|| hardware.visible_line(block.line));
-        let tag = Tag {
+        let tag = BlockTag {
             core: self.window.transaction(block.writer).core as u64,
             id: block.writer as u8,
             count: self.counted(self.window.count(block.writer)),
@@ -216,7 +220,7 @@ impl Tracked {
         let now = hardware.now();
         let core = self.window.transaction(writer).core as u64;
         let (id, count) = (writer as u8, 0);
-        let tag = Tag { core, id, count, line: line as u32, pairs: false };
+        let tag = BlockTag { core, id, count, line: line as u32, pairs: false };
         let at = self.log.append(hardware, tag, words, now);
         self.log.seal(hardware, now);
         self.window.moved(line, writer, at);
@@ -270,9 +274,9 @@ impl Tracked {
                 self.counts.overlapped += n;
                 let count = self.counted(self.window.transaction(earlier).blocks);
                 let (earlier, later) = (earlier as u8, later as u8);
-                *word = Pair { earlier, later, n: n as u16, count }.word();
+                *word = DependencyPair { earlier, later, n: n as u16, count }.word();
             }
-            let tag = Tag { pairs: true, ..Tag::default() };
+            let tag = BlockTag { pairs: true, ..BlockTag::default() };
             self.log.append(hardware, tag, words, from);
         }
     }
@@ -408,8 +412,8 @@ impl Tracked {
         ]
     }
 
-    /// All transactions below this number are durable at `now`, which may be before the time of an earlier call by a core
-    /// whose clock is ahead.
+    /// All transactions below this number are durable at `now`, which may be before the time of an earlier call by a
+    /// core whose clock is ahead.
     pub(super) fn known(&self, now: Ps) -> Number {
         let count = self.durable.partition_point(|(time, _)| *time <= now);
         count.checked_sub(1).map_or(self.known, |last| self.durable[last].1)

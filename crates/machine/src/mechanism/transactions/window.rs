@@ -7,8 +7,8 @@
 //! - The newest contents of a line that the window has written are its writer's. Only while the writer runs are older
 //!   contents kept, those of the previous writer: once a later transaction has committed, an earlier one's contents are
 //!   never needed again (LOC 3.3).
-//! - A transaction's contents of a line are a *block*. It is in the caches, persistent (in the log, or in a non-volatile
-//!   cache), or overlapped, once a later transaction of the window that has overwritten it has committed.
+//! - A transaction's contents of a line are a *block*. It is in the caches, persistent (in the log, or in a
+//!   non-volatile cache), or overlapped, once a later transaction of the window that has overwritten it has committed.
 //!   `blocks` counts all three, `left` those in the caches: `blocks - left` are persistent or overlapped.
 
 use perdura_memory::image::LineWords;
@@ -34,7 +34,7 @@ pub(super) struct Transaction {
 
 /// Where some contents of a line are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Contents {
+struct ContentsPlace {
     writer: Number,
     /// Whether they are still to be logged (`TxDirty`).
     dirty: bool,
@@ -44,15 +44,15 @@ struct Contents {
 
 /// A line that transactions of the window have written.
 #[derive(Clone, Debug)]
-struct Line {
-    newest: Contents,
+struct WrittenLine {
+    newest: ContentsPlace,
     /// Its contents when its writer, which runs, first stored to it, if another transaction of the window wrote those.
-    older: Option<(Contents, LineWords)>,
+    older: Option<(ContentsPlace, LineWords)>,
 }
 
 /// Who has written the line of a store before, within the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Met {
+pub(super) enum PriorWriter {
     /// No transaction of the window has written the line.
     New,
     /// This one has.
@@ -89,7 +89,7 @@ pub(super) struct Window {
     transactions: Vec<Transaction>,
     /// The number of the first one.
     first: Number,
-    lines: BTreeMap<u64, Line>,
+    lines: BTreeMap<u64, WrittenLine>,
 }
 
 impl Window {
@@ -150,25 +150,32 @@ impl Window {
     }
 
     /// The running transaction is about to store to a line with the contents `before`.
-    pub(super) fn store(&mut self, line: u64, before: LineWords) -> Met {
+    pub(super) fn store(&mut self, line: u64, before: LineWords) -> PriorWriter {
         let number = self.next() - 1;
-        let dirty = Contents { writer: number, dirty: true, at: None };
+        let dirty = ContentsPlace { writer: number, dirty: true, at: None };
         let (met, adds) = match self.lines.get_mut(&line) {
             None => {
-                self.lines.insert(line, Line { newest: dirty, older: None });
-                (Met::New, true)
+                self.lines.insert(line, WrittenLine { newest: dirty, older: None });
+                (PriorWriter::New, true)
             }
             Some(known) if known.newest.writer == number => {
                 let adds = !known.newest.dirty;
                 known.newest.dirty = true;
-                (Met::Own, adds)
+                (PriorWriter::Own, adds)
             }
             Some(known) => {
                 let older = known.newest;
                 // The newest contents in the log are the older ones until this transaction's are logged.
-                known.newest = Contents { at: older.at, ..dirty };
+                known.newest = ContentsPlace { at: older.at, ..dirty };
                 known.older = Some((older, before));
-                (if older.dirty { Met::Version(older.writer) } else { Met::Logged }, true)
+                (
+                    if older.dirty {
+                        PriorWriter::Version(older.writer)
+                    } else {
+                        PriorWriter::Logged
+                    },
+                    true,
+                )
             }
         };
         let transaction = self.transaction_mut(number);
@@ -176,7 +183,7 @@ impl Window {
             transaction.blocks += 1;
             transaction.left += 1;
         }
-        if met != Met::Own {
+        if met != PriorWriter::Own {
             transaction.lines.push((line, before));
         }
         met
@@ -226,14 +233,14 @@ impl Window {
         }
     }
 
-    /// The line of the log with the newest logged contents of a line, which the home device does not have. Newer contents
-    /// may be in the caches.
+    /// The line of the log with the newest logged contents of a line, which the home device does not have. Newer
+    /// contents may be in the caches.
     pub(super) fn place(&self, line: u64) -> Option<u64> {
         self.lines.get(&line)?.newest.at
     }
 
-    /// Commits the running transaction, whose lines overlap older contents. Returns the versions that the caches need no
-    /// longer keep. A transaction that has written nothing leaves the window, and the next one gets its number.
+    /// Commits the running transaction, whose lines overlap older contents. Returns the versions that the caches need
+    /// no longer keep. A transaction that has written nothing leaves the window, and the next one gets its number.
     pub(super) fn commit(&mut self) -> Vec<(u64, Number)> {
         let number = self.next() - 1;
         let index = (number - self.first) as usize;
@@ -261,8 +268,8 @@ impl Window {
         versions
     }
 
-    /// Aborts the running transaction. Returns its lines, to be restored, and whether some of its blocks are in the log:
-    /// then its number stays taken, and those blocks never become a whole transaction.
+    /// Aborts the running transaction. Returns its lines, to be restored, and whether some of its blocks are in the
+    /// log: then its number stays taken, and those blocks never become a whole transaction.
     pub(super) fn abort(&mut self) -> (Vec<Undone>, bool) {
         let aborted = self.transactions.pop().expect("a transaction that runs");
         let mut undone = Vec::with_capacity(aborted.lines.len());
@@ -369,8 +376,11 @@ mod tests {
         let mut window = Window::new(0);
         commit(&mut window, &[1]);
         window.begin(0);
-        assert_eq!(window.store(1, [5; 8]), Met::Version(0));
-        assert_eq!((window.store(1, NONE), window.store(2, [6; 8])), (Met::Own, Met::New));
+        assert_eq!(window.store(1, [5; 8]), PriorWriter::Version(0));
+        assert_eq!(
+            (window.store(1, NONE), window.store(2, [6; 8])),
+            (PriorWriter::Own, PriorWriter::New)
+        );
         assert_eq!(window.displaced(1, 0).expect("it is wanted").words, Some([5; 8]));
         let (undone, logged) = window.abort();
         let rescued = Undone { line: 1, words: [5; 8], version: Some(0) };
@@ -398,7 +408,7 @@ mod tests {
         assert_eq!(window.take_pairs(), []);
         // A later one's store finds it in the log: nothing is overlapped, and nothing is kept in the caches.
         window.begin(0);
-        assert_eq!(window.store(1, [9; 8]), Met::Logged);
+        assert_eq!(window.store(1, [9; 8]), PriorWriter::Logged);
         assert_eq!((window.commit(), window.take_pairs()), (vec![], vec![]));
         assert_eq!(window.place(1), Some(101), "until it is logged again");
     }
