@@ -17,7 +17,7 @@ const VALUE: u64 = 4;
 const CHILDREN: u64 = VALUES + MOST * VALUE;
 const CHILD: u64 = 8;
 
-/// A node that has been looked at: its number of keys is believable.
+/// A node whose number of keys has been checked to be possible.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub(super) at: u64,

@@ -87,7 +87,7 @@ impl Queue {
         Ok(put.wrapping_sub(taken))
     }
 
-    /// Checks it, reports its blocks, and gives its words.
+    /// Checks it, reports its blocks, and returns its words.
     pub(crate) fn check<T: Tx + ?Sized>(
         self,
         tx: &mut T,

@@ -64,7 +64,7 @@ pub(super) fn find_customer<R: Records>(
     }
 }
 
-/// What is told of a customer with bad credit: this payment first, the oldest is cut off.
+/// The notes about a customer with bad credit: this payment first, the oldest is cut off.
 fn noted(data: &CustomerData, customer: u32, input: &input::Payment) -> CustomerData {
     let input::Payment { warehouse, district, customer_warehouse, customer_district, .. } = input;
     let (whole, cents) = (input.amount / 100, input.amount % 100);

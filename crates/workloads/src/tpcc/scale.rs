@@ -90,7 +90,7 @@ impl Scale {
     pub fn bytes(self) -> u64 {
         let districts = u64::from(self.warehouses) * u64::from(self.districts);
         let lines = u64::from(self.lines.0 + self.lines.1) / 2;
-        // Of a customer: the row, a payment, an order with its lines, and the indexes.
+        // For a customer: the row, a payment, an order with its lines, and the indexes.
         let customer = 768 + 192 + 192 + lines * 192 + 512;
         let stocks = u64::from(self.warehouses) * u64::from(self.items) * 448;
         districts * u64::from(self.customers) * customer + stocks + u64::from(self.items) * 256

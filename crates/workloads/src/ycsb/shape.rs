@@ -1,4 +1,4 @@
-//! The shape of a record, and what is in it.
+//! The shape of a record, and its contents.
 
 use crate::{Failure, Outcome, payload};
 
