@@ -1,12 +1,12 @@
-//! What hostile bytes must not do: panic, hang, or take memory without bound. One function for each
-//! place where bytes come in.
+//! Fuzz targets: hostile bytes must not cause a panic, a hang, or unbounded use of memory. One function for each place
+//! where bytes come in.
 //!
-//! A [`Target`] takes any bytes. On stable Rust the test `smoke` feeds it mutants of its seeds
-//! ([`Mutator`]), a few in every run of the suite and as many as PERDURA_FUZZ_ROUNDS says; libFuzzer,
-//! guided by coverage, runs the same functions (`.ci/fuzz`).
+//! A [`Target`] takes any bytes. On stable Rust the test `smoke` feeds it mutants of its seeds ([`Mutator`]), a few in
+//! every run of the suite and as many as PERDURA_FUZZ_ROUNDS says; libFuzzer, guided by coverage, runs the same
+//! functions (`.ci/fuzz`).
 //!
-//! Checksums would stop nearly all mutants at the first look: where the pool format has one, a target
-//! can put it right first ([`repair`]), for what is damaged on purpose has the right ones.
+//! Checksums would stop nearly all mutants at the first check: where the pool format has one, a target can correct it
+//! first ([`repair`]), since deliberately damaged pools have the right ones.
 
 #![forbid(unsafe_code)]
 
@@ -24,11 +24,11 @@ pub use mutate::{Mutator, NUMBERS, rounds};
 pub struct Target {
     /// Its name.
     pub name: &'static str,
-    /// Reads the bytes. Panics only if something is wrong with what reads them.
+    /// Reads the bytes. Panics only if there is a bug in the reading code.
     pub run: fn(&[u8]),
-    /// What mutants are made from.
+    /// The seeds of its mutants.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// What mutants are made with, besides numbers: words that mean something there.
+    /// Words with a meaning there, which mutants use in addition to numbers.
     pub words: &'static [&'static str],
 }
 

@@ -1,4 +1,4 @@
-//! A log area of any bytes, with the right checksums: inspected and recovered by every engine.
+//! A log area of any bytes, with corrected checksums: inspected and recovered by every engine.
 
 use crate::sample::{BYTES, POOLS, call_with_kind, with_engine};
 use crate::{Target, repair};
@@ -11,11 +11,10 @@ use std::ops::Range;
 
 pub(crate) const LOG: Target = Target { name: "log", run: recover, seeds, words: &[] };
 
-/// Bytes of the header page that are the input's, and of the first segment.
+/// How many bytes of the header page the input sets, and how many of the first segment.
 const HEADER: usize = 256;
 
-/// The first bytes say whose log it is; the rest is the beginning of its header page, then of its
-/// first segment.
+/// The first bytes choose the log; the rest is the beginning of its header page, then of its first segment.
 fn recover(bytes: &[u8]) {
     let Some(([of, how], bytes)) = bytes.split_first_chunk::<2>() else { return };
     let engine = EngineKind::ALL[usize::from(*of) % EngineKind::ALL.len()];

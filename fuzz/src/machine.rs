@@ -1,4 +1,4 @@
-//! Machines as TOML files say them: read, refused or built, and used.
+//! Machines described by TOML files: read, refused or built, and used.
 
 use crate::Target;
 use perdura_machine::{Keep, Machine, MachineConfig, Options, presets};

@@ -1,9 +1,9 @@
-//! Mutants: a seed with a few things changed in it. The same seed of the generator gives the same.
+//! Mutants: a seed with a few changes. The generator's seed determines the mutant.
 
 use perdura_memory::reference::SplitMix64;
 use std::ops::Range;
 
-/// Numbers that are often too much, or too little.
+/// Numbers that are often too large, or too small.
 pub const NUMBERS: [&str; 18] = [
     "0",
     "1",
@@ -25,7 +25,7 @@ pub const NUMBERS: [&str; 18] = [
     "0.000001",
 ];
 
-/// Longer inputs are cut off.
+/// Longer inputs are truncated.
 const LONGEST: usize = 1 << 16;
 
 /// The rounds to fuzz: `usual` from 0 on, unless PERDURA_FUZZ_ROUNDS and PERDURA_FUZZ_SEED say otherwise.
@@ -80,7 +80,7 @@ impl Mutator {
                 let word = self.choose(if words.is_empty() { &NUMBERS } else { words });
                 bytes.splice(at..at, word.bytes());
             }
-            // A word as the machine has it, at any place or at an aligned one.
+            // A word in native byte order, at any place or at an aligned one.
             5 | 6 if bytes.len() >= 8 => {
                 let at = at.min(bytes.len() - 8);
                 let at = if self.random.below(2) == 0 { at } else { at & !7 };
@@ -97,7 +97,7 @@ impl Mutator {
         }
     }
 
-    /// Puts another number in the place of the next one that stands there in digits.
+    /// Replaces the next decimal number by another one.
     fn change_number(&mut self, bytes: &mut Vec<u8>, at: usize) {
         let Some(start) = bytes[at..].iter().position(u8::is_ascii_digit) else { return };
         let start = at + start;
@@ -106,7 +106,7 @@ impl Mutator {
         bytes.splice(start..start + digits, number.bytes());
     }
 
-    /// A word: near zero, a power of two or the largest, or anything.
+    /// A word: near zero, a power of two or the largest, or any.
     fn number(&mut self) -> u64 {
         let near = self.random.below(17).wrapping_sub(8);
         match self.random.below(4) {

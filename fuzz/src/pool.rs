@@ -1,5 +1,4 @@
-//! Opening a pool that somebody has written to: with every engine, then checking, reading and
-//! changing what is in it.
+//! Opening a manipulated pool: with every engine, then checking, reading and changing its contents.
 
 use crate::sample::{BYTES, POOLS, call_with_kind, use_collections, with_engine};
 use crate::{Target, repair};
@@ -12,11 +11,11 @@ use std::sync::Arc;
 
 pub(crate) const POOL: Target = Target { name: "pool", run: open, seeds, words: &[] };
 
-/// Bytes of an edit: where, how, and a word.
+/// The bytes of an edit: a place, a kind, and a word.
 const EDIT: usize = 12;
 
-/// The first bytes say whose pool it is, which engine opens it, and whether checksums are put right;
-/// each edit after them changes a word.
+/// The first bytes choose the pool, the engine that opens it, and whether checksums are corrected; each edit after them
+/// changes a word.
 fn open(bytes: &[u8]) {
     let Some(([of, by, how, _], edits)) = bytes.split_first_chunk::<4>() else { return };
     let image = &POOLS[usize::from(*of) % POOLS.len()];

@@ -1,11 +1,11 @@
-//! Puts the checksums of a pool right, as docs/pool-format.md has them: so that what is behind them
-//! is reached by bytes that no crash leaves.
+//! Corrects the checksums of a pool, as in docs/pool-format.md: so that code behind them is reached by bytes that no
+//! crash leaves.
 
 use perdura_memory::{LINE, Memory, PAGE};
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Records that are put right in a segment at most.
+/// The most records that are corrected in a segment.
 const MOST_RECORDS: usize = 1000;
 
 fn hash(words: &[u64], seed: u64) -> u64 {
@@ -39,7 +39,7 @@ pub fn log<M: Memory>(memory: &M, area: Range<u64>) {
     for slot in [8, 16] {
         set(memory, area.start + slot * 8 + 24, hash(&header[slot as usize..][..3], magic));
     }
-    // The slot with the higher number counts.
+    // The slot with the higher number is valid.
     let salt = if header[8] > header[16] { header[10] } else { header[18] };
     let commit = [header[24], header[25], salt];
     set(memory, area.start + 26 * 8, hash(&commit, magic));

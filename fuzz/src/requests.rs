@@ -1,4 +1,4 @@
-//! What clients send: requests in pieces, and the commands in them.
+//! Clients' requests, in pieces, and the commands in them.
 
 use crate::Target;
 use perdura_server::testing::{Bench, requests};
@@ -8,7 +8,7 @@ pub(crate) const REQUESTS: Target =
 pub(crate) const COMMANDS: Target =
     Target { name: "commands", run: perform, seeds: encoded, words: WORDS };
 
-/// The first byte says where the rest is cut in pieces: where it is cut must not matter.
+/// The first byte says where the rest is split into pieces, which must make no difference.
 fn read(bytes: &[u8]) {
     let Some((first, bytes)) = bytes.split_first() else { return };
     let cut = usize::from(*first).min(bytes.len());
@@ -19,7 +19,7 @@ fn read(bytes: &[u8]) {
     assert_eq!(requests(&single), whole, "byte by byte");
 }
 
-/// Commands on data are performed on a keyspace in plain memory, which must be whole afterwards.
+/// Performs commands on a keyspace in plain memory, which must be whole afterwards.
 fn perform(bytes: &[u8]) {
     let (commands, _) = requests(&[bytes.get(1..).unwrap_or_default()]);
     let mut bench = Bench::new();

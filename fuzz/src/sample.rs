@@ -1,4 +1,4 @@
-//! Pools to begin with: small, in plain memory, left while in use, so that their logs hold records.
+//! Initial pools: small, in plain memory, abandoned while in use, so that their logs hold records.
 
 use perdura::collections::{Blob, Bytes, HashMap, OrderedMap, Vector, kind};
 use perdura::{Engine, EngineKind, Format, Heap, Memory, Purpose, Root, Tx};
@@ -9,11 +9,11 @@ use std::sync::{Arc, LazyLock};
 pub(crate) const BYTES: u64 = 640 << 10;
 const LIMIT: u64 = 1 << 20;
 
-/// What a pool's memory held when its engine was left, for each of them.
+/// For each engine, the contents of a pool's memory when it was abandoned.
 pub(crate) static POOLS: LazyLock<Vec<Vec<u8>>> =
     LazyLock::new(|| EngineKind::ALL.into_iter().map(pool).collect());
 
-/// Calls code that is generic over the engine with the one of a kind.
+/// Calls code that is generic over the engine with the engine of a kind.
 macro_rules! with_engine {
     ($kind:expr, $call:ident $arguments:tt) => {
         perdura_engine::engines!(call_with_kind! { $kind, $call $arguments })
@@ -73,7 +73,7 @@ fn fill(tx: &mut dyn Tx) -> perdura::Result<()> {
     roots.into_iter().try_for_each(|(name, kind, at)| tx.set_root(name, Root { at, kind }))
 }
 
-/// Reads and changes whatever the collections of a pool are by now; what is damaged is an error.
+/// Reads and changes the collections of a pool, whatever they are by now; damage is an error.
 pub(crate) fn use_collections(tx: &mut dyn Tx, key: u64) -> perdura::Result<()> {
     if let Some(root) = tx.root("map")? {
         let map = HashMap::<u64, Bytes>::new(root.at);

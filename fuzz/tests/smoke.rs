@@ -1,15 +1,14 @@
-//! Mutants of each target's seeds: none may panic, hang, or take memory without bound.
+//! Mutants of each target's seeds: none may cause a panic, a hang, or unbounded use of memory.
 //!
-//! PERDURA_FUZZ_ROUNDS says how many mutants of each, PERDURA_FUZZ_SEED where they begin: the seed of a
-//! mutant is the number of its round, so that a failure is replayed by
-//! `PERDURA_FUZZ_SEED=n PERDURA_FUZZ_ROUNDS=1`.
+//! PERDURA_FUZZ_ROUNDS says how many mutants of each, PERDURA_FUZZ_SEED where they begin: the seed of a mutant is the
+//! number of its round, so that a failure is replayed by `PERDURA_FUZZ_SEED=n PERDURA_FUZZ_ROUNDS=1`.
 
 use perdura_fuzz::{Mutator, Target, rounds, target};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// No mutant takes longer; in a debug build on a slow machine either.
+/// No mutant may take longer, even in a debug build on a slow machine.
 const LONGEST: Duration = Duration::from_secs(30);
 /// Address space of the test, in bytes.
 const SPACE: u64 = 8 << 30;

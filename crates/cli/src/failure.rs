@@ -69,8 +69,8 @@ impl From<perdura_server::ServeError> for Failure {
     }
 }
 
-impl From<perdura_rivals::Error> for Failure {
-    fn from(error: perdura_rivals::Error) -> Self {
+impl From<perdura_baselines::Error> for Failure {
+    fn from(error: perdura_baselines::Error) -> Self {
         Failure::new(error.to_string())
     }
 }

@@ -1,4 +1,4 @@
-//! Accounts of one's own under the crash tester; with `-- --bug`, a mistake that it finds.
+//! A custom structure (bank accounts) under the crash tester; with `-- --bug`, with a mistake that it finds.
 use perdura_crashtest::prelude::*;
 
 const ACCOUNTS: u64 = 12;

@@ -1,5 +1,5 @@
-//! How the programs of a case deal with answers, and how the engine is set: what decides how many
-//! transactions share a group, how long lines wait, and what goes on beside the operations.
+//! When the programs of a case wait for acknowledgements, and how the engine is tuned: what decides how many
+//! transactions share a group, how long lines wait, and what happens in addition to the operations.
 
 use perdura::{Skip, Tuning};
 use perdura_memory::random::SplitMix64;
@@ -9,23 +9,22 @@ use std::str::FromStr;
 /// Which transactions are waited for, and the engine's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answers {
-    /// So many transactions are waited for,
+    /// This many transactions are waited for,
     pub waits: u64,
-    /// of so many, by chance. A later one vouches for the others.
+    /// out of this many, at random. A later one's acknowledgement implies the others.
     pub of: u64,
-    /// After so many operations of a core, it tends the engine; 0: never.
+    /// After this many operations, a core runs the engine's background flush; 0: never.
     pub tends: u64,
-    /// Of so many operations of a core one is followed by a checkpoint, by chance, beside what other
-    /// cores do; 0: none.
+    /// One in this many operations of a core is followed by a checkpoint, at random, while other cores go on; 0: none.
     pub checkpoints: u64,
-    /// Of so many operations of a core one is preceded by reading everything, by chance; 0: none.
+    /// One in this many operations of a core is preceded by reading everything, at random; 0: none.
     pub reads: u64,
-    /// The engine's settings, where it has any.
+    /// The engine's tuning, if it has any.
     pub tuning: Tuning,
 }
 
 impl Default for Answers {
-    /// Three of four, and nothing set.
+    /// Three of four are waited for, and nothing is set.
     fn default() -> Self {
         let tuning = Tuning::default();
         Answers { waits: 3, of: 4, tends: 0, checkpoints: 0, reads: 0, tuning }
@@ -43,20 +42,20 @@ const WITHIN: [Option<u64>; 5] = [None, Some(0), Some(2_000), Some(20_000), Some
 const CHECKPOINTS: [u64; 6] = [0, 0, 0, 8, 4, 2];
 const READS: [u64; 4] = [0, 8, 4, 2];
 
-/// Few lines leave together here.
+/// In these small pools few lines leave together.
 const SKIP: [Option<Skip>; 4] = [None, Some(Skip::Always), Some(Skip::Always), Some(Skip::Always)];
 
-/// Told to share, transactions that are not waited for join a group too.
+/// If set to share, transactions that are not waited for join a group too.
 const SHARE: [Option<bool>; 4] = [None, Some(true), Some(true), Some(false)];
 
-/// Transactions at most that persist together, where there is a window of them.
-/// Words that a transaction reads in the lock.
+/// Words that a transaction reads inside the lock.
 const SNAPSHOT: [Option<u64>; 4] = [None, None, Some(1), Some(8)];
 
+/// The most transactions that persist together in a window.
 const WINDOW: [Option<u64>; 6] = [None, None, Some(1), Some(2), Some(4), Some(64)];
 
 impl Answers {
-    /// Draws them for an engine that makes groups, or does not.
+    /// Draws the values for an engine; `groups` says whether it makes groups.
     pub(crate) fn draw(seed: u64, groups: bool) -> Self {
         let mut random = SplitMix64::new(seed ^ 0x616e_7377_6572_7321);
         let mut below = |len: usize| random.below(len as u64) as usize;
@@ -88,21 +87,20 @@ impl Answers {
         random.below(self.of) >= self.of - self.waits
     }
 
-    /// Whether an operation of a core is preceded by reading everything, and followed by a
-    /// checkpoint.
+    /// Whether an operation of a core is preceded by reading everything, and whether it is followed by a checkpoint.
     pub(crate) fn besides(&self, random: &mut SplitMix64) -> (bool, bool) {
         let mut one_of = |count: u64| count > 0 && random.below(count) == 0;
         (one_of(self.reads), one_of(self.checkpoints))
     }
 
-    /// Whether the engine is tended after operation number `index` of a core.
+    /// Whether the engine's background flush runs after operation number `index` of a core.
     pub(crate) fn tend(&self, index: usize) -> bool {
         self.tends > 0 && (index as u64 + 1).is_multiple_of(self.tends)
     }
 }
 
 impl fmt::Display for Answers {
-    /// As it is written on a command line: `1/8,tends=4,lines=2,bytes=256,within=2000`.
+    /// The form on a command line: `1/8,tends=4,lines=2,bytes=256,within=2000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Answers { waits, of, tends, checkpoints, reads, tuning } = self;
         write!(f, "{waits}/{of}")?;

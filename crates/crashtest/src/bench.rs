@@ -1,7 +1,7 @@
-//! The memory that the images of one depth are checked on, and what is known of those that were.
+//! The memory on which images of one depth are checked, and the images that were checked.
 
 use crate::candidates::Candidates;
-use crate::verify::Found;
+use crate::verify::Verdict;
 use crate::{Case, Trial};
 use perdura_memory::Memory;
 use perdura_memory::image::{Image, LineWords};
@@ -12,18 +12,18 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// The memory of one depth.
 pub(crate) struct Bench {
     pub(crate) trial: Arc<Trial>,
-    /// What it holds between images, with a sum over all lines.
+    /// Its contents between images, with a sum over all lines.
     base: Vec<u64>,
     pub(crate) sum: u64,
-    /// Images that were checked, with what was expected of them.
+    /// Images that were checked, each combined with what was expected of it.
     pub(crate) seen: HashSet<u64>,
 }
 
-/// An image that was checked, and the lines that mattered to the checks.
+/// A checked image, and the lines that mattered to the checks.
 pub(crate) struct Verified {
     states: Vec<u16>,
     read: Vec<u32>,
-    pub(crate) found: Found,
+    pub(crate) found: Verdict,
 }
 
 impl Verified {
@@ -32,14 +32,14 @@ impl Verified {
         bench: &Bench,
         candidates: &Candidates,
         states: Vec<u16>,
-        found: Found,
+        found: Verdict,
     ) -> Self {
         let lines = candidates.lines.iter().zip(0..);
         let read = lines.filter(|(line, _)| bench.trial.was_read(line.at));
         Verified { states, read: read.map(|(_, index)| index).collect(), found }
     }
 
-    /// Whether an image looks the same to the checks.
+    /// Whether an image would look the same to the checks.
     pub(crate) fn covers(&self, states: &[u16]) -> bool {
         self.read.iter().all(|index| self.states[*index as usize] == states[*index as usize])
     }
@@ -51,7 +51,7 @@ impl Bench {
         Bench { trial, base: vec![0; limit as usize / 8], sum: 0, seen: HashSet::new() }
     }
 
-    /// Makes what is certain the base.
+    /// Makes the certain contents the base.
     pub(crate) fn update(&mut self, image: &Image, len: u64) {
         self.trial.set_len(len);
         let certain = image.certain();

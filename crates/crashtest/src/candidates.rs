@@ -1,44 +1,42 @@
-//! What a cut may leave: the lines that may be in several states, and which images of them are
-//! tried.
+//! What a crash point may leave: the lines that may be in several states, and which images of them are tried.
 //!
-//! The extremes (nothing more, everything), what the caches leave, single lines, all but one,
-//! pairs, parts of one line's stores, random subsets that lean either way; all of them where they
-//! are few.
+//! The extremes (nothing more, everything), what the caches leave, single lines, all but one, pairs, parts of one
+//! line's stores, random subsets that lean either way; all of them if they are few.
 
 use perdura_memory::image::{Cut, Image, LineWords};
 use perdura_memory::random::SplitMix64;
 
-/// States of a line that are told apart: more are thinned out.
+/// The most states of a line that are distinguished: more are thinned out.
 const MOST_STATES: usize = 12;
-/// Partial copies that are tried at a point.
+/// Partial copies that are tried at a crash point.
 const PARTS: u64 = 2;
 
 /// A line with more than one possible state.
 pub(crate) struct Line {
     pub(crate) at: u64,
-    /// What it may hold, from the least to the most; behind these, other states.
+    /// Its possible contents, from the least to the most; after these, other states.
     pub(crate) states: Vec<LineWords>,
     /// How many are prefixes of its stores.
     ordered: usize,
-    /// For each of those, how many of the line's stores it has.
+    /// For each of those, how many of the line's stores it includes.
     pub(crate) steps: Vec<usize>,
 }
 
-/// The lines of a moment.
+/// The lines at a crash point.
 pub(crate) struct Candidates {
     pub(crate) lines: Vec<Line>,
-    /// Images made of whole states that were found elsewhere.
+    /// Images made of whole states that were found by other means.
     special: Vec<Vec<u16>>,
     random: SplitMix64,
     turn: u64,
     fixed: usize,
-    /// Every combination, if they are few: how many, and which is next.
+    /// Every combination, if there are few: how many, and which is next.
     exhaustive: Option<(u64, u64)>,
 }
 
 impl Candidates {
-    /// The lines of `image` that may be in several states; `real` says what the caches leave of
-    /// a line. All combinations are tried if there are at most `most`.
+    /// The lines of `image` that may be in several states; `real` gives what the caches leave of a line. All
+    /// combinations are tried if there are at most `most`.
     pub(crate) fn new(
         image: &Image,
         real: impl Fn(u64) -> LineWords,
@@ -83,7 +81,7 @@ impl Candidates {
         Candidates { lines, special, random, turn: 0, fixed: 0, exhaustive }
     }
 
-    /// Combinations of whole states, as a number that need not be exact.
+    /// The number of combinations of whole states, approximately.
     pub(crate) fn possible(&self) -> f64 {
         self.lines.iter().map(|line| line.ordered as f64).product()
     }
@@ -130,7 +128,7 @@ impl Candidates {
         self.all(Line::most)
     }
 
-    /// An image of which each line has all of its stores, none, or the first of them, by chance.
+    /// An image of which each line has all of its stores, none, or the first of them, at random.
     pub(crate) fn random_whole(&self, seed: u64) -> Vec<u16> {
         let mut random = SplitMix64::new(seed ^ 0x6c_6561_7665);
         let lean = random.below(4);
@@ -192,7 +190,7 @@ impl Candidates {
         self.lines.iter().zip(states).filter(|(line, state)| !line.is_most(**state)).count()
     }
 
-    /// The lines of an image that differ from the least, with what they hold.
+    /// The lines of an image that differ from the least, with their contents.
     pub(crate) fn changes(&self, states: &[u16]) -> impl Iterator<Item = (u64, LineWords)> {
         self.lines
             .iter()
@@ -203,7 +201,7 @@ impl Candidates {
 }
 
 impl Line {
-    /// The state with these words, made if there is none.
+    /// The index of the state with these words, which is added if missing.
     fn index_of(&mut self, words: LineWords) -> u16 {
         let found = self.states.iter().position(|state| *state == words);
         found.unwrap_or_else(|| {
@@ -223,7 +221,7 @@ impl Line {
     }
 }
 
-/// Numbers of steps from none to all, some left out where they are many.
+/// Numbers of steps from none to all, thinned out if there are many.
 fn thin(steps: usize) -> Vec<usize> {
     if steps < MOST_STATES {
         return (0..=steps).collect();

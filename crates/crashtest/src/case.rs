@@ -1,4 +1,4 @@
-//! One case: everything that decides what a run does, and so what is replayed.
+//! One case: everything that determines a run, and so is needed to replay it.
 
 use crate::explore::mix;
 use crate::{Answers, Place};
@@ -8,26 +8,26 @@ use perdura_memory::Domain;
 use perdura_memory::random::SplitMix64;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes of the pool that is cut.
+/// Bytes of the pool under test.
 pub const BYTES: u64 = 288 << 10;
 
-/// Operations of each core, mostly.
+/// Operations of each core, in most cases.
 const SHORT: usize = 10;
-/// And in a long life.
+/// Operations of each core, in a long life.
 const LONG: usize = 60;
 
-/// What the run begins with.
+/// The initial state of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Start {
     /// A pool with the structure in it, closed.
     #[default]
     Closed,
-    /// Nothing: the pool is made.
+    /// Nothing: the run creates the pool.
     New,
     /// A pool with the structure in it, closed by the other logging engine.
     Switched,
-    /// A pool that this engine has used, and another one after it: what the first has left in the
-    /// log's area is there still, behind what the second needed of it.
+    /// A pool that this engine has used, and another one after it: what the first has left in the log's area is still
+    /// there, behind the part that the second used.
     SwitchedBack,
 }
 
@@ -43,7 +43,7 @@ pub enum Points {
     Random(u64),
     /// After this one: a replay.
     One(u64),
-    /// This one image: a replay, with a mechanism in hardware.
+    /// At this one image: a replay, with a mechanism in hardware.
     At(Place),
 }
 
@@ -53,9 +53,9 @@ impl Points {
         matches!(self, Points::One(_) | Points::At(_))
     }
 
-    /// Whether the power is cut after an event, of a run with so many events and these call sites. Half
-    /// of the cuts that chance chooses are shared evenly among events, half among call sites: a
-    /// fence is rare beside stores, and matters more.
+    /// Whether the power is cut after an event, in a run with this many events and these call sites. Half of the
+    /// randomly chosen crash points are spread evenly over events, half over call sites: fences are rare compared with
+    /// stores, and matter more.
     pub(crate) fn chosen(
         self,
         met: BTreeMap<CallSite, u64>,
@@ -84,35 +84,34 @@ pub struct Case {
     pub machine: MachineConfig,
     /// Replaces the policies of all its caches.
     pub policy: Policy,
-    /// Where durability begins.
+    /// The persistence domain.
     pub domain: Domain,
     /// Cores.
     pub cores: usize,
-    /// Whose turn it is.
+    /// How cores take turns.
     pub schedule: Schedule,
     /// The root of everything random.
     pub seed: u64,
     /// Operations of each core.
     pub operations: usize,
-    /// Only these operations, as core and number, if given: a shrunk case.
+    /// If given, only these operations, as core and number, are carried out: a shrunk case.
     pub keep: Option<BTreeSet<(usize, usize)>>,
-    /// What the run begins with.
+    /// The initial state.
     pub start: Start,
-    /// Where the power is cut.
+    /// The crash points.
     pub points: Points,
-    /// Which transactions are waited for, and what goes on beside them; if not given, drawn by the
-    /// seed.
+    /// Which transactions are waited for, and what else happens; if not given, drawn by the seed.
     pub answers: Option<Answers>,
-    /// What is left out, to test the tester.
+    /// The request that is left out, to test the tester.
     pub omit: Option<Event>,
-    /// The same of a mechanism in hardware: which of its mutants it is.
+    /// Likewise, the mutant of a mechanism in hardware.
     pub mutant: Option<String>,
-    /// How long such a mechanism's epochs are.
+    /// The length of such a mechanism's epochs.
     pub epoch: Option<Ps>,
 }
 
 impl Default for Case {
-    /// A small case on a machine with tiny caches, from which lines are lost all the time.
+    /// A small case on a machine with tiny caches, which evict lines all the time.
     fn default() -> Self {
         Case::new(presets::load("tiny").expect("a preset"), 1)
     }
@@ -140,7 +139,7 @@ impl Case {
         }
     }
 
-    /// The machine as this case wants it.
+    /// The machine, configured for this case.
     pub(crate) fn config(&self) -> MachineConfig {
         let mut config = self.machine.clone();
         config.domain = self.domain;
@@ -149,7 +148,7 @@ impl Case {
         config
     }
 
-    /// Which transactions are waited for on an engine that makes groups, or does not.
+    /// Which transactions are waited for, on an engine that makes groups or one that does not.
     pub(crate) fn answers(&self, groups: bool) -> Answers {
         self.answers.unwrap_or_else(|| Answers::draw(self.seed, groups))
     }
@@ -160,8 +159,8 @@ impl Case {
     }
 }
 
-/// Operations of each core in a case with this seed, where nothing else is asked for: mostly few;
-/// what runs out does so in longer lives, and these are more where an engine skips write-backs.
+/// The default number of operations of each core in a case with this seed: mostly few; resources run out only in longer
+/// lives, which are more frequent for engines that skip write-backs.
 pub fn usual_operations(seed: u64, skips: bool) -> usize {
     let one_in = if skips { 3 } else { 8 };
     let drawn = SplitMix64::new(seed ^ 0x6c6f_6e67).below(one_in);

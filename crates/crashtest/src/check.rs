@@ -1,4 +1,4 @@
-//! A structure of one's own under the tester, in one call.
+//! Checks a custom structure in one call.
 
 use crate::case::STARTS;
 use crate::engines::{ENGINES, on_engine};
@@ -11,15 +11,15 @@ use perdura_memory::Domain;
 /// How much is tried.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// Where the machine, the first seed, the schedule and the operations come from.
+    /// Supplies the machine, the first seed, the schedule and the operations.
     pub case: Case,
-    /// Seeds for each combination of engine, domain, cores and start; each takes another policy.
+    /// Seeds for each combination of engine, domain, cores and start; each with another policy.
     pub seeds: u64,
     /// Numbers of cores.
     pub cores: Vec<usize>,
     /// How much of each case is explored.
     pub budget: Budget,
-    /// How much work shrinking may be.
+    /// How much work to spend on shrinking.
     pub effort: Effort,
 }
 
@@ -31,8 +31,8 @@ impl Default for Check {
     }
 }
 
-/// Cuts the power of machines on which the structure is used, with every engine, on one core and
-/// on several, with caches that are lost and caches that are not.
+/// Cuts the power of machines that run the structure, with every engine, on one core and on several, with caches that
+/// are lost and caches that are not.
 ///
 /// # Errors
 /// The first failure, shrunk.
@@ -40,13 +40,13 @@ pub fn check<S: Subject + Clone + Send>(subject: &S) -> Result<Report, Box<Failu
     Check::default().run(subject)
 }
 
-/// Runs again what a failure's [`replay`](Failure::replay) says.
+/// Replays the options in a failure's [`replay`](Failure::replay).
 ///
 /// # Errors
 /// The failure.
 ///
 /// # Panics
-/// If the options are none that a failure has printed.
+/// If the options are not those of a printed failure.
 pub fn replay<S: Subject + Clone + Send>(
     subject: &S,
     options: &str,

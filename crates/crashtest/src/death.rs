@@ -1,36 +1,36 @@
-//! The death of a process, in the place of a power cut: what another process finds, and how a
-//! life goes on from there until the power is cut.
+//! The death of a process, instead of a power cut: what another process finds, and how a life goes on from there until
+//! the power is cut.
 //!
-//! What a dead process has left is visible, and durable only in part; so what recovery reads
-//! proves nothing, until recovery itself has made it durable. On `media` that is what was written
-//! to the page cache, on `transient` what is in the processor's caches. After a sync that failed it
-//! is the same, but for the pages counting as clean: no sync writes them again.
+//! What a dead process has left is visible, but only partly durable; so what recovery reads proves nothing, until
+//! recovery itself has made it durable. On `media` that is what was written to the page cache, on `transient` what is
+//! in the processor's caches. After a sync that failed it is the same, except that the pages count as clean: no sync
+//! writes them again.
 
 use crate::candidates::Candidates;
 use crate::explore::{Exploration, Explorer, mix};
 use crate::life::World;
-use crate::verify::{Expect, Found};
+use crate::verify::{Expect, Verdict};
 use crate::{Case, Subject};
 use perdura_memory::Domain;
 use perdura_memory::image::Image;
 use perdura_memory::random::SplitMix64;
 use std::collections::BTreeMap;
 
-/// On a file, one life in this many meets a sync that fails.
+/// On a file, one life in this many meets a failing sync.
 const FAILING: u64 = 3;
-/// The last fence that may be the one.
+/// The last fence that may be chosen to fail.
 const LAST_FENCE: u64 = 60;
 
 /// The fence that fails in the life with this seed, if one does.
 pub(crate) fn failing_fence(case: &Case, seed: u64) -> Option<u64> {
     let mut random = SplitMix64::new(seed ^ 0x6661_696c);
-    // Few fences belong to the opening, and they matter most.
+    // The few fences of the opening matter most.
     let last = if random.below(2) == 0 { LAST_FENCE } else { LAST_FENCE / 10 };
     (case.domain == Domain::Media && random.below(FAILING) == 0).then(|| 1 + random.below(last))
 }
 
-/// What the next process finds if the lines are in these states at the death of this one; `synced`
-/// as in [`Image::after_death`].
+/// What the next process finds if the lines are in these states at the death of this one; `synced` as in
+/// [`Image::after_death`].
 fn world(
     image: &Image,
     candidates: &Candidates,
@@ -46,7 +46,7 @@ fn world(
 }
 
 impl<S: Subject> Explorer<'_, S> {
-    /// Whether the process dies at the cut with this seed.
+    /// Whether the process dies at the crash point with this seed.
     pub(crate) fn dies(&self, depth: usize, seed: u64) -> bool {
         let every = self.budget.deaths_every;
         every > 0
@@ -55,8 +55,8 @@ impl<S: Subject> Explorer<'_, S> {
             && matches!(self.case.domain, Domain::Media | Domain::Transient)
     }
 
-    /// The process dies here; another one opens the pool, goes on with it, and its power is cut, or
-    /// it dies, too. `failed`: a sync of the first one has failed.
+    /// The process dies here; another one opens the pool and continues until its power is cut or it dies too. `failed`:
+    /// a sync of the first one has failed.
     pub(crate) fn die(
         &mut self,
         exploration: &Exploration<'_, '_, S>,
@@ -77,9 +77,8 @@ impl<S: Subject> Explorer<'_, S> {
         let found = self
             .verified(depth, expect, candidates, &states, seed)
             .map_err(|what| wrong(format!("after the death of the process: {what}")))?;
-        let Found::State { index, .. } = found else { return Ok(()) };
-        // What was not acknowledged need not be durable before the next process has said that it
-        // has opened the pool.
+        let Verdict::State { index, .. } = found else { return Ok(()) };
+        // What was not acknowledged need not be durable before the next process has reported the pool as open.
         let known = expect.durable_of(index);
         if !matches!(known.last(), Some(Some(_))) {
             return Ok(());

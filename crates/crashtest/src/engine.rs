@@ -1,5 +1,5 @@
-//! What the tester needs of an engine, behind one face: exploring is compiled once for each
-//! structure, and not again for each engine.
+//! What the tester needs of an engine, as an object-safe trait: exploring is compiled once for each structure, and not
+//! again for each engine.
 
 use crate::engines::Family;
 use crate::life::{World, recover_alone};
@@ -23,14 +23,14 @@ pub(crate) trait AnyFamily: Sync {
     /// See [`Family::IN_ORDER`].
     fn in_order(&self) -> bool;
 
-    /// The heap that a machine holds, or a new one.
+    /// Opens, or creates, a heap on a machine.
     fn on_machine(
         &self,
         machine: &Arc<Machine>,
         new: Option<Format>,
     ) -> Result<Box<dyn AnyHeap>, OpenError>;
 
-    /// The heap that an image holds, or a new one.
+    /// Opens, or creates, a heap on an image.
     fn on_trial(
         &self,
         trial: &Arc<Trial>,

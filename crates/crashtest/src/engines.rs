@@ -1,5 +1,5 @@
-//! Engines on every memory: the same one runs the program on the machine, and recovers its
-//! images elsewhere.
+//! Engine families: the same engine, on the machine's memory to run the program, and on another one to recover its
+//! images.
 
 use crate::Subject;
 use crate::engine::{AnyFamily, Of};
@@ -7,19 +7,18 @@ use crate::runner::{On, Runner};
 use perdura::{Engine, Memory};
 use perdura_memory::Ram;
 
-/// An engine, whatever the memory.
+/// An engine, for any memory.
 pub trait Family: Sync + 'static {
     /// Its name.
     const NAME: &'static str;
 
-    /// Whether transactions that nobody waits for share a group: its cases draw their
-    /// [`Answers`](crate::Answers).
+    /// Whether transactions that are not waited for share a group: its cases draw their [`Answers`](crate::Answers).
     const GROUPS: bool = false;
 
-    /// Whether write-backs are skipped: what that lost, and the pool says so, is no failure.
+    /// Whether write-backs are skipped: losses that the pool reports are no failure.
     const SKIPS: bool = false;
 
-    /// Whether a cut leaves the commits up to some ticket: see [`Engine::IN_ORDER`].
+    /// Whether a power cut leaves all commits up to some ticket: see [`Engine::IN_ORDER`].
     const IN_ORDER: bool = true;
 
     /// The engine on the memory `M`.
@@ -41,7 +40,7 @@ macro_rules! families {
             }
         )*
 
-        /// The engine of this name, be it consistent after a crash or not.
+        /// The engine of this name, whether consistent after a crash or not.
         pub(crate) fn family(name: &str) -> Option<&'static dyn AnyFamily> {
             match name {
                 $($name => Some(&Of::<$family>::ENGINE),)*

@@ -1,14 +1,14 @@
-//! Explores a case: runs it, runs it again with the power cut, checks what is left.
+//! Explores a case: runs it, runs it again with power cuts, and checks the images left.
 
 use crate::bench::Bench;
 use crate::case::{BYTES, Points};
 use crate::engine::{AnyFamily, Of};
 use crate::engines::Family;
 use crate::failure::Failure;
-use crate::guilt::Guilt;
 use crate::history::{History, States};
-use crate::life::{Life, Lived, Stopped, World, draw};
+use crate::life::{Life, LifeOutcome, Stopped, World, draw};
 use crate::readers::agree;
+use crate::root_cause::RootCause;
 use crate::starts::first_image;
 use crate::{Case, Place, Report, Start, Subject};
 use perdura_machine::{CallSite, Event, Machine};
@@ -21,18 +21,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// How much of a case is explored.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// Images of each cut that are checked, at most.
+    /// The most images of each crash point that are checked.
     pub images: u64,
-    /// Of so many images one is lived on, and cut again; 0: none.
+    /// One in this many images is lived on, and cut again; 0: none.
     pub again_every: u64,
-    /// Cuts of a life after recovery, and images of each.
+    /// Crash points of a life after recovery, and images of each.
     pub again: (u64, u64),
-    /// How often lives follow one another.
+    /// How many lives follow one another.
     pub depth: usize,
-    /// At one of so many cuts the process dies, too: another one opens the pool, and goes on until
-    /// its power is cut; 0: none.
+    /// At one in this many crash points the process dies, too: another one opens the pool, and goes on until its power
+    /// is cut; 0: none.
     pub deaths_every: u64,
-    /// Checks what need not be checked, too: it must come to the same.
+    /// Also checks pruned images, whose results must agree.
     #[doc(hidden)]
     pub check_pruning: bool,
 }
@@ -53,35 +53,35 @@ impl Default for Budget {
 /// Operations of each core in a life after recovery.
 pub(crate) const OPERATIONS_AGAIN: usize = 2;
 
-/// How far an exploration is, for whoever watches from another thread; and whether it should end.
+/// The progress of an exploration, for other threads to watch, and a request to stop it.
 #[derive(Debug, Default)]
 pub struct Watcher {
     /// Images checked.
     pub images: AtomicU64,
-    /// Cuts.
+    /// Crash points so far.
     pub points: AtomicU64,
-    /// End early.
+    /// Set to stop early.
     pub stop: AtomicBool,
 }
 
 impl Watcher {
-    /// Whether it should end.
+    /// Whether it should stop.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
-/// Explores a case: what was explored, or the first failure.
+/// Explores a case: returns what was explored, or the first failure.
 ///
 /// # Errors
-/// The failure, as it was found.
+/// The failure, not shrunk.
 pub fn explore<F: Family, S: Subject>(
     subject: &S,
     case: &Case,
     budget: Budget,
     watcher: &Watcher,
 ) -> Result<Report, Box<Failure>> {
-    // Drawn here, so that a failure names them.
+    // Drawn here, so that a failure shows the values.
     let case = &Case { answers: Some(case.answers(F::GROUPS)), ..case.clone() };
     let mut explorer = Explorer {
         subject,
@@ -103,14 +103,14 @@ pub fn explore<F: Family, S: Subject>(
 pub(crate) struct Problem {
     pub(crate) what: String,
     pub(crate) cut: Option<(u64, u64, String)>,
-    pub(crate) guilt: Guilt,
-    /// With a mechanism in hardware: of the images there which one.
+    pub(crate) root_cause: RootCause,
+    /// With a mechanism in hardware: which image of that crash point.
     pub(crate) place: Option<Box<Place>>,
 }
 
 impl Problem {
     pub(crate) fn plain(what: String) -> Self {
-        Problem { what, cut: None, guilt: Guilt::default(), place: None }
+        Problem { what, cut: None, root_cause: RootCause::default(), place: None }
     }
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Explorer<'a, S: Subject> {
     pub(crate) engine: &'a dyn AnyFamily,
 }
 
-/// One life, explored.
+/// The exploration of one life.
 pub(crate) struct Exploration<'l, 'a, S: Subject> {
     pub(crate) life: &'l Life<'a, S>,
     pub(crate) states: States<S::Model>,
@@ -159,8 +159,8 @@ impl<S: Subject> Explorer<'_, S> {
         self.life(&life, vec![first], 0, case.points, self.budget.images)
     }
 
-    /// Lives a life without a cut.
-    fn record(&self, life: &Life<'_, S>) -> Result<Lived<S::Op, S::Model>, Problem> {
+    /// Runs a life without a power cut.
+    fn record(&self, life: &Life<'_, S>) -> Result<LifeOutcome<S::Op, S::Model>, Problem> {
         let mut watch = |_: &Machine, _| ControlFlow::Continue(());
         let lived = without_panic(|| life.live(self.engine, Some(&mut watch), self.case.omit))?;
         match lived {
@@ -179,7 +179,7 @@ impl<S: Subject> Explorer<'_, S> {
         points: Points,
         images: u64,
     ) -> Result<(), Problem> {
-        let Lived { history, reads, machine } = self.record(life)?;
+        let LifeOutcome { history, reads, machine } = self.record(life)?;
         let sites = machine.sites();
         self.report.meet(&sites);
         let met = sites.all().into_iter().map(|(site, (_, count))| (site, count)).collect();
@@ -225,8 +225,8 @@ impl<S: Subject> Explorer<'_, S> {
         }
     }
 
-    /// Opens what was left on a machine, goes on with it, and cuts again, recovery included. The
-    /// pool shows the last of `states`; the ones before may be what is durable.
+    /// Opens what was left on a machine, continues, and cuts the power again, also during recovery. The pool shows the
+    /// last of `states`; any of the earlier ones may be what is durable.
     pub(crate) fn again(
         &mut self,
         exploration: &Exploration<'_, '_, S>,
@@ -258,10 +258,10 @@ impl<S: Subject> Explorer<'_, S> {
                 if let Some((event, events, name)) = problem.cut {
                     text += &format!("; cut again after event {event} of {events}: {name}");
                 }
-                for missing in problem.guilt.missing {
+                for missing in problem.root_cause.missing {
                     text += &format!("; not durable: {missing}");
                 }
-                for early in problem.guilt.early {
+                for early in problem.root_cause.early {
                     text += &format!("; durable: {early}");
                 }
                 text

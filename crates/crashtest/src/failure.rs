@@ -1,4 +1,4 @@
-//! What was found wrong, so that somebody can find out why.
+//! Failures, described so that the cause can be found.
 
 use crate::explore::Problem;
 use crate::life::numbered;
@@ -17,19 +17,19 @@ pub struct Failure {
     pub engine: &'static str,
     /// The subject's name.
     pub subject: String,
-    /// The name of the mechanism in hardware that is at fault, if one was tested.
+    /// The name of the mechanism in hardware under test, if any.
     pub mechanism: Option<String>,
-    /// With such a mechanism: which image of that cut.
+    /// With such a mechanism: which image of that crash point.
     pub place: Option<Place>,
-    /// After which event the power was cut, of how many, and what the event was; `None` if the
-    /// run went wrong without a cut.
+    /// The event after which the power was cut, out of how many, and a description of it; `None` if the run went wrong
+    /// without a power cut.
     pub cut: Option<(u64, u64, String)>,
     /// What is wrong.
     pub what: String,
-    /// The stores that were not durable, where each of them matters: their lines, places in the
-    /// source, and how far they were asked for.
+    /// The stores whose absence each matters: their lines, places in the source, and how far their durability was
+    /// requested.
     pub missing: Vec<String>,
-    /// The stores that were durable already, where each of them matters.
+    /// The durable stores whose presence each matters.
     pub early: Vec<String>,
     /// The operations that were carried out, each with its core and number.
     pub operations: Vec<String>,
@@ -56,14 +56,14 @@ impl Failure {
             place: problem.place.map(|place| *place),
             cut: problem.cut,
             what: problem.what,
-            missing: problem.guilt.missing,
-            early: problem.guilt.early,
+            missing: problem.root_cause.missing,
+            early: problem.root_cause.early,
             operations,
             budget,
         }
     }
 
-    /// What shows it again: a command, or for a structure that it does not know, a call of
+    /// How to reproduce it: a command, or for a structure unknown to the command, a call of
     /// [`replay`](crate::check::replay).
     pub fn replay(&self) -> String {
         let options = self.options();
@@ -77,7 +77,7 @@ impl Failure {
         }
     }
 
-    /// The options that stand for the case and the cut: see [`Choice`](crate::replay::Choice).
+    /// The options that describe the case and the crash point: see [`Choice`](crate::replay::Choice).
     pub fn options(&self) -> String {
         let case = &self.case;
         let mut command = String::new();
@@ -158,7 +158,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// An epoch's length as it is on a command line.
+/// The length of an epoch in the unit of the command line.
 pub(crate) fn microseconds(epoch: Ps) -> f64 {
     epoch.as_ns() / 1_000.0
 }

@@ -1,4 +1,4 @@
-//! What a run did and promised: which states a cut may leave.
+//! The history of a run: its transactions and acknowledgements, and hence the states that a power cut may leave.
 
 use crate::Subject;
 use std::ops::RangeInclusive;
@@ -7,19 +7,19 @@ use std::ops::RangeInclusive;
 #[derive(Clone, Debug)]
 pub(crate) struct Transaction<O> {
     pub(crate) op: O,
-    /// Events when it began.
+    /// The number of events when it began.
     pub(crate) begun: u64,
     /// Its ticket; `None` if it aborted.
     pub(crate) ticket: Option<u64>,
-    /// Its place in an order in which all could have run one after the other, where that is not its ticket's.
+    /// Its place in a serial order of all transactions, if that differs from ticket order.
     pub(crate) serial: Option<u64>,
-    /// It has met conflicts, and was run again.
+    /// Whether it met conflicts, and was run again.
     pub(crate) again: bool,
-    /// It stored something. If not, its ticket may be that of the last one that it saw.
+    /// Whether it stored something. If not, its ticket may be that of the last one that it saw.
     pub(crate) wrote: bool,
-    /// Its commit met a sync that failed: it is the last one, if it is durable. No later one can be.
+    /// Whether its commit met a sync that failed: if it is durable, it is the last one. No later one can be.
     pub(crate) failed: bool,
-    /// Events when it was known to be durable; `u64::MAX` if that was never said.
+    /// The number of events when it was acknowledged as durable; `u64::MAX` if never.
     pub(crate) acknowledged: u64,
 }
 
@@ -30,17 +30,17 @@ impl<O> Transaction<O> {
     }
 }
 
-/// What happened in a run, in the order of the transactions' beginnings.
+/// What happened in a run; transactions in the order in which they began.
 #[derive(Clone, Debug)]
 pub(crate) struct History<O> {
     pub(crate) transactions: Vec<Transaction<O>>,
-    /// Events when the pool was made, if it was.
+    /// The number of events when the pool was created, if it was.
     pub(crate) made: u64,
-    /// Events when it had been opened: what it held then is durable.
+    /// The number of events when it had been opened: its contents then are durable.
     pub(crate) opened: u64,
-    /// Events when the structure was made in it.
+    /// The numbers of events when creating the structure in it began and ended.
     pub(crate) prepared: (u64, u64),
-    /// Events in all.
+    /// The number of events in all.
     pub(crate) events: u64,
 }
 
@@ -63,23 +63,23 @@ impl<O> History<O> {
     }
 }
 
-/// The states that a run goes through, and when which of them may be left.
+/// The states that a run goes through, and when each of them may be left.
 pub(crate) struct States<M> {
-    /// After each number of commits.
+    /// The state after each number of commits.
     pub(crate) states: Vec<Option<M>>,
-    /// For each commit, when it had begun and was acknowledged, by it or by a later one.
+    /// For each commit, when it began and when it was acknowledged, itself or by a later one.
     spans: Vec<(u64, u64)>,
-    /// Until then the pool may be refused.
+    /// Until this event the pool may be refused.
     pub(crate) made: u64,
-    /// Of the commits, those before the run's transactions.
+    /// How many of the commits precede the run's transactions.
     before: usize,
-    /// What is acknowledged says that all before it is there.
+    /// Whether an acknowledgement implies that everything before it is there.
     in_order: bool,
 }
 
 impl<M: Clone> States<M> {
-    /// The states of this history, from `first` on: the last one is what was found, the ones before
-    /// it may be what was durable. What the model and the transactions disagree about is an error.
+    /// The states of this history, from `first` on: the last one is the one found, any of the earlier ones may be what
+    /// was durable. A disagreement between the model and the transactions is an error.
     pub(crate) fn of<S: Subject<Model = M>>(
         subject: &S,
         first: Vec<Option<M>>,
@@ -101,8 +101,8 @@ impl<M: Clone> States<M> {
             states.push(Some(next));
             spans.push((tx.begun, tx.acknowledged));
         }
-        // It may be durable, and was never acknowledged. Those that came after it and stored nothing
-        // have seen what was there before.
+        // It may be durable, and was never acknowledged. Later transactions that stored nothing have seen the state
+        // before it.
         if let Some(tx) = history.transactions.iter().find(|tx| tx.failed) {
             let committed = history.in_order();
             let wrote = |number: &usize| history.transactions[*number].wrote;
@@ -120,20 +120,20 @@ impl<M: Clone> States<M> {
             }
         }
         let mut states = States { states, spans, made: history.made, before, in_order };
-        states.vouch();
+        states.propagate();
         Ok(states)
     }
 
-    /// After so many events the state number `index` was promised.
+    /// State number `index` was acknowledged as durable after `events` events.
     pub(crate) fn promise(&mut self, index: usize, events: u64) {
         if let Some(span) = index.checked_sub(1).and_then(|before| self.spans.get_mut(before)) {
             span.1 = span.1.min(events);
-            self.vouch();
+            self.propagate();
         }
     }
 
-    /// Whatever is durable vouches for what came before.
-    fn vouch(&mut self) {
+    /// Everything acknowledged implies everything before it.
+    fn propagate(&mut self) {
         let end = if self.in_order { self.spans.len() } else { self.before };
         let spans = &mut self.spans[..end];
         for index in (1..spans.len()).rev() {
@@ -141,14 +141,14 @@ impl<M: Clone> States<M> {
         }
     }
 
-    /// Which numbers of commits a cut after `event` may leave, where they are left in their order.
+    /// The numbers of commits that a power cut after `event` may leave, if commits become durable in order.
     fn prefixes(&self, event: u64) -> RangeInclusive<usize> {
         let promised = self.spans.iter().take_while(|(_, acked)| *acked <= event).count();
         let begun = self.spans.iter().take_while(|(begun, _)| *begun < event).count();
         promised..=begun.max(promised)
     }
 
-    /// What a cut after `event` may leave of a run with this history.
+    /// What a power cut after `event` may leave of a run with this history.
     pub(crate) fn allowed<S: Subject<Model = M>>(
         &self,
         subject: &S,
@@ -162,7 +162,7 @@ impl<M: Clone> States<M> {
         self.sets(subject, history, event)
     }
 
-    /// All that was acknowledged, and any of what had begun.
+    /// All acknowledged commits, with any subset of the others that had begun.
     fn sets<S: Subject<Model = M>>(
         &self,
         subject: &S,
@@ -177,7 +177,7 @@ impl<M: Clone> States<M> {
         let sure = |tx: &&&Transaction<S::Op>| tx.acknowledged <= event;
         let open = order.len() - order.iter().filter(sure).count();
         assert!(open <= MOST_OPEN, "{open} transactions are neither durable nor over");
-        // All that was there before the first one that is open.
+        // All commits before the first uncertain one.
         let first = order.iter().take_while(sure).count();
         let mut base = self.states[self.before].clone();
         for tx in &order[..first] {
@@ -199,11 +199,11 @@ impl<M: Clone> States<M> {
     }
 }
 
-/// Transactions at most that may be durable or not, of all cores.
+/// The most transactions, on all cores, that may or may not be durable.
 const MOST_OPEN: usize = 10;
 
-/// A step of the model. One that the model would abort has not stored what it has without another one, which is not
-/// there: no such state is left.
+/// A step of the model. An operation that the model aborts here has committed only because of another one that is
+/// missing: no such state is left.
 fn step<S: Subject>(subject: &S, state: &mut Option<S::Model>, op: &S::Op) {
     if let Some(model) = state
         && !subject.step(model, op)
@@ -212,15 +212,15 @@ fn step<S: Subject>(subject: &S, state: &mut Option<S::Model>, op: &S::Op) {
     }
 }
 
-/// What a cut may leave.
+/// What a power cut may leave.
 pub(crate) enum Allowed<M> {
     /// The state after one of these numbers of commits.
     Prefixes(RangeInclusive<usize>),
-    /// One of these states: of what was not known to be durable, the bits of a state's number say what it has.
+    /// One of these states: the bits of a state's index say which of the uncertain commits it has.
     Sets {
-        /// How many commits are known to be durable.
+        /// How many commits are certainly durable.
         sure: usize,
-        /// The states; `None` where there is none.
+        /// The states; `None` for an impossible one.
         states: Vec<Option<M>>,
     },
 }

@@ -1,13 +1,12 @@
-//! Finds what is missing: cuts the power of a simulated machine everywhere, and checks what is
-//! left.
+//! The crash tester: cuts the power of a simulated machine at every point of a program, and checks what is left.
 //!
-//! A [`Subject`] is a structure in a pool with its operations and its model. A [`Case`] runs it
-//! with an engine on a simulated machine (cores, caches, a replacement policy), twice: once to
-//! see what happens, and once more, the same by its seed, with the power cut after its events.
-//! Of what a cut may leave, chosen images are recovered and must hold a committed prefix: every
-//! acknowledged transaction whole, no other in part. Some are lived on, and cut again.
+//! A [`Subject`] is a structure in a pool with its operations and its model. A [`Case`] runs it with an engine on a
+//! simulated machine (cores, caches, a replacement policy), twice: once to record its events, and once more, identical
+//! by its seed, with power cuts after its events. At each such *crash point*, chosen images of those that may be left
+//! are recovered and must hold a committed prefix: every acknowledged transaction whole, no other in part. Some images
+//! are *lived on*: used for more operations, and cut again.
 //!
-//! [`check()`] does all of that with a sensible set of cases. This is a counter of one's own:
+//! [`check()`] does all of that with a sensible set of cases. This is a custom counter:
 //!
 //! ```
 //! use perdura_crashtest::prelude::*;
@@ -53,24 +52,23 @@
 //! ```
 //!
 //! Reading order: [`subject`], [`case`], [`answers`], `history` (what must be there), `life` (a run on a
-//! machine), `candidates` (what a cut may leave), `verify` (what must hold), `explore` (a case),
-//! `cut` (one of its cuts); `guilt` (which stores decide), [`mod@shrink`] and [`failure`] for what
-//! is found, [`replay`] to see it again; [`mod@check`] for everything at once; [`mutants`] for who
-//! watches the watchman; [`mechanisms`] for hardware that orders what programs store, whose images are
-//! the machine's own; [`rot`] for damaged media, which is apart from all that.
+//! machine), `candidates` (what may be left), `verify` (what must hold), `explore` (a case),
+//! `crash_point` (one of its crash points); `root_cause` (which stores decide), [`mod@shrink`] and [`failure`] for
+//! failures, [`replay`] to reproduce them; [`mod@check`] for everything at once; [`mutants`] for testing the tester;
+//! [`mechanisms`] for hardware that orders what programs store, where the images are the machine's own; [`rot`] for
+//! damaged media, independent of the rest.
 
 pub mod answers;
 mod bench;
 mod candidates;
 pub mod case;
 pub mod check;
-mod cut;
+mod crash_point;
 mod death;
 mod engine;
 mod engines;
 mod explore;
 pub mod failure;
-mod guilt;
 mod history;
 mod life;
 mod losses;
@@ -82,6 +80,7 @@ pub mod prelude;
 mod readers;
 pub mod replay;
 pub mod report;
+mod root_cause;
 pub mod rot;
 pub mod runner;
 pub mod shrink;

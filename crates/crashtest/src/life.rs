@@ -21,17 +21,17 @@ use std::sync::Arc;
 /// Called after every event.
 pub(crate) type Watch<'w> = &'w mut dyn FnMut(&Machine, Event) -> ControlFlow<()>;
 
-/// How a pool is made for tests.
+/// The format of test pools.
 pub(crate) fn format(bytes: u64) -> Format {
     Format { limit: bytes, log: Some(0), id: 7, requires: None, checksums: false }
 }
 
-/// What a life begins with.
+/// The initial state of a life.
 #[derive(Clone)]
 pub(crate) struct World {
-    /// What the pool holds, as programs see it.
+    /// The pool's contents, as programs see them.
     pub(crate) visible: Vec<u64>,
-    /// How much of that is durable, where a process has died that left it.
+    /// How much of that is durable, if a dead process has left it.
     pub(crate) left: Option<Image>,
 }
 
@@ -42,44 +42,44 @@ impl World {
     }
 }
 
-/// A run to be done, the same each time.
+/// A run, which is the same each time.
 pub(crate) struct Life<'a, S: Subject> {
     pub(crate) subject: &'a S,
     pub(crate) case: &'a Case,
     pub(crate) start: Start,
-    /// What it begins with.
+    /// The initial state.
     pub(crate) world: World,
     /// The operations of each core.
     pub(crate) ops: Vec<Vec<S::Op>>,
     pub(crate) seed: u64,
     /// Bytes that the pool can grow to.
     pub(crate) limit: u64,
-    /// A mechanism in hardware, which is what is tested then.
+    /// A mechanism in hardware, if one is under test.
     pub(crate) fitted: Option<Fitted<'a>>,
 }
 
-/// What came of a run that was not stopped.
-pub(crate) struct Lived<O, M> {
+/// The outcome of a run that was not stopped.
+pub(crate) struct LifeOutcome<O, M> {
     pub(crate) history: History<O>,
-    /// What was read meanwhile.
+    /// What reading transactions saw.
     pub(crate) reads: Vec<Read<M>>,
     pub(crate) machine: Arc<Machine>,
 }
 
-/// What is noted of a run while it goes on.
+/// The records made of a run while it goes on.
 type Notes<'n, S> =
     (&'n RefCell<History<<S as Subject>::Op>>, &'n RefCell<Vec<Read<<S as Subject>::Model>>>);
 
-/// Why a run did not end.
+/// Why a run did not reach its end.
 pub(crate) enum Stopped {
-    /// Whoever watched has seen enough.
+    /// The watcher has stopped it.
     Watched,
     /// It went wrong by itself.
     Problem(String),
 }
 
-/// The operations of a case, each with its core and number. Neither the number of cores nor what
-/// is kept changes what the others are.
+/// The operations of a case, each with its core and number. Neither the number of cores nor the choice of operations to
+/// keep changes the others.
 pub(crate) fn numbered<S: Subject>(
     subject: &S,
     case: &Case,
@@ -100,13 +100,13 @@ pub(crate) fn draw<S: Subject>(subject: &S, case: &Case) -> Vec<Vec<S::Op>> {
 }
 
 impl<S: Subject> Life<'_, S> {
-    /// Lives it, on a new machine.
+    /// Runs it, on a new machine.
     pub(crate) fn live(
         &self,
         engine: &dyn AnyFamily,
         mut watch: Option<Watch<'_>>,
         omit: Option<Event>,
-    ) -> Result<Lived<S::Op, S::Model>, Stopped> {
+    ) -> Result<LifeOutcome<S::Op, S::Model>, Stopped> {
         let options = Options {
             cores: Some(self.case.cores),
             limit: self.limit,
@@ -168,7 +168,7 @@ impl<S: Subject> Life<'_, S> {
         let Some(opened) = heap.take() else {
             let mut history = history.into_inner();
             (history.opened, history.events) = (u64::MAX, machine.events());
-            return Ok(Lived { history, reads: reads.into_inner(), machine });
+            return Ok(LifeOutcome { history, reads: reads.into_inner(), machine });
         };
         if modelled {
             settled(&machine, "opening").map_err(Stopped::Problem)?;
@@ -193,7 +193,7 @@ impl<S: Subject> Life<'_, S> {
             }) as Box<dyn FnOnce() + '_>
         });
         phase(programs.collect())?;
-        // A heap that is closed has no sessions.
+        // A heap may be closed only without sessions.
         poll.take();
         phase(vec![Box::new(|| {
             if let Err(error) = opened.close()
@@ -205,9 +205,9 @@ impl<S: Subject> Life<'_, S> {
         let mut history = history.into_inner();
         if machine.check_fence().is_err() {
             history.events = machine.events();
-            return Ok(Lived { history, reads: reads.into_inner(), machine });
+            return Ok(LifeOutcome { history, reads: reads.into_inner(), machine });
         }
-        // What a transaction stored to fresh memory and then aborted is nobody's.
+        // Fresh memory of an aborted transaction has no owner.
         if modelled && history.transactions.iter().all(|tx| tx.ticket.is_some() && !tx.again) {
             settled(&machine, "closing").map_err(Stopped::Problem)?;
         }
@@ -216,7 +216,7 @@ impl<S: Subject> Life<'_, S> {
         for tx in &mut history.transactions {
             tx.acknowledged = tx.acknowledged.min(history.events);
         }
-        Ok(Lived { history, reads: reads.into_inner(), machine })
+        Ok(LifeOutcome { history, reads: reads.into_inner(), machine })
     }
 
     fn failing_fence(&self) -> Option<u64> {
@@ -233,7 +233,7 @@ impl<S: Subject> Life<'_, S> {
             return engine.on_machine(machine, None).map_err(|e| e.to_string());
         }
         let new = Some(format(self.limit));
-        // Until it is known better.
+        // Until known.
         (history.borrow_mut().made, history.borrow_mut().prepared) = (u64::MAX, (0, u64::MAX));
         let heap = engine.on_machine(machine, new).map_err(|e| e.to_string())?;
         history.borrow_mut().made = machine.events();
@@ -247,7 +247,7 @@ impl<S: Subject> Life<'_, S> {
         Ok(heap)
     }
 
-    /// One core's operations, and what it does beside them.
+    /// The work of one core: its operations, and what it does in addition.
     fn work(
         &self,
         heap: &dyn AnyHeap,
@@ -283,9 +283,9 @@ impl<S: Subject> Life<'_, S> {
                 other => other?,
             }
             if checkpoints {
-                // Another session goes on: there are no more of them than needed.
+                // Continues on another session: there are no more of them than needed.
                 drop(session);
-                // Some of the pages that are free, before more are.
+                // Releases some of the free pages, before more are free.
                 for _ in 0..releases.below(3) {
                     heap.release_one()?;
                 }
@@ -320,8 +320,8 @@ impl<S: Subject> Life<'_, S> {
             history.transactions.push(tx);
             history.transactions.len() - 1
         };
-        // The wait is in the commit itself, or a call of its own: always so where it may fail, since
-        // it would take the ticket of a transaction that has committed with it.
+        // The wait is part of the commit itself, or a call of its own: always so where it may fail, since it would take
+        // the ticket of a transaction that has committed with it.
         let (waits, at_once) = (answers.wait(random), random.below(2) == 0);
         let at_once = at_once && self.failing_fence().is_none();
         let body = |tx: &mut dyn Tx| self.subject.apply(tx, op);
@@ -334,7 +334,7 @@ impl<S: Subject> Life<'_, S> {
         let ticket = match ended {
             Ok(((), ticket)) => ticket,
             Err(Error::Aborted(_)) => return Ok(()),
-            // Most of a pool this small are pages that other sessions take from.
+            // In a pool this small, most pages may be taken by other sessions.
             Err(Error::Full { .. }) if self.case.cores > 1 => return Ok(()),
             Err(error) => {
                 let here = machine.failed_on() == Some(core);
@@ -351,7 +351,7 @@ impl<S: Subject> Life<'_, S> {
         if waits {
             session.wait(ticket)?;
         }
-        // Whatever the engine says of a ticket counts as an answer.
+        // Every report of the engine about a ticket counts as an acknowledgement.
         let unknown: Vec<(usize, u64)> = {
             let all = history.borrow();
             let unknown = all.transactions.iter().enumerate();
@@ -359,7 +359,7 @@ impl<S: Subject> Life<'_, S> {
             unknown.filter_map(|(index, tx)| Some((index, tx.ticket?))).collect()
         };
         for (index, ticket) in unknown {
-            // To ask takes time, in which others go on.
+            // Asking takes time, in which other cores go on.
             if session.is_durable(Ticket(ticket)) {
                 let tx = &mut history.borrow_mut().transactions[index];
                 tx.acknowledged = tx.acknowledged.min(machine.events());
@@ -369,8 +369,8 @@ impl<S: Subject> Life<'_, S> {
     }
 }
 
-/// The engine's recovery by itself keeps its word: all of it is durable when it returns, and a
-/// second one has nothing to do. Returns the call sites that it met.
+/// Runs the engine's recovery by itself: everything must be durable when it returns, and a second recovery must have
+/// nothing to do. Returns the call sites that it met.
 pub(crate) fn recover_alone<F: Family>(case: &Case, world: World) -> Result<Sites, String> {
     let (left, omit) = (world.left, case.omit);
     let options = Options { keep: Keep::Model, seed: case.seed, omit, left, ..Options::default() };
@@ -399,8 +399,8 @@ pub(crate) fn text(error: Error) -> String {
     error.to_string()
 }
 
-/// What has promised to be durable is: nothing is left for a fence, or for chance. What a dead
-/// process left and the next one needs not may be either.
+/// Everything reported as durable is durable: nothing is left to a later fence, or to chance. Leftovers of a dead
+/// process that the next one does not need may be either.
 fn settled(machine: &Machine, what: &str) -> Result<(), String> {
     machine.model(|image, _| {
         let unsettled = image.pending().find(|(line, steps)| {

@@ -1,29 +1,29 @@
-//! What power cuts take from engines that skip write-backs: Archapt's Table IV.
+//! What power cuts lose in engines that skip write-backs: Archapt's Table IV.
 
 use perdura::superblock::Superblock;
 use perdura::{Engine, EngineKind, Error, Memory, OnEngine};
 use perdura_engine::area::Geometry;
-use perdura_engine::groups::cover::{Layout, examine};
+use perdura_engine::groups::deferred::{Layout, examine};
 use perdura_memory::{LINE, Ram, WORD};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ops::Add;
 
-/// What was found after some power cuts. Lines are counted for each cut anew.
+/// The result of some power cuts. Lines are counted separately for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Losses {
     /// Power cuts.
     pub cuts: u64,
-    /// Lines that had been left to the caches, and that checksums vouched for.
+    /// Deferred lines: left to the caches, protected by checksums.
     pub covered: u64,
-    /// Of these, the ones that do not hold what they would if all of the caches had outlived the
-    /// cut, once the log has been gone through.
+    /// Of these, the ones whose contents, after the log has been applied, differ from what they would be if all caches
+    /// had survived the power cut.
     pub inconsistent: u64,
-    /// Of these, the ones that checksums have found.
+    /// Of these, the ones that checksums have detected.
     pub detected: u64,
     /// Of these, the ones that checksums could not restore.
     pub uncorrected: u64,
-    /// Cuts after which the pool was refused, since some lines could not be restored.
+    /// Power cuts after which the pool was refused, since some lines could not be restored.
     pub refused: u64,
 }
 
@@ -42,12 +42,12 @@ impl Add for Losses {
     }
 }
 
-/// Recovers what a power cut left (`durable`), and what it would have left had nothing been in the
-/// caches (`visible`), and compares them. The cut was between two transactions of a single core.
+/// Recovers what a power cut left (`durable`), and what it would have left with everything written back (`visible`),
+/// and compares them. The power cut was between two transactions of a single core.
 ///
 /// # Errors
-/// Says what is wrong if one of the images is no pool of an engine that skips write-backs, or if
-/// recovery restored a line to what it never was.
+/// If one of the images is no pool of an engine that skips write-backs, or if recovery restored a line to contents that
+/// it never had.
 pub fn losses(durable: &[u64], visible: &[u64]) -> Result<Losses, String> {
     let truth = ram(visible);
     let header = Superblock::read(&truth).map_err(|error| error.to_string())?;
@@ -92,17 +92,17 @@ fn compare<E: Engine<Ram>>(
         return Err("checksums are wrong where nothing was lost".to_owned());
     }
     let recovered = E::recover(durable, header.log.clone());
-    // What is rolled back is after the checkpoint.
+    // Rolled-back transactions are after the checkpoint.
     let last = match recovery.rolled_back {
         0 => geometry.checkpoint(truth).map_err(text)?.ticket,
         _ => before.ticket,
     };
     let layout = Layout::of(&geometry, before.salt);
-    // The batches are there still. What is neither covered nor logged is no line's business here:
-    // nobody's memory may hold anything.
-    let covered = examine(truth, layout, last).map_err(text)?.covered;
+    // The batches are still there. Lines that are neither deferred nor logged do not count: memory without an owner may
+    // hold anything.
+    let deferred = examine(truth, layout, last).map_err(text)?.deferred;
     let wrong: Vec<u64> =
-        covered.into_iter().filter(|line| differ(durable, truth, *line)).collect();
+        deferred.into_iter().filter(|line| differ(durable, truth, *line)).collect();
     let mut losses = Losses { cuts: 1, covered: recovery.covered, ..Losses::default() };
     match recovered {
         Ok(mended) => {
@@ -110,7 +110,7 @@ fn compare<E: Engine<Ram>>(
             losses.detected = mended.corrected;
         }
         Err(Error::Lost { .. }) => {
-            // The log has been gone through, and nothing restored.
+            // The log has been applied, and nothing restored.
             let found = examine(durable, layout, last).map_err(text)?;
             let hopeless: BTreeSet<u64> = found.hopeless.into_iter().collect();
             let corrected = found.corrected.iter().chain(&found.taken_back);

@@ -1,8 +1,8 @@
-//! Tests the tester: each write-back, stream and fence of the engines and the heap is left out
-//! in turn, and must be missed by somebody.
+//! Tests the tester: each write-back, stream and fence of the engines and the heap is left out in turn, which must
+//! cause a failure in some case.
 //!
-//! The list is what the runs themselves meet. Nothing in the engines knows of it: the machine
-//! leaves the call site's requests out.
+//! The list comes from the runs themselves. The engines contain nothing for this: the machine drops the call site's
+//! requests.
 
 use crate::runner::Runner;
 use crate::{Budget, Case, Failure, Watcher};
@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 /// A call site that was left out.
 #[derive(Debug)]
 pub struct Mutant {
-    /// Which.
+    /// The call site.
     pub site: CallSite,
-    /// Images checked until it was caught, or in all.
+    /// Images checked until it was found, or in all.
     pub images: u64,
-    /// What was wrong without it, if anything was.
+    /// The failure without its requests, if there was one.
     pub caught: Option<Box<Failure>>,
 }
 
@@ -26,7 +26,7 @@ pub type Tried<'a> = (&'a dyn Runner, Case);
 /// A call site that some cases meet.
 #[derive(Clone, Debug)]
 pub struct Met {
-    /// Which.
+    /// The call site.
     pub site: CallSite,
     /// An event there.
     pub event: Event,
@@ -34,8 +34,7 @@ pub struct Met {
     pub by: Vec<usize>,
 }
 
-/// The call sites of write-backs, streams and fences that the cases meet, as far as the watcher
-/// lets them run.
+/// The call sites of write-backs, streams and fences that the cases meet, until the watcher stops.
 ///
 /// # Errors
 /// A failure, though nothing is left out.
@@ -59,8 +58,7 @@ pub fn sites(
     Ok(met.into_values().collect())
 }
 
-/// Leaves a call site out of those of the cases that meet it, until one fails or the watcher
-/// stops them.
+/// Leaves a call site out in those of the cases that meet it, until one fails or the watcher stops.
 pub fn without(met: &Met, cases: &[Tried<'_>], budget: Budget, watcher: &Watcher) -> Mutant {
     let (mut images, site) = (0, met.site.clone());
     for (runner, case) in met.by.iter().map(|index| &cases[*index]) {

@@ -1,4 +1,4 @@
-//! One image of a machine with a mechanism in hardware: when the power was cut, and how often again while it was back.
+//! One image of a machine with a mechanism in hardware: when the power was cut, and where again during recovery.
 
 use perdura_machine::Event;
 use std::fmt;
@@ -12,12 +12,12 @@ pub struct Place {
     pub event: u64,
     /// Which arrival, from 1; 0: after the event.
     pub arrival: u32,
-    /// After how many of its stores recovery is cut, the first time and the second time.
+    /// After how many of its stores recovery is cut short, the first and the second time.
     pub recoveries: [Option<u64>; 2],
 }
 
 impl Place {
-    /// At an event or arrival, with no cut in recovery.
+    /// At an event or arrival, with complete recovery.
     pub fn of(event: &Event) -> Self {
         Place { event: event.number, arrival: event.arrival, recoveries: [None; 2] }
     }
@@ -27,12 +27,12 @@ impl Place {
         (self.event, self.arrival) == (event.number, event.arrival)
     }
 
-    /// As [`Machine::cut`](perdura_machine::Machine::cut) has them.
+    /// In the form of [`Machine::cut`](perdura_machine::Machine::cut).
     pub(crate) fn recoveries(&self) -> Vec<u64> {
         self.recoveries.into_iter().flatten().collect()
     }
 
-    /// A number for each.
+    /// A number that identifies it.
     pub(crate) fn number(&self) -> u64 {
         let stores = self.recoveries.map(|stores| stores.map_or(0, |stores| stores + 1));
         self.event ^ u64::from(self.arrival) << 40 ^ stores[0] << 24 ^ stores[1].rotate_left(52)

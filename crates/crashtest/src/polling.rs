@@ -1,8 +1,8 @@
-//! What is known to be durable, asked for after every event: by a session that does nothing else,
-//! without the engine's lock.
+//! Polls after every event which commits are reported as durable: on a session that does nothing else, without the
+//! engine's lock.
 //!
-//! A session that asks after its own commit, as programs do, comes too late to see that another
-//! one's was called durable before it was.
+//! A session that asks after its own commit, as programs do, is too late to notice another one's commit that was
+//! reported as durable too early.
 
 use crate::history::History;
 use crate::readers::Read;
@@ -20,7 +20,7 @@ impl Poll {
         Poll(all.ok().and_then(|mut all| all.pop()))
     }
 
-    /// Whatever is called durable now, after this many events, has been promised.
+    /// Records everything reported as durable after this many events as acknowledged.
     pub(crate) fn ask<O, M>(
         &self,
         events: u64,

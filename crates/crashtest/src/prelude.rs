@@ -1,4 +1,4 @@
-//! What a structure of one's own and its check need: `use perdura_crashtest::prelude::*`.
+//! Everything that a custom structure and its check need: `use perdura_crashtest::prelude::*`.
 
 pub use crate::check::{Check, check, replay};
 pub use crate::{Failure, Report, Subject};

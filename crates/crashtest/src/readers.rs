@@ -1,5 +1,5 @@
-//! Transactions that read everything while other cores write: what one of them sees is the state
-//! after some number of commits, of those that it may and must see.
+//! Transactions that read everything while other cores write: each must see the state after some number of commits,
+//! within the bounds of those that it may and must see.
 
 use crate::Subject;
 use crate::history::{History, States, Transaction};
@@ -12,21 +12,21 @@ use std::ops::RangeInclusive;
 #[derive(Clone, Debug)]
 pub(crate) struct Read<M> {
     state: Option<M>,
-    /// What it saw is durable when this is.
+    /// The ticket with which everything that it saw is durable.
     pub(crate) ticket: u64,
-    /// Where it stands among all transactions, where tickets do not say that.
+    /// Its place in the serial order of all transactions, if tickets do not give it.
     serial: Option<u64>,
-    /// Events when it was known that it is; `u64::MAX` if that was never said.
+    /// The number of events when that ticket was acknowledged; `u64::MAX` if never.
     pub(crate) acknowledged: u64,
     /// The last commit that had returned when it began.
     after: Option<u64>,
-    /// Transactions that had begun when it ended.
+    /// The number of transactions that had begun when it ended.
     begun: usize,
-    /// Events when it ended.
+    /// The number of events when it ended.
     events: u64,
 }
 
-/// Reads everything, and notes what there was.
+/// Reads everything, and records it.
 pub(crate) fn read<S: Subject>(
     subject: &S,
     session: &mut AnySession,
@@ -45,14 +45,13 @@ pub(crate) fn read<S: Subject>(
     Ok(())
 }
 
-/// What was read is what had been committed. Whoever was told that what it saw is durable relies
-/// on it.
+/// Checks that what was read is what had been committed. If it was acknowledged as durable, it counts as promised.
 pub(crate) fn agree<S: Subject>(
     states: &mut States<S::Model>,
     history: &mut History<S::Op>,
     reads: &[Read<S::Model>],
 ) -> Result<(), String> {
-    // Something may be visible of a transaction that the medium's failure ended.
+    // Parts of a transaction that the medium's failure ended may be visible.
     if history.transactions.iter().any(|tx| tx.failed) {
         return Ok(());
     }
@@ -67,11 +66,11 @@ pub(crate) fn agree<S: Subject>(
             order.iter().rposition(is_there).map_or(0, |index| index + 1)
         };
         let mut least = up_to(read.after);
-        // Those that stored nothing change nothing; where they stand in the order says only what they saw.
+        // Transactions that stored nothing change nothing; their place in the order says only what they saw.
         let later = |number: &usize| *number >= read.begun && history.transactions[*number].wrote;
         let mut most = order.iter().position(later).unwrap_or(order.len());
         if read.serial.is_some() {
-            // It says itself where it stands.
+            // It reports its own place.
             let own = up_to(read.serial);
             if !(least..=most.max(least)).contains(&own) {
                 return Err(format!(
@@ -97,7 +96,7 @@ pub(crate) fn agree<S: Subject>(
         };
         states.promise(index, read.acknowledged);
         if read.serial.is_some() {
-            // What it has seen is durable, whichever commits that are.
+            // Everything that it has seen is durable, whichever commits those are.
             for number in &order[..index - first] {
                 let tx = &mut history.transactions[*number];
                 tx.acknowledged = tx.acknowledged.min(read.acknowledged);

@@ -5,7 +5,7 @@ use crate::mechanisms;
 use crate::{Budget, Case, Failure, Points, Report, Runner, Watcher};
 use perdura_machine::{Event, Ps, Schedule, presets};
 
-/// What options stand for.
+/// A case as options describe it.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// The engine's name.
@@ -14,7 +14,7 @@ pub struct Choice {
     pub subject: String,
     /// The name of the mechanism in hardware, if there is one.
     pub mechanism: Option<String>,
-    /// The case; without what is left out.
+    /// The case; apart from what is left out.
     pub case: Case,
     /// The call site that is left out.
     pub omit: Option<String>,
@@ -23,10 +23,10 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Reads the options of [`Failure::options`].
+    /// Parses the options of [`Failure::options`].
     ///
     /// # Errors
-    /// Says which it does not understand.
+    /// Names the option that it does not understand.
     pub fn parse(options: &str) -> Result<Self, String> {
         let machine = presets::load("tiny").map_err(|error| error.to_string())?;
         let (engine, subject) = (String::new(), String::new());
@@ -87,13 +87,13 @@ impl Choice {
         Ok(())
     }
 
-    /// Runs it.
+    /// Runs the case.
     ///
     /// # Errors
-    /// The failure, one would hope.
+    /// The failure, if it is reproduced.
     ///
     /// # Panics
-    /// If the call site to leave out is met nowhere.
+    /// If the call site to leave out is never met.
     pub fn run(&self, runner: &dyn Runner) -> Result<Report, Box<Failure>> {
         let find = |name: &String| {
             site(runner, &self.case, name)
@@ -104,8 +104,8 @@ impl Choice {
     }
 }
 
-/// The call site with this name, if a case meets it: this one, or a larger one, since recovery's
-/// are met only where there is enough to recover.
+/// The call site with this name, if a case meets it: this one, or a larger one, since recovery's call sites are met
+/// only if there is enough to recover.
 pub fn site(runner: &dyn Runner, case: &Case, name: &str) -> Option<Event> {
     let (small, all) = (Points::Random(60), Points::All);
     let larger = Case { keep: None, operations: 10, points: Points::Random(200), ..case.clone() };

@@ -10,9 +10,9 @@ use std::fmt;
 pub struct Coverage {
     /// Events there.
     pub met: u64,
-    /// Events after which the power was cut.
+    /// Crash points there.
     pub cuts: u64,
-    /// Images checked of those cuts.
+    /// Images checked at those.
     pub images: u64,
 }
 
@@ -21,33 +21,32 @@ pub struct Coverage {
 pub struct Report {
     /// Images recovered and checked.
     pub images: u64,
-    /// Of these, images of a recovered pool that was cut again, recovery included.
+    /// Of these, images of a recovered pool whose power was cut again, or during recovery.
     pub again: u64,
-    /// Of these, images of which lines that had been left to the caches were lost, and restored
-    /// from checksums.
+    /// Of these, images with lost deferred lines that were restored from checksums.
     pub corrected: u64,
-    /// Of these, images of which such lines were lost, and the pool was refused for it.
+    /// Of these, images with lost deferred lines for which the pool was refused.
     pub lost: u64,
-    /// Processes that died in the place of a power cut, and were followed by another one.
+    /// Processes that died instead of a power cut, and were followed by another one.
     pub deaths: u64,
-    /// Of these, with a mechanism in hardware, images of a cut at what arrives by itself.
+    /// Of these, with a mechanism in hardware, images cut at an arrival.
     pub at_arrivals: u64,
-    /// And images of which its recovery was cut, too.
+    /// With a mechanism, images whose recovery was cut short, too.
     pub in_recovery: u64,
-    /// And images of which memory was not as it was at first.
+    /// With a mechanism, images whose memory differed from its initial contents.
     pub moved_on: u64,
     /// Images that were the same as one checked before.
     pub seen: u64,
-    /// Images that differ from one checked before only in what recovery and checks never read.
+    /// Images that differ from a checked one only in words that recovery and checks never read.
     pub unread: u64,
-    /// Cuts: one run, one event each.
+    /// Crash points: one run, one event each.
     pub points: u64,
     /// Events of the runs.
     pub events: u64,
-    /// Cuts of which every combination of line states was covered.
+    /// Crash points of which every combination of line states was checked.
     pub exhausted: u64,
-    /// Combinations of line states that the model allows at the cuts, and how many were covered,
-    /// counting those that cannot be told apart, as far as they were looked at.
+    /// Combinations of line states that the model allows at the crash points, and how many were checked, counting those
+    /// that cannot be told apart, as far as they were looked at.
     pub possible: f64,
     /// Runs.
     pub lives: u64,
@@ -55,13 +54,12 @@ pub struct Report {
     pub sites: Sites,
     /// What was explored of each.
     pub coverage: BTreeMap<CallSite, Coverage>,
-    /// Cuts that differ in the call site, in what was durable, or in the lines that could be: a
-    /// number for each.
+    /// Crash points that differ in the call site, in what was durable, or in the lines that could be: a hash for each.
     pub distinct: HashSet<u64>,
 }
 
 impl Report {
-    /// Adds another's.
+    /// Adds another report.
     pub fn add(&mut self, other: &Report) {
         self.images += other.images;
         self.again += other.again;
@@ -88,7 +86,7 @@ impl Report {
         self.distinct.extend(&other.distinct);
     }
 
-    /// Notes the call sites that a run met.
+    /// Records the call sites that a run met.
     pub(crate) fn meet(&mut self, sites: &Sites) {
         self.sites.add(sites);
         for (site, (_, count)) in sites.all() {
@@ -96,7 +94,7 @@ impl Report {
         }
     }
 
-    /// Notes a cut after an event.
+    /// Records a crash point after an event.
     pub(crate) fn cut(&mut self, event: &Event, images: u64) {
         self.points += 1;
         let coverage = self.coverage.entry(CallSite::of(event.kind, event.site)).or_default();

@@ -1,4 +1,4 @@
-//! Engines and structures behind one face, to be chosen when the program runs.
+//! Engines and structures behind a common trait, to be chosen at run time.
 
 use crate::{Budget, Case, Failure, Family, Report, Subject, Watcher, explore};
 use std::marker::PhantomData;
@@ -11,12 +11,12 @@ pub trait Runner: Send + Sync {
     /// The engine's name.
     fn engine(&self) -> &'static str;
 
-    /// The name of the mechanism in hardware that is tested, if one is.
+    /// The name of the mechanism in hardware under test, if any.
     fn mechanism(&self) -> Option<&str> {
         None
     }
 
-    /// Whether the engine skips write-backs: what that takes runs out in long lives only.
+    /// Whether the engine skips write-backs: the resources for that run out only in long lives.
     fn skips(&self) -> bool;
 
     /// As [`Subject::most_operations`].
@@ -41,7 +41,7 @@ pub struct On<F, S> {
 }
 
 impl<F: Family, S: Subject> On<F, S> {
-    /// This structure.
+    /// Wraps a structure.
     pub fn new(subject: S) -> Self {
         On { subject, family: PhantomData }
     }

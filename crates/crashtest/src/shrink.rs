@@ -1,8 +1,7 @@
-//! Makes a failing case smaller: fewer operations and cores, a plainer machine and schedule, the
-//! earliest cut.
+//! Makes a failing case smaller: fewer operations and cores, a plainer machine and schedule, the earliest crash point.
 //!
-//! A smaller case is taken if it fails at all: what it fails with may change on the way. What
-//! operations are left do the same as before, since what is left out changes no draw.
+//! A smaller case is accepted if it fails at all: the failure may change on the way. The remaining operations are the
+//! same as before, since leaving operations out changes no random draw.
 
 use crate::{Answers, Budget, Case, Failure, Points, Runner, Start, Watcher};
 use perdura_machine::Schedule;
@@ -10,21 +9,22 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Cuts of a smaller case, about; where it has half as many events, all of them are cuts.
+/// The approximate number of crash points of a smaller case; if it has half as many events, all of them are crash
+/// points.
 const POINTS: u64 = 400;
-/// So few operations are good enough; where more are left, so many other seeds are tried.
+/// A case with this few operations is small enough; if more are left, this many other seeds are tried.
 const FEW: usize = 2;
 const SEEDS: u64 = 4;
-/// Turns of the schedules that are tried, in accesses.
+/// The lengths of turns of the schedules that are tried, in accesses.
 const TURNS: [u32; 3] = [400, 100, 25];
 
-/// How much work shrinking may be. The same runs give the same result; where the time ends it, the
-/// machine decides.
+/// How much work to spend on shrinking. The same number of runs gives the same result; if the time limit ends it, the
+/// result depends on the speed of the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Cases to try.
     pub runs: u64,
-    /// When to end although there are more to try.
+    /// When to stop even if there is more to try.
     pub time: Duration,
 }
 
@@ -41,7 +41,7 @@ pub struct Size {
     pub cores: usize,
     /// Operations in all.
     pub operations: usize,
-    /// Events up to the cut, or 0 if it went wrong without one.
+    /// Events up to the crash point, or 0 if it went wrong without one.
     pub events: u64,
 }
 
@@ -69,14 +69,14 @@ impl fmt::Display for Size {
     }
 }
 
-/// What came of it.
+/// The result of shrinking.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
     /// The smallest failure.
     pub failure: Box<Failure>,
-    /// Before.
+    /// The size before.
     pub from: Size,
-    /// After.
+    /// The size after.
     pub to: Size,
     /// Cases tried.
     pub runs: u64,
@@ -84,9 +84,8 @@ pub struct Shrunk {
     pub complete: bool,
 }
 
-/// Shrinks a failure of `runner` that was found within `budget`. `progress` is called with the
-/// cases tried so far, and the size of the smallest that fails, whenever one is found; a watcher
-/// that stops ends it.
+/// Shrinks a failure of `runner` that was found within `budget`. `progress` is called with the number of cases tried so
+/// far, and the size of the smallest failing one, whenever one is found; it ends when the watcher stops.
 pub fn shrink(
     runner: &dyn Runner,
     failure: &Failure,
@@ -115,7 +114,7 @@ pub fn shrink(
 struct Shrinker<'a> {
     runner: &'a dyn Runner,
     full: Budget,
-    /// What is enough to see the failure.
+    /// The budget that suffices to see the failure.
     budget: Budget,
     end: (u64, Instant),
     watcher: &'a Watcher,
@@ -134,8 +133,8 @@ fn kept(case: &Case) -> Vec<(usize, usize)> {
 impl Shrinker<'_> {
     fn all(&mut self) {
         self.cheaper();
-        // At the same cut, what came after it can be left out, and little else; but it is one
-        // cut of each run instead of many.
+        // At the same crash point, little but what came after it can be left out; but each run has one crash point
+        // instead of many.
         if let Some((event, ..)) = self.best.cut {
             self.fewer(Points::One(event));
         }
@@ -151,7 +150,7 @@ impl Shrinker<'_> {
         self.replayed();
     }
 
-    /// Whether the failure shows without lives after recovery, or with one: that is much faster.
+    /// Tries whether the failure shows without lives after recovery, or with one: that is much faster.
     fn cheaper(&mut self) {
         let full = self.full;
         let point = self.best.cut.as_ref().map(|(event, ..)| Points::One(*event));
@@ -166,7 +165,7 @@ impl Shrinker<'_> {
         self.budget = full;
     }
 
-    /// One core if possible, by time, with the plainest policy, from a closed pool.
+    /// Tries one core, the schedule by time, the plainest policy, a closed pool.
     fn plainer(&mut self) {
         let points = Points::Random(POINTS);
         let first = kept(&self.best.case).iter().map(|(core, _)| core + 1).min().unwrap_or(1);
@@ -203,8 +202,7 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Leaves operations out: large parts first, then smaller ones, at last one at a time. One is
-    /// always left.
+    /// Leaves operations out: large parts first, then smaller ones, finally one at a time. One is always left.
     fn fewer(&mut self, points: Points) {
         let mut parts = 2;
         loop {
@@ -213,7 +211,7 @@ impl Shrinker<'_> {
                 return;
             }
             let size = all.len().div_ceil(parts);
-            // The last first: what a cut leaves owes nothing to what comes after it.
+            // The last part first: an image does not depend on what comes after the crash point.
             let without = all.chunks(size).rev().find(|part| {
                 let keep = all.iter().filter(|op| !part.contains(op)).copied().collect();
                 self.try_case(|case| (case.keep, case.points) = (Some(keep), points))
@@ -226,8 +224,8 @@ impl Shrinker<'_> {
         }
     }
 
-    /// What shows only in some images of a life after recovery does not survive every change:
-    /// perhaps it shows in a small case of another seed.
+    /// A failure that shows only in some images of a life after recovery does not survive every change: perhaps it
+    /// shows in a small case of another seed.
     fn afresh(&mut self) {
         let (most, seed) = (Size::of(&self.best).operations, self.best.case.seed);
         for operations in 1..most.min(FEW + 1) {
@@ -243,7 +241,7 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Names no more operations and cores than needed.
+    /// Reduces the numbers of operations and cores to those needed.
     fn trim(&mut self) {
         let kept = kept(&self.best.case);
         let operations = kept.iter().map(|(_, op)| op + 1).max().unwrap_or(1);
@@ -254,17 +252,17 @@ impl Shrinker<'_> {
         }
     }
 
-    /// The failure as whoever replays it sees it.
+    /// The failure as a replay shows it.
     fn replayed(&mut self) {
         self.budget = self.full;
         if let Some((event, ..)) = self.best.cut {
-            // Whatever the effort: a failure that does not come again is worth nothing.
+            // Whatever the effort: a failure that cannot be reproduced is worth nothing.
             self.end = (u64::MAX, Instant::now() + Duration::from_secs(3600));
             self.try_case(|case| case.points = Points::One(event));
         }
     }
 
-    /// Tries the smallest case so far with a change; takes it if it fails.
+    /// Tries the smallest case so far with a change; accepts it if it fails.
     fn try_case(&mut self, change: impl FnOnce(&mut Case)) -> bool {
         let (runs, time) = self.end;
         let stopped = self.watcher.is_stopped();

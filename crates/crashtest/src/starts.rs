@@ -1,4 +1,4 @@
-//! What a run begins with: pools that were made, and left, by this engine and others.
+//! Initial states of runs: pools that were created and left by this engine and others.
 
 use crate::engine::{AnyFamily, Of};
 use crate::engines::{Family, Redo, Undo};
@@ -9,15 +9,15 @@ use perdura_memory::Domain;
 use perdura_memory::random::SplitMix64;
 use std::sync::Arc;
 
-/// Sessions that use a pool one after the other before it is switched away and back, and operations
-/// of each. Where sessions have segments of the log, each begins another one.
+/// Sessions that use a pool one after the other before it is switched to another engine and back, and operations of
+/// each. If sessions have segments of the log, each begins a new one.
 const SESSIONS: usize = 5;
 const EACH: usize = 4;
 
-/// An image, and what it holds; `None` before there is a pool.
+/// An image, and its contents; `None` before there is a pool.
 pub(crate) type Begins<M> = (Vec<u64>, Option<M>);
 
-/// The image that a case begins with.
+/// The initial image of a case.
 pub(crate) fn first_image<S: Subject>(
     engine: &dyn AnyFamily,
     subject: &S,
@@ -41,7 +41,7 @@ pub(crate) fn first_image<S: Subject>(
     Ok((image, Some(model)))
 }
 
-/// Another engine than this one: which takes over what it leaves.
+/// An engine other than this one, which takes over its pool.
 fn other(engine: &dyn AnyFamily) -> Result<&'static dyn AnyFamily, String> {
     Ok(if engine.name() == Undo::NAME { &Of::<Redo>::ENGINE } else { &Of::<Undo>::ENGINE })
 }
@@ -52,7 +52,7 @@ enum Origin {
     Opened(Vec<u64>),
 }
 
-/// What sessions do to a pool before a case begins, and what it holds by then.
+/// The sessions that use a pool before a case begins, and its contents after them.
 struct Work<'a, S: Subject> {
     subject: &'a S,
     model: &'a mut S::Model,
@@ -60,9 +60,9 @@ struct Work<'a, S: Subject> {
 }
 
 impl<S: Subject> Work<'_, S> {
-    /// A life of the pool on this engine, closed at its end: with the subject's structure where it
-    /// begins with the pool being made, and sessions one after the other. They use the pool in the life
-    /// in which its log was formatted, so that their records have the salt that formatting chose.
+    /// A life of the pool on this engine, closed at its end: sessions one after the other, after the subject's
+    /// structure was created if the life creates the pool. They use the pool in the life in which its log was
+    /// formatted, so that their records have the salt that formatting chose.
     fn life(
         &mut self,
         engine: &dyn AnyFamily,

@@ -1,5 +1,5 @@
-//! The memory that images are checked on: one copy of the pool, set to an image and back again
-//! by undoing. It knows which lines were read, since what is not read cannot matter.
+//! The memory that images are checked on: one copy of the pool, set to an image and restored by undoing. It records
+//! which lines were read, since words that are not read cannot matter.
 
 use perdura_memory::image::LineWords;
 use perdura_memory::{Domain, LINE, Memory, Survives, WORD, line_of, lines_in};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 const WORDS: usize = (LINE / WORD) as usize;
-/// Turns of waiting, by one thread with nobody to wait for, that mean waiting for ever.
+/// The number of turns of waiting, in a single thread, after which it counts as waiting for ever.
 const STUCK: u32 = 100_000;
 
 /// The memory. One thread at a time uses it.
@@ -17,11 +17,11 @@ pub struct Trial {
     len: AtomicU64,
     base_len: AtomicU64,
     domain: Domain,
-    /// Counts images: a line was read, or written to, in this one if its mark says so.
+    /// The number of the current image: a line was read, or written to, in this one if its mark equals it.
     image: AtomicU32,
     read: Box<[AtomicU32]>,
     written: Box<[AtomicU32]>,
-    /// What the lines that were written to held before.
+    /// The previous contents of lines that were written to.
     old: Mutex<Vec<(u64, LineWords)>>,
     clock: AtomicU64,
 }
@@ -43,7 +43,7 @@ impl Trial {
         }
     }
 
-    /// A memory that holds this, and can grow to `limit`.
+    /// A memory with these contents, which can grow to `limit`.
     pub(crate) fn of(words: &[u64], limit: u64, domain: Domain) -> Self {
         let trial = Trial::new(words.len() as u64 * WORD, limit, domain);
         for (words, line) in words.chunks_exact(WORDS).zip((0..).step_by(LINE as usize)) {
@@ -52,20 +52,20 @@ impl Trial {
         trial
     }
 
-    /// Changes a line for good; not while an image is being checked.
+    /// Changes a line permanently; not while an image is being checked.
     pub fn set_line(&self, line: u64, words: &LineWords) {
         for (index, word) in words.iter().enumerate() {
             self.words[(line / WORD) as usize + index].store(*word, Ordering::Relaxed);
         }
     }
 
-    /// Changes the length for good.
+    /// Changes the length permanently.
     pub fn set_len(&self, len: u64) {
         self.base_len.store(len, Ordering::Relaxed);
         self.len.store(len, Ordering::Relaxed);
     }
 
-    /// Begins an image: these lines hold something else than the base.
+    /// Begins an image: these lines differ from the base.
     pub fn begin(&self, lines: impl Iterator<Item = (u64, LineWords)>) {
         self.image.fetch_add(1, Ordering::Relaxed);
         self.clock.store(1, Ordering::Relaxed);
@@ -75,7 +75,7 @@ impl Trial {
         }
     }
 
-    /// Ends an image: everything is as before it.
+    /// Ends an image: restores the base.
     pub fn end(&self) {
         let mut old = self.old.lock().unwrap_or_else(PoisonError::into_inner);
         for (line, words) in old.drain(..) {
@@ -90,7 +90,7 @@ impl Trial {
             == self.image.load(Ordering::Relaxed)
     }
 
-    /// All words of it.
+    /// All its words.
     pub fn contents(&self) -> Vec<u64> {
         let words = (self.len() / WORD) as usize;
         self.words[..words].iter().map(|word| word.load(Ordering::Relaxed)).collect()
@@ -102,7 +102,7 @@ impl Trial {
         self.read[(at / LINE) as usize].store(image, Ordering::Relaxed);
     }
 
-    /// The word that has this byte.
+    /// The word that contains this byte.
     fn word_of(&self, at: u64) -> &AtomicU64 {
         &self.words[(at / WORD) as usize]
     }
@@ -122,8 +122,8 @@ impl Trial {
 
 const _: () = assert!(WORDS == 8);
 
-/// How many of the `len` bytes at `at` are before the first whole word. Words are copied whole: byte by byte,
-/// copying was a third of the tester's time.
+/// How many of the `len` bytes at `at` come before the first whole word. Words are copied whole: byte by byte, copying
+/// took a third of the tester's time.
 fn before_a_word(at: u64, len: usize) -> usize {
     len.min((at.next_multiple_of(WORD) - at) as usize)
 }
@@ -212,7 +212,7 @@ unsafe impl Memory for Trial {
 
     unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
         for (index, word) in from.iter().enumerate() {
-            // SAFETY: in bounds and aligned by the caller's word.
+            // SAFETY: in bounds and aligned by the caller's contract.
             unsafe { self.store_unchecked(at + index as u64 * WORD, *word) };
         }
     }
@@ -236,7 +236,7 @@ unsafe impl Memory for Trial {
         assert!(turn < STUCK, "waiting for ever");
     }
 
-    /// Counts calls, so that it is the same for every image.
+    /// Counts calls, so that every image sees the same times.
     fn now(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::Relaxed)
     }
@@ -268,7 +268,7 @@ mod tests {
         trial.end();
     }
 
-    /// At every place in a word and with every length: bytes beside those that are copied stay.
+    /// At every offset in a word and with every length: neighbouring bytes stay.
     #[test]
     fn bytes_are_copied_wherever_they_begin_and_end() {
         let trial = Trial::new(64, 64, Domain::Transient);

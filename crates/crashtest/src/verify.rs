@@ -1,5 +1,5 @@
-//! What must hold of an image: it recovers, to a committed prefix, with nothing leaked; and the
-//! pool is good for more transactions.
+//! The checks of an image: it recovers, to a committed prefix, with nothing leaked; and the pool is fit for more
+//! transactions.
 
 use crate::engine::AnyFamily;
 use crate::history::{Allowed, States};
@@ -11,36 +11,36 @@ use std::sync::Arc;
 
 /// Further transactions on a recovered pool.
 const FURTHER: u64 = 2;
-/// Characters of contents that are shown, and how many of them before a difference.
+/// Characters of contents that are shown, and how many of them before the first difference.
 const SHOWN: usize = 80;
 const BEFORE: usize = 30;
 
-/// What an image held.
+/// The verdict on an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// One of the states that are allowed.
+pub(crate) enum Verdict {
+    /// One of the allowed states.
     State {
-        /// Which: see [`Expect::state`].
+        /// Its number: see [`Expect::state`].
         index: usize,
-        /// Lines that had been left to the caches, were lost, and restored.
+        /// Deferred lines that were lost, and restored.
         corrected: u64,
     },
-    /// What had been left to the caches is lost, and the pool says so.
+    /// Deferred lines are lost, and the pool reports it.
     Lost,
-    /// A pool that is refused, as it may be.
+    /// A pool that is refused, which is allowed here.
     Refused,
 }
 
-/// What an image may hold.
+/// The states that an image may hold.
 pub(crate) struct Expect<'a, M> {
     pub(crate) states: &'a States<M>,
     pub(crate) allowed: Allowed<M>,
-    /// The pool may be refused: it was not made yet.
+    /// Whether the pool may be refused: it had not been created yet.
     pub(crate) refusal: bool,
 }
 
 impl<M: PartialEq + Clone> Expect<'_, M> {
-    /// Which of the allowed states this is.
+    /// The number of this state among the allowed ones.
     fn find(&self, state: &Option<M>) -> Option<usize> {
         match &self.allowed {
             Allowed::Prefixes(range) => {
@@ -61,7 +61,7 @@ impl<M: PartialEq + Clone> Expect<'_, M> {
         }
     }
 
-    /// The states that may be durable where programs see the one with this number, which comes last.
+    /// The states that may be durable if programs see the one with this number, which comes last.
     pub(crate) fn durable_of(&self, index: usize) -> Vec<Option<M>> {
         match &self.allowed {
             Allowed::Prefixes(range) => self.states.states[*range.start()..=index].to_vec(),
@@ -72,7 +72,7 @@ impl<M: PartialEq + Clone> Expect<'_, M> {
         }
     }
 
-    /// Two numbers that say what is allowed, of one history.
+    /// Two numbers that identify what is allowed, within one history.
     pub(crate) fn range(&self) -> (usize, usize) {
         match &self.allowed {
             Allowed::Prefixes(range) => (*range.start(), *range.end()),
@@ -88,7 +88,7 @@ pub(crate) fn verify<S: Subject>(
     trial: &Arc<Trial>,
     expect: &Expect<'_, S::Model>,
     seed: u64,
-) -> Result<Found, String> {
+) -> Result<Verdict, String> {
     let checked = catch_unwind(AssertUnwindSafe(|| check(engine, subject, trial, expect, seed)));
     checked.unwrap_or_else(|panic| {
         let text = panic
@@ -105,11 +105,11 @@ fn check<S: Subject>(
     trial: &Arc<Trial>,
     expect: &Expect<'_, S::Model>,
     seed: u64,
-) -> Result<Found, String> {
+) -> Result<Verdict, String> {
     let heap = match engine.on_trial(trial, None) {
         Ok(heap) => heap,
-        Err(OpenError::NotAPool { .. }) if expect.refusal => return Ok(Found::Refused),
-        Err(OpenError::Contents(Error::Lost { .. })) if engine.skips() => return Ok(Found::Lost),
+        Err(OpenError::NotAPool { .. }) if expect.refusal => return Ok(Verdict::Refused),
+        Err(OpenError::Contents(Error::Lost { .. })) if engine.skips() => return Ok(Verdict::Lost),
         Err(error) => return Err(format!("the pool cannot be opened: {error}")),
     };
     let corrected = heap.recovery().corrected;
@@ -117,19 +117,19 @@ fn check<S: Subject>(
     let state = session.read(|tx| subject.read(tx)).map_err(wrong)?;
     let Some(index) = expect.find(&state) else { return Err(unexpected(expect, &state)) };
     whole(subject, &*heap)?;
-    let Some(mut model) = state else { return Ok(Found::State { index, corrected }) };
+    let Some(mut model) = state else { return Ok(Verdict::State { index, corrected }) };
     go_on(subject, &mut session, &mut model, seed)?;
     drop(session);
     whole(subject, &*heap)?;
     heap.close().map_err(wrong)?;
-    Ok(Found::State { index, corrected })
+    Ok(Verdict::State { index, corrected })
 }
 
 fn wrong(error: Error) -> String {
     format!("after recovery: {error}")
 }
 
-/// Says which state it is, if it is one at all.
+/// Describes which state it is, if any.
 fn unexpected<M: PartialEq + Clone + std::fmt::Debug>(
     expect: &Expect<'_, M>,
     state: &Option<M>,
@@ -172,7 +172,7 @@ fn differing<M: std::fmt::Debug>(left: &Option<M>, right: &Option<M>) -> (String
     (part(&left), part(&right))
 }
 
-/// The heap and the structure are whole, and every block belongs to someone.
+/// Checks that the heap and the structure are whole, and every block has an owner.
 fn whole<S: Subject>(subject: &S, heap: &dyn AnyHeap) -> Result<(), String> {
     let report = heap.check(&|tx, root, visit| subject.visit(tx, root, visit));
     match report.problems.first() {
@@ -182,7 +182,7 @@ fn whole<S: Subject>(subject: &S, heap: &dyn AnyHeap) -> Result<(), String> {
     }
 }
 
-/// More transactions, which must do what the model does.
+/// Runs more transactions, which must agree with the model.
 fn go_on<S: Subject>(
     subject: &S,
     session: &mut AnySession,

@@ -1,28 +1,28 @@
-//! What a block device may hold of a file after the power is cut.
+//! What a block device may hold of a file after a power cut.
 //!
-//! The page cache writes a block back whenever it likes, as the block is then. A sync that succeeds
-//! has made every block durable as it was when the sync began, or later, unless the block was *clean*:
-//! so are the blocks that a failed sync covered, whose error the kernel reports once and which it does
-//! not write again until they are written to again.
+//! The page cache may write a block back at any time, as the block is then. A successful sync has made every block
+//! durable as it was when the sync began, or later, unless the block was *clean*: that includes the blocks that a
+//! failed sync covered, whose error the kernel reports once and which it does not write again until they are written to
+//! again.
 //!
-//! What always holds of a [`DeviceState`]: of each block the device holds `base`, or that with the
-//! first few of its pending pieces applied. Blocks are independent of one another.
+//! What always holds of a [`DeviceState`]: of each block the device holds `base`, possibly with the first few of its
+//! pending pieces applied. Blocks are independent of one another.
 
 use crate::trace::Trace;
 use perdura_memory::mapped::record::Record;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A part of a write that lies in one block.
+/// The part of a write that lies in one block.
 #[derive(Clone, Debug)]
 pub struct Piece {
     /// The write's record.
     pub record: usize,
-    /// Where in the file.
+    /// Its offset in the file.
     at: usize,
-    /// Where in the trace.
+    /// Its bytes' place in the trace.
     data: Range<usize>,
-    /// A sync that was to cover it has failed.
+    /// Whether a sync that was to cover it has failed.
     orphan: bool,
 }
 
@@ -33,17 +33,17 @@ pub struct DeviceState {
     unit: usize,
     base: Vec<u8>,
     pending: BTreeMap<usize, Vec<Piece>>,
-    /// The length of the file that is durable, and those it has had since, with their records.
+    /// The file's durable length, and its later lengths with their records.
     length: u64,
     lengths: Vec<(usize, u64)>,
-    /// Where the sync began that has not ended.
+    /// Where the unfinished sync began, if there is one.
     sync: Option<usize>,
     /// Records seen.
     records: usize,
 }
 
 impl DeviceState {
-    /// Of a device that writes `unit` bytes at a time, before anything.
+    /// For a device that writes `unit` bytes at a time, before any record.
     pub fn new(unit: usize) -> Self {
         DeviceState {
             unit,
@@ -56,7 +56,7 @@ impl DeviceState {
         }
     }
 
-    /// Goes on until `records` records have been seen.
+    /// Processes records until `records` have been seen.
     pub fn advance(&mut self, trace: &Trace, records: usize) {
         while self.records < records {
             let number = self.records;
@@ -77,7 +77,7 @@ impl DeviceState {
         self.unit
     }
 
-    /// Blocks that may hold more than one thing, with what was written to them since.
+    /// Blocks that may have several contents, with the pieces written to them since.
     pub fn pending(&self) -> &BTreeMap<usize, Vec<Piece>> {
         &self.pending
     }
@@ -88,7 +88,7 @@ impl DeviceState {
         std::iter::once(self.length).chain(later).collect()
     }
 
-    /// The file with `length` bytes, and of each block the first of its pieces: as many as `pieces` says.
+    /// The file with `length` bytes, with as many of each block's first pieces as `pieces` says.
     pub fn image(&self, trace: &Trace, length: u64, pieces: &BTreeMap<usize, usize>) -> Vec<u8> {
         let mut image = self.base.clone();
         for (block, pending) in &self.pending {
@@ -99,8 +99,8 @@ impl DeviceState {
         image
     }
 
-    /// A process opened the file: what the one before it began has no end. A new file is durable, as
-    /// the pool makes it so before it uses it.
+    /// A process opened the file: a sync that the previous one began never ends. A new file is durable, as the pool
+    /// makes it so before use.
     fn opened(&mut self, number: usize, len: u64) {
         self.sync = None;
         if number == 0 {
@@ -138,7 +138,7 @@ impl DeviceState {
         let base = &mut self.base;
         self.pending.retain(|_, pieces| {
             let covered = |piece: &Piece| piece.record < begun && !piece.orphan;
-            // With the last covered piece goes what the block held then: the orphans before it too.
+            // With the last covered piece, the block's contents then are durable, including earlier orphans.
             let count = pieces.iter().rposition(covered).map_or(0, |last| last + 1);
             pieces.drain(..count).for_each(|piece| piece.apply(trace, base));
             !pieces.is_empty()
@@ -206,7 +206,7 @@ mod tests {
     fn a_sync_covers_what_was_written_before_it_began() {
         let synced = [OPENED, LEFT, Record::Sync, RIGHT, Record::Synced(true)];
         assert_eq!(images(&synced), BTreeSet::from([[1, 0], [1, 1]]));
-        // The process died in the sync: the next one's sync covers all that it finds.
+        // The process died in the sync: the next process's sync covers everything that it finds.
         let died = [OPENED, LEFT, Record::Sync, OPENED, RIGHT, Record::Sync];
         assert_eq!(images(&died).len(), 4);
         let died = [&died[..], &[Record::Synced(true)]].concat();

@@ -1,4 +1,4 @@
-//! Cuts of a recorded run: images of them are drawn, opened and checked, on several threads.
+//! Crash points of a recorded run: images of them are drawn, opened and checked, on several threads.
 
 use crate::device::DeviceState;
 use crate::image::{ImageChoice, ImageFile, ImageSeed};
@@ -12,41 +12,41 @@ use std::sync::Mutex;
 
 /// One image in this many is opened as a program does it, used and closed.
 const USED: u64 = 16;
-/// Failures that are kept with all that is known of them.
+/// The most failures that are kept with all details.
 const KEPT: usize = 5;
 
-/// How far it is, and whether to go on: called from any thread.
+/// Progress reports and a request to stop, from any thread.
 pub struct Watch<'a> {
-    /// Whether to end early.
+    /// Whether to stop early.
     pub stopped: &'a (dyn Fn() -> bool + Sync),
-    /// One image more is checked.
+    /// Called after each checked image.
     pub checked: &'a (dyn Fn() + Sync),
 }
 
 /// An image that fails.
 #[derive(Clone, Debug)]
-pub struct Found {
-    /// The engine, and the seed of the run.
+pub struct FailedImage {
+    /// The engine.
     pub engine: String,
-    /// Of everything random in the run.
+    /// The seed of the run.
     pub seed: u64,
-    /// After how many records the power was cut, of how many.
+    /// After how many records the power was cut.
     pub cut: usize,
     /// Records of the run.
     pub records: usize,
-    /// The life that was going on, and whether it was recovering.
+    /// The life during which it was cut.
     pub life: usize,
     /// Whether the server was not ready yet.
     pub recovering: bool,
-    /// Which image of that cut.
+    /// Which image of that crash point.
     pub image: ImageSeed,
-    /// In words.
+    /// A description of the image.
     pub choice: String,
     /// What is wrong with it.
     pub what: String,
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for FailedImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let doing = if self.recovering { "while it recovered" } else { "while it served" };
         writeln!(f, "{}: {}", self.engine, self.what)?;
@@ -59,21 +59,21 @@ impl fmt::Display for Found {
     }
 }
 
-/// What was checked.
+/// The result of an exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Images.
+    /// Images checked.
     pub images: u64,
-    /// Those of them that were cut while the server recovered.
+    /// Of these, images of crash points during recovery.
     pub recovering: u64,
-    /// Those that fail.
+    /// Of these, images that fail.
     pub bad: u64,
     /// The first of them.
-    pub found: Vec<Found>,
+    pub found: Vec<FailedImage>,
 }
 
 impl Report {
-    /// With what another one has counted.
+    /// Adds another report.
     pub fn add(&mut self, other: Report) {
         self.images += other.images;
         self.recovering += other.recovering;
@@ -128,7 +128,7 @@ pub fn explore(
 /// Checks one image again: that of `seed`, after `cut` records.
 ///
 /// # Errors
-/// When there is no such cut, or the image cannot be made.
+/// When there is no such crash point, or the image cannot be made.
 pub fn replay(run: &Recorded, cut: usize, image: ImageSeed, folder: &Path) -> Outcome<Report> {
     if !(1..=run.trace.len()).contains(&cut) {
         return Err(Trouble::new(format!(
@@ -140,7 +140,7 @@ pub fn replay(run: &Recorded, cut: usize, image: ImageSeed, folder: &Path) -> Ou
     check(run, &[point], 0, folder, &Watch { stopped: &|| false, checked: &|| () })
 }
 
-/// Half of the cuts while the server recovers, if it ever does, the others anywhere.
+/// Half of the crash points during recoveries, if there are any, the others anywhere.
 fn points(run: &Recorded, images: u64) -> Vec<Point> {
     let mut random = SplitMix64::new(run.history.seed ^ 0x6375_7473);
     let records = run.trace.len();
@@ -196,7 +196,7 @@ fn check(
         if let Err(what) = checked {
             report.bad += 1;
             if report.found.len() < KEPT {
-                report.found.push(Found {
+                report.found.push(FailedImage {
                     engine: run.history.engine.clone(),
                     seed: run.history.seed,
                     cut: point.cut,

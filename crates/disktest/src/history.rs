@@ -1,9 +1,8 @@
-//! What clients sent and what was answered, each with the length that the trace had then; and what a
-//! cut must leave of it.
+//! The transactions that clients sent and their acknowledgements, each with the length of the trace at that time; and
+//! what a power cut must leave of them.
 //!
-//! What always holds: a position noted for an answer was read after the answer came, one for a request
-//! before it was sent. A cut at or after the first must leave the transaction; a cut before the second
-//! cannot know it.
+//! What always holds: the position noted for an acknowledgement was read after it came, the one for a request before it
+//! was sent. A power cut at or after the former must leave the transaction; one before the latter cannot.
 
 use crate::work::{CONNECTIONS, Step};
 use serde::{Deserialize, Serialize};
@@ -13,15 +12,15 @@ use serde::{Deserialize, Serialize};
 pub struct Attempt {
     /// The life in which it was sent, and its number.
     pub life: u32,
-    /// Counts what the connection did; a number that was lost with its life is used again.
+    /// The connection's transaction number; one that was lost with its life is used again.
     pub number: u64,
     /// The trace's length before it was sent.
     pub sent: u64,
     /// The trace's length when it was known to be durable.
     pub answered: Option<u64>,
-    /// Its place among all connections' transactions, as it was answered.
+    /// Its place among all connections' transactions, according to the reply.
     pub place: Option<u64>,
-    /// The trace's length when it was known not to have been done.
+    /// The trace's length when it was known not to have been executed.
     pub void: Option<u64>,
 }
 
@@ -30,7 +29,7 @@ pub struct Attempt {
 pub struct Life {
     /// The trace's length when it began.
     pub begun: u64,
-    /// The trace's length when it was ready to answer.
+    /// The trace's length when it was ready for requests.
     pub ready: Option<u64>,
     /// What ended it.
     pub end: String,
@@ -41,26 +40,26 @@ pub struct Life {
 pub struct History {
     /// The engine.
     pub engine: String,
-    /// Of everything random.
+    /// The root of everything random.
     pub seed: u64,
-    /// The lives, the first first.
+    /// The lives, in order.
     pub lives: Vec<Life>,
     /// What each connection sent.
     pub connections: [Vec<Attempt>; CONNECTIONS],
 }
 
-/// Which transactions of one connection a cut may leave as the last one, by their places in its list;
-/// `None` is none at all.
+/// Which transactions of one connection may be the last one after a power cut, by their places in its list; `None`
+/// stands for no transaction at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowed {
-    /// The least.
+    /// The earliest.
     pub least: Option<usize>,
-    /// And all that may be instead.
+    /// The other possible ones.
     pub others: Vec<usize>,
 }
 
 impl History {
-    /// What may be the last transaction of `connection` after a cut at `position`.
+    /// What may be the last transaction of `connection` after a power cut at `position`.
     pub fn allowed(&self, connection: usize, position: u64) -> Allowed {
         let attempts = &self.connections[connection];
         let by = |moment: Option<u64>| moment.is_some_and(|moment| moment <= position);
@@ -71,13 +70,13 @@ impl History {
         Allowed { least, others: others.collect() }
     }
 
-    /// The transaction at `index` of a connection's list, and all of that connection that must have been done
+    /// The transaction at `index` of a connection's list, and all of that connection that must have been executed
     /// before it: the newest of each number.
     pub fn done(&self, connection: usize, index: usize) -> Vec<Step> {
         let attempts = &self.connections[connection];
         let mut steps: Vec<Step> = Vec::new();
         for attempt in attempts[..=index].iter().rev() {
-            // Going back, what has a number that was used again later was not done.
+            // Going backwards, a number that was used again later was not executed.
             if steps.last().is_none_or(|later| attempt.number < later.number) {
                 let Attempt { life, number, .. } = *attempt;
                 steps.push(Step { connection, life, number });
@@ -87,7 +86,7 @@ impl History {
         steps
     }
 
-    /// The life that was going on at `position`, counted from 0, and whether it was not ready yet.
+    /// The life at `position`, counted from 0, and whether it was not ready yet.
     pub fn life_at(&self, position: u64) -> (usize, bool) {
         let life = self.lives.iter().rposition(|life| life.begun < position).unwrap_or(0);
         let recovering = self
@@ -97,13 +96,13 @@ impl History {
         (life, recovering)
     }
 
-    /// Transactions that were answered, or found done later.
+    /// Transactions that were acknowledged, or found executed later.
     pub fn acknowledged(&self) -> u64 {
         let attempts = self.connections.iter().flatten();
         attempts.filter(|attempt| attempt.answered.is_some()).count() as u64
     }
 
-    /// Whether the pool was known to be there at `position`.
+    /// Whether the pool was known to exist at `position`.
     pub fn is_made(&self, position: u64) -> bool {
         let ready = self.lives.first().and_then(|life| life.ready);
         ready.is_some_and(|ready| ready <= position)

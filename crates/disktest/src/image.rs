@@ -1,6 +1,6 @@
-//! Images: one of the things that a device may hold after a cut, drawn by a seed, in a file to be opened.
+//! Images: possible contents of a device after a power cut, drawn by a seed, in a file to be opened.
 //!
-//! What always holds: the same trace, cut and seed give the same image.
+//! What always holds: the same trace, crash point and seed give the same image.
 
 use crate::device::DeviceState;
 use crate::trace::Trace;
@@ -12,19 +12,19 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// What devices write whole or not at all, in bytes: a cache line at the least, by the persistency
+/// The possible units that devices write whole or not at all, in bytes: a cache line, the least by the persistency
 /// model; a sector; a page.
 pub const UNITS: [usize; 3] = [64, 512, 4096];
-/// Writes that a description names.
+/// The most writes named in a description.
 const NAMED: usize = 12;
 const PAGE: usize = 4096;
 
-/// Which image: the seed says all that the cut does not.
+/// Which image of a crash point: the seed of all random choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ImageSeed(pub u64);
 
 impl ImageSeed {
-    /// The unit in which this image is torn.
+    /// The unit of this image.
     pub fn unit(self) -> usize {
         UNITS[self.random().below(UNITS.len() as u64) as usize]
     }
@@ -34,23 +34,23 @@ impl ImageSeed {
     }
 }
 
-/// One thing that a device may hold.
+/// One possible content of a device.
 #[derive(Clone, Debug)]
 pub struct ImageChoice {
     how: &'static str,
     unit: usize,
     length: u64,
-    /// Of each block that may hold more than one thing, how many of its pending pieces it has.
+    /// For each block with several possible contents, how many of its pending pieces it has.
     pieces: BTreeMap<usize, usize>,
-    /// Of each write that is not durable, how many of its blocks have it, and how many there are.
+    /// For each write that is not durable, how many of its blocks have it, and how many blocks it has.
     writes: BTreeMap<usize, (usize, usize)>,
 }
 
 impl ImageChoice {
-    /// Draws one of what `state` allows.
+    /// Draws one of the images that `state` allows.
     pub fn draw(state: &DeviceState, seed: ImageSeed) -> Self {
         let mut random = seed.random();
-        // The unit, which is that of the state.
+        // Skips the draw of the unit, which is that of the state.
         random.next();
         let (how, pieces) = draw_pieces(state, &mut random);
         let lengths = state.lengths();
@@ -72,7 +72,7 @@ impl ImageChoice {
     }
 }
 
-/// Of each pending block, how many pieces it has, and in words how they were chosen.
+/// For each pending block, how many pieces it has; and a description of how they were chosen.
 fn draw_pieces(
     state: &DeviceState,
     random: &mut SplitMix64,
@@ -86,7 +86,7 @@ fn draw_pieces(
     let way = below(16);
     let one = writes.get(below(writes.len())).copied().unwrap_or(0);
     let block = pending.keys().nth(below(pending.len())).copied().unwrap_or(0);
-    // In eighths: how likely a block, or a write, is kept.
+    // In eighths: the probability that a block, or a write, is kept.
     let likely = [1, 4, 7][below(3)];
     let kept: BTreeSet<usize> = match way {
         10..13 => writes.iter().copied().filter(|_| below(8) < likely).collect(),
@@ -94,7 +94,7 @@ fn draw_pieces(
     };
     let mut count = |at: usize, pieces: &[crate::device::Piece]| {
         let all = pieces.len();
-        // A block that has a write has what was in it before.
+        // A block that has a write also has the writes before it.
         let until = |has: &dyn Fn(usize) -> bool| {
             pieces.iter().rposition(|piece| has(piece.record)).map_or(0, |last| last + 1)
         };
@@ -156,7 +156,7 @@ impl fmt::Display for ImageChoice {
     }
 }
 
-/// A file that holds one image after another; only what differs is written.
+/// A file that holds one image after another; only the differences are written.
 pub struct ImageFile {
     path: PathBuf,
     file: File,
@@ -173,12 +173,12 @@ impl ImageFile {
         Ok(ImageFile { path, file, holds: Vec::new() })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes it hold `bytes`. Nothing may have it open.
+    /// Sets its contents to `bytes`. No process may have it open.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -201,7 +201,7 @@ impl ImageFile {
 
 impl Drop for ImageFile {
     fn drop(&mut self) {
-        // It is in a folder that goes as well.
+        // Its folder will be removed as well.
         let _ = std::fs::remove_file(&self.path);
     }
 }

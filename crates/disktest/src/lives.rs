@@ -1,7 +1,7 @@
 //! A pool's lives: a real server on it, loaded, killed, opened again, killed while it recovers.
 //!
-//! What always holds: the trace and the pool's file agree when a life begins
-//! ([`settle`]); the parent's notes hold what was answered, whatever ended the life.
+//! What always holds: the trace and the pool's file agree when a life begins ([`settle`]); the parent's history has
+//! every acknowledgement, however the life ended.
 
 mod server;
 mod traffic;
@@ -14,14 +14,14 @@ use server::{Ended, Server};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Records that opening a pool writes at the least; a recovery writes more.
+/// The least number of records of opening a pool; a recovery writes more.
 const OPENING: u64 = 4;
-/// More records than a recovery of so small a log writes, as a rule.
+/// More records than a recovery of such a small log usually writes.
 const RECOVERY: u64 = 60;
 const TRACE: &str = "trace";
 const HISTORY: &str = "history.json";
 
-/// How runs are made.
+/// The parameters of runs.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The program `perdura`.
@@ -30,16 +30,16 @@ pub struct Setting {
     pub engine: String,
     /// Lives of the server.
     pub lives: usize,
-    /// Of everything that the parent draws; what the server does depends on time too.
+    /// The root of everything that the parent draws; the server's behaviour also depends on time.
     pub seed: u64,
 }
 
-/// A run: what was done to the file, and what was answered.
+/// A run: the operations on the file, and the acknowledgements.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// Of all lives.
+    /// The trace of all lives.
     pub trace: Trace,
-    /// Of all lives.
+    /// The history of all lives.
     pub history: History,
 }
 
@@ -67,13 +67,13 @@ impl Recorded {
 /// What ends a life.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
-    /// It kills itself after this many records.
+    /// The server kills itself after this many records.
     StopAfter(u64),
-    /// It is killed this long after it was ready.
+    /// The server is killed this long after it was ready.
     KillAfter(Duration),
-    /// This sync fails; it is killed when it has refused its clients.
+    /// This sync fails; the server is killed when it has refused its clients.
     FailSync(u64),
-    /// It is told to end.
+    /// The server is asked to end.
     Close,
 }
 
@@ -81,7 +81,7 @@ impl Fate {
     fn draw(random: &mut SplitMix64, life: usize, lives: usize) -> Self {
         match random.below(20) {
             _ if life + 1 == lives => Fate::Close,
-            // The first life makes the pool, which takes a few records more.
+            // The first life creates the pool, which takes a few more records.
             _ if life == 0 => Fate::StopAfter(RECOVERY + random.below(300)),
             0..8 => Fate::StopAfter(OPENING + random.below(RECOVERY)),
             8..12 => Fate::StopAfter(RECOVERY + random.below(400)),
@@ -101,14 +101,14 @@ impl Fate {
     }
 }
 
-/// What a run found before any power cut: the server itself lost something, or did not come back.
+/// The result of a run: an error if, before any power cut, the server itself lost something or did not come back.
 pub type Survived = Result<Recorded, String>;
 
-/// Makes a pool in `folder`, which is empty, and leads it through its lives. The trace and the history
-/// stay there; the pool goes. Once `stopped` says so, no further life begins.
+/// Creates a pool in `folder`, which is empty, and leads it through its lives. The trace and the history stay there;
+/// the pool is removed. Once `stopped` says so, no further life begins.
 ///
 /// # Errors
-/// When a run cannot be made. That the server lost something is no error but a result.
+/// When a run cannot be made. A loss by the server is no error but a result.
 pub fn record(setting: &Setting, folder: &Path, stopped: &dyn Fn() -> bool) -> Outcome<Survived> {
     let (pool, trace) = (folder.join("pool"), folder.join(TRACE));
     let mut random = SplitMix64::new(setting.seed);
@@ -132,7 +132,7 @@ pub fn record(setting: &Setting, folder: &Path, stopped: &dyn Fn() -> bool) -> O
             break;
         }
     }
-    // What is needed of it is in the trace.
+    // Everything needed of it is in the trace.
     let _ = std::fs::remove_file(&pool);
     let recorded = Recorded { trace: Trace::read(&trace)?, history };
     recorded.write_history(folder)?;

@@ -1,25 +1,25 @@
-//! As much of the Redis protocol as the test's clients need.
+//! The part of the Redis protocol that the test's clients need.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Longer than any answer takes; a server that takes longer hangs.
+/// Longer than any reply takes; a server that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A connection.
 pub struct Client(BufReader<TcpStream>);
 
-/// What a server answers.
+/// A server's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// A text, or a number in digits.
     Text(String),
-    /// Nothing.
+    /// Null.
     Null,
-    /// Several.
+    /// An array.
     Many(Vec<Reply>),
-    /// A refusal.
+    /// An error.
     Error(String),
 }
 
@@ -50,10 +50,10 @@ impl Client {
         self.0.get_mut().write_all(&bytes)
     }
 
-    /// The next answer.
+    /// The next reply.
     ///
     /// # Errors
-    /// When the server is gone, or does not speak the protocol.
+    /// When the server is gone, or violates the protocol.
     pub fn receive(&mut self) -> io::Result<Reply> {
         let mut line = String::new();
         if self.0.read_line(&mut line)? == 0 {

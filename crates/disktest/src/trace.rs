@@ -1,7 +1,6 @@
-//! A recorded trace, in memory; and what is done about its end when a process was killed.
+//! A recorded trace, in memory; and how its end is repaired after a process was killed.
 //!
-//! What always holds after [`settle`]: replaying the trace gives exactly what the page cache holds of
-//! the file.
+//! What always holds after [`settle`]: replaying the trace gives exactly what the page cache holds of the file.
 
 use crate::{Outcome, Trouble};
 use perdura_memory::mapped::record::Record;
@@ -10,7 +9,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// All that was recorded.
+/// A whole trace.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     bytes: Vec<u8>,
@@ -19,7 +18,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Of what a trace file holds; a part of a record at its end is left out.
+    /// From the contents of a trace file; a partial record at its end is left out.
     pub fn new(mut bytes: Vec<u8>) -> Self {
         let (mut ends, mut at) = (Vec::new(), 0);
         while let Some((_, len)) = Record::decode(&bytes[at..]) {
@@ -57,7 +56,7 @@ impl Trace {
         record
     }
 
-    /// Bytes of the trace's first `records` records: a position that an answer may be compared with.
+    /// Bytes of the trace's first `records` records: a position to compare acknowledgements with.
     pub fn position(&self, records: usize) -> u64 {
         self.start(records) as u64
     }
@@ -67,12 +66,12 @@ impl Trace {
         self.ends.partition_point(|end| *end as u64 <= position)
     }
 
-    /// The bytes at `range`, of which [`data`](Self::data) tells.
+    /// The bytes at `range`, as given by [`data`](Self::data).
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.bytes[range]
     }
 
-    /// Where in the trace the bytes are that the write with this number carries.
+    /// The place in the trace of the bytes of the write with this number.
     pub fn data(&self, number: usize) -> Range<usize> {
         let end = self.ends[number];
         match self.record(number) {
@@ -85,7 +84,7 @@ impl Trace {
         number.checked_sub(1).map_or(0, |before| self.ends[before])
     }
 
-    /// What the page cache holds when all of it is done.
+    /// The contents of the page cache after all records.
     pub fn visible(&self) -> Vec<u8> {
         let mut visible = Vec::new();
         for number in 0..self.len() {
@@ -107,11 +106,11 @@ impl Trace {
     }
 }
 
-/// Makes the trace at `path` agree with the file of the pool, whose process is gone: takes a part of a
-/// record away from its end, and says of the last write how much of it was done.
+/// Makes the trace at `path` agree with the file of the pool, whose process is gone: removes a partial record from its
+/// end, and records how much of the last write was done.
 ///
 /// # Errors
-/// When the files cannot be used; when they differ elsewhere, which would be a fault of the recorder.
+/// When the files cannot be used; when they differ elsewhere, which would be a bug of the recorder.
 pub fn settle(path: &Path, pool: &Path) -> Outcome {
     let trouble = Trouble::at(path);
     let trace = Trace::read(path)?;

@@ -1,7 +1,7 @@
-//! What an image must hold: it opens, it is whole, everything acknowledged is there, and nothing in part.
+//! The checks of an image: it opens, it is whole, everything acknowledged is there, and nothing in part.
 //!
-//! The image's file is opened read-only, so that its recovery happens on a private mapping and the file
-//! can be made the next image; now and then one is opened as a program would, used and closed.
+//! The image's file is opened read-only, so that its recovery happens on a private mapping and the file can be made the
+//! next image; now and then one is opened as a program would, used and closed.
 
 use crate::history::History;
 use crate::work::{
@@ -17,10 +17,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The last transaction of each connection that an image holds, by its place in the connection's list.
+/// For each connection, the last transaction in an image, by its place in the connection's list.
 type Places = [Option<usize>; CONNECTIONS];
 
-/// Checks the image at `path`, of a cut at `position` of the trace.
+/// Checks the image at `path`, of a crash point at `position` of the trace.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -87,7 +87,7 @@ fn use_pool(path: &Path) -> Result<(), OpenError> {
     Ok(pool.close()?)
 }
 
-/// Compares what is there with what must be. The outer error is of reading.
+/// Compares the contents with those required. The outer error is a failure to read.
 fn contents(
     tx: &mut dyn Tx,
     history: &History,
@@ -128,7 +128,7 @@ fn contents(
     Ok(order(history, position, &places, sum))
 }
 
-/// Which transaction is the last one of a connection, which says `last`.
+/// Which transaction of a connection `last` stands for.
 fn last_of(
     history: &History,
     connection: usize,
@@ -158,7 +158,7 @@ fn lost(connection: usize, acknowledged: &str, found: &str) -> String {
     )
 }
 
-/// Compares the keys of one connection with what `done` has left in them.
+/// Compares the keys of one connection with the result of the transactions `done`.
 fn keys(
     tx: &mut dyn Tx,
     keyspace: Keyspace,
@@ -205,8 +205,8 @@ fn keys(
     Ok(differing.map_or(Ok(()), Err))
 }
 
-/// The first `count` transactions of all connections' are there and no others, as far as their
-/// answers told their places.
+/// Checks that exactly the first `count` transactions of all connections are there, as far as their replies gave their
+/// places.
 fn order(history: &History, position: u64, places: &Places, count: u64) -> Result<(), String> {
     for (connection, place) in places.iter().enumerate() {
         let attempts = &history.connections[connection];
@@ -219,7 +219,7 @@ fn order(history: &History, position: u64, places: &Places, count: u64) -> Resul
                 stamp(last)
             ));
         }
-        // What was sent after the cut may have the place of one that was lost later.
+        // A transaction sent after the crash point may have the place of one that was lost later.
         let missing = (next..attempts.len())
             .filter(|&index| attempts[index].sent <= position)
             .find_map(|index| Some((index, attempts[index].place?)));

@@ -1,10 +1,9 @@
-//! What clients do: transactions of which each can be checked, alone and together.
+//! The clients' transactions, which can be checked individually and together.
 //!
-//! Each connection has keys of its own, and numbers its transactions. Everything that a transaction
-//! writes follows from its connection, the life of the server in which it was sent, and its number; so
-//! from the last transaction that is there follows what all keys of its connection must hold. Every
-//! transaction counts one key up that all connections share: so the connections' transactions have one order, and
-//! an image must hold a beginning of that.
+//! Each connection has keys of its own, and numbers its transactions. Everything that a transaction writes is
+//! determined by its connection, the life of the server in which it was sent, and its number; so the last transaction
+//! of a connection determines the contents of all its keys. Every transaction also increments one key that all
+//! connections share: so the connections' transactions have one order, and an image must hold a prefix of that.
 
 use perdura_memory::random::SplitMix64;
 
@@ -28,11 +27,11 @@ pub struct Step {
     pub number: u64,
 }
 
-/// The key that all transactions count up, and its field.
+/// The key and field that all transactions increment.
 pub const SHARED: (&str, &str) = ("shared", "count");
 
 impl Step {
-    /// What tells it from all others of its connection.
+    /// A text that distinguishes it from all others of its connection.
     pub fn stamp(self) -> String {
         format!("{}.{}", self.life, self.number)
     }
@@ -65,7 +64,7 @@ impl Step {
         self.number % 5 == 4
     }
 
-    /// Its text: mostly short, at times longer than what a log takes.
+    /// Its text: mostly short, sometimes longer than fits into a log.
     pub fn text(self) -> String {
         let Step { connection, life, number } = self;
         let mut random =
@@ -78,7 +77,7 @@ impl Step {
     }
 }
 
-/// The hash that says which transaction was the last.
+/// The hash that records the last transaction.
 pub fn place_key(connection: usize) -> String {
     format!("at:{connection}")
 }

@@ -1,4 +1,4 @@
-//! What a transaction's body may do: read and write words and bytes.
+//! What the body of a transaction may do: read and write words and bytes.
 
 use crate::error::Result;
 use perdura_memory::LINE;
@@ -10,12 +10,12 @@ pub use perdura_memory::lock::Mode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(pub usize);
 
-/// Reads and writes inside a transaction, by offset. Object-safe, so that code that does not
-/// care for the last nanosecond can take a `&mut dyn Access`.
+/// Reads and writes inside a transaction, by offset. Object-safe, so that code which is not performance-critical can
+/// take a `&mut dyn Access`.
 ///
-/// A read sees the transaction's own writes. What is out of bounds is an
-/// [`Error::Misuse`](crate::Error::Misuse), not a panic; code that has the offset from the pool's contents
-/// makes damage of it with [`in_pool`](crate::Error::in_pool).
+/// A read sees the transaction's own writes. An access out of bounds is an [`Error::Misuse`](crate::Error::Misuse), not
+/// a panic; code that has the offset from the pool's contents turns that into damage with
+/// [`in_pool`](crate::Error::in_pool).
 pub trait Access {
     /// The word at `at`, a multiple of 8.
     ///
@@ -41,8 +41,8 @@ pub trait Access {
     /// As [`write_word`](Access::write_word).
     fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()>;
 
-    /// Says that what is at `at` will be read soon: it is fetched meanwhile, if that can be. For addresses that
-    /// are known together, so that the processor waits for them at the same time. Anything is allowed.
+    /// Announces that the word at `at` will be read soon, so that it may be prefetched. For addresses that are known
+    /// together, so that the processor waits for them at the same time. Any address is allowed.
     #[inline(always)]
     fn prefetch(&mut self, at: u64) {
         let _ = at;
@@ -51,16 +51,16 @@ pub trait Access {
     /// What this transaction may do.
     fn mode(&self) -> Mode;
 
-    /// A small number that sessions which are open at the same time do not share: data that all of them change may
-    /// have a part for each, so that they do not conflict there. Which part is changed must make no difference to
-    /// what is read.
+    /// A small number that differs between sessions that are open at the same time: data that all of them change may
+    /// have a part for each, so that they do not conflict. Which part is changed must make no difference to what is
+    /// read.
     #[inline]
     fn lane(&self) -> u32 {
         0
     }
 }
 
-/// Splits bytes that lie in the pool into whole lines, which `put_line` writes, and words at the edges.
+/// Splits a write of bytes into whole lines, which `put_line` writes, and words at the edges.
 pub(crate) fn put_lines<A: Access>(
     access: &mut A,
     at: u64,
@@ -80,7 +80,7 @@ pub(crate) fn put_lines<A: Access>(
     put_bytes(access, line, lines.remainder())
 }
 
-/// Writes bytes as the words that they lie in; those at the edges keep what they hold beside the bytes.
+/// Writes bytes as whole words; the words at the edges keep their other bytes.
 pub(crate) fn put_bytes<A: Access + ?Sized>(access: &mut A, at: u64, from: &[u8]) -> Result<()> {
     let (mut at, mut rest) = (at, from);
     while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! What an engine did: plain integers, one set a session, added up when asked for.
+//! Counts of what an engine did: plain integers, one set per session, added up on demand.
 
 use perdura_memory::{LINE, WORD, line_of};
 use serde::Serialize;
@@ -11,9 +11,9 @@ macro_rules! counters {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
         pub struct Counters {
             $($(#[$doc])* pub $count: u64,)*
-            /// Data lines written back, by how many of their eight words had been stored to since they
-            /// were clean: the first count is of one word. Under plain redo, which keeps of a line only
-            /// that it is dirty, large fresh memory alone is counted.
+            /// Data lines written back, by how many of their eight words had been stored to since they were clean: the
+            /// first count is of one word. Under plain redo, which keeps only whether a line is dirty, only large fresh
+            /// memory is counted.
             pub dirtied: [u64; 8],
         }
 
@@ -91,13 +91,13 @@ impl Counters {
         self.dirty_bytes as f64 / self.write_backs_data.max(1) as f64
     }
 
-    /// Notes that a line is written back of which `words` words (1 to 8) were stored to.
+    /// Counts the write-back of a line of which `words` words (1 to 8) were stored to.
     #[inline]
     pub(crate) fn dirtied(&mut self, words: u32) {
         self.dirtied[(words as usize).clamp(1, 8) - 1] += 1;
     }
 
-    /// Notes that the lines of `len` fresh bytes from `at` on are written back.
+    /// Counts the write-backs of the lines of `len` fresh bytes from `at` on.
     pub(crate) fn dirtied_fresh(&mut self, at: u64, len: u64) {
         for line in (line_of(at)..at + len).step_by(LINE as usize) {
             let bytes = (at + len).min(line + LINE) - at.max(line);

@@ -1,4 +1,4 @@
-//! Engines and sessions: who runs transactions, and when they are over.
+//! The traits of engines and sessions, which run transactions.
 
 use crate::tuning::Tuning;
 use crate::{Access, Counters, Mark, Mode, Result, Sums};
@@ -6,7 +6,7 @@ use perdura_memory::{Domain, Memory};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A commit's place in the order of commits; what is waited for until it is durable.
+/// A commit's place in the order of commits, with which its durability can be waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
 
@@ -19,7 +19,7 @@ pub struct Recovery {
     pub rolled_back: u64,
     /// Log records that were there but belong to no acknowledged transaction.
     pub discarded: u64,
-    /// Lines that had been left to the caches, with checksums to vouch for them.
+    /// Deferred lines: their write-back was skipped, and checksums protect them.
     pub covered: u64,
     /// Of these, the ones that were lost, and restored.
     pub corrected: u64,
@@ -33,42 +33,40 @@ pub trait Named {
 
 /// One way to make transactions atomic, isolated and durable.
 pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
-    /// The name that a pool's header, an option and a table of figures give it.
+    /// Its name in a pool's header, in options and in tables of figures.
     const NAME: &'static str;
 
     /// Whether its pools are whole after a crash.
     const CRASH_CONSISTENT: bool = true;
 
-    /// Whether a transaction can be rolled back that has stored. Where it cannot, rolling one back, in whole or to a
-    /// mark, makes the engine refuse every commit and checkpoint from then on (`Invalid`): what is in place is no
-    /// committed state.
+    /// Whether a transaction that has stored can be rolled back. If not, rolling one back, in whole or to a mark, makes
+    /// the engine refuse every commit and checkpoint from then on (`Invalid`): the memory holds no committed state.
     const ROLLS_BACK: bool = true;
 
-    /// Whether commits may wait for somebody to ask for them, so that [`tend`](Engine::tend) has
-    /// something to do.
+    /// Whether commits may wait for a later flush, so that [`tend`](Engine::tend) has something to do.
     const TENDED: bool = false;
 
-    /// Whether write-backs are skipped, so that a power cut can take what cannot be restored.
+    /// Whether write-backs are skipped, so that a power cut can lose data that cannot be restored.
     const SKIPS: bool = false;
 
-    /// Whether a power cut leaves the commits up to some ticket. If not, it leaves those that were acknowledged, and
-    /// any of the others; and each with all that it has seen.
+    /// Whether a power cut leaves all commits up to some ticket. If not, it leaves the acknowledged ones and any of the
+    /// others, each together with all commits that it has seen.
     const IN_ORDER: bool = true;
 
     /// Whether it runs on pools that keep checksums of all pages.
     const KEEPS_CHECKSUMS: bool = true;
 
-    /// What it keeps per thread.
+    /// Its per-thread state.
     type Session: Session + 'static;
 
-    /// Why it is not crash-sync-safe on a memory of this domain, if it is not: it is not started there.
-    /// (What promises nothing for a crash is refused nowhere.)
+    /// Why it is not crash-sync-safe on a memory of this domain; it is not started there. `None` if it is safe. (An
+    /// engine that promises nothing for a crash is refused nowhere.)
     fn refusal(domain: Domain) -> Option<&'static str> {
         let _ = domain;
         None
     }
 
-    /// Bytes that it would have in `area` beside the log, for a pool of up to `limit` bytes.
+    /// Bytes that it needs in `area` in addition to the log, for a pool of up to `limit` bytes.
     fn beside_log(limit: u64) -> u64 {
         let _ = limit;
         0
@@ -77,18 +75,17 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// Writes an empty log into `area`, and makes it durable.
     fn format(memory: &M, area: Range<u64>);
 
-    /// Looks at the log in `area` without writing anything.
+    /// Examines the log in `area` without writing anything.
     ///
     /// # Errors
     /// `Corrupt` where the log holds what no crash can leave.
     fn inspect(memory: &M, area: Range<u64>) -> Result<Recovery>;
 
-    /// Brings the pool to a committed state after a crash. May itself be cut short and run
-    /// again.
+    /// Brings the pool to a committed state after a crash. It may itself be cut short and run again.
     ///
     /// # Errors
-    /// `Corrupt` where the log holds what no crash can leave; nothing was written then. `Lost` where
-    /// write-backs were skipped, and checksums cannot restore what that lost.
+    /// `Corrupt` where the log holds what no crash can leave; nothing was written then. `Lost` where lines whose
+    /// write-back was skipped cannot be restored from checksums.
     fn recover(memory: &M, area: Range<u64>) -> Result<Recovery>;
 
     /// Starts on a memory whose log in `area` is empty or recovered.
@@ -99,7 +96,7 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
         Self::start_with_sums(memory, area, None)
     }
 
-    /// As [`start`](Engine::start), on a memory whose pages have sums: from now on they are kept.
+    /// As [`start`](Engine::start), on a memory whose pages have sums, which are maintained from now on.
     ///
     /// # Errors
     /// As [`start`](Engine::start).
@@ -111,13 +108,13 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// `Sessions` when there are too many.
     fn session(self: &Arc<Self>) -> Result<Self::Session>;
 
-    /// Commits up to and including this ticket have left the log: memory that one of them
-    /// freed may be written outside of transactions' protection.
+    /// Commits up to and including this ticket have left the log: memory that one of them freed may be written outside
+    /// transactions.
     fn reclaimable(&self) -> Ticket;
 
-    /// Makes durable what has waited longer than it should. Engines that let commits wait need it
-    /// called now and then, by a thread or by a core of a simulated machine. **Not by a thread that is inside
-    /// of a transaction, which it would wait for in vain; nor are [`tune`](Engine::tune) and
+    /// Makes commits durable that have waited too long: the background flush. Engines that let commits wait need it
+    /// called now and then, by a thread or by a core of a simulated machine. **Not by a thread that is inside a
+    /// transaction: the call would deadlock on it. The same goes for [`tune`](Engine::tune) and
     /// [`checkpoint`](Engine::checkpoint).**
     ///
     /// # Errors
@@ -126,13 +123,13 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// Whether [`give_back`](Engine::give_back) should be called. Says so once.
+    /// Whether [`give_back`](Engine::give_back) should be called. Reports it once.
     fn give_back_due(&self) -> bool {
         false
     }
 
-    /// Lets the memory give back what it keeps beside its durable image, as far as a checkpoint makes
-    /// that possible: see [`Memory::give_back`].
+    /// Lets the memory give back what it keeps in addition to its durable image, as far as a checkpoint makes that
+    /// possible: see [`Memory::give_back`].
     ///
     /// # Errors
     /// `Io` when the medium failed.
@@ -140,19 +137,19 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// Changes what can be changed while it runs.
+    /// Changes settings of the running engine.
     fn tune(&self, tuning: &Tuning) {
         let _ = tuning;
     }
 
-    /// What was done for no session in particular.
+    /// Counts of work that belongs to no session.
     fn counters(&self) -> Counters {
         Counters::default()
     }
 
-    /// Makes everything committed durable in place and empties the log. Other sessions may be
-    /// running. After one that failed or panicked, every later one fails: what it was to make durable may
-    /// be forgotten.
+    /// Makes everything committed durable in place and empties the log. Other sessions may be running. After a
+    /// checkpoint that failed or panicked, every later one fails: the lines that it was to make durable may be
+    /// forgotten.
     ///
     /// # Errors
     /// `Io` when the medium failed.
@@ -161,54 +158,52 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
 
 /// One thread's transactions, one after the other.
 ///
-/// Outside of a transaction nothing can be written, and a read finds what is in place, which may be
-/// less than has committed, or a part of what is being stored. A session that is dropped inside of a
-/// transaction rolls it back; **one that is leaked there (`std::mem::forget`) keeps the others waiting**.
+/// Outside a transaction nothing can be written, and a read finds the memory's contents, which may lack committed words
+/// or include a part of a commit in progress. A session that is dropped inside a transaction rolls it back; **one that
+/// is leaked there (`std::mem::forget`) keeps the others waiting**.
 ///
-/// Commit has two moments: *logical*, when the transaction is visible to others and ordered,
-/// and *durable*, when it survives a power cut. [`commit`](Session::commit) returns at the first
-/// with a ticket for the second.
+/// Commit has two moments: *logical*, when the transaction is visible to others and ordered, and *durable*, when it
+/// survives a power cut. [`commit`](Session::commit) returns at the first with a ticket for the second.
 pub trait Session: Access + Send {
-    /// Whether transactions can fail for a [`Conflict`](crate::Error::Conflict).
+    /// Whether transactions can fail with a [`Conflict`](crate::Error::Conflict).
     const CONFLICTS: bool = false;
 
-    /// Begins a transaction; waits for those that must finish first: **another session of the same
-    /// thread may be one of them, which is waited for in vain**. If a transaction is running on this
-    /// session it is rolled back instead, and none is running then: what follows is refused.
+    /// Begins a transaction, after waiting for those that must finish first: **if one of these is on another session of
+    /// the same thread, this deadlocks**. If a transaction is running on this session it is rolled back instead, and
+    /// none is running then: what follows is refused.
     fn begin(&mut self, mode: Mode);
 
-    /// Begins a transaction again after `conflicts` conflicts in a row, from 1. It may wait first; after many conflicts it
-    /// runs in a way that cannot fail for another one.
+    /// Begins a transaction again after `conflicts` conflicts in a row, from 1. It may wait first; after many conflicts
+    /// the transaction runs in a way that cannot conflict.
     fn begin_again(&mut self, mode: Mode, conflicts: u32) {
         let _ = conflicts;
         self.begin(mode);
     }
 
-    /// Begins a transaction that does not fail for a conflict: for callers that cannot run it again. Others that write
-    /// may wait until it is over.
+    /// Begins a transaction that cannot fail with a conflict: for callers that cannot run it again. Other writers may
+    /// wait until it is over.
     fn begin_unfailing(&mut self, mode: Mode) {
         self.begin(mode);
     }
 
-    /// Whether the running transaction has met a conflict, so that all that is left is to roll it back and run it again.
+    /// Whether the running transaction has met a conflict, so that it can only be rolled back and run again.
     #[inline(always)]
     fn has_conflict(&self) -> bool {
         false
     }
 
     /// The last committed transaction's position in a serial order of all of the engine's transactions: the number of
-    /// writing transactions up to it. Counted in a simulator only, for the crash tester. `None` where tickets are in such an
+    /// writing transactions up to it. Counted in a simulator only, for the crash tester. `None` if tickets are such an
     /// order.
     fn serial(&self) -> Option<u64> {
         None
     }
 
-    /// Writes `from` into memory that this very transaction has allocated, and that nothing
-    /// committed refers to: an engine may skip the log for it. `at` is a multiple of 8, and the
-    /// bytes up to the next multiple of 8 after the end may be overwritten too. If there are more than
-    /// 256, nothing else that is committed may be in the last line. What a transaction has freed is
-    /// no such memory until its ticket is [`reclaimable`](Engine::reclaimable): readers may
-    /// still look at it. **The caller sees to that**: a heap takes nothing but what its allocator gave.
+    /// Writes `from` into memory that this very transaction has allocated, and that no committed data refers to: an
+    /// engine may skip the log for it. `at` is a multiple of 8, and the bytes up to the next multiple of 8 after the
+    /// end may be overwritten too. If there are more than 256 bytes, the last line may hold no other committed data.
+    /// Memory that a transaction has freed does not qualify until its ticket is [`reclaimable`](Engine::reclaimable):
+    /// readers may still look at it. **The caller ensures all this**: a heap passes only memory from its allocator.
     ///
     /// # Errors
     /// As [`write_word`](Access::write_word).
@@ -216,8 +211,8 @@ pub trait Session: Access + Send {
         self.write_bytes(at, from)
     }
 
-    /// A point to go back to. Nested transactions are flattened into their outermost one;
-    /// marks are how a part of it is undone. What [`write_fresh`](Self::write_fresh) stored is not.
+    /// A point to return to. Nested transactions are flattened into their outermost one; marks are how a part of it is
+    /// undone. Stores by [`write_fresh`](Self::write_fresh) are not undone.
     fn mark(&mut self) -> Mark;
 
     /// Undoes every write since `mark`; later marks are void.
@@ -226,13 +221,12 @@ pub trait Session: Access + Send {
     /// Ends the transaction: it is visible and ordered from here on.
     ///
     /// # Errors
-    /// The transaction is rolled back if it does not fit in the log or the medium has failed. `Invalid`
-    /// if none is running, or when the engine has numbered all commits that it can. `Io` for every
-    /// commit after one that panicked.
+    /// The transaction is rolled back if it does not fit in the log or the medium has failed. `Invalid` if none is
+    /// running, or when the engine has used up its commit numbers. `Io` for every commit after one that panicked.
     fn commit(&mut self) -> Result<Ticket>;
 
-    /// As [`commit`](Session::commit), by one who waits for the ticket at once: an engine may do
-    /// both in one go. What goes wrong after the logical commit is told by the wait.
+    /// As [`commit`](Session::commit), for a caller that waits for the ticket at once: an engine may do both in one go.
+    /// Errors after the logical commit are reported by the wait.
     ///
     /// # Errors
     /// As [`commit`](Session::commit).
@@ -250,12 +244,12 @@ pub trait Session: Access + Send {
     /// Returns when the commit with this ticket, and every one before it, is durable.
     ///
     /// # Errors
-    /// `Io` when the medium failed: the commit may or may not be there after a restart. `Invalid`
-    /// inside of a transaction that reads, if the engine must store something for it.
+    /// `Io` when the medium failed: the commit may or may not be there after a restart. `Invalid` inside a transaction
+    /// that reads, if the engine would have to store something.
     fn wait_durable(&mut self, ticket: Ticket) -> Result<()>;
 
-    /// Empties the log as far as possible, so that what was freed can be used again. Callable
-    /// inside and outside of a transaction.
+    /// Empties the log as far as possible, so that freed memory can be reused. Callable inside and outside a
+    /// transaction.
     ///
     /// # Errors
     /// `Io` when the medium failed.

@@ -1,8 +1,7 @@
-//! The one list of engines: whatever has a line for each of them is made from it.
+//! The one list of engines, from which everything with an entry per engine is made.
 //!
-//! Kinds, names, the choice when the program runs, recovery by the name in a pool's header, help texts, the
-//! crash tester's families and the lists of tests all come from here. A new engine is a line of `listed!`,
-//! beside its own files.
+//! Kinds, names, dispatch at run time, recovery by the name in a pool's header, help texts, the crash tester's families
+//! and the lists of tests all come from here. A new engine is a line of `listed!`, plus its own files.
 
 use crate::consistency::eager::Eager;
 use crate::consistency::none::{Nothing, Unlogged};
@@ -20,9 +19,8 @@ use perdura_memory::{Memory, Ram};
 use std::fmt;
 use std::str::FromStr;
 
-/// The list: documentation, kind, name, engine; in brackets what makes it, and the pair that it is of, its
-/// consistency and its synchronisation. Calls a macro with what it is given, in braces, and the
-/// list, after `$before`.
+/// The list: documentation, kind, name, engine type; in brackets the generic engine, its consistency and its
+/// synchronisation. Calls a macro with the given arguments, in braces, and the list, after `$before`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! listed {
@@ -59,19 +57,19 @@ macro_rules! listed {
             ArchaptUndo "archapt-undo" ArchaptUndoEngine [Logged: Archapt<ArchaptUndo>, Spin];
             /// Groups of transactions on redo logging, written back late.
             ArchaptRedo "archapt-redo" ArchaptRedoEngine [Logged: Archapt<ArchaptRedo>, Spin];
-            /// As `ArchaptUndo`, with write-backs skipped that checksums make up for. Less certain.
+            /// As `ArchaptUndo`, with write-backs skipped for lines that checksums protect. Less certain.
             ArchaptUndoSum "archapt-undo-sum" SkippingUndoEngine
                 [Logged: Archapt<Skipping<ArchaptUndo>>, Spin];
-            /// As `ArchaptRedo`, with write-backs skipped that checksums make up for. Less certain.
+            /// As `ArchaptRedo`, with write-backs skipped for lines that checksums protect. Less certain.
             ArchaptRedoSum "archapt-redo-sum" SkippingRedoEngine
                 [Logged: Archapt<Skipping<ArchaptRedo>>, Spin];
         }
     };
 }
 
-/// Calls the macro `$call` with what follows its name, in braces, and with the list of all engines, each as
-/// `/// documentation`, `Kind "name" Engine [..];`. The engines are names in this crate's root; what is in
-/// brackets is for this crate.
+/// Calls the macro `$call` with the tokens after its name, in braces, and with the list of all engines, each as `///
+/// documentation`, `Kind "name" Engine [..];`. The engines are names in this crate's root; the brackets are for this
+/// crate.
 #[macro_export]
 macro_rules! engines {
     ($call:ident! $with:tt) => {
@@ -87,8 +85,8 @@ macro_rules! crash_consistent_engines {
     };
 }
 
-/// Calls `$run::<Engine<$memory>>` with arguments for each engine; or for each that can roll a transaction back, or for
-/// each crash-consistent one.
+/// Calls `$run::<Engine<$memory>>` with arguments for each engine; or for each that can roll back, or for each
+/// crash-consistent one.
 #[macro_export]
 macro_rules! on_each_engine {
     ($run:ident::<$memory:ty> $arguments:tt) => {
@@ -143,7 +141,7 @@ macro_rules! kinds {
             $($(#[$doc])* $kind,)*
         }
 
-        /// The names, each with a comma and a blank behind it.
+        /// The names, each followed by a comma and a space.
         const NAMES: &str = concat!($($name, ", "),*);
 
         impl EngineKind {
@@ -173,7 +171,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Whether a transaction can be rolled back that has stored.
+            /// Whether a transaction that has stored can be rolled back.
             pub const fn rolls_back(self) -> bool {
                 match self {
                     $(EngineKind::$kind => <crate::$engine<Ram> as Engine<Ram>>::ROLLS_BACK,)*
@@ -187,7 +185,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Whether it skips write-backs, so that a power cut can take what cannot be restored.
+            /// Whether it skips write-backs, so that a power cut can lose data that cannot be restored.
             pub const fn skips(self) -> bool {
                 match self {
                     $(EngineKind::$kind => <crate::$engine<Ram> as Engine<Ram>>::SKIPS,)*
@@ -205,7 +203,7 @@ macro_rules! kinds {
 }
 engines!(kinds! {});
 
-// A derive marks a variant, and the list makes the variants.
+// A derive would need an attribute on a variant, but the list generates the variants.
 #[expect(clippy::derivable_impls)]
 impl Default for EngineKind {
     fn default() -> Self {

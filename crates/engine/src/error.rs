@@ -3,12 +3,12 @@
 use perdura_memory::{Domain, HardwareAbort};
 use std::io;
 
-/// Why a transaction could not go on. Whatever it is, the transaction is rolled back.
+/// Why a transaction could not go on. In every case, the transaction is rolled back.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The program passed an offset, a handle or a cursor that fits nothing in the pool. Nothing was
-    /// changed, and nothing says that the pool is damaged.
+    /// The program passed an offset, a handle or a cursor that fits nothing in the pool. Nothing was changed, and
+    /// nothing indicates that the pool is damaged.
     #[error(
         "{what} at offset {at:#x}: what was passed is stale, or of another pool, and nothing says that this one is damaged; pass what this pool gave (if the offset was read from the pool itself, run `perdura pool check` on it)"
     )]
@@ -18,13 +18,13 @@ pub enum Error {
         /// Where, in bytes from the pool's start.
         at: u64,
     },
-    /// A collection is of another kind, or has keys or values of other types, than the program says.
-    /// The pool is not damaged.
+    /// A collection is of another kind, or has keys or values of other types, than the program expects. The pool is not
+    /// damaged.
     #[error(
         "what is at offset {at:#x} is no {expected}, but a collection of another kind or of other types; open it with the types that it was made with"
     )]
     WrongType {
-        /// What the program took it for.
+        /// What the program expected.
         expected: String,
         /// Where, in bytes from the pool's start.
         at: u64,
@@ -34,7 +34,7 @@ pub enum Error {
         "this thread has a transaction open on the pool, for which the call would wait for ever: commit or abort it first, or use it"
     )]
     Nested,
-    /// The engine would not keep its promises on such a memory.
+    /// The engine could not keep its promises on such a memory.
     #[error(
         "the engine {engine} is not crash-sync-safe on the domain {domain}: {why}; take another engine, or a memory whose caches outlive a power cut"
     )]
@@ -46,16 +46,16 @@ pub enum Error {
         /// What would be wrong.
         why: &'static str,
     },
-    /// The memory's hardware has not let the transaction commit. What it had stored is not there.
+    /// The memory's hardware has refused to commit the transaction. Its stores are undone.
     #[error("the memory's hardware has aborted the transaction: {0}")]
     Hardware(HardwareAbort),
     /// Another transaction has changed what this one has read, or wants to store to. It has to run again, which
-    /// `transaction` does by itself: its body hands this on.
+    /// `transaction` does by itself if the body passes this error on.
     #[error(
         "another transaction has changed what this one has read: hand this error on from the transaction's body, and it is run again"
     )]
     Conflict,
-    /// The pool holds something that it cannot hold.
+    /// The pool's contents violate their format.
     #[error("the pool is damaged: {what} at offset {at:#x}; run `perdura pool check` on it")]
     Corrupt {
         /// What was found, or not found.
@@ -73,7 +73,7 @@ pub enum Error {
         /// The first of them, in bytes from the pool's start.
         at: u64,
     },
-    /// No room is left for an allocation.
+    /// There is no room for an allocation.
     #[error(
         "the pool is full: {requested} bytes were asked for; free something, or reopen it with a larger limit"
     )]
@@ -81,7 +81,7 @@ pub enum Error {
         /// Bytes asked for.
         requested: u64,
     },
-    /// The pool may grow, and its file cannot: the disk or a quota is full, or files may not be longer.
+    /// The pool may grow, but its file cannot: the disk or a quota is full, or files may not be longer.
     #[error(
         "{source}; {requested} bytes were asked for, and the pool's limit is not reached: free space on its file system, or raise the quota or the limit on a file's size (`ulimit -f`), then try again"
     )]
@@ -109,13 +109,13 @@ pub enum Error {
         "all {limit} sessions are in use; drop one, or create the pool with a larger log, which has room for more"
     )]
     Sessions {
-        /// How many there can be.
+        /// The most sessions possible.
         limit: u64,
     },
     /// The caller asked for the transaction to be rolled back.
     #[error("the transaction was rolled back: {0}")]
     Aborted(String),
-    /// An argument that no pool could honour.
+    /// An argument that no pool could accept.
     #[error("{0}")]
     Invalid(&'static str),
     /// The durable medium failed. Nothing more is acknowledged on this pool.
@@ -132,14 +132,13 @@ impl Error {
         Error::Corrupt { what, at }
     }
 
-    /// An access at `at`, which is outside of the pool, or not at a word's edge.
+    /// An access at `at`, which is outside the pool or not word-aligned.
     #[cold]
     pub const fn outside(at: u64) -> Self {
         Error::Misuse { what: "no word of the pool begins", at }
     }
 
-    /// The same error, where what was passed came from the pool itself: it is damage then, and no
-    /// mistake of the program's.
+    /// The same error where the argument came from the pool itself: then it is damage, and not the program's mistake.
     #[must_use]
     pub fn in_pool(self) -> Self {
         match self {

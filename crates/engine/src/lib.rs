@@ -1,22 +1,21 @@
 //! Transactions on a [`Memory`](perdura_memory::Memory): all or nothing, isolated, durable.
 //!
-//! An [`Engine`] is one way to keep that promise; what it keeps per thread is a [`Session`], and
-//! what a transaction's body sees of it is [`Access`]. The engines are generic over the memory,
-//! so that the same code runs natively, under the crash tester and in the simulator.
+//! An [`Engine`] is one way to keep that promise; its per-thread state is a [`Session`], and the body of a transaction
+//! sees it as [`Access`]. The engines are generic over the memory, so that the same code runs natively, under the crash
+//! tester and in the simulator.
 //!
-//! An engine is a named pair: a consistency (what is written and fenced in which order) and a
-//! synchronisation (who may go when). [`engines!`] is the one list of them. What an engine is made of cannot
-//! be named outside of this crate:
+//! An engine is a named pair: a consistency (the order of writes and fences) and a synchronisation (which transactions
+//! may run when). [`engines!`] is the one list of them. The parts of an engine cannot be named outside this crate:
 //!
 //! ```compile_fail,E0603
 //! use perdura_engine::consistency::core::Core;
 //! ```
 //!
-//! Reading order, each using only what stands before it: [`access`] and [`engine`] (what a transaction's body
-//! sees; engines, sessions, the two commit moments), [`writes`] (what a transaction wants to store), `log` (what
-//! a log holds, where it is), [`sums`] (checksums of what is at rest), `sync`, `consistency`, [`groups`], `logged`
-//! (a transaction from begin to commit, with a lock), `optimistic` (the same with software transactional memory),
-//! `engines` (the list).
+//! Reading order, each using only what stands before it: [`access`] and [`engine`] (what a transaction's body sees;
+//! engines, sessions, the two commit moments), [`writes`] (a transaction's buffered stores), `log` (the format and
+//! place of logs), [`sums`] (checksums of data at rest), `sync`, `consistency`, [`groups`], `logged` (a transaction
+//! from begin to commit, with a lock), `optimistic` (the same with software transactional memory), `engines` (the
+//! list).
 
 #![forbid(unsafe_code)]
 

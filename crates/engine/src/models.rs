@@ -1,10 +1,10 @@
-//! Models for loom, which runs each in every order that threads can take, and with every value that
-//! a load may return under the memory model: the lock, and the overlay that is read beside a writer.
+//! Models for loom, which runs each under every interleaving of threads, and with every value that a load may return
+//! under the memory model: the lock, and the overlay that is read while a writer adds to it.
 //!
 //!     RUSTFLAGS="--cfg loom" cargo test -p perdura-engine --lib --target-dir target/loom models
 //!
-//! What the lock guards is in loom's cells here: they fail when one thread may reach in while another does,
-//! and when nothing orders their accesses.
+//! Data guarded by the lock is in loom's cells here: they fail when one thread may access it while another does, and
+//! when nothing orders their accesses.
 
 use crate::sync::{Fair, Spin};
 use crate::writes::LineWrite;
@@ -17,11 +17,11 @@ use perdura_memory::Ram;
 use perdura_memory::lock::{Lock, Mode, Order, Seat, Writing};
 use std::sync::Arc;
 
-/// Preemptions in one run, unless LOOM_MAX_PREEMPTIONS says otherwise: with each more the models take
-/// five times as long, and errors need few.
+/// Preemptions in one run, unless LOOM_MAX_PREEMPTIONS says otherwise: each one more makes the models five times as
+/// slow, and errors need few.
 const PREEMPTIONS: usize = 2;
 
-/// A lock, and what it guards: a value that readers look at, and how often it was changed.
+/// A lock, and its data: a value that readers look at, and how often it was changed.
 struct Rig<O: Order = Spin> {
     lock: Arc<Lock<O, u64, u64>>,
     ram: Arc<Ram>,
@@ -39,17 +39,17 @@ impl<O: Order> Rig<O> {
         Rig { lock: Arc::new(Lock::new(&*ram, slots, 0, 0)), ram }
     }
 
-    /// Where the system has no heavy fence.
-    fn untold(slots: usize) -> Self {
+    /// As on a system without a heavy fence.
+    fn symmetric(slots: usize) -> Self {
         let ram = Arc::new(Ram::new(64));
-        Rig { lock: Arc::new(Lock::new(&*ram, slots, 0, 0).untold()), ram }
+        Rig { lock: Arc::new(Lock::new(&*ram, slots, 0, 0).symmetric()), ram }
     }
 
     fn seat(&self) -> Option<Seat<O, u64, u64>> {
         Seat::new(&self.lock)
     }
 
-    /// A transaction that reads; what it has read.
+    /// A reading transaction; returns what it has read.
     fn read(&self, seat: &mut Seat<O, u64, u64>) -> u64 {
         seat.enter(Mode::Read, &*self.ram);
         let value = *seat.shared().expect("a reader");
@@ -60,19 +60,19 @@ impl<O: Order> Rig<O> {
     /// A session's transaction that adds one.
     fn add_in(&self, seat: &mut Seat<O, u64, u64>) {
         seat.enter(Mode::Write, &*self.ram);
-        let Writing { own, mut beside } = seat.writing().expect("the writer");
-        let value = *beside.get();
+        let Writing { own, mut shared } = seat.writing().expect("the writer");
+        let value = *shared.get();
         *own += 1;
-        beside.change(&*self.ram, |shared| *shared = value + 1);
+        shared.change(&*self.ram, |shared| *shared = value + 1);
         seat.leave(&*self.ram);
     }
 
-    /// A transaction that adds one. It reads beside readers, and stores alone.
+    /// A transaction that adds one. It reads alongside readers, and stores alone.
     fn add(&self) {
-        self.lock.writing(&*self.ram, |Writing { own, mut beside }| {
-            let value = *beside.get();
+        self.lock.writing(&*self.ram, |Writing { own, mut shared }| {
+            let value = *shared.get();
             *own += 1;
-            beside.change(&*self.ram, |shared| *shared = value + 1);
+            shared.change(&*self.ram, |shared| *shared = value + 1);
         });
     }
 }
@@ -91,7 +91,7 @@ fn a_reader_and_a_writer() {
 
 #[test]
 fn a_reader_and_a_writer_without_heavy_fences() {
-    reader_and_writer(<Rig>::untold);
+    reader_and_writer(<Rig>::symmetric);
 }
 
 fn reader_and_writer(new: fn(usize) -> Rig) {
@@ -132,7 +132,7 @@ fn two_writers_of_the_fair_lock() {
     two_writers_on::<Fair>();
 }
 
-/// Two sessions that write, each as often as it is said.
+/// Two sessions that write, `mine` and `theirs` times.
 fn two_sessions(mine: u64, theirs: u64) {
     check(move || {
         let rig = <Rig>::new(2);
@@ -148,13 +148,13 @@ fn two_sessions(mine: u64, theirs: u64) {
     });
 }
 
-/// The lock is biased to one of them at times; what they read, too.
+/// The lock is biased to each of them at times; what they read, too.
 #[test]
 fn the_bias_is_taken_away() {
     two_sessions(2, 2);
 }
 
-/// The bias goes to another session while the one that had it is about to come in: twice taken away, once by each.
+/// The bias goes to another session while its owner is about to enter: revoked twice, once by each.
 #[test]
 fn the_bias_goes_on_to_another_session() {
     two_sessions(2, 3);
@@ -178,7 +178,7 @@ fn a_first_reader_beside_the_bias() {
     });
 }
 
-/// A session that reads goes, and one that writes takes its place, which the lock may be biased to.
+/// A reading session is closed, and a writing one takes its slot, to which the lock may be biased.
 #[test]
 fn a_place_is_handed_on_with_the_bias() {
     check(|| {
@@ -201,7 +201,7 @@ fn a_place_is_handed_on_with_the_bias() {
     });
 }
 
-/// A writer that leaves lets readers in before it lets the next writer in, and never after.
+/// A leaving writer lets readers in before it lets the next writer in, and never after.
 #[test]
 fn two_writers_and_a_reader() {
     check(|| {
@@ -264,8 +264,8 @@ fn readers_are_let_in_between() {
         let writer = thread::spawn(move || {
             other.lock.writing(&*other.ram, |mut right| {
                 for value in 1..=2 {
-                    right.beside.change(&*other.ram, |shared| *shared = value);
-                    right.beside.let_readers_in(&*other.ram);
+                    right.shared.change(&*other.ram, |shared| *shared = value);
+                    right.shared.let_readers_in(&*other.ram);
                 }
             });
         });
@@ -275,10 +275,10 @@ fn readers_are_let_in_between() {
     });
 }
 
-/// A lock whose writers share what they store: how many have joined, and how many are stored.
+/// A lock whose writers share their stores: how many have joined, and how many are stored.
 type Shared = Arc<Lock<Spin, (), [u64; 2]>>;
 
-/// A transaction that joins if another wants to come in, and leads for all otherwise, and then waits.
+/// A transaction that joins if another wants to enter, and leads for all otherwise, and then waits.
 fn share(lock: &Shared, ram: &Ram, stored: &AtomicU64) {
     fn lead(own: &mut [u64; 2], stored: &AtomicU64) {
         own[1] += std::mem::take(&mut own[0]);
@@ -286,10 +286,10 @@ fn share(lock: &Shared, ram: &Ram, stored: &AtomicU64) {
     }
     let mut seat = Seat::new(lock).expect("a slot");
     seat.enter(Mode::Write, ram);
-    let Writing { own, beside } = seat.writing().expect("a writer");
+    let Writing { own, shared } = seat.writing().expect("a writer");
     own[0] += 1;
     let number = own[0] + own[1];
-    if !beside.is_wanted(ram) {
+    if !shared.is_wanted(ram) {
         lead(own, stored);
     }
     seat.leave(ram);
@@ -313,7 +313,7 @@ fn nobody_that_waits_is_forgotten() {
 
 const LINES: [u64; 2] = [0, 640];
 
-/// Lets the transaction join that stores `value` in a word of both lines.
+/// Lets a transaction join that stores `value` in a word of both lines.
 fn join(overlay: &Overlay, value: u64) {
     let ram = &Ram::new(64);
     for line in LINES {
@@ -324,7 +324,7 @@ fn join(overlay: &Overlay, value: u64) {
     overlay.join(ram);
 }
 
-/// Reads everything as of now: all of it must be of one moment.
+/// Reads everything as of now: all of it must be from one moment.
 fn look(overlay: &Overlay) -> u64 {
     let ram = &Ram::new(64);
     let snapshot = overlay.joined(ram);
@@ -368,10 +368,10 @@ fn emptied_alone() {
         let (other, its) = (lock.clone(), ram.clone());
         let writer = thread::spawn(move || {
             other.writing(&*its, |mut right| {
-                join(right.beside.get(), 1);
-                right.beside.change(&*its, |overlay| overlay.clear(&*its));
-                right.beside.let_readers_in(&*its);
-                join(right.beside.get(), 1);
+                join(right.shared.get(), 1);
+                right.shared.change(&*its, |overlay| overlay.clear(&*its));
+                right.shared.let_readers_in(&*its);
+                join(right.shared.get(), 1);
             });
         });
         seat.enter(Mode::Read, &*ram);

@@ -1,15 +1,15 @@
-//! Bugs to order, for tests of the crash tester: places in the engines where something can be left
-//! out that no wrapper around an engine reaches.
+//! Bugs on demand, for tests of the crash tester: places in the engines where a step can be left out that no wrapper
+//! around an engine reaches.
 //!
-//! Without the feature `planted`, which only those tests turn on, [`has`] is `false` for the compiler,
-//! and nothing of this is in the program. With it, a bug is there for the thread that asked for it.
+//! Without the feature `planted`, which only those tests turn on, [`has`] is constantly `false`, and nothing of this is
+//! in the program. With it, a bug exists for the thread that asked for it.
 
 /// A bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// A group is called durable before the fence that makes it so.
+    /// A group is reported as durable before the fence that makes it so.
     DurableBeforeFence,
-    /// Who leads takes the words of those that have joined for durable, and leaves them out of the record.
+    /// The leader assumes that the joined words are durable, and leaves them out of the record.
     JoinedLeftOut,
     /// A commit is counted, for checkpoints, before its words are stored.
     CommittedBeforeStored,
@@ -17,35 +17,35 @@ pub enum Bug {
     DirtyBeforeStored,
     /// Reading bytes, a transaction does not see its own words of lines that are in the overlay.
     OwnBytesHidden,
-    /// Batches whose lines are taken back are void before the new batch of these counts.
+    /// Batches whose lines are taken back become void before the new batch of these lines counts.
     TakenBackTooEarly,
-    /// When the log is cut, what it had of old words is believed to be there still.
+    /// When the log is truncated, its old words are believed to be there still.
     OldWordsBelieved,
     /// The writer does not wait for readers before it stores.
     NotAlone,
     /// An aborted transaction's words stay in the window.
     AbortedWordsStay,
-    /// A session that reads does not end the window that another one has left.
+    /// A session that reads does not close the window that another one has left open.
     WindowOverlooked,
     /// A window's fresh memory is not made durable with it.
     WindowsFreshForgotten,
-    /// A page's sum that a window has stays there when the page's words are again what they were before it.
+    /// A page's sum in a window stays there when the page's words are again what they were before it.
     SumKept,
-    /// A commit does not look whether what it has read has been changed.
+    /// A commit does not check whether what it has read has been changed.
     UncheckedReads,
-    /// Nor does a transaction that moves its moment on.
+    /// A transaction that moves its moment on does not check it.
     MovedUnchecked,
     /// A commit takes its stamp before it has its locks.
     StampBeforeLocks,
-    /// It stores in place and lets go of its locks before it is durable.
+    /// A commit stores in place and releases its locks before it is durable.
     UnlockedBeforeDurable,
-    /// What a commit overwrites it does not keep for snapshots.
+    /// A commit does not keep the words that it overwrites for snapshots.
     NothingKept,
-    /// A checkpoint does not wait for commits that are under way.
+    /// A checkpoint does not wait for commits in progress.
     CommitsOverlooked,
     /// A commit on a block device takes its number before its turn.
     NumberedOutOfTurn,
-    /// There, a checkpoint captures what is in place before the records of that are durable.
+    /// A checkpoint on a block device captures words in place before their records are durable.
     CapturedTooEarly,
     /// Lost lines are restored from columns' sums only.
     OnlyColumns,

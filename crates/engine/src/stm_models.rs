@@ -1,11 +1,11 @@
-//! Models for loom of software transactional memory: its clock, ownership records and lanes, with transactions as small
-//! as can be (their steps are those of `optimistic`), on words that are loom's.
+//! Models for loom of software transactional memory: its clock, ownership records and lanes, with minimal transactions
+//! (the steps are those of `optimistic`), on loom's words.
 //!
 //!     RUSTFLAGS="--cfg loom" cargo test -p perdura-engine --lib --target-dir target/loom models
 
 use crate::Ticket;
 use crate::optimistic::Locks;
-use crate::sync::stm::{Begun, Clock, Lane, Lanes, Records, Stamp, Word};
+use crate::sync::stm::{Begun, Clock, Lane, Lanes, RecordWord, Records, Stamp};
 use loom::model::Builder;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
@@ -24,11 +24,11 @@ struct Rig {
     words: [AtomicU64; 2],
 }
 
-/// A transaction: what it has read, and when that was so.
+/// A transaction: its reads, and its moment.
 #[derive(Default)]
 struct Tx {
     moment: u64,
-    reads: Vec<(u32, Word)>,
+    reads: Vec<(u32, RecordWord)>,
 }
 
 impl Rig {
@@ -53,7 +53,7 @@ impl Rig {
         Tx { moment, reads: Vec::new() }
     }
 
-    /// `None` for a conflict; a word that is locked counts as one here, so that nothing waits.
+    /// `None` for a conflict; a locked word counts as one here, so that nothing waits.
     fn read(&self, lane: &Lane, tx: &mut Tx, index: usize) -> Option<u64> {
         let place = self.records.place(index as u64 * 64);
         let word = self.records.load(&self.ram, place);
@@ -65,7 +65,8 @@ impl Rig {
         if stamp.number() > tx.moment && stamp.lane() != lane.number() {
             self.clock.raise(&self.ram, stamp.number());
             let moment = self.clock.now(&self.ram).number;
-            let hold = |(place, word): &(u32, Word)| self.records.load(&self.ram, *place) == *word;
+            let hold =
+                |(place, word): &(u32, RecordWord)| self.records.load(&self.ram, *place) == *word;
             if !tx.reads.iter().all(hold) {
                 return None;
             }
@@ -75,7 +76,7 @@ impl Rig {
         Some(value)
     }
 
-    /// Commits these words; the stamp, or `None` for a conflict.
+    /// Commits these words; returns the stamp, or `None` for a conflict.
     fn commit(&self, lane: &mut Lane, tx: &Tx, writes: &[(usize, u64)]) -> Option<Stamp> {
         let mut turn = 0;
         let Begun { has_bias, .. } = loop {
@@ -113,7 +114,7 @@ impl Rig {
             number = self.clock.to_commit(&self.ram).number;
         }
         let stamp = lane.next_stamp(&self.ram, number + 1)?;
-        let holds = |(place, word): &(u32, Word)| {
+        let holds = |(place, word): &(u32, RecordWord)| {
             let now = self.records.load(&self.ram, *place);
             now == *word || locks.held(now, *word)
         };
@@ -139,7 +140,7 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// Adds one to a word, once; whether it has.
+/// Tries once to add one to a word; returns whether it has.
 fn add(rig: &Rig, lane: &mut Lane, index: usize) -> bool {
     let mut tx = rig.begin(lane);
     let Some(value) = rig.read(lane, &mut tx, index) else { return false };
@@ -181,7 +182,7 @@ fn the_bias_is_taken_away() {
     });
 }
 
-/// Each reads one word and writes the other one: not both can have read what was there first.
+/// Each reads one word and writes the other one: they cannot both have read the original values.
 #[test]
 fn writes_are_not_skewed() {
     fn cross(rig: &Rig, lane: &mut Lane, from: usize) -> Option<u64> {
@@ -220,7 +221,7 @@ fn a_body_sees_one_state() {
     });
 }
 
-/// A checkpoint that has moved the clock and waited finds what commits up to its number have stored.
+/// A checkpoint that has moved the clock and waited finds the stores of commits up to its number.
 #[test]
 fn a_checkpoint_waits_for_commits() {
     check(|| {
@@ -238,7 +239,7 @@ fn a_checkpoint_waits_for_commits() {
     });
 }
 
-/// What is alone meets no commit that is under way.
+/// A session that is alone meets no commit in progress.
 #[test]
 fn alone_is_alone() {
     check(|| {

@@ -1,20 +1,19 @@
-//! Checksums of what is at rest: a sum of each page, kept in a place of its own in the pool.
+//! Checksums of data at rest: a sum for each page, kept in an area of its own in the pool.
 //!
 //! ```text
 //! sum of a page = odd(page) * Σ over its words of (mix(word ^ key[place]) - mix(key[place]))    mod 2^64
 //! ```
-//! `mix` is the bijection of [`keyed`](perdura_memory::keyed): a plain sum is the same when two
-//! words have changed places, or when one has lost what another has gained. A page of zeros has the
-//! sum 0, so that new pages need none; a word that changes changes the sum by what the two words add
-//! to it, so that nothing but the words that a transaction stores is looked at.
+//! `mix` is the bijection of [`keyed`](perdura_memory::keyed): a plain sum would be the same after two words have
+//! changed places, or one has lost what another has gained. A page of zeros has the sum 0, so that new pages need none;
+//! a changed word changes the sum by the difference of the two words' terms, so that only the words that a transaction
+//! stores are read.
 //!
-//! What always holds: in place, words and their sums change together, while the writer is alone. A
-//! transaction's sums are words of its write set as all others are: what makes those atomic and
-//! durable does so with these. So a page in place that does not have its sum has been damaged.
+//! What always holds: words in place and their sums change together, while the writer is alone. A transaction's sums
+//! are words of its write set like all others, and atomic and durable by the same means. So a page in place that does
+//! not have its sum has been damaged.
 //!
-//! The pages of the page table, and the one of the named roots, always have a sum; the pages of
-//! objects have one if the pool was made so, and are then looked at when they are first read or
-//! stored to.
+//! The pages of the page table, and the one of the named roots, always have a sum; the pages of objects have one if the
+//! pool was created so, and are then checked when they are first read or stored to.
 
 use crate::planted::{self, Bug};
 use crate::writes::{LineWrite, WriteSet};
@@ -26,9 +25,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of a page.
 const WORDS: usize = (PAGE / WORD) as usize;
-/// What the places of a page's words are multiplied by to be their keys: 2^64 over the golden ratio.
+/// The multiplier that turns a word's place in its page into its key: 2^64 over the golden ratio.
 const KEY: u64 = 0x9E37_79B9_7F4A_7C15;
-/// What a page of zeros adds up to before that is taken off.
+/// The sum of the terms of a page of zeros, which is subtracted.
 const ZEROS: u64 = {
     let (mut sum, mut place) = (0_u64, 0);
     while place < WORDS {
@@ -38,23 +37,23 @@ const ZEROS: u64 = {
     sum
 };
 
-/// Which pages of a pool have a sum, and where it is.
+/// Which pages of a pool have a sum, and where the sums are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
     /// The page of the named roots.
     pub catalogue: u64,
-    /// Where the page table begins: whole pages.
+    /// Where the page table begins, at a page boundary.
     pub table: u64,
-    /// Where it ends, and the sums begin: of the catalogue, of the page table's pages, of the pages.
+    /// Where it ends, and the sums begin: of the catalogue, of the page table's pages, of the objects' pages.
     pub sums: u64,
     /// Where the pages of objects begin.
     pub pages: u64,
-    /// Where they end: at `pages`, if these have no sums.
+    /// Where they end: equal to `pages`, if these have no sums.
     pub end: u64,
 }
 
 impl Places {
-    /// Bytes of sums for so many bytes of page table, and for so many pages of objects.
+    /// Bytes of sums for a page table of `table` bytes, and for `pages` pages of objects.
     pub const fn bytes(table: u64, pages: u64) -> u64 {
         (1 + table.div_ceil(PAGE) + pages) * WORD
     }
@@ -64,7 +63,7 @@ impl Places {
         self.end > self.pages
     }
 
-    /// Where the sum of the page of `at` is, if it has one.
+    /// The offset of the sum of the page of `at`, if it has one.
     #[inline(always)]
     pub fn of(&self, at: u64) -> Option<u64> {
         if at >= self.pages {
@@ -83,14 +82,14 @@ impl Places {
         (self.catalogue..self.catalogue + PAGE).contains(&at).then_some(self.sums)
     }
 
-    /// Where the pages are that have a sum, in a memory of `len` bytes.
+    /// The ranges of pages that have a sum, in a memory of `len` bytes.
     pub fn ranges(&self, len: u64) -> [Range<u64>; 3] {
         let end = self.end.min(len - len % PAGE).max(self.pages);
         [self.catalogue..self.catalogue + PAGE, self.table..self.sums, self.pages..end]
     }
 }
 
-/// The sums of an engine's pool, and which pages have been looked at.
+/// The sums of an engine's pool, and which pages have been checked.
 pub struct Sums {
     places: Places,
     /// A bit for each page that has been compared with its sum since the pool was opened.
@@ -99,7 +98,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Of a pool in `memory`, of which no page has been looked at.
+    /// For a pool in `memory`, with no page checked yet.
     pub fn new<M: Memory + ?Sized>(memory: &M, places: Places) -> Self {
         let pages = if places.has_all() { memory.limit().div_ceil(PAGE) } else { 0 };
         let words = pages.div_ceil(64);
@@ -107,12 +106,12 @@ impl Sums {
         Sums { places, looked_at, own: memory.object(words * WORD) }
     }
 
-    /// Where they are.
+    /// The places of the pages and sums.
     pub fn places(&self) -> &Places {
         &self.places
     }
 
-    /// Whether pages are looked at when they are read: those of objects have sums.
+    /// Whether pages are checked when they are read: those of objects have sums.
     pub fn has_all(&self) -> bool {
         self.places.has_all()
     }
@@ -129,7 +128,7 @@ impl Sums {
         match self.looked_at.get((page / 64) as usize) {
             Some(bits) if bits.load(Ordering::Relaxed) & 1 << (page % 64) != 0 => Ok(()),
             Some(bits) => self.compare(memory, at, bits),
-            // Beyond the pool, or none of its pages are looked at.
+            // Beyond the pool, or these pages are not checked.
             None => Ok(()),
         }
     }
@@ -157,9 +156,9 @@ impl Sums {
         Ok(())
     }
 
-    /// Adds to `writes` the sums that its words change: what is committed of a line and not in
-    /// place `overlaid` has, and the memory all else. The caller is the writer, and keeps `changes`
-    /// for the next time.
+    /// Adds the sums that the words of `writes` change to `writes`; the old values come from `overlaid` for committed
+    /// words not yet in place, and otherwise from the memory. The caller is the writer, and keeps `changes` for the
+    /// next call.
     ///
     /// # Errors
     /// `Corrupt` where a page that is stored to does not have its sum.
@@ -200,7 +199,7 @@ impl Sums {
         for of_page in changes.chunk_by(|one, other| one.place == other.place) {
             let place = of_page[0].place;
             let by = of_page.iter().fold(0_u64, |sum, change| sum.wrapping_add(change.by));
-            // A sum that is there already was changed for words that are now as they were.
+            // A sum that is in the set already was changed for words that are now back at their old values.
             let there = || writes.get(memory, place).is_some() && !planted::has(Bug::SumKept);
             if by == 0 && !there() {
                 continue;
@@ -216,14 +215,14 @@ impl Sums {
     }
 }
 
-/// What a page's sum changes by.
+/// The change of a page's sum.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
     place: u64,
     by: u64,
 }
 
-/// What the sum of the page of `at` changes by when the word there does.
+/// The change of the sum of the page of `at` when the word there changes.
 #[inline(always)]
 pub fn change(at: u64, before: u64, after: u64) -> u64 {
     let key = key((at % PAGE / WORD) as usize);
@@ -235,13 +234,13 @@ const fn key(place: usize) -> u64 {
     (place as u64 + 1).wrapping_mul(KEY)
 }
 
-/// Two pages that have changed places with their sums do not have these.
+/// A page's factor: two pages that change places together with their sums are detected.
 #[inline(always)]
 fn odd(page: u64) -> u64 {
     mix(page ^ KEY) | 1
 }
 
-/// The sum that the page at `page` has.
+/// The sum of the page at `page`.
 fn sum_of<M: Memory + ?Sized>(memory: &M, page: u64) -> u64 {
     let mut words = [0_u64; WORDS];
     memory.copy_out(page, bytemuck::cast_slice_mut(&mut words));
@@ -258,7 +257,7 @@ pub fn is_right<M: Memory + ?Sized>(memory: &M, places: &Places, page: u64) -> b
     }
 }
 
-/// The pages that do not have their sums, of those that should, in `ranges`. Nothing else is running.
+/// The pages in `ranges` that should have a sum and do not. Nothing else may be running.
 pub fn wrong_pages<M: Memory + ?Sized>(
     memory: &M,
     places: &Places,
@@ -268,7 +267,7 @@ pub fn wrong_pages<M: Memory + ?Sized>(
     pages.filter(|page| !is_right(memory, places, *page)).collect()
 }
 
-/// What is said of such a page.
+/// The error for such a page.
 #[cold]
 pub const fn wrong(page: u64) -> Error {
     Error::corrupt("a page that does not match its checksum,", page)
@@ -300,8 +299,7 @@ mod tests {
         }
     }
 
-    /// Transactions of random words: the sums that are kept are those that the pages have, and no
-    /// other contents have them.
+    /// Random transactions: the stored sums are those of the pages, and any other contents are detected.
     #[test]
     fn sums_are_kept_and_damage_shows() {
         let (ram, sums) = (Ram::new(40 * PAGE), Sums::new(&Ram::new(40 * PAGE), PLACES));
@@ -333,7 +331,7 @@ mod tests {
                 ram.store(at, old);
             }
         }
-        // Two pages that change places, with their sums.
+        // Two pages change places, together with their sums.
         for page in [8, 20] {
             let place = PLACES.of(page * PAGE).unwrap();
             let (other, other_place) = (page + 1, place + 8);

@@ -1,4 +1,4 @@
-//! Pairs that are no engines: the fair lock, and a synchronisation that cannot fence.
+//! Pairs that are not in the list of engines: the fair lock, and a synchronisation that cannot fence.
 
 use crate::area::SMALLEST;
 use crate::consistency::redo::Redo;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const DATA: u64 = 2 * SMALLEST;
 
-/// As a transaction in hardware: a fence would end it.
+/// Like a hardware transaction: a fence would end it.
 #[derive(Default)]
 struct CannotFence;
 
@@ -45,7 +45,7 @@ pairs! {
     (Archapt<ArchaptRedo>, Fair) = "archapt-redo, fair";
 }
 
-/// A pair that is not crash-sync-safe on a domain is refused there, and says why, and nowhere else.
+/// A pair that is not crash-sync-safe on a domain is refused there, with a reason, and nowhere else.
 #[test]
 fn what_is_not_crash_sync_safe_is_refused() {
     type Pair = Logged<Reference, Redo, CannotFence>;
@@ -69,8 +69,8 @@ fn what_is_not_crash_sync_safe_is_refused() {
     }
 }
 
-/// Threads that add to two words, on engines with the fair lock: each addition counts, and readers see both
-/// words alike.
+/// Threads that add to two words, on engines with the fair lock: each addition counts, and readers see both words
+/// equal.
 #[test]
 fn the_fair_lock_keeps_transactions_apart() {
     fn run<E: Engine<Ram>>() {
@@ -107,7 +107,7 @@ fn the_fair_lock_keeps_transactions_apart() {
     run::<Logged<Ram, Archapt<ArchaptRedo>, Fair>>();
 }
 
-/// Of two writers that wait, the one that came first is next.
+/// Of two waiting writers, the one that came first is next.
 #[test]
 fn the_fair_lock_is_fair() {
     let fair = Fair::default();

@@ -1,39 +1,37 @@
-//! What can be set while an engine runs.
+//! Settings that can be changed while an engine runs.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What can be set while an engine runs; `None` leaves the engine's own choice.
+/// Settings that can be changed while an engine runs; `None` leaves the choice to the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
-    /// Lines that may wait for their write-back: as many as the last-level cache has, unless
-    /// given.
+    /// Lines that may wait for their write-back; by default as many as the last-level cache has.
     pub queue_lines: Option<u64>,
-    /// Bytes of log that a group may fill before it is made durable though nobody waits; four times
-    /// as many while there are readers.
+    /// Bytes of log that a group may fill before it is made durable although no thread waits; four times as many while
+    /// there are readers.
     pub group_bytes: Option<u64>,
-    /// Nanoseconds after which a group is made durable though nobody waits.
+    /// Nanoseconds after which a group is made durable although no thread waits.
     pub answer_within_ns: Option<u64>,
-    /// Transactions at most that persist together though none of them is waited for, of engines that have a window of
-    /// them; 1: each by itself.
+    /// The most transactions that persist together although none is waited for, of engines that have a window; with 1,
+    /// each persists by itself.
     pub window: Option<u64>,
-    /// When write-backs are skipped, of engines that can.
+    /// When write-backs are skipped, by engines that can.
     pub skip: Option<Skip>,
-    /// Whether transactions that are waited for at the same time share a record and its fences: where that is
-    /// faster, unless given. If it is given that they do, those that are not waited for share one too, until one is.
+    /// Whether transactions that are waited for at the same time share a record and its fences; by default if measured
+    /// to be faster. If set to true, transactions that are not waited for share one too, until one of them is.
     pub share: Option<bool>,
-    /// Words that a transaction reads before it goes on with a snapshot, and lets those that write store: 512, unless
-    /// given.
+    /// Words that a transaction reads before it continues on a snapshot, and lets writers store; 512 by default.
     pub snapshot_after: Option<u64>,
 }
 
-/// When write-backs are skipped, of engines that can.
+/// When write-backs are skipped, by engines that can.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Skip {
     /// Never.
     Never,
-    /// Where checksums take less than half as many lines as leave together, and not where nearly
-    /// all that was covered of a page was stored to again.
+    /// If checksums take less than half as many lines as leave together, and not in pages where nearly all deferred
+    /// lines were stored to again.
     #[default]
     WhereFewer,
     /// Always.

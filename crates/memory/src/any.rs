@@ -1,8 +1,7 @@
-//! A memory known only when the program runs, and what may leave out what is asked of it.
+//! A memory known only at run time, with a hook that may drop durability requests.
 //!
-//! Code on it is compiled once, whatever the memory is: each access costs it a virtual call. For tests, which
-//! would otherwise compile every engine once more for each memory that they try it on, and for what is not
-//! timed natively.
+//! Code on it is compiled once, whatever the memory is: each access costs a virtual call. For tests, which would
+//! otherwise compile every engine once for each memory, and for code whose native speed does not matter.
 
 use crate::own::{Object, Touch};
 use crate::transactions::{HardwareAbort, HardwareTicket};
@@ -12,7 +11,7 @@ use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// What is asked of a memory so that something becomes durable.
+/// A request on the way to durability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Asked {
     /// [`Memory::write_back`].
@@ -23,13 +22,14 @@ pub enum Asked {
     Fence,
 }
 
-/// Told what is asked of an [`AnyMemory`], and from which line of the source.
+/// Sees each durability request made of an [`AnyMemory`], with its call site.
 pub trait Watch: Send + Sync {
-    /// Whether it is left out. The words of a stream are stored all the same.
+    /// Whether to drop the request. The words of a dropped stream are stored all the same.
     fn leaves_out(&self, asked: Asked, at: &'static Location<'static>) -> bool;
 }
 
-/// Some memory. What it calls does not see who has called: a memory that must know gets a [`Watch`].
+/// Some memory. `#[track_caller]` does not reach through it: the inner memory does not see the call site; a [`Watch`]
+/// does.
 #[derive(Clone)]
 pub struct AnyMemory {
     inner: Arc<dyn Memory>,
@@ -37,12 +37,12 @@ pub struct AnyMemory {
 }
 
 impl AnyMemory {
-    /// `memory`, whatever it is.
+    /// Wraps `memory`.
     pub fn new(memory: Arc<dyn Memory>) -> Self {
         AnyMemory { inner: memory, watch: None }
     }
 
-    /// `memory`, of which `watch` leaves something out.
+    /// Wraps `memory`, with requests that `watch` may drop.
     pub fn watched(memory: Arc<dyn Memory>, watch: Arc<dyn Watch>) -> Self {
         AnyMemory { inner: memory, watch: Some(watch) }
     }
@@ -53,8 +53,8 @@ impl AnyMemory {
     }
 }
 
-// SAFETY: every access is the inner memory's, under the same conditions. One that is watched is less durable than
-// it promises, as who watches it wants.
+// SAFETY: every access is the inner memory's, under the same conditions. A watched memory is less durable than its
+// domain promises, deliberately.
 unsafe impl Memory for AnyMemory {
     fn domain(&self) -> Domain {
         self.inner.domain()
@@ -77,22 +77,22 @@ unsafe impl Memory for AnyMemory {
     }
 
     unsafe fn load_unchecked(&self, at: u64) -> u64 {
-        // SAFETY: as the caller's word has it.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.inner.load_unchecked(at) }
     }
 
     unsafe fn store_unchecked(&self, at: u64, value: u64) {
-        // SAFETY: as the caller's word has it.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.inner.store_unchecked(at, value) }
     }
 
     unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
-        // SAFETY: as the caller's word has it.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.inner.copy_out_unchecked(at, to) }
     }
 
     unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
-        // SAFETY: as the caller's word has it.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.inner.copy_in_unchecked(at, from) }
     }
 
@@ -101,10 +101,10 @@ unsafe impl Memory for AnyMemory {
         if self.leaves_out(Asked::Stream, Location::caller()) {
             // SAFETY: words are bytes, eight each.
             let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr().cast(), from.len() * 8) };
-            // SAFETY: in bounds by the caller's word.
+            // SAFETY: in bounds by the caller's contract.
             unsafe { self.inner.copy_in_unchecked(at, bytes) }
         } else {
-            // SAFETY: as the caller's word has it.
+            // SAFETY: the caller upholds the contract.
             unsafe { self.inner.stream_unchecked(at, from) }
         }
     }
@@ -210,7 +210,7 @@ mod tests {
     use crate::reference::Cut;
     use crate::{Reference, conformance};
 
-    /// Leaves out what is asked for in the line with this number.
+    /// Drops the request made at this line of the source.
     struct Line(u32);
 
     impl Watch for Line {
@@ -226,7 +226,8 @@ mod tests {
         }
     }
 
-    /// Asks for two lines; what a power cut leaves of them when what `line` asks for is left out, and what is seen.
+    /// Writes two lines back; what a power cut leaves of them when the request at `line` is dropped, and what is
+    /// visible.
     fn without(line: u32) -> [u64; 3] {
         let inner = Arc::new(Reference::new(4096, Domain::Transient));
         let memory = AnyMemory::watched(inner.clone(), Arc::new(Line(line)));

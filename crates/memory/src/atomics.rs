@@ -1,9 +1,9 @@
-//! The atomics of what loom models check: the standard library's, or loom's own, when it runs the models
-//! (built with `--cfg loom`).
+//! The atomics of code that loom models check: the standard library's, or loom's own when it runs the models (built
+//! with `--cfg loom`).
 //!
-//! Both have the same operations, so that the code that is checked is the code that runs. Only two
-//! things must be told to loom, and this file is where: that a thread waits, and what a sequentially
-//! consistent access orders beyond acquire and release.
+//! Both have the same operations, so that the checked code is the code that runs. Two things loom must be told
+//! explicitly, in this file only: that a thread waits, and what a sequentially consistent access orders beyond acquire
+//! and release.
 
 use crate::Memory;
 
@@ -17,7 +17,7 @@ pub use std::sync::atomic::{
     AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 
-/// The standard library's, with loom's way to reach in.
+/// The standard library's cell with loom's interface.
 #[cfg(not(loom))]
 #[derive(Debug, Default)]
 pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
@@ -29,7 +29,7 @@ impl<T> UnsafeCell<T> {
         UnsafeCell(std::cell::UnsafeCell::new(value))
     }
 
-    /// Looks at the value.
+    /// Reads the value.
     #[inline(always)]
     pub fn with<R>(&self, look: impl FnOnce(*const T) -> R) -> R {
         look(self.0.get())
@@ -42,8 +42,8 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// Orders sequentially consistent accesses for loom, which takes them for ones that acquire and release, but knows fences;
-/// nothing otherwise.
+/// Orders sequentially consistent accesses under loom, which treats them as acquire and release only, but models
+/// fences; otherwise nothing.
 #[inline(always)]
 pub fn sequential() {
     #[cfg(loom)]
@@ -59,14 +59,14 @@ pub fn prefetch(word: &AtomicU64) {
     let _ = word;
 }
 
-/// Turn `turn` of waiting for another thread.
+/// Iteration `turn` of a loop that waits for another thread.
 #[inline(always)]
 pub fn pause<M: Memory + ?Sized>(memory: &M, turn: u32) {
     #[cfg(loom)]
     {
         let _ = memory;
-        // Two threads that wait could take turns for ever while the third is not let on: a run in which
-        // a thread has waited this long is only finished, and no others are tried that begin like it.
+        // Two waiting threads could take turns for ever while a third is never scheduled: once a thread has waited this
+        // long, the run is finished as it is, and no other run with the same beginning is tried.
         if turn > 1 {
             loom::skip_branch();
         }
@@ -80,7 +80,7 @@ pub fn pause<M: Memory + ?Sized>(memory: &M, turn: u32) {
 #[inline(always)]
 pub(crate) fn raise(flag: &AtomicBool) {
     flag.swap(true, Ordering::SeqCst);
-    // loom takes a sequentially consistent access for one that acquires and releases, but knows fences.
+    // loom treats a sequentially consistent access as acquire and release only, but models fences.
     #[cfg(loom)]
     fence(Ordering::SeqCst);
 }

@@ -1,8 +1,8 @@
-//! What every memory must do, as checks that any implementation runs: in this crate, in the
-//! simulated machine, in whatever comes next. Each panics with what it found.
+//! What every memory must do, as checks that each implementation runs: those of this crate, the simulated machine, and
+//! any new one. Each check panics with what it found.
 //!
-//! A new memory calls [`run`] on a fresh, zeroed memory of at least [`NEEDS`] bytes,
-//! [`grows`] if it can, and [`keeps_what_was_fenced`] with a way to reopen it.
+//! A new memory calls [`run`] on a fresh, zeroed memory of at least [`NEEDS`] bytes, [`grows`] if it can, and
+//! [`keeps_what_was_fenced`] with a way to reopen it.
 
 use crate::{LINE, Memory, PAGE, WORD};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,8 +32,8 @@ pub fn run<M: Memory>(memory: &M) {
     has_a_clock(memory);
 }
 
-/// Pages that are released read as zero, their neighbours as before, and they can be used again once they are
-/// secured. Needs a memory of [`NEEDS`] bytes. Whether it releases anything at all.
+/// Released pages read as zero, their neighbours are unchanged, and the pages can be used again once secured. Needs a
+/// memory of [`NEEDS`] bytes. Returns whether the memory releases pages at all.
 ///
 /// # Panics
 /// When a check fails.
@@ -43,7 +43,7 @@ pub fn releases<M: Memory>(memory: &M) -> bool {
     memory.write_back(0, NEEDS);
     memory.fence();
     let pages = PAGE..3 * PAGE;
-    // Asked for and not waited for: it must not come after the release.
+    // A write-back without a fence: it must not take effect after the release.
     memory.store(PAGE + 64, 7);
     memory.write_back(PAGE + 64, 8);
     memory.store(2 * PAGE, 7);
@@ -138,10 +138,10 @@ pub fn copies_at_every_alignment<M: Memory>(memory: &M) {
     }
 }
 
-/// A word is replaced if it is the expected one, and reported if not.
+/// `compare_exchange` replaces the expected word, and reports any other.
 ///
 /// # Panics
-/// When it is not.
+/// When it does not.
 pub fn compares_and_exchanges<M: Memory>(memory: &M) {
     memory.store(128, 5);
     memory.store(136, 9);
@@ -169,11 +169,11 @@ pub fn streams_whole_lines<M: Memory>(memory: &M) {
     }
 }
 
-/// What is out of bounds or misaligned is refused by the `try_` methods, and panics in the
-/// others, without a trace.
+/// Accesses that are out of bounds or misaligned are refused by the `try_` methods and panic in the others, without
+/// effect.
 ///
 /// # Panics
-/// When it is accepted.
+/// When one is accepted.
 pub fn checks_bounds<M: Memory>(memory: &M) {
     let end = memory.len();
     assert!(memory.contains(0, end) && memory.contains(end, 0) && memory.contains(end - 8, 8));
@@ -250,10 +250,10 @@ pub fn adds_up_over_threads<M: Memory>(memory: &M) {
     assert_eq!(memory.load(256), EACH * THREADS);
 }
 
-/// What was stored before a flag is seen by whoever sees the flag.
+/// Stores before a flag is raised are visible to a thread that has seen the flag.
 ///
 /// # Panics
-/// When it is not.
+/// When they are not.
 pub fn publishes_between_threads<M: Memory>(memory: &M) {
     const ROUNDS: u64 = 200;
     memory.store(512, 0);

@@ -14,18 +14,18 @@ const STRING_COPY: usize = 256;
 /// Copies `to.len()` bytes from `from`.
 ///
 /// # Safety
-/// `from` is valid for reads of `to.len()` bytes, which nobody accesses non-atomically.
+/// `from` is valid for reads of `to.len()` bytes, and no thread accesses these non-atomically.
 #[inline]
 pub unsafe fn copy_out(from: *const u8, to: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if to.len() >= STRING_COPY {
-        // SAFETY: the caller vouches for `from`; `to` is exclusively ours.
+        // SAFETY: `from` by the caller's contract; `to` is exclusively ours.
         unsafe { string_copy(from, to.as_mut_ptr(), to.len()) };
         return;
     }
     let mut done = 0;
     while done < to.len() && !(from as usize + done).is_multiple_of(8) {
-        // SAFETY: in bounds by the caller's word.
+        // SAFETY: in bounds by the caller's contract.
         to[done] = unsafe { (*from.add(done).cast::<AtomicU8>()).load(Relaxed) };
         done += 1;
     }
@@ -37,7 +37,7 @@ pub unsafe fn copy_out(from: *const u8, to: &mut [u8]) {
         done += 8;
     }
     for (index, byte) in to.iter_mut().enumerate().skip(done) {
-        // SAFETY: in bounds by the caller's word.
+        // SAFETY: in bounds by the caller's contract.
         *byte = unsafe { (*from.add(index).cast::<AtomicU8>()).load(Relaxed) };
     }
 }
@@ -45,18 +45,18 @@ pub unsafe fn copy_out(from: *const u8, to: &mut [u8]) {
 /// Copies `from` to `to`, in no order that the caller may rely on.
 ///
 /// # Safety
-/// `to` is valid for writes of `from.len()` bytes, which nobody accesses non-atomically.
+/// `to` is valid for writes of `from.len()` bytes, and no thread accesses these non-atomically.
 #[inline]
 pub unsafe fn copy_in(to: *mut u8, from: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     if from.len() >= STRING_COPY {
-        // SAFETY: the caller vouches for `to`.
+        // SAFETY: `to` by the caller's contract.
         unsafe { string_copy(from.as_ptr(), to, from.len()) };
         return;
     }
     let mut done = 0;
     while done < from.len() && !(to as usize + done).is_multiple_of(8) {
-        // SAFETY: in bounds by the caller's word.
+        // SAFETY: in bounds by the caller's contract.
         unsafe { (*to.add(done).cast::<AtomicU8>()).store(from[done], Relaxed) };
         done += 1;
     }
@@ -70,14 +70,14 @@ pub unsafe fn copy_in(to: *mut u8, from: &[u8]) {
         done += 8;
     }
     for (index, byte) in from.iter().enumerate().skip(done) {
-        // SAFETY: in bounds by the caller's word.
+        // SAFETY: in bounds by the caller's contract.
         unsafe { (*to.add(index).cast::<AtomicU8>()).store(*byte, Relaxed) };
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 unsafe fn string_copy(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller vouches for both ranges; the direction flag is clear by the ABI.
+    // SAFETY: both ranges by the caller's contract; the direction flag is clear by the ABI.
     unsafe {
         std::arch::asm!(
             "rep movsb",

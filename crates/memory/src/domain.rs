@@ -1,10 +1,10 @@
-//! How much of the way to durability the program itself must go, and what that is worth.
+//! Persistence domains, which say how much the program must do for durability, and what acknowledged data survives.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The persistence domain: from where on data outlives a power cut.
+/// The persistence domain: the point from which data survives a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Domain {
@@ -16,8 +16,7 @@ pub enum Domain {
     /// A block device behind a file: a fence is a sync of the pages written back, and nothing
     /// becomes durable that was not written back.
     Media,
-    /// The operating system's page cache: survives the process, not the power. Never called
-    /// durable in what we print.
+    /// The operating system's page cache: data survives the process, not a power cut. Output never calls it durable.
     Process,
 }
 
@@ -60,7 +59,7 @@ impl FromStr for Domain {
     }
 }
 
-/// What an acknowledged transaction outlives, in the order of strength.
+/// What an acknowledged transaction survives, weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
@@ -76,7 +75,7 @@ pub enum Survives {
 }
 
 impl Survives {
-    /// The level with this number in a pool's header.
+    /// The level that has this number in a pool's header.
     pub const fn from_number(number: u64) -> Option<Self> {
         match number {
             0 => Some(Survives::Nothing),

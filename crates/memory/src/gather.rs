@@ -1,35 +1,37 @@
-//! How long to wait for others before a sync that serves all who have come.
+//! Group commit: how long to delay a sync so that it serves more waiting threads.
 //!
-//! Who waits for a sync goes on at its end, and mostly comes again soon, with something new to be made durable. A sync
-//! that begins at once leaves it waiting for the next one: with clients that wait for each answer, two groups of them
-//! take turns, and each client waits for two syncs. So the next sync begins when as many have come again as the last one
-//! served, or waited beside it; and, if they do not, after a part of a sync's time. (Group commit with a delay, as
-//! PostgreSQL's `commit_delay`, but sized by what it has measured, and only while it brings somebody.)
+//! A thread that waits for a sync goes on when the sync ends, and mostly returns soon with something new to make
+//! durable. If the next sync began at once, that thread would miss it: with clients that wait for each acknowledgement,
+//! two groups of threads would take turns, and each client would wait for two syncs. So the next sync begins when as
+//! many threads wait as the last sync served or as arrived while it ran; otherwise after a fraction of a sync's time.
+//! (Group commit with a delay, as PostgreSQL's `commit_delay`, but sized by measurement, and only while the delay
+//! brings more threads.)
 
 use std::time::{Duration, Instant};
 
-/// Syncs that take less are not waited for: a thread that sleeps comes back no sooner than some 50 µs later.
+/// Shorter syncs are never delayed: a sleeping thread wakes some 50 µs late.
 const SHORTEST: Duration = Duration::from_micros(100);
-/// The part of a sync's time that is waited at most.
+/// A delay is at most a sync's time divided by this.
 const PART: u32 = 2;
-/// However long syncs take.
+/// The longest delay, however long syncs take.
 const LONGEST: Duration = Duration::from_millis(10);
-/// What waiting that brought somebody counts for, and the bounds of the balance; waiting that did not counts for 1.
+/// What a delay that brought more threads adds to the balance (one that brought none subtracts 1), and the balance's
+/// bounds.
 const BROUGHT: i32 = 2;
 const BALANCE: std::ops::RangeInclusive<i32> = -4..=4;
-/// While it brings nobody it is tried once in so many syncs.
+/// While delays bring nothing, one in this many syncs is delayed, to try again.
 const SELDOM: u32 = 32;
 
-/// What the last syncs tell of the next one.
+/// What the last syncs tell about the next one.
 #[derive(Debug)]
 pub struct Gather {
-    /// How many can be expected.
+    /// How many threads to expect.
     expected: usize,
     ended: Instant,
-    /// A sync's time, in the mean of the last ones.
+    /// A sync's time: a moving average.
     took: Duration,
     balance: i32,
-    /// Syncs that were not waited for since one was.
+    /// Syncs since the last one that was delayed.
     passed: u32,
 }
 
@@ -40,21 +42,21 @@ impl Default for Gather {
 }
 
 impl Gather {
-    /// A sync is over that took this long, counted from when it began. `expected` are those that it served, and those
-    /// that came meanwhile.
+    /// A sync has ended that took `took`, from its beginning. `expected` counts the threads that it served and those
+    /// that arrived while it ran.
     pub fn ended(&mut self, took: Duration, expected: usize) {
         self.expected = expected;
         self.ended = Instant::now();
         self.took = if self.took.is_zero() { took } else { (self.took * 3 + took) / 4 };
     }
 
-    /// How many can be expected.
+    /// How many threads to expect.
     pub fn expected(&self) -> usize {
         self.expected
     }
 
-    /// Until when to wait for more than those `there`, if at all. Who waits says afterwards what that has
-    /// [brought](Self::brought).
+    /// Until when to wait for more threads than the `there` that wait already, if at all. A caller that waits reports
+    /// afterwards whether that [brought](Self::brought) any.
     pub fn until(&mut self, there: usize) -> Option<Instant> {
         let until = self.ended + (self.took / PART).min(LONGEST);
         if there >= self.expected || self.took < SHORTEST || until <= Instant::now() {
@@ -68,9 +70,9 @@ impl Gather {
         Some(until)
     }
 
-    /// Whether waiting has brought anybody.
-    pub fn brought(&mut self, anybody: bool) {
-        let change = if anybody { BROUGHT } else { -1 };
+    /// Reports whether waiting brought more threads.
+    pub fn brought(&mut self, more: bool) {
+        let change = if more { BROUGHT } else { -1 };
         self.balance = (self.balance + change).clamp(*BALANCE.start(), *BALANCE.end());
     }
 }
@@ -79,7 +81,7 @@ impl Gather {
 mod tests {
     use super::*;
 
-    /// Long enough for a test that is held up.
+    /// Longer than a test can be held up.
     const SYNC: Duration = Duration::from_secs(100);
 
     #[test]

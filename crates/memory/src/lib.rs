@@ -1,15 +1,15 @@
 //! The ground floor: the persistency model as a trait, and the memories that keep it.
 //!
-//! Memory has two images. The *visible* image is what loads return; the *durable* image is what
-//! is left after a power cut. [`Memory`] is the contract between them (docs/persistency-model.md
-//! states it with litmus tests); everything above this crate is written against that contract,
-//! never against an instruction.
+//! Memory has two images. The *visible* image is what loads return; the *durable* image is what is left after a power
+//! cut. [`Memory`] is the contract between them (docs/persistency-model.md states it with litmus tests); everything
+//! above this crate is written against that contract, never against an instruction.
 //!
-//! Reading order: [`domain`], [`memory`], then one implementation at a time: [`ram`] (the
-//! smallest), [`image`] (the model as data), [`mod@reference`] (the model made executable, with power cuts), [`mapped`] (files).
-//! [`conformance`] is what every implementation runs; [`any`] stands for each of them in code that is compiled once. Apart from these [`lock`] (who may go
-//! when, and the right to what is guarded, as values; [`atomics`]), [`own`] (what a simulator is told of memory that is
-//! not the pool's), [`gather`] (when a sync should begin) and [`keyed`] (the sums of checksums).
+//! Reading order: [`domain`], [`memory`], then one implementation at a time: [`ram`] (the smallest), [`image`] (the
+//! model as data), [`mod@reference`] (the model made executable, with power cuts), [`mapped`] (files). [`conformance`]
+//! is what every implementation runs; [`any`] stands for each of them in code that is compiled once. Independent of
+//! these: [`lock`] (one writer or many readers, with access to the guarded data as a value; [`atomics`]), [`own`]
+//! (memory outside the pool, declared to simulators), [`gather`] (when a sync should begin) and [`keyed`] (the sums of
+//! checksums).
 
 pub mod any;
 pub mod atomics;

@@ -22,8 +22,8 @@ pub const fn lines_in(at: u64, len: u64) -> u64 {
     if len == 0 { 0 } else { (line_of(at + len - 1) - line_of(at)) / LINE + 1 }
 }
 
-/// A concurrent set of lines that were stored to and not yet written back: one bit a line, and
-/// a flag for every 256 KiB, so that collecting costs what is dirty, and next to nothing for what there is.
+/// A concurrent set of lines that were stored to and not yet written back: one bit per line, and a flag for every 256
+/// KiB, so that the cost of collecting depends on the dirty lines and hardly on the memory's size.
 pub struct DirtyLines {
     bits: Box<[AtomicU64]>,
     /// A flag for each [`BLOCK`] words of bits. A byte of its own, so that raising it is one store.
@@ -34,8 +34,8 @@ pub struct DirtyLines {
 const BLOCK: usize = 64;
 
 impl DirtyLines {
-    /// A set for lines of `[0, len)` bytes. Memory: one bit for each 64 bytes, reserved zeroed,
-    /// so that only what is touched is ever resident.
+    /// A set for lines of `[0, len)` bytes. It takes one bit for each 64 bytes, reserved zeroed, so that only touched
+    /// parts are ever resident.
     pub fn new(len: u64) -> Self {
         let words = (len / LINE).div_ceil(64) as usize;
         DirtyLines {
@@ -44,8 +44,8 @@ impl DirtyLines {
         }
     }
 
-    /// How far into the set's bits the line of `at` is, and how far into its flags, in bytes: also of the end of a set,
-    /// how many bytes these are.
+    /// The byte offsets of the bit, and of the flag, for the line of `at`. For the end of a set: how many bytes of bits
+    /// and flags it has.
     #[inline(always)]
     pub const fn places(at: u64) -> (u64, u64) {
         let word = at / LINE / 64;
@@ -62,13 +62,13 @@ impl DirtyLines {
         if bits.load(Ordering::Relaxed) & bit == 0 {
             bits.fetch_or(bit, Ordering::Release);
         }
-        // Also when the bit was there: the thread that set it may not have come this far yet.
+        // Even if the bit was set already: the thread that set it may not have raised the flag yet.
         self.blocks[word / BLOCK].store(true, Ordering::Release);
     }
 
-    /// As [`mark`](Self::mark), where no other thread marks at the same time: no locked
-    /// instruction, which would wait for outstanding write-backs. Others may drain meanwhile; a
-    /// line just drained may then be reported once more.
+    /// As [`mark`](Self::mark), for when no other thread marks at the same time: avoids a locked instruction, which
+    /// would wait for outstanding write-backs. Other threads may drain meanwhile; a line just drained may then be
+    /// reported once more.
     #[inline]
     pub fn mark_alone(&self, at: u64) {
         let line = at / LINE;

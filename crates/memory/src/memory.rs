@@ -6,34 +6,31 @@ use crate::{Domain, LINE, Survives, WORD};
 use std::io;
 use std::ops::Range;
 
-/// Bytes of the last-level cache where nothing tells them.
+/// The assumed size of the last-level cache in bytes, if it is unknown.
 pub(crate) const LAST_LEVEL_CACHE: u64 = 32 << 20;
 
-/// A range of memory with a visible and a durable image, addressed by byte offsets from its
-/// start.
+/// A range of memory with a visible and a durable image, addressed by byte offsets from its start.
 ///
 /// The contract (docs/persistency-model.md has it in full, with litmus tests):
-/// - A store changes the visible image at once. From then on the line may reach the durable
-///   image at any moment ([`Domain::evicts`]): any prefix of the stores to that line, eight
-///   bytes at a time. Lines are independent of one another.
-/// - [`write_back`](Memory::write_back) asks for lines to become durable;
-///   [`fence`](Memory::fence) returns when all that this thread has asked for is, non-temporal
-///   stores included.
-/// - Words are atomic. What two threads do to the same word is ordered by whoever orders the
-///   threads; a load sees the latest store ordered before it.
+/// - A store changes the visible image at once. From then on the line may reach the durable image at any moment
+///   ([`Domain::evicts`]): any prefix of the stores to that line, eight bytes at a time. Lines are independent of one
+///   another.
+/// - [`write_back`](Memory::write_back) asks for lines to become durable; [`fence`](Memory::fence) returns when all
+///   that this thread has asked for is, non-temporal stores included.
+/// - Words are atomic. Accesses of two threads to the same word are ordered by the program's own synchronisation; a
+///   load sees the latest store ordered before it.
 ///
-/// The safe methods check bounds and alignment and panic outside of them: they are for callers
-/// whose offsets are their own. Offsets that come from a pool's contents go through the `try_`
-/// methods.
+/// The safe methods check bounds and alignment and panic on a violation: they are for offsets that the caller has
+/// computed itself. Offsets that come from a pool's contents go through the `try_` methods.
 ///
 /// # Safety
-/// An implementation keeps the contract above, and its unchecked methods are sound for every
-/// offset that [`contains`](Memory::contains) accepts. `len` never shrinks.
+/// An implementation keeps the contract above, and its unchecked methods are sound for every offset that
+/// [`contains`](Memory::contains) accepts. `len` never shrinks.
 pub unsafe trait Memory: Send + Sync {
-    /// Where durability begins.
+    /// The persistence domain.
     fn domain(&self) -> Domain;
 
-    /// What an acknowledged transaction on this memory outlives, told truthfully.
+    /// What an acknowledged transaction on this memory really survives.
     fn survives(&self) -> Survives;
 
     /// Bytes that can be accessed now.
@@ -123,27 +120,27 @@ pub unsafe trait Memory: Send + Sync {
         Ok(())
     }
 
-    /// Whether so much ordinary memory is kept beside the durable image that
-    /// [`give_back`](Memory::give_back) should be called until it has no more to do. Says so once.
+    /// Whether so much ordinary memory is held in addition to the durable image that [`give_back`](Memory::give_back)
+    /// should be called until it has no more to do. Reports it once.
     fn give_back_due(&self) -> bool {
         false
     }
 
-    /// Gives back some of the ordinary memory that is kept beside the durable image; neither image
-    /// changes. Whether it should be called again.
+    /// Gives back some of the ordinary memory that is held in addition to the durable image; neither image changes.
+    /// Returns whether it should be called again.
     ///
-    /// The caller sees to it that nothing is stored, by any thread, while this runs: it could be lost.
-    /// Loads, write-backs and fences may go on.
+    /// The caller ensures that no thread stores anything while this runs: it could be lost. Loads, write-backs and
+    /// fences may go on.
     fn give_back(&self) -> bool {
         false
     }
 
-    /// Gives the space of whole pages back to the file system. They read as zeros then, durably; a cut
-    /// meanwhile leaves of each of their words what it was, or zero. False if this memory keeps its space: then
-    /// nothing has happened.
+    /// Gives the space of whole pages back to the file system. They read as zeros then, durably; a power cut meanwhile
+    /// leaves each of their words at its old value or zero. False if this memory keeps its space: then nothing has
+    /// happened.
     ///
-    /// The caller sees to it that nothing relies on what is in the pages, that no thread stores to them meanwhile,
-    /// and that nothing is stored to them later but after [`secure`](Memory::secure).
+    /// The caller ensures that nothing relies on the pages' contents, that no thread stores to them meanwhile, and that
+    /// they are [secured](Memory::secure) before anything is stored to them again.
     ///
     /// # Errors
     /// When the file system fails: some of the pages may have been released.
@@ -152,8 +149,7 @@ pub unsafe trait Memory: Send + Sync {
         Ok(false)
     }
 
-    /// Gives whole pages that may have been released space of their own again. What they read as does not
-    /// change.
+    /// Allocates space again for whole pages that may have been released. Their contents do not change.
     ///
     /// # Errors
     /// When there is no space. Nothing may be stored to the pages then.
@@ -162,13 +158,12 @@ pub unsafe trait Memory: Send + Sync {
         Ok(())
     }
 
-    /// Ranges of whole pages that may be without space of their own since the memory was opened, ascending.
+    /// Ranges of whole pages that may have had no space of their own since the memory was opened, ascending.
     fn unsecured(&self) -> Vec<Range<u64>> {
         Vec::new()
     }
 
-    /// Turn `turn` (from 0) of a spin loop: natively backs off, in a simulator a scheduling
-    /// point.
+    /// Iteration `turn` (from 0) of a spin loop: natively backs off, in a simulator a scheduling point.
     fn pause(&self, turn: u32);
 
     /// Computation that a simulator should charge; nothing natively.
@@ -176,10 +171,9 @@ pub unsafe trait Memory: Send + Sync {
         let _ = cycles;
     }
 
-    /// A transaction begins that the memory's own hardware may make atomic, isolated or durable
+    /// Begins a transaction that the memory's own hardware may make atomic, isolated or durable
     /// ([`transactions`](crate::transactions)). It ends with [`tx_commit`](Self::tx_commit) or
-    /// [`tx_abort`](Self::tx_abort), on the same core. May wait. Without such hardware this and those below are
-    /// nothing.
+    /// [`tx_abort`](Self::tx_abort), on the same core. May wait. Without such hardware the `tx_` methods do nothing.
     ///
     /// # Errors
     /// Why it cannot begin.
@@ -188,16 +182,16 @@ pub unsafe trait Memory: Send + Sync {
         Ok(())
     }
 
-    /// The transaction is committed, and durable when [`tx_durable`](Self::tx_durable) has come to its ticket.
+    /// Commits the transaction, which is durable once [`tx_durable`](Self::tx_durable) has reached its ticket.
     ///
     /// # Errors
-    /// Why it is aborted instead: what it has stored is not there.
+    /// Why it is aborted instead: its stores are undone.
     #[inline(always)]
     fn tx_commit(&self) -> Result<HardwareTicket, HardwareAbort> {
         Ok(HardwareTicket::DURABLE)
     }
 
-    /// The transaction is given up. Whether the hardware has undone what it has stored.
+    /// Aborts the transaction. Returns whether the hardware has undone its stores.
     #[inline(always)]
     fn tx_abort(&self) -> bool {
         false
@@ -207,40 +201,39 @@ pub unsafe trait Memory: Send + Sync {
     #[inline(always)]
     fn tx_flush(&self) {}
 
-    /// The last transaction that is durable with all before it.
+    /// The last transaction such that it and all before it are durable.
     #[inline(always)]
     fn tx_durable(&self) -> HardwareTicket {
         HardwareTicket::LAST
     }
 
-    /// An object of this many bytes of the program's [own memory](crate::own), at addresses of its own. It is there
-    /// for as long as this memory.
+    /// Registers an object of this many bytes of the program's [own memory](crate::own), at addresses of its own. It
+    /// lives as long as this memory.
     #[inline(always)]
     fn object(&self, bytes: u64) -> Object {
         let _ = bytes;
         Object::NONE
     }
 
-    /// Whether [`touch`](Self::touch) does anything. Natively it does not, and what it would be told is not computed.
+    /// Whether [`touch`](Self::touch) does anything. Natively it does not, and its arguments are not computed.
     #[inline(always)]
     fn traces_own(&self) -> bool {
         false
     }
 
-    /// The program touches `[at, at + len)` of an object; offsets beyond its end begin again at its start. Nothing
-    /// natively; in a simulator an access, and a scheduling point.
+    /// The program touches `[at, at + len)` of an object; offsets wrap around at its end. Nothing natively; in a
+    /// simulator an access, and a scheduling point.
     #[inline(always)]
     fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
         let _ = (object, at, len, access);
     }
 
-    /// Bytes of the last-level cache in front of this memory, or a guess.
+    /// Bytes of the last-level cache in front of this memory, possibly a guess.
     fn last_level_cache(&self) -> u64 {
         LAST_LEVEL_CACHE
     }
 
-    /// Asks for the line of `at` to be fetched into the caches, if it is there; waits for nothing. Out of
-    /// bounds it does nothing.
+    /// Prefetches the line of `at` into the caches without waiting. Out of bounds it does nothing.
     #[inline(always)]
     fn prefetch(&self, at: u64) {
         let _ = at;
@@ -353,7 +346,7 @@ pub(crate) fn out_of_bounds(at: u64, len: u64, end: u64) -> ! {
     panic!("access to [{at:#x}, +{len}) outside of, or misaligned in, a memory of {end:#x} bytes")
 }
 
-/// The native way to wait: spin, then yield, then sleep.
+/// The native back-off: spin, then yield, then sleep.
 pub fn back_off(turn: u32) {
     match turn {
         0..64 => std::hint::spin_loop(),

@@ -1,4 +1,4 @@
-//! A memory that notes which pages are stored to: what a rehearsal of a recovery would write.
+//! A memory that records which pages are stored to: those that a rehearsed recovery would write.
 
 use crate::own::{Object, Touch};
 use crate::transactions::{HardwareAbort, HardwareTicket};
@@ -6,19 +6,19 @@ use crate::{Domain, Memory, PAGE, PageSet, Survives};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The memory `M`, and the pages that were stored to through this.
+/// The memory `M`, and the pages that were stored to through this wrapper.
 pub struct Noting<M> {
     inner: M,
     pages: Mutex<PageSet>,
 }
 
 impl<M: Memory> Noting<M> {
-    /// `inner`, of which nothing has been stored to yet.
+    /// Wraps `inner`, with no page stored to yet.
     pub fn new(inner: M) -> Self {
         Noting { inner, pages: Mutex::default() }
     }
 
-    /// Whether something was stored to this page, by its number.
+    /// Whether this page, by number, was stored to.
     pub fn was_stored_to(&self, page: u64) -> bool {
         self.pages().contains(page)
     }
@@ -60,30 +60,30 @@ unsafe impl<M: Memory> Memory for Noting<M> {
     }
 
     unsafe fn load_unchecked(&self, at: u64) -> u64 {
-        // SAFETY: as the caller's word has it.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.inner.load_unchecked(at) }
     }
 
     unsafe fn store_unchecked(&self, at: u64, value: u64) {
         self.note(at, 8);
-        // SAFETY: as the caller's word has it.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.inner.store_unchecked(at, value) }
     }
 
     unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
-        // SAFETY: as the caller's word has it.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.inner.copy_out_unchecked(at, to) }
     }
 
     unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
         self.note(at, from.len() as u64);
-        // SAFETY: as the caller's word has it.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.inner.copy_in_unchecked(at, from) }
     }
 
     unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
         self.note(at, from.len() as u64 * 8);
-        // SAFETY: as the caller's word has it.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.inner.stream_unchecked(at, from) }
     }
 

@@ -1,25 +1,23 @@
-//! A program's own memory: locks, counters, tables and buffers that are no part of the pool.
+//! A program's own memory: locks, counters, tables and buffers outside the pool.
 //!
-//! Natively it is ordinary memory, and nothing here does anything. A simulator sees only what goes through a
-//! [`Memory`]; what else a program works on would be free there. So programs *touch* it: they name an
-//! [`Object`], say which of its bytes, and how ([`Touch`]). A touch reads and stores nothing and is no event of
-//! durability; it takes time, and its lines compete for the caches and pass from core to core as those of the pool
-//! do.
+//! Natively it is ordinary memory, and nothing here does anything. A simulator sees only accesses through a [`Memory`];
+//! any other memory of the program would cost no time there. So programs *touch* it: they name an [`Object`], say which
+//! of its bytes, and how ([`Touch`]). A touch transfers no data and is no event of durability; it takes time, and its
+//! lines compete for the caches and pass from core to core as the pool's do.
 //!
-//! What always holds, so that a simulator may let a program that waits sleep until a line is written that it has
-//! read since it last waited:
+//! What always holds, so that a simulator may put a waiting program to sleep until a line is written that the program
+//! has read since it last waited:
 //! - [`Touch::Read`] and [`Touch::Value`] come before the load that they stand for, [`Touch::Write`] after the store;
-//! - each turn of a loop that waits reads what it waits for, and then calls [`pause`](crate::Memory::pause).
+//! - each turn of a waiting loop reads the words that it waits for, and then calls [`pause`](crate::Memory::pause).
 
 use crate::Memory;
 
-/// A piece of a program's own memory, by which a [`Memory`] knows it; all are the same where touching
-/// costs nothing.
+/// A handle for a piece of a program's own memory; where touching costs nothing, all handles are equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Object(u32);
 
 impl Object {
-    /// No object: touching it costs nothing anywhere.
+    /// No object: touching it costs nothing in any memory.
     pub const NONE: Object = Object(0);
 
     /// The object with this number, counted from 1, of the memory that gives it out.
@@ -38,19 +36,19 @@ impl Object {
 /// How own memory is touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Touch {
-    /// It is loaded, and nothing waits for it: it decides what comes next (is it there, is it free), which branch
-    /// prediction mostly knows, or is copied. A processor that executes out of order goes on meanwhile.
+    /// A load that the next instructions do not depend on: it decides a branch that is mostly predicted (is it there,
+    /// is it free), or is copied. An out-of-order processor goes on meanwhile.
     Read,
-    /// It is loaded, and what comes next works with the value, such as an address.
+    /// A load whose value the next instructions use, such as an address.
     Value,
-    /// It is stored to.
+    /// A store.
     Write,
-    /// A locked instruction reads and stores to it, when all stores before it are done.
+    /// A locked instruction, which reads and stores once all stores before it are done.
     Exchange,
 }
 
-/// An object, and the memory that is told of what is done to it, if it wants to be: natively this is a constant, so
-/// that nothing is loaded to be handed on.
+/// An object, together with the memory to report its accesses to, if that traces them: natively this is a constant, so
+/// that passing it on loads nothing.
 pub struct Traced<'m, M: ?Sized> {
     memory: Option<&'m M>,
     object: Object,
@@ -66,7 +64,7 @@ impl<M: ?Sized> Clone for Traced<'_, M> {
 impl<M: ?Sized> Copy for Traced<'_, M> {}
 
 impl<'m, M: Memory + ?Sized> Traced<'m, M> {
-    /// `object`, which `memory` has given out.
+    /// Wraps `object`, which `memory` has registered.
     #[inline(always)]
     pub fn new(memory: &'m M, object: Object) -> Self {
         match memory.traces_own() {
@@ -113,12 +111,12 @@ mod tests {
     use crate::{Noting, Ram, Unflushed};
     use std::sync::{Arc, Mutex};
 
-    /// What was asked of a memory.
+    /// The touches reported to a memory.
     #[derive(Default)]
-    struct Asked(Mutex<Vec<(Object, u64, u64, Touch)>>);
+    struct Touched(Mutex<Vec<(Object, u64, u64, Touch)>>);
 
-    /// A memory that lists what is touched.
-    struct Listing(Ram, Arc<Asked>);
+    /// A memory that lists its touches.
+    struct Listing(Ram, Arc<Touched>);
 
     // SAFETY: every access is the inner memory's, under the same conditions.
     unsafe impl Memory for Listing {
@@ -132,23 +130,23 @@ mod tests {
             self.0.len()
         }
         unsafe fn load_unchecked(&self, at: u64) -> u64 {
-            // SAFETY: as the caller's word has it.
+            // SAFETY: the caller upholds the contract.
             unsafe { self.0.load_unchecked(at) }
         }
         unsafe fn store_unchecked(&self, at: u64, value: u64) {
-            // SAFETY: as the caller's word has it.
+            // SAFETY: the caller upholds the contract.
             unsafe { self.0.store_unchecked(at, value) }
         }
         unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
-            // SAFETY: as the caller's word has it.
+            // SAFETY: the caller upholds the contract.
             unsafe { self.0.copy_out_unchecked(at, to) }
         }
         unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
-            // SAFETY: as the caller's word has it.
+            // SAFETY: the caller upholds the contract.
             unsafe { self.0.copy_in_unchecked(at, from) }
         }
         unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
-            // SAFETY: as the caller's word has it.
+            // SAFETY: the caller upholds the contract.
             unsafe { self.0.stream_unchecked(at, from) }
         }
         fn compare_exchange(&self, at: u64, old: u64, new: u64) -> Result<u64, u64> {
@@ -183,7 +181,7 @@ mod tests {
             memory.touch(memory.object(77), 8, 16, Touch::Exchange);
             Traced::new(memory, memory.object(78)).value(0, 8);
         }
-        let asked = Arc::new(Asked::default());
+        let asked = Arc::new(Touched::default());
         let listing = || Listing(Ram::new(64), asked.clone());
         touch(&listing());
         touch(&Noting::new(listing()));

@@ -1,4 +1,4 @@
-//! Sets of pages that know how many they hold. Memory: a bit for each page up to the highest.
+//! Sets of pages that know how many they hold. Each takes a bit for every page up to the highest.
 
 use crate::PAGE;
 use std::ops::Range;
@@ -22,7 +22,7 @@ impl PageSet {
         self.bits[word] |= bit;
     }
 
-    /// Takes pages out.
+    /// Removes pages.
     pub fn remove(&mut self, pages: Range<u64>) {
         for page in pages.filter(|&page| self.contains(page)).collect::<Vec<_>>() {
             self.bits[(page / 64) as usize] &= !(1 << (page % 64));
@@ -30,7 +30,7 @@ impl PageSet {
         }
     }
 
-    /// Takes all out.
+    /// Removes all pages.
     pub fn clear(&mut self) {
         self.bits.fill(0);
         self.count = 0;
@@ -46,7 +46,7 @@ impl PageSet {
         self.count
     }
 
-    /// The first run of adjacent pages that begins at `from` or behind it, of at most `most`.
+    /// The first run of adjacent pages at or after `from`, cut to at most `most`.
     pub fn run(&self, from: u64, most: u64) -> Option<Range<u64>> {
         let mut word = (from / 64) as usize;
         let mut left = self.bits.get(word)? & (!0 << (from % 64));
@@ -60,8 +60,8 @@ impl PageSet {
     }
 }
 
-/// Pages that may be ordinary memory, rather than the page cache's, before it is worth giving some
-/// back: 32 MiB.
+/// The number of pages that may be ordinary memory instead of the page cache's before some are worth giving back: 32
+/// MiB.
 pub const SPARE_PAGES: u64 = (32 << 20) / PAGE;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Plain memory: the visible image and nothing else. For tests, and for the volatile limit.
+//! Plain memory: the visible image only. For tests, and as the volatile upper bound of speed.
 
 use crate::memory::back_off;
 use crate::{Domain, LINE, Memory, Survives, copy};
@@ -8,7 +8,7 @@ use std::time::Instant;
 #[repr(C, align(64))]
 struct Line([AtomicU64; 8]);
 
-/// A memory of ordinary allocated bytes. Nothing survives it; write-backs and fences do nothing.
+/// A memory of ordinary allocated bytes. Nothing survives; write-backs and fences do nothing.
 pub struct Ram {
     lines: Box<[Line]>,
     start: Instant,
@@ -23,13 +23,13 @@ impl Ram {
 
     #[inline(always)]
     fn base(&self) -> *mut u8 {
-        // Every word is an atomic, so that a shared reference may be stored through.
+        // Every word is an atomic, so that storing through a shared reference is sound.
         self.lines.as_ptr().cast_mut().cast()
     }
 }
 
-// SAFETY: bytes are atomics in one allocation of `len` bytes that never moves or shrinks; there
-// is no durable image to keep promises about.
+// SAFETY: bytes are atomics in one allocation of `len` bytes that never moves or shrinks; there is no durable image to
+// keep promises about.
 unsafe impl Memory for Ram {
     fn domain(&self) -> Domain {
         Domain::Process
@@ -45,31 +45,31 @@ unsafe impl Memory for Ram {
 
     #[inline(always)]
     unsafe fn load_unchecked(&self, at: u64) -> u64 {
-        // SAFETY: in bounds and aligned by the caller's word.
+        // SAFETY: in bounds and aligned by the caller's contract.
         unsafe { (*self.base().add(at as usize).cast::<AtomicU64>()).load(Ordering::Acquire) }
     }
 
     #[inline(always)]
     unsafe fn store_unchecked(&self, at: u64, value: u64) {
-        // SAFETY: in bounds and aligned by the caller's word.
+        // SAFETY: in bounds and aligned by the caller's contract.
         unsafe {
             (*self.base().add(at as usize).cast::<AtomicU64>()).store(value, Ordering::Release);
         }
     }
 
     unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
-        // SAFETY: in bounds by the caller's word; all accesses are atomic.
+        // SAFETY: in bounds by the caller's contract; all accesses are atomic.
         unsafe { copy::copy_out(self.base().add(at as usize), to) }
     }
 
     unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
-        // SAFETY: in bounds by the caller's word; all accesses are atomic.
+        // SAFETY: in bounds by the caller's contract; all accesses are atomic.
         unsafe { copy::copy_in(self.base().add(at as usize), from) }
     }
 
     unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
         for (index, word) in from.iter().enumerate() {
-            // SAFETY: in bounds and aligned by the caller's word.
+            // SAFETY: in bounds and aligned by the caller's contract.
             unsafe { self.store_unchecked(at + index as u64 * 8, *word) };
         }
     }

@@ -1,4 +1,4 @@
-//! A small generator, so that a seed means the same image for ever.
+//! A small generator of our own, so that a seed gives the same image for ever.
 
 /// Steele, Lea and Flood's splitmix64.
 #[derive(Clone, Debug)]

@@ -32,10 +32,10 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// All threads are this one.
+/// All threads count as this one.
 const ONE: usize = 0;
 
-/// Call sites are of no interest here.
+/// The model ignores call sites.
 fn here() -> Site {
     Location::caller()
 }
@@ -53,7 +53,7 @@ struct State {
     visible: Vec<u64>,
     image: Image,
     events: u64,
-    /// Events until the power is cut; the durable image stands still from zero on.
+    /// Events until the power is cut; from zero on the durable image is frozen.
     left: Option<u64>,
     /// Orders the words of a copy where each is durable at once.
     order: SplitMix64,
@@ -95,15 +95,15 @@ impl Reference {
         }
     }
 
-    /// Events so far: stores, write-backs and fences, each call one. Where stores are durable
-    /// at once, a copy is one event for each of its pieces (whole words, and the bytes of torn
-    /// ones), so that a cut can fall between them.
+    /// Events so far: stores, write-backs and fences, one per call. Where stores are durable at once, a copy is one
+    /// event for each of its pieces (whole words, and the bytes of torn ones), so that a power cut can fall between
+    /// them.
     pub fn events(&self) -> u64 {
         self.state().events
     }
 
-    /// Cuts the power after `events` more events. What follows is visible and counted, but the
-    /// durable image is that moment's, and [`power_cut`](Self::power_cut) tells what it may be.
+    /// Cuts the power after `events` more events. What follows is visible and counted, but the durable image stays as
+    /// of that moment, for [`power_cut`](Self::power_cut) to choose from.
     pub fn cut_after(&self, events: u64) {
         self.state().left = Some(events);
     }
@@ -113,9 +113,8 @@ impl Reference {
         self.state().left == Some(0)
     }
 
-    /// A durable image that a power cut may leave: now, or at the moment of
-    /// [`cut_after`](Self::cut_after) if it has come. Under `Process`, what the death of the
-    /// process leaves: everything.
+    /// A durable image that a power cut may leave: now, or at the moment of [`cut_after`](Self::cut_after) if it has
+    /// come. Under `Process`, what the death of the process leaves: everything.
     pub fn power_cut(&self, cut: Cut) -> Vec<u8> {
         let words = self.state().image.cut(cut);
         words.into_iter().flat_map(u64::to_ne_bytes).collect()
@@ -127,10 +126,9 @@ impl Reference {
         Self::from_words(words, self.domain).with_limit(self.limit)
     }
 
-    /// The memory as another process finds it that opens it after this one died, in the same
-    /// domain: see [`Image::after_death`], of which `synced` is a part too. On `Media`, `kept` says
-    /// which of the write-backs without a fence have reached the page cache: one image that a power
-    /// cut may leave.
+    /// The memory as another process finds it when it opens it after this one died, in the same domain: see
+    /// [`Image::after_death`], also for `synced`. On `Media`, `kept` says which of the write-backs without a fence have
+    /// reached the page cache: one image that a power cut may leave.
     ///
     /// # Panics
     /// If [`cut_after`](Self::cut_after) is in force: the process is to go on without power.
@@ -170,7 +168,7 @@ impl Reference {
 }
 
 impl State {
-    /// Counts an event, and does it to the durable image unless the power is off.
+    /// Counts an event, and applies it to the durable image unless the power is off.
     fn event(&mut self, change: impl FnOnce(&mut Image)) {
         self.events += 1;
         if self.left != Some(0) {
@@ -201,8 +199,7 @@ impl State {
     }
 }
 
-// SAFETY: every access goes through a lock and checks its bounds; the contract is what `Image`
-// implements.
+// SAFETY: every access goes through a lock and checks its bounds; `Image` implements the contract.
 unsafe impl Memory for Reference {
     fn domain(&self) -> Domain {
         self.domain
@@ -232,7 +229,7 @@ unsafe impl Memory for Reference {
         let words = (len.next_multiple_of(LINE) / WORD) as usize;
         if words > state.visible.len() {
             state.visible.resize(words, 0);
-            // Not an event: a file's length is the file system's, and durable when `grow` ends.
+            // Not an event: a file's length is the file system's, and durable when `grow` returns.
             if state.left != Some(0) {
                 state.image.grow(words);
             }
@@ -307,7 +304,7 @@ unsafe impl Memory for Reference {
         self.clock.fetch_add(u64::from(cycles), Ordering::Relaxed);
     }
 
-    /// Counts accesses and turns of waiting, so that it is the same in every run of one thread.
+    /// Counts accesses and turns of waiting, so that runs of one thread see the same times.
     fn now(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::Relaxed)
     }

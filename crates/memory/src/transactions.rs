@@ -1,33 +1,33 @@
-//! Transactions that a memory's own hardware runs: makes atomic, isolated or durable.
+//! Transactions run by a memory's own hardware, which makes them atomic, isolated or durable.
 //!
 //! An engine tells its memory where each transaction that may write begins and ends
-//! ([`Memory::tx_begin`](crate::Memory::tx_begin) and those after it). Memories without such hardware do nothing there,
-//! and the calls are compiled away.
+//! ([`Memory::tx_begin`](crate::Memory::tx_begin) and the methods after it). Memories without such hardware do nothing
+//! there, and the calls are compiled away.
 
 use std::fmt;
 
-/// Which transaction of a memory's hardware it was, in the order in which they have committed.
+/// The number of a transaction of a memory's hardware, in commit order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HardwareTicket(pub u64);
 
 impl HardwareTicket {
-    /// Of a transaction whose durability is not the hardware's: nothing has to be waited for.
+    /// The ticket of a transaction whose durability does not depend on the hardware: no wait is needed.
     pub const DURABLE: HardwareTicket = HardwareTicket(0);
     /// No transaction has a later one.
     pub const LAST: HardwareTicket = HardwareTicket(u64::MAX);
 }
 
-/// Why the hardware does not let a transaction begin, or commit.
+/// Why the hardware does not let a transaction begin or commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HardwareAbort {
-    /// Another core has accessed what it has.
+    /// Another core has accessed its data.
     Conflict,
     /// It does not fit into what the hardware tracks.
     Capacity,
-    /// It is one of several of this core that do not nest.
+    /// This core's transactions do not nest.
     Nested,
-    /// Another core's is running: in this hardware they take turns.
+    /// Another core's transaction is running: in this hardware they take turns.
     Busy,
 }
 

@@ -1,8 +1,7 @@
-//! A memory of which nothing is asked: what persistence operations cost is what is saved here.
+//! A memory whose persistence operations do nothing, to measure what they cost.
 //!
-//! Engines on it do all that they do on the memory inside, since its domain is the same; but
-//! write-backs and fences do nothing, and what goes past the caches is stored in them. So nothing
-//! on it is durable: it is for measuring only.
+//! Engines do the same on it as on the inner memory, since its domain is the same; but write-backs and fences do
+//! nothing, and streams are stored through the caches. So nothing on it is durable: it is for measuring only.
 
 use crate::own::{Object, Touch};
 use crate::transactions::{HardwareAbort, HardwareTicket};
@@ -10,7 +9,7 @@ use crate::{Domain, Memory, Survives};
 use std::io;
 use std::sync::Arc;
 
-/// The memory inside without its write-backs, streams and fences.
+/// The inner memory without its write-backs, streams and fences.
 pub struct Unflushed<M>(Arc<M>);
 
 impl<M: Memory> Unflushed<M> {
@@ -50,27 +49,27 @@ unsafe impl<M: Memory> Memory for Unflushed<M> {
 
     #[inline(always)]
     unsafe fn load_unchecked(&self, at: u64) -> u64 {
-        // SAFETY: as the caller's word has it.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.0.load_unchecked(at) }
     }
 
     #[inline(always)]
     #[track_caller]
     unsafe fn store_unchecked(&self, at: u64, value: u64) {
-        // SAFETY: as the caller's word has it.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.0.store_unchecked(at, value) }
     }
 
     #[inline]
     unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
-        // SAFETY: as the caller's word has it.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.0.copy_out_unchecked(at, to) }
     }
 
     #[inline]
     #[track_caller]
     unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
-        // SAFETY: as the caller's word has it.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.0.copy_in_unchecked(at, from) }
     }
 
@@ -79,7 +78,7 @@ unsafe impl<M: Memory> Memory for Unflushed<M> {
     unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
         // SAFETY: words are bytes, eight each.
         let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr().cast(), from.len() * 8) };
-        // SAFETY: in bounds by the caller's word.
+        // SAFETY: in bounds by the caller's contract.
         unsafe { self.0.copy_in_unchecked(at, bytes) }
     }
 

@@ -1,8 +1,8 @@
 //! The litmus tests of docs/persistency-model.md, on the executable model.
 //!
-//! Each names a few words, runs a program, and gives the exact set of what a power cut may
-//! leave in them: every listed outcome is possible and no other. The random cuts that other
-//! crates' tests use are held to the same set, and must reach all of it.
+//! Each names a few words, runs a program, and gives the exact set of values that a power cut may leave in them: every
+//! listed outcome is possible and no other. The random cuts that other crates' tests use are checked against the same
+//! set, and must reach all of it.
 
 use perdura_memory::reference::{Cut, SplitMix64};
 use perdura_memory::{Domain, LINE, Memory, Reference};
@@ -17,7 +17,7 @@ const SEEDS: u64 = 400;
 const DOMAINS: [Domain; 4] =
     [Domain::Transient, Domain::Persistent, Domain::Media, Domain::Process];
 
-/// Checks that `words` may hold just the `allowed` outcomes, by listing them and by cutting.
+/// Checks that `words` may hold exactly the `allowed` outcomes, by listing them and by cutting.
 #[track_caller]
 fn exactly<const N: usize>(memory: &Reference, words: [u64; N], allowed: &[[u64; N]]) {
     let allowed: BTreeSet<Vec<u64>> = allowed.iter().map(|outcome| outcome.to_vec()).collect();
@@ -115,7 +115,7 @@ fn store_after_write_back_is_not_covered() {
     exactly(&run(Domain::Media, program), [X], &[[1]]);
 }
 
-/// A write-back takes the whole line, whoever stored to it.
+/// A write-back takes the whole line, whichever thread stored to it.
 #[test]
 fn write_back_takes_the_whole_line() {
     for domain in DOMAINS {
@@ -221,7 +221,7 @@ fn persistent_caches_may_tear_a_copy() {
     for warm_up in 0..8 {
         for events in 0..=2 {
             let memory = Reference::new(4 * LINE, Domain::Persistent);
-            // Moves the order of what follows.
+            // Changes the random order of what follows.
             (0..warm_up).for_each(|_| memory.copy_in(Y, &bytes));
             memory.cut_after(events);
             memory.copy_in(X, &bytes);
@@ -304,8 +304,8 @@ fn cut_after_freezes_the_durable_image() {
     assert!(!memory.was_cut());
 }
 
-/// The protocol that every log rests on (data, fence, flag) holds, and is caught without its
-/// fence: a test of the model as a tester.
+/// The protocol that every log rests on (data, fence, flag) holds, and a missing fence is detected: a test of the model
+/// as a tester.
 #[test]
 fn a_missing_fence_is_caught() {
     let violated = |with_fence: bool| {
@@ -347,7 +347,7 @@ fn words_of(line: u64) -> [u64; 3] {
     [0, 8, 16].map(|word| line * LINE + word)
 }
 
-/// What persistent caches and media may leave, transient caches may leave too.
+/// Images that persistent caches and media may leave, transient caches may leave too.
 #[test]
 fn transient_allows_what_the_others_do() {
     for seed in 0..500 {
@@ -363,8 +363,8 @@ fn transient_allows_what_the_others_do() {
     }
 }
 
-/// Random programs: every random cut is one of the outcomes listed, word by word, the extremes
-/// included, and a seed means one image.
+/// Random programs: every random cut is one of the listed outcomes, word by word, the extremes included, and a seed
+/// gives one image.
 #[test]
 fn random_cuts_stay_within_the_outcomes() {
     for (seed, domain) in (0..200).flat_map(|seed| DOMAINS.map(|domain| (seed, domain))) {
@@ -402,8 +402,8 @@ fn wait_for(memory: &Reference, at: u64) {
     memory.fence();
 }
 
-/// What a process that has died wrote without a fence is visible to the next one, and may not be
-/// durable: what that one stores because it has seen it may be durable without it.
+/// Stores that a dead process wrote without a fence are visible to the next process, and may not be durable: a store
+/// that depends on them may be durable without them.
 #[test]
 fn what_a_dead_process_left_is_visible_and_not_durable() {
     for (domain, synced) in [(Domain::Transient, false), (Domain::Media, false)] {
@@ -420,8 +420,8 @@ fn what_a_dead_process_left_is_visible_and_not_durable() {
     }
 }
 
-/// A sync covers the pages that another process has dirtied, unless it comes after one that failed,
-/// which has left them clean.
+/// A sync covers the pages that another process has dirtied, unless it comes after a failed sync, which has marked them
+/// clean.
 #[test]
 fn a_sync_covers_what_a_dead_process_wrote_unless_one_has_failed() {
     let program = |memory: &Reference| {
@@ -440,7 +440,7 @@ fn a_sync_covers_what_a_dead_process_wrote_unless_one_has_failed() {
     }
 }
 
-/// What the next process writes back again, and fences, is durable before what follows.
+/// Lines that the next process writes back again, and fences, are durable before what follows.
 #[test]
 fn what_is_written_again_is_durable() {
     for (domain, synced) in
@@ -459,9 +459,8 @@ fn what_is_written_again_is_durable() {
     }
 }
 
-/// On a file a process takes with it what it has not written back, and what it has may not have got
-/// to the page cache; from the processor's caches nothing is lost. Where caches persist all that is
-/// visible is durable.
+/// On a file, stores that were not written back die with the process, and those that were may not have reached the page
+/// cache; from the processor's caches nothing is lost. Where caches persist everything visible is durable.
 #[test]
 fn a_death_loses_what_is_in_the_process_alone() {
     let program = |memory: &Reference| {

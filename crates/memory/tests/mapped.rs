@@ -42,7 +42,7 @@ fn what_cannot_be_opened_is_explained() {
     };
     assert!(matches!(open("missing"), MapError::NotFound(_)));
     fs::create_dir(at("directory")).expect("directory");
-    // Opened for reading, a directory is found out a step later, with the same answer.
+    // Opened for reading, a directory is detected a step later, with the same answer.
     assert!(matches!(open("directory"), MapError::NotAFile { what: "a directory", .. }));
     fs::write(at("empty"), b"").expect("file");
     assert!(matches!(open("empty"), MapError::TooShort { len: 0, .. }));
@@ -118,7 +118,7 @@ fn a_file_has_its_name_when_it_is_whole() {
     assert_eq!(names(directory.path()), ["other", "pool"]);
 }
 
-/// What each step of a creation leaves when its process is killed there.
+/// The leftovers of each step of a creation if its process is killed there.
 #[test]
 fn leftovers_of_a_creation_are_used_up() {
     let leftovers: [(&str, &[u8]); 4] = [
@@ -138,7 +138,7 @@ fn leftovers_of_a_creation_are_used_up() {
     }
 }
 
-/// Where a file gets its name by a link, its maker may be killed before the first name is gone.
+/// Where a file gets its name by a link, its creator may be killed before the temporary name is gone.
 #[test]
 fn a_second_name_of_a_whole_file_is_only_taken_away() {
     let directory = block();
@@ -150,7 +150,7 @@ fn a_second_name_of_a_whole_file_is_only_taken_away() {
     assert_eq!(fs::read(at("moved")).expect("file"), b"precious");
 }
 
-/// Of many that make the same file, one has it, and the others leave nothing.
+/// Of many that create the same file, one succeeds, and the others leave nothing.
 #[test]
 fn one_of_many_makers_succeeds() {
     for _ in 0..20 {
@@ -192,7 +192,7 @@ fn an_open_pool_is_locked() {
     drop((opened, reader));
 }
 
-/// What is locked, looked at, and only then mapped, belongs to one opener all the time.
+/// A file that is locked, inspected, and only then mapped, belongs to one opener all the time.
 #[test]
 fn a_rehearsal_keeps_the_lock_and_writes_nothing() {
     let directory = block();
@@ -210,7 +210,7 @@ fn a_rehearsal_keeps_the_lock_and_writes_nothing() {
     LockedFile::open(&path).expect("the lock is gone with the pool");
 }
 
-/// Each look takes a lock for a moment; openers are not to fail of it.
+/// Each look takes a lock for a moment, which must not make openers fail.
 #[test]
 fn openers_succeed_beside_many_that_look() {
     let directory = block();
@@ -318,7 +318,7 @@ fn allocated(path: &Path) -> u64 {
     fs::metadata(path).expect("metadata").blocks() * 512
 }
 
-/// Blocks that are not of the file's contents: space beyond its end. They are counted with it.
+/// Blocks outside the file's contents: space beyond its end. They are included in the file's count.
 #[test]
 fn space_elsewhere_does_not_pass_for_the_contents() {
     use rustix::fs::{FallocateFlags, fallocate};
@@ -358,6 +358,6 @@ fn stores_to_a_shared_mapping_are_in_the_page_cache() {
     let options = MapOptions { domain: Some(Domain::Process), limit: 0 };
     let memory = Mapped::create(&path, PAGE, options).expect("create");
     memory.store(8, 4);
-    // The page cache is what outlives a process, and what other descriptors read.
+    // The page cache survives a process, and is what other descriptors read.
     assert_eq!(fs::read(&path).expect("read")[8..16], 4_u64.to_ne_bytes());
 }

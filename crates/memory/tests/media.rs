@@ -157,7 +157,7 @@ fn survival_is_reported() {
     assert_eq!(memory.survives(), expected);
 }
 
-/// Gives back all that can be, and tells of which pages: those show what another descriptor writes.
+/// Gives back as much as possible, and returns which of the pages: those show what another descriptor writes.
 fn given_back(memory: &Mapped, file: &File, pages: &[u64]) -> Vec<u64> {
     while memory.give_back() {}
     let probe = |page: u64, value: u64| {
@@ -188,7 +188,7 @@ fn only_what_the_file_has_is_given_back() {
     // Stored after its write-back; and a line of it that was never written back.
     memory.store(5 * PAGE, 50);
     memory.store(6 * PAGE + LINE, 60);
-    // The same as in the file, but a line of it will change that at the next fence.
+    // The same as in the file, but a line kept for the next fence will change that.
     memory.store(7 * PAGE, 70);
     memory.write_back(7 * PAGE, 8);
     memory.store(7 * PAGE, 8);

@@ -1,4 +1,4 @@
-//! Space of a pool's file that goes back to the file system, and is taken again.
+//! Space of a pool's file that is released to the file system, and allocated again.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn released_pages_are_zero_and_can_be_had_again() {
         let memory = Mapped::create(&path, NEEDS, options(domain)).expect("create");
         assert!(releases(&memory), "{domain}");
         drop(memory);
-        // The file has what was stored after the release, and zeros nowhere.
+        // The file has what was stored after the release, and no zeros in its place.
         let memory = Mapped::open(&path, options(domain)).expect("open");
         assert!((8..NEEDS).step_by(8).all(|at| memory.load(at) != 0), "{domain}");
     }
@@ -77,7 +77,7 @@ fn blocks_go_and_come() {
     }
 }
 
-/// What need not have space gets none, and is told; the rest gets it.
+/// Ranges that need no space get none, and are reported as unsecured; the rest gets it.
 #[test]
 fn holes_are_filled_where_that_is_needed() {
     const LEN: u64 = 1 << 20;
@@ -102,7 +102,7 @@ fn holes_are_filled_where_that_is_needed() {
     assert_eq!(memory.load(LEN / 2), 0x0707_0707_0707_0707);
 }
 
-/// A trace of writes and syncs does not tell of holes: while one is kept, there are none.
+/// A trace of writes and syncs does not record holes: while one is kept, there are none.
 #[test]
 fn what_is_recorded_keeps_its_space() {
     let folder = block();

@@ -10,10 +10,10 @@ use super::watch;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::named::ycsb_bytes;
-use perdura_rivals::Error;
-use perdura_rivals::redis_benchmark::Answer;
-use perdura_rivals::server::{Launch, Server};
-use perdura_rivals::ycsb::Client;
+use perdura_baselines::Error;
+use perdura_baselines::redis_benchmark::Answer;
+use perdura_baselines::server::{Launch, Server};
+use perdura_baselines::ycsb::Client;
 use perdura_workloads::ycsb::remote::Records;
 use perdura_workloads::ycsb::{Letter, Shape};
 use perdura_workloads::{Measured, Plan, Progress};
@@ -92,7 +92,7 @@ pub(crate) fn race(
     launches: &[Launch],
     demand: &Demand,
     stage: &Stage,
-) -> Outcome<perdura_rivals::Result<Vec<Turn>>> {
+) -> Outcome<perdura_baselines::Result<Vec<Turn>>> {
     let mut turns = Vec::new();
     for repetition in 0..demand.repeat {
         // Removed after the servers have ended.

@@ -11,7 +11,7 @@ use super::watch;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use perdura::{Domain, EngineKind};
-use perdura_rivals::{Error, Figure, Rival, Size, Work};
+use perdura_baselines::{Baseline, Error, Figure, Size, Work};
 use perdura_workloads::map::{OnHashMap, OnOrderedMap};
 use perdura_workloads::overwrite::Overwrite;
 use perdura_workloads::sps::Sps;
@@ -43,7 +43,7 @@ pub(crate) struct Contest {
     pub(crate) rounds: Vec<RoundResult>,
 }
 
-/// One of our engines, as a rival of the others.
+/// One of our engines, as a baseline for the others.
 pub(crate) struct Ours<'a> {
     engine: EngineKind,
     name: String,
@@ -102,12 +102,12 @@ impl<'a> Ours<'a> {
     }
 }
 
-impl Rival for Ours<'_> {
+impl Baseline for Ours<'_> {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn run(&mut self, work: Work, size: &Size, folder: &Path) -> perdura_rivals::Result<Figure> {
+    fn run(&mut self, work: Work, size: &Size, folder: &Path) -> perdura_baselines::Result<Figure> {
         let figure = Site::within(Some(folder)).and_then(|site| self.run_at(work, size, &site));
         figure.map_err(|failure| match failure {
             Failure::Message(why) => Error::failed(&self.name, why),
@@ -118,7 +118,7 @@ impl Rival for Ours<'_> {
 
 /// Runs all rounds `repeat` times; in each, competitors take turns.
 pub(crate) fn contest(
-    competitors: &mut [Box<dyn Rival + '_>],
+    competitors: &mut [Box<dyn Baseline + '_>],
     rounds: &[Round],
     repeat: u32,
     domain: Option<Domain>,
@@ -148,7 +148,7 @@ pub(crate) fn contest(
         .zip(times)
         .map(|(round, times)| RoundResult { round: *round, ns_per_operation: spreads(times) });
     Ok(Contest {
-        competitors: competitors.iter().map(|rival| rival.name().to_owned()).collect(),
+        competitors: competitors.iter().map(|baseline| baseline.name().to_owned()).collect(),
         line_and_fence_ns: Spread::of(baseline),
         rounds: rounds.collect(),
     })

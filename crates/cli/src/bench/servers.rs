@@ -6,9 +6,9 @@ use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::quantity::plural;
 use perdura::{Domain, EngineKind};
-use perdura_rivals::Error;
-use perdura_rivals::redis_benchmark::{self, Answer, Load, Request};
-use perdura_rivals::server::{Launch, Server};
+use perdura_baselines::Error;
+use perdura_baselines::redis_benchmark::{self, Answer, Load, Request};
+use perdura_baselines::server::{Launch, Server};
 use perdura_workloads::Progress;
 use serde::Serialize;
 use std::path::Path;
@@ -97,7 +97,7 @@ pub(crate) fn ours(
 }
 
 /// Starts every server, each in a folder of its own.
-pub(crate) fn start(launches: &[Launch], folder: &Path) -> perdura_rivals::Result<Vec<Server>> {
+pub(crate) fn start(launches: &[Launch], folder: &Path) -> perdura_baselines::Result<Vec<Server>> {
     let start = |(index, launch): (usize, &Launch)| {
         let own = folder.join(format!("server-{index}"));
         std::fs::create_dir_all(&own).map_err(Error::io("cannot make a server's folder"))?;

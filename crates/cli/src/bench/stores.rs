@@ -14,9 +14,9 @@ use crate::failure::Outcome;
 use crate::interrupt;
 use perdura::collections::{Bytes, HashMap, kind};
 use perdura::{Domain, EngineKind, Handle, Options, Pool, Root, Survives};
+use perdura_baselines::puts::{self, Key, Library, Put, Puts, Session, Store, Work};
+use perdura_baselines::{Error, Result};
 use perdura_memory::{Backing, Memory};
-use perdura_rivals::puts::{self, Key, Library, Put, Puts, Session, Store, Work};
-use perdura_rivals::{Error, Result};
 use serde::Serialize;
 use std::path::Path;
 
@@ -61,7 +61,7 @@ pub(crate) struct StoreContest {
 
 impl StoreContest {
     /// Puts a second of the fastest store that is not ours: a median.
-    pub(crate) fn best_rival(&self, result: &PutsResult) -> f64 {
+    pub(crate) fn best_other(&self, result: &PutsResult) -> f64 {
         let stores = self.entrants.iter().zip(&result.stores);
         let theirs = stores.filter(|(entrant, _)| !entrant.ours);
         theirs.map(|(_, figures)| figures.per_second.median).fold(0.0, f64::max)
@@ -149,9 +149,9 @@ impl Session for OurSession<'_> {
     }
 }
 
-/// Runs all rounds `repeat` times; in each, `rivals` and our engines take turns.
+/// Runs all rounds `repeat` times; in each, `others` and our engines take turns.
 pub(crate) fn contest(
-    rivals: Vec<Box<dyn Library>>,
+    others: Vec<Box<dyn Library>>,
     engines: &[EngineKind],
     rounds: &[Puts],
     repeat: u32,
@@ -169,8 +169,8 @@ pub(crate) fn contest(
         equal,
         "on a disk the other stores' puts outlive a power cut: leave out --domain, or --domain media",
     )?;
-    let theirs = rivals.len();
-    let mut libraries = rivals;
+    let theirs = others.len();
+    let mut libraries = others;
     for &engine in engines {
         let name = format!("perdura {engine}");
         libraries.push(Box::new(Ours { engine, name, domain }));

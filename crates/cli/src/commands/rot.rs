@@ -7,7 +7,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json, table};
 use crate::quantity;
 use crate::{commands::crash::quietly, interrupt};
-use perdura_crashtest::rot::{self, Fate, Found, Plan};
+use perdura_crashtest::rot::{self, Fate, Plan, RotReport};
 use serde_json::json;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -82,7 +82,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         all.iter().try_for_each(|(checksums, found)| show(*checksums, found))?;
     }
     interrupt::check(&progress)?;
-    let wrong = |found: &Found| found.count(Fate::Wrong);
+    let wrong = |found: &RotReport| found.count(Fate::Wrong);
     match all.iter().find(|(checksums, found)| *checksums && wrong(found) > 0) {
         Some((_, found)) => Err(Failure::new(format!(
             "{} pools with checksums served wrong values unnoticed; see them with --checksums on --json --seed {seed}",
@@ -92,7 +92,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
 }
 
-fn show(checksums: bool, found: &Found) -> Outcome {
+fn show(checksums: bool, found: &RotReport) -> Outcome {
     let of = if checksums { "of all pages" } else { "of the page table and the named roots only" };
     let rows = found.fates.iter().map(|(kind, fates)| row(kind.to_string(), fates));
     let sums = Fate::ALL.map(|fate| found.count(fate));

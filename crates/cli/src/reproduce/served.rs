@@ -9,8 +9,8 @@ use crate::bench::servers;
 use crate::bench::stage::Stage;
 use crate::failure::Outcome;
 use crate::named;
-use perdura_rivals::Error;
-use perdura_rivals::server::Launch;
+use perdura_baselines::Error;
+use perdura_baselines::server::Launch;
 use serde::Serialize;
 
 /// Who stood beside.

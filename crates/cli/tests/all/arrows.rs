@@ -19,7 +19,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("perdura-transfer", &["perdura-memory", "perdura", "perdura-server"]),
     ("perdura-disktest", &["perdura-memory", "perdura", "perdura-server"]),
     ("perdura-capi", &["perdura"]),
-    ("perdura-rivals", &["perdura-workloads"]),
+    ("perdura-baselines", &["perdura-workloads"]),
     (
         "perdura-cli",
         &[
@@ -33,7 +33,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
             "perdura-disktest",
             "perdura-server",
             "perdura-transfer",
-            "perdura-rivals",
+            "perdura-baselines",
         ],
     ),
     (

@@ -1,8 +1,8 @@
 //! YCSB through `perdura serve`: its clients find what they wrote, and notice what is wrong.
 
 use crate::common::{arg, fail, run, succeed, text};
-use perdura_rivals::server::{Launch, Server};
-use perdura_rivals::ycsb::Client;
+use perdura_baselines::server::{Launch, Server};
+use perdura_baselines::ycsb::Client;
 use perdura_workloads::ycsb::remote::{Records, Remote};
 use perdura_workloads::ycsb::{Letter, Name, Order, Shape};
 use perdura_workloads::{Failure, Outcome, Plan, Progress};

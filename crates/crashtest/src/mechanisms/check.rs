@@ -1,4 +1,4 @@
-//! A mechanism of one's own under the tester, in one call.
+//! Checks a custom mechanism in one call.
 
 use super::{Maker, Settings, budget, find};
 use crate::replay::Choice;
@@ -9,9 +9,9 @@ use perdura_machine::Design;
 /// How much is tried.
 #[derive(Clone, Debug)]
 pub struct CheckMechanism {
-    /// Where the first seed, the operations and the cuts of a run come from.
+    /// Supplies the first seed, the operations and the crash points of a run.
     pub case: Case,
-    /// What takes turns.
+    /// The settings that cases take in turn.
     pub settings: Settings,
     /// How many of the settings each combination of structure and cores gets, each with another seed.
     pub turns: usize,
@@ -21,7 +21,7 @@ pub struct CheckMechanism {
     pub cores: Vec<usize>,
     /// How much of each case is explored.
     pub budget: Budget,
-    /// How much work shrinking may be.
+    /// How much work to spend on shrinking.
     pub effort: Effort,
 }
 
@@ -39,7 +39,7 @@ impl Default for CheckMechanism {
     }
 }
 
-/// Cuts the power of machines with a mechanism of one's own, and checks that what is left is as it promises.
+/// Cuts the power of machines with a custom mechanism, and checks that what is left is as it promises.
 ///
 /// # Errors
 /// The first failure, shrunk; also if it promises nothing.
@@ -49,13 +49,13 @@ pub fn check_mechanism(
     CheckMechanism::default().run(&Maker::own(make))
 }
 
-/// Runs again what the [`replay`](Failure::replay) of a mechanism's failure says.
+/// Replays the options in the [`replay`](Failure::replay) of a mechanism's failure.
 ///
 /// # Errors
 /// The failure.
 ///
 /// # Panics
-/// If the options are none that a failure has printed.
+/// If the options are not those of a printed failure.
 pub fn replay(
     make: impl Fn() -> Box<dyn Design> + Send + Sync + 'static,
     options: &str,

@@ -1,4 +1,4 @@
-//! Explores a case of a mechanism: runs it, runs it again with the power cut, and compares what is left with what was
+//! Explores a case of a mechanism: runs it, runs it again with power cuts, and compares what is left with what was
 //! promised.
 
 use super::program::{Program, Stores};
@@ -6,8 +6,8 @@ use super::{Fitted, Maker};
 use crate::case::{BYTES, Points};
 use crate::engine::AnyFamily;
 use crate::explore::{OPERATIONS_AGAIN, Problem, mix, without_panic};
-use crate::guilt::Guilt;
 use crate::life::{Life, Stopped, Watch, World, draw};
+use crate::root_cause::RootCause;
 use crate::starts::first_image;
 use crate::{Budget, Case, Failure, Place, Report, Start, Subject, Watcher};
 use perdura::EngineKind;
@@ -21,7 +21,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// What is tested: a structure on an engine, and the mechanism.
 type Tested<'a, S> = (&'a S, &'static dyn AnyFamily, &'a Maker);
 
-/// Explores a case: what was explored, or the first failure.
+/// Explores a case: returns what was explored, or the first failure.
 pub(super) fn explore<S: Subject>(
     tested: Tested<'_, S>,
     case: &Case,
@@ -47,10 +47,10 @@ struct Explorer<'a, S> {
     report: Report,
 }
 
-/// One life of a machine, explored.
+/// The exploration of one life of a machine.
 struct Exploration<'l, 'a, S: Subject> {
     program: &'l Program<'a, S>,
-    /// Events, without what arrives besides.
+    /// Events, not counting arrivals.
     events: u64,
     depth: usize,
     points: Points,
@@ -60,7 +60,7 @@ struct Exploration<'l, 'a, S: Subject> {
 impl<'a, S: Subject> Explorer<'a, S> {
     fn first_life(&mut self) -> Result<(), Problem> {
         let ((subject, engine, maker), case) = (self.tested, self.case);
-        // Here, so that a wrong name is not taken for a run that went wrong.
+        // Checked here, so that a wrong name is not mistaken for a failing run.
         maker.design(case).map_err(Problem::plain)?;
         let begins = first_image(engine, subject, case, BYTES).map_err(Problem::plain)?;
         let ops = draw(subject, case);
@@ -141,7 +141,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         }
     }
 
-    /// Cuts the power at an event or arrival: with recovery whole, and cut after some of its stores.
+    /// Cuts the power at an event or arrival: with recovery complete, and cut short after some of its stores.
     fn point(
         &mut self,
         exploration: &Exploration<'_, '_, S>,
@@ -158,7 +158,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let more = if left.stores == 0 || exact { 1 } else { exploration.images };
         let mut random = SplitMix64::new(mix(exploration.program.seed(), place.number()));
         for number in 1..more {
-            // Recovery may be cut before its first store, and before its last one.
+            // Recovery may be cut short before its first store, and before its last one.
             let mut stores = || Some(random.below(left.stores));
             let recoveries = [stores(), if number % 2 == 0 { stores() } else { None }];
             self.image(exploration, machine, (event, Place { recoveries, ..place }))?;
@@ -168,7 +168,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         Ok(())
     }
 
-    /// One image: it is as promised, and perhaps a machine goes on with it.
+    /// One image: it must be as promised; perhaps a machine goes on with it.
     fn image(
         &mut self,
         exploration: &Exploration<'_, '_, S>,
@@ -189,7 +189,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         wrong.map_err(|what| {
             let cut = (event.number, exploration.events, CallSite::of(event.kind, event.site));
             let cut = Some((cut.0, cut.1, cut.2.to_string()));
-            Problem { what, cut, guilt: Guilt::default(), place: Some(Box::new(place)) }
+            Problem { what, cut, root_cause: RootCause::default(), place: Some(Box::new(place)) }
         })?;
         Ok(left)
     }
@@ -213,7 +213,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self.watcher.images.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Now and then a new machine goes on with what was left, the mechanism's own lines included, and its power is cut
+    /// Now and then a new machine goes on with what was left, including the mechanism's own lines, and its power is cut
     /// again.
     fn again(
         &mut self,
@@ -230,7 +230,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let (words, fitted) = (left.words.clone(), Fitted { maker, own: left.own.clone() });
         let consistent =
             engine.name().parse().is_ok_and(|kind: EngineKind| kind.is_crash_consistent());
-        // What was cut while a pool was made is none yet, and none in later lives.
+        // A pool whose creation was cut short is no pool, not even in later lives.
         let pool = matches!(exploration.program, Program::Pool(life) if life.start != Start::New);
         let program = if consistent && pool {
             let mut random = SplitMix64::new(seed);
@@ -252,7 +252,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 }
 
-/// Runs a program on a new machine, showing what happens to `watch`; false if that has seen enough.
+/// Runs a program on a new machine, showing each event to `watch`; false if that has stopped it.
 fn run<S: Subject>(
     engine: &dyn AnyFamily,
     program: &Program<'_, S>,

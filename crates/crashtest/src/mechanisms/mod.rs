@@ -1,15 +1,15 @@
 //! Mechanisms in hardware under the tester: what a machine leaves of a mechanism's memory is compared with what the
 //! mechanism promises.
 //!
-//! Where hardware orders what programs store, the images that the persistency model would allow are wrong, and the
-//! machine's own are cut instead: after events, at what arrives by itself (inside of an epoch's end, a background
-//! write, a hardware commit), and again while the mechanism recovers, after any of its stores, once and twice. Of each
-//! image [`Machine::broken_promise`](perdura_machine::Machine::broken_promise) says whether memory is as it was at the
-//! end of the last durable epoch, or after all stores in their order. What runs are the tester's structures, on an
-//! engine that need not persist anything. Some images are lived on by a new machine, which begins with what was left of
-//! the mechanism's own lines too, and cut again.
+//! Where hardware orders what programs store, the images of the persistency model do not apply, and the machine's own
+//! images are used instead: after events, at arrivals (inside an epoch's end, a background write, a hardware commit),
+//! and again while the mechanism recovers, after any of its stores, once and twice. For each image
+//! [`Machine::broken_promise`](perdura_machine::Machine::broken_promise) checks that memory is as it was at the end of
+//! the last durable epoch, or after all stores in their order. The programs are the tester's structures, on an engine
+//! that need not persist anything. Some images are lived on by a new machine, which begins with what was left, including
+//! the mechanism's own lines, and is cut again.
 //!
-//! [`check_mechanism`] does that with a mechanism of one's own. Here is one that keeps no promise:
+//! [`check_mechanism`] does that with a custom mechanism. Here is one that keeps no promise:
 //!
 //! ```
 //! use perdura_crashtest::mechanisms::check_mechanism;
@@ -54,18 +54,18 @@ use perdura_machine::{Design, MachineConfig, Options};
 use perdura_memory::Domain;
 use std::sync::Arc;
 
-/// Images of a cut that are checked at most, where nothing else is asked for: one whose recovery is not cut, one where
-/// it is, and one where it is twice.
+/// The default limit of images checked per crash point: one whose recovery runs to its end, one where it is cut short,
+/// and one where it is cut short twice.
 pub const EACH: u64 = 3;
 
-/// How much of a case is explored where nothing else is asked for: about half of the images are of later lives.
+/// The default budget: about half of the images are of later lives.
 pub fn budget() -> Budget {
     Budget { images: EACH, again_every: 100, ..Budget::default() }
 }
 
 type Make = dyn Fn(&MachineConfig, Option<&str>) -> Result<Box<dyn Design>, String> + Send + Sync;
 
-/// What makes designs of one mechanism.
+/// Makes designs of one mechanism.
 #[derive(Clone)]
 pub struct Maker {
     name: String,
@@ -73,10 +73,10 @@ pub struct Maker {
 }
 
 impl Maker {
-    /// Of the mechanism with this name; a case's machine says its figures.
+    /// For the mechanism with this name, configured by a case's machine.
     ///
     /// # Errors
-    /// There is none, or it promises nothing that could be tested.
+    /// If there is none, or it promises nothing that could be tested.
     pub fn named(name: &str) -> Result<Self, String> {
         let kind = list::find(name).map_err(|error| error.to_string())?;
         if kind.promises() == Promise::Nothing {
@@ -88,7 +88,7 @@ impl Maker {
         Ok(Maker { name: name.to_owned(), make: Arc::new(make) })
     }
 
-    /// Of a mechanism of one's own, which has no mutants.
+    /// For a custom mechanism, which has no mutants.
     pub fn own(make: impl Fn() -> Box<dyn Design> + Send + Sync + 'static) -> Self {
         let name = make().name().to_owned();
         Maker { name, make: Arc::new(move |_, _| Ok(make())) }
@@ -113,7 +113,7 @@ fn nothing_to_test(name: &str) -> String {
     format!("the mechanism '{name}' promises nothing for a power cut: there is nothing to test")
 }
 
-/// A mechanism, and what its own lines hold when the machine is switched on.
+/// A mechanism, and the contents of its own lines when the machine is switched on.
 #[derive(Clone)]
 pub(crate) struct Fitted<'a> {
     maker: &'a Maker,
@@ -121,7 +121,7 @@ pub(crate) struct Fitted<'a> {
 }
 
 impl Fitted<'_> {
-    /// Whether what is promised is promised of transactions only.
+    /// Whether its promises are about transactions only.
     fn runs_transactions(&self, case: &Case) -> bool {
         self.maker.design(case).is_ok_and(|design| design.promises() == Promise::Transactions)
     }
@@ -148,8 +148,8 @@ struct Equipped<S> {
     maker: Maker,
 }
 
-/// A structure on an engine, on a machine with a mechanism. Where no engine is named it is `plain`, or for a structure
-/// whose operations abort `volatile`. None if there is no such engine or structure.
+/// A structure on an engine, on a machine with a mechanism. The default engine is `plain`, or for a structure whose
+/// operations abort `volatile`. None if there is no such engine or structure.
 pub fn find(maker: Maker, engine: Option<&str>, subject: &str) -> Option<Box<dyn Runner>> {
     struct On<'e>(Maker, Option<&'e str>);
     impl WithSubject for On<'_> {

@@ -1,10 +1,10 @@
-//! What a mechanism lists as its mutants: each must be found.
+//! A mechanism's own mutants, each of which must be found.
 
 use super::Maker;
 use crate::{Budget, Case, Failure, Runner, Watcher};
 use perdura_machine::mechanism::{Mutant, list};
 
-/// The mutants that a mechanism lists; none for one of one's own.
+/// The mutants that a mechanism lists; none for a custom one.
 pub fn of(maker: &Maker) -> &'static [Mutant] {
     list::find(maker.name()).map_or(&[], |kind| kind.mutants)
 }
@@ -12,18 +12,18 @@ pub fn of(maker: &Maker) -> &'static [Mutant] {
 /// A mutant that was tried.
 #[derive(Debug)]
 pub struct TriedMutant {
-    /// Which.
+    /// The mutant.
     pub mutant: &'static Mutant,
     /// Images checked until it was found, or in all.
     pub images: u64,
-    /// The failure that gives it away.
+    /// The failure that reveals it.
     pub found: Option<Box<Failure>>,
 }
 
-/// Tries cases with a mutant, until one fails, `most` images are checked or the watcher stops them.
+/// Tries cases with a mutant, until one fails, `most` images are checked or the watcher stops.
 ///
 /// # Errors
-/// A failure of the case that gave it away, though nothing is left out.
+/// A failure of the case that revealed it, even without the mutant.
 pub fn find<'r>(
     mutant: &'static Mutant,
     cases: impl Iterator<Item = (&'r dyn Runner, Case)>,

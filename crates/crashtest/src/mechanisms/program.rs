@@ -1,5 +1,5 @@
-//! What runs on a machine with a mechanism: a structure in a pool, or stores all over the memory, in transactions where
-//! a mechanism promises something of these.
+//! The programs on a machine with a mechanism: a structure in a pool, or stores all over the memory, in transactions if
+//! the mechanism makes promises about these.
 
 use super::Fitted;
 use crate::engine::AnyFamily;
@@ -12,20 +12,20 @@ use perdura_memory::{LINE, Memory};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Accesses of each core that stores all over the memory.
+/// Accesses of each core, in the program that stores all over the memory.
 const STEPS: u64 = 150;
-/// Lines that most of these go to.
+/// The lines that most of these go to.
 const HOT: u64 = 96;
 
 /// A program, the same each time it runs.
 pub(super) enum Program<'a, S: Subject> {
     /// A pool with a structure.
     Pool(Life<'a, S>),
-    /// No pool: what an engine leaves that is not consistent after a crash is none to be opened.
+    /// No pool: an engine that is not crash-consistent leaves none that could be opened.
     Stores(Stores<'a>),
 }
 
-/// Stores of all kinds, with no thought of durability.
+/// Stores of all kinds, without regard to durability.
 pub(super) struct Stores<'a> {
     pub(super) case: &'a Case,
     pub(super) words: Vec<u64>,
@@ -43,7 +43,7 @@ impl<S: Subject> Program<'_, S> {
         }
     }
 
-    /// What it begins with.
+    /// The initial contents of the memory.
     pub(super) fn words(&self) -> &[u64] {
         match self {
             Program::Pool(life) => &life.world.visible,
@@ -86,13 +86,13 @@ impl Stores<'_> {
         Box::new(move || {
             for step in 0..STEPS {
                 machine.tx_flush();
-                // The power can be cut right behind it.
+                // A place where the power can be cut right after the wait.
                 machine.store(random.below(lines) * LINE, step);
             }
         })
     }
 
-    /// With `turns`, in transactions, which take them.
+    /// With `turns`, in transactions, which take turns.
     fn program<'m>(
         &self,
         machine: &'m Machine,
@@ -128,14 +128,14 @@ impl Stores<'_> {
     }
 }
 
-/// A transaction in hardware that runs.
+/// A running transaction in hardware.
 struct Transaction<'m> {
     machine: &'m Machine,
     turns: &'m AtomicBool,
 }
 
 impl<'m> Transaction<'m> {
-    /// Waits for its turn. All cores are one thread, and the lock is no memory of the machine's.
+    /// Waits for its turn. All cores are one thread, and the lock is not in the machine's memory.
     fn begin(machine: &'m Machine, turns: &'m AtomicBool) -> Self {
         for turn in 0.. {
             if !turns.swap(true, Ordering::Relaxed) {
@@ -147,7 +147,7 @@ impl<'m> Transaction<'m> {
         Transaction { machine, turns }
     }
 
-    /// Aborts it, commits it, or waits for its durability too.
+    /// Aborts it, commits it, or commits it and waits for its durability.
     fn end(self, how: u64) {
         match how {
             0 => _ = self.machine.tx_abort(),

@@ -1,18 +1,18 @@
-//! On which machines, and how, mechanisms are tried: each combination gets its turn.
+//! The machines and settings that mechanisms are tried with: each combination in turn.
 
 use crate::subjects::POLICIES;
 use crate::{Case, Start};
 use perdura_machine::cache::Policy;
 use perdura_machine::{MachineConfig, Ps, Schedule, presets};
 
-/// What takes turns among cases.
+/// The settings that cases take in turn.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Machines, whose domain is replaced.
     pub machines: Vec<MachineConfig>,
-    /// Whose turn it is.
+    /// How cores take turns.
     pub schedules: Vec<Schedule>,
-    /// What a run begins with.
+    /// Initial states of runs.
     pub starts: Vec<Start>,
     /// Lengths of epochs.
     pub epochs: Vec<Ps>,
@@ -20,13 +20,13 @@ pub struct Settings {
     pub policies: Vec<Policy>,
 }
 
-/// The machines that mechanisms are tried on where none is named: one without and one with a DRAM cache.
+/// The default machines for mechanisms: one without and one with a DRAM cache.
 pub const MACHINES: [&str; 2] = ["tiny", "tiny-dram"];
-/// Lengths of epochs where none is given, microseconds: several in a transaction, one in a few, one in a run.
+/// The default lengths of epochs, in microseconds: several in a transaction, one in a few, one in a run.
 pub const EPOCHS_US: [u64; 3] = [2, 10, 100];
 /// Both kinds of schedules.
 pub const SCHEDULES: [Schedule; 2] = [Schedule::Clock, Schedule::Seeded { every: 6 }];
-/// What runs begin with where it is not said.
+/// The default initial states.
 pub const STARTS: [Start; 2] = [Start::Closed, Start::New];
 
 impl Default for Settings {
@@ -52,7 +52,7 @@ impl Settings {
             * self.policies.len()
     }
 
-    /// A case with combination number `number`; neighbours differ in as much as they can.
+    /// A case with combination number `number`; consecutive numbers differ in as many settings as possible.
     pub fn set(&self, mut number: usize, case: &Case) -> Case {
         number %= self.count();
         let mut take = |choices: usize| {

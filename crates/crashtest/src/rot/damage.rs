@@ -1,4 +1,4 @@
-//! The ways in which a medium damages what it holds.
+//! The ways in which a medium damages its contents.
 
 use super::sample::Sample;
 use perdura::superblock::CATALOGUE;
@@ -9,26 +9,26 @@ use std::fmt;
 use std::ops::Range;
 
 const SECTOR: u64 = 512;
-/// Places that are tried before a damage is given up that changes nothing.
+/// The most places tried for a damage that changes nothing so far.
 const TRIES: u64 = 200;
 
-/// A way.
+/// A kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// One bit is another.
+pub enum DamageKind {
+    /// One bit is flipped.
     Flip,
     /// 512 bytes are zero.
     ZeroSector,
     /// 4,096 bytes are zero.
     ZeroPage,
-    /// 512 bytes are those of another place.
+    /// 512 bytes are replaced by those of another place.
     OtherSector,
     /// Two sectors have changed places.
     SwappedSectors,
-    /// 512 bytes are what they were some transactions ago: a write that was lost.
+    /// 512 bytes have the contents of some transactions ago: a lost write.
     OlderSector,
-    /// The same of 4,096 bytes.
+    /// 4,096 bytes have the contents of some transactions ago.
     OlderPage,
     /// 1 to 64 bytes are random.
     Random,
@@ -36,41 +36,41 @@ pub enum Kind {
     Truncated,
 }
 
-impl Kind {
+impl DamageKind {
     /// All of them.
-    pub const ALL: [Kind; 9] = [
-        Kind::Flip,
-        Kind::ZeroSector,
-        Kind::ZeroPage,
-        Kind::OtherSector,
-        Kind::SwappedSectors,
-        Kind::OlderSector,
-        Kind::OlderPage,
-        Kind::Random,
-        Kind::Truncated,
+    pub const ALL: [DamageKind; 9] = [
+        DamageKind::Flip,
+        DamageKind::ZeroSector,
+        DamageKind::ZeroPage,
+        DamageKind::OtherSector,
+        DamageKind::SwappedSectors,
+        DamageKind::OlderSector,
+        DamageKind::OlderPage,
+        DamageKind::Random,
+        DamageKind::Truncated,
     ];
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for DamageKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Flip => "a flipped bit",
-            Kind::ZeroSector => "a zeroed sector",
-            Kind::ZeroPage => "a zeroed page",
-            Kind::OtherSector => "a sector from elsewhere",
-            Kind::SwappedSectors => "two sectors swapped",
-            Kind::OlderSector => "an older sector",
-            Kind::OlderPage => "an older page",
-            Kind::Random => "random bytes",
-            Kind::Truncated => "a truncated file",
+            DamageKind::Flip => "a flipped bit",
+            DamageKind::ZeroSector => "a zeroed sector",
+            DamageKind::ZeroPage => "a zeroed page",
+            DamageKind::OtherSector => "a sector from elsewhere",
+            DamageKind::SwappedSectors => "two sectors swapped",
+            DamageKind::OlderSector => "an older sector",
+            DamageKind::OlderPage => "an older page",
+            DamageKind::Random => "random bytes",
+            DamageKind::Truncated => "a truncated file",
         })
     }
 }
 
-/// A damaged copy, and what was done to it; `None` if no place is found where that changes anything.
+/// A damaged copy, and a description; `None` if no place is found where the damage changes anything.
 pub(super) fn damage(
     sample: &Sample,
-    kind: Kind,
+    kind: DamageKind,
     random: &mut SplitMix64,
 ) -> Option<(Vec<u8>, String)> {
     let good = &sample.bytes;
@@ -79,25 +79,25 @@ pub(super) fn damage(
         let (sector, page) = (at - at % SECTOR, at - at % PAGE);
         let (mut bytes, mut where_else) = (good.clone(), String::new());
         match kind {
-            Kind::Flip => bytes[at as usize] ^= 1 << random.below(8),
-            Kind::ZeroSector => bytes[span(sector, SECTOR)].fill(0),
-            Kind::ZeroPage => bytes[span(page, PAGE)].fill(0),
-            Kind::OtherSector | Kind::SwappedSectors => {
+            DamageKind::Flip => bytes[at as usize] ^= 1 << random.below(8),
+            DamageKind::ZeroSector => bytes[span(sector, SECTOR)].fill(0),
+            DamageKind::ZeroPage => bytes[span(page, PAGE)].fill(0),
+            DamageKind::OtherSector | DamageKind::SwappedSectors => {
                 let (other_part, other) = place(sample, random);
                 let other = other - other % SECTOR;
                 where_else = format!(", of {other:#x} in {other_part}");
                 bytes.copy_within(span(other, SECTOR), sector as usize);
-                if kind == Kind::SwappedSectors {
+                if kind == DamageKind::SwappedSectors {
                     bytes[span(other, SECTOR)].copy_from_slice(&good[span(sector, SECTOR)]);
                 }
             }
-            Kind::OlderSector => make_older(&mut bytes, &sample.older, sector, SECTOR),
-            Kind::OlderPage => make_older(&mut bytes, &sample.older, page, PAGE),
-            Kind::Random => {
+            DamageKind::OlderSector => make_older(&mut bytes, &sample.older, sector, SECTOR),
+            DamageKind::OlderPage => make_older(&mut bytes, &sample.older, page, PAGE),
+            DamageKind::Random => {
                 let end = (at + 1 + random.below(64)).min(good.len() as u64);
                 bytes[at as usize..end as usize].fill_with(|| random.next() as u8);
             }
-            Kind::Truncated => bytes.truncate(at as usize),
+            DamageKind::Truncated => bytes.truncate(at as usize),
         }
         if bytes != *good {
             return Some((bytes, format!("{kind} at {at:#x} in {part}{where_else}")));
@@ -118,8 +118,7 @@ fn make_older(bytes: &mut [u8], older: &[u8], at: u64, len: u64) {
     }
 }
 
-/// A part of the pool, each as often as the others, and a byte in it: three times of four one that is
-/// in use.
+/// A part of the pool, each with equal probability, and a byte in it: in use in three of four cases.
 fn place(sample: &Sample, random: &mut SplitMix64) -> (&'static str, u64) {
     let Sample { bytes, superblock, .. } = sample;
     let (log, layout) = (superblock.log.clone(), superblock.layout);
@@ -131,7 +130,7 @@ fn place(sample: &Sample, random: &mut SplitMix64) -> (&'static str, u64) {
         ("the page table", layout.table..superblock.sums),
         ("the checksums", superblock.sums..layout.pages),
         ("the objects", layout.pages..bytes.len() as u64),
-        // As often again: it is what there is most of.
+        // Listed twice: it is the largest part.
         ("the objects", layout.pages..bytes.len() as u64),
         ("the file", 0..bytes.len() as u64),
     ];

@@ -1,17 +1,16 @@
-//! Pools that their medium has damaged: is any wrong value served unnoticed?
+//! Pools damaged by their medium: is any wrong value served unnoticed?
 //!
-//! A `sample` is a pool in a file, with collections in it whose contents are known, closed or
-//! left open by a process that was killed. Copies of it are damaged in one of many ways each
-//! (`damage`), and then used as people do: `pool check` looks at them, they are opened, and
-//! everything in them is read and compared.
+//! A `sample` is a pool in a file, with collections in it whose contents are known, closed or left open by a process
+//! that was killed. Copies of it are damaged in one of many ways each (`damage`), and then used as usual: checked by
+//! `pool check`, opened, and everything in them is read and compared.
 //!
-//! What always holds: a seed gives the same pools and the same damages, but for what depends on the
-//! clock (identifiers and salts).
+//! What always holds: a seed gives the same pools and the same damages, except for what depends on the clock
+//! (identifiers and salts).
 
 mod damage;
 mod sample;
 
-pub use damage::Kind;
+pub use damage::DamageKind;
 
 use crate::rot::sample::{Contents, Sample};
 use perdura::check::check;
@@ -26,32 +25,32 @@ use std::path::Path;
 /// Damaged copies of each pool.
 const COPIES: u64 = 25;
 
-/// What is to be done.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// How many pools are damaged.
+    /// How many pools to damage.
     pub pools: u64,
     /// Root of everything random.
     pub seed: u64,
-    /// Whether the pools are made with checksums.
+    /// Whether the pools have checksums.
     pub checksums: bool,
-    /// The domain in which they are used; `None` for the one that the folder has.
+    /// The domain in which they are used; `None` for the folder's default.
     pub domain: Option<Domain>,
 }
 
-/// What came of a damaged pool; of several, the first that holds.
+/// The outcome for a damaged pool: the first that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
     /// It was not opened.
     Refused,
-    /// A read failed, and said why.
+    /// A read failed with an error.
     ReadFails,
-    /// What was read was right or not, and `pool check` tells of the damage.
+    /// Whatever was read, `pool check` reports the damage.
     Checked,
-    /// Nothing tells of it, and everything that was read is right.
+    /// Nothing reports the damage, and everything that was read is right.
     Harmless,
-    /// Wrong values, and nothing tells of it.
+    /// Wrong values, and nothing reports the damage.
     Wrong,
 }
 
@@ -61,7 +60,7 @@ impl Fate {
         [Fate::Refused, Fate::ReadFails, Fate::Checked, Fate::Harmless, Fate::Wrong];
 }
 
-/// A pool that served wrong values unnoticed: how it came to that.
+/// A pool that served wrong values unnoticed, and how.
 #[derive(Clone, Debug, Serialize)]
 pub struct Unnoticed {
     /// Its number: the same seed makes it again.
@@ -70,37 +69,39 @@ pub struct Unnoticed {
     pub engine: &'static str,
     /// Whether it had been closed.
     pub closed: bool,
-    /// What was done to it, and where.
+    /// The damage, and where.
     pub damage: String,
     /// What was wrong.
     pub wrong: String,
 }
 
-/// What was found.
+/// The results of a run.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Found {
-    /// By kind of damage, how many pools met which fate, in the order of [`Fate::ALL`].
-    pub fates: Vec<(Kind, [u64; 5])>,
-    /// Of those that `pool check` tells of, how many served wrong values all the same.
+pub struct RotReport {
+    /// By kind of damage, how many pools met each fate, in the order of [`Fate::ALL`].
+    pub fates: Vec<(DamageKind, [u64; 5])>,
+    /// Of those whose damage `pool check` reports, how many served wrong values all the same.
     pub served_wrong: u64,
     /// Those that served wrong values unnoticed.
     pub unnoticed: Vec<Unnoticed>,
 }
 
-impl Found {
+impl RotReport {
     /// How many pools met this fate.
     pub fn count(&self, fate: Fate) -> u64 {
         self.fates.iter().map(|(_, fates)| fates[fate as usize]).sum()
     }
 }
 
-/// Damages pools in `folder`, and looks at what comes of each.
+/// Damages pools in `folder`, and determines the fate of each.
 ///
 /// # Errors
-/// Why a pool could not be made, or a file not be written: not what damage does.
-pub fn run(plan: &Plan, folder: &Path, progress: &Progress) -> Result<Found, String> {
-    let mut found =
-        Found { fates: Kind::ALL.map(|kind| (kind, [0; 5])).to_vec(), ..Found::default() };
+/// Why a pool could not be created, or a file could not be written: not the effects of damage.
+pub fn run(plan: &Plan, folder: &Path, progress: &Progress) -> Result<RotReport, String> {
+    let mut found = RotReport {
+        fates: DamageKind::ALL.map(|kind| (kind, [0; 5])).to_vec(),
+        ..RotReport::default()
+    };
     let (damaged, mut sample) = (folder.join("damaged.pool"), None);
     for pool in 0..plan.pools {
         if progress.is_stopped() {
@@ -111,7 +112,7 @@ pub fn run(plan: &Plan, folder: &Path, progress: &Progress) -> Result<Found, Str
         }
         let sample = sample.as_ref().expect("the first pool makes one");
         let mut random = SplitMix64::new(plan.seed.wrapping_add(pool).wrapping_mul(0x2545_F491));
-        let kind = Kind::ALL[random.below(Kind::ALL.len() as u64) as usize];
+        let kind = DamageKind::ALL[random.below(DamageKind::ALL.len() as u64) as usize];
         let Some((bytes, place)) = damage::damage(sample, kind, &mut random) else { continue };
         std::fs::write(&damaged, &bytes).map_err(|error| error.to_string())?;
         let (fate, wrong) = fate(&damaged, &sample.contents, plan.domain);
@@ -138,7 +139,7 @@ fn made(plan: &Plan, number: u64, folder: &Path) -> Result<Sample, String> {
         .filter(|engine| !plan.checksums || engine.keeps_checksums())
         .collect();
     let engine = engines[number as usize % engines.len()];
-    // What a process leaves that was killed in the middle of it is undefined with this one.
+    // For such an engine, the contents left by a killed process are undefined.
     let closed = !engine.is_crash_consistent() || (number / engines.len() as u64).is_multiple_of(2);
     let seed = plan.seed.wrapping_mul(0x9E37_79B9).wrapping_add(number);
     let options = Options::new().engine(engine).domain(plan.domain).checksums(plan.checksums);
@@ -147,12 +148,12 @@ fn made(plan: &Plan, number: u64, folder: &Path) -> Result<Sample, String> {
     })
 }
 
-/// What comes of a pool, and what it served that is wrong.
+/// The fate of a pool, and the wrong values that it served.
 fn fate(path: &Path, wanted: &Contents, domain: Option<Domain>) -> (Fate, Option<String>) {
     let tells = match quietly(|| check(path, &|_, _, _| Ok(false))) {
         Some(Ok(report)) => !report.is_whole(),
         Some(Err(_)) => true,
-        // A panic is no way to tell.
+        // A panic does not count as a report.
         None => return (Fate::Wrong, Some("pool check panics".to_owned())),
     };
     let read = quietly(|| -> Result<Result<Contents, perdura::Error>, OpenError> {

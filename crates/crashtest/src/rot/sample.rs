@@ -1,4 +1,4 @@
-//! A pool in a file whose contents are known: how it is made, and how it is read.
+//! A pool in a file with known contents: how it is made, and how it is read.
 
 use perdura::collections::{Blob, Bytes, HashMap, OrderedMap, Vector, kind};
 use perdura::superblock::Superblock;
@@ -8,14 +8,14 @@ use perdura_memory::random::SplitMix64;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Bytes up to which a pool grows; and of its log, so that it is used several times over.
+/// The size to which a pool may grow; and the size of its log, which is small enough to be reused several times.
 const SIZE: u64 = 4 << 20;
 const LOG: u64 = 256 << 10;
-/// Transactions before the older version is kept, and after.
+/// Transactions before the older version is copied, and after.
 const BEFORE: u64 = 150;
 const AFTER: u64 = 60;
 
-/// What is in the collections.
+/// The contents of the collections.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Contents {
     map: BTreeMap<u64, Vec<u8>>,
@@ -29,15 +29,15 @@ pub(super) struct Sample {
     pub(super) engine: EngineKind,
     pub(super) closed: bool,
     pub(super) bytes: Vec<u8>,
-    /// What the file held some transactions ago.
+    /// The file's contents of some transactions ago.
     pub(super) older: Vec<u8>,
     pub(super) superblock: Superblock,
     pub(super) contents: Contents,
 }
 
 impl Sample {
-    /// Makes one: fills it, opens it again, keeps the older version, goes on, and closes it or takes
-    /// what the file holds while it is open.
+    /// Makes one: fills it, opens it again, copies the older version, continues, and then closes it or takes the file's
+    /// contents while it is open.
     pub(super) fn make(
         engine: EngineKind,
         closed: bool,
@@ -54,7 +54,7 @@ impl Sample {
         let mut session = pool.session()?;
         session.transaction(|tx| contents.create(tx))?;
         contents.change_often(&mut session, &mut random, BEFORE)?;
-        // The older version is of the same run as the damaged one, or of the one before.
+        // The older version is from the same run as the damaged one, or from the previous one.
         let (same_run, mut older) = (random.below(2) == 0, Vec::new());
         if !same_run {
             older = std::fs::read(&path).map_err(io)?;
@@ -116,7 +116,7 @@ impl Contents {
         Ok(())
     }
 
-    /// One change of the pool and of this.
+    /// One change of the pool and of these contents.
     fn change(&mut self, tx: &mut dyn Tx, random: &mut SplitMix64) -> Result<()> {
         let map = HashMap::<u64, Bytes>::new(handle(tx, "map", kind::HASH_MAP)?);
         let ordered = OrderedMap::<u64, u64>::new(handle(tx, "ordered", kind::ORDERED_MAP)?);
@@ -158,8 +158,8 @@ impl Contents {
         Ok(())
     }
 
-    /// Everything that a pool has, by walking and by looking for what `wanted` has. A walk that does
-    /// not end is damage that was noticed.
+    /// Reads everything in a pool, by walking and by looking up what `wanted` has. A walk that does not end is damage
+    /// that was noticed.
     pub(super) fn read(tx: &mut dyn Tx, wanted: &Contents) -> Result<Self> {
         let mut read = Contents::default();
         let ends = |len: usize| match len {
@@ -203,7 +203,7 @@ impl Contents {
         Ok(read)
     }
 
-    /// What is wrong with what was read, if anything is.
+    /// The difference between these contents and what was read, if there is one.
     pub(super) fn differs_from(&self, read: &Contents) -> Option<String> {
         let parts = [
             ("map", self.map == read.map),

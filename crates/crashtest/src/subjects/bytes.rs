@@ -1,5 +1,5 @@
-//! Strings of bytes that begin and end anywhere, written, read back and written elsewhere: by the
-//! transaction itself, and by those before it that may not be in place yet.
+//! Unaligned strings of bytes, written, read back and written elsewhere: by the transaction itself, and by earlier ones
+//! whose words may not be in place yet.
 
 use crate::Subject;
 use perdura::{Purpose, Result, Root, Tx, TxExt};
@@ -7,21 +7,21 @@ use perdura_memory::random::SplitMix64;
 
 const ROOT: &str = "bytes";
 const KIND: u32 = 1_904;
-/// Few lines, so that a transaction meets what it and others have written.
+/// Small, so that a transaction meets its own and others' writes.
 const LEN: u64 = 400;
-/// Longest string.
+/// The longest string.
 const LONGEST: u64 = 150;
 
 /// A block of bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Strings;
 
-/// What happens to a string: where it begins, and how long it is.
+/// An operation on a string, given by its start and length.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
-    /// It becomes this byte, counted up.
+    /// It is filled with bytes that count up from this one.
     Put(u64, u64, u8),
-    /// It is read, and written here.
+    /// It is read, and written to this place.
     Copy(u64, u64, u64),
     /// It is read, and written back to front.
     Turn(u64, u64),
@@ -32,7 +32,7 @@ fn put(len: u64, byte: u8) -> Vec<u8> {
 }
 
 impl Subject for Strings {
-    /// Steps of one transaction, which aborts at its end if the flag says so.
+    /// Steps of one transaction, which aborts at its end if the flag is set.
     type Op = (Vec<Step>, bool);
     type Model = Vec<u8>;
 

@@ -1,4 +1,4 @@
-//! Allocator churn: blocks of all sizes come, change, grow and go.
+//! Allocator churn: blocks of all sizes are allocated, changed, resized and freed.
 
 use crate::Subject;
 use perdura::collections::Visit;
@@ -8,25 +8,25 @@ use perdura_memory::random::SplitMix64;
 const ROOT: &str = "churn";
 const KIND: u32 = 1_901;
 const SLOTS: u64 = 8;
-/// Longest block that is believed.
+/// The longest length of a block accepted as valid.
 const LONGEST: u64 = 20_000;
-/// Of slots and whole-page runs.
+/// Sizes of slots and of runs of whole pages.
 const SIZES: [u64; 8] = [8, 24, 100, 200, 700, 1500, 3000, 9000];
 
 /// A root array of slots, each with a block or none. A block holds its length, then bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Churn;
 
-/// What happens to a slot.
+/// An operation on a slot.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Its block goes, and a new one of so many such bytes comes.
+    /// Frees its block, and allocates a new one of this many such bytes.
     Replace(u64, u64, u8),
-    /// A byte of its block changes, if it has one.
+    /// Changes a byte of its block, if it has one.
     Touch(u64, u64, u8),
-    /// All of its block is filled with this byte, in place; a long one needs several log segments.
+    /// Fills its block with this byte, in place; a long one needs several log segments.
     Fill(u64, u8),
-    /// Its block goes.
+    /// Frees its block.
     Free(u64),
 }
 
@@ -78,7 +78,7 @@ fn act(tx: &mut dyn Tx, action: &Action) -> Result<()> {
 }
 
 impl Subject for Churn {
-    /// Actions in one transaction, which aborts at its end if the flag says so.
+    /// Actions in one transaction, which aborts at its end if the flag is set.
     type Op = (Vec<Action>, bool);
     type Model = Vec<Vec<u8>>;
 

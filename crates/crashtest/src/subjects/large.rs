@@ -1,5 +1,4 @@
-//! Transactions that are too large for the log, which are then done in parts, between small ones on
-//! the same lines.
+//! Transactions that are too large for the log, and are then done in parts, between small ones on the same lines.
 
 use crate::Subject;
 use perdura::{Purpose, Result, Root, Tx};
@@ -8,18 +7,18 @@ use perdura_memory::{LINE, WORD};
 
 const ROOT: &str = "large";
 const KIND: u32 = 1_905;
-/// Their words are more than the log of a pool for tests has.
+/// Their words do not fit into the log of a test pool.
 const LINES: u64 = 1_000;
-/// Lines of a part that is not too large.
+/// Lines of a part that fits.
 const PART: u64 = 250;
-/// One change of so many is too large: it takes everything from the checksums.
+/// One in this many changes is too large: it takes all lines away from the checksums.
 const RARE: u64 = 100;
-/// Words of a line that small changes are of, and that are looked at: a line's first and last.
+/// The words of a line that small changes use, and that are checked: the first and the last.
 const ENDS: [u64; 2] = [0, LINE / WORD - 1];
-/// The lines that small changes are of: few enough to be changed again, and some in every part.
+/// The lines that small changes use: few enough to be changed again, and some in every part.
 const OFTEN: u64 = 100;
 const APART: u64 = LINES / OFTEN;
-/// Most lines of a small change.
+/// The most lines of a small change.
 const MOST: u64 = 12;
 
 /// An array of lines.
@@ -29,9 +28,9 @@ pub struct Large;
 /// A change of the array.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// All words of these lines get this value: from the first, so many.
+    /// Sets all words of a range of lines (first, count) to this value.
     Fill(u64, u64, u64),
-    /// The ends of these lines do.
+    /// Sets the ends of these lines.
     Touch(Vec<u64>, u64),
 }
 
@@ -44,7 +43,7 @@ impl Subject for Large {
     }
 
     fn prepare(&self, tx: &mut dyn Tx) -> Result<()> {
-        // A new pool's memory is zero; written, it would be too large for the log of a block device.
+        // A new pool's memory is zero; writing it would be too large for the log of a block device.
         let at = tx.allocate(Purpose::General, LINES * LINE)?.at();
         tx.set_root(ROOT, Root { at, kind: KIND })
     }

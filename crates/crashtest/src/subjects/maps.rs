@@ -11,13 +11,13 @@ const ROOT: &str = "map";
 /// A change of a map.
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
-    /// The key has this value from now on.
+    /// Sets the key to this value.
     Set(u64, u64),
-    /// The key is gone, if it was there.
+    /// Removes the key, if present.
     Remove(u64),
 }
 
-/// Changes in one transaction, which aborts at its end if the flag says so.
+/// Changes in one transaction, which aborts at its end if the flag is set.
 pub(super) type Changes = (Vec<Change>, bool);
 
 fn draw(random: &mut SplitMix64, keys: u64) -> Changes {
@@ -104,19 +104,19 @@ macro_rules! map_subject {
 }
 
 map_subject! {
-    /// The hash map; small, so that it grows meanwhile.
+    /// The hash map; small, so that it grows during the run.
     Hash, "hash-map", HashMap<u64, u64>, kind::HASH_MAP, 48, 10,
     |tx| HashMap::<u64, u64>::create_seeded(tx, 5), |_, _: &mut dyn Tx| Ok::<(), Error>(())
 }
 
 map_subject! {
-    /// The hash map with its count in lanes, which it gives up now and then, since it is small.
+    /// The hash map with its count in lanes, which it drops now and then, since it is small.
     Laned, "laned-map", HashMap<u64, u64>, kind::HASH_MAP, 48, 10,
     |tx| HashMap::<u64, u64>::create_seeded(tx, 5), |map: HashMap<u64, u64>, tx| map.use_lanes(tx)
 }
 
 map_subject! {
-    /// The ordered map, with enough keys for nodes that split and join.
+    /// The ordered map, with enough keys for nodes that split and merge.
     Ordered, "ordered-map", OrderedMap<u64, u64>, kind::ORDERED_MAP, 90, 40,
     OrderedMap::<u64, u64>::create, |_, _: &mut dyn Tx| Ok::<(), Error>(())
 }

@@ -43,16 +43,16 @@ pub const SUBJECTS: [&str; 11] = [
 /// The names of the replacement policies, one of each kind.
 pub const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
 
-/// Something to be done with a structure.
+/// Code that is generic over the structure.
 pub(crate) trait WithSubject {
-    /// What comes of it.
+    /// Its result.
     type Output;
 
-    /// Does it.
+    /// Runs it.
     fn with<S: Subject + Send + 'static>(self, subject: S) -> Self::Output;
 }
 
-/// Does something with the structure of this name.
+/// Runs it with the structure of this name.
 pub(crate) fn with_subject<W: WithSubject>(name: &str, work: W) -> Option<W::Output> {
     Some(match name {
         "sps" => work.with(Sps::default()),

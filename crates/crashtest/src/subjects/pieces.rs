@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 const ROOT: &str = "pieces";
 const KIND: u32 = 1_906;
 const KEYS: u64 = 6;
-/// Of values in their entry, in slots, in two pieces, and in several with what is appended to them.
+/// Lengths of values: in their entry, in slots, in two pieces, and in several once something is appended.
 const LENGTHS: [u64; 5] = [5, 40, 300, 2_100, 4_200];
-/// Longest string that is made.
+/// The longest string that is created.
 const LONGEST: u64 = 6_000;
-/// Most bytes in a piece.
+/// The most bytes in a piece.
 const PIECE: u64 = 4096;
 
 /// A root block with a map and a byte string.
@@ -26,27 +26,27 @@ type Map = HashMap<Bytes, Bytes>;
 /// A change of the map, or of the string.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// A key gets so many such bytes.
+    /// Sets a key to this many such bytes.
     Put(u64, u64, u8),
-    /// A key goes.
+    /// Removes a key.
     Remove(u64),
-    /// The string gets so many such bytes more.
+    /// Appends this many such bytes to the string.
     Append(u64, u8),
-    /// The string gets this length, in hundredths of its own.
+    /// Resizes the string to this percentage of its length.
     Resize(u64),
-    /// From a place in hundredths of its length on, the string has this byte.
+    /// Fills the string with this byte, from this percentage of its length on.
     Write(u64, u8),
-    /// The string becomes so many such bytes.
+    /// Sets the string to this many such bytes.
     Set(u64, u8),
-    /// All blocks move.
+    /// Moves all blocks.
     Move,
 }
 
-/// What the map and the string hold.
+/// The contents of the map and of the string.
 type Contents = (BTreeMap<u64, Vec<u8>>, Vec<u8>);
 
 fn name(key: u64) -> Vec<u8> {
-    // Some have blocks of their own.
+    // Some keys have blocks of their own.
     let long = if key.is_multiple_of(3) { "a key that is too long for its entry " } else { "" };
     format!("{long}{key}").into_bytes()
 }
@@ -89,7 +89,7 @@ fn act(tx: &mut dyn Tx, step: &Step) -> Result<()> {
 }
 
 impl Subject for Pieces {
-    /// Steps of one transaction, which aborts at its end if the flag says so.
+    /// Steps of one transaction, which aborts at its end if the flag is set.
     type Op = (Vec<Step>, bool);
     type Model = Contents;
 
@@ -124,7 +124,7 @@ impl Subject for Pieces {
         let mut steps = vec![step()];
         steps.extend((0..2).map(|_| step()));
         steps.truncate(1 + random.below(3) as usize);
-        // All blocks are as much as the log of a pool for tests has room for.
+        // Moving all blocks takes as much as fits into the log of a test pool.
         if random.below(5) == 0 {
             steps = vec![Step::Move];
         }
@@ -134,7 +134,7 @@ impl Subject for Pieces {
     fn apply(&self, tx: &mut dyn Tx, (steps, aborts): &Self::Op) -> Result<()> {
         for step in steps {
             let (_, _, blob) = parts(tx)?;
-            // What grows without end is cut.
+            // A growing string is truncated now and then.
             let long = matches!(step, Step::Append(..)) && blob.len(tx)? > LONGEST / 2;
             act(tx, if long { &Step::Set(100, 1) } else { step })?;
         }

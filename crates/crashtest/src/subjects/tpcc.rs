@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const SEED: u64 = 11;
-/// What fits in a pool for tests.
+/// Small enough for a test pool.
 const SCALE: Scale =
     Scale { warehouses: 1, districts: 2, customers: 3, items: 4, new_orders: 2, lines: (1, 3) };
 
@@ -41,7 +41,7 @@ pub struct Tables {
     sets: BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, f64>>,
 }
 
-/// [`Tables`] that transactions work on. They are not undone: whoever aborts throws them away.
+/// [`Tables`] as a transaction's target. They are not rolled back: an aborting caller discards them.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Tables>>);
 
@@ -50,13 +50,13 @@ impl Shared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does `body` on these tables, which come back changed.
+    /// Runs `body` on these tables, and returns them changed.
     fn on<T>(
         tables: &mut Tables,
         body: impl FnOnce(&mut dyn Tx, &Shared) -> Result<T>,
     ) -> Result<T> {
         let shared = Shared(Arc::new(Mutex::new(std::mem::take(tables))));
-        // Nothing is in it: the tables are not in a heap.
+        // The heap stays empty: the tables are not in it.
         let done = body(&mut TestHeap::new(), &shared);
         *tables = std::mem::take(&mut *shared.lock());
         done
@@ -200,7 +200,7 @@ impl Subject for Tpcc {
 mod tests {
     use super::*;
 
-    /// A row changed behind the transactions' back is no committed prefix, and no tables.
+    /// A row that was changed outside transactions is no committed prefix, and makes the tables inconsistent.
     #[test]
     fn what_is_read_must_be_consistent() {
         let (subject, mut heap) = (Tpcc::default(), TestHeap::new());

@@ -9,12 +9,12 @@ const KIND: u32 = 1_903;
 /// More than fit in a segment of the smallest log.
 const WORDS: u64 = 600;
 
-/// An array of words that is overwritten in part or as a whole.
+/// An array of words that is overwritten partly or as a whole.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wide;
 
 impl Subject for Wide {
-    /// Where, how many words, and with what.
+    /// The start, the number of words, and the value.
     type Op = (u64, u64, u64);
     type Model = Vec<u64>;
 

@@ -1,5 +1,5 @@
-//! Processes that die before the power is cut: what they leave is visible and not durable, on a
-//! file as in the caches of a processor; syncs that fail among them.
+//! Processes that die before the power is cut: what they leave is visible but not durable, on a file as in the caches
+//! of a processor; including syncs that fail.
 
 use perdura_crashtest::mutants::{Met, Tried, sites, without};
 use perdura_crashtest::subjects::{ENGINES, find};
@@ -8,7 +8,7 @@ use perdura_memory::Domain;
 
 const STARTS: [Start; 3] = [Start::Closed, Start::New, Start::Switched];
 
-/// Cases of each engine and domain, to be turned up.
+/// Cases of each engine and domain, which can be increased.
 fn seeds() -> u64 {
     std::env::var("PERDURA_DEATHS").map_or(2, |seeds| seeds.parse().expect("a number"))
 }
@@ -37,8 +37,8 @@ fn what_a_dead_process_left_is_made_durable_before_it_is_believed() {
     assert!(failed.is_empty(), "{} failed: {}", failed.len(), failed.join("\n\n"));
 }
 
-/// Each write-back and fence that makes durable what a dead process left is needed, on a file and
-/// on persistent memory: without it, some image shows that.
+/// Each write-back and fence that makes durable what a dead process left is needed, on a file and on persistent memory:
+/// without it, some image shows that.
 #[test]
 fn nothing_of_that_can_be_left_out() {
     let budget = Budget { deaths_every: 2, again_every: 0, ..Budget::default() };

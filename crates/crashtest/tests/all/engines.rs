@@ -1,4 +1,4 @@
-//! The engines under the tester: a small set of what `perdura crash` does with more.
+//! The engines under the tester: a small part of what `perdura crash` covers.
 
 use perdura_crashtest::mutants::{Tried, sites, without};
 use perdura_crashtest::subjects::{ENGINES, SUBJECTS, find};
@@ -22,9 +22,9 @@ fn runners() -> Vec<Box<dyn Runner>> {
     pairs.map(|(engine, subject)| find(engine, subject).unwrap()).collect()
 }
 
-/// Every engine and structure, or every engine and the structure that is asked for, under one of the policies (the next
-/// one for the next, more with `PERDURA_CRASH_POLICIES`), with one core and three, in every domain: one of these in turn
-/// for each policy, and all of them in four rounds.
+/// Every engine with every structure, or the structure that is asked for, under one of the policies (cycling through
+/// them, more with `PERDURA_CRASH_POLICIES`), with one core and three, in every domain: one of these in turn for each
+/// policy, and all of them in four rounds.
 #[test]
 fn nothing_is_lost() {
     let (mut all, mut seed) = (Report::default(), number("PERDURA_CRASH_SEED", 0));
@@ -70,8 +70,8 @@ fn nothing_is_lost() {
 /// The cases that each omission is tried on.
 fn cases<'a>(runners: &'a [Box<dyn Runner>]) -> Vec<Tried<'a>> {
     let mut cases = Vec::new();
-    // What fences of the engines that skip write-backs are for takes hundreds of thousands of images to
-    // see: `perdura crash --mutants` looks at those.
+    // Seeing the effect of some fences of the engines that skip write-backs takes hundreds of thousands of images:
+    // `perdura crash --mutants` covers those.
     let chosen = |runner: &dyn Runner| {
         matches!(runner.subject(), "churn" | "hash-map") && !runner.engine().ends_with("-sum")
     };
@@ -93,7 +93,7 @@ fn every_omission_is_caught() {
     let met =
         sites(&cases, Budget::default(), &watcher).unwrap_or_else(|failure| panic!("{failure}"));
     let mut missed: Vec<String> = Vec::new();
-    // What is made durable since a process may have died: `deaths.rs` leaves that out.
+    // Requests that are needed only if a process has died: left out by `deaths.rs`.
     let of_the_dead = |site: &str| {
         site.contains("engine/src/log/left.rs") || site.contains("heap/src/superblock.rs")
     };

@@ -1,4 +1,4 @@
-//! Sessions of the engines without a log tell the memory's hardware where transactions begin and end, and take its
+//! Sessions of the engines without a log tell the memory's hardware where transactions begin and end, and obey its
 //! answers.
 
 use perdura::{Engine, Error, Format, Heap, PlainEngine, Purpose, TxExt, Volatile};
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Aborts every third transaction, and refuses to begin every fifth, but for the first ones, which make the heap.
+/// Aborts every third transaction, and refuses to begin every fifth, except for the first ones, which create the heap.
 #[derive(Clone, Default)]
 struct Moody {
     begun: u64,
@@ -77,8 +77,8 @@ impl Mechanism for Moody {
     }
 }
 
-/// A transaction that the hardware aborts has changed nothing, and its error says why; a program's own rollback is the
-/// hardware's, so that even the engine that keeps no old words can take a transaction back.
+/// A transaction that the hardware aborts has changed nothing, and its error says why; a program's own rollback is done
+/// by the hardware, so that even the engine that keeps no old words can roll a transaction back.
 fn takes_answers<E: Engine<Machine>>() {
     let options = Options {
         cores: Some(1),

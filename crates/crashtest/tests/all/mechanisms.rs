@@ -1,4 +1,4 @@
-//! Mechanisms in hardware under the tester: a small set of what `perdura crash --mechanism` does with more.
+//! Mechanisms in hardware under the tester: a small part of what `perdura crash --mechanism` covers.
 
 use perdura_crashtest::mechanisms::{
     CheckMechanism, Maker, Settings, budget, check_mechanism, find, mutants, replay,
@@ -15,7 +15,7 @@ fn promising() -> impl Iterator<Item = &'static str> {
     list::KINDS.iter().filter(|kind| kind.promises() != Promise::Nothing).map(|kind| kind.name)
 }
 
-/// They are clean, on both machines, one core and several, with lives that follow lives.
+/// They pass, on both machines, one core and several, with lives that follow lives.
 #[test]
 fn what_is_promised_is_kept() {
     for name in promising() {
@@ -47,7 +47,7 @@ fn pools_are_opened_again() {
         assert_eq!(runner.engine(), "undo");
         let (points, epoch) = (Points::Random(20), Some(Ps(3_000_000)));
         let case = Case { points, epoch, start, cores: 2, operations: 3, ..Case::default() };
-        // What was cut while a pool was made is none in later lives either.
+        // A pool whose creation was cut short is no pool, not even in later lives.
         let budget = Budget { again_every: 5, again: (5, 2), ..budget() };
         let report = runner.explore(&case, budget, &Watcher::default());
         let report = report.unwrap_or_else(|failure| panic!("{failure}"));
@@ -55,7 +55,7 @@ fn pools_are_opened_again() {
     }
 }
 
-/// The first mutant that a mechanism lists is found, and what is printed shows it again. (The machine's own tests find
+/// The first mutant that a mechanism lists is found, and what is printed reproduces it. (The machine's own tests find
 /// every one of them, and so does `perdura crash --mechanism NAME --mutants`.)
 #[test]
 fn their_mutants_are_found() {
@@ -82,15 +82,16 @@ fn their_mutants_are_found() {
     }
 }
 
-/// Copies lines to storage of its own when they leave, and brings them back: so that memory is what it was at the end
-/// of an epoch, it would have to copy all of them before the first goes home.
+/// Copies lines to storage of its own when they leave the caches, and copies them back: for memory to be as it was at
+/// the end of an epoch, it would have to copy all of them before the first goes home.
 #[derive(Clone, Copy)]
 struct Copies {
     broken: bool,
     promises: Promise,
 }
 
-/// Its line 0 counts epochs; of each line of the program's the old contents, and in which epoch they were saved.
+/// Its line 0 counts epochs; the others have the old contents of each of the program's lines, and the epoch in which
+/// they were saved.
 struct Copying {
     broken: bool,
     own: Range<u64>,
@@ -162,7 +163,7 @@ fn copies(broken: bool) -> impl Fn() -> Box<dyn Design> + Send + Sync + 'static 
     move || Box::new(Copies { broken, promises: Promise::Epoch })
 }
 
-/// A mechanism of one's own: clean it is found clean; broken it is found so, shrunk, and shown again by what is printed.
+/// A custom mechanism: without a bug it passes; with one it is found, shrunk, and reproduced by what is printed.
 #[test]
 fn a_mechanism_of_ones_own() {
     let check = CheckMechanism { turns: 1, cores: vec![2], ..CheckMechanism::default() };
@@ -182,7 +183,7 @@ fn a_mechanism_of_ones_own() {
     assert!(replay(copies(false), &failure.options()).is_ok());
 }
 
-/// What promises nothing cannot be found wrong, and so is not tested.
+/// A mechanism that promises nothing cannot fail, and so is not tested.
 #[test]
 fn nothing_promised_is_refused() {
     let refused =

@@ -1,4 +1,4 @@
-//! The engine `plain` in the simulated machine: what it asks the pool's memory for is what the transaction does.
+//! The engine `plain` in the simulated machine: its accesses to the pool's memory are those of the transaction.
 
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{Access, Engine, Mode, PlainEngine, Session};
@@ -26,7 +26,7 @@ fn each_store_is_one_store_and_there_is_nothing_else() {
         let events = machine.events();
         session.begin(Mode::Write);
         for word in 0..WORDS {
-            // To a word that is in no cache, and was read by nobody.
+            // To a word that is in no cache, and that no transaction has read.
             session.write_word(LOG + word * LINE, word).expect("a word");
         }
         let read = (0..WORDS / 2).map(|word| session.read_word(LOG + word * LINE).expect("a word"));

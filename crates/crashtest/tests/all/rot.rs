@@ -1,7 +1,7 @@
-//! Damaged pools, a few: with checksums no wrong value is served unnoticed. `PERDURA_ROT_POOLS` and
-//! `PERDURA_ROT_SEED` turn the numbers up.
+//! A few damaged pools: with checksums no wrong value is served unnoticed. `PERDURA_ROT_POOLS` and `PERDURA_ROT_SEED`
+//! increase the numbers.
 
-use perdura_crashtest::rot::{Fate, Found, Plan, run};
+use perdura_crashtest::rot::{Fate, Plan, RotReport, run};
 use perdura_memory::Domain;
 use perdura_workloads::Progress;
 
@@ -9,7 +9,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-fn found(checksums: bool) -> Found {
+fn found(checksums: bool) -> RotReport {
     let (pools, seed) = (number("PERDURA_ROT_POOLS", 400), number("PERDURA_ROT_SEED", 1));
     let folder = tempfile::tempdir().expect("a folder");
     let plan = Plan { pools, seed, checksums, domain: Some(Domain::Process) };
@@ -28,7 +28,7 @@ fn with_checksums_nothing_wrong_is_served_unnoticed() {
     assert!([Fate::Refused, Fate::ReadFails].iter().all(|fate| found.count(*fate) > 0));
 }
 
-/// The same damages without: otherwise the other test shows nothing.
+/// The same damages without checksums: otherwise the other test shows nothing.
 #[test]
 fn without_some_are_served() {
     assert!(found(false).count(Fate::Wrong) > 0);

@@ -1,5 +1,5 @@
-//! Shrinking, replaying, and naming the guilty store, on mutants whose bug is known: the requests
-//! of one call site are left out.
+//! Shrinking, replaying, and naming the root cause, on mutants whose bug is known: the requests of one call site are
+//! left out.
 
 use perdura_crashtest::mutants::{Met, sites, without};
 use perdura_crashtest::replay::Choice;
@@ -9,10 +9,10 @@ use perdura_crashtest::{Budget, Case, Failure, Points, Runner, Watcher};
 use perdura_machine::{CallSite, Kind};
 use std::time::Duration;
 
-/// Time does not end it: the result must not depend on how fast a machine is.
+/// Not limited by time: the result must not depend on the speed of the machine.
 const EFFORT: Effort = Effort { runs: 300, time: Duration::from_secs(600) };
 
-/// The sources that the engines' stores and requests are in.
+/// The sources of the engines' stores and requests.
 const SOURCES: [(&str, &str); 11] = [
     ("engine/src/consistency/alone.rs", include_str!("../../../engine/src/consistency/alone.rs")),
     ("engine/src/consistency/core.rs", include_str!("../../../engine/src/consistency/core.rs")),
@@ -27,7 +27,7 @@ const SOURCES: [(&str, &str); 11] = [
     ("heap/src/heap.rs", include_str!("../../../heap/src/heap.rs")),
 ];
 
-/// A line of a source, of those above.
+/// A line of one of these sources.
 fn source(file: &str, line: u32) -> Option<&'static str> {
     let (_, text) = SOURCES.iter().find(|(name, _)| *name == file)?;
     text.lines().nth(line as usize - 1).map(str::trim)
@@ -62,26 +62,25 @@ fn named(text: &str) -> Vec<(&str, u32, bool)> {
     stores.collect()
 }
 
-/// Whether a store is one that the request at this call site is for, and as durable as it is
-/// without.
-fn is_guilty(site: &CallSite, (file, line, asked): (&str, u32, bool)) -> bool {
+/// Whether the request at this call site is for this store, which is as durable as it is without that request.
+fn is_root_cause(site: &CallSite, (file, line, asked): (&str, u32, bool)) -> bool {
     let (here, store) = (source(site.file, site.line), source(file, line));
     let stores = store.is_some_and(|text| text.contains("store(") || text.contains("copy_in("));
     match site.kind {
         Kind::Fence => asked,
-        // They store themselves.
+        // Streams are themselves stores.
         Kind::Stream => !asked && (file, line) == (site.file, site.line),
-        // The header's caller stands for it.
+        // The header's store is reported at its caller.
         _ if site.file == "heap/src/heap.rs" => !asked && (file, line) == (site.file, site.line),
-        // A header that a dead process left, asked for again before recovery relies on it.
+        // A header left by a dead process is written back again before recovery relies on it.
         _ if site.file == "heap/src/superblock.rs" => !asked && file == "heap/src/heap.rs",
-        // Recovery stores a word and asks for it; a dead process may have stored the same word.
+        // Recovery stores a word and writes it back; a dead process may have stored the same word.
         _ if here == Some("memory.write_back(at, 8);") => {
             !asked
                 && ((file, line) == (site.file, site.line - 1)
                     || file == "engine/src/consistency/writer.rs")
         }
-        // Records and slots that a dead process left, asked for again before recovery relies on them.
+        // Records and slots left by a dead process are written back again before recovery relies on them.
         _ if site.file == "engine/src/log/left.rs" => {
             let written = ["consistency/append.rs", "consistency/alone.rs", "log/area.rs"];
             !asked && written.iter().any(|name| file == format!("engine/src/{name}"))
@@ -92,7 +91,7 @@ fn is_guilty(site: &CallSite, (file, line, asked): (&str, u32, bool)) -> bool {
         {
             !asked && file == "engine/src/log/area.rs" && stores
         }
-        // What a transaction stored in place.
+        // Words that a transaction stored in place.
         _ => {
             let storing = ["engine/src/logged/session.rs", "engine/src/consistency/writer.rs"];
             !asked && storing.contains(&file) && stores
@@ -100,7 +99,7 @@ fn is_guilty(site: &CallSite, (file, line, asked): (&str, u32, bool)) -> bool {
     }
 }
 
-/// Of this number of mutants in a row the first is shrunk.
+/// One in this many mutants is shrunk.
 fn every() -> usize {
     std::env::var("PERDURA_SHRINK_EVERY").map_or(3, |every| every.parse().expect("a number"))
 }
@@ -124,12 +123,13 @@ fn mutants(engine: &str) {
         assert!(complete && runs <= EFFORT.runs);
         assert!(to.operations <= 6, "{to}");
         small += u64::from(to.cores == 1 && to.operations <= 2);
-        let guilty = |text: &str| named(text).into_iter().any(|store| is_guilty(&met.site, store));
-        assert!(guilty(&text), "{text}");
-        // Before it is shrunk, a failure of several cuts may hang on no single store, or on another one as well.
+        let names_it =
+            |text: &str| named(text).into_iter().any(|store| is_root_cause(&met.site, store));
+        assert!(names_it(&text), "{text}");
+        // Before it is shrunk, a failure after several crash points may have no single root cause, or several.
         let found = found.to_string();
         let several = found.contains("cut again");
-        assert!(guilty(&found) || named(&found).is_empty() || several, "{found}");
+        assert!(names_it(&found) || named(&found).is_empty() || several, "{found}");
         let command = text.lines().last().unwrap().trim().strip_prefix("again: perdura crash ");
         let again = Choice::parse(command.unwrap()).unwrap().run(&*runner).unwrap_err();
         assert_eq!(again.to_string(), text);

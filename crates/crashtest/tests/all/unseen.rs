@@ -15,14 +15,14 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Where a bug is looked for: seed after seed.
+/// Where to look for a bug: seed after seed.
 #[derive(Clone, Copy)]
 struct Hunt {
     engine: &'static str,
     subject: &'static str,
     cores: usize,
     domain: Domain,
-    /// Operations of each core; `None` for what the command does.
+    /// Operations of each core; `None` for the command's default.
     operations: Option<usize>,
     /// Drawn by the seed if not given.
     answers: Option<&'static str>,
@@ -40,7 +40,7 @@ const HUNT: Hunt = Hunt {
 };
 
 impl Hunt {
-    /// Goes through so many seeds: the first failure, and the seeds before it.
+    /// Goes through this many seeds: returns the first failure, and the seeds before it.
     fn seeds(&self, seeds: u64) -> (u64, u64, Option<Box<Failure>>) {
         let (runner, watcher) = (find(self.engine, self.subject).unwrap(), Watcher::default());
         let images = || watcher.images.load(Ordering::Relaxed);
@@ -67,7 +67,7 @@ impl Hunt {
         (seeds, images(), None)
     }
 
-    /// The bug is found, and one of these is said of it; and the same cases pass without it.
+    /// The bug is found, with one of these messages; and the same cases pass without it.
     fn finds(self, bug: Bug, says: &[&str]) {
         let begun = Instant::now();
         let most = number("PERDURA_HUNT_SEEDS", 60);
@@ -104,7 +104,7 @@ fn joined_and_left_out_of_the_record() {
     }
 }
 
-/// A checkpoint after every second operation, beside what the other cores do.
+/// A checkpoint after every second operation, while the other cores go on.
 const CHECKPOINTS: Option<&str> = Some("3/4,checkpoints=2");
 
 #[test]
@@ -119,7 +119,7 @@ fn dirty_before_the_words_are_stored() {
     hunt.finds(Bug::DirtyBeforeStored, &[PREFIX, LOST, "not durable"]);
 }
 
-/// What a cut leaves of commits without an order.
+/// The message about unordered commits.
 const SET: &str = "the contents are not those of";
 
 #[test]
@@ -153,7 +153,7 @@ fn own_bytes_hidden() {
     }
 }
 
-/// A transaction that is too large has left nothing behind, and its parts are done instead.
+/// A transaction that is too large leaves nothing behind, and its parts are done instead.
 #[test]
 fn too_large_and_then_in_parts() {
     for engine in ["archapt-undo-sum", "archapt-redo-sum"] {
@@ -178,7 +178,7 @@ fn a_writer_that_does_not_wait_for_readers() {
     }
 }
 
-/// Windows: what they must not keep, take along, hide or forget.
+/// Windows: bugs in keeping, taking along, hiding or forgetting their words.
 const EAGER: Hunt = Hunt { engine: "eager", cores: 1, ..HUNT };
 
 #[test]
@@ -213,7 +213,7 @@ fn lines_restored_from_columns_only() {
     }
 }
 
-/// A commit that is not durable has freed it: a cut takes the commit back, and the memory is lost.
+/// The freeing commit is not durable: a power cut takes it back, and the memory is lost.
 #[test]
 fn space_that_goes_back_while_the_log_refers_to_it() {
     for engine in ["archapt-redo", "archapt-undo"] {

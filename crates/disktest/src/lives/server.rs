@@ -1,4 +1,4 @@
-//! The server as a child process, which does not outlive its parent's interest.
+//! The server as a child process, killed when its handle is dropped.
 
 use super::{Fate, Setting, TRACE};
 use crate::{Outcome, Trouble};
@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than it takes to do what ends a life.
+/// The time within which whatever ends a life should happen.
 const LONGEST: Duration = Duration::from_secs(2);
-/// Longer than closing takes.
+/// The time within which closing should end.
 const CLOSING: Duration = Duration::from_secs(20);
 
 /// How a life ended.
 pub(super) enum Ended {
-    /// As it was meant to.
+    /// As planned.
     Killed,
-    /// With something lost.
+    /// Something was lost.
     Lost(String),
 }
 
@@ -52,7 +52,7 @@ impl Server {
         Ok(Server { child, lines, complaints })
     }
 
-    /// Where it listens, once it does; `None` if it ended before.
+    /// Its address, once it listens; `None` if it ended before.
     pub(super) fn ready(&mut self) -> Outcome<Option<String>> {
         for line in &mut self.lines {
             let line =
@@ -70,12 +70,12 @@ impl Server {
         let _ = self.child.wait();
     }
 
-    /// Waits until it ends by itself or has nothing more to do, and not too long.
+    /// Waits until it ends by itself or `idle` holds, within a limit.
     pub(super) fn wait_while_busy(&mut self, idle: &dyn Fn() -> bool) {
         self.wait(LONGEST, idle);
     }
 
-    /// Whether it has ended before `most` is over and before it is `idle`.
+    /// Waits; returns whether it has ended within `most` and before it is `idle`.
     fn wait(&mut self, most: Duration, idle: &dyn Fn() -> bool) -> bool {
         let start = Instant::now();
         while start.elapsed() < most && !idle() {
@@ -87,13 +87,13 @@ impl Server {
         false
     }
 
-    /// Ends it as it is meant to end, if it has not ended.
+    /// Ends it as planned, if it has not ended.
     pub(super) fn end(&mut self, fate: Fate) -> Ended {
         if let Fate::Close = fate {
             if let Ok(pid) = i32::try_from(self.child.id())
                 && let Some(pid) = Pid::from_raw(pid)
             {
-                // It may have ended by itself, which is told below.
+                // If it has ended by itself, that is noticed below.
                 let _ = kill_process(pid, Signal::TERM);
             }
             if !self.wait(CLOSING, &|| false) {
@@ -101,7 +101,7 @@ impl Server {
                 return Ended::Lost("it does not end when it is told to".to_owned());
             }
         } else if self.child.try_wait().ok().flatten().is_none() {
-            // What it could refuse it has refused.
+            // It has refused everything that it could refuse.
             self.kill();
         }
         let by_itself = self.child.try_wait().ok().flatten().and_then(|status| status.code());

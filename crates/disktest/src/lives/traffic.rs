@@ -1,4 +1,4 @@
-//! Connections that write until the server is gone, and note what it answered.
+//! Connections that write until the server is gone, and record its replies.
 
 use crate::history::Attempt;
 use crate::redis::{Client, Reply};
@@ -9,12 +9,12 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Transactions that a connection sends in one life at most: the trace stays small.
+/// The most transactions that a connection sends in one life, which keeps the trace small.
 const MOST: u64 = 300;
-/// Transactions that a connection sends before it waits for answers.
+/// Transactions that a connection sends before it waits for replies.
 const WINDOW: u64 = 3;
 
-/// The length of the trace, now.
+/// The current length of the trace.
 pub(super) fn position(trace: &Path) -> Outcome<u64> {
     Ok(std::fs::metadata(trace).map_err(Trouble::at(trace))?.len())
 }
@@ -31,7 +31,7 @@ pub(super) struct Traffic<'a> {
 enum Stop {
     /// The server is gone, or refuses.
     Gone,
-    /// It answered what it must not.
+    /// Its reply shows a loss.
     Lost(String),
 }
 
@@ -49,8 +49,8 @@ impl From<io::Error> for Stop {
 }
 
 impl Traffic<'_> {
-    /// Writes on all connections until the server is gone or `until` returns, which can ask whether they
-    /// all have ended. What the server lost, if it did.
+    /// Writes on all connections until the server is gone or `until` returns, which can ask whether they all have
+    /// ended. Returns what the server lost, if anything.
     pub(super) fn run(
         &self,
         connections: &mut [Vec<Attempt>; CONNECTIONS],
@@ -121,8 +121,7 @@ impl Traffic<'_> {
         Ok(())
     }
 
-    /// Asks where the connection was when the server before this one ended. The number of its last
-    /// transaction.
+    /// Asks for the connection's last transaction before the previous server ended. Returns its number.
     fn catch_up(
         &self,
         client: &mut Client,
@@ -155,7 +154,7 @@ impl Traffic<'_> {
         }
         let Some(known) = known else { return Ok(0) };
         for attempt in &mut attempts[..=known] {
-            // Those before it that are not void are done as well.
+            // Earlier ones that are not void were executed as well.
             if attempt.void.is_none() {
                 attempt.answered.get_or_insert(position);
             }
@@ -164,7 +163,7 @@ impl Traffic<'_> {
     }
 }
 
-/// The answers to one transaction: its place among all of them.
+/// Reads the replies to one transaction: its place among all of them.
 fn executed(client: &mut Client) -> Result<u64, Stop> {
     loop {
         match client.receive()? {
@@ -174,7 +173,7 @@ fn executed(client: &mut Client) -> Result<u64, Stop> {
                     Some(Reply::Text(place)) => {
                         place.parse().map_err(|_| Stop::Lost(format!("it counted up to '{place}'")))
                     }
-                    // Refused within: the medium failed.
+                    // Refused inside the transaction: the medium failed.
                     _ => Err(Stop::Gone),
                 };
             }

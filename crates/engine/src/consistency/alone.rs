@@ -1,7 +1,7 @@
-//! What the engines share that have at most one transaction in the log: undo and S-WAL.
+//! The part common to engines with at most one transaction in the log: undo and S-WAL.
 //!
-//! Each session keeps one segment and writes every record at its start; more segments, for a
-//! large transaction, are given back when it has ended.
+//! Each session keeps one segment and writes every record at its start; further segments, for a large transaction, are
+//! released when it ends.
 
 use super::core::Core;
 use super::writer::{Stores, Writer, split};
@@ -11,24 +11,24 @@ use crate::{Counters, Result};
 use perdura_memory::{LINE, Memory};
 
 /// Where a transaction's record is.
-pub(crate) struct Place {
+pub(crate) struct RecordPlace {
     /// Offset of its first part.
     pub(crate) first: u64,
-    /// Its parts.
+    /// The number of parts.
     pub(crate) parts: u16,
-    /// The segments that hold the others.
+    /// The segments that hold the other parts.
     extra: Vec<u32>,
 }
 
 impl Writer {
-    /// Writes the transaction's record, of the words that `word_of` gives, to the session's
-    /// segment and to more of them if it needs them, and asks for it to become durable.
+    /// Writes the transaction's record, with the words that `word_of` gives, to the session's segment and to further
+    /// ones if needed, and asks for it to become durable.
     pub(crate) fn write_alone<M: Memory>(
         &mut self,
         core: &Core<M>,
         (ticket, how): (u64, Stores),
         mut word_of: impl FnMut(&LineWrite, usize) -> u64,
-    ) -> Result<Place> {
+    ) -> Result<RecordPlace> {
         let bytes = self.record_bytes();
         let mut make_room = |counters: &mut Counters| checkpoint(core, counters);
         let own = match self.segment {
@@ -52,12 +52,17 @@ impl Writer {
             let stored = self.encode(core, at, part, run, &mut word_of);
             self.store_record(core, at, stored, how);
         }
-        Ok(Place { first, parts, extra })
+        Ok(RecordPlace { first, parts, extra })
     }
 
     /// The transaction with this ticket is durable in place and has left the log.
     #[inline]
-    pub(crate) fn committed_alone<M: Memory>(&mut self, core: &Core<M>, ticket: u64, place: Place) {
+    pub(crate) fn committed_alone<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        ticket: u64,
+        place: RecordPlace,
+    ) {
         place.extra.into_iter().for_each(|segment| core.segments.put_back(segment));
         core.set_committed(ticket);
         core.set_durable(ticket);
@@ -77,8 +82,8 @@ impl Writer {
     }
 }
 
-/// A checkpoint where nothing is pending in place: it carries the tickets over a restart, and
-/// frees the segments of sessions that have ended. The caller is the writer.
+/// A checkpoint for when nothing is pending in place: it carries the tickets over a restart, and frees the segments of
+/// sessions that have ended. The caller is the writer.
 pub(crate) fn checkpoint<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> {
     let ticket = core.committed();
     core.alone(|| core.move_checkpoint(ticket, counters))

@@ -8,8 +8,7 @@ use crate::{Counters, Result};
 use perdura_memory::{LINE, Memory};
 
 impl Writer {
-    /// Writes a record of the transaction, of the words that `word_of` gives, behind the ones
-    /// before, and asks for it to become durable.
+    /// Appends a record of the transaction, with the words that `word_of` gives, and asks for it to become durable.
     ///
     /// # Errors
     /// `TooLarge` when there is no room for it even after `make_room`.
@@ -39,8 +38,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes room for the transaction's record and `more` bytes, so that [`append`](Self::append) need not: what that
-    /// does not use goes back with [`give_back_room`](Self::give_back_room).
+    /// Reserves room for the transaction's record and `more` bytes, so that [`append`](Self::append) will not need to
+    /// make any; what that leaves unused is returned by [`give_back_room`](Self::give_back_room).
     ///
     /// # Errors
     /// `TooLarge` when there is no room even after `make_room`.
@@ -64,7 +63,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Gives back what was reserved and is not needed.
+    /// Returns unused reserved room.
     #[inline(always)]
     pub(crate) fn give_back_room<M: Memory>(&mut self, core: &Core<M>) {
         if !self.reserved.is_empty() {
@@ -72,7 +71,7 @@ impl Writer {
         }
     }
 
-    /// Whether [`append`](Self::append) finds room for a record of `words`, without any being made.
+    /// Whether [`append`](Self::append) would find room for a record of `words` without making any.
     pub(crate) fn has_place<M: Memory>(&self, core: &Core<M>, words: &WriteSet) -> bool {
         let bytes = record::words_for(words.stored_lines(), words.words()) as u64 * 8;
         if bytes <= self.tail.end - self.tail.start {
@@ -85,7 +84,7 @@ impl Writer {
         core.segments.free() >= needed
     }
 
-    /// Which part of the transaction one of these records is.
+    /// The place of one of these records within the transaction.
     #[inline]
     fn part<M: Memory>(&self, core: &Core<M>, ticket: u64, index: u16, parts: u16) -> Part {
         let (part, parts) = (self.parts_before + index, self.parts_before + parts);
@@ -108,7 +107,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Hands the current segment over: it is freed once its records are dead.
+    /// Retires the current segment: it is freed once its records are dead.
     pub(crate) fn leave_segment<M: Memory>(&mut self, core: &Core<M>) {
         if let Some(full) = self.segment.take() {
             core.touch_segments();
@@ -118,7 +117,7 @@ impl Writer {
         }
     }
 
-    /// Begins the current segment anew: all its records are dead, and durably so.
+    /// Restarts the current segment: all its records are dead, and durably so.
     #[inline]
     pub(crate) fn rewind<M: Memory>(&mut self, core: &Core<M>) {
         if let Some(segment) = self.segment {

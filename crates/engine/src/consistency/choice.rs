@@ -1,46 +1,47 @@
-//! Whether transactions that are waited for at the same time share a record: whichever was faster lately.
+//! Whether waiting transactions share a record: whichever way was faster lately.
 //!
-//! Sharing saves fences, and passes lines from core to core: what one transaction read and another stores. Which
-//! costs more no constant knows. So commits that could share are counted; when a number of them has been made one
-//! way, and it is time to, as many are made the other way, and what took longer is left; what takes much longer is left
-//! after a few. The other way is tried ever more seldom as long as it loses.
+//! Sharing saves fences, but passes lines from core to core: words that one transaction read and another stores. Which
+//! costs more cannot be known in advance. So commits that could share are timed: after a stretch of commits made one
+//! way, if a trial is due, a stretch is made the other way, and the slower way is dropped; a much slower one after a
+//! few commits. Trials become ever rarer as long as they lose.
 
 use perdura_memory::{Domain, Memory};
 
-/// Commits between two looks at the clock.
+/// Commits between two readings of the clock.
 const STRETCH: u32 = 128;
-/// Commits of a trial after which it is given up if they were clearly slower.
+/// Commits of a trial after which it is abandoned if they were clearly slower.
 const PROBE: u32 = 16;
 /// Slower by one part in this number is clearly slower.
 const CLEARLY: u64 = 4;
-/// Stretches between two trials, at first and at most: then trials of what is twice as slow cost one commit
-/// in 2,048.
+/// Stretches between two trials, at first and at most: with the latter, trying a way that is twice as slow costs one
+/// commit in 2,048.
 const REST: (u32, u32) = (2, 256);
-/// What is tried must be faster by one in so many, or the clock's noise would choose.
+/// The tried way must be faster by one part in this number, or the clock's noise would choose.
 const MARGIN: u64 = 32;
 
-/// The choice; the writer's own.
-pub(crate) struct Choice {
-    told: Option<bool>,
+/// The choice; the writer's own state.
+pub(crate) struct SharingChoice {
+    tuned: Option<bool>,
     share: bool,
-    /// The other way is being tried, and the first commits of that are.
+    /// A trial of the other way is running, and is within its first commits.
     trying: bool,
     probing: bool,
-    /// Commits until the clock is looked at.
+    /// Commits until the clock is read.
     left: u32,
-    /// When it was looked at, and how long the stretch before took; 0 where that is not known.
+    /// When it was last read, and how long the stretch before took; 0 if unknown.
     looked: u64,
     took: u64,
-    /// Stretches until the next trial, and from that one to the one after.
+    /// Stretches until the next trial, and from that trial to the one after.
     rest: u32,
     next_rest: u32,
 }
 
-impl Choice {
-    /// Where a fence is a sync of a device transactions share from the beginning; elsewhere when that was faster.
+impl SharingChoice {
+    /// Where a fence is a device sync, transactions share from the beginning; elsewhere once that was measured to be
+    /// faster.
     pub(crate) fn new(domain: Domain) -> Self {
-        Choice {
-            told: None,
+        SharingChoice {
+            tuned: None,
             share: domain == Domain::Media,
             trying: false,
             probing: false,
@@ -53,23 +54,23 @@ impl Choice {
     }
 }
 
-impl Choice {
-    /// What is told from now on, if anything.
-    pub(crate) fn tell(&mut self, share: Option<bool>) {
-        self.told = share.or(self.told);
+impl SharingChoice {
+    /// Sets the tuning: `None` leaves the choice to measurements.
+    pub(crate) fn tune(&mut self, share: Option<bool>) {
+        self.tuned = share.or(self.tuned);
     }
 
-    /// Whether it is told to share whatever that costs.
+    /// Whether the tuning demands sharing.
     #[inline]
     pub(crate) fn always_shares(&self) -> bool {
-        self.told == Some(true)
+        self.tuned == Some(true)
     }
 
-    /// For a commit that could share: whether it does.
+    /// Whether a commit that could share does.
     #[inline]
     pub(crate) fn shares<M: Memory>(&mut self, memory: &M) -> bool {
-        if let Some(told) = self.told {
-            return told;
+        if let Some(tuned) = self.tuned {
+            return tuned;
         }
         self.left -= 1;
         if self.left == 0 {
@@ -120,8 +121,13 @@ impl Choice {
 mod tests {
     use super::*;
 
-    /// Makes `count` commits that take `shared` or `apart` nanoseconds, in time; how many shared.
-    fn commits(choice: &mut Choice, now: &mut u64, count: u32, (shared, apart): (u64, u64)) -> u32 {
+    /// Makes `count` commits, each taking `shared` or `apart` nanoseconds; returns how many shared.
+    fn commits(
+        choice: &mut SharingChoice,
+        now: &mut u64,
+        count: u32,
+        (shared, apart): (u64, u64),
+    ) -> u32 {
         let mut sharing = 0;
         for _ in 0..count {
             *now += if choice.share { shared } else { apart };
@@ -137,8 +143,8 @@ mod tests {
 
     #[test]
     fn the_faster_way_is_found_and_found_again() {
-        assert!(Choice::new(Domain::Media).share);
-        let (mut choice, mut now) = (Choice::new(Domain::Transient), 77);
+        assert!(SharingChoice::new(Domain::Media).share);
+        let (mut choice, mut now) = (SharingChoice::new(Domain::Transient), 77);
         assert!(!choice.share);
         commits(&mut choice, &mut now, 10 * STRETCH, (200, 100));
         let slow = commits(&mut choice, &mut now, 1000 * STRETCH, (200, 100));
@@ -153,11 +159,11 @@ mod tests {
     #[test]
     fn what_is_told_counts() {
         let ram = perdura_memory::Ram::new(64);
-        for told in [false, true] {
-            let mut choice = Choice::new(Domain::Transient);
-            choice.tell(Some(told));
-            choice.tell(None);
-            assert!((0..10 * STRETCH).all(|_| choice.shares(&ram) == told));
+        for tuned in [false, true] {
+            let mut choice = SharingChoice::new(Domain::Transient);
+            choice.tune(Some(tuned));
+            choice.tune(None);
+            assert!((0..10 * STRETCH).all(|_| choice.shares(&ram) == tuned));
         }
     }
 }

@@ -1,33 +1,33 @@
-//! What the sessions of a logging engine share, but for its lock: the memory, the log, what is durable.
+//! The state that the sessions of a logging engine share, except for its lock: the memory, the log, what is durable.
 
-use super::number::Number;
+use super::number::SharedNumber;
 use super::snapshots::Snapshots;
-use super::touched::Touched;
+use super::touched::TouchedPages;
 use crate::log::area::{Checkpoint, Geometry};
 use crate::log::segments::Segments;
 use crate::planted::{self, Bug};
 use crate::{Counters, Error, Result, Sums, Ticket};
-use perdura_memory::lock::Beside;
+use perdura_memory::lock::SharedRight;
 use perdura_memory::{DirtyLines, LINE, Memory, Object, Traced, WORD};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Ends the exclusive right to checkpoint, whatever happens.
-struct Alone<'a, M: Memory>(&'a Core<M>);
+/// Releases the exclusive right to checkpoint when dropped.
+struct ExclusivePart<'a, M: Memory>(&'a Core<M>);
 
-impl<M: Memory> Drop for Alone<'_, M> {
+impl<M: Memory> Drop for ExclusivePart<'_, M> {
     fn drop(&mut self) {
         self.0.checkpointing.store(false, Ordering::Release);
         self.0.traced().wrote(CHECKPOINTING, 1);
     }
 }
 
-/// Where its fields are in a core's object: whether there is a checkpoint, and the other ones.
+/// Offsets of its fields in a core's object: the checkpoint flag, and the others.
 const CHECKPOINTING: u64 = 0;
 const FIELDS: u64 = LINE;
 
-/// Notes what is not finished as failed.
+/// Records a failure unless it is finished.
 pub(crate) struct Attempt<'a> {
     pub(crate) failed: &'a AtomicBool,
     pub(crate) finished: bool,
@@ -41,20 +41,20 @@ impl Drop for Attempt<'_> {
     }
 }
 
-/// What the sessions share.
+/// The shared state.
 pub struct Core<M: Memory> {
     pub(crate) memory: Arc<M>,
     own: Object,
-    /// The bits of the set of dirty lines, and its flags.
+    /// Handles for the bits and the flags of the set of dirty lines.
     dirty_own: [Object; 2],
     pub(crate) geometry: Geometry,
     pub(crate) segments: Segments,
-    /// Lines stored in place whose write-back is still to come.
+    /// Lines stored in place and not written back yet.
     dirty: DirtyLines,
     /// Ticket of the last logical commit; stored by the writer.
-    committed: Number,
+    committed: SharedNumber,
     /// Everything up to this ticket is durable.
-    durable: Number,
+    durable: SharedNumber,
     /// Everything up to this ticket has left the log.
     checkpointed: AtomicU64,
     /// Sequence number of the last checkpoint.
@@ -62,28 +62,28 @@ pub struct Core<M: Memory> {
     /// Seed of all records' checks.
     pub(crate) salt: u64,
     checkpointing: AtomicBool,
-    /// Of what is at rest, if the memory has any.
+    /// Checksums of data at rest, if the memory has any.
     pub(crate) sums: Option<Sums>,
     /// A checkpoint has panicked, or failed.
     checkpoint_failed: AtomicBool,
     /// A commit has panicked.
     broken: AtomicBool,
-    pub(crate) touched: Touched,
+    pub(crate) touched: TouchedPages,
     pub(crate) snapshots: Snapshots,
-    /// The last number that a commit, or a group of them, can have.
+    /// The last number possible for a commit or a group of commits.
     pub(crate) last_number: u64,
     /// How many sessions there can be.
     pub(crate) sessions: usize,
-    /// What was done for no session in particular, of engines whose transactions share records. Held for no
-    /// access to the memory.
+    /// Work that belongs to no session, in engines whose transactions share records. The mutex is held during no access
+    /// to the memory.
     counters: Mutex<Counters>,
 }
 
 impl<M: Memory> Core<M> {
-    /// On a log that is empty. `bits` of each ticket tell the transactions of a group apart.
+    /// Starts on an empty log. The low `bits` of each ticket tell the transactions of a group apart.
     ///
     /// # Errors
-    /// `Corrupt` where its checkpoint is of a commit that cannot be.
+    /// `Corrupt` where its checkpoint names an impossible commit.
     pub(crate) fn new(
         memory: Arc<M>,
         (geometry, checkpoint): (Geometry, Checkpoint),
@@ -95,7 +95,7 @@ impl<M: Memory> Core<M> {
             return Err(Error::corrupt("checkpoint of a commit that cannot be", geometry.start));
         }
         if sums.as_ref().is_some_and(Sums::has_all) {
-            // What another log had acknowledged.
+            // Overwrites what a previous log had acknowledged.
             geometry.acknowledge(&*memory, salt, 0);
         }
         let (dirty_bits, dirty_flags) = DirtyLines::places(memory.limit());
@@ -104,15 +104,15 @@ impl<M: Memory> Core<M> {
             dirty: DirtyLines::new(memory.limit()),
             own: memory.object(2 * LINE),
             dirty_own: [dirty_bits, dirty_flags].map(|end| memory.object(end + WORD)),
-            committed: Number::new(&*memory, ticket),
-            durable: Number::new(&*memory, ticket),
+            committed: SharedNumber::new(&*memory, ticket),
+            durable: SharedNumber::new(&*memory, ticket),
             checkpointed: AtomicU64::new(ticket),
             sequence: AtomicU64::new(sequence),
             salt,
             checkpointing: AtomicBool::new(false),
             checkpoint_failed: AtomicBool::new(false),
             broken: AtomicBool::new(false),
-            touched: Touched::new(memory.domain()),
+            touched: TouchedPages::new(memory.domain()),
             snapshots: Snapshots::new(&*memory),
             sums,
             last_number: last_number(bits),
@@ -123,13 +123,13 @@ impl<M: Memory> Core<M> {
         })
     }
 
-    /// What was done for no session in particular.
+    /// Counts of work that belongs to no session.
     pub(crate) fn counters(&self) -> MutexGuard<'_, Counters> {
         self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes in the log what has been acknowledged, so that it is missed if it is damaged. Where
-    /// nothing becomes durable by itself the next record says the same.
+    /// Notes in the log what has been acknowledged, so that its loss by damage is detected. Where nothing becomes
+    /// durable without a fence the next record says the same.
     #[inline]
     pub(crate) fn acknowledge(&self) {
         if self.memory.domain().evicts() {
@@ -138,29 +138,29 @@ impl<M: Memory> Core<M> {
         }
     }
 
-    /// No reader is there from here on, until the transaction that writes is over.
+    /// No reader is inside from here on, until the writing transaction is over.
     #[inline]
-    pub(crate) fn be_alone<S>(&self, beside: &mut Beside<'_, S>) {
+    pub(crate) fn be_alone<S>(&self, shared: &mut SharedRight<'_, S>) {
         if !planted::has(Bug::NotAlone) {
-            beside.be_alone(&*self.memory);
+            shared.be_alone(&*self.memory);
         }
     }
 
-    /// Whether a commit was cut short by a panic: its words may be in place in part, and its record in
-    /// the log or not. Nothing is committed any more, until recovery has seen to it.
+    /// Whether a panic has cut a commit short: its words may be partly in place, and its record may or may not be in
+    /// the log. Nothing is committed any more until the pool has been recovered.
     #[inline]
     pub(crate) fn is_broken(&self) -> bool {
         self.traced().read(FIELDS, 1);
         self.broken.load(Ordering::Relaxed)
     }
 
-    /// A commit is cut short by a panic. The lock is held.
+    /// A commit was cut short by a panic. The lock is held.
     #[cold]
     pub(crate) fn break_off(&self) {
         self.broken.store(true, Ordering::Relaxed);
     }
 
-    /// Runs what must come to its end: if it panics, nothing is committed any more. The lock is held.
+    /// Runs `body`; if it panics, nothing is committed any more. The lock is held.
     fn unless_cut_short<R>(&self, body: impl FnOnce() -> R) -> R {
         let mut attempt = Attempt { failed: &self.broken, finished: false };
         let result = body();
@@ -168,7 +168,7 @@ impl<M: Memory> Core<M> {
         result
     }
 
-    /// Ends a group with `body`, unless the medium has failed or nothing is committed any more. The lock is held.
+    /// Closes a group with `body`, unless the medium has failed or nothing is committed any more. The lock is held.
     pub(crate) fn ending(&self, body: impl FnOnce() -> Result<()>) -> Result<()> {
         self.memory.check_fence()?;
         if self.is_broken() {
@@ -177,43 +177,43 @@ impl<M: Memory> Core<M> {
         self.unless_cut_short(body)
     }
 
-    /// The number of the last commit, or group of them.
+    /// The number of the last commit, or group of commits.
     #[inline]
     pub(crate) fn committed(&self) -> u64 {
         self.committed.get(&*self.memory)
     }
 
-    /// The commit, or group of them, with this number is the last one.
+    /// Sets the number of the last commit, or group of commits.
     #[inline]
     pub(crate) fn set_committed(&self, number: u64) {
         self.committed.set(&*self.memory, number);
     }
 
-    /// Everything up to the commit, or group of them, with this number is durable.
+    /// The number of the commit, or group, up to which everything is durable.
     #[inline]
     pub(crate) fn durable(&self) -> u64 {
         self.durable.get(&*self.memory)
     }
 
-    /// Everything up to the commit, or group of them, with this number is durable, and perhaps more.
+    /// A lower bound of [`durable`](Self::durable).
     #[inline]
     pub(crate) fn durable_at_least(&self) -> u64 {
         self.durable.get_alone(&*self.memory)
     }
 
-    /// So it is, by the writer's doing.
+    /// Sets [`durable`](Self::durable); for the writer.
     #[inline]
     pub(crate) fn set_durable(&self, number: u64) {
         self.durable.set(&*self.memory, number);
     }
 
-    /// So it is, whatever others say meanwhile.
+    /// Raises [`durable`](Self::durable) to `number`; for concurrent callers.
     #[inline]
     pub(crate) fn raise_durable(&self, number: u64) {
         self.durable.raise(&*self.memory, number);
     }
 
-    /// Everything up to the commit, or group of them, with this number has left the log.
+    /// The number of the commit, or group, up to which everything has left the log.
     pub(crate) fn checkpointed(&self) -> u64 {
         self.traced().read(FIELDS, WORD);
         self.checkpointed.load(Ordering::Acquire)
@@ -224,13 +224,13 @@ impl<M: Memory> Core<M> {
         Traced::new(&*self.memory, self.own)
     }
 
-    /// A log segment is taken or handed over.
+    /// Reports that a log segment is taken or handed over.
     #[inline]
     pub(crate) fn touch_segments(&self) {
         self.traced().exchange(FIELDS, WORD);
     }
 
-    /// A line has been stored to whose write-back is still to come. For the writer.
+    /// Marks a line that was stored to and must be written back. For the writer.
     #[inline]
     pub(crate) fn mark_dirty(&self, line: u64) {
         let (bit, flag) = DirtyLines::places(line);
@@ -241,7 +241,7 @@ impl<M: Memory> Core<M> {
         flags.wrote(flag, 1);
     }
 
-    /// Takes all such lines, and calls `run` with each run of adjacent ones.
+    /// Takes all marked lines, and calls `run` with each run of adjacent ones.
     pub(crate) fn take_dirty(&self, mut run: impl FnMut(Range<u64>)) {
         let [bits, flags] = self.dirty_traced();
         flags.read(0, DirtyLines::places(self.memory.len()).1 + 1);
@@ -258,17 +258,17 @@ impl<M: Memory> Core<M> {
         self.dirty_own.map(|own| Traced::new(&*self.memory, own))
     }
 
-    /// The number of the next commit, or group of them.
+    /// The number of the next commit, or group of commits.
     ///
     /// # Errors
-    /// `Invalid` when they run out.
+    /// `Invalid` when the numbers run out.
     #[inline]
     pub(crate) fn next_number(&self) -> Result<u64> {
         let next = self.committed.get_alone(&*self.memory) + 1;
         if next > self.last_number { Err(numbers_ran_out()) } else { Ok(next) }
     }
 
-    /// Runs `body` as the only [part](Self::part) of a checkpoint that does so.
+    /// Runs `body` as an exclusive [part](Self::part) of a checkpoint.
     pub(crate) fn alone<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let mut turn = 0;
         while self.begin_alone() {
@@ -277,24 +277,24 @@ impl<M: Memory> Core<M> {
                 turn += 1;
             }
         }
-        let _alone = Alone(self);
+        let _alone = ExclusivePart(self);
         self.part(body)
     }
 
-    /// Whether another thread is alone.
+    /// Tries to start an exclusive part; returns whether another thread runs one.
     fn begin_alone(&self) -> bool {
         self.traced().exchange(CHECKPOINTING, 1);
         self.checkpointing.swap(true, Ordering::Acquire)
     }
 
-    /// Whether a thread runs that part of a checkpoint.
+    /// Whether a thread runs an exclusive part of a checkpoint.
     pub(crate) fn is_checkpointing(&self) -> bool {
         self.traced().read(CHECKPOINTING, 1);
         self.checkpointing.load(Ordering::Relaxed)
     }
 
-    /// Runs a part of a checkpoint. If it panics or fails, what it has taken from the set of dirty lines
-    /// may not be durable: there are no checkpoints any more.
+    /// Runs a part of a checkpoint. If it panics or fails, lines that it has taken from the set of dirty lines may not
+    /// be durable: there are no checkpoints any more.
     pub(crate) fn part<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         if self.checkpoint_failed.load(Ordering::Relaxed) || self.is_broken() {
             self.memory.check_fence()?;
@@ -306,8 +306,7 @@ impl<M: Memory> Core<M> {
         result
     }
 
-    /// Durably moves the checkpoint to `ticket` and frees the segments behind it; nobody else
-    /// does so meanwhile.
+    /// Durably moves the checkpoint to `ticket` and frees the segments behind it; no other thread does so meanwhile.
     pub(crate) fn move_checkpoint(&self, ticket: u64, counters: &mut Counters) -> Result<()> {
         // No locked instruction: it would wait for write-backs.
         let sequence = self.sequence.load(Ordering::Relaxed) + 1;
@@ -327,9 +326,9 @@ impl<M: Memory> Core<M> {
     }
 }
 
-/// The last number that a commit, or a group of them, can have, where tickets have so many bits for the
-/// transactions of a group; some are left, for groups that are open then. Recovery begins anew long before:
-/// with a new salt, nothing old can be taken for new.
+/// The last number that a commit, or a group of commits, can have, where tickets use `bits` bits for the transactions
+/// of a group; some numbers are left for groups that are open then. Numbers restart after a recovery long before: with
+/// a new salt, no old record can be mistaken for a new one.
 pub(crate) const fn last_number(bits: u32) -> u64 {
     (u64::MAX >> (bits + 1)) - 8
 }
@@ -341,15 +340,15 @@ fn numbers_ran_out() -> Error {
     )
 }
 
-/// What is told once a commit or a checkpoint has not come to its end.
+/// The error after a commit or a checkpoint was cut short.
 #[cold]
 pub(crate) fn cut_short() -> Error {
     let text = "a commit or a checkpoint was cut short; open the pool again";
     std::io::Error::other(text).into()
 }
 
-/// The ticket of the transaction that joined the open group as the one with this number, counted from 1; the
-/// last one of the group `committed`, if it is 0.
+/// The ticket of the transaction that joined the open group as number `joined`, from 1; if that is 0, the ticket of the
+/// last transaction of group `committed`.
 #[inline]
 pub(crate) const fn ticket(bits: u32, committed: u64, joined: u64) -> Ticket {
     match joined {

@@ -1,31 +1,31 @@
-//! Redo logging with a window of transactions: what Loose-Ordering Consistency (Lu et al., section III) does in
-//! hardware, for programs.
+//! Redo logging with a window of transactions: a software version of Loose-Ordering Consistency (Lu et al., section
+//! III), which is a hardware design.
 //!
-//! Its two ideas are here as follows. *Eager commit*: there is no commit record, a record proves itself whole
-//! ([`record`](crate::log::record)). *Speculation*: consecutive transactions persist together, become durable in their
-//! order, and a word that several of them store is written once; each can be undone without those before it.
+//! Its two ideas appear here as follows. *Eager commit*: there is no commit record, a record proves itself complete
+//! ([`record`](crate::log::record)). *Speculation*: consecutive transactions persist together, become durable in order,
+//! and a word that several of them store is written once; each can be undone without those before it.
 //!
-//! The window is the write set. A transaction that is not waited for commits by [sealing](crate::writes::WriteSet::seal)
-//! what it wrote; the next one goes on in the same set, where it finds what the earlier ones wrote as it finds its own
-//! words. So a window costs nothing but a larger set. When it is full, or one of its transactions is waited for,
-//! all of it becomes durable as one record and is stored in place, as one transaction of [`redo`]. The set passes from
-//! session to session with the lock.
+//! The window is the write set. A transaction whose durability is not waited for commits by
+//! [sealing](crate::writes::WriteSet::seal) its writes; the next one continues in the same set, and finds the writes of
+//! earlier ones as it finds its own. So a window costs nothing but a larger set. When it is full, or one of its
+//! transactions is waited for, all of it becomes durable as one record and is stored in place, as one transaction of
+//! [`redo`]. The set passes from session to session with the lock.
 //!
-//! Only the writer can look into its write set. So a session that reads ends the window first, for which it waits for
-//! the transaction that is running on it, and there is none for some commits, for more of them each time that this happens
-//! again soon. The session that worked on the window last reads as a writer is in, and the window stays.
+//! Only the writer can look into its write set. So a session that reads closes the window first, after waiting for the
+//! transaction that is running in it, and then no window is opened for a number of commits, which grows each time this
+//! happens again soon. The session that last worked in the window reads as a writer, and the window stays open.
 //!
-//! What always holds: what is in the window is in no record and not in the memory; a transaction that has seen it
-//! is not durable before it.
+//! What always holds: writes in the window are in no record and not in the memory; a transaction that has seen them is
+//! not durable before they are.
 
-use super::choice::Choice;
+use super::choice::SharingChoice;
 use super::core::{Core, ticket};
 use super::protocol::{Consistency, Groups, LockOf, Right};
 use super::redo::{self, Redo};
 use super::shared::{OneRecord, TICKET_BITS};
 use super::writer::Writer;
 use crate::log::area::Geometry;
-use crate::log::record::Found;
+use crate::log::record::FoundRecord;
 use crate::planted::{self, Bug};
 use crate::tuning::Tuning;
 use crate::writes::WriteSet;
@@ -38,54 +38,54 @@ use std::ops::Range;
 /// Redo logging with a window.
 pub struct Eager;
 
-/// Transactions that a window has at most, unless told otherwise: the paper's degree of speculation.
+/// The most transactions of a window by default: the paper's degree of speculation.
 const WINDOW: u64 = 16;
-/// More than this no window has: tickets tell no more transactions apart.
+/// The upper limit of any setting: tickets tell no more transactions apart.
 const MOST: u64 = 1 << (TICKET_BITS - 1);
-/// Commits without a window after a reader has ended one: at first, and at most.
+/// Commits without a window after a reader has closed one: at first, and at most.
 const REST: (u64, u64) = (16, 4096);
-/// Windows in a row that no reader ends, after which the rest is halved.
+/// Consecutive windows not closed by a reader after which the rest is halved.
 const UNDISTURBED: u64 = 16;
-/// Nanoseconds after which a window is ended of which no transaction is waited for.
+/// The age in nanoseconds at which a window is closed that no thread waits for.
 const WITHIN_NS: u64 = 10_000_000;
 
 /// The windows.
 pub struct Windows;
 
-/// What others see of the window.
-pub struct Open {
+/// The part of the window that other sessions see.
+pub struct OpenWindow {
     own: Object,
     is_open: Apart<AtomicBool>,
 }
 
-/// The window; the writer's own.
+/// The window; the writer's own state.
 pub struct Window {
     own: Object,
-    /// What its transactions store, between transactions; the session's own set, while the session has this one.
+    /// Between transactions, the stores of the window; while a session has these, the session's own set.
     writes: Box<WriteSet>,
-    /// A transaction has `writes`.
+    /// Whether a transaction has `writes`.
     is_taken: bool,
     /// Fresh memory of its transactions.
     fresh: Vec<Range<u64>>,
-    /// Its transactions.
+    /// The number of its transactions.
     joined: u64,
     most: u64,
-    choice: Choice,
-    /// Commits until the next window, and until the one after, should a reader end that.
+    choice: SharingChoice,
+    /// Commits until the next window, and until the one after if a reader closes that.
     rest: u64,
     next_rest: u64,
-    /// Windows since that no reader has ended.
+    /// Windows since then that were not closed by a reader.
     undisturbed: u64,
-    /// When it was first seen open by [`Groups::tend`]; 0 where it was not.
+    /// When it was first seen open by [`Groups::tend`]; 0 if not yet.
     seen: u64,
     within_ns: u64,
-    /// The part of the log that such windows go to.
+    /// The log writer for windows closed by the background flusher.
     tender: Option<Box<Writer>>,
 }
 
-impl Open {
+impl OpenWindow {
     fn set<M: Memory>(&self, memory: &M, is_open: bool) {
-        // Readers look at it all the time.
+        // Readers look at it all the time, so avoid needless stores.
         if self.is_open.0.load(Ordering::Relaxed) != is_open {
             self.is_open.0.store(is_open, Ordering::Release);
             Traced::new(memory, self.own).wrote(0, 1);
@@ -94,7 +94,7 @@ impl Open {
 }
 
 impl Window {
-    /// It is changed, and what is changed of it is told once.
+    /// Reports a change; all changed fields share one report.
     #[inline(always)]
     fn touch<M: Memory>(&self, memory: &M) {
         Traced::new(memory, self.own).wrote(0, LINE);
@@ -108,10 +108,10 @@ impl Groups for Windows {
     const AT_CHECKPOINT: bool = false;
     const TICKET_BITS: u32 = TICKET_BITS;
 
-    type Open = Open;
+    type Open = OpenWindow;
     type Own = Window;
 
-    fn new<M: Memory>(memory: &M, _geometry: &Geometry, _salt: u64) -> (Open, Window) {
+    fn new<M: Memory>(memory: &M, _geometry: &Geometry, _salt: u64) -> (OpenWindow, Window) {
         let window = Window {
             own: memory.object(LINE),
             writes: Box::new(WriteSet::new(memory)),
@@ -119,7 +119,7 @@ impl Groups for Windows {
             fresh: Vec::new(),
             joined: 0,
             most: WINDOW,
-            choice: Choice::new(memory.domain()),
+            choice: SharingChoice::new(memory.domain()),
             rest: 0,
             next_rest: REST.0,
             undisturbed: 0,
@@ -127,23 +127,23 @@ impl Groups for Windows {
             within_ns: WITHIN_NS,
             tender: None,
         };
-        (Open { own: memory.object(LINE), is_open: Apart::default() }, window)
+        (OpenWindow { own: memory.object(LINE), is_open: Apart::default() }, window)
     }
 
     #[inline(always)]
-    fn joined<M: Memory>(memory: &M, right: &Writing<'_, Open, Window>) -> u64 {
+    fn joined<M: Memory>(memory: &M, right: &Writing<'_, OpenWindow, Window>) -> u64 {
         Traced::new(memory, right.own.own).read(0, LINE);
         right.own.joined
     }
 
     #[inline(always)]
-    fn has_window<M: Memory>(memory: &M, open: &Open) -> bool {
+    fn has_window<M: Memory>(memory: &M, open: &OpenWindow) -> bool {
         Traced::new(memory, open.own).read(0, 1);
         open.is_open.0.load(Ordering::Acquire) && !planted::has(Bug::WindowOverlooked)
     }
 
     #[inline(always)]
-    fn enter<M: Memory>(memory: &M, right: Writing<'_, Open, Window>, writer: &mut Writer) {
+    fn enter<M: Memory>(memory: &M, right: Writing<'_, OpenWindow, Window>, writer: &mut Writer) {
         if Self::joined(memory, &right) > 0 {
             std::mem::swap(&mut right.own.writes, &mut writer.writes);
             right.own.is_taken = true;
@@ -152,7 +152,7 @@ impl Groups for Windows {
     }
 
     #[inline(always)]
-    fn leave<M: Memory>(memory: &M, right: Writing<'_, Open, Window>, writer: &mut Writer) {
+    fn leave<M: Memory>(memory: &M, right: Writing<'_, OpenWindow, Window>, writer: &mut Writer) {
         if right.own.joined == 0 {
             right.own.is_taken = false;
             return writer.forget(memory);
@@ -161,7 +161,7 @@ impl Groups for Windows {
             writer.writes.undo(memory);
         }
         writer.fresh.clear();
-        // One that has begun the window leaves its set here.
+        // The session that began the window leaves its set here.
         std::mem::swap(&mut right.own.writes, &mut writer.writes);
         right.own.is_taken = false;
         right.own.touch(memory);
@@ -169,7 +169,7 @@ impl Groups for Windows {
 
     fn close<M: Memory>(
         core: &Core<M>,
-        mut right: Writing<'_, Open, Window>,
+        mut right: Writing<'_, OpenWindow, Window>,
         writer: &mut Writer,
         _number: u64,
     ) -> Result<()> {
@@ -178,7 +178,7 @@ impl Groups for Windows {
 
     fn close_to_read<M: Memory>(
         core: &Core<M>,
-        mut right: Writing<'_, Open, Window>,
+        mut right: Writing<'_, OpenWindow, Window>,
         writer: &mut Writer,
     ) -> Result<()> {
         if right.own.joined == 0 {
@@ -190,7 +190,7 @@ impl Groups for Windows {
         Self::close(core, right.again(), writer, u64::MAX)
     }
 
-    fn tend<M: Memory>(core: &Core<M>, mut right: Writing<'_, Open, Window>) -> Result<()> {
+    fn tend<M: Memory>(core: &Core<M>, mut right: Writing<'_, OpenWindow, Window>) -> Result<()> {
         if Self::joined(&*core.memory, &right) == 0 {
             return Ok(());
         }
@@ -212,7 +212,7 @@ impl Groups for Windows {
     fn tune(window: &mut Window, tuning: &Tuning) {
         window.most = tuning.window.unwrap_or(window.most).clamp(1, MOST);
         window.within_ns = tuning.answer_within_ns.unwrap_or(window.within_ns);
-        window.choice.tell(tuning.share);
+        window.choice.tune(tuning.share);
     }
 }
 
@@ -238,15 +238,15 @@ impl Consistency for Eager {
         write_down(core, &mut right, writer)
     }
 
-    /// Stays in the window where another transaction that writes waits to come in, and that is the faster way: as
-    /// in [group commit](super::shared).
+    /// Stays in the window if another writing transaction waits to enter, and if that is the faster way: as in [group
+    /// commit](super::shared).
     #[inline]
     fn commit_awaited<M: Memory>(
         core: &Core<M>,
         mut right: Right<'_, Self>,
         writer: &mut Writer,
     ) -> Result<Ticket> {
-        let wanted = right.beside.is_wanted(&*core.memory);
+        let wanted = right.shared.is_wanted(&*core.memory);
         let pays = (wanted || right.own.joined > 0)
             && Redo::gains_from_sharing(core.memory.domain())
             && right.own.choice.shares(&*core.memory);
@@ -277,13 +277,13 @@ impl Consistency for Eager {
         redo::empty_beside::<M, Self, O>(core, lock, counters)
     }
 
-    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<FoundRecord>]) -> Result<Recovery> {
         Redo::apply(memory, whole)
     }
 }
 
-/// Whether the window may stay open with the writer's transaction: fences are saved, readers end few windows, and the
-/// next transaction finds room.
+/// Whether the window may stay open with the writer's transaction: fences are saved, readers close few windows, and
+/// there is room for the next transaction.
 #[inline]
 fn may_stay<M: Memory>(core: &Core<M>, right: &mut Right<'_, Eager>, writer: &Writer) -> bool {
     let rests = right.own.rest > 0;
@@ -294,7 +294,7 @@ fn may_stay<M: Memory>(core: &Core<M>, right: &mut Right<'_, Eager>, writer: &Wr
         && writer.record_bytes() <= core.geometry.segment_bytes
 }
 
-/// The transaction has committed, and is durable with the window.
+/// Commits the transaction, which becomes durable with the window.
 #[inline]
 fn stay<M: Memory>(
     core: &Core<M>,
@@ -310,13 +310,13 @@ fn stay<M: Memory>(
         window.fresh.append(&mut writer.fresh);
     }
     window.joined += 1;
-    right.beside.get().set(&*core.memory, true);
+    right.shared.get().set(&*core.memory, true);
     writer.counters.commits += 1;
     writer.counters.shared += 1;
     Ok(ticket(TICKET_BITS, core.committed(), window.joined))
 }
 
-/// The writer's transaction becomes durable, with the window before it.
+/// Makes the writer's transaction durable, with the window before it.
 #[inline]
 fn write_down<M: Memory>(
     core: &Core<M>,
@@ -325,20 +325,20 @@ fn write_down<M: Memory>(
 ) -> Result<Ticket> {
     let mut last = ticket(TICKET_BITS, core.committed(), right.own.joined + 1);
     if right.own.joined == 0 {
-        redo::write_down(core, &mut right.beside, writer)?;
+        redo::write_down(core, &mut right.shared, writer)?;
     } else if let Err(error) = write_down_with_window(core, right, writer) {
         let Error::TooLarge { .. } = error else { return Err(error) };
-        // The window alone is small, and the transaction may be small enough without it.
+        // The window alone is small, and so may be the transaction without it.
         writer.counters.aborts_capacity -= 1;
         end(core, right, writer)?;
         last = ticket(TICKET_BITS, core.committed(), 1);
-        redo::write_down(core, &mut right.beside, writer)?;
+        redo::write_down(core, &mut right.shared, writer)?;
     }
     writer.counters.commits += 1;
     Ok(last)
 }
 
-/// The write set holds both.
+/// As [`write_down`], for a write set that holds both.
 fn write_down_with_window<M: Memory>(
     core: &Core<M>,
     right: &mut Right<'_, Eager>,
@@ -346,14 +346,15 @@ fn write_down_with_window<M: Memory>(
 ) -> Result<()> {
     let own = writer.fresh.len();
     right.own.fresh.iter().for_each(|range| writer.add_fresh(&*core.memory, range.clone()));
-    let written = redo::write_down(core, &mut right.beside, writer);
+    let written = redo::write_down(core, &mut right.shared, writer);
     writer.fresh.truncate(own);
     written?;
     ended(core, right);
     Ok(())
 }
 
-/// Ends the window, beside what else the writer has: its transactions are durable, and in place.
+/// Closes the window, independently of the writer's own transaction: its transactions become durable and are stored in
+/// place.
 #[cold]
 fn end<M: Memory>(core: &Core<M>, right: &mut Right<'_, Eager>, writer: &mut Writer) -> Result<()> {
     if right.own.joined == 0 {
@@ -363,14 +364,14 @@ fn end<M: Memory>(core: &Core<M>, right: &mut Right<'_, Eager>, writer: &mut Wri
     let fresh = std::mem::replace(&mut writer.fresh, right.own.fresh.clone());
     let is_taken = right.own.is_taken;
     if is_taken {
-        // A transaction is running on the window's set: what was there before it.
+        // If a transaction is running in the window's set, `old` has its view of earlier writes.
         writer.old.clear(memory);
         writer.writes.copy_sealed(memory, &mut writer.old);
         std::mem::swap(&mut writer.writes, &mut writer.old);
     } else {
         std::mem::swap(&mut writer.writes, &mut right.own.writes);
     }
-    let written = redo::write_down(core, &mut right.beside, writer);
+    let written = redo::write_down(core, &mut right.shared, writer);
     if is_taken {
         writer.writes.clear(memory);
         std::mem::swap(&mut writer.writes, &mut writer.old);
@@ -386,12 +387,12 @@ fn end<M: Memory>(core: &Core<M>, right: &mut Right<'_, Eager>, writer: &mut Wri
         writer.writes.forget_sealed(memory);
     }
     ended(core, right);
-    // The running transaction may go on for long, and stores nothing yet.
-    right.beside.let_readers_in(memory);
+    // The running transaction may take long, and stores nothing yet.
+    right.shared.let_readers_in(memory);
     Ok(())
 }
 
-/// What was in the window is in the memory.
+/// Empties the window once its writes are in the memory.
 fn ended<M: Memory>(core: &Core<M>, right: &mut Right<'_, Eager>) {
     let window = &mut *right.own;
     window.touch(&*core.memory);
@@ -402,5 +403,5 @@ fn ended<M: Memory>(core: &Core<M>, right: &mut Right<'_, Eager>) {
         window.undisturbed = 0;
         window.next_rest = (window.next_rest / 2).max(REST.0);
     }
-    right.beside.get().set(&*core.memory, false);
+    right.shared.get().set(&*core.memory, false);
 }

@@ -1,14 +1,14 @@
-//! What is written and fenced in which order, so that a power cut leaves whole transactions: the first half
-//! of what makes an engine, beside its [synchronisation](crate::sync).
+//! The order of writes and fences that makes a power cut leave whole transactions: one half of an engine, the other
+//! being its [synchronisation](crate::sync).
 //!
-//! A transaction's writes wait in a [`WriteSet`](crate::writes::WriteSet) until commit, for undo as
-//! for redo logging: the log is then written in one go and fenced once, instead of once for each
-//! range. What differs is what the log holds and what is fenced when: the [`Consistency`].
+//! A transaction's writes wait in a [`WriteSet`](crate::writes::WriteSet) until commit, for undo as for redo logging:
+//! the log is then written in one go and fenced once, instead of once for each range. Engines differ in what the log
+//! holds and when what is fenced: the [`Consistency`].
 //!
-//! Reading order: `number` and `core` (what the sessions of an engine share), `writer`, `append` and `alone` (what it takes
-//! to write a transaction down), `snapshots` (of readers that read for long), `protocol` (what a consistency and groups are), `choice` and `shared` (group commit); then each
-//! in a file of its own: `redo`, `undo`, `swal`, `eager`; and `none`, which logs nothing and stands apart, with `plain`, which
-//! keeps nothing either.
+//! Reading order: `number` and `core` (what the sessions of an engine share), `writer`, `append` and `alone` (how a
+//! transaction is logged), `snapshots` (of readers that read for long), `protocol` (what a consistency and groups are),
+//! `choice` and `shared` (group commit); then each consistency in a file of its own: `redo`, `undo`, `swal`, `eager`;
+//! and `none`, which logs nothing and stands apart, with `plain`, which keeps nothing either.
 
 pub(crate) mod alone;
 pub(crate) mod append;

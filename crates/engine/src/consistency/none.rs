@@ -1,8 +1,7 @@
 //! No consistency at all: stores go in place at once.
 //!
-//! What they overwrite may be kept in ordinary memory ([`Unlogging`]), so that a transaction can still
-//! be rolled back while the program runs. After a crash the pool holds whatever had reached it; after a
-//! clean close it is whole.
+//! Overwritten words may be kept in ordinary memory ([`Unlogging`]), so that a transaction can still be rolled back
+//! while the program runs. After a crash the pool holds whatever had reached it; after a clean close it is whole.
 
 use super::core::{Attempt, cut_short};
 use crate::access::put_bytes;
@@ -17,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What is done beside storing in place.
+/// What is done in addition to storing in place.
 pub trait Unlogging: 'static {
     /// Whether a transaction keeps the words that it overwrites, so that it can be rolled back.
     const KEEPS_OLD_WORDS: bool;
@@ -36,12 +35,11 @@ pub struct Unlogged<M: Memory, C: Unlogging, S: Synchronisation> {
     lock: Arc<Lock<S, (), ()>>,
     /// What a clean close must write back, where it cannot write back everything.
     dirty: Option<DirtyLines>,
-    /// A rollback was cut short by a panic, or a checkpoint: what is in place is no committed state, or
-    /// may not be durable.
+    /// A panic has cut a rollback or a checkpoint short: the memory holds no committed state, or it may not be durable.
     broken: AtomicBool,
-    /// A transaction was rolled back that had stored, without old words.
+    /// A transaction that had stored was rolled back without old words.
     spoilt: AtomicBool,
-    /// Of what is at rest, if the memory has any.
+    /// Checksums of data at rest, if the memory has any.
     sums: Option<Sums>,
     consistency: PhantomData<fn() -> C>,
 }
@@ -54,23 +52,23 @@ pub struct UnloggedSession<M: Memory, C: Unlogging, S: Synchronisation> {
     old: Vec<(u64, u64)>,
     /// Stores so far of a transaction that keeps no old words.
     stored: usize,
-    /// Its fields, its counters and the old words, as the memory knows them.
+    /// The memory's handle for its fields, its counters and the old words.
     own: Object,
     counters: Counters,
     wrote: bool,
-    /// Pages are compared with their sums before what they hold is believed.
+    /// Pages are compared with their sums before their contents are trusted.
     compares: bool,
     /// No page from this offset on has a sum.
     summed: u64,
-    /// Before this offset a word may be written: 0 unless the transaction may write.
+    /// Words before this offset may be written: 0 unless the transaction may write.
     writable: u64,
-    /// Why the memory's hardware has not let the transaction begin.
+    /// Why the memory's hardware has refused to begin the transaction.
     refused: Option<HardwareAbort>,
 }
 
 const SESSIONS: usize = 128;
 
-/// Where a session's counters and old words are in its object, and how many of these are told apart.
+/// Offsets of a session's counters and old words in its object, and how many of the latter have distinct addresses.
 const COUNTERS: u64 = LINE;
 const OLD: u64 = 2 * LINE;
 const OLD_WORDS: u64 = 1 << 16;
@@ -151,7 +149,7 @@ where
 }
 
 impl<M: Memory, C: Unlogging, S: Synchronisation> Unlogged<M, C, S> {
-    /// Whether what is in place is what has committed.
+    /// Whether the memory holds the committed state.
     #[inline]
     fn check_whole(&self) -> Result<()> {
         if !C::KEEPS_OLD_WORDS && self.spoilt.load(Ordering::Relaxed) {
@@ -184,7 +182,7 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
         if C::KEEPS_OLD_WORDS { Ok(()) } else { self.engine.check_whole() }
     }
 
-    /// The memory may have grown since the transaction began.
+    /// Rechecks the bounds: the memory may have grown since the transaction began.
     #[cold]
     #[inline(never)]
     fn look_for_room(&mut self, at: u64) -> Result<()> {
@@ -205,7 +203,7 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
         Ok(())
     }
 
-    /// The word at `at`, which is `before`, is about to be stored to.
+    /// Keeps the word at `at`, `before`, which is about to be stored to.
     #[inline(always)]
     fn keep(&mut self, at: u64, before: u64) {
         if C::KEEPS_OLD_WORDS {
@@ -216,7 +214,7 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
         }
     }
 
-    /// The words of `[start, start + len)` are about to be stored to.
+    /// Keeps the words of `[start, start + len)`, which are about to be stored to.
     fn keep_all(&mut self, start: u64, len: u64) {
         let mut before = [0_u64; 64];
         let together = size_of_val(&before) as u64;
@@ -246,8 +244,7 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
         }
     }
 
-    /// Commits in the memory's hardware too, if there is any that runs transactions. A transaction that may only read
-    /// is none of its.
+    /// Commits in the memory's hardware too, if that runs transactions. It takes no part in read-only transactions.
     #[inline(always)]
     fn commit_in_hardware(&mut self) -> std::result::Result<Ticket, HardwareAbort> {
         if self.seat.mode() != Some(Mode::Write) {
@@ -259,7 +256,7 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
         }
     }
 
-    /// The hardware has not committed: what it had begun it has undone.
+    /// The hardware has refused to commit, and undone its transaction.
     #[cold]
     fn aborted_in_hardware(&mut self, abort: HardwareAbort) -> Error {
         if self.refused.take().is_none() {
@@ -270,13 +267,13 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
         Error::Hardware(abort)
     }
 
-    /// What the transaction has stored is not there any more.
+    /// Forgets the transaction's stores, which the hardware has undone.
     fn undone(&mut self) {
         self.old.clear();
         self.stored = 0;
     }
 
-    /// Takes back what the transaction stored, and ends it, even if that panics.
+    /// Undoes the transaction's stores, and ends it, even if that panics.
     fn roll_back(&mut self) {
         struct Ending<'a, M: Memory, C: Unlogging, S: Synchronisation>(
             &'a mut UnloggedSession<M, C, S>,
@@ -296,8 +293,8 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
         Ending(self).0.rollback_to(Mark(0));
     }
 
-    /// Compares the pages of `[at, at + len)` with their sums, if they have not been. Outside of a
-    /// transaction they may be changing.
+    /// Compares the pages of `[at, at + len)` with their sums, once. Not outside a transaction, where they may be
+    /// changing.
     #[inline]
     fn compare(&self, at: u64, len: u64) -> Result<()> {
         match &self.engine.sums {
@@ -308,8 +305,7 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
         }
     }
 
-    /// Changes the sum of the page of `at` by what `change` gives, if it has one: to be taken back as
-    /// all else is.
+    /// Changes the sum of the page of `at`, if it has one, by what `change` gives. Undone on rollback like any store.
     #[inline]
     fn change_sum(&mut self, at: u64, change: impl FnOnce() -> u64) {
         let place = self.engine.sums.as_ref().and_then(|sums| sums.places().of(at));
@@ -321,8 +317,7 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
         }
     }
 
-    /// As [`change_sum`](Self::change_sum), for the words that have been stored since there were
-    /// `next` old ones.
+    /// As [`change_sum`](Self::change_sum), for the words stored since there were `next` old ones.
     fn change_sums(&mut self, mut next: usize) {
         let stored = self.old.len();
         if self.engine.sums.is_none() {
@@ -432,7 +427,7 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> Access for UnloggedSession<M, 
 impl<M: Memory, C: Unlogging, S: Synchronisation> Session for UnloggedSession<M, C, S> {
     fn write_fresh(&mut self, at: u64, from: &[u8]) -> Result<()> {
         if self.compares {
-            // What a transaction leaves that comes to nothing no sum would know.
+            // Stores of a transaction that is rolled back would be in no sum.
             return self.write_bytes(at, from);
         }
         self.check_write(at, from.len() as u64)?;
@@ -464,7 +459,7 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> Session for UnloggedSession<M,
         self.engine.memory.touch(self.own, 0, LINE, Touch::Write);
         self.seat.enter(mode, &*self.engine.memory);
         if let Some(mut right) = self.seat.writing() {
-            right.beside.be_alone(&*self.engine.memory);
+            right.shared.be_alone(&*self.engine.memory);
             self.refused = self.engine.memory.tx_begin().err();
             let whole = C::KEEPS_OLD_WORDS || self.engine.check_whole().is_ok();
             if whole && self.refused.is_none() {

@@ -4,39 +4,39 @@ use perdura_memory::lock::Apart;
 use perdura_memory::{Memory, Object, Traced, WORD};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number. What is done to it is told to the memory, for simulators.
-pub(crate) struct Number {
+/// The number. Accesses are reported to the memory, for simulators.
+pub(crate) struct SharedNumber {
     value: Apart<AtomicU64>,
     own: Object,
 }
 
-impl Number {
+impl SharedNumber {
     pub(crate) fn new<M: Memory>(memory: &M, value: u64) -> Self {
-        Number { value: Apart(AtomicU64::new(value)), own: memory.object(2 * WORD) }
+        SharedNumber { value: Apart(AtomicU64::new(value)), own: memory.object(2 * WORD) }
     }
 
-    /// What it is.
+    /// Its value.
     #[inline(always)]
     pub(crate) fn get<M: Memory>(&self, memory: &M) -> u64 {
         Traced::new(memory, self.own).read(0, WORD);
         self.value.0.load(Ordering::Acquire)
     }
 
-    /// What it is, for the writer, which changes it or need not know the latest.
+    /// Its value, for the writer, which is the only one to change it, or for callers that do not need the latest.
     #[inline(always)]
     pub(crate) fn get_alone<M: Memory>(&self, memory: &M) -> u64 {
         Traced::new(memory, self.own).read(0, WORD);
         self.value.0.load(Ordering::Relaxed)
     }
 
-    /// Becomes `value`.
+    /// Sets it.
     #[inline(always)]
     pub(crate) fn set<M: Memory>(&self, memory: &M, value: u64) {
         self.value.0.store(value, Ordering::Release);
         Traced::new(memory, self.own).wrote(0, WORD);
     }
 
-    /// Becomes `value`, if it is less.
+    /// Raises it to `value`, if it is less.
     #[inline(always)]
     pub(crate) fn raise<M: Memory>(&self, memory: &M, value: u64) {
         self.value.0.fetch_max(value, Ordering::AcqRel);

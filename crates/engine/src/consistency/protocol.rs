@@ -1,9 +1,9 @@
-//! What a consistency is, and what groups are for those whose transactions share records.
+//! The traits of a consistency, and of the groups of those whose transactions share records.
 
 use super::core::Core;
 use super::writer::Writer;
-use crate::log::area::{Checkpoint, Geometry, Told};
-use crate::log::record::Found;
+use crate::log::area::{Checkpoint, Geometry, KnownDurable};
+use crate::log::record::FoundRecord;
 use crate::log::recovery;
 use crate::tuning::Tuning;
 use crate::writes::overlay::Overlay;
@@ -11,9 +11,9 @@ use crate::{Counters, Recovery, Result, Ticket};
 use perdura_memory::lock::{Lock, Order, Writing};
 use perdura_memory::{Domain, Memory};
 
-/// What readers look at beside the writer of an engine of consistency `C`.
+/// The data that readers share with the writer of an engine of consistency `C`.
 pub(crate) type OpenOf<C> = <<C as Consistency>::Groups as Groups>::Open;
-/// What is that writer's own.
+/// That writer's own data.
 pub(crate) type OwnOf<C> = <<C as Consistency>::Groups as Groups>::Own;
 
 /// The right of the writer of an engine of consistency `C`.
@@ -23,14 +23,14 @@ pub(crate) type LockOf<O, C> = Lock<O, OpenOf<C>, OwnOf<C>>;
 
 /// How buffered transactions become durable.
 pub trait Consistency: Send + Sync + Sized + 'static {
-    /// Whether recovery ends at the first ticket that is missing from the log; a transaction is durable then
-    /// as soon as its record is.
+    /// Whether recovery stops at the first ticket missing from the log; a transaction is durable then as soon as its
+    /// record is.
     const NO_GAPS: bool;
 
-    /// Whether its log is written back and fenced before its words are in place.
+    /// Whether its log is written back and fenced before its words are stored in place.
     const FENCES: bool = true;
 
-    /// What groups of its transactions do; [`NoGroups`] if there are none.
+    /// How its transactions form groups; [`NoGroups`] if they do not.
     type Groups: Groups;
 
     /// Whether fresh memory of this many bytes goes through the log as other writes do, rather
@@ -60,7 +60,7 @@ pub trait Consistency: Send + Sync + Sized + 'static {
         Self::commit(core, right, writer)
     }
 
-    /// What may be done after a commit when the lock has been given back.
+    /// Work that may follow a commit once the lock is released.
     #[inline]
     fn committed<M: Memory, O: Order>(
         _core: &Core<M>,
@@ -69,7 +69,7 @@ pub trait Consistency: Send + Sync + Sized + 'static {
     ) {
     }
 
-    /// Ends the current run of a log: what it holds is durable in place. By the writer.
+    /// Ends the current run of a log: everything in it is durable in place. By the writer.
     ///
     /// # Errors
     /// `Io` when the medium failed.
@@ -96,88 +96,87 @@ pub trait Consistency: Send + Sync + Sized + 'static {
         core.checkpointed()
     }
 
-    /// Of the records in a log, the transactions that recovery takes, oldest first, and how many
-    /// it discards. The log has `told` what was durable.
+    /// Of the records in a log, the transactions that recovery takes, oldest first, and how many it discards. The log
+    /// has noted as durable what `known_durable` says.
     ///
     /// # Errors
-    /// `Corrupt` where the log says that there must be more than there is.
+    /// `Corrupt` where the log notes more as durable than it holds.
     fn choose<M: Memory>(
         _memory: &M,
         _geometry: &Geometry,
         checkpoint: Checkpoint,
-        records: Vec<Found>,
-        told: Told,
-    ) -> Result<(Vec<Vec<Found>>, u64)> {
-        recovery::transactions(records, checkpoint.ticket, Self::NO_GAPS, told)
+        records: Vec<FoundRecord>,
+        known_durable: KnownDurable,
+    ) -> Result<(Vec<Vec<FoundRecord>>, u64)> {
+        recovery::transactions(records, checkpoint.ticket, Self::NO_GAPS, known_durable)
     }
 
     /// Stores the words of recovered transactions in place, given oldest first.
     ///
     /// # Errors
     /// `Corrupt` before anything is stored.
-    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery>;
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<FoundRecord>]) -> Result<Recovery>;
 }
 
-/// What groups of transactions do: those that have committed may wait outside of the memory, to share a
-/// record. The defaults are those of engines without groups.
+/// How transactions form groups: committed ones may be held outside the memory, to share a record. The defaults are
+/// those of engines without groups.
 pub trait Groups: Send + Sync + 'static {
-    /// Whether there are any.
+    /// Whether there are groups.
     const ANY: bool = false;
 
     /// As [`Engine::TENDED`](crate::Engine::TENDED).
     const TENDED: bool = false;
 
-    /// Bits of a ticket that tell the transactions of a group apart. The bits above are the
-    /// group's number, and what the log and the engine's own counts go by.
+    /// Low bits of a ticket that tell the transactions of a group apart. The bits above are the group's number, by
+    /// which the log and the engine's own counts go.
     const TICKET_BITS: u32 = 0;
 
     /// As [`Engine::SKIPS`](crate::Engine::SKIPS).
     const SKIPS: bool = false;
 
-    /// Whether committed transactions stay in the writer's write set, where the next one goes on: a
+    /// Whether committed transactions stay in the writer's write set, where the next one continues: a
     /// [window](super::eager).
     const WINDOWS: bool = false;
 
-    /// What readers look at beside the writer: the open group.
+    /// The data that readers share with the writer: the open group.
     type Open: Send + Sync;
 
-    /// What is the writer's own.
+    /// The writer's own data.
     type Own: Send;
 
     /// Both, when the engine starts on an empty log with this salt.
     fn new<M: Memory>(memory: &M, geometry: &Geometry, salt: u64) -> (Self::Open, Self::Own);
 
-    /// Bytes behind the log for the checksums of a pool of up to `limit` bytes.
+    /// Bytes after the log for the checksums of a pool of up to `limit` bytes.
     fn checksum_bytes(_limit: u64) -> u64 {
         0
     }
 
-    /// Whether checksums vouch for what `[at, at + len)` holds, so that nothing may be stored there
-    /// but through the log.
+    /// Whether `[at, at + len)` is protected by checksums, so that it may be stored to only through the log.
     #[inline]
     fn is_protected(_own: &Self::Own, _at: u64, _len: u64) -> bool {
         false
     }
 
-    /// Committed words that are not in the memory yet; `None` if there never are.
+    /// Committed words that are not in the memory yet; `None` if there never are any.
     #[inline(always)]
     fn overlay(_open: &Self::Open) -> Option<&Overlay> {
         None
     }
 
-    /// Transactions that have committed and are in no record yet.
+    /// How many transactions have committed but are in no record yet.
     #[inline(always)]
     fn joined<M: Memory>(memory: &M, right: &Writing<'_, Self::Open, Self::Own>) -> u64 {
-        Self::overlay(right.beside.get()).map_or(0, |overlay| overlay.joined(memory))
+        Self::overlay(right.shared.get()).map_or(0, |overlay| overlay.joined(memory))
     }
 
-    /// Whether a window is open, which those that read have to [end](Self::close) first.
+    /// Whether a window is open, which a reader has to [close](Self::close) first.
     #[inline(always)]
     fn has_window<M: Memory>(_memory: &M, _open: &Self::Open) -> bool {
         false
     }
 
-    /// A transaction that excludes all others begins, and goes on in the window's write set.
+    /// A transaction that excludes all others begins, and continues in the window's write set.
     #[inline(always)]
     fn enter<M: Memory>(
         _memory: &M,
@@ -186,7 +185,7 @@ pub trait Groups: Send + Sync + 'static {
     ) {
     }
 
-    /// Such a transaction is over: the window gets its write set back, without what has not committed.
+    /// Such a transaction ends: the window gets its write set back, without uncommitted writes.
     #[inline(always)]
     fn leave<M: Memory>(
         _memory: &M,
@@ -195,11 +194,11 @@ pub trait Groups: Send + Sync + 'static {
     ) {
     }
 
-    /// Whether a checkpoint of the consistency writes down what has joined by itself.
+    /// Whether a checkpoint of the consistency itself logs the transactions that have joined.
     const AT_CHECKPOINT: bool = true;
 
-    /// Ends the open group, if it is the one with this number, which somebody waits for: it is committed. It
-    /// is durable as well where records do not suffice, and where they become so only with the lock held.
+    /// Closes the open group, if it has this number, because a thread waits for it: it is committed. It is also made
+    /// durable if records alone do not suffice and it could become durable only with the lock held.
     ///
     /// # Errors
     /// `Io` when the medium failed.
@@ -212,7 +211,7 @@ pub trait Groups: Send + Sync + 'static {
         Ok(())
     }
 
-    /// As [`close`](Self::close), by a session that is going to read.
+    /// As [`close`](Self::close), for a session that is about to read.
     ///
     /// # Errors
     /// `Io` when the medium failed.
@@ -235,7 +234,7 @@ pub trait Groups: Send + Sync + 'static {
     /// As [`Engine::tune`](crate::Engine::tune).
     fn tune(_own: &mut Self::Own, _tuning: &Tuning) {}
 
-    /// After a checkpoint: from here on nothing but the pool's lines themselves is needed.
+    /// After a checkpoint: from here on the pool needs only its own lines.
     ///
     /// # Errors
     /// `Io` when the medium failed.
@@ -247,13 +246,11 @@ pub trait Groups: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Once the log is in place, whose last transaction is `highest`: restores what was lost of lines
-    /// that no log protects. How many there are of these, and how many were lost. The caller
-    /// fences.
+    /// Restores lost deferred lines, which no log protects, after the log, whose last transaction is `highest`, has
+    /// been applied. Returns how many deferred lines there are, and how many were lost. The caller fences.
     ///
     /// # Errors
-    /// `Lost` where something cannot be restored, `Corrupt` for what no crash can leave; nothing
-    /// is stored then.
+    /// `Lost` where something cannot be restored, `Corrupt` for what no crash can leave; nothing is stored then.
     fn mend<M: Memory>(
         _memory: &M,
         _geometry: &Geometry,

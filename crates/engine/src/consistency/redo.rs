@@ -1,40 +1,38 @@
 //! Redo logging with asynchronous write-back, in Mnemosyne's manner, with one fence.
 //!
 //! Commit, holding the lock, of a transaction or of several that are waited for together ([`shared`]):
-//! 1. the new words go into the log as one record that proves itself whole, and are fenced:
-//!    the only wait;
-//! 2. the words are stored in place, and their lines noted as dirty.
+//! 1. the new words go into the log as one record that proves itself complete, and are fenced: the only wait;
+//! 2. the words are stored in place, and their lines marked as dirty.
 //!
-//! A checkpoint writes the dirty lines back, each once however often it was stored to, fences,
-//! and moves the checkpoint, which empties the log. Recovery applies the whole records after
-//! the checkpoint in the order of their tickets, up to the first gap.
+//! A checkpoint writes the dirty lines back, each once however often it was stored to, fences, and moves the
+//! checkpoint, which empties the log. Recovery applies the complete records after the checkpoint in the order of their
+//! tickets, up to the first gap.
 //!
-//! Large fresh memory is stored in place while the transaction runs, and fenced before 1: its
-//! record must not become durable, by eviction, while what it refers to is not.
+//! Large fresh memory is stored in place while the transaction runs, and fenced before 1: its record must not become
+//! durable, by eviction, while the memory that it refers to is not.
 //!
-//! Where nothing becomes durable by itself ([`Domain::evicts`] is false: a block device), 2 comes
-//! before the fence, outside of which the lock is released, so that one sync serves many
-//! transactions. What holds always: no word is durable in place before the record that holds it
-//! is durable.
+//! Where nothing becomes durable without a fence ([`Domain::evicts`] is false: a block device), 2 comes before the
+//! fence, and the lock is released before the fence, so that one sync serves many transactions. What always holds: no
+//! word is durable in place before the record that holds it is durable.
 
 use super::core::Core;
 use super::protocol::{Consistency, LockOf, Right};
 use super::shared::{self, OneRecord, Sharing};
 use super::writer::Writer;
-use crate::log::record::Found;
+use crate::log::record::FoundRecord;
 use crate::log::recovery::store_words;
 use crate::planted::{self, Bug};
 use crate::writes::overlay::Overlay;
 use crate::{Counters, Recovery, Result, Ticket};
-use perdura_memory::lock::{Beside, Order};
+use perdura_memory::lock::{Order, SharedRight};
 use perdura_memory::{Domain, LINE, Memory, lines_in};
 
 /// Redo logging.
 pub struct Redo;
 
-/// Fresh memory up to this many bytes is logged: a sequential log is flushed faster than
-/// scattered lines, and the lines themselves later, without anybody waiting. More is stored in
-/// place at once, and costs a fence of its own.
+/// Fresh memory up to this many bytes is logged: a sequential log is flushed faster than scattered lines, and the lines
+/// themselves are flushed later, with no thread waiting. Larger fresh memory is stored in place at once, and costs a
+/// fence of its own.
 const FRESH_LOGGED: u64 = 1024;
 /// The same on a block device, where a fence is a sync.
 const FRESH_LOGGED_MEDIA: u64 = 64 << 10;
@@ -92,14 +90,14 @@ impl Consistency for Redo {
         empty_beside::<M, Self, O>(core, lock, counters)
     }
 
-    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<FoundRecord>]) -> Result<Recovery> {
         store_words(memory, whole.iter().flatten())?;
         Ok(Recovery { replayed: whole.len() as u64, ..Recovery::default() })
     }
 }
 
 impl OneRecord for Redo {
-    /// On a block device one sync serves all whose records are in the log, without this.
+    /// On a block device one sync serves all transactions whose records are in the log, without this.
     fn gains_from_sharing(domain: Domain) -> bool {
         domain.needs_write_back() && domain.evicts()
     }
@@ -107,21 +105,21 @@ impl OneRecord for Redo {
     #[inline]
     fn write_down<M: Memory>(
         core: &Core<M>,
-        open: &mut Beside<'_, Overlay>,
+        open: &mut SharedRight<'_, Overlay>,
         writer: &mut Writer,
     ) -> Result<u64> {
         write_down(core, open, writer)
     }
 }
 
-/// What the writer has becomes durable in a record, and is stored in place; the record's number.
+/// Makes the writer's transaction durable in a record, and stores it in place; returns the record's number.
 ///
 /// # Errors
 /// As [`Consistency::commit`].
 #[inline]
 pub(crate) fn write_down<M: Memory, S>(
     core: &Core<M>,
-    open: &mut Beside<'_, S>,
+    open: &mut SharedRight<'_, S>,
     writer: &mut Writer,
 ) -> Result<u64> {
     let number = core.next_number()?;
@@ -143,7 +141,7 @@ pub(crate) fn write_down<M: Memory, S>(
     Ok(number)
 }
 
-/// A checkpoint beside writers, but for what a block device needs of it.
+/// A checkpoint concurrent with writers, except for the part that a block device needs the lock for.
 pub(crate) fn empty_beside<M: Memory, C: Consistency, O: Order>(
     core: &Core<M>,
     lock: &LockOf<O, C>,
@@ -176,7 +174,7 @@ fn write_back<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> 
     })
 }
 
-/// The rest of a checkpoint on a block device, when what is dirty has been captured.
+/// The rest of a checkpoint on a block device, once the dirty lines have been captured.
 fn conclude<M: Memory>(core: &Core<M>, ticket: u64, counters: &mut Counters) -> Result<()> {
     core.alone(|| {
         fence(core, counters)?;
@@ -187,13 +185,13 @@ fn conclude<M: Memory>(core: &Core<M>, ticket: u64, counters: &mut Counters) -> 
     })
 }
 
-/// On a block device, with the lock held: what is in place must not be written back before the
-/// records that hold it are durable, nor change while it is being captured.
+/// The first part on a block device, with the lock held: words in place must not be written back before the records
+/// that hold them are durable, nor change while they are captured.
 fn capture<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<u64> {
     let ticket = core.committed();
     fence(core, counters)?;
     core.raise_durable(ticket);
-    // Clean lines between dirty ones are as durable as they are visible: fewer, longer writes.
+    // Clean lines between dirty ones may be written too, as they are durable as they are visible: fewer, longer writes.
     write_back_dirty(core, counters, 4096);
     Ok(ticket)
 }
@@ -221,8 +219,7 @@ fn write_back_dirty<M: Memory>(core: &Core<M>, counters: &mut Counters, gap: u64
     counters.write_backs_data += lines_in(run.start, run.end - run.start);
 }
 
-/// Makes the transaction's record durable, where what is stored in place could otherwise be so
-/// before it.
+/// Makes the transaction's record durable, if words stored in place could otherwise become durable before it.
 #[inline]
 #[track_caller]
 pub(crate) fn log<M: Memory>(
@@ -243,8 +240,7 @@ pub(crate) fn log<M: Memory>(
     Ok(())
 }
 
-/// What the record will make reachable, and does not hold, must be durable before the record
-/// may be.
+/// Memory that the record makes reachable but does not hold must be durable before the record may be.
 #[inline]
 fn fence_fresh<M: Memory>(core: &Core<M>, writer: &mut Writer) -> Result<()> {
     if writer.fresh.is_empty() {
@@ -254,19 +250,19 @@ fn fence_fresh<M: Memory>(core: &Core<M>, writer: &mut Writer) -> Result<()> {
     writer.fence(core)
 }
 
-/// Log in use, in segments, from which on a checkpoint is due.
+/// The number of segments in use from which on a checkpoint is due.
 fn due<M: Memory>(core: &Core<M>) -> usize {
     (core.geometry.segments as usize / 2).max(1)
 }
 
-/// What follows a commit, outside of the lock.
+/// What follows a commit, outside the lock.
 #[inline]
 pub(crate) fn committed<M: Memory, C: Consistency, O: Order>(
     core: &Core<M>,
     lock: &LockOf<O, C>,
     writer: &mut Writer,
 ) {
-    // Only looked at when a segment was filled: the common commit pays nothing for it.
+    // Checked only when a segment was filled: the common commit pays nothing for it.
     if std::mem::take(&mut writer.filled) {
         checkpoint_if_half_full::<M, C, O>(core, lock, writer);
     }

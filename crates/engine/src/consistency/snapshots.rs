@@ -1,10 +1,10 @@
-//! Transactions that read for long, and hold no writer up: each reads a *snapshot*, the state after one commit.
+//! Transactions that read for long without holding the writer up: each reads a *snapshot*, the state after one commit.
 //!
-//! A transaction that reads keeps the writer from storing. So one that has read much leaves the lock and goes on with a
-//! snapshot of what it has seen so far. While there are any, whoever stores in place [keeps](Versions) what it
-//! overwrites, and memory that is freed is not used again.
+//! A reading transaction keeps the writer from storing. So one that has read much leaves the lock and continues on a
+//! snapshot of the state it has seen so far. While there are snapshots, every store in place [keeps](Versions) the old
+//! words, and freed memory is not reused.
 //!
-//! What always holds: a snapshot is begun inside of the lock, where nothing is stored; so the next one that stores finds
+//! What always holds: a snapshot begins inside the lock, while nothing is stored; so the next writer that stores finds
 //! it counted.
 
 use crate::Ticket;
@@ -14,22 +14,22 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Words, or lines of bytes, that a transaction reads in the lock, unless told otherwise.
+/// The default number of words, or lines of bytes, that a transaction reads inside the lock.
 const MOST_READS: u32 = 512;
 
-/// What a transaction reads that has left the lock.
+/// The snapshot of a transaction that has left the lock.
 pub(crate) struct Snapshot {
     /// The commit after which it reads the state of the memory.
     pub(crate) number: u64,
-    /// What had joined by then and was not in the memory, by line.
+    /// The words that had joined by then and were not in the memory, by line.
     pub(crate) joined: HashMap<u64, LineWrite>,
-    /// The last commit that it may have seen something of.
+    /// The last commit of which it may have seen something.
     pub(crate) seen: Ticket,
 }
 
 /// The snapshots of an engine.
 pub(crate) struct Snapshots {
-    /// Numbers of the commits that they are the states after.
+    /// For each snapshot, the number of the commit after which it is the state.
     numbers: Mutex<Vec<u64>>,
     /// How many there are.
     count: AtomicUsize,
@@ -53,19 +53,19 @@ impl Snapshots {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How much a transaction reads in the lock.
+    /// How much a transaction reads inside the lock.
     #[inline(always)]
     pub(crate) fn most_reads(&self) -> u32 {
         self.most_reads.load(Ordering::Relaxed)
     }
 
-    /// Sets that; `None` for what is usual.
+    /// Sets that; `None` for the default.
     pub(crate) fn tune(&self, most_reads: Option<u64>) {
         let most = most_reads.map(|most| u32::try_from(most).unwrap_or(u32::MAX - 1));
         self.most_reads.store(most.unwrap_or(MOST_READS), Ordering::Relaxed);
     }
 
-    /// Begins one of the state after commit `number`. For a transaction that is in the lock.
+    /// Begins a snapshot of the state after commit `number`. For a transaction inside the lock.
     pub(crate) fn begin<M: Memory>(&self, memory: &M, number: u64) {
         Traced::new(memory, self.own).exchange(0, WORD);
         let mut numbers = self.numbers();
@@ -73,7 +73,7 @@ impl Snapshots {
         self.count.store(numbers.len(), Ordering::SeqCst);
     }
 
-    /// Ends one of this state.
+    /// Ends a snapshot of this state.
     pub(crate) fn end<M: Memory>(&self, memory: &M, number: u64) {
         Traced::new(memory, self.own).exchange(0, WORD);
         let mut numbers = self.numbers();
@@ -91,12 +91,12 @@ impl Snapshots {
         self.count.load(Ordering::SeqCst) > 0
     }
 
-    /// The state that the oldest of them reads; `u64::MAX` where there are none.
+    /// The state that the oldest snapshot reads; `u64::MAX` if there are none.
     pub(crate) fn oldest(&self) -> u64 {
         if self.count.load(Ordering::SeqCst) == 0 { u64::MAX } else { oldest(&self.numbers()) }
     }
 
-    /// Keeps what commit `number` is going to overwrite.
+    /// Keeps the words that commit `number` is about to overwrite.
     #[cold]
     pub(crate) fn keep<M: Memory>(&self, memory: &M, number: u64, entries: &[LineWrite]) {
         for entry in entries.iter().filter(|entry| entry.mask != 0) {
@@ -104,14 +104,14 @@ impl Snapshots {
         }
     }
 
-    /// Whether something may have been overwritten of the line of `at`, which has been loaded before.
+    /// Whether words of the line of `at` may have been overwritten. The line must have been loaded before.
     #[inline(always)]
     pub(crate) fn may_have<M: Memory>(&self, memory: &M, at: u64) -> bool {
         self.versions.may_have(memory, at)
     }
 
-    /// The words of the line at `line` that have been overwritten since the state after commit `number`, as they were in
-    /// it. The line has been loaded before.
+    /// The words of the line at `line` that have been overwritten since the state after commit `number`, as of that
+    /// state. The line must have been loaded before.
     pub(crate) fn line_at<M: Memory>(
         &self,
         memory: &M,

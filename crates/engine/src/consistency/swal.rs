@@ -1,26 +1,24 @@
-//! S-WAL: software write-ahead logging with a commit record, as the LOC paper measures against
-//! (ICCD 2014, figure 2(a)).
+//! S-WAL: software write-ahead logging with a commit record, the baseline of the LOC paper (ICCD 2014, figure 2(a)).
 //!
 //! Commit, holding the lock; each phase is durable before the next begins:
 //! 1. the new words go into the log as one record;
-//! 2. a commit record says that the log is whole: the transaction outlives a crash from here on;
+//! 2. a commit record says that the log is complete: the transaction survives a crash from here on;
 //! 3. the words are stored in place, and their lines written back;
 //! 4. the log is truncated: the checkpoint moves behind the transaction.
 //!
-//! Both copies go through the caches, the log's too. A truncated log begins at its beginning, so
-//! that its lines tend to be cached: the kindest way to run this protocol.
+//! Both copies go through the caches, the log's too. A truncated log starts at its beginning again, so that its lines
+//! tend to be cached: the kindest way to run this protocol.
 //!
-//! Recovery stores the words of the one transaction that has a commit record, and takes the
-//! commit record's word: a transaction that has one, but no whole record, is a damaged pool and
-//! not an unfinished transaction.
+//! Recovery stores the words of the one transaction that has a commit record, and trusts that record: a commit record
+//! without a complete log record is damage, not an unfinished transaction.
 
 use super::alone;
 use super::core::Core;
 use super::protocol::{Consistency, NoGroups, Right};
 use super::redo::Redo;
 use super::writer::{Stores, Writer};
-use crate::log::area::{Checkpoint, Geometry, Told};
-use crate::log::record::Found;
+use crate::log::area::{Checkpoint, Geometry, KnownDurable};
+use crate::log::record::FoundRecord;
 use crate::log::recovery;
 use crate::{Counters, Error, Recovery, Result, Ticket};
 use perdura_memory::{Domain, LINE, Memory, PAGE};
@@ -28,12 +26,12 @@ use perdura_memory::{Domain, LINE, Memory, PAGE};
 /// S-WAL.
 pub struct SWal;
 
-/// Fresh memory up to this many bytes is logged as all else is, the paper's nodes included; only
-/// what could fill the log is stored in place at once.
+/// Fresh memory up to this many bytes is logged like everything else, the paper's nodes included; only memory that
+/// could fill the log is stored in place at once.
 const FRESH_LOGGED: u64 = PAGE;
 
 impl Consistency for SWal {
-    // The checkpoint moves with every commit: what counts is the ticket after it.
+    // The checkpoint moves with every commit: the next ticket is the one that counts.
     const NO_GAPS: bool = true;
 
     type Groups = NoGroups;
@@ -56,7 +54,7 @@ impl Consistency for SWal {
         writer.fence(core)?;
         write_commit(core, writer, ticket, place.parts);
         writer.fence(core)?;
-        core.be_alone(&mut right.beside);
+        core.be_alone(&mut right.shared);
         // If that fails, its commit record stands: no other record may be written.
         store(core, writer, ticket).inspect_err(|_| core.break_off())?;
         writer.committed_alone(core, ticket, place);
@@ -76,11 +74,11 @@ impl Consistency for SWal {
         memory: &M,
         geometry: &Geometry,
         checkpoint: Checkpoint,
-        records: Vec<Found>,
-        told: Told,
-    ) -> Result<(Vec<Vec<Found>>, u64)> {
+        records: Vec<FoundRecord>,
+        known_durable: KnownDurable,
+    ) -> Result<(Vec<Vec<FoundRecord>>, u64)> {
         let (mut whole, discarded) =
-            recovery::transactions(records, checkpoint.ticket, true, told)?;
+            recovery::transactions(records, checkpoint.ticket, true, known_durable)?;
         let committed = geometry.commit(memory, checkpoint.salt);
         let Some((ticket, parts)) = committed.filter(|(ticket, _)| *ticket > checkpoint.ticket)
         else {
@@ -95,7 +93,7 @@ impl Consistency for SWal {
         Ok((whole, discarded))
     }
 
-    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<FoundRecord>]) -> Result<Recovery> {
         Redo::apply(memory, whole)
     }
 }

@@ -1,25 +1,25 @@
-//! How many pages were stored to in place, where each of them takes ordinary memory from then on
-//! until the memory can give it back.
+//! Counts the pages that were stored to in place, where each takes ordinary memory from then on until the memory can
+//! give it back.
 
 use crate::writes::LineWrite;
 use perdura_memory::{Domain, PAGE, PageSet, SPARE_PAGES};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The pages since it was last told that there are many.
-pub(crate) struct Touched {
+/// The pages since many were last reported.
+pub(crate) struct TouchedPages {
     /// `None` where stores take no memory.
     pages: Option<Mutex<PageSet>>,
     many: AtomicBool,
 }
 
-impl Touched {
+impl TouchedPages {
     pub(crate) fn new(domain: Domain) -> Self {
         let pages = (domain == Domain::Media).then(Mutex::default);
-        Touched { pages, many: AtomicBool::new(false) }
+        TouchedPages { pages, many: AtomicBool::new(false) }
     }
 
-    /// The lines of a transaction were stored.
+    /// Records the lines that a transaction stored.
     #[inline(always)]
     pub(crate) fn note(&self, entries: &[LineWrite]) {
         if let Some(pages) = &self.pages {
@@ -36,7 +36,7 @@ impl Touched {
         }
     }
 
-    /// Whether there were many. Says so once.
+    /// Whether there are many. Reports it once.
     pub(crate) fn take_many(&self) -> bool {
         self.many.load(Ordering::Relaxed) && self.many.swap(false, Ordering::AcqRel)
     }

@@ -14,18 +14,18 @@ use super::core::Core;
 use super::protocol::{Consistency, Right};
 use super::shared::{self, OneRecord, Sharing};
 use super::writer::{Stores, Writer};
-use crate::log::record::Found;
+use crate::log::record::FoundRecord;
 use crate::log::recovery::store_words;
 use crate::writes::overlay::Overlay;
 use crate::{Counters, Recovery, Result, Ticket};
-use perdura_memory::lock::Beside;
+use perdura_memory::lock::SharedRight;
 use perdura_memory::{Domain, Memory};
 
 /// Undo logging.
 pub struct Undo;
 
 impl Consistency for Undo {
-    // Records are made void one by one, so that the one that counts may stand alone.
+    // Records are made void one by one, so that the valid one may have gaps around it.
     const NO_GAPS: bool = false;
 
     type Groups = Sharing<Self>;
@@ -66,7 +66,7 @@ impl Consistency for Undo {
         core.committed()
     }
 
-    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<FoundRecord>]) -> Result<Recovery> {
         store_words(memory, whole.iter().rev().flatten())?;
         Ok(Recovery { rolled_back: whole.len() as u64, ..Recovery::default() })
     }
@@ -80,7 +80,7 @@ impl OneRecord for Undo {
     #[inline]
     fn write_down<M: Memory>(
         core: &Core<M>,
-        open: &mut Beside<'_, Overlay>,
+        open: &mut SharedRight<'_, Overlay>,
         writer: &mut Writer,
     ) -> Result<u64> {
         let number = core.next_number()?;

@@ -1,4 +1,4 @@
-//! What it takes to write a transaction down: its words, and a place in the log for them.
+//! What it takes to log a transaction: its words, and a place in the log for them.
 
 use super::core::Core;
 use crate::log::area::Geometry;
@@ -14,12 +14,11 @@ use std::ops::Range;
 pub(crate) enum Stores {
     /// Past the caches.
     PastCaches,
-    /// In them, and written back.
+    /// Through the caches, and written back.
     InCaches,
 }
 
-/// Where its parts are in a writer's object: its fields, its counters, the fresh ranges, and the record while it is
-/// encoded.
+/// Offsets of its parts in a writer's object: its fields, its counters, the fresh ranges, and the record being encoded.
 const FIELDS: u64 = 0;
 const COUNTERS: u64 = 2 * LINE;
 const FRESH: u64 = COUNTERS + (size_of::<Counters>() as u64).next_multiple_of(LINE);
@@ -30,32 +29,32 @@ const RECORD: u64 = FRESH + FRESH_RANGES * RANGE;
 /// A transaction's words, and the part of the log that they go to.
 pub struct Writer {
     own: Object,
-    /// In a box, and so are the old ones: who takes them over swaps a pointer. Copying would wait for
-    /// stores behind a fence.
+    /// Boxed, as are the old ones, so that they change hands by swapping pointers. Copying would wait for stores behind
+    /// a fence.
     pub(crate) writes: Box<WriteSet>,
     /// Fresh memory stored in place already, to be flushed at commit.
     pub(crate) fresh: Vec<Range<u64>>,
-    /// In a box, for who writes down for a session counts for it, and changing a pointer does
-    /// not wait for stores behind a fence as copying would.
+    /// Boxed, so that a session which logs for another one can count for it by swapping pointers; copying would wait
+    /// for stores behind a fence.
     pub(crate) counters: Box<Counters>,
     /// The segment being filled, and the free part of it.
     pub(crate) segment: Option<u32>,
     pub(crate) tail: Range<u64>,
     /// Highest ticket in the segment.
     pub(crate) highest: u64,
-    /// A segment was filled since this was last looked at.
+    /// Whether a segment was filled since this was last checked.
     pub(crate) filled: bool,
     /// Segments for a large transaction, taken before its record is written.
     pub(crate) reserved: Vec<u32>,
     scratch: Vec<u64>,
-    /// Parts of the transaction that are elsewhere than in the log, and come before the others.
+    /// Parts of the transaction that are stored elsewhere than in the log, and come before the others.
     pub(crate) parts_before: u16,
     /// Old words, of engines that log only some of them.
     pub(crate) old: Box<WriteSet>,
 }
 
 impl Writer {
-    /// A writer without a transaction, for a log with segments of so many bytes.
+    /// A writer without a transaction, for a log with segments of `segment_bytes` bytes.
     pub(crate) fn new<M: Memory>(memory: &M, segment_bytes: u64) -> Self {
         Writer {
             own: memory.object(RECORD + segment_bytes),
@@ -78,19 +77,19 @@ impl Writer {
         Traced::new(memory, self.own)
     }
 
-    /// A transaction begins: what the session keeps of it is on its own lines, and is told once.
+    /// Reports that a transaction begins: the fields share lines, so one report suffices.
     #[inline(always)]
     pub(crate) fn touch_fields<M: Memory>(&self, memory: &M) {
         self.traced(memory).wrote(FIELDS, 2 * LINE);
     }
 
-    /// A transaction is counted.
+    /// Reports that a transaction is counted.
     #[inline(always)]
     pub(crate) fn touch_counters<M: Memory>(&self, memory: &M) {
         self.traced(memory).wrote(COUNTERS, size_of::<Counters>() as u64);
     }
 
-    /// A range of fresh memory has been stored in place.
+    /// Adds a range of fresh memory that has been stored in place.
     #[inline]
     pub(crate) fn add_fresh<M: Memory>(&mut self, memory: &M, range: Range<u64>) {
         let place = FRESH + self.fresh.len() as u64 % FRESH_RANGES * RANGE;
@@ -105,9 +104,9 @@ impl Writer {
         self.fresh.clear();
     }
 
-    /// Stores whole log lines and asks for them to become durable. Past the caches, however few
-    /// they are: a line stored so and a fence cost two thirds of a line written back and a fence
-    /// (`perdura bench limit`), as long as nothing has fetched the line.
+    /// Stores whole log lines and asks for them to become durable. Past the caches, however few they are: that and a
+    /// fence cost two thirds of a line written back and a fence (`perdura bench limit`), as long as the line is not
+    /// cached.
     #[inline]
     #[track_caller]
     pub(crate) fn stream_log<M: Memory>(&mut self, core: &Core<M>, at: u64, words: &[u64]) {
@@ -156,7 +155,7 @@ impl Writer {
         self.fresh.iter().map(|range| lines_in(range.start, range.end - range.start)).sum()
     }
 
-    /// A fence that knows whether it worked.
+    /// Fences, and checks that the fence worked.
     #[inline]
     #[track_caller]
     pub(crate) fn fence<M: Memory>(&mut self, core: &Core<M>) -> Result<()> {
@@ -195,7 +194,7 @@ impl Writer {
         core.touched.note(self.writes.entries());
     }
 
-    /// Stores the record of `bytes` bytes that was encoded last at `at`, and asks for it to become durable.
+    /// Stores the last encoded record, of `bytes` bytes, at `at`, and asks for it to become durable.
     #[inline]
     #[track_caller]
     pub(crate) fn store_record<M: Memory>(
@@ -238,7 +237,7 @@ impl Writer {
         let entries = self.writes.read_part(&*core.memory, entries);
         let record = record::encode(&mut self.scratch, core.salt, at, part, entries, word_of);
         let bytes = record.len() as u64 * WORD;
-        // As it was filled, and as its check was taken.
+        // Stands for the filling of the buffer and the computation of its check.
         own.wrote(RECORD, bytes);
         own.read(RECORD, bytes);
         bytes
@@ -259,7 +258,7 @@ impl Writer {
         core.segments.take().ok_or_else(|| self.too_large(core, needed))
     }
 
-    /// As many segments, or none.
+    /// Takes as many segments as asked for, or none.
     pub(crate) fn take_segments<M: Memory>(
         &mut self,
         core: &Core<M>,
@@ -280,7 +279,7 @@ impl Writer {
         Ok(taken)
     }
 
-    /// The transaction needs more log than there is.
+    /// The error of a transaction that needs more log than there is.
     pub(crate) fn too_large<M: Memory>(&mut self, core: &Core<M>, needed: u64) -> Error {
         let Geometry { segments, segment_bytes, .. } = core.geometry;
         let others = core.sessions as u64;

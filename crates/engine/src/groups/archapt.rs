@@ -1,14 +1,14 @@
 //! Archapt as a consistency, and its groups.
 
 use super::base::Base;
-use super::cover::{self, Layout};
+use super::deferred::{self, Layout};
 use super::group::{Group, Leader};
 use crate::consistency::core::Core;
 use crate::consistency::protocol::{Consistency, Groups, Right};
 use crate::consistency::shared::TICKET_BITS;
 use crate::consistency::writer::Writer;
-use crate::log::area::{Checkpoint, Geometry, Told};
-use crate::log::record::Found;
+use crate::log::area::{Checkpoint, Geometry, KnownDurable};
+use crate::log::record::FoundRecord;
 use crate::log::recovery;
 use crate::tuning::Tuning;
 use crate::writes::overlay::Overlay;
@@ -64,17 +64,17 @@ impl<B: Base> Consistency for Archapt<B> {
         memory: &M,
         geometry: &Geometry,
         checkpoint: Checkpoint,
-        mut records: Vec<Found>,
-        told: Told,
-    ) -> Result<(Vec<Vec<Found>>, u64)> {
+        mut records: Vec<FoundRecord>,
+        known_durable: KnownDurable,
+    ) -> Result<(Vec<Vec<FoundRecord>>, u64)> {
         if B::SKIPS && B::LOG_IS_ENOUGH {
-            records.extend(cover::images(memory, &Layout::of(geometry, checkpoint.salt)));
+            records.extend(deferred::images(memory, &Layout::of(geometry, checkpoint.salt)));
             records.sort_by_key(|record| record.part);
         }
-        recovery::transactions(records, checkpoint.ticket, Self::NO_GAPS, told)
+        recovery::transactions(records, checkpoint.ticket, Self::NO_GAPS, known_durable)
     }
 
-    fn apply<M: Memory>(memory: &M, whole: &[Vec<Found>]) -> Result<Recovery> {
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<FoundRecord>]) -> Result<Recovery> {
         B::Log::apply(memory, whole)
     }
 }
@@ -101,9 +101,9 @@ impl<B: Base> Groups for Archapt<B> {
 
     #[inline]
     fn is_protected(group: &Group, at: u64, len: u64) -> bool {
-        // With redo, a line that was covered when it was stored to is in the log as a whole: what
-        // shares it with others must be there as well.
-        B::SKIPS && (B::LOG_IS_ENOUGH && !at.is_multiple_of(LINE) || group.cover.any(at, len))
+        // With redo, a line that was deferred when it was stored to is in the log as a whole: memory that shares the
+        // line must be logged as well.
+        B::SKIPS && (B::LOG_IS_ENOUGH && !at.is_multiple_of(LINE) || group.deferred.any(at, len))
     }
 
     #[inline(always)]
@@ -123,9 +123,9 @@ impl<B: Base> Groups for Archapt<B> {
 
     fn tend<M: Memory>(core: &Core<M>, right: Writing<'_, Overlay, Group>) -> Result<()> {
         let mut leader = Leader::<M, B>::new(core, right);
-        let answered = leader.answer_if_due();
+        let flushed = leader.flush_if_due();
         *core.counters() += std::mem::take(&mut *leader.group.writer.counters);
-        answered
+        flushed
     }
 
     fn tune(group: &mut Group, tuning: &Tuning) {
@@ -138,7 +138,7 @@ impl<B: Base> Groups for Archapt<B> {
         counters: &mut Counters,
     ) -> Result<()> {
         let mut leader = Leader::<M, B>::new(core, right);
-        let settled = leader.empty_log().and_then(|()| leader.write_back_covered());
+        let settled = leader.empty_log().and_then(|()| leader.write_back_deferred());
         *counters += std::mem::take(&mut *leader.group.writer.counters);
         settled
     }
@@ -152,10 +152,10 @@ impl<B: Base> Groups for Archapt<B> {
         if !B::SKIPS {
             return Ok((0, 0));
         }
-        // An undo log takes back what is after the checkpoint.
+        // An undo log rolls back what is after the checkpoint.
         let last = if B::LOG_IS_ENOUGH { highest } else { checkpoint.ticket };
-        let found = cover::examine(memory, Layout::of(geometry, checkpoint.salt), last)?;
+        let found = deferred::examine(memory, Layout::of(geometry, checkpoint.salt), last)?;
         found.mend(memory)?;
-        Ok((found.covered.len() as u64, found.corrected.len() as u64))
+        Ok((found.deferred.len() as u64, found.corrected.len() as u64))
     }
 }

@@ -1,6 +1,6 @@
-//! What the layer needs to know of the engine below it.
+//! What the group layer needs to know of the logging below it.
 
-use super::cover::Cover;
+use super::deferred::Deferred;
 use super::history::History;
 use crate::Result;
 use crate::consistency::core::Core;
@@ -12,16 +12,16 @@ use crate::writes::{LineWrite, WriteSet};
 use perdura_memory::{Domain, Memory};
 use std::marker::PhantomData;
 
-/// A way of logging, for [`Archapt`](super::archapt::Archapt) to be a layer on.
+/// A way of logging on which [`Archapt`](super::archapt::Archapt) is layered.
 pub trait Base: Send + Sync + Sized + 'static {
-    /// The consistency whose log it is.
+    /// The consistency whose log format it uses.
     type Log: Consistency;
 
     /// Whether write-backs are skipped.
     const SKIPS: bool = false;
 
-    /// Whether a group outlives a power cut as soon as its record does, so that its clients may
-    /// be answered then.
+    /// Whether a group survives a power cut as soon as its record is durable, so that its clients may be acknowledged
+    /// then.
     const LOG_IS_ENOUGH: bool = Self::Log::NO_GAPS;
 
     /// As [`Consistency::logs_fresh`].
@@ -30,8 +30,8 @@ pub trait Base: Send + Sync + Sized + 'static {
         Self::Log::logs_fresh(domain, len)
     }
 
-    /// Makes durable what must be so before the group's words may be stored in place. With undo
-    /// logging `writer.old` has the words that are to be logged.
+    /// Makes durable what must be durable before the group's words may be stored in place. With undo logging
+    /// `writer.old` has the words to log.
     ///
     /// # Errors
     /// `TooLarge`, `Io`; nothing has been stored in place then.
@@ -62,8 +62,8 @@ impl Base for ArchaptRedo {
     }
 }
 
-/// The old words are logged, and each but once between two physical commits: recovery goes back
-/// to the last of them, and needs the first old word only.
+/// The old words are logged, each only once between two physical commits: recovery goes back to the last of these, and
+/// needs the first old word only.
 pub struct ArchaptUndo;
 
 impl Base for ArchaptUndo {
@@ -84,8 +84,8 @@ impl Base for ArchaptUndo {
     }
 }
 
-/// `B`, with lines that left the history's queue not written back but covered by checksums: see
-/// [`cover`](super::cover).
+/// `B`, with lines that leave the history's queue deferred under checksums instead of written back: see
+/// [`deferred`](super::deferred).
 pub struct Skipping<B>(PhantomData<B>);
 
 impl<B: Base> Base for Skipping<B> {
@@ -103,20 +103,20 @@ impl<B: Base> Base for Skipping<B> {
     }
 }
 
-/// Adds to `old` what the words of `entry` are now, but for those in the mask `had`, for those
-/// whose older values the log has already, and for lines that nobody has stored to since the log
-/// was cut and that are covered: their before-image is what a power cut brings back.
+/// Adds to `old` the current values of the words of `entry`, except for words in the mask `had`, words whose older
+/// values the log has already, and lines that are deferred and have not been stored to since the log was truncated:
+/// their before-images restore them.
 #[inline]
 pub(super) fn first_old_words<M: Memory>(
     memory: &M,
     entry: &LineWrite,
     had: u8,
-    (history, cover): (&History, &Cover),
+    (history, deferred): (&History, &Deferred),
     old: &mut WriteSet,
 ) {
     let stored = history.stored(memory, entry.line);
     let mask = entry.mask & !had & !stored;
-    if mask == 0 || stored == 0 && cover.covers(memory, entry.line) {
+    if mask == 0 || stored == 0 && deferred.is_deferred(memory, entry.line) {
         return;
     }
     let (mut words, mut left) = ([0; 8], mask);

@@ -1,9 +1,9 @@
-//! Commits whose maker waits for the answer at once.
+//! Commits that are waited for at once.
 //!
-//! Where another transaction that writes waits to come in, this one joins the group and lets it: who comes last
-//! leads for all. Where none does, and nobody else's words wait in the open group, there is nothing to share: the
-//! transaction is written down from the session's own write set, with the lock taken once. It joins no group,
-//! and no later read has to look through its words.
+//! If another writing transaction waits to enter, this one joins the group and lets it in: the last one leads for all.
+//! If none does, and the open group has no words of other transactions, there is nothing to share: the transaction is
+//! logged from the session's own write set, with the lock taken once. It joins no group, and no later read has to look
+//! through its words.
 
 use super::base::Base;
 use super::group::Leader;
@@ -13,11 +13,11 @@ use crate::{Result, Ticket};
 use perdura_memory::Memory;
 
 impl<M: Memory, B: Base> Leader<'_, M, B> {
-    /// Commits the transaction in `session`, durably unless its maker's wait has to see to that.
+    /// Commits the transaction in `session`, durably unless the caller's wait has to complete that.
     #[inline]
     pub(super) fn commit_awaited(&mut self, session: &mut Writer) -> Result<Ticket> {
         if !self.core.memory.domain().evicts() || self.shares() {
-            // One fence, or sync, serves all that have joined when somebody waits.
+            // A later wait's single fence, or sync, serves all that have joined.
             return self.join(session);
         }
         self.usable()?;
@@ -31,24 +31,24 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
             return self.commit_in_place(session);
         }
         let ticket = self.join(session)?;
-        // The transaction is committed whatever comes of this: a failure shows in the wait.
-        let _ = self.answer(ticket.0 >> TICKET_BITS);
+        // The transaction is committed in any case: a failure shows in the wait.
+        let _ = self.flush(ticket.0 >> TICKET_BITS);
         Ok(ticket)
     }
 
-    /// Whether another transaction waits to come in, which can be waited for together with this one.
+    /// Whether another transaction waits to enter, so that both can share a record.
     #[inline]
     fn shares(&mut self) -> bool {
         let wanted = self.open.is_wanted(&*self.core.memory);
-        // Who leads is asked, too, so that as many are counted as commit.
+        // The leader asks too, so that every commit is counted.
         let pays = (wanted || !self.nobody_joined())
             && self.core.memory.domain().needs_write_back()
             && self.group.choice.shares(&*self.core.memory);
         pays && wanted
     }
 
-    /// The transaction in `session` is a group of its own; if it cannot be logged, only it fails.
-    /// Nobody has joined the open group.
+    /// Commits the transaction in `session` as a group of its own; if it cannot be logged, only it fails. The open
+    /// group must be empty.
     pub(super) fn commit_alone(&mut self, session: &mut Writer) -> Result<Ticket> {
         let ticket = self.swap_alone(session);
         let stored = self.log_and_store();
@@ -60,8 +60,8 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         Ok(ticket)
     }
 
-    /// Swaps what the group wants to store for what the session does: and back again, so that
-    /// sessions keep buffers that are in their processors' caches.
+    /// Swaps the group's write set with the session's: and back again, so that sessions keep buffers that are in their
+    /// processors' caches.
     #[inline]
     fn swap(&mut self, session: &mut Writer) {
         std::mem::swap(&mut self.group.writer.writes, &mut session.writes);
@@ -70,8 +70,8 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         }
     }
 
-    /// [Swaps](Self::swap), where the transaction is a group of its own. Its ticket, the first one of
-    /// that group.
+    /// [Swaps](Self::swap) for a transaction that is a group of its own. Returns its ticket, the first one of that
+    /// group.
     #[inline]
     fn swap_alone(&mut self, session: &mut Writer) -> Ticket {
         self.swap(session);
@@ -80,8 +80,8 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         Ticket(number << TICKET_BITS)
     }
 
-    /// As plain undo logging does it: no line waits, and none will. The log is cut behind the
-    /// transaction, so that the next one finds the same place free.
+    /// As plain undo logging: no line waits, and none will. The log is truncated behind the transaction, so that the
+    /// next one finds the same place free.
     fn commit_in_place(&mut self, session: &mut Writer) -> Result<Ticket> {
         self.make_room(session.record_bytes())?;
         let ticket = self.swap_alone(session);
@@ -91,7 +91,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         stored.map(|()| ticket)
     }
 
-    /// Logs the transaction that has been taken over, stores it, and cuts the log behind it.
+    /// Logs the swapped-in transaction, stores it, and truncates the log behind it.
     fn store_in_place_alone(&mut self, number: u64) -> Result<()> {
         self.group.broken = true;
         if let Err(error) = self.log_old_words(number) {
@@ -101,14 +101,14 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
             return Err(error);
         }
         self.group.writer.fence(self.core)?;
-        // Until it is durable: what readers see may be answered.
+        // Until it is durable: transactions that readers see may be acknowledged.
         self.core.be_alone(&mut self.open);
         self.group.writer.apply_and_write_back(self.core);
         self.group.writer.fence(self.core)?;
         self.cut_log(number)?;
         self.group.writer.rewind(self.core);
         self.core.set_committed(number);
-        self.answered(number);
+        self.flushed(number);
         self.group.old_up_to = number;
         self.group.broken = false;
         self.group.writer.counters.commits += 1;

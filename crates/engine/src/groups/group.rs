@@ -1,9 +1,9 @@
 //! A group: transactions between their logical commit and their physical one.
 
 use super::base::{Base, first_old_words};
-use super::cover::{Cover, Layout};
+use super::deferred::{Deferred, Layout};
 use super::history::History;
-use crate::consistency::choice::Choice;
+use crate::consistency::choice::SharingChoice;
 use crate::consistency::core::{Core, cut_short};
 use crate::consistency::shared::{GROUP_BYTES, LARGE_SHARE, TICKET_BITS};
 use crate::consistency::writer::Writer;
@@ -12,29 +12,27 @@ use crate::tuning::Tuning;
 use crate::writes::ALL;
 use crate::writes::overlay::Overlay;
 use crate::{Counters, Result, Ticket};
-use perdura_memory::lock::{Beside, Writing};
+use perdura_memory::lock::{SharedRight, Writing};
 use perdura_memory::{LINE, Memory, line_of};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// With readers there a group may be so many times as large.
+/// The factor by which a group may grow while there are readers.
 const STRETCH: u64 = 4;
-/// With undo, where write-backs are skipped, a group has at most one in so many of the lines that may
-/// wait: they join the queue all at once, and a larger group saves nothing. With redo it saves log.
+/// With undo, where write-backs are skipped, a group has at most one in this many of the lines that may wait: they join
+/// the queue all at once, and a larger group saves nothing. With redo it saves log.
 pub(super) const QUEUE_SHARE: u64 = 4;
-/// Nanoseconds after which a group is made durable though nobody waits, unless told otherwise.
-const ANSWER_WITHIN_NS: u64 = 10_000_000;
-/// Transactions after which the clock is looked at.
+/// The default age in nanoseconds at which a group is made durable although no thread waits.
+const FLUSH_WITHIN_NS: u64 = 10_000_000;
+/// Transactions between two readings of the clock.
 const LOOK_EVERY: u64 = 16;
 
-/// What is the writer's own: a group on its way into the log, and the lines that closed ones have
-/// left waiting.
+/// The writer's own state: a group on its way into the log, and the waiting lines of closed groups.
 pub struct Group {
-    /// What is to be written down, the old words of the open group that undo logging wants, and the
-    /// log.
+    /// The words to be logged, the old words of the open group if undo logging needs them, and the log.
     pub(super) writer: Writer,
-    /// With undo logging: the old words are all there. They are not where words have not joined, or
-    /// where the log has been emptied since.
+    /// With undo logging: whether all old words are collected. They are not if words have not joined, or if the log has
+    /// been emptied since.
     pub(super) old_words_known: bool,
     pub(super) history: History,
     /// The last group of the old generation.
@@ -43,26 +41,26 @@ pub struct Group {
     pub(super) old_segments: usize,
     /// Old lines to be written back while the log's current segment fills.
     pub(super) due_lines: usize,
-    /// Lines that are due, times the bytes of a segment's share.
+    /// The number of lines that are due, times the bytes of a segment's share.
     pub(super) due_rest: u64,
-    /// The young generation has filled its part of the log: it turns when the old one has left.
+    /// The young generation has filled its part of the log: generations turn once the old one has left.
     pub(super) turn_due: bool,
-    /// When it was first looked at whether what is not durable yet is due; 0 if it was not.
-    pub(super) looked: u64,
+    /// When the age of the not yet durable commits was first checked; 0 if not yet.
+    pub(super) first_checked: u64,
     group_bytes: u64,
-    pub(super) answer_within: u64,
-    /// Lines of fresh memory of those that have joined.
+    pub(super) flush_within: u64,
+    /// Lines of fresh memory of the transactions that have joined.
     pub(super) fresh_lines: u64,
-    /// Something panicked halfway, or the medium failed: what is durable is unknown until recovery.
+    /// A panic or the medium's failure has cut something short: what is durable is unknown until recovery.
     pub(super) broken: bool,
-    /// Whether those that are waited for share a record with those that wait to come in.
-    pub(super) choice: Choice,
-    /// The lines that need no write-back.
-    pub(super) cover: Cover,
+    /// Whether waiting transactions share a record with those that wait to enter.
+    pub(super) choice: SharingChoice,
+    /// The deferred lines.
+    pub(super) deferred: Deferred,
 }
 
 impl Group {
-    /// For a memory of `len` bytes, of which `queue_lines` lines may wait.
+    /// For a memory of `len` bytes, with at most `queue_lines` waiting lines.
     pub(super) fn new<M: Memory>(
         memory: &M,
         queue_lines: u64,
@@ -79,13 +77,13 @@ impl Group {
             due_lines: 0,
             due_rest: 0,
             turn_due: false,
-            looked: 0,
+            first_checked: 0,
             group_bytes: GROUP_BYTES,
-            answer_within: ANSWER_WITHIN_NS,
+            flush_within: FLUSH_WITHIN_NS,
             fresh_lines: 0,
             broken: false,
-            choice: Choice::new(memory.domain()),
-            cover: Cover::new(memory, layout),
+            choice: SharingChoice::new(memory.domain()),
+            deferred: Deferred::new(memory, layout),
         }
     }
 
@@ -94,9 +92,9 @@ impl Group {
             self.history.resize(lines as usize);
         }
         self.group_bytes = tuning.group_bytes.unwrap_or(self.group_bytes);
-        self.answer_within = tuning.answer_within_ns.unwrap_or(self.answer_within);
-        self.choice.tell(tuning.share);
-        self.cover.skip = tuning.skip.unwrap_or(self.cover.skip);
+        self.flush_within = tuning.answer_within_ns.unwrap_or(self.flush_within);
+        self.choice.tune(tuning.share);
+        self.deferred.skip = tuning.skip.unwrap_or(self.deferred.skip);
     }
 }
 
@@ -105,13 +103,13 @@ pub(super) struct Leader<'a, M: Memory, B> {
     pub(super) core: &'a Core<M>,
     pub(super) group: &'a mut Group,
     /// The open group, as readers see it.
-    pub(super) open: Beside<'a, Overlay>,
+    pub(super) open: SharedRight<'a, Overlay>,
     base: PhantomData<B>,
 }
 
 impl<'a, M: Memory, B: Base> Leader<'a, M, B> {
     pub(super) fn new(core: &'a Core<M>, right: Writing<'a, Overlay, Group>) -> Self {
-        let Writing { own: group, beside: open } = right;
+        let Writing { own: group, shared: open } = right;
         Leader { core, group, open, base: PhantomData }
     }
 }
@@ -123,11 +121,11 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         self.usable()?;
         self.core.next_number()?;
         if self.is_large(session.record_bytes()) {
-            // It is a group of its own.
+            // It becomes a group of its own.
             self.close()?;
             let ticket = self.commit_alone(session)?;
             // As below.
-            let _ = self.answer_if_due();
+            let _ = self.flush_if_due();
             return Ok(ticket);
         }
         let joined = self.joined();
@@ -145,23 +143,22 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         self.group.writer.counters.commits += 1;
         self.group.writer.counters.shared += 1;
         if self.joined().is_multiple_of(LOOK_EVERY) {
-            // The transaction is in the group whatever comes of this. A failure shows again at
-            // the next commit, and before anything is acknowledged.
-            let _ = self.answer_if_due();
+            // The transaction is in the group in any case. A failure shows again at the next commit, and before
+            // anything is acknowledged.
+            let _ = self.flush_if_due();
         }
         Ok(ticket)
     }
 
-    /// Whether a transaction with so many bytes of log is too large to share a record. Where nobody
-    /// reads, who could be waited for, a fence of its own costs less than that its words are looked
-    /// for in the overlay.
+    /// Whether a transaction with this many bytes of log is too large to share a record. If there are no readers to
+    /// wait for, a fence of its own costs less than looking through its words in the overlay.
     fn is_large(&self, bytes: u64) -> bool {
         self.is_too_much(bytes)
             || bytes > self.group.group_bytes / LARGE_SHARE && !self.has_readers()
     }
 
-    /// Whether these are more bytes of log than a group may fill. Who would have to wait for readers
-    /// to end the group lets it grow.
+    /// Whether this is more log than a group may fill. If closing the group would wait for readers, it may grow
+    /// instead.
     fn is_too_much(&self, bytes: u64) -> bool {
         let limit = |most: u64| most.min(self.core.geometry.segment_bytes);
         bytes > limit(self.group.group_bytes)
@@ -169,12 +166,12 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
                 || !self.has_readers())
     }
 
-    /// Whether a reader is there.
+    /// Whether a reader is inside.
     fn has_readers(&self) -> bool {
         self.open.has_readers(&*self.core.memory)
     }
 
-    /// Ends the open group: it is in the log, and in place. If that fails, it is open still.
+    /// Closes the open group: it is in the log, and in place. If that fails, it is still open.
     pub(super) fn close(&mut self) -> Result<()> {
         if self.nobody_joined() {
             return Ok(());
@@ -191,8 +188,8 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         Ok(())
     }
 
-    /// Writes down what the writer has, and stores it. Alone from the first store on; if it
-    /// fails before, nothing has happened.
+    /// Logs the writer's words, and stores them. Alone from the first store on; if it fails before, nothing has
+    /// happened.
     pub(super) fn log_and_store(&mut self) -> Result<()> {
         self.usable()?;
         let (now, old) = (self.group.writer.record_bytes(), &self.group.writer.old);
@@ -205,35 +202,35 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         if !B::LOG_IS_ENOUGH {
             self.know_old_words();
         }
-        // Before anything is written with the group's number: the next one will have the same.
+        // Before anything is written with the group's number, which a failed group leaves to the next one.
         self.check_place()?;
         let ticket = self.core.committed() + 1;
         self.group.broken = true;
         self.let_old_lines_leave();
-        // If this fails, so has the medium: the group may be in the log or not, and is the last one.
+        // If this fails, the medium has failed: the group may or may not be in the log, and is the last one.
         self.log(ticket)?;
         self.core.be_alone(&mut self.open);
         self.store_in_place();
         self.core.set_committed(ticket);
         self.group.broken = false;
         if self.core.durable() >= ticket {
-            self.group.looked = 0;
+            self.group.first_checked = 0;
         }
         Ok(())
     }
 
-    /// Makes durable what must be so before the group's words may be stored in place.
+    /// Makes durable what must be durable before the group's words may be stored in place.
     fn log(&mut self, ticket: u64) -> Result<()> {
-        let images = B::SKIPS && self.uncover(ticket);
+        let images = B::SKIPS && self.end_deferral(ticket);
         B::log(self.core, &mut self.group.writer, ticket)?;
         if images && !B::LOG_IS_ENOUGH && self.group.writer.old.is_empty() {
-            // There was no record to be fenced.
+            // There was no record to fence.
             self.group.writer.fence(self.core)?;
         }
         Ok(())
     }
 
-    /// Whether the log has a place for what the writer has.
+    /// Checks that the log has a place for the writer's words.
     fn check_place(&mut self) -> Result<()> {
         let Writer { writes, old, .. } = &self.group.writer;
         let logged = if B::LOG_IS_ENOUGH { writes } else { old };
@@ -244,21 +241,21 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         Err(self.group.writer.too_large(self.core, needed))
     }
 
-    /// The old words of all that the writer has, where they are not known yet.
+    /// Collects the old words of all the writer's words, if not done yet.
     fn know_old_words(&mut self) {
         if self.group.old_words_known {
             return;
         }
-        let Group { writer, history, cover, .. } = &mut *self.group;
+        let Group { writer, history, deferred, .. } = &mut *self.group;
         let memory = &*self.core.memory;
         writer.old.clear(memory);
         for entry in writer.writes.read(memory) {
-            first_old_words(memory, entry, 0, (history, cover), &mut writer.old);
+            first_old_words(memory, entry, 0, (history, deferred), &mut writer.old);
         }
         self.group.old_words_known = true;
     }
 
-    /// Forgets what is to be written down.
+    /// Forgets the words to be logged.
     pub(super) fn forget(&mut self) {
         self.group.writer.forget(&*self.core.memory);
         self.group.writer.old.clear(&*self.core.memory);
@@ -266,17 +263,17 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         self.group.fresh_lines = 0;
     }
 
-    /// What is to be done after a group has been stored, with readers in again: the open group is
-    /// empty, and what they see is committed.
+    /// The work after a group has been stored, with readers in again: the open group is empty, and what they see is
+    /// committed.
     pub(super) fn stored(&mut self) {
         self.open.let_readers_in(&*self.core.memory);
-        // The group is in the log: a failure from here on is the next one's.
+        // The group is in the log: a failure from here on is reported by the next one.
         let _ = self.recycle();
     }
 
     /// Stores the group's words; their lines wait from now on.
     pub(super) fn store_in_place(&mut self) {
-        let Group { writer, history, cover, .. } = &mut *self.group;
+        let Group { writer, history, deferred, .. } = &mut *self.group;
         if !B::LOG_IS_ENOUGH {
             writer.counters.dirty_bytes +=
                 writer.fresh.iter().map(|range| range.end - range.start).sum::<u64>();
@@ -287,19 +284,20 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         }
         let memory = &*self.core.memory;
         writer.apply(self.core, |entry, counters| {
-            // With redo, what else the line holds may have been left to the caches: it leaves as a
-            // whole. With undo, its before-image has all of its old words.
+            // With redo, the line's other words may have been deferred: it leaves as a whole. With undo, its
+            // before-image has all of its old words.
             let whole = B::SKIPS
                 && (B::LOG_IS_ENOUGH || history.stored(memory, entry.line) == 0)
-                && cover.was_stored_to(entry.line);
+                && deferred.was_stored_to(entry.line);
             let again = history.note(memory, entry.line, if whole { ALL } else { entry.mask });
             counters.write_backs_saved += u64::from(again);
         });
         if !B::LOG_IS_ENOUGH {
-            // Not written back yet; nothing that a rollback leaves refers to it. A line that left
-            // the queue since it was stored to is covered with that.
+            // Not written back yet; nothing that a rollback leaves refers to it. If such a line left the queue since it
+            // was stored to, it is deferred with these contents.
             let fresh = writer.fresh.iter().flat_map(lines);
-            for (line, mask) in fresh.filter(|(line, _)| !B::SKIPS || !cover.covers(memory, *line))
+            for (line, mask) in
+                fresh.filter(|(line, _)| !B::SKIPS || !deferred.is_deferred(memory, *line))
             {
                 history.note(memory, line, mask);
             }
@@ -316,15 +314,14 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         }
     }
 
-    /// Lets the records up to `group` go: the lines that they alone protect have been written
-    /// back, and that is fenced.
+    /// Frees the records up to `group`: the lines that they alone protect have been written back and fenced.
     pub(super) fn cut_log(&mut self, group: u64) -> Result<()> {
         // Before the first turn there is no old generation.
         let group = group.max(self.core.checkpointed());
         self.core.move_checkpoint(group, &mut self.group.writer.counters)
     }
 
-    /// Sees to it that a record of so many bytes finds its segments.
+    /// Ensures that there are segments for a record of this many bytes.
     #[inline]
     pub(super) fn make_room(&mut self, bytes: u64) -> Result<()> {
         if !self.has_room(bytes) {
@@ -334,7 +331,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         Ok(())
     }
 
-    /// Whether a record of so many bytes finds its segments.
+    /// Whether there are segments for a record of this many bytes.
     #[inline]
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         if bytes <= self.group.writer.tail.end - self.group.writer.tail.start {
@@ -352,13 +349,13 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     }
 }
 
-/// Asks for a line that has waited to become durable.
+/// Writes back a line that has waited.
 pub(super) fn write_back<M: Memory>(core: &Core<M>, counters: &mut Counters, line: u64) {
     core.memory.write_back(line, LINE);
     counters.write_backs_data += 1;
 }
 
-/// The lines of a range of bytes that begins at a word, and of each the words that it touches.
+/// The lines of a range of bytes that begins at a word, each with the mask of touched words.
 fn lines(range: &Range<u64>) -> impl Iterator<Item = (u64, u8)> + use<> {
     let Range { start, end } = *range;
     (line_of(start)..end).step_by(LINE as usize).map(move |line| {

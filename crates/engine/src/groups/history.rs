@@ -1,60 +1,56 @@
-//! History management (Archapt III-B): which lines wait for their write-back, and which of them
-//! have waited longest.
+//! History management (Archapt III-B): which lines wait for their write-back, and which have waited longest.
 //!
-//! The paper's LRU queue, in two generations instead of one place for each line: a line that is
-//! stored to joins the young generation; at a [turn](History::turn) the young generation becomes
-//! the old one, of which every line has to leave before the next turn. An old line that is
-//! written again moves to the young ones, without a write-back, if the new words cover all that
-//! it waits with: a later log record has them all. So a line leaves between one and two
-//! generations after its last whole write, many lines leave in the order of their addresses, and a
-//! note costs a byte and a bit where a queue and its hash table cost two cache misses.
+//! The paper's LRU queue, with two generations instead of a position for each line: a line that is stored to joins the
+//! young generation; at a [turn](History::turn) the young generation becomes the old one, whose lines all have to leave
+//! before the next turn. An old line that is written again moves to the young ones, without a write-back, if the new
+//! words include all words that it waits with: a later log record has them all. So a line leaves between one and two
+//! generations after its last complete write, many lines leave in address order, and recording a store costs a byte and
+//! a bit where a queue and its hash table would cost two cache misses.
 //!
-//! Only the writer works on it, with what a whole group of transactions has written: the local
-//! buffers and the bulk update of the paper's section IV.
+//! Only the writer uses it, with the stores of a whole group of transactions: the local buffers and the bulk update of
+//! the paper's section IV.
 //!
-//! What always holds: a line is in one generation exactly when it has been stored to in place and
-//! has not left since; then its mask is not 0. With records of new words, every word that an old
-//! line waits with is in a record of the old generation or of the young one, every word of a young
-//! line in a record of the young one, and a line that has left has no mask. With records of old
-//! words a line that leaves while these stay keeps its mask until [they go](History::log_is_cut):
-//! what the log has of a word need not be written there twice.
+//! What always holds: a line is in one generation exactly when it has been stored to in place and has not left since;
+//! then its mask is not 0. With records of new words, every word that an old line waits with is in a record of the old
+//! generation or of the young one, every word of a young line in a record of the young one, and a line that has left
+//! has no mask. With records of old words a line that leaves while these stay keeps its mask until [they are
+//! freed](History::log_is_cut): words in the log need not be logged twice.
 //!
-//! It is ordinary memory: what is done to it is told to the memory of the pool, for simulators ([`Traced`]).
+//! It is ordinary memory: accesses are reported to the memory of the pool, for simulators ([`Traced`]).
 
 use perdura_memory::{LINE, Memory, Object, Traced, WORD};
 
-/// The lines that wait.
+/// The waiting lines.
 pub(super) struct History {
-    /// Of each line of the memory, the words stored since it began to wait, or since the log was
-    /// cut.
+    /// For each line of the memory, the words stored since it began to wait, or since the log was truncated.
     masks: Vec<u8>,
     masks_own: Object,
     old: Lines,
     young: Lines,
-    /// Lines that have left since the log was cut, if they keep their masks.
+    /// Lines that have left since the log was truncated, if they keep their masks.
     left: Lines,
     /// Old lines that were stored to since they became old.
     again: Vec<u64>,
     again_own: Object,
-    /// A line stays old while a word that it waits with is in an old record alone.
+    /// A line stays old while a word that it waits with is in an old record only.
     by_records: bool,
-    /// Lines that may wait.
+    /// The number of lines that may wait.
     capacity: usize,
 }
 
-/// A line of the old generation that leaves.
+/// A line of the old generation on its way out.
 pub(crate) struct Leaving {
     pub(crate) line: u64,
     /// The words that it waits with.
     pub(crate) mask: u8,
-    /// It was stored to since it became old.
+    /// Whether it was stored to since it became old.
     pub(crate) recent: bool,
 }
 
 impl History {
-    /// A history of at most `capacity` lines of a memory of `len` bytes. Memory: a byte and four
-    /// bits for each line of the memory, resident where lines were stored to. With `by_records`,
-    /// the records of the old generation go when its lines have left.
+    /// A history of at most `capacity` lines of a memory of `len` bytes. Memory: a byte and four bits for each line of
+    /// the memory, resident only where lines were stored to. With `by_records`, the records of the old generation are
+    /// freed when its lines have left.
     pub(crate) fn new<M: Memory>(memory: &M, len: u64, capacity: usize, by_records: bool) -> Self {
         let lines = (len / LINE) as usize;
         History {
@@ -75,12 +71,12 @@ impl History {
         self.capacity = capacity.max(1);
     }
 
-    /// Lines that may wait.
+    /// How many lines may wait.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Whether more lines wait than may.
+    /// Whether the queue is over capacity.
     pub(crate) fn is_full(&self) -> bool {
         self.excess_with(0) > 0
     }
@@ -95,32 +91,32 @@ impl History {
         lines.filter(|line| self.stored(memory, *line) == 0).count()
     }
 
-    /// By how many lines more would wait than may, if so many joined them.
+    /// How far over capacity the queue would be with `joining` more lines.
     pub(crate) fn excess_with(&self, joining: usize) -> usize {
         (self.old.count + self.young.count + joining).saturating_sub(self.capacity)
     }
 
-    /// Whether the young generation alone has as many lines as may wait: who has not been written
-    /// to for that long is taken to have left the caches.
+    /// Whether the young generation alone is as large as the queue's capacity: a line that has not been written to for
+    /// that long is assumed to have left the caches.
     pub(crate) fn has_passed(&self) -> bool {
         self.young.count >= self.capacity
     }
 
-    /// Lines of the old generation that have not left.
+    /// How many lines of the old generation have not left.
     pub(crate) fn old_lines(&self) -> usize {
         self.old.count
     }
 
-    /// The words of a line that were stored since it began to wait; with records of old words, since
-    /// the log was cut.
+    /// The words of a line that were stored since it began to wait; with records of old words, since the log was
+    /// truncated.
     #[inline]
     pub(crate) fn stored<M: Memory>(&self, memory: &M, line: u64) -> u8 {
         self.masks_in(memory).read(line / LINE, 1);
         self.masks.get((line / LINE) as usize).copied().unwrap_or(0)
     }
 
-    /// Notes that the words in `mask` have been stored. Whether the line was waiting already:
-    /// one write-back will serve both.
+    /// Records that the words in `mask` have been stored. Returns whether the line was waiting already: one write-back
+    /// will serve both.
     ///
     /// # Panics
     /// For a line beyond the memory.
@@ -148,8 +144,8 @@ impl History {
         true
     }
 
-    /// Takes a line of the old generation, and the words that it waits with: where there are many
-    /// lines, the next one in the order of addresses.
+    /// Takes a line out of the old generation, with the words that it waits with: if there are many lines, the next one
+    /// in address order.
     pub(crate) fn leave<M: Memory>(&mut self, memory: &M) -> Option<(u64, u8)> {
         let index = self.old.take_next(memory)?;
         self.set_again(memory, index, false);
@@ -157,8 +153,8 @@ impl History {
         Some((index as u64 * LINE, std::mem::take(&mut self.masks[index])))
     }
 
-    /// As [`leave`](Self::leave), where records of old words stay; and whether the line was stored to
-    /// since it became old.
+    /// As [`leave`](Self::leave), for when records of old words stay; also tells whether the line was stored to since
+    /// it became old.
     pub(crate) fn leave_before_records<M: Memory>(&mut self, memory: &M) -> Option<Leaving> {
         let index = self.old.take_next(memory)?;
         let recent = self.set_again(memory, index, false);
@@ -173,7 +169,7 @@ impl History {
         Some(Leaving { line: index as u64 * LINE, mask, recent })
     }
 
-    /// A line that has left waits as before, with the old ones.
+    /// Puts a line that has left back among the old ones.
     pub(crate) fn keep<M: Memory>(&mut self, memory: &M, leaving: &Leaving) {
         let index = (leaving.line / LINE) as usize;
         self.masks[index] = leaving.mask;
@@ -181,7 +177,7 @@ impl History {
         self.old.add(memory, index);
     }
 
-    /// The log has nothing any more of the lines that have left.
+    /// The log has no records any more of the lines that have left.
     pub(crate) fn log_is_cut<M: Memory>(&mut self, memory: &M) {
         self.left.start_over();
         while let Some(index) = self.left.take_next(memory) {
@@ -195,7 +191,7 @@ impl History {
         Traced::new(memory, self.masks_own)
     }
 
-    /// Whether a line was stored to since it became old: what is so from now on, and what was.
+    /// Sets whether a line was stored to since it became old; returns the previous value.
     #[inline]
     fn set_again<M: Memory>(&mut self, memory: &M, index: usize, to: bool) -> bool {
         let own = Traced::new(memory, self.again_own);
@@ -218,14 +214,14 @@ impl History {
     }
 }
 
-/// Lines that a set lists besides having their bits.
+/// The most lines that a set lists in addition to their bits.
 const LISTED: usize = 1024;
 
-/// A set of lines, as bits; while there are few, also as a list, so that taking them all out does
-/// not cost a look at the whole memory. Many are found by bits for 64 lines each.
+/// A set of lines, as bits; while there are few, also as a list, so that removing them all does not scan the whole
+/// memory. Many are found by bits that stand for 64 lines each.
 struct Lines {
     bits: Vec<u64>,
-    /// Of each word of `bits`, whether it may have any.
+    /// For each word of `bits`, whether it may have any.
     words: Vec<u64>,
     bits_own: Object,
     words_own: Object,
@@ -259,7 +255,7 @@ impl Lines {
         Traced::new(memory, self.bits_own)
     }
 
-    /// Adds a line that is not there.
+    /// Adds a line, which must not be in the set.
     #[inline]
     fn add<M: Memory>(&mut self, memory: &M, index: usize) {
         let (word, own) = (index / 64, self.bits_in(memory));
@@ -282,7 +278,7 @@ impl Lines {
         self.bits[index / 64] & 1 << (index % 64) != 0
     }
 
-    /// Takes a line out. Whether it was there.
+    /// Removes a line; returns whether it was in the set.
     #[inline]
     fn remove<M: Memory>(&mut self, memory: &M, index: usize) -> bool {
         let own = self.bits_in(memory);
@@ -302,8 +298,7 @@ impl Lines {
         true
     }
 
-    /// Takes out a line, from the list or the first one from `next` on; lines are not added
-    /// meanwhile.
+    /// Removes a line, from the list or the first one from `next` on; no lines are added meanwhile.
     fn take_next<M: Memory>(&mut self, memory: &M) -> Option<usize> {
         if self.count == 0 {
             return None;
@@ -313,7 +308,7 @@ impl Lines {
         Some(index)
     }
 
-    /// To be called before lines are taken out, where some have been added.
+    /// To be called before lines are removed, if some have been added.
     fn start_over(&mut self) {
         self.next = 0;
     }

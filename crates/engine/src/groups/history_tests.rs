@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// To which nothing need be told.
+/// A memory that traces nothing.
 static RAM: LazyLock<Ram> = LazyLock::new(|| Ram::new(64));
 
 fn all(history: &mut History) -> Vec<u64> {
@@ -32,7 +32,7 @@ fn lines_leave_a_generation_after_their_last_whole_write() {
     assert!(!history.note(&*RAM, 128, 1));
     assert!(!history.note(&*RAM, 64, 1));
     history.turn();
-    assert!(history.note(&*RAM, 64, 3), "all it waited with is covered: young again");
+    assert!(history.note(&*RAM, 64, 3), "a later record has all that it waited with: young again");
     assert_eq!(all(&mut history), [128]);
     history.turn();
     assert_eq!(all(&mut history), [64]);
@@ -116,8 +116,8 @@ fn more_than_may_wait_are_noticed() {
 }
 
 proptest! {
-    /// Against each word's last write: what leaves by a turn's end is every word whose last
-    /// write was before the turn before it.
+    /// Against each word's last write: by the end of a turn, every word has left whose last write was before the
+    /// previous turn.
     #[test]
     fn nothing_is_kept_beyond_its_log(
         steps in proptest::collection::vec((0u64..12, 1u8..=255, 0u8..6), 1..300)

@@ -1,10 +1,10 @@
 //! When lines are written back, and when generations turn.
 //!
-//! An old generation leaves while the young one fills its part of the log, each group writing back
-//! as much of it as the group takes of that part. Where more lines wait than may, those in excess are
-//! due as well. What is due leaves a batch at a time: a few lines at each commit would be in every
-//! commit's fence, a batch is in one commit's of many hundred. So at most a batch and one group's
-//! lines are in excess, when the old generation has none left to give, until the turn that follows.
+//! An old generation leaves while the young one fills its part of the log: each group writes back a part of it in
+//! proportion to the log that the group takes. Lines in excess of the queue's capacity are due as well. Due lines leave
+//! a batch at a time: a few lines at each commit would slow every commit's fence, a batch slows one in many hundred. So
+//! at most a batch and one group's lines are in excess, if the old generation has none left to give, until the
+//! following turn.
 
 use super::base::Base;
 use super::group::{Group, Leader};
@@ -12,8 +12,8 @@ use crate::Result;
 use crate::consistency::core::Core;
 use perdura_memory::Memory;
 
-/// The share of the log that a generation of records fills: two of them, and some segments for
-/// whatever comes meanwhile.
+/// The share of the log that a generation of records fills: two generations, and some segments for what arrives
+/// meanwhile.
 const GENERATION: (usize, usize) = (3, 8);
 /// Old lines that leave at a time; fewer, if this is more than one in [`BATCH_SHARE`] of the lines that may wait.
 const BATCH: usize = 512;
@@ -21,8 +21,8 @@ const BATCH: usize = 512;
 const BATCH_SHARE: usize = 64;
 
 impl<M: Memory, B: Base> Leader<'_, M, B> {
-    /// Writes back as many old lines as are due with this group: before the group's record, whose
-    /// fence covers what the same thread has asked for. The next fence may be another thread's.
+    /// Writes back as many old lines as are due with this group: before the group's record, whose fence serves this
+    /// thread's write-backs. The next fence may be another thread's.
     pub(super) fn let_old_lines_leave(&mut self) {
         if self.group.history.old_lines() == 0
             || !B::LOG_IS_ENOUGH
@@ -35,7 +35,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
             true => 0,
             false => {
                 let Group { writer, history, .. } = &*self.group;
-                // So, what is missing in the caches comes while the record is made.
+                // This also prefetches lines that are missing in the caches while the record is made.
                 let joining = history.joining(
                     &*self.core.memory,
                     writer.writes.entries().iter().map(|entry| entry.line),
@@ -43,8 +43,8 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
                 history.excess_with(joining)
             }
         };
-        // Of the lines that are due while a segment fills, the record's share. An eighth faster than
-        // need be: records do not fill a segment to its end.
+        // The record's share of the lines that are due while a segment fills. An eighth faster than necessary: records
+        // do not fill a segment to its end.
         let segment = self.core.geometry.segment_bytes;
         let share = segment - segment / 8;
         self.group.due_rest += self.group.due_lines as u64 * self.group.writer.record_bytes();
@@ -56,11 +56,10 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         }
     }
 
-    /// Turns when the young generation has filled its part of the log, and sees to it that the
-    /// old one has left by then.
+    /// Turns when the young generation has filled its part of the log, and ensures that the old one has left by then.
     pub(super) fn recycle(&mut self) -> Result<()> {
         if B::SKIPS && self.group.history.has_passed() && self.core.memory.domain().evicts() {
-            self.let_old_lines_be_covered()?;
+            self.let_old_lines_be_deferred()?;
         }
         let filled = std::mem::take(&mut self.group.writer.filled);
         let full = !B::SKIPS && self.group.history.is_full();
@@ -68,7 +67,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
             return Ok(());
         }
         if !B::LOG_IS_ENOUGH {
-            // Records go only when everything is in place.
+            // Records are freed only when everything is in place.
             let due = full || self.core.segments.full() >= 2 * generation(self.core);
             return if due { self.write_back_all() } else { Ok(()) };
         }
@@ -85,11 +84,11 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         self.turn()
     }
 
-    /// Lets the old generation's records go; the young one becomes the old one.
+    /// Frees the old generation's records; the young one becomes the old one.
     pub(super) fn turn(&mut self) -> Result<()> {
         self.group.broken = true;
         if !self.core.memory.domain().evicts() {
-            // What is written back now must not be durable before the records that hold it.
+            // Lines written back from here on must not be durable before the records that hold them.
             self.group.writer.fence(self.core)?;
             self.write_back_old(usize::MAX);
             self.group.writer.fence(self.core)?;

@@ -6,20 +6,20 @@
 //!         line 3   commit record, of engines that have one: ticket, parts, check
 //! page 1 ...       segments
 //! a page           what has been acknowledged, of pools whose pages have checksums
-//! the end          checksums, of engines that have any (archapt::cover)
+//! the end          checksums, of engines that have any (groups::deferred)
 //! ```
 //!
-//! A session takes a segment, fills it with records and takes the next; which segment is whose
-//! is never durable, since every record carries its transaction's ticket. What holds always:
-//! - records of tickets up to the checkpoint are dead, wherever they stand;
-//! - records with another salt than the checkpoint's are dead: recovery ends with a new salt, so
-//!   that nothing which it did not see, or discarded, can be taken up by a later one;
+//! A session takes a segment, fills it with records and takes the next; the owner of a segment is not recorded, since
+//! every record carries its transaction's ticket. What always holds:
+//! - records of tickets up to the checkpoint are dead, in whatever segment;
+//! - records with another salt than the checkpoint's are dead: recovery ends with a new salt, so that a record which it
+//!   did not see, or discarded, cannot be taken up by a later recovery;
 //! - a segment is taken again only when all its records are dead;
-//! - what was durable is alive or dead as the checkpoint says: a record that is missing, or that should
-//!   have been made void, is no crash's work where a later one, or what has been acknowledged, tells
-//!   that it was durable.
+//! - records that were durable are alive or dead as the checkpoint says: if a later record, or the note of what has been
+//!   acknowledged, shows that a record was durable, its absence (or its not being void) is damage, not the effect of a
+//!   crash.
 
-use super::record::{self, Found};
+use super::record::{self, FoundRecord};
 use crate::{Error, Result};
 use perdura_memory::keyed::mix::mix;
 use perdura_memory::{LINE, Memory, PAGE, line_of};
@@ -27,15 +27,15 @@ use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PERDLOG1");
-/// How far behind a checkpoint tickets are that count commits.
+/// How far beyond a checkpoint's ticket a commit's may be.
 const COUNTED: u64 = 1 << 32;
-/// How checksums are laid out, where there are any.
+/// The version of the checksums' layout, where there are any.
 const CHECKSUM_LAYOUT: u64 = 3;
 const LARGEST_SEGMENT: u64 = 1 << 20;
 /// The smallest area that [`Geometry::format`] accepts, in bytes.
 pub const SMALLEST: u64 = PAGE * 18;
 
-/// The fixed facts of an area, as its header tells them.
+/// The fixed properties of an area, as stored in its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Offset of the area.
@@ -44,18 +44,18 @@ pub struct Geometry {
     pub segment_bytes: u64,
     /// Number of segments.
     pub segments: u32,
-    /// Offset of the checksums, behind the segments, and their bytes: 0 where there are none.
+    /// Offset of the checksums, behind the segments, and their bytes: 0 if there are none.
     pub checksums: (u64, u64),
 }
 
-/// What a checkpoint slot says.
+/// The contents of a checkpoint slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Checkpoint {
-    /// Counts checkpoints; the slot with the higher one counts.
+    /// Counts checkpoints; the slot with the higher number is valid.
     pub sequence: u64,
     /// Everything up to this ticket is durable in place.
     pub ticket: u64,
-    /// Seed of the checks of the records that count.
+    /// Seed of the checks of the valid records.
     pub salt: u64,
 }
 
@@ -66,8 +66,8 @@ impl Geometry {
         start..start + self.segment_bytes
     }
 
-    /// Writes an empty log for `engine` into `area`, durably; its last `checksums` bytes are for
-    /// checksums, or half of it, where there is no room for so many: another engine had the area.
+    /// Writes an empty log for `engine` into `area`, durably; the last `checksums` bytes are for checksums, or half of
+    /// the area if there is less room: another engine had the area.
     ///
     /// # Panics
     /// When the area is smaller than [`SMALLEST`] or reaches beyond the memory.
@@ -84,7 +84,7 @@ impl Geometry {
         let mut header =
             [MAGIC, engine_tag(engine), segment_bytes, segments, checksums, layout, 0, 0];
         header[7] = check(&header[..7]);
-        // Records of an earlier life of this area must not pass for ours.
+        // Records of an earlier life of this area must not be taken for ours.
         let salt = new_salt(memory, memory.load(slot_at(area.start, 0) + 16));
         for (index, word) in header.into_iter().enumerate() {
             memory.store(area.start + index as u64 * 8, word);
@@ -133,11 +133,11 @@ impl Geometry {
         Ok(Geometry { start, segment_bytes, segments: segments as u32, checksums })
     }
 
-    /// The checkpoint that counts.
+    /// The valid checkpoint.
     ///
     /// # Errors
-    /// `Corrupt` if neither slot is whole: at most one is written at a time; or for counts that none can
-    /// have come to.
+    /// `Corrupt` if neither slot is whole: at most one is written at a time; or for counts that cannot have been
+    /// reached.
     pub fn checkpoint<M: Memory>(&self, memory: &M) -> Result<Checkpoint> {
         let best = newest_checkpoint(memory, self.start)
             .ok_or(Error::corrupt("log without a whole checkpoint", self.start))?;
@@ -147,16 +147,16 @@ impl Geometry {
         Ok(best)
     }
 
-    /// Notes that everything up to `ticket` has been acknowledged: one word, in no hurry to be
-    /// durable, in another page than the checkpoints. Ticket 0 says nothing.
+    /// Notes that everything up to `ticket` has been acknowledged: one word, whose durability is not urgent, in another
+    /// page than the checkpoints. Ticket 0 says nothing.
     #[inline]
     pub fn acknowledge<M: Memory>(&self, memory: &M, salt: u64, ticket: u64) {
         let word = if ticket == 0 { 0 } else { acknowledged_word(salt, ticket) };
         memory.store(self.segment(self.segments).start, word);
     }
 
-    /// What has been acknowledged after the checkpoint, and where that stands.
-    fn acknowledged<M: Memory>(&self, memory: &M, checkpoint: Checkpoint) -> Told {
+    /// The last ticket noted as acknowledged, if after the checkpoint, and where that is noted.
+    fn acknowledged<M: Memory>(&self, memory: &M, checkpoint: Checkpoint) -> KnownDurable {
         let Checkpoint { ticket, salt, .. } = checkpoint;
         let at = self.segment(self.segments).start;
         let word = memory.load(at);
@@ -165,7 +165,7 @@ impl Geometry {
         (if word == acknowledged_word(salt, ticket) { ticket } else { 0 }, at)
     }
 
-    /// Durably replaces the checkpoint; the one before it stays whole meanwhile.
+    /// Durably replaces the checkpoint; the previous one stays whole meanwhile.
     #[track_caller]
     pub fn set_checkpoint<M: Memory>(&self, memory: &M, checkpoint: Checkpoint) {
         let at = slot_at(self.start, checkpoint.sequence % 2);
@@ -174,8 +174,8 @@ impl Geometry {
         memory.fence();
     }
 
-    /// Stores the commit record of the transaction with this ticket, and asks for it to become
-    /// durable: its record, of `parts` parts, is so already.
+    /// Stores the commit record of the transaction with this ticket, and asks for it to become durable: the
+    /// transaction's record, of `parts` parts, is durable already.
     #[inline]
     #[track_caller]
     pub fn store_commit<M: Memory>(&self, memory: &M, salt: u64, ticket: u64, parts: u16) {
@@ -201,7 +201,7 @@ impl Geometry {
     }
 
     /// Every whole record in the area, in the order of tickets and parts.
-    pub fn records<M: Memory>(&self, memory: &M, salt: u64) -> Vec<Found> {
+    pub fn records<M: Memory>(&self, memory: &M, salt: u64) -> Vec<FoundRecord> {
         let mut found = Vec::new();
         for index in 0..self.segments {
             self.records_in(memory, salt, index, &mut found);
@@ -210,13 +210,13 @@ impl Geometry {
         found
     }
 
-    /// The whole records of a segment up to the first that is none; where that is.
+    /// The whole records of a segment up to the first invalid one, and that one's offset.
     fn records_in<M: Memory>(
         &self,
         memory: &M,
         salt: u64,
         index: u32,
-        found: &mut Vec<Found>,
+        found: &mut Vec<FoundRecord>,
     ) -> u64 {
         let segment = self.segment(index);
         let mut at = segment.start;
@@ -227,39 +227,39 @@ impl Geometry {
         at
     }
 
-    /// As [`records`](Self::records), and what is told to have been durable: by them, by the records
-    /// behind one that is not whole, by what has been acknowledged.
-    pub fn records_and_told<M: Memory>(
+    /// As [`records`](Self::records), together with the last ticket known to have been durable: from the records
+    /// themselves, from records behind an incomplete one, from what has been acknowledged.
+    pub fn records_and_known_durable<M: Memory>(
         &self,
         memory: &M,
         checkpoint: Checkpoint,
-    ) -> (Vec<Found>, Told) {
+    ) -> (Vec<FoundRecord>, KnownDurable) {
         let (found, behind) = self.records_with_gaps(memory, checkpoint, COUNTED);
         let records = found.iter().chain(&behind);
-        let told = records.map(|record| (record.durable_before(), record.at));
-        let told = told.fold(self.acknowledged(memory, checkpoint), Ord::max);
-        (found, told)
+        let known_durable = records.map(|record| (record.durable_before(), record.at));
+        let known_durable = known_durable.fold(self.acknowledged(memory, checkpoint), Ord::max);
+        (found, known_durable)
     }
 
-    /// As [`records`](Self::records), and where one is that counts behind one that is not whole, if there is any.
+    /// As [`records`](Self::records), and where a valid record lies behind an incomplete one, if any does.
     pub(crate) fn records_and_behind_gaps<M: Memory>(
         &self,
         memory: &M,
         checkpoint: Checkpoint,
-    ) -> (Vec<Found>, Option<u64>) {
+    ) -> (Vec<FoundRecord>, Option<u64>) {
         let (found, behind) = self.records_with_gaps(memory, checkpoint, u64::MAX / 2);
         let counts = behind.iter().find(|record| record.part.ticket > checkpoint.ticket);
         (found, counts.map(|record| record.at))
     }
 
-    /// The records in the order of tickets and parts, and those behind one that is not whole, with tickets up to `reach`
+    /// The records in the order of tickets and parts, and those behind an incomplete one, with tickets up to `reach`
     /// after the checkpoint's.
     fn records_with_gaps<M: Memory>(
         &self,
         memory: &M,
         checkpoint: Checkpoint,
         reach: u64,
-    ) -> (Vec<Found>, Vec<Found>) {
+    ) -> (Vec<FoundRecord>, Vec<FoundRecord>) {
         let (mut found, mut behind) = (Vec::new(), Vec::new());
         for index in 0..self.segments {
             let end = self.segment(index).end;
@@ -277,10 +277,10 @@ impl Geometry {
     }
 }
 
-/// The last ticket that is told to have been durable, and where that is told.
-pub type Told = (u64, u64);
+/// The last ticket known to have been durable, and where that is noted.
+pub type KnownDurable = (u64, u64);
 
-/// The two checkpoints in the log at `start`, those that are whole.
+/// The two checkpoints in the log at `start`, if whole.
 fn checkpoints<M: Memory + ?Sized>(memory: &M, start: u64) -> [Option<Checkpoint>; 2] {
     [0, 1].map(|slot| {
         let at = slot_at(start, slot);
@@ -291,19 +291,19 @@ fn checkpoints<M: Memory + ?Sized>(memory: &M, start: u64) -> [Option<Checkpoint
     })
 }
 
-/// The checkpoint that counts in the log at `start`, if there is one.
+/// The valid checkpoint in the log at `start`, if there is one.
 fn newest_checkpoint<M: Memory + ?Sized>(memory: &M, start: u64) -> Option<Checkpoint> {
     checkpoints(memory, start).into_iter().max().flatten()
 }
 
-/// Whether both checkpoints of the log at `start` are whole and have one salt: formatting it is over.
+/// Whether both checkpoints of the log at `start` are whole and have one salt: formatting was completed.
 pub fn is_formatted<M: Memory + ?Sized>(memory: &M, start: u64) -> bool {
     let [first, second] = checkpoints(memory, start);
     first.zip(second).is_some_and(|(first, second)| first.salt == second.salt)
 }
 
-/// Sequence number of the checkpoint that counts in the log at `start`; 0 where there is none. In a
-/// log that is in use it only grows.
+/// Sequence number of the valid checkpoint in the log at `start`; 0 if there is none. In a log that is in use it only
+/// grows.
 pub fn newest_sequence<M: Memory + ?Sized>(memory: &M, start: u64) -> u64 {
     newest_checkpoint(memory, start).map_or(0, |checkpoint| checkpoint.sequence)
 }
@@ -343,7 +343,7 @@ pub fn new_salt<M: Memory>(memory: &M, old: u64) -> u64 {
     xxh3_64_with_seed(&memory.now().to_le_bytes(), old)
 }
 
-/// What the header says of the layout of this many bytes of checksums.
+/// The header's word for the layout of this many bytes of checksums.
 fn checksum_layout(bytes: u64) -> u64 {
     if bytes > 0 { CHECKSUM_LAYOUT } else { 0 }
 }

@@ -1,7 +1,7 @@
-//! Logs, as bytes in a memory: nothing here knows of engines or locks.
+//! Logs, as bytes in a memory: nothing here depends on engines or locks.
 //!
-//! Reading order: [`record`] (what a log holds), [`area`] (where logs live, and checkpoints), [`segments`] (a
-//! log in use), [`recovery`] (which transactions of it count), `left` (what a dead process left).
+//! Reading order: [`record`] (the format of a log), [`area`] (where logs live, and checkpoints), [`segments`] (a log in
+//! use), [`recovery`] (which of its transactions count), `left` (what a dead process left).
 
 pub mod area;
 pub(crate) mod left;

@@ -1,4 +1,4 @@
-//! Log records: what one transaction stores (redo) or what was there before (undo).
+//! Log records: what one transaction stores (redo) or the values before it (undo).
 //!
 //! A record is a run of whole lines, in words:
 //!
@@ -9,16 +9,14 @@
 //! | 2 | words in use (20 bits), how far behind it was durable (12), part number (16), number of parts (16) |
 //! | 3.. | for each line: `zeros << 56 or line number << 8 or mask`, then the masked words that are not among the zeros |
 //!
-//! A record that is damaged when it has been durable looks like one that never was. So each says how
-//! far behind its ticket everything was durable when it was written: the later ones vouch for the
-//! earlier.
+//! A durable record that is damaged later looks like one that was never complete. So each record says how far behind
+//! its ticket everything was durable when it was written: later records prove that earlier ones existed.
 //!
-//! Words that hold 0 are only named, by their bits in `zeros`: what fields and slots hold that were
-//! not used before.
+//! Words that hold 0 are not stored but marked in `zeros`: typically fields and slots that were unused before.
 //!
-//! There is no commit record: a record is whole exactly when its check is right, so that one
-//! fence makes it count. A transaction that needs more than one run of lines writes several
-//! parts with the same ticket, and counts when all of them are whole.
+//! There is no commit record: a record is whole exactly when its check is right, so that one fence makes it count. A
+//! transaction that needs more than one run of lines writes several parts with the same ticket, and counts when all of
+//! them are whole.
 
 use crate::writes::LineWrite;
 use crate::{Error, Result};
@@ -37,8 +35,8 @@ const LINES: u64 = 1 << 48;
 /// The first bit of an entry's zeros.
 const ZEROS: u32 = 56;
 
-/// Words of a record that stores `words` words in `lines` lines, padding to whole lines included, if
-/// none of them is 0: fewer otherwise.
+/// Words of a record that stores `words` words in `lines` lines, padding to whole lines included, if none of them is 0;
+/// fewer otherwise.
 #[inline]
 pub fn words_for(lines: usize, words: usize) -> usize {
     (HEADER_WORDS + lines + words).next_multiple_of(LINE_WORDS)
@@ -54,9 +52,9 @@ pub(crate) fn words_of<'a>(entries: impl Iterator<Item = &'a LineWrite>) -> usiz
     (HEADER_WORDS + words).next_multiple_of(LINE_WORDS)
 }
 
-/// Bits of a record's words in use.
+/// Bits of the field for the words in use.
 const USED_BITS: u32 = 20;
-/// From so many tickets on, a record does not say how far behind it was durable.
+/// A distance of this many tickets or more is too large for a record to say how far behind it was durable.
 const FAR: u64 = 1 << (32 - USED_BITS);
 
 /// Which part of which transaction a record is.
@@ -68,19 +66,19 @@ pub struct Part {
     pub part: u16,
     /// How many there are.
     pub parts: u16,
-    /// When it was written, everything up to the ticket so many before its own was durable; 0 where
-    /// it does not say.
+    /// The distance from the record's ticket back to the ticket up to which everything was durable when it was written;
+    /// 0 if unknown.
     pub behind: u16,
 }
 
-/// How far `ticket` is from what is durable, as a record says it.
+/// The distance from `ticket` to `durable`, as a record stores it.
 #[inline]
 pub fn behind(ticket: u64, durable: u64) -> u16 {
     let behind = ticket.saturating_sub(durable);
     if behind < FAR { behind as u16 } else { 0 }
 }
 
-/// Encodes a record for the offset `at` into `out`, which grows as it must; the record, padding to whole
+/// Encodes a record for the offset `at` into `out`, which grows as necessary; returns the record, padding to whole
 /// lines included. `word_of` gives each masked word's value.
 #[inline]
 pub fn encode<'a>(
@@ -112,12 +110,12 @@ pub fn encode<'a>(
         | u64::from(part.part) << 32
         | u64::from(part.parts) << 48;
     out[0] = check(salt, at, &out[1..used]);
-    // A line of zeros, of which the record's last line has what it needs: its size is known.
+    // Zeros a whole line, of which the record's padding is a part: a fixed size is faster.
     *out[used..].first_chunk_mut().expect("room for a line") = [0; LINE_WORDS];
     &out[..used.next_multiple_of(LINE_WORDS)]
 }
 
-/// Encodes an entry at the start of `room`; how many words it takes.
+/// Encodes an entry at the start of `room`; returns how many words it takes.
 #[inline(always)]
 fn encode_entry(
     room: &mut [u64; ENTRY_WORDS],
@@ -129,7 +127,7 @@ fn encode_entry(
         let word = entry.mask.trailing_zeros() as usize;
         let value = word_of(entry, word);
         let zero = u64::from(value == 0);
-        // Stored in any case, and kept unless it is 0: no branch to be guessed.
+        // Stored in any case, and kept unless it is 0: avoids a branch.
         (room[0], room[1]) = (zero << (ZEROS + word as u32) | header, value);
         return 2 - zero as usize;
     }
@@ -146,9 +144,8 @@ fn encode_entry(
     used
 }
 
-/// Seeded at the end and not at the start: a seed of its own would make the hash of more than 240 bytes
-/// build a secret first. Words that have the same hash have the same check only in the same place, under
-/// the same salt.
+/// The seed is mixed in at the end and not at the start: a seed of its own would make the hash of more than 240 bytes
+/// build a secret first. Words that have the same hash have the same check only in the same place, under the same salt.
 #[inline]
 fn check(salt: u64, at: u64, words: &[u64]) -> u64 {
     let place = mix(salt ^ at);
@@ -158,8 +155,8 @@ fn check(salt: u64, at: u64, words: &[u64]) -> u64 {
 
 /// A record found in a log.
 #[derive(Clone, Debug)]
-pub struct Found {
-    /// Which it is.
+pub struct FoundRecord {
+    /// The part that it is.
     pub part: Part,
     /// Its offset.
     pub at: u64,
@@ -169,7 +166,7 @@ pub struct Found {
 
 /// Reads the record at `at`, if a whole one is there that ends before `end`. Returns it and the
 /// offset after it.
-pub fn read<M: Memory>(memory: &M, salt: u64, at: u64, end: u64) -> Option<(Found, u64)> {
+pub fn read<M: Memory>(memory: &M, salt: u64, at: u64, end: u64) -> Option<(FoundRecord, u64)> {
     if end.saturating_sub(at) < LINE {
         return None;
     }
@@ -187,25 +184,25 @@ pub fn read<M: Memory>(memory: &M, salt: u64, at: u64, end: u64) -> Option<(Foun
     }
     words.drain(..HEADER_WORDS - 1);
     let next = at + (used * 8).next_multiple_of(LINE);
-    Some((Found { part: Part { ticket, part, parts, behind }, at, words }, next))
+    Some((FoundRecord { part: Part { ticket, part, parts, behind }, at, words }, next))
 }
 
-/// Whether a record may begin at `at` whose ticket is up to `reach` after `ticket`: soon said, and what anything else
-/// is taken for seldom.
+/// Whether a record with a ticket up to `reach` after `ticket` may begin at `at`: a quick test with few false
+/// positives.
 #[inline]
 pub(crate) fn may_be<M: Memory>(memory: &M, at: u64, ticket: u64, reach: u64) -> bool {
     let after = memory.load(at + 8).wrapping_sub(ticket);
     memory.load(at) & 1 != 0 && (1..reach).contains(&after)
 }
 
-impl Found {
-    /// Where it is, padding to whole lines included.
+impl FoundRecord {
+    /// Its range, padding to whole lines included.
     pub fn range(&self) -> Range<u64> {
         let bytes = (HEADER_WORDS + self.words.len()) as u64 * 8;
         self.at..self.at + bytes.next_multiple_of(LINE)
     }
 
-    /// Everything up to this ticket was durable when it was written, as far as it says.
+    /// The ticket up to which everything was durable when it was written, as far as it says.
     pub fn durable_before(&self) -> u64 {
         match self.part.behind {
             0 => 0,
@@ -216,7 +213,7 @@ impl Found {
     /// Calls `word` with the offset and value of each word of the record.
     ///
     /// # Errors
-    /// `Corrupt` where the entries do not add up, although the check is right.
+    /// `Corrupt` where the entries are inconsistent, although the check is right.
     pub fn for_each_word(&self, mut word: impl FnMut(u64, u64) -> Result<()>) -> Result<()> {
         let mut rest = self.words.as_slice();
         while let Some((header, after)) = rest.split_first() {

@@ -1,22 +1,22 @@
 //! Which transactions of a log count, and their words.
 
-use super::area::{Geometry, Told};
-use super::record::Found;
+use super::area::{Geometry, KnownDurable};
+use super::record::FoundRecord;
 use crate::{Error, Result};
 use perdura_memory::Memory;
 
-/// The transactions in a log, oldest first, and how many are discarded: incomplete, or with
-/// `no_gaps` after the first ticket that is missing. Something has `told` what was durable.
+/// The transactions in a log, oldest first, and how many are discarded: incomplete ones, or with `no_gaps` those after
+/// the first missing ticket. `known_durable` is what is known to have been durable.
 ///
 /// # Errors
-/// `Corrupt` where something that was durable is missing, or with no `no_gaps` has not left the log.
+/// `Corrupt` where something that was durable is missing, or, without `no_gaps`, has not left the log.
 pub fn transactions(
-    records: Vec<Found>,
+    records: Vec<FoundRecord>,
     checkpoint: u64,
     no_gaps: bool,
-    (durable, at): Told,
-) -> Result<(Vec<Vec<Found>>, u64)> {
-    let mut whole: Vec<Vec<Found>> = Vec::new();
+    (durable, at): KnownDurable,
+) -> Result<(Vec<Vec<FoundRecord>>, u64)> {
+    let mut whole: Vec<Vec<FoundRecord>> = Vec::new();
     let mut discarded = 0;
     let mut records = records.into_iter().filter(|r| r.part.ticket > checkpoint).peekable();
     let mut next = checkpoint + 1;
@@ -49,7 +49,7 @@ pub fn transactions(
 /// Stores the words of records in place, in their order, and asks for them to become durable.
 pub(crate) fn store_words<'a, M: Memory>(
     memory: &M,
-    mut records: impl Iterator<Item = &'a Found>,
+    mut records: impl Iterator<Item = &'a FoundRecord>,
 ) -> Result<()> {
     records.try_for_each(|record| {
         record.for_each_word(|at, value| {
@@ -60,12 +60,11 @@ pub(crate) fn store_words<'a, M: Memory>(
     })
 }
 
-/// Every word of every record must lie in the pool, and none in the log: whoever recovers
-/// checks before the first store.
+/// Checks that every word of every record lies in the pool, and none in the log: before the first store of a recovery.
 pub(crate) fn check_words<M: Memory>(
     memory: &M,
     geometry: &Geometry,
-    whole: &[Vec<Found>],
+    whole: &[Vec<FoundRecord>],
 ) -> Result<()> {
     let log = geometry.start..geometry.segment(geometry.segments - 1).end;
     for record in whole.iter().flatten() {

@@ -8,8 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The segments of an area in use: which are free, and which are full and wait for a checkpoint.
 pub(crate) struct Segments {
     state: Mutex<State>,
-    /// How many are full, to be looked at without a locked instruction, which would wait for
-    /// write-backs.
+    /// How many are full, readable without a locked instruction, which would wait for write-backs.
     full: AtomicUsize,
 }
 
@@ -33,17 +32,17 @@ impl Segments {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A free segment, if there is one.
+    /// Takes a free segment, if there is one.
     pub(crate) fn take(&self) -> Option<u32> {
         self.state().free.pop()
     }
 
-    /// Gives a segment back whose records are dead or void.
+    /// Returns a segment whose records are dead or void.
     pub(crate) fn put_back(&self, segment: u32) {
         self.state().free.push(segment);
     }
 
-    /// Hands over a segment that holds records up to `highest`.
+    /// Hands over a full segment, with records up to `highest`.
     pub(crate) fn filled(&self, segment: u32, highest: u64) {
         let mut state = self.state();
         state.full.push_back((segment, highest));

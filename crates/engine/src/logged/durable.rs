@@ -1,4 +1,4 @@
-//! When what a transaction has seen is durable: its ticket, and the wait for one.
+//! Durability: the ticket of everything a transaction has seen, and waiting for tickets.
 
 use super::session::Buffered;
 use super::state::Logged;
@@ -15,7 +15,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         let Logged { core, lock } = &*self.engine;
         let (seat, writer) = (&mut self.seat, &mut self.writer);
         let is_durable = || core.durable() >= number;
-        // Of an engine whose records do not suffice, those that are committed wait for more.
+        // In an engine whose records do not suffice, committed groups still wait for their lines.
         let is_closed = || is_durable() || C::NO_GAPS && core.committed() >= number;
         if C::Groups::ANY && !is_closed() {
             match allowed {
@@ -34,7 +34,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             }
         }
         if !is_durable() {
-            // Everything up to the last commit has asked to be durable by now.
+            // Write-backs have been asked for everything up to the last commit.
             let committed = core.committed();
             writer.fence(core)?;
             core.raise_durable(committed);
@@ -42,13 +42,13 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         Ok(())
     }
 
-    /// How many transactions have joined the overlay, inside of a transaction.
+    /// How many transactions have joined the overlay, for a running transaction.
     #[inline(always)]
     pub(super) fn joined(&self) -> u64 {
         self.overlay().map_or(0, |overlay| overlay.joined(&*self.core().memory))
     }
 
-    /// The last commit that the transaction may have seen something of.
+    /// The last commit of which the transaction may have seen something.
     pub(super) fn seen(&mut self) -> Ticket {
         let memory = &*self.engine.core.memory;
         if C::Groups::WINDOWS
@@ -58,7 +58,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             return ticket(C::Groups::TICKET_BITS, self.core().committed(), joined);
         }
         let overlaid = if self.overlaid { self.snapshot } else { 0 };
-        // A transaction that could have written may have ended the group.
+        // A transaction that could have written may have closed the group.
         let joined = overlaid.min(self.joined());
         let committed = self.core().committed();
         ticket(C::Groups::TICKET_BITS, committed, joined)

@@ -7,7 +7,7 @@ use crate::consistency::protocol::{Consistency, Groups, Right};
 use crate::consistency::writer::Writer;
 use crate::engine::Named;
 use crate::log::area::{self, Checkpoint, Geometry};
-use crate::log::record::Found;
+use crate::log::record::FoundRecord;
 use crate::log::{left, recovery};
 use crate::sync::{self, Synchronisation};
 use crate::tuning::Tuning;
@@ -98,7 +98,7 @@ where
     fn reclaimable(&self) -> Ticket {
         // In this order: a snapshot that is not counted yet is of a commit no earlier than that.
         let reclaimable = C::reclaimable(&self.core);
-        // What was freed since is in the oldest snapshot still.
+        // Memory freed since is still in the oldest snapshot.
         ticket(C::Groups::TICKET_BITS, reclaimable.min(self.core.snapshots.oldest()), 0)
     }
 
@@ -116,7 +116,7 @@ where
     fn give_back(&self) -> Result<()> {
         Engine::checkpoint(self)?;
         let Core { memory, .. } = &self.core;
-        // Nothing is stored but by the writer, and by the thread that checkpoints.
+        // Only the writer and the checkpointing thread store anything, and both are excluded.
         while self.lock.writing(&**memory, |_| self.core.alone(|| Ok(memory.give_back())))? {}
         Ok(())
     }
@@ -156,7 +156,7 @@ where
 }
 
 impl<M: Memory, C: Consistency, S: Synchronisation> Logged<M, C, S> {
-    /// Has `close` write down what has joined the open group, where a checkpoint does not do so by itself.
+    /// Calls `close` to log the transactions of the open group, if a checkpoint does not do so itself.
     pub(super) fn write_down_joined(
         &self,
         close: impl FnOnce(Right<'_, C>) -> Result<()>,
@@ -172,12 +172,12 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Logged<M, C, S> {
     }
 }
 
-type Log = (Geometry, Checkpoint, Vec<Vec<Found>>, u64);
+type Log = (Geometry, Checkpoint, Vec<Vec<FoundRecord>>, u64);
 
 fn read_log<M: Memory, C: Consistency>(memory: &M, area: Range<u64>, name: &str) -> Result<Log> {
     let geometry = Geometry::read(memory, area, name)?;
     let checkpoint = geometry.checkpoint(memory)?;
-    let (records, told) = geometry.records_and_told(memory, checkpoint);
-    let (whole, discarded) = C::choose(memory, &geometry, checkpoint, records, told)?;
+    let (records, known_durable) = geometry.records_and_known_durable(memory, checkpoint);
+    let (whole, discarded) = C::choose(memory, &geometry, checkpoint, records, known_durable)?;
     Ok((geometry, checkpoint, whole, discarded))
 }

@@ -1,12 +1,13 @@
 //! Engines that log, made of a [consistency](crate::consistency) and a [synchronisation](crate::sync).
 //!
-//! Reading order: `state`, `looked` (what it sees that is not in the memory), `session` (a transaction from its begin
-//! to its commit), `window` (how one comes in where committed words are in the writer's write set), `durable`
-//! (tickets, and waits for them), `engine` (opening, recovery, checkpoints).
+//! Reading order: `state`, `lookup` (a session's view of words that are not in the memory), `session` (a transaction
+//! from its begin to its commit), `snapshot` (transactions that read for long), `window` (how one begins if committed
+//! words are in the writer's write set), `durable` (tickets, and waits for them), `engine` (opening, recovery,
+//! checkpoints).
 
 mod durable;
 mod engine;
-mod looked;
+mod lookup;
 mod session;
 mod snapshot;
 mod state;

@@ -1,6 +1,6 @@
 //! A session of a logging engine: a transaction's writes, buffered until commit.
 
-use super::looked::{Looked, NOTHING, overlay};
+use super::lookup::{NOTHING, OverlayLookup, overlay};
 use super::state::Logged;
 use crate::access::put_lines;
 use crate::consistency::core::{Core, cut_short};
@@ -23,24 +23,24 @@ pub struct Buffered<M: Memory, C: Consistency, S: Synchronisation> {
     pub(super) engine: Arc<Logged<M, C, S>>,
     pub(super) seat: Seat<S, OpenOf<C>, OwnOf<C>>,
     pub(super) writer: Writer,
-    /// Before this offset a word may be written: 0 unless the transaction may write.
+    /// Words before this offset may be written: 0 unless the transaction may write.
     writable: u64,
-    /// How many transactions had joined the overlay when this one began. It sees the words of
-    /// these. 0 outside of transactions: only inside does the lock keep the overlay as it is.
+    /// How many transactions had joined the overlay when this one began, which sees their words. 0 outside
+    /// transactions: only inside does the lock keep the overlay as it is.
     pub(super) snapshot: u64,
-    /// The transaction has read one of those words.
+    /// Whether the transaction has read one of those words.
     pub(super) overlaid: bool,
-    /// How much it may still read in the lock.
+    /// How much it may still read inside the lock.
     pub(super) reads_left: u32,
-    /// What it reads outside of it.
+    /// The snapshot that it reads outside the lock.
     pub(super) late: Option<Box<Snapshot>>,
-    /// The last transaction of the window that its last commit left open; others may have worked on that since.
+    /// The last transaction of the window that its last commit left open; other sessions may have continued it since.
     pub(super) left_window: Option<Ticket>,
-    /// The transaction reads, and has come in as one that writes: it looks into the window.
+    /// The transaction reads, but has entered as a writer, to look into the window.
     pub(super) reads_alone: bool,
-    /// The line of the overlay that was looked at last: words are read by the line, mostly.
-    looked: Looked,
-    /// Pages are compared with their sums before what they hold is believed.
+    /// The last lookup in the overlay: mostly the next word is of the same line.
+    looked: OverlayLookup,
+    /// Pages are compared with their sums before their contents are trusted.
     pub(super) compares: bool,
     /// See [`Sums::add_to`].
     changes: Vec<Change>,
@@ -70,13 +70,13 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         &self.engine.core
     }
 
-    /// What has committed and is not in the memory, inside of a transaction.
+    /// The committed words that are not in the memory yet, inside a transaction.
     #[inline(always)]
     pub(super) fn overlay(&self) -> Option<&Overlay> {
         overlay::<C, S>(&self.seat)
     }
 
-    /// Whether the word at `at` may be one of [`written`](Self::written): seldom, if it is not.
+    /// Whether the word at `at` may be one of [`written`](Self::written): few false positives.
     #[inline(always)]
     fn may_be_written(&self, at: u64) -> bool {
         self.writer.writes.may_have(&*self.core().memory, at)
@@ -85,8 +85,8 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
                 && self.overlay().is_some_and(|overlay| overlay.may_have(&*self.core().memory, at))
     }
 
-    /// The word at `at`, if the transaction has written it, or if it is committed and not in the
-    /// memory yet. Out of line, so that a read that goes to the memory saves no registers for it.
+    /// The word at `at`, if the transaction has written it, or if it is committed and not in the memory yet. Out of
+    /// line, so that a read that goes to the memory saves no registers for it.
     #[inline(never)]
     fn written(&mut self, at: u64) -> Option<u64> {
         if !at.is_multiple_of(8) {
@@ -105,14 +105,14 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             if !overlay.may_have(memory, line) {
                 return None;
             }
-            self.looked = Looked { line, found: overlay.find(memory, line, self.snapshot) };
+            self.looked = OverlayLookup { line, found: overlay.find(memory, line, self.snapshot) };
         }
         let value = overlay.word(memory, self.looked.found?, at)?;
         self.overlaid = true;
         Some(value)
     }
 
-    /// Gives the lock back and forgets the transaction.
+    /// Releases the lock and forgets the transaction.
     #[inline(always)]
     pub(super) fn finish(&mut self) {
         if self.late.is_some() {
@@ -157,7 +157,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             return self.no_commit();
         }
         if self.is_unchanged() {
-            // What it saw may still be on its way to durability.
+            // What it saw may not be durable yet.
             let seen = self.seen();
             self.writer.counters.read_only += 1;
             self.finish();
@@ -178,8 +178,8 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         if ending.session.compares {
             ending.session.engine.core.acknowledge();
         }
-        // The ticket alone is kept until the end: the whole result would be copied, in wide loads of narrow
-        // stores, which probably wait until these are through behind the log's fence (samples fell there).
+        // Only the ticket is kept until the end: copying the whole result would be wide loads of narrow stores, which
+        // probably wait until these have got through behind the log's fence (a profile showed samples there).
         let ticket = match result {
             Ok(ticket) => ticket,
             Err(error) => {
@@ -193,18 +193,18 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         Ok(ticket)
     }
 
-    /// What is to be done after a commit, outside of the lock.
+    /// The work after a commit, outside the lock.
     #[inline(always)]
     fn committed(&mut self) {
         C::committed(&self.engine.core, &self.engine.lock, &mut self.writer);
     }
 
-    /// The sums that the transaction changes are words of it.
+    /// Adds the sums that the transaction changes to its words.
     #[inline]
     fn add_sums(&mut self) -> Result<()> {
         let Buffered { engine, seat, writer, changes, snapshot, .. } = self;
         let Some(sums) = &engine.core.sums else { return Ok(()) };
-        // Most transactions write to objects alone, and most pools have no sums of these.
+        // Most transactions write only to objects, and most pools have no sums of these.
         if writer.writes.lowest() >= sums.places().end {
             return Ok(());
         }
@@ -216,8 +216,8 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         })
     }
 
-    /// Compares the pages of `[at, at + len)` with their sums, if they have not been. Outside of a
-    /// transaction they may be changing.
+    /// Compares the pages of `[at, at + len)` with their sums, once. Not outside a transaction, where they may be
+    /// changing.
     #[inline]
     fn compare(&self, at: u64, len: u64) -> Result<()> {
         match &self.engine.core.sums {
@@ -260,7 +260,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         }
     }
 
-    /// The memory may have grown since the transaction began.
+    /// Rechecks the bounds: the memory may have grown since the transaction began.
     #[cold]
     #[inline(never)]
     fn look_for_room(&mut self, at: u64) -> Result<()> {
@@ -272,16 +272,16 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         Ok(())
     }
 
-    /// Writes bytes that lie in the pool.
+    /// Writes bytes that are known to lie in the pool.
     fn put_checked(&mut self, at: u64, from: &[u8]) -> Result<()> {
         put_lines(self, at, from, |session, line, words| {
             session.writer.writes.put_line(&*session.engine.core.memory, line, words);
         })
     }
 
-    /// Whether a word of `[at, at + len)`, both multiples of 8, is in the write set, or committed
-    /// and not in the memory yet: memory that an earlier transaction of the group allocated and
-    /// gave back, for example. What is stored in place would be hidden by it, and overwritten.
+    /// Whether a word of `[at, at + len)`, both multiples of 8, is in the write set, or committed and not in the memory
+    /// yet: for example in memory that an earlier transaction of the group allocated and freed. That word would hide a
+    /// store in place, and overwrite it.
     fn any_written(&self, at: u64, len: u64) -> bool {
         any_words(|line| self.writer.writes.line(&*self.core().memory, line), at, len)
             || self
@@ -305,14 +305,13 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     }
 }
 
-/// Ends the transaction, whatever becomes of its commit: others must not wait for it for ever, nor
-/// go on where a panic left it.
+/// Ends the transaction in any case: others must not wait for it for ever, nor continue from where a panic left it.
 struct Ending<'a, M: Memory, C: Consistency, S: Synchronisation> {
     session: &'a mut Buffered<M, C, S>,
 }
 
 impl<M: Memory, C: Consistency, S: Synchronisation> Ending<'_, M, C, S> {
-    /// The commit has returned.
+    /// The commit has returned normally.
     #[inline(always)]
     fn returned(self) {
         self.session.finish();
@@ -413,7 +412,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         if !at.is_multiple_of(8) {
             return Err(self.bad_write(at));
         }
-        // What a transaction leaves that comes to nothing no sum would know.
+        // Stores of a transaction that is rolled back would be in no sum.
         if self.compares
             || C::logs_fresh(self.engine.core.memory.domain(), len)
             || self.any_written(at, len)
@@ -448,7 +447,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         if mode == Mode::Write {
             self.writable = self.engine.core.memory.len() & !(WORD - 1);
         }
-        // Only now: what joined before is seen, and no group ends before this transaction does.
+        // Only now: what joined before is seen, and no group is closed before this transaction ends.
         self.snapshot = self.joined();
         self.looked = NOTHING;
         self.overlaid = false;
@@ -474,7 +473,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
     fn is_durable(&self, ticket: Ticket) -> bool {
         let is_durable = self.engine.core.durable() >= ticket.0 >> C::Groups::TICKET_BITS;
         if is_durable && self.compares {
-            // It may have become so by what no session waited for.
+            // It may have become durable in a group that no session waited for.
             self.engine.core.acknowledge();
         }
         is_durable
@@ -485,7 +484,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         if self.is_durable(ticket) {
             return Ok(());
         }
-        // The group may end.
+        // The group may be closed now.
         self.looked = NOTHING;
         self.wait(ticket.0 >> C::Groups::TICKET_BITS)?;
         if self.compares {
@@ -502,7 +501,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         let Buffered { engine, seat, writer, .. } = self;
         match seat.writing() {
             Some(mut right) => {
-                // What those have freed that joined before would stay in the log's reach.
+                // Memory freed by transactions that joined earlier would stay in the log's reach.
                 C::Groups::close(&engine.core, right.again(), writer, u64::MAX)?;
                 C::checkpoint_within(&engine.core, right, &mut writer.counters)
             }

@@ -1,4 +1,5 @@
-//! A transaction that reads for long: it goes on with a [snapshot](crate::consistency::snapshots), and holds no writer up.
+//! A transaction that reads for long: it continues on a [snapshot](crate::consistency::snapshots), and does not hold
+//! the writer up.
 
 use super::session::Buffered;
 use crate::consistency::core::cut_short;
@@ -12,7 +13,7 @@ use perdura_memory::{LINE, Memory, line_of, lines_in};
 use std::collections::HashMap;
 
 impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
-    /// How much a transaction that begins now may read in the lock: with no bound, if it cannot go on without.
+    /// How much a transaction that begins now may read inside the lock: without bound, if it cannot continue outside.
     #[inline(always)]
     pub(super) fn most_reads(&self, mode: Mode) -> u32 {
         match mode {
@@ -21,11 +22,12 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         }
     }
 
-    /// The word at `at`, of which the memory has said `value`, for a transaction that has read as much as it may.
+    /// The word at `at`, which the memory holds as `value`, for a transaction that has used up its reads inside the
+    /// lock.
     #[inline(never)]
     pub(super) fn word_of_snapshot(&mut self, at: u64, value: u64) -> u64 {
         if self.late.is_none() {
-            // In the lock the value is what it was before, too.
+            // Inside the lock the loaded value is also the old one.
             self.go_on_with_snapshot();
         }
         let core = &self.engine.core;
@@ -43,7 +45,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             .map_or(value, |line| line.words[word_in_line(at)])
     }
 
-    /// The same of bytes.
+    /// As [`word_of_snapshot`](Self::word_of_snapshot), for bytes.
     #[cold]
     #[inline(never)]
     pub(super) fn bytes_of_snapshot(&mut self, at: u64, to: &mut [u8]) {
@@ -53,7 +55,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         }
     }
 
-    /// Bytes have been read in the lock, or after it.
+    /// Counts a read of bytes; returns whether reads inside the lock are used up.
     #[inline]
     pub(super) fn count_lines(&mut self, at: u64, len: u64) -> bool {
         let lines = u32::try_from(lines_in(at, len)).unwrap_or(u32::MAX);
@@ -61,7 +63,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         self.reads_left == 0
     }
 
-    /// The words of a line that are not what the memory has, or may not be.
+    /// The words of a line that differ, or may differ, from the memory.
     fn line_of_snapshot(&self, line: u64) -> Option<LineWrite> {
         let snapshot = self.late.as_ref()?;
         let core = &self.engine.core;
@@ -101,7 +103,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         self.late = Some(Box::new(Snapshot { number, joined, seen }));
     }
 
-    /// Ends the transaction, if it has a snapshot; the ticket of what it has seen.
+    /// Ends the transaction, if it has a snapshot; returns the ticket of everything it has seen.
     pub(super) fn commit_snapshot(&mut self) -> Option<Result<Ticket>> {
         let seen = self.late.as_ref()?.seen;
         let is_broken = self.engine.core.is_broken();

@@ -1,4 +1,4 @@
-//! An engine that logs: what its sessions share, and their lock.
+//! An engine that logs: the shared state of its sessions, and their lock.
 
 use crate::consistency::core::Core;
 use crate::consistency::protocol::{Consistency, LockOf};

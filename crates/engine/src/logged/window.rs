@@ -1,4 +1,5 @@
-//! Transactions of an engine that has [windows](crate::consistency::eager): what comes in has to see the window's words.
+//! Transactions of an engine that has [windows](crate::consistency::eager): an entering transaction must see the
+//! window's words.
 
 use super::session::Buffered;
 use super::state::Logged;
@@ -9,8 +10,8 @@ use crate::{Mode, Ticket};
 use perdura_memory::Memory;
 
 impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
-    /// Comes in. A transaction that reads comes in as the only one where the session has made the window's last commit,
-    /// to look into it; a window that others have worked on is ended first.
+    /// Enters. If this session made the window's last commit, a reading transaction enters as a writer, to look into
+    /// it; a window that other sessions have continued is closed first.
     #[inline]
     pub(super) fn enter_by_window(&mut self, mode: Mode) {
         if mode == Mode::Read && self.left_window.is_none() && self.enter_without_window() {
@@ -27,7 +28,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         C::Groups::enter(&*core.memory, right, &mut self.writer);
     }
 
-    /// Comes in to read, once no window is open; whether it could be ended.
+    /// Enters to read, once no window is open; returns whether it could be closed.
     fn enter_without_window(&mut self) -> bool {
         let engine = self.engine.clone();
         let memory = &*engine.core.memory;
@@ -47,7 +48,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         }
     }
 
-    /// Gives the window its write set back, before the transaction that has it leaves.
+    /// Returns the window's write set to it, before the transaction that has it leaves.
     #[inline(always)]
     pub(super) fn leave_window(&mut self) {
         let Logged { core, .. } = &*self.engine;

@@ -4,17 +4,17 @@ use super::session::{OptimisticSession, Way};
 use super::state::Durability;
 use crate::consistency::core::cut_short;
 use crate::planted::{self, Bug};
-use crate::sync::stm::{Begun, Stamp, Word};
+use crate::sync::stm::{Begun, RecordWord, Stamp};
 use crate::{Error, Result, Ticket};
 use perdura_memory::{Memory, WORD, line_of};
 
-/// Bytes of log that a line's change of its page's sum may take.
+/// The most bytes of log that a line's change of its page's sum takes.
 const SUM_BYTES: u64 = 2 * WORD;
 
-/// Checkpoints for the room of one record.
+/// The most checkpoints for the room of one record.
 const MOST_TRIES: u32 = 1000;
 
-/// Ends a commit, whatever becomes of it: others must not wait for it for ever, nor go on where a panic left it.
+/// Ends a commit in any case: others must not wait for it for ever, nor continue from where a panic left it.
 struct Committing<'a, M: Memory, C: Durability, S> {
     session: &'a mut OptimisticSession<M, C, S>,
     returned: bool,
@@ -34,12 +34,12 @@ impl<M: Memory, C: Durability, S> Drop for Committing<'_, M, C, S> {
 }
 
 impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
-    /// Commits the running transaction; it is over, whatever comes of it.
+    /// Commits the running transaction, which is over in any case.
     #[inline]
     pub(super) fn commit_running(&mut self) -> Result<Ticket> {
         let stored = !(self.writer.writes.is_empty() && self.writer.fresh.is_empty());
         let committed = match self.way {
-            // What was read may be in part what a commit had stored that was cut short.
+            // What was read may include stores of a commit that was cut short.
             _ if self.engine.core.is_broken() => Err(cut_short()),
             Way::Failed => Err(Error::Conflict),
             _ if stored => self.commit_stores(),
@@ -67,7 +67,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         memory.check_fence()?;
         writer.touch_counters(memory);
         if C::LOGS && !writer.fresh.is_empty() {
-            // The record must not be durable before what it makes reachable.
+            // The record must not be durable before the memory that it makes reachable.
             writer.flush_fresh(&engine.core);
             writer.fence(&engine.core)?;
         }
@@ -97,7 +97,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             if let Some(begun) = self.lane.begin_commit(memory, is_alone) {
                 return Ok(begun);
             }
-            // The session that is alone may need that room.
+            // The session that runs alone may need that room.
             self.writer.give_back_room(&self.engine.core);
             self.lane.wait_to_commit(memory, is_alone, &mut turn);
         }
@@ -117,7 +117,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         let mut tries = 0;
         loop {
             match reserve() {
-                // Others commit at the same time, and may have taken what a checkpoint has freed.
+                // Other sessions commit at the same time, and may have taken what a checkpoint has freed.
                 Err(Error::TooLarge { needed, available })
                     if needed <= available && tries < MOST_TRIES =>
                 {
@@ -129,7 +129,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         }
     }
 
-    /// Commits with locks; where that fails, nothing has been stored in place, and locks are held still.
+    /// Commits with locks; if that fails, nothing has been stored in place, and the locks are still held.
     #[inline]
     fn commit_locked(&mut self, keeps: bool, changes_sums: bool) -> Result<Ticket> {
         let early = planted::has(Bug::StampBeforeLocks).then(|| self.take_stamp()).transpose()?;
@@ -167,7 +167,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         Ok(Ticket(stamp.0))
     }
 
-    /// The rest of a commit that is durable once its ticket is waited for.
+    /// The rest of a commit that becomes durable once its ticket is waited for.
     #[cold]
     fn commit_in_turn(&mut self, stamp: Stamp) -> Result<Ticket> {
         let engine = self.engine.clone();
@@ -183,7 +183,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         Ok(Ticket(ticket))
     }
 
-    /// The last commit that a transaction which stores nothing may have seen something of, if that may not be durable.
+    /// The last commit of which a transaction without stores may have seen something, if that may not be durable.
     #[inline]
     fn seen(&self) -> Ticket {
         match self.engine.group {
@@ -192,7 +192,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         }
     }
 
-    /// Locks the records of the lines that are stored to.
+    /// Locks the records of the lines that the transaction stores to.
     #[inline]
     fn lock_lines(&mut self) -> Result<()> {
         let OptimisticSession { engine, writer, locks, .. } = self;
@@ -201,15 +201,15 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         entries.try_for_each(|entry| locks.lock(memory, &engine.records, entry.line))
     }
 
-    /// Whether pages are stored to that have a sum.
+    /// Whether the transaction stores to pages that have a sum.
     #[inline(always)]
     fn changes_sums(&self) -> bool {
         let sums = self.engine.core.sums.as_ref();
         sums.is_some_and(|sums| self.writer.writes.lowest() < sums.places().end)
     }
 
-    /// Adds the sums that the transaction changes to what it stores, and locks their lines. It has not read them: they
-    /// change by as much whatever they are.
+    /// Adds the changed sums to the transaction's stores, and locks their lines. It has not read them: they change by
+    /// the same amount whatever their value.
     #[cold]
     fn lock_sums(&mut self) -> Result<()> {
         let OptimisticSession { engine, writer, locks, changes, .. } = self;
@@ -222,7 +222,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         sums.add_to(memory, &mut writer.writes, changes, |_| None)
     }
 
-    /// The commit's stamp. What it stores over has earlier ones.
+    /// Takes the commit's stamp, which is later than those of what it overwrites.
     #[inline]
     fn take_stamp(&mut self) -> Result<Stamp> {
         let OptimisticSession { engine, lane, locks, .. } = &mut *self;
@@ -246,19 +246,20 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         }
     }
 
-    /// Whether what was read is as it was, now that what is stored to is locked.
+    /// Whether what was read is unchanged, now that the written lines are locked.
     #[inline]
     fn reads_hold_still(&self) -> bool {
         let OptimisticSession { engine, reads, locks, way, .. } = self;
         let memory = &*engine.core.memory;
-        let holds = |place: u32, word: Word| {
+        let holds = |place: u32, word: RecordWord| {
             let now = engine.records.load(memory, place);
             now == word || locks.held(now, word)
         };
-        *way != Way::Beside || reads.read(memory).iter().all(|(place, word)| holds(*place, *word))
+        *way != Way::Concurrent
+            || reads.read(memory).iter().all(|(place, word)| holds(*place, *word))
     }
 
-    /// What is going to be overwritten is kept for snapshots.
+    /// Keeps the words that are about to be overwritten, for snapshots.
     #[cold]
     fn keep_versions(&self, stamp: Stamp) {
         let memory = &*self.engine.core.memory;
@@ -266,7 +267,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         entries.for_each(|entry| self.engine.versions.keep(memory, stamp.number(), entry));
     }
 
-    /// Stores what the transaction has written in place, and unlocks it.
+    /// Stores the transaction's words in place, and unlocks their lines.
     #[inline]
     fn store_in_place(&mut self, stamp: Stamp) {
         let OptimisticSession { engine, lane, writer, locks, .. } = self;
@@ -280,7 +281,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         locks.unlock(&*engine.core.memory, &engine.records, stamp);
     }
 
-    /// Nothing was stored in place.
+    /// Unlocks, with nothing stored in place.
     #[cold]
     fn give_back_locks(&mut self) {
         let OptimisticSession { engine, locks, .. } = self;

@@ -8,7 +8,7 @@ use crate::consistency::protocol::Consistency;
 use crate::consistency::redo::Redo;
 use crate::engine::Named;
 use crate::log::area::{self, Checkpoint, Geometry};
-use crate::log::record::Found;
+use crate::log::record::FoundRecord;
 use crate::log::{left, recovery};
 use crate::planted::{self, Bug};
 use crate::sync::stm::{Clock, Lanes, Moment, Records, Stamp};
@@ -104,7 +104,7 @@ where
     fn give_back(&self) -> Result<()> {
         Engine::checkpoint(self)?;
         let Core { memory, .. } = &self.core;
-        // Nothing is stored but by commits, and by the thread that checkpoints.
+        // Only commits and the checkpointing thread store anything, and both are excluded.
         loop {
             self.lanes.be_alone(&**memory);
             let more = self.core.alone(|| Ok(memory.give_back()));
@@ -125,8 +125,8 @@ where
 }
 
 impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
-    /// A checkpoint: everything committed is durable in place, and the log is empty. The caller is in no commit. Commits
-    /// with numbers up to the one returned have left the log.
+    /// A checkpoint: everything committed is durable in place, and the log is empty. The caller is in no commit.
+    /// Commits with numbers up to the returned one have left the log.
     ///
     /// # Errors
     /// `Io` when the medium failed.
@@ -153,8 +153,8 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
         })
     }
 
-    /// The same on a block device: what is in place must not be written back before the records that hold it are
-    /// durable, nor change while it is being captured.
+    /// The same on a block device: words in place must not be written back before the records that hold them are
+    /// durable, nor change while they are captured.
     fn empty_in_turn(&self, group: &Group, counters: &mut Counters) -> Result<u64> {
         let memory = &*self.core.memory;
         let turn = group.take(memory);
@@ -180,8 +180,8 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
         Ok(self.core.memory.check_fence()?)
     }
 
-    /// Commits with numbers of the clock up to this one have left the log: what they have freed may be used again, as far
-    /// as no transaction that is running can reach it.
+    /// Commits with clock numbers up to this one have left the log: memory that they freed may be reused, as far as no
+    /// running transaction can reach it.
     pub(super) fn move_horizon(&self, number: u64) {
         let memory = &*self.core.memory;
         let oldest = self.lanes.oldest(memory);
@@ -194,7 +194,7 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
         }
     }
 
-    /// The same, if half of the log is in use.
+    /// A checkpoint, if half of the log is in use.
     #[cold]
     pub(super) fn empty_if_half_full(&self, counters: &mut Counters) {
         let due = (self.core.geometry.segments as usize / 2).max(1);
@@ -204,7 +204,7 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
         }
     }
 
-    /// Writes back what sessions have stored to.
+    /// Writes back the lines that sessions have stored to.
     fn write_back_dirty(&self, counters: &mut Counters) {
         let memory = &*self.core.memory;
         for dirty in self.dirty.iter().filter_map(OnceLock::get) {
@@ -221,7 +221,7 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
         }
     }
 
-    /// A lane has been taken by a session.
+    /// Records that a session has taken a lane.
     pub(super) fn take_lane(&self, lane: usize) {
         let memory = &*self.core.memory;
         let domain = memory.domain();
@@ -237,13 +237,13 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
         }
     }
 
-    /// The lines that the session in this lane has stored to; `None` where stored lines need no write-back.
+    /// The lines that the session in this lane has stored to; `None` if stored lines need no write-back.
     #[inline(always)]
     pub(super) fn dirty_of(&self, lane: usize) -> Option<&Dirty> {
         self.dirty[lane].get()
     }
 
-    /// A session has stored to a line.
+    /// Records that a session has stored to a line.
     #[inline(always)]
     pub(super) fn mark_dirty(&self, dirty: &Dirty, line: u64) {
         let (bit, flag) = DirtyLines::places(line);
@@ -260,10 +260,10 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
         Redo::logs_fresh(self.core.memory.domain(), len)
     }
 
-    /// Begins a snapshot of what is committed now, for a transaction that is in its lane.
+    /// Begins a snapshot of what is committed now, for a transaction that runs in its lane.
     pub(super) fn begin_snapshot(&self) -> Moment {
         let memory = &*self.core.memory;
-        // From here on all commits that are under way keep what they overwrite.
+        // From here on all commits in progress keep what they overwrite.
         self.lanes.begin_snapshot(memory);
         let moment = self.clock.tick(memory);
         // From here on they have later numbers.
@@ -271,7 +271,7 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
         moment
     }
 
-    /// Ends it; the transaction is over, or goes on without.
+    /// Ends a snapshot; the transaction is over, or continues without.
     pub(super) fn end_snapshot(&self) {
         let memory = &*self.core.memory;
         self.lanes.end_snapshot(memory);
@@ -281,29 +281,30 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
     }
 }
 
-type Log = (Geometry, Checkpoint, Vec<Vec<Found>>, u64);
+type Log = (Geometry, Checkpoint, Vec<Vec<FoundRecord>>, u64);
 
-/// What is in the log.
+/// The contents of the log.
 fn read_log<M: Memory>(memory: &M, area: Range<u64>, name: &str) -> Result<Log> {
     let geometry = Geometry::read(memory, area, name)?;
     let checkpoint = geometry.checkpoint(memory)?;
-    let (records, told) = if group::is_numbered(checkpoint.ticket) {
-        geometry.records_and_told(memory, checkpoint)
+    let (records, known_durable) = if group::is_numbered(checkpoint.ticket) {
+        geometry.records_and_known_durable(memory, checkpoint)
     } else {
         (records_without_gaps(memory, &geometry, checkpoint)?, (0, geometry.start))
     };
-    // Where commits are not numbered, every one whose record is whole counts.
+    // Where commits are not numbered, every one with a whole record counts.
     let no_gaps = group::is_numbered(checkpoint.ticket);
-    let (whole, discarded) = recovery::transactions(records, checkpoint.ticket, no_gaps, told)?;
+    let (whole, discarded) =
+        recovery::transactions(records, checkpoint.ticket, no_gaps, known_durable)?;
     Ok((geometry, checkpoint, whole, discarded))
 }
 
-/// The log's records, where a session fences each before it writes the next one.
+/// The log's records, of sessions that fence each record before they write the next one.
 fn records_without_gaps<M: Memory>(
     memory: &M,
     geometry: &Geometry,
     checkpoint: Checkpoint,
-) -> Result<Vec<Found>> {
+) -> Result<Vec<FoundRecord>> {
     match geometry.records_and_behind_gaps(memory, checkpoint) {
         (records, None) => Ok(records),
         (_, Some(at)) => {
@@ -317,7 +318,7 @@ const fn numbers<C: Durability>(domain: Domain) -> bool {
     C::LOGS && !domain.evicts()
 }
 
-/// The ticket of an empty log on a memory of this domain, after a life that came to `highest`.
+/// The ticket of an empty log on a memory of this domain, after an earlier life that reached `highest`.
 fn first_ticket<C: Durability>(domain: Domain, highest: u64) -> u64 {
     let number = Stamp(highest).number();
     match () {
@@ -327,8 +328,8 @@ fn first_ticket<C: Durability>(domain: Domain, highest: u64) -> u64 {
     }
 }
 
-/// The log's checkpoint, whose ticket is of the kind that there is on this memory: the log is empty, and may be of a
-/// pool that has just been made, or was on another kind of memory.
+/// The log's checkpoint, with a ticket of the kind used on this memory: the log is empty, and the pool may be new, or
+/// may have been on another kind of memory.
 fn numbered_as_here<M: Memory, C: Durability>(
     memory: &M,
     geometry: &Geometry,

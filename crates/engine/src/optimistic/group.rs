@@ -1,15 +1,16 @@
-//! Group commit, where nothing becomes durable by itself ([`Domain::evicts`](perdura_memory::Domain::evicts) is false: a
-//! block device): one sync serves many commits, and no lock is held over one.
+//! Group commit, for memories where nothing becomes durable without a fence
+//! ([`Domain::evicts`](perdura_memory::Domain::evicts) is false: a block device): one sync serves many commits, and no
+//! lock is held over one.
 //!
 //! There a commit that has its locks, and whose reads hold, takes its *turn*: it numbers itself, writes its record,
-//! stores in place, unlocks. Nothing of that waits for the device. A sync makes durable whatever was written before, for
+//! stores in place, unlocks. None of that waits for the device. A sync makes everything written before it durable, for
 //! all that wait for a ticket.
 //!
 //! What always holds:
 //! - Tickets are numbers without gaps, and a commit that has seen something of another has the later one. So recovery
-//!   takes the whole records up to the first ticket that is missing.
-//! - No word is durable in place before the record that holds it: a checkpoint syncs the log, and captures what is dirty,
-//!   in a turn of its own.
+//!   takes the whole records up to the first missing ticket.
+//! - No word is durable in place before the record that holds it: a checkpoint syncs the log, and captures the dirty
+//!   lines, in a turn of its own.
 
 use perdura_memory::atomics::pause;
 use perdura_memory::lock::Apart;
@@ -18,11 +19,11 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Tickets from here on are numbers; those below are [`Stamp`](crate::sync::stm::Stamp)s.
+/// Tickets from here on are numbers; lower ones are [`Stamp`](crate::sync::stm::Stamp)s.
 const FIRST: u64 = 1 << 62;
-/// Tickets after which an opened pool begins to number anew, long before a checkpoint could not hold them.
+/// Tickets after which numbering restarts when a pool is opened, long before a checkpoint could not hold them.
 const MOST: u64 = 1 << 61;
-/// Checkpoints that a transaction which runs on and on lets be told apart.
+/// The most checkpoints that are told apart for transactions that run on and on.
 const MOST_ENDS: usize = 64;
 
 /// Whether tickets of this kind are numbers.
@@ -30,22 +31,22 @@ pub(super) const fn is_numbered(ticket: u64) -> bool {
     ticket >= FIRST
 }
 
-/// The ticket of an empty log whose commits will be numbered, after a life that came to `highest`.
+/// The ticket of an empty log whose commits will be numbered, after an earlier life that reached `highest`.
 pub(super) const fn first(highest: u64) -> u64 {
     if highest < FIRST || highest > FIRST + MOST { FIRST } else { highest }
 }
 
-/// A checkpoint has come to `ticket`; all commits up to it have numbers of the clock up to `number`.
+/// A checkpoint has reached `ticket`; all commits up to it have clock numbers up to `number`.
 #[derive(Clone, Copy)]
-struct End {
+struct CheckpointEnd {
     number: u64,
     ticket: u64,
 }
 
-/// Whose turn it is, and which checkpoints wait for transactions that run.
+/// Whose turn it is, and which checkpoints wait for running transactions.
 pub(super) struct Group {
     is_taken: Apart<AtomicBool>,
-    ends: Mutex<VecDeque<End>>,
+    ends: Mutex<VecDeque<CheckpointEnd>>,
     own: Object,
 }
 
@@ -76,17 +77,17 @@ impl Group {
         }
     }
 
-    /// A checkpoint has come to `ticket`. Commits up to it had read the clock before it came to `number`.
+    /// A checkpoint has reached `ticket`. Commits up to it had read the clock before it reached `number`.
     pub(super) fn checkpointed(&self, number: u64, ticket: u64) {
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         if ends.len() == MOST_ENDS {
             ends.pop_back();
         }
-        ends.push_back(End { number, ticket });
+        ends.push_back(CheckpointEnd { number, ticket });
     }
 
-    /// Up to which ticket checkpoints have come that lie before the moments of all transactions that are running, the
-    /// `oldest` of which is given; `None` where there is no further one.
+    /// The last ticket reached by checkpoints that lie before the moments of all running transactions, whose `oldest`
+    /// is given; `None` if there is no further one.
     pub(super) fn reached(&self, oldest: u64) -> Option<u64> {
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         let mut reached = None;
@@ -116,7 +117,7 @@ mod tests {
         assert_eq!(group.reached(9), None);
         assert_eq!(group.reached(30), Some(FIRST + 3));
         assert_eq!(group.reached(39), None);
-        // The latest makes room for a later one, which says more.
+        // The latest one is dropped for a later one, which says more.
         (5..=4 + MOST_ENDS as u64)
             .for_each(|number| group.checkpointed(10 * number, FIRST + number));
         assert_eq!(group.reached(u64::MAX), Some(FIRST + 4 + MOST_ENDS as u64));

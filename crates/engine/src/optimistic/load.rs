@@ -1,9 +1,9 @@
-//! Loads that are consistent with all that the transaction has read.
+//! Loads that are consistent with everything the transaction has read.
 
 use super::session::{OptimisticSession, Way};
 use super::state::Durability;
 use crate::planted::{self, Bug};
-use crate::sync::stm::Word;
+use crate::sync::stm::RecordWord;
 use crate::writes::range::lay_over;
 use crate::{Error, Result};
 use perdura_memory::{LINE, Memory, line_of};
@@ -12,7 +12,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// The word at `at`, which the transaction has not written.
     #[inline(always)]
     pub(super) fn load(&mut self, at: u64) -> Result<u64> {
-        if self.way != Way::Beside {
+        if self.way != Way::Concurrent {
             return self.load_otherwise(at);
         }
         let engine = &*self.engine;
@@ -31,16 +31,16 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         if !self.engine.core.memory.contains(at, to.len() as u64) {
             return Err(Error::outside(at));
         }
-        if self.way != Way::Beside {
+        if self.way != Way::Concurrent {
             return self.load_bytes_otherwise(at, to);
         }
         let (mut at, mut rest) = (at, to);
         while !rest.is_empty() {
             let len = ((line_of(at) + LINE - at) as usize).min(rest.len());
             let (part, more) = rest.split_at_mut(len);
-            // A snapshot may be read from one line on.
+            // A snapshot may begin between two lines.
             match self.way {
-                Way::Beside => self.load_slowly(at, |memory| memory.copy_out(at, part))?,
+                Way::Concurrent => self.load_slowly(at, |memory| memory.copy_out(at, part))?,
                 _ => self.load_bytes_otherwise(at, part)?,
             }
             (at, rest) = (at + len as u64, more);
@@ -48,24 +48,24 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         Ok(())
     }
 
-    /// Whether what is guarded by a record that holds `word` is as it was at the transaction's moment, or has been
-    /// changed since by this session alone.
+    /// Whether the data guarded by a record that holds `word` is as it was at the transaction's moment, or has since
+    /// been changed by this session only.
     #[inline(always)]
-    fn is_visible(&self, word: Word) -> bool {
+    fn is_visible(&self, word: RecordWord) -> bool {
         let stamp = word.stamp();
         !word.is_locked()
             && (stamp.number() <= self.moment.number || stamp.lane() == self.lane.number())
     }
 
-    /// A record has been looked at.
+    /// Adds a record to the read set.
     #[inline(always)]
-    fn added(&mut self, place: u32, word: Word) -> Result<()> {
+    fn added(&mut self, place: u32, word: RecordWord) -> Result<()> {
         self.reads.add(&*self.engine.core.memory, place, word);
         if self.reads.len() >= self.most_reads { self.go_on_with_snapshot() } else { Ok(()) }
     }
 
-    /// What `load` loads of the line of `at`, once no commit has it locked, and with the transaction's moment moved to
-    /// when all that it has read and this were so.
+    /// Loads with `load` from the line of `at`, once no commit has it locked; the transaction's moment moves to one at
+    /// which everything it has read, including this, holds.
     #[inline(never)]
     fn load_slowly<R>(&mut self, at: u64, mut load: impl FnMut(&M) -> R) -> Result<R> {
         let mut turn = 0;
@@ -93,7 +93,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// Moves the transaction's moment to now, and the clock to `number` at least.
     ///
     /// # Errors
-    /// `Conflict` if something that it has read has been changed.
+    /// `Conflict` if anything that it has read has been changed.
     #[cold]
     pub(super) fn move_to(&mut self, number: u64) -> Result<()> {
         let engine = &*self.engine;
@@ -109,7 +109,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         Ok(())
     }
 
-    /// Whether nothing that was read is locked, or has been changed.
+    /// Whether nothing that was read is locked or has been changed.
     fn reads_hold(&self) -> bool {
         let engine = &*self.engine;
         let memory = &*engine.core.memory;
@@ -117,7 +117,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         reads.all(|(place, word)| engine.records.load(memory, *place) == *word)
     }
 
-    /// From here on the transaction reads a snapshot, of a moment at which all that it has read was so.
+    /// From here on the transaction reads a snapshot, of a moment at which everything it has read holds.
     #[cold]
     fn go_on_with_snapshot(&mut self) -> Result<()> {
         let moment = self.engine.begin_snapshot();
@@ -130,7 +130,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         Ok(())
     }
 
-    /// As [`load`](Self::load), where nothing is checked.
+    /// As [`load`](Self::load), for transactions whose reads are not checked.
     #[inline(never)]
     fn load_otherwise(&mut self, at: u64) -> Result<u64> {
         let engine = &*self.engine;

@@ -1,19 +1,19 @@
 //! The ownership records that a commit has locked.
 
-use crate::sync::stm::{Locked, Records, Stamp, Word};
+use crate::sync::stm::{Locked, RecordWord, Records, Stamp};
 use crate::{Error, Result};
 use perdura_memory::atomics::pause;
 use perdura_memory::{Memory, Object, Traced};
 
-/// Records that are locked at a time are told apart in a simulator up to this many.
+/// The most records locked at a time that have distinct addresses in a simulator.
 const TOLD: usize = 1 << 12;
 const LOCK: u64 = size_of::<Locked>() as u64;
 
-/// The records, each with what was there.
+/// The records, each with its previous word.
 pub(crate) struct Locks {
     /// The session's lane.
     lane: usize,
-    /// No other session locks any meanwhile.
+    /// Whether this is the only session that locks.
     pub(crate) are_alone: bool,
     locked: Vec<Locked>,
     own: Object,
@@ -29,8 +29,8 @@ impl Locks {
         (index % TOLD) as u64 * LOCK
     }
 
-    /// Locks the record of a line, unless that is done. Waits for sessions in lanes behind this one's, and gives way to
-    /// those before it.
+    /// Locks the record of a line, unless that is done. Waits for sessions in higher lanes, and gives way to those in
+    /// lower ones.
     ///
     /// # Errors
     /// `Conflict`, to give way.
@@ -85,7 +85,7 @@ impl Locks {
         }
     }
 
-    /// All that is to be locked is.
+    /// All locks have been taken.
     #[inline(always)]
     pub(crate) fn complete(&self, records: &Records) {
         if self.are_alone {
@@ -95,13 +95,13 @@ impl Locks {
 
     /// Whether a record that holds `now` is locked by this session, and held `word` before.
     #[inline(always)]
-    pub(crate) fn held(&self, now: Word, word: Word) -> bool {
+    pub(crate) fn held(&self, now: RecordWord, word: RecordWord) -> bool {
         now.is_locked()
             && now.owner() == self.lane
             && self.locked.get(now.noted()).is_some_and(|locked| locked.before == word)
     }
 
-    /// The latest number of other sessions' commits that are stored over.
+    /// The latest number of another session's commit that is overwritten.
     #[inline]
     pub(crate) fn latest_of_others(&self) -> u64 {
         let stamps = self.locked.iter().map(|locked| locked.before.stamp());
@@ -109,7 +109,7 @@ impl Locks {
         others.map(Stamp::number).max().unwrap_or(0)
     }
 
-    /// Unlocks all: what they guard has this stamp.
+    /// Unlocks all records, with this stamp for their data.
     #[inline]
     pub(crate) fn unlock<M: Memory>(&mut self, memory: &M, records: &Records, stamp: Stamp) {
         for locked in self.locked.drain(..) {
@@ -117,7 +117,7 @@ impl Locks {
         }
     }
 
-    /// Unlocks all: what they guard is as it was.
+    /// Unlocks all records, with their previous words.
     #[cold]
     pub(crate) fn give_back<M: Memory>(&mut self, memory: &M, records: &Records) {
         for locked in self.locked.drain(..) {

@@ -1,15 +1,15 @@
-//! What a transaction has read: ownership records, and what was in them.
+//! A transaction's reads: ownership records, with the words that were in them.
 
-use crate::sync::stm::Word;
+use crate::sync::stm::RecordWord;
 use perdura_memory::{Memory, Object, Traced};
 
-/// Entries that are told apart in a simulator, and kept room for.
+/// The most entries that have distinct addresses in a simulator, and whose memory is kept.
 const KEPT: usize = 1 << 12;
-const ENTRY: u64 = size_of::<(u32, Word)>() as u64;
+const ENTRY: u64 = size_of::<(u32, RecordWord)>() as u64;
 
-/// The records that were looked at, each with what was there.
+/// The records that were read, each with its word.
 pub(super) struct ReadSet {
-    entries: Vec<(u32, Word)>,
+    entries: Vec<(u32, RecordWord)>,
     own: Object,
 }
 
@@ -24,16 +24,16 @@ impl ReadSet {
 
     /// Adds a record, unless it is the one that was added last.
     #[inline(always)]
-    pub(super) fn add<M: Memory>(&mut self, memory: &M, place: u32, word: Word) {
+    pub(super) fn add<M: Memory>(&mut self, memory: &M, place: u32, word: RecordWord) {
         if self.entries.last() != Some(&(place, word)) {
             self.entries.push((place, word));
             Traced::new(memory, self.own).wrote(Self::at(self.entries.len() - 1), ENTRY);
         }
     }
 
-    /// All of them, to be gone through.
+    /// All of them, to iterate over.
     #[inline]
-    pub(super) fn read<M: Memory>(&self, memory: &M) -> &[(u32, Word)] {
+    pub(super) fn read<M: Memory>(&self, memory: &M) -> &[(u32, RecordWord)] {
         let bytes = self.entries.len().min(KEPT) as u64 * ENTRY;
         if bytes > 0 {
             Traced::new(memory, self.own).read(0, bytes);

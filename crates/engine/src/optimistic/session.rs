@@ -12,7 +12,7 @@ use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Ticket};
 use perdura_memory::{Memory, WORD};
 use std::sync::Arc;
 
-/// Conflicts in a row after which a transaction that writes runs alone.
+/// Conflicts in a row after which a writing transaction runs alone.
 const PATIENCE: u32 = 10;
 
 /// Pauses before a transaction runs again after its first conflict, about 20 ns each; twice as many after each further
@@ -25,13 +25,13 @@ const MOST_DOUBLINGS: u32 = 8;
 pub(super) enum Way {
     /// None is running.
     Outside,
-    /// Beside others: what it reads is checked.
-    Beside,
+    /// Concurrently: its reads are checked.
+    Concurrent,
     /// No other one commits meanwhile.
     Alone,
-    /// It reads what was committed at its moment.
+    /// It reads the state committed at its moment.
     Snapshot,
-    /// It has met a conflict, and is to be rolled back.
+    /// It has met a conflict, and must be rolled back.
     Failed,
 }
 
@@ -44,11 +44,11 @@ pub struct OptimisticSession<M: Memory, C: Durability, S> {
     pub(super) locks: Locks,
     mode: Option<Mode>,
     pub(super) way: Way,
-    /// All that was read was so then.
+    /// A moment at which everything it has read holds.
     pub(super) moment: Moment,
-    /// Records that are looked at before a snapshot is read instead.
+    /// The most records in the read set before it switches to a snapshot.
     pub(super) most_reads: usize,
-    /// Before this offset a word may be written: 0 unless the transaction may write.
+    /// Words before this offset may be written: 0 unless the transaction may write.
     writable: u64,
     /// See [`Session::serial`].
     pub(super) serial: u64,
@@ -113,7 +113,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         match self.way {
             Way::Alone => engine.lanes.let_in(memory),
             Way::Snapshot => engine.end_snapshot(),
-            Way::Outside | Way::Beside | Way::Failed => {}
+            Way::Outside | Way::Concurrent | Way::Failed => {}
         }
         self.reads.clear();
         if self.mode == Some(Mode::Write) {
@@ -122,10 +122,10 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         (self.mode, self.way, self.writable) = (None, Way::Outside, 0);
     }
 
-    /// The transaction has met a conflict.
+    /// Marks the transaction as failed by a conflict.
     #[cold]
     pub(super) fn fail(&mut self) -> Error {
-        debug_assert!(self.way == Way::Beside, "what is alone, and snapshots, meet none");
+        debug_assert!(self.way == Way::Concurrent, "what is alone, and snapshots, meet none");
         self.way = Way::Failed;
         Error::Conflict
     }
@@ -157,7 +157,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         }
     }
 
-    /// The memory may have grown since the transaction began.
+    /// Rechecks the bounds: the memory may have grown since the transaction began.
     #[cold]
     #[inline(never)]
     fn look_for_room(&mut self, at: u64) -> Result<()> {
@@ -169,7 +169,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         Ok(())
     }
 
-    /// Writes bytes that lie in the pool.
+    /// Writes bytes that are known to lie in the pool.
     fn put_checked(&mut self, at: u64, from: &[u8]) -> Result<()> {
         put_lines(self, at, from, |session, line, words| {
             session.writer.writes.put_line(&*session.engine.core.memory, line, words);
@@ -248,7 +248,7 @@ where
     fn begin(&mut self, mode: Mode) {
         match self.mode {
             Some(_) => self.abort(),
-            None => self.begin_as(mode, Way::Beside),
+            None => self.begin_as(mode, Way::Concurrent),
         }
     }
 
@@ -262,7 +262,7 @@ where
             Mode::Write if conflicts > PATIENCE => self.begin_as(mode, Way::Alone),
             Mode::Write => {
                 back_off(&*self.engine.core.memory, conflicts);
-                self.begin_as(mode, Way::Beside);
+                self.begin_as(mode, Way::Concurrent);
             }
         }
     }
@@ -290,7 +290,7 @@ where
             return Err(self.bad_write(at));
         }
         let memory = &*self.engine.core.memory;
-        // Without a log nothing says later that these lines are dirty.
+        // Without a log, nothing marks these lines as dirty later.
         if !C::LOGS
             || self.engine.logs_fresh(len)
             || any_words(|line| self.writer.writes.line(memory, line), at, len)
@@ -322,14 +322,14 @@ where
         match self.way {
             Way::Outside => {}
             Way::Failed => self.writer.counters.aborts_conflict += 1,
-            Way::Beside | Way::Alone | Way::Snapshot => self.writer.counters.aborts_user += 1,
+            Way::Concurrent | Way::Alone | Way::Snapshot => self.writer.counters.aborts_user += 1,
         }
         self.finish();
     }
 
     #[inline]
     fn is_durable(&self, ticket: Ticket) -> bool {
-        // Elsewhere the locks of a commit that has returned were held until it was.
+        // Otherwise a returned commit held its locks until it was durable.
         self.engine.group.is_none() || self.engine.core.durable() >= ticket.0
     }
 
@@ -348,8 +348,8 @@ where
 
     fn checkpoint(&mut self) -> Result<()> {
         let number = self.engine.empty(&mut self.writer.counters)?;
-        if matches!(self.way, Way::Beside | Way::Alone) {
-            // What it has read is as it was: it may look at nothing that was freed before.
+        if matches!(self.way, Way::Concurrent | Way::Alone) {
+            // What it has read still holds: from here on it cannot reach memory that was freed before.
             self.move_to(number)?;
             self.lane.run_since(&*self.engine.core.memory, self.moment.number);
             self.engine.move_horizon(number);

@@ -1,4 +1,4 @@
-//! What the sessions of an engine on software transactional memory share.
+//! The shared state of the sessions of an engine on software transactional memory.
 
 use super::group::Group;
 use crate::consistency::core::Core;
@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 /// How commits become durable.
 pub trait Durability: Send + Sync + 'static {
-    /// Whether they write a record and fence it before.
+    /// Whether they write a record and fence it before they store in place.
     const LOGS: bool;
 }
 
@@ -24,10 +24,10 @@ impl Durability for Redo {
     const LOGS: bool = true;
 }
 
-/// Lines that a session has stored to in place, and whose write-back is still to come.
+/// Lines that a session has stored to in place and not written back yet.
 pub(super) struct Dirty {
     pub(super) lines: DirtyLines,
-    /// Their bits, and their flags.
+    /// Handles for their bits and their flags.
     pub(super) own: [Object; 2],
 }
 
@@ -38,9 +38,9 @@ pub struct Optimistic<M: Memory, C, S> {
     pub(super) records: Records,
     pub(super) lanes: Arc<Lanes>,
     pub(super) versions: Versions,
-    /// Of commits that are not durable when they return: on a block device.
+    /// For commits that are not durable when they return: on a block device.
     pub(super) group: Option<Group>,
-    /// By lane. A set for each session, so that none waits for another's locked instruction.
+    /// By lane. One set for each session, so that none waits for another's locked instruction.
     pub(super) dirty: Box<[OnceLock<Dirty>]>,
     pub(super) pair: PhantomData<fn() -> (C, S)>,
 }

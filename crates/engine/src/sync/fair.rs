@@ -1,14 +1,14 @@
-//! The fair lock: writers come in in the order in which they asked (a ticket lock; Mellor-Crummey and Scott,
-//! *Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors*, TOCS 1991).
+//! The fair lock: writers enter in the order in which they asked (a ticket lock; Mellor-Crummey and Scott, *Algorithms
+//! for Scalable Synchronization on Shared-Memory Multiprocessors*, TOCS 1991).
 //!
-//! A writer that panics while it waits keeps those behind it waiting: nothing else can give up a place.
+//! A writer that panics while it waits blocks those behind it: nothing else can give up its place.
 
 use super::safety::Synchronisation;
 use perdura_memory::atomics::{AtomicU64, Ordering};
 use perdura_memory::lock::{Apart, Order, Step};
 use perdura_memory::{Memory, Object, Touch};
 
-/// Writers come in as they came.
+/// Writers enter in order of arrival.
 #[derive(Debug, Default)]
 pub struct Fair {
     /// The place of the next writer that asks.
@@ -32,7 +32,7 @@ impl Order for Fair {
 
     #[inline]
     fn leave(&self) {
-        // Taking the lock orders what it guards; and it takes no locked instruction to leave.
+        // Leaving needs no locked instruction: the lock orders this store.
         self.turn.0.store(self.turn.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 

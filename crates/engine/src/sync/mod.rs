@@ -1,15 +1,16 @@
-//! Who may go when: the second half of what makes an engine, beside its consistency.
+//! Synchronisation, which decides which transactions may run when: one half of an engine, the other being its
+//! consistency.
 //!
-//! Today's are locks: [`Spin`], the lock of the paper (Persistence and Synchronization, IV-C), and [`Fair`],
-//! in which writers come in as they came. What they have in common, one writer and readers beside it until
-//! it stores, is the crate `memory`'s [`Lock`](perdura_memory::lock::Lock), which also gives out the right
-//! to what it guards; a lock here says in which order writers come in.
+//! Today's are locks: [`Spin`], the lock of the paper (Persistence and Synchronization, IV-C), and [`Fair`], in which
+//! writers enter in order of arrival. The common part, one writer with readers alongside until it stores, is the
+//! [`Lock`](perdura_memory::lock::Lock) of the crate `memory`, which also gives out the right to the guarded data; a
+//! lock here decides the order of writers.
 //!
-//! [`Stm`] is no lock: transactions run beside one another, and one that has met another's changes runs again.
+//! [`Stm`] is no lock: transactions run concurrently, and one that has met another's changes runs again.
 //!
-//! What is still to come has its place here as well: hardware transactional memory (`htm.rs`) runs
-//! a session's body in the processor's transaction, with a lock to fall back on, and cannot write back or
-//! fence inside of it, which [`Synchronisation::FENCES`] says.
+//! Hardware transactional memory would go here as well (`htm.rs`): it runs a session's body in a transaction of the
+//! processor, with a lock to fall back on, and cannot write back or fence inside it, which [`Synchronisation::FENCES`]
+//! declares.
 
 mod fair;
 mod safety;

@@ -1,4 +1,4 @@
-//! Which pairs of consistency and synchronisation outlive a power cut, on which domain (Persistence and
+//! Which pairs of consistency and synchronisation survive a power cut, on which domain (Persistence and
 //! Synchronization, Table III).
 //!
 //! | consistency | synchronisation | transient caches, a block device | persistent caches |
@@ -10,14 +10,14 @@
 use perdura_memory::Domain;
 use perdura_memory::lock::Order;
 
-/// Who may go when.
+/// Which transactions may run when.
 pub trait Synchronisation: Order {
-    /// Whether a transaction can write back and fence before it lets others see what it stored.
+    /// Whether a transaction can write back and fence before it makes its stores visible.
     const FENCES: bool = true;
 }
 
-/// Why a consistency that `fences` before its words are in place is not crash-sync-safe with `S` on a
-/// memory of this domain; `None` if it is.
+/// Why a consistency that `fences` before its words are stored in place is not crash-sync-safe with `S` on a memory of
+/// this domain; `None` if it is.
 pub const fn refusal<S: Synchronisation>(fences: bool, domain: Domain) -> Option<&'static str> {
     match domain {
         Domain::Transient | Domain::Media if fences && !S::FENCES => Some(

@@ -1,9 +1,9 @@
-//! The spinlock: whichever writer finds it free is next (test and test-and-set).
+//! The spinlock: the next writer is whichever finds it free (test and test-and-set).
 
 use super::safety::Synchronisation;
 use perdura_memory::lock::Order;
 
-/// Writers come in as they happen to.
+/// Writers enter in no particular order.
 #[derive(Debug, Default)]
 pub struct Spin;
 

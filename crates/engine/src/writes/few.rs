@@ -1,13 +1,13 @@
 //! A few lines in arrays of a fixed size: places and slots are masked, and so never out of bounds.
 //!
-//! Nearly every access asks for a line, and most lines that are asked for are not there. The table of slots
-//! is sparse, so that its first slot nearly always says so, and one KiB, so that it stays in the first-level
-//! cache. Each slot carries a generation: clearing costs nothing.
+//! Nearly every access looks a line up, and most of these lines are not there. The table of slots is sparse, so that
+//! its first slot nearly always says so, and one KiB, so that it stays in the first-level cache. Each slot carries a
+//! generation: clearing costs nothing.
 
 use super::line::{LineWrite, NOTHING, entry_at};
 use perdura_memory::{LINE, Memory, Traced};
 
-/// Lines that there is room for.
+/// The number of lines that fit.
 pub(super) const ROOM: usize = 64;
 const SLOTS: usize = 256;
 /// Bits of a slot that are a place.
@@ -20,13 +20,13 @@ pub(super) const BYTES: u64 = LINES_AT + entry_at(ROOM);
 const SLOT: u64 = size_of::<u32>() as u64;
 const LINES_AT: u64 = SLOTS as u64 * SLOT;
 
-/// The lines. What is told of them begins at `BASE` in the write set's object.
+/// The lines. Accesses are reported from offset `BASE` of the write set's object on.
 pub(super) struct Few<const BASE: u64> {
     used: usize,
     /// From 1.
     generation: u32,
     slots: [u32; SLOTS],
-    /// Those from `used` on are left from earlier transactions.
+    /// Those from `used` on are left over from earlier transactions.
     lines: [LineWrite; ROOM],
 }
 
@@ -59,7 +59,7 @@ impl<const BASE: u64> Few<BASE> {
         self.generation = 1;
     }
 
-    /// Forgets all lines but the first ones.
+    /// Keeps only the first `lines` lines.
     #[cold]
     pub(super) fn truncate<M: Memory>(&mut self, lines: usize, own: Traced<'_, M>) {
         let kept = lines.min(self.used);
@@ -75,7 +75,7 @@ impl<const BASE: u64> Few<BASE> {
         }
     }
 
-    /// Whether the line of `at` may be there: seldom, if it is not.
+    /// Whether the line of `at` may be there: few false positives.
     #[inline(always)]
     pub(super) fn may_have<M: Memory>(&self, at: u64, own: Traced<'_, M>) -> bool {
         self.used != 0 && {
@@ -85,7 +85,7 @@ impl<const BASE: u64> Few<BASE> {
         }
     }
 
-    /// From now on all lines may be there.
+    /// From now on every line may be there.
     pub(super) fn may_have_all<M: Memory>(&mut self, own: Traced<'_, M>) {
         self.slots.fill(self.generation << PLACE);
         own.wrote(BASE, LINES_AT);
@@ -110,7 +110,7 @@ impl<const BASE: u64> Few<BASE> {
         }
     }
 
-    /// Adds the line at `line`, for which [`find`](Self::find) gave `slot`, if there is room: its place.
+    /// Adds the line at `line`, for which [`find`](Self::find) gave `slot`, if there is room; returns its place.
     #[inline(always)]
     pub(super) fn add<M: Memory>(
         &mut self,
@@ -131,19 +131,19 @@ impl<const BASE: u64> Few<BASE> {
         Some(place)
     }
 
-    /// Where what is at a place is in the write set's object.
+    /// The offset of a place's entry in the write set's object.
     #[inline(always)]
     pub(super) const fn entry_at(place: usize) -> u64 {
         BASE + LINES_AT + entry_at(place)
     }
 
-    /// What is at a place.
+    /// The entry at a place.
     #[inline(always)]
     pub(super) fn at(&mut self, place: usize) -> &mut LineWrite {
         &mut self.lines[place % ROOM]
     }
 
-    /// The generations soon begin anew.
+    /// Sets the generation so that it soon wraps around.
     #[cfg(test)]
     pub(super) fn near_the_last_generation(&mut self) {
         self.generation = (1 << GENERATION) - 1;

@@ -12,38 +12,38 @@ pub struct LineWrite {
     pub line: u64,
     /// Bit `i` is set where `words[i]` is to be stored.
     pub mask: u8,
-    /// The words; those outside of the mask mean nothing.
+    /// The words; those outside the mask have no meaning.
     pub words: [u64; 8],
 }
 
 /// Nothing to be stored.
 pub(super) const NOTHING: LineWrite = LineWrite { line: 0, mask: 0, words: [0; 8] };
 
-/// Where the entry at a place is behind the first one.
+/// The offset of the entry at a place from the first one.
 #[inline(always)]
 pub(super) const fn entry_at(place: usize) -> u64 {
     place as u64 * size_of::<LineWrite>() as u64
 }
 
-/// The mask and a word of the entry that is at `entry` in an object have been stored to.
+/// Reports stores to the mask and a word of the entry at `entry` in an object.
 #[inline(always)]
 pub(super) fn wrote_word<M: Memory>(own: Traced<'_, M>, entry: u64, word: usize) {
     own.wrote(entry + 8, 8 + (word as u64 + 1) * 8);
 }
 
-/// The mask and a word of that entry are about to be loaded.
+/// Reports loads of the mask and a word of that entry.
 #[inline(always)]
 pub(super) fn read_word<M: Memory>(own: Traced<'_, M>, entry: u64, word: usize) {
     own.value(entry + 8, 8 + (word as u64 + 1) * 8);
 }
 
-/// Which word of its line the one at `at` is.
+/// The index of the word at `at` in its line.
 #[inline(always)]
 pub(crate) fn word_in_line(at: u64) -> usize {
     (at % LINE / 8) as usize
 }
 
-/// Of the line that `at` is in.
+/// A hash of the line of `at`.
 #[inline(always)]
 pub(crate) fn hash(at: u64) -> u64 {
     (at / LINE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32

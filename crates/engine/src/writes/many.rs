@@ -1,25 +1,26 @@
-//! Many lines, in a table that grows with them. Each slot carries a generation, so that clearing does
-//! not touch the table.
+//! Many lines, in a table that grows with them. Each slot carries a generation, so that clearing does not touch the
+//! table.
 
 use super::line::{LineWrite, entry_at, hash};
 use perdura_memory::{Memory, Traced};
 
-/// After a transaction of more lines than this, or more journalled words, memory is given back.
+/// After a transaction of more lines than this, or more journalled words, memory is freed.
 pub(super) const KEPT: usize = 1 << 16;
 /// At least this many slots for each line.
 const SPARSE: usize = 4;
 
-/// Bytes of own memory, lines and then slots; what is beyond begins again at the start.
+/// Bytes of own memory, lines and then slots; offsets beyond wrap around.
 pub(super) const BYTES: u64 = SLOTS_AT + SLOT * (KEPT * SPARSE * SPARSE) as u64;
 const SLOT: u64 = size_of::<u64>() as u64;
 const SLOTS_AT: u64 = entry_at(KEPT);
 
-/// The lines. What is told of them begins at `BASE` in the write set's object. A slot holds a generation in its upper half, and a place in its lower one.
+/// The lines. Accesses are reported from offset `BASE` of the write set's object on. A slot holds a generation in its
+/// upper half, and a place in its lower one.
 pub(super) struct Many<const BASE: u64> {
     lines: Vec<LineWrite>,
     /// A power of two of them, or none.
     slots: Vec<u64>,
-    /// What a slot that is taken has in its upper half.
+    /// The upper half of a used slot.
     generation: u64,
 }
 
@@ -42,7 +43,7 @@ impl<const BASE: u64> Many<BASE> {
         &self.lines
     }
 
-    /// What is at a place.
+    /// The entry at a place.
     #[inline]
     pub(super) fn at(&mut self, place: usize) -> &mut LineWrite {
         &mut self.lines[place]
@@ -65,7 +66,7 @@ impl<const BASE: u64> Many<BASE> {
         self.begin();
     }
 
-    /// No slot is taken from here on.
+    /// Makes all slots free.
     fn begin(&mut self) {
         self.generation = self.generation.wrapping_add(1 << 32);
         if self.generation == 0 {
@@ -74,14 +75,14 @@ impl<const BASE: u64> Many<BASE> {
         }
     }
 
-    /// Takes these, that are all different, where there are none.
+    /// Takes these lines, all different, into an empty table.
     pub(super) fn take<M: Memory>(&mut self, lines: &[LineWrite], own: Traced<'_, M>) {
         self.lines.extend_from_slice(lines);
         own.wrote(BASE, entry_at(lines.len()));
         self.fill(own);
     }
 
-    /// Forgets all lines but the first ones, of which there are some.
+    /// Keeps only the first `lines` lines, at least one.
     #[cold]
     pub(super) fn truncate<M: Memory>(&mut self, lines: usize, own: Traced<'_, M>) {
         let many = self.lines.len() > KEPT;
@@ -93,7 +94,7 @@ impl<const BASE: u64> Many<BASE> {
         self.fill(own);
     }
 
-    /// Adds a line that is not looked up.
+    /// Adds a line that will not be looked up.
     #[inline]
     pub(super) fn push<M: Memory>(&mut self, entry: &LineWrite, own: Traced<'_, M>) {
         self.lines.push(*entry);
@@ -117,7 +118,7 @@ impl<const BASE: u64> Many<BASE> {
         }
     }
 
-    /// Adds a line that is not there: its place.
+    /// Adds a line that is not there; returns its place.
     pub(super) fn add<M: Memory>(&mut self, line: u64, own: Traced<'_, M>) -> usize {
         let place = self.lines.len();
         self.push(&LineWrite { line, mask: 0, words: [0; 8] }, own);
@@ -129,7 +130,7 @@ impl<const BASE: u64> Many<BASE> {
         place
     }
 
-    /// Enters all lines into the table, a larger one if they need it.
+    /// Enters all lines into the table, enlarging it if necessary.
     fn fill<M: Memory>(&mut self, own: Traced<'_, M>) {
         self.begin();
         if self.lines.len() * SPARSE > self.slots.len() {
@@ -155,7 +156,7 @@ impl<const BASE: u64> Many<BASE> {
         own.wrote(Self::slot_at(slot), SLOT);
     }
 
-    /// Where what is at a place is in the write set's object.
+    /// The offset of a place's entry in the write set's object.
     #[inline(always)]
     pub(super) const fn entry_at(place: usize) -> u64 {
         BASE + entry_at(place % KEPT)
@@ -177,15 +178,15 @@ impl<const BASE: u64> Many<BASE> {
         (slot + 1) & (self.slots.len() - 1)
     }
 
-    /// What a slot holds, if it is taken.
+    /// The place that a slot holds, if it is used.
     #[inline]
     fn place(&self, slot: usize) -> Option<usize> {
         let place = self.slots[slot] ^ self.generation;
-        // What another generation has left has something in the upper half.
+        // A slot of another generation has a nonzero upper half.
         (place >> 32 == 0).then_some(place as usize)
     }
 
-    /// Lines that there is memory for.
+    /// How many lines fit in the memory held.
     #[cfg(test)]
     pub(super) fn room(&self) -> usize {
         self.lines.capacity()
@@ -197,7 +198,7 @@ impl<const BASE: u64> Many<BASE> {
         self.lines.capacity() + self.slots.capacity() > 0
     }
 
-    /// The generations soon begin anew.
+    /// Sets the generation so that it soon wraps around.
     #[cfg(test)]
     pub(super) fn near_the_last_generation(&mut self) {
         self.generation = u64::from(u32::MAX) << 32;

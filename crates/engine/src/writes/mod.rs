@@ -1,14 +1,14 @@
-//! What a transaction wants to store: a set of words, kept by cache line.
+//! A transaction's buffered stores: a set of words, kept by cache line.
 //!
-//! Keeping it by line means that one entry serves all words of a line, in the log and when the
-//! line is written back. A few lines are in arrays of a fixed size, in which nothing is checked twice; more
-//! are in a table that grows. A transaction that has written nothing looks nothing up.
+//! Keeping it by line means that one entry serves all words of a line, in the log and when the line is written back. A
+//! few lines are in arrays of a fixed size, in which nothing is checked twice; more are in a table that grows. A
+//! transaction that has written nothing does no lookups.
 //!
 //! Several transactions may follow one another on one set, each [sealed](WriteSet::seal) when it commits: a later one
-//! finds what the earlier ones wrote, can be undone without them, and what is stored in the end is what the last one of
-//! them wrote. What it overwrites of theirs is journalled, and nothing else.
+//! sees the words of the earlier ones, can be undone without them, and the words stored in the end are the last ones.
+//! Only words of earlier transactions that it overwrites are journalled.
 //!
-//! It is ordinary memory: what is done to it is told to the memory of the pool, for simulators ([`Traced`]).
+//! It is ordinary memory: accesses are reported to the memory of the pool, for simulators ([`Traced`]).
 
 mod few;
 mod line;
@@ -30,7 +30,7 @@ use perdura_memory::{LINE, Memory, Object, Traced, line_of};
 use std::ops::Range;
 pub(crate) use versions::Versions;
 
-/// What a word was before a write since a mark.
+/// The value of a word before a write since a mark.
 struct Previous {
     entry: u32,
     word: u8,
@@ -38,7 +38,7 @@ struct Previous {
     value: u64,
 }
 
-/// Where its parts are in a set's object. What is beyond the journal's end begins again at the object's start.
+/// Offsets of the parts in a set's object. Offsets beyond the journal's end wrap around.
 const FIELDS: u64 = 0;
 const FEW: u64 = 2 * LINE;
 const MANY: u64 = FEW + few::BYTES;
@@ -49,26 +49,26 @@ const BYTES: u64 = JOURNAL + KEPT as u64 * NOTE;
 /// The set.
 pub struct WriteSet {
     own: Object,
-    /// Writes are journalled, or there are many lines.
+    /// Whether writes are journalled, or there are many lines.
     unusual: bool,
     marked: bool,
-    /// Lines, the first ones, that transactions before the running one have written to.
+    /// How many of the first lines transactions before the running one have written to.
     sealed: usize,
     /// Words to be stored.
     words: usize,
     /// Lines without words to be stored.
     empty: usize,
-    /// No line that has been written to is before this one.
+    /// A lower bound of the lines that have been written to.
     lowest: u64,
     /// The lines, until there are more than it has room for.
     few: Few<FEW>,
-    /// All lines from then on.
+    /// All lines, once they do not fit there.
     many: Many<MANY>,
     journal: Vec<Previous>,
 }
 
 impl WriteSet {
-    /// An empty set, in own memory that `memory` is told of.
+    /// An empty set, whose accesses are reported to `memory`.
     pub fn new<M: Memory>(memory: &M) -> Self {
         WriteSet {
             own: memory.object(BYTES),
@@ -95,7 +95,7 @@ impl WriteSet {
         if self.many.is_used() { self.many.lines() } else { self.few.lines() }
     }
 
-    /// As [`entries`](Self::entries), to be gone through once: `memory` is told.
+    /// As [`entries`](Self::entries), for one pass over them, which is reported to `memory`.
     #[inline]
     pub fn read<M: Memory>(&self, memory: &M) -> &[LineWrite] {
         let entries = self.entries();
@@ -103,14 +103,14 @@ impl WriteSet {
         entries
     }
 
-    /// As [`read`](Self::read), some of them.
+    /// As [`read`](Self::read), for some of them.
     #[inline]
     pub fn read_part<M: Memory>(&self, memory: &M, part: Range<usize>) -> &[LineWrite] {
         self.traced(memory).read(self.entry_at(part.start), entry_at(part.len()));
         &self.entries()[part]
     }
 
-    /// Where the entry at a place is in the object.
+    /// The offset of a place's entry in the object.
     #[inline(always)]
     fn entry_at(&self, place: usize) -> u64 {
         if self.many.is_used() {
@@ -132,13 +132,13 @@ impl WriteSet {
         self.words
     }
 
-    /// Lines in which words are to be stored.
+    /// The number of lines with words to be stored.
     #[inline]
     pub fn stored_lines(&self) -> usize {
         self.entries().len() - self.empty
     }
 
-    /// An offset that no line which has been written to is before.
+    /// A lower bound of the offsets of lines that have been written to.
     #[inline]
     pub fn lowest(&self) -> u64 {
         self.lowest
@@ -161,8 +161,8 @@ impl WriteSet {
         }
     }
 
-    /// Whether anything may be to be stored in the line of `at`; that is soon said, and seldom wrong of a
-    /// few lines.
+    /// Whether the line of `at` may have words to be stored: a quick test, with few false positives if there are few
+    /// lines.
     #[inline(always)]
     pub fn may_have<M: Memory>(&self, memory: &M, at: u64) -> bool {
         self.few.may_have(at, self.traced(memory))
@@ -204,7 +204,7 @@ impl WriteSet {
         Some(&self.few.lines()[place])
     }
 
-    /// Notes that the word at `at` becomes `value`.
+    /// Sets the word at `at` to `value`.
     #[inline(always)]
     pub fn put<M: Memory>(&mut self, memory: &M, at: u64, value: u64) {
         let (own, line, word) = (self.traced(memory), line_of(at), word_in_line(at));
@@ -219,7 +219,7 @@ impl WriteSet {
                 let old = entry.mask;
                 entry.mask |= 1 << word;
                 entry.words[word] = value;
-                // Nothing is undone where nothing is noted: no line is empty.
+                // Without a journal nothing is undone, so that no line is empty.
                 self.words += usize::from(old & 1 << word == 0);
             }
             Err(slot) => {
@@ -236,7 +236,7 @@ impl WriteSet {
         }
     }
 
-    /// As [`put`](Self::put), where what was there is noted, or there are many lines.
+    /// As [`put`](Self::put), if writes are journalled or there are many lines.
     #[inline(never)]
     fn put_noting<M: Memory>(&mut self, own: Traced<'_, M>, at: u64, value: u64) {
         let (line, word) = (line_of(at), word_in_line(at));
@@ -255,8 +255,7 @@ impl WriteSet {
         }
     }
 
-    /// Notes that a whole line becomes `words`: as eight times [`put`](Self::put), for the price
-    /// of one.
+    /// Sets a whole line to `words`: as eight times [`put`](Self::put), for the price of one.
     #[inline]
     pub fn put_line<M: Memory>(&mut self, memory: &M, line: u64, words: &[u64; 8]) {
         let own = self.traced(memory);
@@ -276,8 +275,8 @@ impl WriteSet {
         self.empty -= usize::from(old == 0);
     }
 
-    /// Adds words of a line, of which there are some, and none that are there already: for sets that
-    /// are gone through by [`entries`](Self::entries), since they are not looked up.
+    /// Adds words of a line, at least one, and none that are there already: for sets that are only iterated by
+    /// [`entries`](Self::entries), since they will not be looked up.
     #[inline]
     pub fn push<M: Memory>(&mut self, memory: &M, entry: &LineWrite) {
         debug_assert!(entry.mask != 0 && self.few.lines().is_empty());
@@ -286,7 +285,7 @@ impl WriteSet {
         self.many.push(entry, Traced::new(memory, self.own));
     }
 
-    /// The place of a line that is there, or from now on is, an empty one.
+    /// The place of a line, which is added if it is not there.
     #[inline]
     fn place_of<M: Memory>(&mut self, line: u64, own: Traced<'_, M>) -> usize {
         let there = match self.many.is_used() {
@@ -317,13 +316,13 @@ impl WriteSet {
         if self.many.is_used() { self.many.at(place) } else { self.few.at(place) }
     }
 
-    /// A point to go back to; from now on every write is journalled.
+    /// A point to return to; from now on every write is journalled.
     pub fn mark(&mut self) -> Mark {
         (self.unusual, self.marked) = (true, true);
         Mark(self.journal.len())
     }
 
-    /// Undoes the writes since `mark`. Lines that only they wrote stay, with an empty mask.
+    /// Undoes the writes since `mark`. Lines that only these writes touched stay, with an empty mask.
     pub fn rollback_to<M: Memory>(&mut self, memory: &M, mark: Mark) {
         let own = self.traced(memory);
         while self.journal.len() > mark.0 {

@@ -1,32 +1,31 @@
-//! Committed words that are not in the memory yet: looked through by readers while a writer adds to
-//! them.
+//! The version store of group commit: committed words that are not in the memory yet, read by readers while a writer
+//! adds to them.
 //!
-//! Each transaction that joins adds a *version* of every line that it stores to, with all words
-//! of that line that have joined so far; a version is never changed. Only then is the transaction
-//! counted as joined. A reader remembers how many had joined when it began, its *snapshot*, and
-//! overlooks the versions of later ones: so it sees one state of everything, and no writer waits
-//! for it. Versions of a line are found newest first, from a table of hashes.
+//! Each joining transaction adds a *version* of every line that it stores to, with all words of that line that have
+//! joined so far; a version is never changed. Only then is the transaction counted as joined. A reader remembers how
+//! many had joined when it began, its *snapshot*, and ignores the versions of later ones: so it sees one state of
+//! everything, and no writer waits for it. Versions of a line are found newest first, from a table of hashes.
 //!
-//! The newest versions are all that has joined: who stores it [goes through them](Overlay::lines).
+//! The newest versions are everything that has joined; storing it [iterates over them](Overlay::lines).
 //!
-//! There is one writer. What it changes is atomic, for readers are there; only emptying the overlay,
-//! and getting more room, want it alone.
+//! There is one writer. Its changes are atomic, since readers are inside; only emptying the overlay, and getting more
+//! room, need it to be alone.
 //!
-//! It is ordinary memory: what is done to it is told to the memory of the pool, for simulators ([`Traced`]).
+//! It is ordinary memory: accesses are reported to the memory of the pool, for simulators ([`Traced`]).
 
 use super::line::{LineWrite, hash, word_in_line};
 use perdura_memory::atomics::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use perdura_memory::lock::Apart;
 use perdura_memory::{Memory, Object, Traced, WORD};
 
-/// Versions that there is room for at least; few for the model checker, to which each is many objects.
+/// The least room, in versions; little for the model checker, to which each is many objects.
 const LEAST: usize = if cfg!(loom) { 4 } else { 512 };
-/// More room than this is given back.
+/// Room beyond this is freed.
 const KEPT: usize = 1 << 17;
 /// Bits of the filter for each version.
 const BITS: usize = 16;
 
-/// Where the overlay's parts are in its object. What is beyond the room that is kept begins again at the start.
+/// Offsets of the overlay's parts in its object. Offsets beyond the kept room wrap around.
 const COUNTS: u64 = 0;
 const FILTER: u64 = size_of::<Apart<Counts>>() as u64;
 const NEWEST: u64 = FILTER + (KEPT * BITS / 8) as u64;
@@ -34,20 +33,20 @@ const VERSIONS: u64 = NEWEST + 2 * KEPT as u64 * PLACE;
 const BYTES: u64 = VERSIONS + KEPT as u64 * VERSION;
 const PLACE: u64 = size_of::<AtomicU32>() as u64;
 const VERSION: u64 = size_of::<Version>() as u64;
-/// Of a version, what is looked at first: its line, how many had joined, the one before it.
+/// The offset of the fields of a version that are looked at first: its line, how many had joined, the one before it.
 const HEAD: u64 = VERSION - 8 * WORD;
 
-/// What a line's words have become.
+/// The words of a line after a transaction.
 #[derive(Default)]
 struct Version {
     line: AtomicU64,
     words: [AtomicU64; 8],
-    /// How many transactions had joined with the one that made it.
+    /// How many transactions had joined, including the one that made it.
     joined: AtomicU64,
-    /// The version before it in the table, of this line or another one; as in [`Overlay::newest`].
+    /// The version before it in its hash chain, of this line or another one; as in [`Overlay::newest`].
     before: AtomicU32,
     mask: AtomicU8,
-    /// There is a newer one of its line; the writer's own.
+    /// Whether there is a newer one of its line; the writer's own.
     is_old: AtomicBool,
 }
 
@@ -55,37 +54,37 @@ struct Version {
 pub struct Overlay {
     own: Object,
     versions: Box<[Version]>,
-    /// By hash the newest version, counted from 1; 0 where there is none.
+    /// By hash the newest version, counted from 1; 0 if there is none.
     newest: Box<[AtomicU32]>,
-    /// A bit for each hash: what it has not is not there.
+    /// A bit for each hash: a line whose bit is clear has no version.
     filter: Box<[AtomicU64]>,
-    /// On a line of its own: readers come for the rest all the time.
+    /// On a cache line of its own: readers access the rest all the time.
     counts: Apart<Counts>,
 }
 
 /// A version of a line.
 #[derive(Clone, Copy)]
-pub struct Found(usize);
+pub struct FoundVersion(usize);
 
 #[derive(Default)]
 struct Counts {
-    /// Transactions that have joined.
+    /// How many transactions have joined.
     joined: AtomicU64,
-    /// How many versions there are; the writer's own, as the rest.
+    /// How many versions there are; the writer's own, like the rest.
     used: AtomicU32,
-    /// Of how many lines.
+    /// How many lines they are of.
     lines: AtomicU32,
-    /// How many words these have.
+    /// How many words the newest ones have.
     words: AtomicU64,
 }
 
 impl Overlay {
-    /// An empty overlay, in own memory that `memory` is told of.
+    /// An empty overlay, whose accesses are reported to `memory`.
     pub fn new<M: Memory>(memory: &M) -> Self {
         Overlay::with_room(memory.object(BYTES), LEAST)
     }
 
-    /// For so many versions, a power of two.
+    /// With room for `versions` versions, a power of two.
     fn with_room(own: Object, versions: usize) -> Self {
         Overlay {
             own,
@@ -105,12 +104,11 @@ impl Overlay {
     #[inline(always)]
     pub fn joined<M: Memory>(&self, memory: &M) -> u64 {
         self.traced(memory).read(COUNTS, WORD);
-        // What they have added is seen by who sees them counted.
+        // A thread that sees them counted sees what they have added.
         self.counts.0.joined.load(Ordering::Acquire)
     }
 
-    /// Whether there may be a version of the line of `at`; that is soon said, and seldom wrong. To be
-    /// asked first.
+    /// Whether there may be a version of the line of `at`: a quick test with few false positives. To be called first.
     #[inline(always)]
     pub fn may_have<M: Memory>(&self, memory: &M, at: u64) -> bool {
         let (word, bit) = self.in_filter(hash(at));
@@ -118,13 +116,13 @@ impl Overlay {
         self.filter[word].load(Ordering::Relaxed) & bit != 0
     }
 
-    /// The words of the line at `line` as of `snapshot`, if any are here; for as long as a transaction
-    /// with that snapshot goes on.
+    /// The version of the line at `line` as of `snapshot`, if there is one; valid for as long as a transaction with
+    /// that snapshot goes on.
     #[inline]
-    pub fn find<M: Memory>(&self, memory: &M, line: u64, snapshot: u64) -> Option<Found> {
+    pub fn find<M: Memory>(&self, memory: &M, line: u64, snapshot: u64) -> Option<FoundVersion> {
         let own = self.traced(memory);
         own.read(newest_at(self.in_table(line)), PLACE);
-        // A version is whole before it is in the table, and so are those before it.
+        // A version is complete before it is in the table, and so are those before it.
         let mut next = self.newest[self.in_table(line)].load(Ordering::Acquire);
         while next != 0 {
             let index = next as usize - 1;
@@ -133,16 +131,16 @@ impl Overlay {
             if version.line.load(Ordering::Relaxed) == line
                 && version.joined.load(Ordering::Relaxed) <= snapshot
             {
-                return Some(Found(index));
+                return Some(FoundVersion(index));
             }
             next = version.before.load(Ordering::Relaxed);
         }
         None
     }
 
-    /// The word at `at`, if it is among those of its line that were found.
+    /// The word at `at`, if the version has it.
     #[inline]
-    pub fn word<M: Memory>(&self, memory: &M, found: Found, at: u64) -> Option<u64> {
+    pub fn word<M: Memory>(&self, memory: &M, found: FoundVersion, at: u64) -> Option<u64> {
         let version = self.versions.get(found.0)?;
         let word = word_in_line(at);
         self.traced(memory).value(version_at(found.0) + HEAD + word as u64 * WORD, WORD);
@@ -150,9 +148,9 @@ impl Overlay {
             .then(|| version.words[word].load(Ordering::Relaxed))
     }
 
-    /// All words that were found of a line.
+    /// All words of a version.
     #[inline]
-    pub fn words<M: Memory>(&self, memory: &M, found: Found) -> LineWrite {
+    pub fn words<M: Memory>(&self, memory: &M, found: FoundVersion) -> LineWrite {
         self.traced(memory).value(version_at(found.0), VERSION);
         let version = &self.versions[found.0];
         LineWrite {
@@ -162,8 +160,8 @@ impl Overlay {
         }
     }
 
-    /// All lines that a transaction with this snapshot finds something of, some of them several times. A writer may add to
-    /// them meanwhile.
+    /// All lines of which a transaction with this snapshot finds something, some of them several times. A writer may
+    /// add more meanwhile.
     pub fn found_lines<'o, M: Memory>(
         &'o self,
         memory: &'o M,
@@ -172,20 +170,20 @@ impl Overlay {
         let used = self.counts.0.used.load(Ordering::Relaxed) as usize;
         (0..used).filter_map(move |index| {
             self.traced(memory).read(version_at(index), HEAD);
-            // That of one that is being added may be any.
+            // Of a version that is just being added this may be anything.
             let line = self.versions[index].line.load(Ordering::Relaxed);
             self.find(memory, line, snapshot).map(|found| self.words(memory, found))
         })
     }
 
-    /// Whether a transaction of so many lines finds room. For the writer, as the rest.
+    /// Whether a transaction of this many lines fits. For the writer, like the rest.
     #[inline]
     pub fn has_room<M: Memory>(&self, memory: &M, lines: usize) -> bool {
         self.traced(memory).read(COUNTS, WORD);
         self.counts.0.used.load(Ordering::Relaxed) as usize + lines <= self.versions.len()
     }
 
-    /// Lines that have versions, and the words of the newest ones.
+    /// The number of lines that have versions, and of the words of the newest ones.
     #[inline]
     pub fn size<M: Memory>(&self, memory: &M) -> (usize, usize) {
         self.traced(memory).read(COUNTS, WORD);
@@ -193,7 +191,7 @@ impl Overlay {
         (lines.load(Ordering::Relaxed) as usize, words.load(Ordering::Relaxed) as usize)
     }
 
-    /// All that has joined, each line once.
+    /// Everything that has joined, each line once.
     pub fn lines<'o, M: Memory>(
         &'o self,
         memory: &'o M,
@@ -203,11 +201,11 @@ impl Overlay {
             self.traced(memory).read(version_at(*index), HEAD);
             !self.versions[*index].is_old.load(Ordering::Relaxed)
         };
-        (0..used).filter(newest).map(move |index| self.words(memory, Found(index)))
+        (0..used).filter(newest).map(move |index| self.words(memory, FoundVersion(index)))
     }
 
-    /// Adds a version of a line, of the transaction that is the next to join: its words, and those
-    /// that have joined before. Which these are. There is room.
+    /// Adds a version of a line for the transaction that joins next: its words, and those that have joined before.
+    /// Returns the mask of the latter. There must be room.
     #[inline]
     pub fn add<M: Memory>(&self, memory: &M, entry: &LineWrite) -> u8 {
         let own = self.traced(memory);
@@ -218,7 +216,7 @@ impl Overlay {
         let (word, bit) = self.in_filter(hash(entry.line));
         own.read(filter_at(word), WORD);
         let filter = self.filter[word].load(Ordering::Relaxed);
-        // The newest one: all that there are have joined, or are of this transaction's other lines.
+        // The newest one: all versions have joined, or are of this transaction's other lines.
         let earlier =
             if filter & bit == 0 { None } else { self.find(memory, entry.line, u64::MAX) };
         let had = earlier.map_or(0, |earlier| self.supersede(memory, earlier, entry, version));
@@ -226,7 +224,7 @@ impl Overlay {
             for (to, word) in version.words.iter().zip(entry.words) {
                 to.store(word, Ordering::Relaxed);
             }
-            // One writer needs no locked instruction.
+            // With a single writer no locked instruction is needed.
             lines.store(lines.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             self.filter[word].store(filter | bit, Ordering::Relaxed);
             own.wrote(filter_at(word), WORD);
@@ -247,12 +245,12 @@ impl Overlay {
         had
     }
 
-    /// The version of a line that is newer than `earlier` gets the words of `entry` and of that one.
-    /// Which that one has.
+    /// Fills a version of a line, newer than `earlier`, with the words of `entry` and of that one. Returns the mask of
+    /// the latter.
     fn supersede<M: Memory>(
         &self,
         memory: &M,
-        earlier: Found,
+        earlier: FoundVersion,
         entry: &LineWrite,
         version: &Version,
     ) -> u8 {
@@ -269,7 +267,7 @@ impl Overlay {
         earlier.mask.load(Ordering::Relaxed)
     }
 
-    /// The transaction whose versions have been added has joined: who begins from now on sees it.
+    /// Counts the transaction whose versions have been added as joined: readers that begin from now on see it.
     #[inline]
     pub fn join<M: Memory>(&self, memory: &M) {
         let joined = &self.counts.0.joined;
@@ -283,13 +281,13 @@ impl Overlay {
         let joined = self.counts.0.joined.load(Ordering::Relaxed);
         let lines: Vec<LineWrite> = self.lines(memory).collect();
         let needed = (2 * (lines.len() + more)).next_power_of_two();
-        // With more room than is kept, forgetting would leave too little.
+        // If there is more room than is kept, clearing would leave too little.
         if needed > self.versions.len() || self.versions.len() > KEPT {
             *self = Overlay::with_room(self.own, needed.max(LEAST));
         } else {
             self.clear(memory);
         }
-        // They have joined, all of them, before whoever reads next.
+        // All of them have joined before the next reader begins.
         for entry in &lines {
             self.add(memory, entry);
         }
@@ -328,7 +326,7 @@ impl Overlay {
     }
 }
 
-/// Where these are in the overlay's object.
+/// The offset of this word in the overlay's object.
 #[inline(always)]
 fn filter_at(word: usize) -> u64 {
     FILTER + word as u64 * WORD
@@ -354,13 +352,13 @@ mod tests {
     use std::collections::HashMap;
     use std::sync::LazyLock;
 
-    /// To which nothing need be told.
+    /// A memory that traces nothing.
     static RAM: LazyLock<Ram> = LazyLock::new(|| Ram::new(64));
 
     type Words = HashMap<u64, u64>;
 
-    /// Lets a transaction join as a group does. Whether room had to be made, with which earlier
-    /// snapshots are nobody's.
+    /// Lets a transaction join as a group does. Returns whether room had to be made, which invalidates earlier
+    /// snapshots.
     fn join(overlay: &mut Overlay, words: &[(u64, u64)]) -> bool {
         let memory = &*RAM;
         let mut transaction = WriteSet::new(memory);

@@ -1,4 +1,4 @@
-//! What is written of a range of bytes, by whatever has the words of each line.
+//! Written words in a range of bytes, given a source of each line's words.
 
 use super::line::LineWrite;
 use perdura_memory::{LINE, line_of, lines_in};
@@ -19,8 +19,8 @@ pub(crate) fn any_words<W: Borrow<LineWrite>>(
     })
 }
 
-/// Puts the words that `written` has of the lines of `[at, at + to.len())` over what `to` holds.
-/// Whether there were any.
+/// Puts the words that `written` has of the lines of `[at, at + to.len())` over the contents of `to`. Returns whether
+/// there were any.
 pub(crate) fn lay_over<W: Borrow<LineWrite>>(
     written: impl Fn(u64) -> Option<W>,
     at: u64,

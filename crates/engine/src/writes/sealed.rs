@@ -1,4 +1,4 @@
-//! Several transactions on one write set: each sealed when it commits, undone alone if it does not.
+//! Several transactions on one write set: each sealed when it commits, and undone by itself if it does not.
 
 use super::WriteSet;
 use super::few;
@@ -23,13 +23,13 @@ impl WriteSet {
         self.entries().len() == self.sealed && self.journal.is_empty() && !self.marked
     }
 
-    /// Whether the running transaction has written nothing that is still there.
+    /// Whether the running transaction has no writes left in the set.
     #[inline]
     pub fn is_unchanged(&self) -> bool {
         self.journal.is_empty() && self.entries()[self.sealed..].iter().all(|entry| entry.mask == 0)
     }
 
-    /// Whether another transaction that writes to as many lines as the running one finds room among the few.
+    /// Whether another transaction that writes to as many lines as the running one fits into the fixed arrays.
     #[inline]
     pub fn has_room_for_another(&self) -> bool {
         let lines = self.entries().len();
@@ -56,7 +56,7 @@ impl WriteSet {
         self.seal();
     }
 
-    /// Adds to `before`, an empty set, what was written before the running transaction.
+    /// Adds the words written before the running transaction to `before`, an empty set.
     pub fn copy_sealed<M: Memory>(&self, memory: &M, before: &mut WriteSet) {
         let own = self.traced(memory);
         own.read(self.entry_at(0), entry_at(self.sealed));
@@ -71,7 +71,7 @@ impl WriteSet {
         lines.iter().filter(|entry| entry.mask != 0).for_each(|entry| before.push(memory, entry));
     }
 
-    /// Forgets what was written before the running transaction: it is in the memory now.
+    /// Forgets the words written before the running transaction: they are in the memory now.
     pub fn forget_sealed<M: Memory>(&mut self, memory: &M) {
         let mut masks = vec![0_u8; self.sealed];
         for previous in &mut self.journal {

@@ -1,4 +1,4 @@
-//! The write set beside a model, and what it leaves behind.
+//! The write set compared with a model, and its leftovers.
 
 use super::*;
 use crate::log::record::{self, Part};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// To which nothing need be told.
+/// A memory that traces nothing.
 static RAM: LazyLock<Ram> = LazyLock::new(|| Ram::new(64));
 
 #[derive(Clone, Debug)]
@@ -121,8 +121,7 @@ fn steps(lines: u64, most: usize) -> impl Strategy<Value = Vec<Step>> {
     vec(step, 0..most)
 }
 
-/// Transactions on one set, whose generations soon begin anew while the table still holds
-/// what the first one left.
+/// Transactions on one set, whose generations soon wrap around while the table still holds entries of the first one.
 fn behaves_as_the_model(transactions: &[Vec<Step>], universe: u64, every_step: bool) {
     let mut set = WriteSet::new(&*RAM);
     for (index, steps) in transactions.iter().enumerate() {
@@ -145,7 +144,7 @@ fn behaves_as_the_model(transactions: &[Vec<Step>], universe: u64, every_step: b
 }
 
 proptest! {
-    /// Lines for which there is room in the arrays.
+    /// Lines that fit in the fixed arrays.
     #[test]
     fn few_lines_are_as_the_model(
         transactions in (5u64..14).prop_flat_map(|lines| vec(steps(lines, 40), 1..10))
@@ -162,7 +161,7 @@ proptest! {
     }
 }
 
-/// A transaction goes on when what was before it has left: what it wrote stays, and can be undone.
+/// A transaction continues when its predecessors' words have left: what it wrote stays, and can be undone.
 #[test]
 fn what_was_before_leaves_and_the_rest_stays() {
     for lines in [3, 2 * few::ROOM as u64] {
@@ -201,7 +200,7 @@ fn a_large_transaction_leaves_no_memory_behind() {
     assert_eq!((set.get(&*RAM, KEPT as u64 * LINE), set.get(&*RAM, 8)), (Some(1), None));
     set.clear(&*RAM);
     assert!(!set.many.has_room() && set.is_empty() && set.get(&*RAM, 0).is_none());
-    // Nor does one that comes to nothing behind another one.
+    // Nor does a transaction that is undone after another one.
     (0..100).for_each(|line| set.put(&*RAM, line * LINE, 1));
     set.seal();
     (0..4 * KEPT as u64).for_each(|line| set.put(&*RAM, line * LINE, 2));

@@ -1,12 +1,12 @@
-//! What commits have overwritten, kept for snapshots: transactions that read one committed state, however long that
-//! takes, without waiting for a commit or making one wait.
+//! The version store: words that commits have overwritten, kept for snapshots. A transaction on a snapshot reads one
+//! committed state, however long that takes, without waiting for a commit or making one wait.
 //!
-//! A commit that finds that there are snapshots notes, before it stores anything in place, what the words hold that it
-//! will store to, with its number. A snapshot of the number `n` loads a word and then looks here: if commits
-//! with later numbers have noted what the word held, the oldest of these says what it was at `n`.
+//! A commit that finds snapshots notes, before it stores anything in place, the present values of the words that it
+//! will store to, with its number. A snapshot of the number `n` loads a word and then looks here: if commits with later
+//! numbers have noted the word's value, the oldest of these gives its value at `n`.
 //!
-//! What always holds: a word that a commit under way may store to in place, while there are snapshots, has its old
-//! value here first. It stays until no snapshot is left that is older.
+//! What always holds: while there are snapshots, a word that a commit in progress may store to in place has its old
+//! value here first. It stays until no older snapshot is left.
 
 use super::{LineWrite, hash, word_in_line};
 use perdura_memory::{Memory, Object, Traced, WORD, line_of};
@@ -14,13 +14,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Shards, each with a lock, which is held for no access to the memory.
+/// Shards, each with a lock, which is held during no access to the memory.
 const SHARDS: usize = 64;
-/// Counts of lines, by a hash: most words that are read are told by these that there is nothing here.
+/// Counts of lines, by a hash: for most words that are read they show that there is nothing here.
 const COUNTS: usize = 4096;
 const COUNT: u64 = size_of::<u32>() as u64;
 
-/// What a line held before a commit.
+/// The contents of a line before a commit.
 struct Version {
     number: u64,
     before: LineWrite,
@@ -54,7 +54,7 @@ impl Versions {
         (place as u64 * COUNT, &self.counts[place])
     }
 
-    /// Notes what the words hold that the commit with this number is going to store to.
+    /// Notes the present values of the words that the commit with this number is about to store to.
     pub(crate) fn keep<M: Memory>(&self, memory: &M, number: u64, write: &LineWrite) {
         let mut before = LineWrite { line: write.line, mask: write.mask, words: [0; 8] };
         for word in (0..8).filter(|word| write.mask & 1 << word != 0) {
@@ -66,7 +66,7 @@ impl Versions {
         count.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Whether there is anything of the line of `at`, once that has been loaded.
+    /// Whether there is anything of the line of `at`, which must have been loaded before.
     #[inline]
     pub(crate) fn may_have<M: Memory>(&self, memory: &M, at: u64) -> bool {
         fence(Ordering::Acquire);
@@ -79,7 +79,7 @@ impl Versions {
     pub(crate) fn line_at(&self, line: u64, number: u64) -> Option<LineWrite> {
         let shard = self.shard(line);
         let mut found = LineWrite { line, mask: 0, words: [0; 8] };
-        // Of a line's versions the older ones come first, since commits have had its lock.
+        // A line's older versions come first, since the commits had its lock.
         for version in shard.get(&line)?.iter().filter(|version| version.number > number) {
             let more = version.before.mask & !found.mask;
             found.mask |= more;
@@ -90,14 +90,14 @@ impl Versions {
         (found.mask != 0).then_some(found)
     }
 
-    /// The same of the word at `at`.
+    /// As [`line_at`](Self::line_at), for the word at `at`.
     pub(crate) fn word_at(&self, at: u64, number: u64) -> Option<u64> {
         let word = word_in_line(at);
         let line = self.line_at(line_of(at), number)?;
         (line.mask & 1 << word != 0).then(|| line.words[word])
     }
 
-    /// Forgets what snapshots of numbers from `number` on do not look at.
+    /// Forgets the versions that snapshots of numbers from `number` on do not need.
     pub(crate) fn forget_before(&self, number: u64) {
         for shard in &self.shards {
             lock(shard).retain(|line, versions| {
@@ -113,7 +113,7 @@ impl Versions {
         }
     }
 
-    /// How many lines' versions there are.
+    /// How many lines have versions.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(|shard| lock(shard).values().map(Vec::len).sum::<usize>()).sum()

@@ -1,4 +1,4 @@
-//! Groups: what a transaction that nobody waits for is worth, and when.
+//! Groups: the durability of transactions that are not waited for, and when it comes.
 
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Mode, Session, Ticket, Tuning,
@@ -93,8 +93,8 @@ fn a_group_shares_its_fences_and_its_lines() {
     shares_a_fence::<ArchaptUndoEngine<Reference>>(3);
 }
 
-/// Memory that a transaction has allocated, stored to and given back is another's at once: what
-/// that one stores in place must not be overwritten by what the group still holds of the first.
+/// Memory that a transaction has allocated, stored to and freed can be reallocated at once: what the new owner stores
+/// in place must not be overwritten by words of the first that the group still holds.
 fn fresh_memory_is_the_last_ones<E: Engine<Reference>>(domain: Domain) {
     let (memory, engine) = started::<E>(domain);
     let mut session = engine.session().unwrap();

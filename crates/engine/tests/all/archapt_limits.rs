@@ -1,5 +1,5 @@
-//! Groups where it gets narrow: queues of a few lines, tiny groups, settings that make no sense,
-//! failures in the middle, and calls at the wrong time.
+//! Groups at their limits: queues of a few lines, tiny groups, settings that make no sense, failures in the middle, and
+//! calls at the wrong time.
 
 use crate::ram;
 use perdura_engine::area::SMALLEST;
@@ -47,7 +47,7 @@ const NEVER: Tuning = Tuning {
     snapshot_after: None,
 };
 
-/// Settings from the narrowest to the widest; what none of them means is a panic or a hang.
+/// Settings from the narrowest to the widest; none of them may cause a panic or a hang.
 fn settings() -> impl Iterator<Item = Tuning> {
     let some = |value| Some(value);
     let lines = [0, 1, 3, u64::MAX].map(some);
@@ -67,8 +67,8 @@ fn settings() -> impl Iterator<Item = Tuning> {
     })
 }
 
-/// Random transactions, of which few are waited for, until the power is cut after so many
-/// events. Returns the states after each, and how many were acknowledged.
+/// Random transactions, few of which are waited for, until the power is cut after `events` events. Returns the states
+/// after each, and how many were acknowledged.
 fn run<E: Engine<Reference>>(
     memory: &Arc<Reference>,
     tuning: &Tuning,
@@ -140,7 +140,7 @@ fn every_cut_of_redo_leaves_a_prefix_whatever_the_settings() {
     every_cut_leaves_a_prefix::<ArchaptRedoEngine<Reference>>();
 }
 
-/// A checkpoint inside of a transaction that has read a word of the open group, and writes none.
+/// A checkpoint inside a transaction that has read a word of the open group, and writes none.
 fn a_checkpoint_in_between<E: Engine<Reference>>(domain: Domain) {
     let (_, engine) = started::<E>(domain);
     let mut session = engine.session().unwrap();
@@ -160,7 +160,7 @@ fn a_checkpoint_inside_of_a_transaction_that_only_reads() {
     }
 }
 
-/// Waiting inside of a transaction: for an earlier one, by whoever holds the lock.
+/// Waiting inside a transaction, on the session that holds the lock, for an earlier one.
 fn waits_inside<E: Engine<Reference>>() {
     let (_, engine) = started::<E>(Domain::Transient);
     let mut session = engine.session().unwrap();
@@ -207,7 +207,7 @@ fn a_group_ends_before_its_tickets_do() {
     many_share_a_group::<ArchaptRedoEngine<AnyMemory>>();
 }
 
-/// Groups that end because they are full must not put off what nobody waits for.
+/// Groups that are closed because they are full must not delay the flush of transactions that are not waited for.
 fn in_time<E: Engine<Reference>>(domain: Domain) {
     let (_, engine) = started::<E>(domain);
     let tuning = Tuning { group_bytes: Some(100), ..Tuning::default() };
@@ -232,7 +232,7 @@ fn full_groups_put_nothing_off() {
     }
 }
 
-/// What is done while the engine itself checkpoints belongs to transactions all the same.
+/// Work during the engine's own checkpoint is counted for transactions all the same.
 fn counts_all<E: Engine<Reference>>(domain: Domain) {
     let (_, engine) = started::<E>(domain);
     engine.tune(&NEVER);
@@ -251,7 +251,7 @@ fn counts_all<E: Engine<Reference>>(domain: Domain) {
     let mut again = *session.counters();
     again += engine.counters();
     assert_eq!(again, counters, "looking changes nothing");
-    // Whoever is handed them now has them alone.
+    // The next owner of the lines has them alone.
     write(&mut session, 0..1, 11);
     session.checkpoint().unwrap();
     assert_eq!(engine.counters().dirty_bytes, 0);

@@ -1,4 +1,4 @@
-//! The arrows between the files of this crate: what a file uses lies below it, and none uses itself over
+//! The arrows between the files of this crate: each file uses only files below it, and no file uses itself by way of
 //! others. So they can be read one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 type Module = Vec<String>;
 
-/// The files, by the module that each is, without comments and tests.
+/// The files' code, without comments and tests, by module.
 fn files(folder: &Path, module: &Module, found: &mut BTreeMap<Module, String>) {
     for entry in std::fs::read_dir(folder).expect("the sources") {
         let path = entry.expect("an entry").path();
@@ -27,7 +27,7 @@ fn files(folder: &Path, module: &Module, found: &mut BTreeMap<Module, String>) {
     }
 }
 
-/// The paths that `text` begins with, with what is in braces taken apart.
+/// The paths that `text` begins with; braces are expanded.
 fn paths(text: &str) -> Vec<Vec<String>> {
     let end = text.find(|c: char| !c.is_alphanumeric() && !"_:".contains(c)).unwrap_or(text.len());
     let segments = text[..end].split("::").filter(|segment| !segment.is_empty());
@@ -69,7 +69,7 @@ fn uses(text: &str, module: &Module, is_mod: bool, modules: &BTreeSet<&Module>) 
             let from = match path[0].as_str() {
                 "crate" => path[1..].to_vec(),
                 "self" => [module, &path[1..]].concat(),
-                // Of a file, `super` is the folder; of a folder's own file, the one above.
+                // In a file, `super` is the folder; in a folder's own file, the folder above.
                 "super" if is_mod => [&parent[..parent.len() - up], &path[up..]].concat(),
                 "super" => [&parent[..parent.len() + 1 - up], &path[up..]].concat(),
                 name if is_mod && child(name) => [module, &path[..]].concat(),
@@ -88,7 +88,7 @@ fn files_use_only_what_lies_below_them() {
     files(&source, &Vec::new(), &mut texts);
     let modules: BTreeSet<&Module> = texts.keys().collect();
     let is_mod = |module: &Module| source.join(module.join("/")).is_dir();
-    // What the files of folders hand on, by the names there.
+    // The re-exports of folders' files, by name.
     let mut handed_on: BTreeMap<Module, Module> = BTreeMap::new();
     for (module, text) in texts.iter().filter(|(module, _)| is_mod(module)) {
         for line in text.split(';').map(str::trim) {
@@ -109,7 +109,7 @@ fn files_use_only_what_lies_below_them() {
                 Some([target, rest].concat())
             })
         };
-        // A name may be handed on a few times, and never for ever.
+        // A name may be re-exported a few times, but not in a cycle.
         for _ in 0..4 {
             path = handed(&path).unwrap_or(path);
         }

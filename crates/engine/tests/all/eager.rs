@@ -1,4 +1,4 @@
-//! Windows of transactions: what shares a record, what becomes of it, and who sees it.
+//! Windows of transactions: which share a record, what becomes of it, and which sessions see it.
 
 use crate::ram;
 use perdura_engine::area::SMALLEST;
@@ -42,7 +42,7 @@ fn read<S: Session>(session: &mut S, at: u64) -> u64 {
     value
 }
 
-/// The first words of some lines after a power cut that takes whatever it may.
+/// The first words of some lines after a power cut that loses everything it may.
 fn after_cut<const N: usize>(memory: &Reference, lines: [u64; N]) -> [u64; N] {
     let after = memory.after_power_cut(Cut::None);
     Eager::recover(&after, 0..LOG).unwrap();
@@ -67,7 +67,7 @@ fn a_window_has_one_record_and_one_fence() {
     assert_eq!(after_cut(&memory, [0, 1, 2, 3]), [15, 13, 14, 16]);
 }
 
-/// It is waited for before it is full, by its first transaction's ticket, by a session that wrote nothing.
+/// A window is waited for before it is full, by its first transaction's ticket, on a session that wrote nothing.
 #[test]
 fn one_that_is_waited_for_takes_the_window_along() {
     let (memory, engine) = started::<Eager>(LOG, 16);
@@ -95,8 +95,8 @@ fn a_window_of_one_is_redo_logging() {
     assert_eq!(memory.load(at(7)), other_memory.load(at(7)));
 }
 
-/// What a transaction overwrote of earlier ones comes back when it is undone, and no more: neither are they taken
-/// along, nor does anything of it stay. (The paper's footnote 4.)
+/// A word of an earlier transaction that was overwritten is restored by an undo, and nothing else: earlier transactions
+/// are not undone, and nothing of the undone one stays. (The paper's footnote 4.)
 #[test]
 fn an_abort_leaves_the_transactions_before_it() {
     for lines in [2, 100] {
@@ -120,7 +120,7 @@ fn an_abort_leaves_the_transactions_before_it() {
     }
 }
 
-/// The session that left the window reads in it, without a fence; another one ends it, and there is none for some
+/// The session that left the window reads in it, without a fence; another one closes it, and there is none for some
 /// commits.
 #[test]
 fn readers_see_what_has_committed() {
@@ -157,7 +157,7 @@ fn readers_see_what_has_committed() {
     assert!(rests.is_sorted() && rests[0] < 20 && (4096..4200).contains(&rests[11]), "{rests:?}");
 }
 
-/// What has waited goes ahead of the running transaction, which goes on, and comes to nothing or not.
+/// The window is closed before the running transaction, which goes on, and commits or not.
 #[test]
 fn a_window_ends_inside_of_a_transaction() {
     for commits in [false, true] {
@@ -220,7 +220,7 @@ fn too_large_a_transaction_takes_nothing_along() {
     assert_eq!([0, 8, 16].map(|at| memory.load(SMALLEST + at)), [1, 2, 0]);
 }
 
-/// Nobody waits for it: it is durable all the same, after its time.
+/// No thread waits for it: it is durable all the same, after its time.
 #[test]
 fn a_window_is_ended_after_its_time() {
     let (memory, engine) = started::<Eager>(LOG, 16);
@@ -250,8 +250,8 @@ fn no_window_where_it_saves_nothing() {
     }
 }
 
-/// Threads hand the window on to one another, in a log that is emptied all the time, some of them readers, some with
-/// transactions that come to nothing: no sum is wrong, now or after a power cut, and windows there are.
+/// Threads pass the window on to one another, in a log that is emptied all the time, some of them readers, some with
+/// transactions that are rolled back: no sum is wrong, now or after a power cut, and windows do occur.
 #[test]
 fn threads_share_a_window() {
     for (waits, readers) in [(1, 0), (8, 0), (u64::MAX, 0), (8, 1)] {

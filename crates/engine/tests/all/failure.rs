@@ -1,5 +1,5 @@
-//! A medium that fails: every commit says so, whatever it was about to need. And a slow one: readers
-//! do not wait for it.
+//! A failing medium: every commit reports the failure, whatever it was about to need. And a slow one: readers do not
+//! wait for it.
 
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
@@ -16,18 +16,18 @@ use std::time::Duration;
 struct Failing {
     inner: Reference,
     failed: AtomicBool,
-    /// A fence panics.
+    /// Whether fences panic.
     panics: AtomicBool,
-    /// The fence fails that comes after this number of others, and all after it.
+    /// This many more fences succeed, and all later ones fail.
     fences_left: AtomicU64,
-    /// So many stores, write-backs and fences later one panics.
+    /// This many stores, write-backs and fences later, one panics.
     left: AtomicU64,
-    /// What happens during the next fence.
+    /// Runs during the next fence.
     meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Failing {
-    /// One that does not, until it is told to.
+    /// A memory that works until told otherwise.
     fn new(inner: Reference) -> Self {
         let (failed, panics) = (AtomicBool::new(false), AtomicBool::new(false));
         let [left, fences_left] = [(); 2].map(|()| AtomicU64::new(u64::MAX));
@@ -41,7 +41,7 @@ impl Failing {
     }
 }
 
-// SAFETY: a `Reference`, whose fences can be told to report a failure.
+// SAFETY: a `Reference`, whose fences can be made to report a failure.
 unsafe impl Memory for Failing {
     fn domain(&self) -> Domain {
         self.inner.domain()
@@ -117,7 +117,7 @@ fn any(memory: &Arc<Failing>) -> Arc<AnyMemory> {
     Arc::new(AnyMemory::new(memory.clone()))
 }
 
-/// Also where a segment is needed and none is free: that is no transaction that is too large.
+/// Also if a segment is needed and none is free: that does not mean that the transaction is too large.
 fn says_io<E: Engine<AnyMemory>>(lines: u64) {
     let inner = Reference::new(1 << 20, Domain::Media);
     let memory = Arc::new(Failing::new(inner));
@@ -147,8 +147,8 @@ fn a_failed_medium_is_not_taken_for_a_large_transaction() {
     }
 }
 
-/// A checkpoint that panics has perhaps forgotten lines that are not durable: no later one may
-/// succeed, and none may wait for it.
+/// A checkpoint that panics may have forgotten lines that are not durable: no later one may succeed, and none may wait
+/// for it.
 fn stays_whole<E: Engine<AnyMemory>>(domain: Domain) {
     let memory = Arc::new(Failing::new(Reference::new(SMALLEST + 4096, domain)));
     E::format(&any(&memory), 0..SMALLEST);
@@ -166,7 +166,7 @@ fn stays_whole<E: Engine<AnyMemory>>(domain: Domain) {
     session.begin(Mode::Write);
     session.write_word(SMALLEST, 2).unwrap();
     let ticket = session.commit();
-    // Committing needs no checkpoint, or says that it failed; the words are whole either way.
+    // Committing needs no checkpoint, or reports that it failed; the words are whole in any case.
     let committed = ticket.and_then(|ticket| session.wait_durable(ticket)).is_ok();
     drop((session, engine));
     let left = Reference::from_image(&memory.inner.power_cut(Cut::None), domain);
@@ -176,8 +176,8 @@ fn stays_whole<E: Engine<AnyMemory>>(domain: Domain) {
     assert!(found == 2 || found == 1 && !committed, "{} {domain}: {found}", E::NAME);
 }
 
-/// A fence that panics while a group is being made durable: nobody may take what is left of it
-/// for a whole one, and nobody may hang.
+/// A fence that panics while a group is being made durable: no session may take what is left of the group for a whole
+/// one, and none may hang.
 fn a_group_is_whole<E: Engine<AnyMemory>>(domain: Domain) {
     let memory = Arc::new(Failing::new(Reference::new(SMALLEST + 4096, domain)));
     E::format(&any(&memory), 0..SMALLEST);
@@ -226,7 +226,7 @@ fn a_checkpoint_that_panics_is_the_last_one() {
     }
 }
 
-/// Readers come in while a group is on its way into the log, and see its words.
+/// Readers enter while a group is on its way into the log, and see its words.
 fn readers_do_not_wait<E: Engine<AnyMemory>>() {
     let inner = Reference::new(SMALLEST + 4096, Domain::Transient);
     let memory = Arc::new(Failing::new(inner));
@@ -264,7 +264,7 @@ fn readers_do_not_wait_for_a_group_to_be_written_down() {
 /// The words of a transaction, in lines of their own.
 const WORDS: [u64; 3] = [SMALLEST, SMALLEST + 1024, SMALLEST + 2048];
 
-/// What is read, if the transaction that reads may commit.
+/// The words, if the reading transaction may commit.
 fn read<S: Session>(session: &mut S) -> Option<[u64; 3]> {
     session.begin(Mode::Read);
     let found = WORDS.map(|word| session.read_word(word).unwrap());
@@ -278,7 +278,7 @@ fn write<S: Session>(session: &mut S, value: u64) -> perdura_engine::Result<()> 
     session.wait_durable(ticket)
 }
 
-/// A transaction that panics at an event of its end, its session not dropped. Whether it did.
+/// A transaction that panics at an event of its end, its session not dropped. Returns whether it did.
 fn others_go_on<E: Engine<AnyMemory>>(domain: Domain, events: u64) -> bool {
     let what = format!("{} on {domain}, a panic after {events} events", E::NAME);
     let memory = Arc::new(Failing::new(Reference::new(4 * SMALLEST, domain)));
@@ -293,7 +293,7 @@ fn others_go_on<E: Engine<AnyMemory>>(domain: Domain, events: u64) -> bool {
     let ends =
         std::panic::AssertUnwindSafe(|| match E::CRASH_CONSISTENT || E::Session::CONFLICTS {
             true => session.commit_awaited().is_ok(),
-            // What ends without a panic is a commit; what it stored in place is taken back by an abort.
+            // Without a panic it commits, or an abort undoes its stores in place.
             false => {
                 session.abort();
                 false
@@ -313,7 +313,7 @@ fn others_go_on<E: Engine<AnyMemory>>(domain: Domain, events: u64) -> bool {
         assert!(read == [1; 3] || read == [2; 3], "{what}: {read:?} was read");
     }
     assert!(ended.is_err() || written.is_ok(), "{what}: {written:?}");
-    // The session itself is told as well, and hangs no more than others.
+    // The session itself gets the error as well, and hangs no more than others.
     let again = write(&mut session, 4);
     assert_eq!(again.is_ok(), written.is_ok(), "{what}: {again:?}");
     let checkpoint = engine.checkpoint();
@@ -348,8 +348,8 @@ fn a_commit_that_panics_keeps_no_lock() {
     on_each_engine!(rolling_back panics_keep_no_lock::<AnyMemory>());
 }
 
-/// Wherever a commit meets a sync that fails, no later transaction is told that what it read is
-/// durable, unless that is what was there before.
+/// Wherever a commit meets a sync that fails, no later transaction's reads are reported as durable, unless they are the
+/// contents from before it.
 fn tells_nothing_after_a_failure<E: Engine<AnyMemory>>() {
     for fences in 0..6 {
         let area = 0..SMALLEST;

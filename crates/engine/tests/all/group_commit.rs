@@ -31,7 +31,7 @@ fn commit<S: Session>(session: &mut S, at: u64, value: u64) -> Ticket {
     session.commit().expect("a commit")
 }
 
-/// What is at these words after a power cut that takes whatever it may.
+/// These words after a power cut that loses everything it may.
 fn after_cut(memory: &Reference, words: [u64; 3]) -> [u64; 3] {
     let after = memory.after_power_cut(Cut::None);
     CcStm::recover(&after, LOG).expect("a log");
@@ -51,7 +51,7 @@ fn one_sync_serves_all_that_have_committed() {
     let mut last = Ticket(0);
     for round in 0..5 {
         for (index, session) in sessions.iter_mut().enumerate() {
-            // A word of its own, and one that it has from the others.
+            // A word of its own, and one computed from the others'.
             let own = commit(session, DATA + index as u64 % 2 * 640, 1);
             last = commit(session, DATA + 2 * 640, 1);
             assert!(own < last && !session.is_durable(own), "round {round}");
@@ -59,7 +59,7 @@ fn one_sync_serves_all_that_have_committed() {
     }
     assert_eq!(fences(&sessions), 0, "no commit has waited");
     assert_eq!(after_cut(&memory, [0, 1, 2]), [0, 0, 0]);
-    // What reads has seen what is not durable.
+    // A reading transaction has seen words that are not durable.
     sessions[0].begin(Mode::Read);
     assert_eq!(sessions[0].read_word(DATA + 2 * 640).expect("a read"), 15);
     let seen = sessions[0].commit().expect("a commit");
@@ -70,8 +70,8 @@ fn one_sync_serves_all_that_have_committed() {
     assert_eq!(after_cut(&memory, [0, 1, 2]), [10, 5, 15]);
 }
 
-/// A pool's file may be moved from one kind of memory to another: after each life the next one, on the other, finds all
-/// that was acknowledged, and what it adds is found by the one after.
+/// A pool's file may be moved from one kind of memory to another: each life, alternating between them, finds everything
+/// acknowledged before, and the next one finds what it adds.
 #[test]
 fn a_pool_moves_between_kinds_of_memory() {
     let (mut memory, mut engine) = made(Domain::Media);

@@ -1,9 +1,9 @@
-//! One program for most of the tests: what they have in common is compiled and linked once.
+//! One program for most of the tests, so that their common code is compiled and linked once.
 
 #![allow(missing_docs)]
 
 mod archapt;
-mod archapt_answers;
+mod archapt_flushes;
 mod archapt_limits;
 mod arrows;
 mod eager;
@@ -23,7 +23,7 @@ mod void;
 use perdura_memory::{AnyMemory, Ram};
 use std::sync::Arc;
 
-/// Plain memory, as any: each engine is compiled for it and for what fails at once.
+/// Plain memory, as an `AnyMemory`: each engine is compiled for that once, and for `Reference` once.
 fn ram(len: u64) -> AnyMemory {
     AnyMemory::new(Arc::new(Ram::new(len)))
 }

@@ -1,5 +1,5 @@
-//! Calls at the wrong time: they are refused or do nothing, and neither hang nor reach what only a
-//! transaction may look at.
+//! Calls at the wrong time: they are refused or do nothing, and neither hang nor access data that only a transaction
+//! may.
 
 use crate::ram;
 use perdura_engine::area::SMALLEST;
@@ -45,7 +45,7 @@ fn outside_of_transactions<E: Engine<AnyMemory>>() {
         session.mark();
         session.rollback_to(Mark(0));
         session.abort();
-        // What is in place, wherever what has committed may be.
+        // The memory's contents, wherever the committed words may be.
         let mut bytes = [0; 16];
         session.read_bytes(DATA, &mut bytes).unwrap();
         let words = [session.read_word(DATA).unwrap(), session.read_word(DATA + 8).unwrap()];
@@ -96,7 +96,7 @@ fn begun_twice<E: Engine<AnyMemory>>() {
         session.begin(second);
         assert!(session.write_word(DATA, 98).is_err());
         assert!(is_invalid(session.commit()), "{}: {first:?}, {second:?}", E::NAME);
-        // The lock is free, for writers and for those who must be alone.
+        // The lock is free, for writers and for sessions that must be alone.
         let ticket = write(&mut other, 2).unwrap();
         other.wait_durable(ticket).unwrap();
         engine.checkpoint().unwrap();
@@ -111,7 +111,7 @@ fn a_transaction_that_is_begun_twice_is_none() {
     on_each_engine!(rolling_back begun_twice::<AnyMemory>());
 }
 
-/// Marks of transactions that are over, and of nothing.
+/// Marks of transactions that are over, and invalid marks.
 fn stale_marks<E: Engine<AnyMemory>>() {
     let (_, engine) = started::<E>();
     let mut session = engine.session().unwrap();
@@ -142,7 +142,7 @@ fn marks_of_other_transactions_do_no_harm() {
     on_each_engine!(rolling_back stale_marks::<AnyMemory>());
 }
 
-/// A session that ends inside of a transaction leaves no lock behind.
+/// A session dropped inside a transaction leaves no lock behind.
 fn dropped_inside<E: Engine<AnyMemory>>() {
     let (_, engine) = started::<E>();
     let mut session = engine.session().unwrap();
@@ -165,8 +165,8 @@ fn a_session_may_end_inside_of_a_transaction() {
     on_each_engine!(rolling_back dropped_inside::<AnyMemory>());
 }
 
-/// Sessions that read, commit and wait outside of transactions, while groups come and go whose overlays
-/// are too large to be kept.
+/// Sessions that read, commit and wait outside transactions, while groups come and go whose overlays are too large to
+/// be kept.
 fn beside_a_writer<E: Engine<AnyMemory>>() {
     let (_, engine) = started::<E>();
     engine.tune(&Tuning { group_bytes: Some(1 << 20), ..Tuning::default() });

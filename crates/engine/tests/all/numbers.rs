@@ -1,5 +1,5 @@
-//! The numbers of commits near their end, as after very many commits or in a file that was made so: no
-//! commit that is acknowledged is lost, nothing panics, and opening the pool again makes room.
+//! The numbers of commits near their end, as after very many commits or in a file that was made so: no acknowledged
+//! commit is lost, nothing panics, and opening the pool again makes room.
 
 use perdura_engine::area::{Checkpoint, Geometry, SMALLEST};
 use perdura_engine::{

@@ -1,5 +1,5 @@
-//! Transactions of any shape, from a part of a line to many records: what is acknowledged is
-//! there after a power cut, so that records were as long as the room that was made for them.
+//! Transactions of any shape, from a part of a line to many records: everything acknowledged survives a power cut, so
+//! that records fitted into the room reserved for them.
 
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{Access, Engine, Mode, Session, on_each_engine};
@@ -13,7 +13,7 @@ const LOG: std::ops::Range<u64> = 0..SMALLEST;
 /// Enough that whole lines need several segments of 4 KiB.
 const LINES: usize = 250;
 
-/// Runs transactions, each a mask for each line of which words it stores.
+/// Runs transactions, each a list of masks: the words that it stores in each line.
 fn outlive_power<E: Engine<Reference>>(domain: Domain, transactions: &[Vec<u8>]) {
     let memory = Arc::new(Reference::new(SMALLEST + LINES as u64 * LINE, domain));
     E::format(&memory, LOG);

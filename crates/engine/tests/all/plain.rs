@@ -1,4 +1,4 @@
-//! The engine `plain`: it stores and nothing else, and says so where it would have to take something back.
+//! The engine `plain`: it stores and nothing else, and reports when it would have to roll something back.
 
 use crate::ram;
 use perdura_engine::area::SMALLEST;
@@ -49,7 +49,7 @@ fn what_is_written_is_in_place_at_once() {
     engine.checkpoint().unwrap();
 }
 
-/// Threads that count: the lock is that of the other engines.
+/// Threads that count: the lock is the same as in the other engines.
 #[test]
 fn transactions_are_isolated() {
     let (memory, engine) = started();
@@ -74,7 +74,7 @@ fn transactions_are_isolated() {
     assert_eq!(memory.load(DATA), 20_000);
 }
 
-/// What ends without a commit and has stored nothing has harmed nothing.
+/// A transaction that ends without a commit and has stored nothing has done no harm.
 #[test]
 fn what_has_stored_nothing_may_be_rolled_back() {
     let (_, engine) = started();
@@ -101,7 +101,7 @@ fn what_has_stored_nothing_may_be_rolled_back() {
     engine.checkpoint().unwrap();
 }
 
-/// However a transaction is rolled back that has stored: nothing is committed from then on, nor said to be durable.
+/// However a transaction that has stored is rolled back: nothing is committed from then on, nor reported as durable.
 #[test]
 fn after_a_rollback_of_what_has_stored_nothing_is_committed() {
     type Ending = fn(&Arc<Plain>, <Plain as Engine<AnyMemory>>::Session);
@@ -156,7 +156,7 @@ fn after_a_rollback_of_what_has_stored_nothing_is_committed() {
     }
 }
 
-/// A clean close is all that makes anything durable, as with `volatile`.
+/// Only a clean close makes anything durable, as with `volatile`.
 #[test]
 fn a_checkpoint_makes_everything_durable() {
     fn run<E: Engine<Reference>>(domain: Domain) {

@@ -1,4 +1,4 @@
-//! Readers beside writers: they go on until something is stored, and see whole transactions.
+//! Readers alongside writers: they go on until something is stored, and see whole transactions.
 
 use crate::ram;
 use perdura_engine::Tuning;
@@ -30,7 +30,7 @@ fn word(index: u64) -> u64 {
     DATA + index * 64
 }
 
-/// Reads all words, in a transaction that runs.
+/// Reads all words, in a running transaction.
 fn read_lines(session: &mut impl Session) -> Vec<u64> {
     (0..MOST).map(|index| session.read_word(word(index)).unwrap()).collect()
 }
@@ -103,8 +103,8 @@ fn a_reader_stays_where_it_is<E: Engine<AnyMemory>>() {
     };
     set(0..2, 1);
     reader.begin(Mode::Read);
-    // Fewer words than a group takes, but more versions of lines than there is room for at first:
-    // only that ends a reader's peace.
+    // Fewer words than fit into a group, but more versions of lines than there is room for at first: only that makes
+    // the writer wait for readers.
     let tickets: Vec<_> = (2..100).map(|to| set(1..4, to)).collect();
     assert_eq!([0, 1, 2, 3].map(|index| read(&mut reader, index)), [1, 1, 0, 0], "{}", E::NAME);
     later.begin(Mode::Read);
@@ -125,8 +125,8 @@ fn who_joins_a_group_waits_for_no_reader() {
     a_reader_stays_where_it_is::<SkippingRedoEngine<AnyMemory>>();
 }
 
-/// Sets the words to one more than they were, in transactions of three sizes: the first word counts
-/// them all, and every other one is behind it, the later ones more. Waits as `seed` says.
+/// Increments the words, in transactions of three sizes: the first word counts them all, and the others lag behind, the
+/// later ones more. Waits as `seed` says.
 fn write<S: Session>(session: &mut S, seed: u64, rounds: u64) {
     let mut random = SplitMix64::new(seed);
     for _ in 0..rounds {
@@ -152,7 +152,7 @@ fn write<S: Session>(session: &mut S, seed: u64, rounds: u64) {
     }
 }
 
-/// Words that are written together are read together, and none goes back.
+/// Words that are written together are read together, and none goes back in time.
 fn check(before: &[u64], values: &[u64], name: &str) {
     assert!(values.windows(2).all(|pair| pair[0] >= pair[1]), "{name}: {values:?}");
     for range in [1..WORDS[1] as usize, WORDS[1] as usize..MOST as usize] {
@@ -192,8 +192,8 @@ fn readers_see_whole_transactions() {
     on_each_engine!(rolling_back transactions_are_whole::<AnyMemory>());
 }
 
-/// A long reader on one thread with a writer: it sees what was committed when it came to read much, makes no commit wait,
-/// and what is freed meanwhile is not used again before it ends.
+/// A long reader on one thread with a writer: it sees the state at the time it had read much, makes no commit wait, and
+/// memory freed meanwhile is not reused before it ends.
 #[test]
 fn a_long_reader_has_a_snapshot() {
     const MANY: u64 = 1500;
@@ -218,7 +218,7 @@ fn a_long_reader_has_a_snapshot() {
             sum += u64::from_ne_bytes(bytes);
         }
         if index > 1000 {
-            // From what is to be read to what was, and a little more.
+            // From words that are still to be read to words that were, and a few more.
             add(MANY - 1 - index % 400, 7);
             add(index - 1000, 1);
         }
@@ -233,7 +233,7 @@ fn a_long_reader_has_a_snapshot() {
     assert_eq!(reader.counters().aborts_conflict, 0);
 }
 
-/// On one thread: a writer that had to wait for a reader that reads for long would wait for ever.
+/// On one thread: a writer that had to wait for a long reader would wait for ever.
 fn a_long_reader<E: Engine<AnyMemory>>() {
     let engine = start::<E>();
     let mut sessions = [0; 3].map(|_| engine.session().unwrap());
@@ -250,7 +250,7 @@ fn a_long_reader<E: Engine<AnyMemory>>() {
     for (round, lines) in WORDS.into_iter().cycle().take(12).enumerate() {
         let value = (round as u64 + 1) * 10_000;
         let before = write(writer, value, MOST);
-        // Where transactions share records, one more is in no record yet.
+        // If transactions share records, one more is in no record yet.
         let joined = write(writer, value + 1, 7);
         if round % 2 == 0 {
             writer.wait_durable(before.max(joined)).unwrap();
@@ -266,7 +266,7 @@ fn a_long_reader<E: Engine<AnyMemory>>() {
             let ticket = write(writer, value + 100 + step, lines);
             writer.wait_durable(ticket).unwrap();
             if step == 7 {
-                // What it has not overwritten it does not keep.
+                // Words that are not overwritten are not kept.
                 engine.checkpoint().unwrap();
                 assert!(engine.reclaimable() < ticket, "{name}: memory that the reader can reach");
                 other.begin_unfailing(Mode::Read);

@@ -1,8 +1,8 @@
-//! Logs that have rotted: what was durable, and is missing or there again, is missed.
+//! Damaged logs: records that were durable and are missing, or are there again, are noticed.
 
 use crate::ram;
 use perdura_engine::area::{Geometry, SMALLEST};
-use perdura_engine::record::{self, Found, Part};
+use perdura_engine::record::{self, FoundRecord, Part};
 use perdura_engine::recovery::transactions;
 use perdura_engine::writes::LineWrite;
 use perdura_engine::{Access, ArchaptRedoEngine, Engine, Error, Mode, RedoEngine, Result, Session};
@@ -12,8 +12,8 @@ use std::sync::Arc;
 const LOG: std::ops::Range<u64> = 0..SMALLEST;
 const TRANSACTIONS: u64 = 6;
 
-/// A memory whose process was killed after some transactions that were waited for, each of which
-/// stored its number in a line of its own.
+/// A memory whose process was killed after some transactions that were waited for, each of which stored its number in a
+/// line of its own.
 fn left<E: Engine<AnyMemory>>() -> Arc<AnyMemory> {
     let memory = Arc::new(ram(SMALLEST + 4096));
     E::format(&memory, LOG);
@@ -35,8 +35,8 @@ fn copy(memory: &AnyMemory) -> AnyMemory {
     ram
 }
 
-/// Every record is damaged in turn, in two ways. But for the last one, recovery must tell; and of
-/// the last one too where it is noted what has been acknowledged.
+/// Every record is damaged in turn, in two ways. Recovery must report it, except for the last record; and for that too
+/// if acknowledgements are noted.
 fn lost_records_are_missed<E: Engine<AnyMemory>>() {
     let memory = left::<E>();
     let geometry = Geometry::read(&*memory, LOG, E::NAME).unwrap();
@@ -70,8 +70,8 @@ fn a_record_that_was_durable_is_missed() {
     lost_records_are_missed::<ArchaptRedoEngine<AnyMemory>>();
 }
 
-/// Records with these tickets, each written when everything up to the other one was durable.
-fn records(of: &[(u64, u64)]) -> Vec<Found> {
+/// Records with these tickets, each with the ticket up to which everything was durable when it was written.
+fn records(of: &[(u64, u64)]) -> Vec<FoundRecord> {
     let (ram, mut words) = (ram(4096), Vec::new());
     let line = [LineWrite { line: 0, mask: 1, words: [5; 8] }];
     let found = of.iter().map(|&(ticket, durable)| {
@@ -90,7 +90,7 @@ fn taken(of: &[(u64, u64)], checkpoint: u64, no_gaps: bool) -> Result<Vec<u64>> 
     Ok(whole.iter().map(|parts| parts[0].part.ticket).collect())
 }
 
-/// On a block device records are behind: a gap after what was durable is a crash's work.
+/// On a block device records lag behind: a gap after the durable ones may come from a crash.
 #[test]
 fn gaps_that_a_crash_leaves_are_none_of_it() {
     assert_eq!(taken(&[(4, 3), (5, 3), (6, 3)], 3, true).unwrap(), [4, 5, 6]);
@@ -98,12 +98,12 @@ fn gaps_that_a_crash_leaves_are_none_of_it() {
     assert_eq!(taken(&[(4, 3), (6, 4)], 3, true).unwrap(), [4]);
     assert!(taken(&[(4, 3), (6, 5)], 3, true).is_err());
     assert!(taken(&[(6, 5)], 3, true).is_err());
-    // Too far behind to be said, and dead ones.
+    // A distance too large to be stored, and dead records.
     assert_eq!(taken(&[(5000, 4)], 3, true).unwrap(), [0; 0]);
     assert_eq!(taken(&[(2, 1), (4, 3)], 3, true).unwrap(), [4]);
 }
 
-/// An undo log has what is to be taken back: never what was durable.
+/// An undo log holds only transactions to be rolled back, never durable ones.
 #[test]
 fn a_record_that_was_void_is_not_taken_back() {
     assert_eq!(taken(&[(7, 5)], 3, false).unwrap(), [7]);

@@ -1,4 +1,4 @@
-//! Group commit: transactions that are waited for while others wait to come in share a record.
+//! Group commit: transactions that are waited for while others wait to enter share a record.
 
 use perdura_engine::{Access, Counters, Engine, Mode, Session, Ticket, Tuning, on_each_engine};
 use perdura_memory::reference::Cut;
@@ -24,8 +24,8 @@ fn add<S: Session>(session: &mut S, line: u64) {
     session.write_word(at, value + 1).unwrap();
 }
 
-/// What two transactions cost, of which the second waits to come in while the first commits: each adds to a
-/// line of its own, and to one that they have in common. `between` sees what the first has left.
+/// The cost of two transactions, the second of which waits to enter while the first commits: each adds to a line of its
+/// own, and to a common one. `between` sees the memory after the first.
 fn two<E: Engine<Reference>>(
     memory: &Reference,
     engine: &Arc<E>,
@@ -49,7 +49,7 @@ fn two<E: Engine<Reference>>(
         while !arrives.load(Ordering::Acquire) {
             std::hint::spin_loop();
         }
-        // It is at the lock soon.
+        // It will be at the lock soon.
         sleep(Duration::from_micros(200));
         add(&mut first, 0);
         add(&mut first, 2);
@@ -61,13 +61,13 @@ fn two<E: Engine<Reference>>(
     })
 }
 
-/// The fences of [`two`], of a run in which the second was at the lock in time, and running when it was its turn.
+/// The fences of [`two`], in a run where the second was at the lock in time, and running when it was its turn.
 fn fences<E: Engine<Reference>>(domain: Domain) -> u64 {
     let tries = (0..40).filter_map(|_| {
         let (memory, engine) = started::<E>(domain);
         let counters = two(&memory, &engine, |_, _, _| {});
         assert_eq!(counters[0].commits + counters[1].commits, 2);
-        // Both are durable, whatever the power cut takes.
+        // Both are durable, whatever the power cut loses.
         let after = memory.after_power_cut(Cut::None);
         E::recover(&after, 0..LOG).unwrap();
         assert_eq!([0, 1, 2].map(|line| after.load(LOG + line * LINE)), [1, 1, 2], "{}", E::NAME);
@@ -87,7 +87,7 @@ fn two_that_wait_share_a_record_and_its_fences() {
     assert_eq!(fences::<ArchaptUndoEngine<_>>(Domain::Media), 3);
 }
 
-/// Where it is not wanted, or is of no use, each has its own.
+/// If sharing is not wanted, or of no use, each has its own record.
 #[test]
 fn nothing_is_shared_where_that_is_no_gain() {
     fn run<E: Engine<Reference>>(domain: Domain, share: Option<bool>) {
@@ -105,7 +105,7 @@ fn nothing_is_shared_where_that_is_no_gain() {
     on_each_engine!(crash_consistent run::<Reference>(Domain::Persistent, None));
 }
 
-/// Told to share, transactions that are not waited for have one record until one is, on one core too: all of them are
+/// If set to share, transactions that are not waited for have one record until one is, on one core too: all of them are
 /// durable then, and none before.
 #[test]
 fn those_that_are_not_waited_for_share_if_told() {
@@ -142,8 +142,8 @@ fn those_that_are_not_waited_for_share_if_told() {
     assert_eq!(run::<UndoEngine<_>>(Some(false)), 60, "three for each");
 }
 
-/// What has joined and is waited for by nobody, its session gone, is durable after a checkpoint: a pool that is closed
-/// keeps it.
+/// Words of a transaction that has joined and is not waited for, its session gone, are durable after a checkpoint: a
+/// closed pool keeps them.
 #[test]
 fn a_checkpoint_keeps_what_has_joined() {
     fn run<E: Engine<Reference>>() {
@@ -162,7 +162,7 @@ fn a_checkpoint_keeps_what_has_joined() {
     on_each_engine!(crash_consistent run::<Reference>());
 }
 
-/// So it is after a session's: what the transactions that have joined have freed may be used again.
+/// The same after a session's checkpoint: memory that the joined transactions freed may be reused.
 #[test]
 fn a_sessions_checkpoint_keeps_what_has_joined() {
     fn run<E: Engine<Reference>>() {
@@ -180,8 +180,8 @@ fn a_sessions_checkpoint_keeps_what_has_joined() {
     on_each_engine!(crash_consistent run::<Reference>());
 }
 
-/// One transaction writes, is waited for and durable, while `second` wants to begin one on another thread; the first
-/// one's ticket, and what the second came to.
+/// One transaction writes, is waited for and durable, while `second` wants to begin one on another thread; returns the
+/// first one's ticket, and the result of the second.
 fn while_another_waits<E: Engine<Reference>, R: Send>(
     engine: &Arc<E>,
     second: impl FnOnce(&Arc<E>, &mut E::Session) -> R + Send,
@@ -209,7 +209,7 @@ fn while_another_waits<E: Engine<Reference>, R: Send>(
     })
 }
 
-/// A transaction that has joined is durable nowhere until the next one is.
+/// A transaction that has joined is not durable until the next one is.
 #[test]
 fn who_waits_alone_leads() {
     fn run<E: Engine<Reference>>() {
@@ -217,7 +217,7 @@ fn who_waits_alone_leads() {
             return; // It waits for nothing.
         }
         let (memory, engine) = started::<E>(Domain::Transient);
-        // It comes in, and goes without a commit.
+        // It enters, and leaves without a commit.
         let (_, seen) = while_another_waits(&engine, |_, session| {
             let seen = session.read_word(LOG).unwrap();
             session.abort();
@@ -231,7 +231,7 @@ fn who_waits_alone_leads() {
     on_each_engine!(crash_consistent run::<Reference>());
 }
 
-/// A checkpoint inside of a transaction takes along what has joined before it, and the transaction goes on.
+/// A checkpoint inside a transaction includes the transactions that have joined before it, and the transaction goes on.
 #[test]
 fn a_checkpoint_within_writes_down_what_has_joined() {
     fn run<E: Engine<Reference>>() {

@@ -11,7 +11,7 @@ use perdura_memory::{AnyMemory, Domain, Memory, Reference};
 use std::sync::Arc;
 
 const LOG: u64 = SMALLEST;
-/// The shared counter; each thread's own are further on.
+/// The shared counter; each thread's own counters follow.
 const SHARED: u64 = LOG;
 const BYTES: u64 = LOG + (1 << 16);
 const THREADS: u64 = 4;
@@ -23,7 +23,7 @@ fn start<M: Memory + 'static, E: Engine<M>>(memory: M) -> Arc<E> {
     E::start(memory, 0..LOG).expect("an empty log")
 }
 
-/// A thread's counter number `index`, on a line that is nobody else's.
+/// A thread's counter number `index`, on a line of its own.
 fn own(thread: u64, index: u64) -> u64 {
     SHARED + 64 + (thread * 100 + index) * 64
 }
@@ -36,8 +36,8 @@ fn read(session: &mut impl Session, at: u64) -> u64 {
     value
 }
 
-/// Adds 1 to the shared counter and to some of the thread's own; aborts now and then, and waits
-/// for one of so many commits. Returns how often it did not abort.
+/// Adds 1 to the shared counter and to some of the thread's own; aborts now and then, and waits for one in `waits`
+/// commits. Returns how often it did not abort.
 fn count<S: Session>(session: &mut S, thread: u64, waits: u64) -> (u64, Counters) {
     let mut random = SplitMix64::new(thread);
     let mut done = 0;
@@ -69,7 +69,7 @@ fn sums_are_right<E: Engine<AnyMemory>>() -> Counters {
     sums_are_right_waiting::<E>(1)
 }
 
-/// The same with one of so many commits waited for.
+/// The same with one in `waits` commits waited for.
 fn sums_are_right_waiting<E: Engine<AnyMemory>>(waits: u64) -> Counters {
     let engine = start::<_, E>(ram(BYTES));
     let mut all = Counters::default();
@@ -118,7 +118,7 @@ fn redo_counts_right_through_many_checkpoints() {
     assert!(counters.checkpoints > 10, "{counters:?}");
 }
 
-/// Whether each commit is waited for or none.
+/// The same whether each commit is waited for or none.
 #[test]
 fn archapt_counts_right_however_few_wait() {
     for waits in [1, 8, 100, u64::MAX] {
@@ -127,13 +127,13 @@ fn archapt_counts_right_however_few_wait() {
         for counters in [undo, redo] {
             let most = if waits < 100 { counters.commits * 4 } else { counters.commits / 10 };
             assert!(counters.fences <= most, "{waits}: {counters:?}");
-            // Where nobody waits, groups have few words to log: these transactions share them.
+            // If no commit is waited for, groups have few words to log: these transactions share them.
             assert!(counters.checkpoints > 0 || waits == u64::MAX, "{waits}: {counters:?}");
         }
     }
 }
 
-/// The other engines with commits that nobody waits for.
+/// The other engines with commits that are not waited for.
 #[test]
 fn sums_are_right_though_nobody_waits() {
     sums_are_right_waiting::<Volatile<AnyMemory>>(u64::MAX);
@@ -158,7 +158,7 @@ fn segments_of_ended_sessions_come_back() {
     on_each_engine!(crash_consistent run::<AnyMemory>());
 }
 
-/// A transaction that does not fit changes nothing, and the next one is none the worse.
+/// A transaction that does not fit changes nothing, and does not affect the next one.
 #[test]
 fn too_large_is_refused_and_harmless() {
     fn run<E: Engine<AnyMemory>>() {
@@ -179,7 +179,7 @@ fn too_large_is_refused_and_harmless() {
             session.write_word(SHARED, round).unwrap();
             session.commit().unwrap();
         }
-        // What is promised to fit does, with every session holding a segment.
+        // A transaction of the promised size fits, with every session holding a segment.
         session.begin(Mode::Write);
         for at in (SHARED..SHARED + LOG / 2).step_by(8) {
             session.write_word(at, 9).unwrap();
@@ -204,7 +204,7 @@ fn sessions_are_limited_and_come_back() {
     run::<Volatile<AnyMemory>>(128);
 }
 
-/// What was written by `write_fresh` alone, with no word beside it, is committed as well.
+/// Data written by `write_fresh` only, without any other word, is committed as well.
 #[test]
 fn a_transaction_of_fresh_memory_alone_is_durable() {
     fn run<E: Engine<Reference>>(domain: Domain) {

@@ -1,5 +1,5 @@
-//! A commit during which the power goes: the transaction is there whole or not at all. And an
-//! undo record that is being made void then, whatever is left of the record's first line.
+//! A power cut during a commit: the transaction is there whole or not at all. And an undo record that is being made
+//! void then, whatever is left of the record's first line.
 
 use perdura_engine::area::{Geometry, SMALLEST};
 use perdura_engine::{
@@ -18,8 +18,8 @@ const DOMAINS: [Domain; 3] = [Domain::Transient, Domain::Persistent, Domain::Med
 /// Lines of a transaction: a record of a line, of several, and of several parts.
 const LINES: [u64; 3] = [1, 9, 1000];
 
-/// A memory where each word is 1, and `events` events into the durable commit that makes them 2
-/// its power is cut. Also tells how many events the commit is.
+/// A memory where each word is 1, whose power is cut `events` events into the durable commit that makes them 2. Also
+/// returns how many events the commit has.
 fn cut_in_commit<E: Engine<Reference>>(
     domain: Domain,
     lines: u64,
@@ -48,7 +48,7 @@ fn cut_in_commit<E: Engine<Reference>>(
     (memory, events)
 }
 
-/// What all words are once it has recovered.
+/// The value of all words after recovery.
 fn recovered<E: Engine<Reference>>(memory: &Reference, lines: u64) -> u64 {
     E::recover(memory, LOG).unwrap();
     let values: BTreeSet<u64> =

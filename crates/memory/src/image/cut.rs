@@ -1,23 +1,23 @@
-//! What a power cut leaves of an image: one durable image, or all that there may be.
+//! What a power cut may leave of an image: one durable image, or all possible ones.
 
-use super::{Image, LineWords, Store, WHOLE, WORDS, patch};
+use super::{Image, LineWords, PendingStore, WHOLE, WORDS, patch};
 use crate::random::SplitMix64;
 use crate::{WORD, line_of};
 use std::collections::BTreeSet;
 
-/// Unordered stores of which `outcomes` lists every subset.
+/// The most unordered stores for which `outcomes` lists every subset.
 const MOST_UNORDERED: usize = 16;
-/// Combinations that `outcomes` lists.
+/// The most combinations that `outcomes` lists.
 const MOST_OUTCOMES: usize = 1 << 20;
 
-/// Which of the durable images that a power cut may leave.
+/// Which of the durable images that a power cut may leave to choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// The least: nothing but what a fence, or the domain, promised.
     None,
     /// The most: everything that may have reached the durable image.
     All,
-    /// One of them all, chosen by this seed.
+    /// Any of them, chosen by this seed.
     Seed(u64),
 }
 
@@ -33,10 +33,10 @@ impl Image {
         for pending in self.pending.values() {
             let groups: Vec<_> = self.candidates(pending).collect();
             let whole = chance.as_mut().map_or(groups.len(), |chance| chance.prefix(groups.len()));
-            for Store { piece, .. } in groups[..whole].concat() {
+            for PendingStore { piece, .. } in groups[..whole].concat() {
                 patch(&mut words, &piece);
             }
-            // The group in the middle of which the prefix ends.
+            // The prefix ends inside this group.
             if let (Some(group), Some(chance)) = (groups.get(whole), &mut chance)
                 && group.len() > 1
                 && group[0].group & WHOLE == 0
@@ -84,7 +84,7 @@ impl Image {
             assert!(group.len() <= MOST_UNORDERED, "too many unordered stores to list");
             for subset in 0..1_u32 << group.len() {
                 let mut partly = state;
-                for (index, Store { piece, .. }) in group.iter().enumerate() {
+                for (index, PendingStore { piece, .. }) in group.iter().enumerate() {
                     if subset & 1 << index != 0 {
                         piece.onto(&mut partly[((piece.at - line) / WORD) as usize]);
                     }
@@ -99,18 +99,18 @@ impl Image {
     }
 }
 
-/// Whether each piece of `group` was either done or not on the way from `before` to `words`.
+/// Whether `words` can be reached from `before` by doing some of the stores of `group`.
 pub(super) fn between(
     before: &LineWords,
     after: &LineWords,
     words: &LineWords,
-    group: &[Store],
+    group: &[PendingStore],
     line: u64,
 ) -> bool {
     (0..WORDS).all(|index| {
         let here = group.iter().filter(|store| store.piece.at == line + index as u64 * WORD);
         let mut reached = vec![before[index]];
-        for Store { piece, .. } in here {
+        for PendingStore { piece, .. } in here {
             for mut word in reached.clone() {
                 piece.onto(&mut word);
                 reached.push(word);
@@ -120,8 +120,8 @@ pub(super) fn between(
     })
 }
 
-/// Chooses how much of each line is durable. Where every line is as likely to be anywhere, a
-/// cut with one line missing, or only one there, hardly ever comes: some seeds lean.
+/// Chooses how much of each line is durable. If every line's prefix were chosen evenly, an image with just one line
+/// missing, or just one present, would hardly ever come up: some seeds are biased.
 struct Chance {
     random: SplitMix64,
     lean: u64,
@@ -134,7 +134,7 @@ impl Chance {
         Chance { random, lean }
     }
 
-    /// How many of a line's `groups` are there.
+    /// How many of a line's `groups` are durable.
     fn prefix(&mut self, groups: usize) -> usize {
         let leans = self.random.below(8) != 0;
         match self.lean {

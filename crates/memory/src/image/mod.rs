@@ -1,8 +1,8 @@
-//! What a power cut may leave: for each line what is in it for sure, and the stores that may be.
+//! What a power cut may leave: for each line its certainly durable contents, and the stores that may be durable.
 //!
-//! This is the persistency model itself, as data: [`Reference`](crate::Reference) answers with
-//! it, and the simulated machine keeps one beside its caches, to know which images the model
-//! allows where the caches leave only one of them.
+//! This is the persistency model itself, as data: [`Reference`](crate::Reference) is built on it, and the simulated
+//! machine keeps one alongside its caches, to know which images the model allows, where the caches leave only one of
+//! them.
 
 use crate::{Domain, LINE, WORD, line_of};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,9 +17,9 @@ pub use piece::{Piece, patch, patch_line, words_of};
 use cut::between;
 
 const WORDS: usize = (LINE / WORD) as usize;
-/// Stores to a line without any request for it, from which on the older half count as one.
+/// The most pending stores of a line that no write-back asks for; beyond it the older half are joined into one.
 const MOST_PENDING: usize = 128;
-/// In a group's number: its pieces become durable as one.
+/// A flag in a group's number: its pieces become durable together.
 const WHOLE: u64 = 1 << 63;
 
 /// Where in the source a store was made.
@@ -28,26 +28,26 @@ pub type Site = &'static Location<'static>;
 /// The contents of a line.
 pub type LineWords = [u64; WORDS];
 
-/// A piece that is not durable for sure.
+/// A piece that is not yet certainly durable.
 #[derive(Clone, Copy, Debug)]
-struct Store {
-    /// Those with one number are adjacent and have no order among themselves.
+struct PendingStore {
+    /// Adjacent stores with the same number are unordered among themselves.
     group: u64,
     piece: Piece,
     site: Site,
 }
 
-/// What happened to a line and is not durable for sure, oldest first.
+/// A line's stores that are not yet certainly durable, oldest first.
 #[derive(Clone, Debug, Default)]
-struct Pending {
-    stores: Vec<Store>,
-    /// For a thread, how many of them its next fence makes durable.
+struct PendingStores {
+    stores: Vec<PendingStore>,
+    /// For each thread that has asked, how many of them its next fence makes durable.
     asked: Vec<(usize, usize)>,
-    /// How many of them a process that has died has left: see [`Image::after_death`].
+    /// How many of them were left by a dead process: see [`Image::after_death`].
     left: usize,
 }
 
-impl Pending {
+impl PendingStores {
     fn ask(&mut self, thread: usize) {
         let all = self.stores.len();
         match self.asked.iter_mut().find(|(by, _)| *by == thread) {
@@ -56,7 +56,7 @@ impl Pending {
         }
     }
 
-    /// How many of the stores somebody has asked for.
+    /// How many of the stores some thread has written back.
     fn most_asked(&self) -> usize {
         self.asked.iter().map(|(_, upto)| *upto).max().unwrap_or(0)
     }
@@ -66,35 +66,35 @@ impl Pending {
         self.most_asked().max(self.left)
     }
 
-    /// Joins the older half of the stores that nobody asked for into one.
+    /// Joins the older half of the stores that no thread has written back into one.
     fn join_oldest(&mut self) {
         let first = self.reached();
         let middle = first + (self.stores.len() - first) / 2;
         let group = self.stores[middle].group;
         let end = middle + self.stores[middle..].iter().take_while(|s| s.group == group).count();
-        let Store { group, site, .. } = self.stores[end - 1];
+        let PendingStore { group, site, .. } = self.stores[end - 1];
         let mut joined: BTreeMap<u64, Piece> = BTreeMap::new();
-        for Store { piece, .. } in self.stores.drain(first..end) {
+        for PendingStore { piece, .. } in self.stores.drain(first..end) {
             let into = joined.entry(piece.at).or_insert(Piece { mask: 0, value: 0, ..piece });
             piece.onto(&mut into.value);
             into.mask |= piece.mask;
         }
-        let joined = joined.into_values().map(|piece| Store { group: group | WHOLE, piece, site });
+        let joined =
+            joined.into_values().map(|piece| PendingStore { group: group | WHOLE, piece, site });
         self.stores.splice(first..first, joined);
     }
 }
 
-/// The durable image, as far as it is known. Threads are numbers; a write-back is awaited by the
-/// fences of its own thread.
+/// The durable image, as far as it is known. Threads are numbers; a write-back is awaited by its own thread's fences.
 #[derive(Clone)]
 pub struct Image {
     durable: Vec<u64>,
-    pending: BTreeMap<u64, Pending>,
-    /// For each thread, the lines of which it asked something.
+    pending: BTreeMap<u64, PendingStores>,
+    /// For each thread, the lines that it has written back since its last fence.
     asked: Vec<BTreeSet<u64>>,
     groups: u64,
     domain: Domain,
-    /// A sync makes durable what the dead process has written to the file.
+    /// Whether a sync makes durable what the dead process has written to the file.
     syncs_left: bool,
 }
 
@@ -105,23 +105,20 @@ impl Image {
         Image { durable, pending: BTreeMap::new(), asked, groups: 0, domain, syncs_left: false }
     }
 
-    /// The image that a process finds that opens the memory after another one died in this
-    /// moment. What it sees is what the dead one left visible:
-    /// - on [`Domain::Media`], of each line the first `kept(line)` steps of
-    ///   [`pending`](Self::pending), which have reached the page cache; stores that were not
-    ///   written back, or were and did not get there, died with the process;
-    /// - elsewhere all stores: they are in the processor's caches, or on their way. `kept` is not
-    ///   asked.
+    /// The image that a process finds when it opens the memory after another process died now. It sees what the dead
+    /// process left visible:
+    /// - on [`Domain::Media`], of each line the first `kept(line)` steps of [`pending`](Self::pending), which have
+    ///   reached the page cache; other stores, whether written back or not, died with the process;
+    /// - elsewhere all stores: they are in the processor's caches or on their way to memory. `kept` is not called.
     ///
-    /// All of that may be durable, and none is for sure; no fence waits for it, until its line is
-    /// written back again. If `synced`, the next fence on `Media` does make it durable, as a sync
-    /// does with the pages that another process has dirtied; if not, it is as after a sync that
-    /// failed: the pages count as clean, and no later sync writes them.
+    /// All of that may be durable, and none certainly is; no fence waits for it until its line is written back again.
+    /// If `synced`, the next fence on `Media` does make it durable, as a sync does with pages that another process has
+    /// dirtied; if not, the state is that after a failed sync: the pages count as clean, and no later sync writes them.
     #[must_use]
     pub fn after_death(&self, kept: impl Fn(u64) -> usize, synced: bool) -> Image {
         let mut after = Image::new(self.durable.clone(), self.domain);
         after.groups = self.groups;
-        // Where caches persist only streamed lines are pending, and leave the core when it stops.
+        // Where caches persist, only streamed lines are pending, and these leave the core when it stops.
         if !self.domain.needs_write_back() {
             for pending in self.pending.values() {
                 pending.stores.iter().for_each(|store| patch(&mut after.durable, &store.piece));
@@ -130,11 +127,11 @@ impl Image {
         }
         for (line, pending) in &self.pending {
             let steps = if self.domain.evicts() { usize::MAX } else { kept(*line) };
-            let stores: Vec<Store> =
+            let stores: Vec<PendingStore> =
                 self.candidates(pending).take(steps).flatten().copied().collect();
             if !stores.is_empty() {
                 let left = stores.len();
-                after.pending.insert(*line, Pending { stores, asked: Vec::new(), left });
+                after.pending.insert(*line, PendingStores { stores, asked: Vec::new(), left });
             }
         }
         let has_left = self.pending.values().any(|pending| pending.left > 0);
@@ -142,7 +139,7 @@ impl Image {
         after
     }
 
-    /// The most steps of a line that an image which [`cut`](Self::cut) has given has whole.
+    /// The most steps of a line that `words`, an image given by [`cut`](Self::cut), has whole.
     pub fn steps_of(&self, line: u64, words: &[u64]) -> usize {
         let first = (line / WORD) as usize;
         let most = self.pending.get(&line).map_or(0, |pending| self.candidates(pending).count());
@@ -150,13 +147,12 @@ impl Image {
         (0..=most).rev().find(has).unwrap_or(0)
     }
 
-    /// Whether the line holds something that a process which has died left, and that has not
-    /// become durable for sure since.
+    /// Whether the line holds stores left by a dead process that are not yet certainly durable.
     pub fn is_left(&self, line: u64) -> bool {
         self.pending.get(&line).is_some_and(|pending| pending.left > 0)
     }
 
-    /// What a program sees if all that is pending is visible: the case after a death.
+    /// What a program sees if all pending stores are visible: the case after a death.
     pub fn visible(&self) -> Vec<u64> {
         let mut words = self.durable.clone();
         for pending in self.pending.values() {
@@ -176,7 +172,7 @@ impl Image {
         for piece in pieces {
             if self.domain.needs_write_back() {
                 let pending = self.pending.entry(line_of(piece.at)).or_default();
-                pending.stores.push(Store { group: self.groups, piece: *piece, site });
+                pending.stores.push(PendingStore { group: self.groups, piece: *piece, site });
             } else {
                 // Coherence: what was streamed to this line before is in the caches by now.
                 self.settle_all(line_of(piece.at));
@@ -191,19 +187,19 @@ impl Image {
         }
     }
 
-    /// Stores past the caches: asked for already.
+    /// Stores past the caches: they need a fence but no write-back.
     pub fn stream(&mut self, thread: usize, pieces: &[Piece], site: Site) {
         self.groups += 1;
         for piece in pieces {
             let line = line_of(piece.at);
             let pending = self.pending.entry(line).or_default();
-            pending.stores.push(Store { group: self.groups, piece: *piece, site });
+            pending.stores.push(PendingStore { group: self.groups, piece: *piece, site });
             pending.ask(thread);
             self.asked_by(thread).insert(line);
         }
     }
 
-    /// A thread asks for lines.
+    /// A thread writes lines back.
     pub fn write_back(&mut self, thread: usize, lines: impl Iterator<Item = u64>) {
         for line in lines {
             if let Some(pending) = self.pending.get_mut(&line) {
@@ -213,7 +209,7 @@ impl Image {
         }
     }
 
-    /// What a thread has asked for is durable; on a block device, what all have.
+    /// What this thread has written back is durable; on a block device, what all threads have.
     pub fn fence(&mut self, thread: usize) {
         if self.domain == Domain::Media {
             for by in 0..self.asked.len() {
@@ -241,7 +237,7 @@ impl Image {
         &mut self.asked[thread]
     }
 
-    /// Makes durable what a thread asked of a line.
+    /// Makes durable what a thread has written back of a line.
     fn settle(&mut self, line: u64, thread: usize) {
         let Some(pending) = self.pending.get_mut(&line) else { return };
         let Some(index) = pending.asked.iter().position(|(by, _)| *by == thread) else { return };
@@ -250,10 +246,10 @@ impl Image {
     }
 
     /// Makes the first `upto` stores of a line durable.
-    fn settle_first(&mut self, line: u64, upto: impl FnOnce(&Pending) -> usize) {
+    fn settle_first(&mut self, line: u64, upto: impl FnOnce(&PendingStores) -> usize) {
         let Some(pending) = self.pending.get_mut(&line) else { return };
         let upto = upto(pending);
-        for Store { piece, .. } in pending.stores.drain(..upto) {
+        for PendingStore { piece, .. } in pending.stores.drain(..upto) {
             patch(&mut self.durable, &piece);
         }
         pending.asked.iter_mut().for_each(|(_, other)| *other = other.saturating_sub(upto));
@@ -263,7 +259,7 @@ impl Image {
         }
     }
 
-    /// Makes durable what anybody asked of a line.
+    /// Makes durable what any thread has written back of a line.
     fn settle_all(&mut self, line: u64) {
         let threads: Vec<usize> = match self.pending.get(&line) {
             Some(pending) => pending.asked.iter().map(|(by, _)| *by).collect(),
@@ -272,19 +268,22 @@ impl Image {
         threads.into_iter().for_each(|thread| self.settle(line, thread));
     }
 
-    /// What of `pending` may be durable, as groups in order.
-    fn candidates<'a>(&self, pending: &'a Pending) -> impl Iterator<Item = &'a [Store]> {
+    /// The stores of `pending` that may be durable, as groups in order.
+    fn candidates<'a>(
+        &self,
+        pending: &'a PendingStores,
+    ) -> impl Iterator<Item = &'a [PendingStore]> {
         let upto = if self.domain.evicts() { pending.stores.len() } else { pending.reached() };
         pending.stores[..upto].chunk_by(|left, right| left.group == right.group)
     }
 
-    /// What is durable for sure, as words.
+    /// What is certainly durable, as words.
     pub fn certain(&self) -> &[u64] {
         &self.durable
     }
 
-    /// The lines of which more than one state may be left, ascending, each with the number of
-    /// steps between the least (0) and the most.
+    /// The lines that a power cut may leave in more than one state, ascending, each with the number of steps between
+    /// the least (0) and the most.
     pub fn pending(&self) -> impl Iterator<Item = (u64, usize)> {
         self.pending.iter().map(|(line, pending)| (*line, self.candidates(pending).count()))
     }
@@ -295,7 +294,7 @@ impl Image {
         let mut words: LineWords =
             self.durable[first..first + WORDS].try_into().expect("a whole line");
         if let Some(pending) = self.pending.get(&line) {
-            for Store { piece, .. } in self.candidates(pending).take(steps).flatten() {
+            for PendingStore { piece, .. } in self.candidates(pending).take(steps).flatten() {
                 piece.onto(&mut words[((piece.at - line) / WORD) as usize]);
             }
         }
@@ -306,7 +305,7 @@ impl Image {
     /// write-back has been asked for.
     pub fn site(&self, line: u64, step: usize) -> Option<(Site, bool)> {
         let pending = self.pending.get(&line)?;
-        let before: usize = self.candidates(pending).take(step).map(<[Store]>::len).sum();
+        let before: usize = self.candidates(pending).take(step).map(<[PendingStore]>::len).sum();
         let store = pending.stores.get(before)?;
         Some((store.site, before < pending.most_asked()))
     }
@@ -322,11 +321,10 @@ impl Image {
             }
             let Some(group) = groups.next() else { return false };
             let mut whole = state;
-            for Store { piece, .. } in group {
+            for PendingStore { piece, .. } in group {
                 piece.onto(&mut whole[((piece.at - line) / WORD) as usize]);
             }
-            // A part of an unordered group: each byte is of before or after it, and a word is
-            // one or the other as the pieces go.
+            // Part of an unordered group: each piece is there or not, independently.
             if group[0].group & WHOLE == 0
                 && group.len() > 1
                 && between(&state, &whole, words, group, line)

@@ -1,7 +1,7 @@
-//! Keyed sums of lines: what checksums are made of, here and in the crates above.
+//! Keyed sums of lines: the basis of the checksums here and in the crates above.
 //!
-//! Each word passes through a bijection ([`mix`](mix::mix)) under a key of its place, and is added up lane by
-//! lane. Every [`Summer`] gives the same bits, with the widest instructions that the processor has.
+//! Each word passes through a bijection ([`mix`](mix::mix)) under a key of its place, and is added up lane by lane.
+//! Every [`Summer`] gives the same bits, with the widest instructions that the processor has.
 //!
 //! Reading order: [`mix`] (what is summed), [`sum`] (the choice of instructions), `vector` (those instructions).
 

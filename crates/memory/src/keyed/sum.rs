@@ -1,4 +1,4 @@
-//! Who sums: the widest instructions that this processor has, chosen at run time.
+//! The summers: the widest instructions that this processor has, chosen at run time.
 
 use super::mix::{COLUMN_KEYS, DIAGONAL_KEYS, ROW_KEYS, mix, unmix};
 #[cfg(target_arch = "x86_64")]
@@ -6,12 +6,12 @@ use super::vector::{Avx2, Avx512};
 use super::vector::{Backend, Part, Portable};
 use super::{Block, LANES};
 
-/// A way to sum. Every one gives the same bits.
+/// An implementation of the sums. All give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Summer(Kind);
+pub struct Summer(SummerKind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum SummerKind {
     Portable(Portable),
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
@@ -19,27 +19,27 @@ enum Kind {
     Avx512(Avx512),
 }
 
-/// Calls one of the backends with what it is.
+/// Calls the given backend method on the backend of a kind.
 macro_rules! with {
     ($summer:expr, $backend:ident => $call:expr) => {
         match $summer.0 {
-            Kind::Portable($backend) => $call,
+            SummerKind::Portable($backend) => $call,
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2($backend) => $call,
+            SummerKind::Avx2($backend) => $call,
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512($backend) => $call,
+            SummerKind::Avx512($backend) => $call,
         }
     };
 }
 
-/// What a sum goes along. A block is in one sum of each that its matrix has.
+/// What a sum runs along. A block is in one sum of each kind that its matrix has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Along {
     /// A column: the consistency checksum. Its blocks are keyed by their row.
     Column,
     /// A row, which may be slanted: the correlation checksum. Its blocks are keyed by their column.
     Row,
-    /// A diagonal: not the paper's. Its blocks are keyed by their row.
+    /// A diagonal: not in the paper. Its blocks are keyed by their row.
     Diagonal,
 }
 
@@ -54,13 +54,13 @@ impl Along {
         }
     }
 
-    /// What the word of a lane adds to the sum, where it is at this row and column.
+    /// What a lane's word adds to the sum, at this row and column.
     #[inline]
     pub fn term(self, row: usize, column: usize, lane: usize, word: u64) -> u64 {
         mix(word ^ self.keys(row, column)[lane])
     }
 
-    /// The word that adds this to the sum: the paper's equation 1, for one lane.
+    /// The word whose term is `term`: the paper's equation 1, for one lane.
     #[inline]
     pub fn word(self, row: usize, column: usize, lane: usize, term: u64) -> u64 {
         unmix(term) ^ self.keys(row, column)[lane]
@@ -68,28 +68,28 @@ impl Along {
 }
 
 impl Summer {
-    /// The widest that this processor has.
+    /// The widest that this processor supports.
     #[inline]
     pub fn best() -> Self {
         #[cfg(target_arch = "x86_64")]
         if let Some(backend) = Avx512::new() {
-            return Summer(Kind::Avx512(backend));
+            return Summer(SummerKind::Avx512(backend));
         }
         #[cfg(target_arch = "x86_64")]
         if let Some(backend) = Avx2::new() {
-            return Summer(Kind::Avx2(backend));
+            return Summer(SummerKind::Avx2(backend));
         }
-        Summer(Kind::Portable(Portable))
+        Summer(SummerKind::Portable(Portable))
     }
 
-    /// All that this processor has, the portable one first.
+    /// All that this processor supports, the portable one first.
     pub fn all() -> Vec<Self> {
         #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
-        let mut all = vec![Summer(Kind::Portable(Portable))];
+        let mut all = vec![Summer(SummerKind::Portable(Portable))];
         #[cfg(target_arch = "x86_64")]
         {
-            all.extend(Avx2::new().map(|backend| Summer(Kind::Avx2(backend))));
-            all.extend(Avx512::new().map(|backend| Summer(Kind::Avx512(backend))));
+            all.extend(Avx2::new().map(|backend| Summer(SummerKind::Avx2(backend))));
+            all.extend(Avx512::new().map(|backend| Summer(SummerKind::Avx512(backend))));
         }
         all
     }
@@ -97,11 +97,11 @@ impl Summer {
     /// What it is called.
     pub fn name(self) -> &'static str {
         match self.0 {
-            Kind::Portable(_) => "portable",
+            SummerKind::Portable(_) => "portable",
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(_) => "AVX2",
+            SummerKind::Avx2(_) => "AVX2",
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(_) => "AVX-512DQ",
+            SummerKind::Avx512(_) => "AVX-512DQ",
         }
     }
 
@@ -170,7 +170,7 @@ mod tests {
         })
     }
 
-    /// The one runner of every backend: each against the definition, word by word.
+    /// Runs every backend against the definition, word by word.
     #[test]
     fn every_backend_gives_the_defined_sums() {
         let seed = 7;

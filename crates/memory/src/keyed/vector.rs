@@ -1,8 +1,7 @@
-//! The instructions that sum, and the only `unsafe` code of the checksums.
+//! The vector instructions of the checksums, and their only `unsafe` code.
 //!
-//! One algorithm ([`column`], [`replace`], [`term`]) over a small trait ([`Vector`]: a block in registers),
-//! and one value per instruction set that can only be had where the processor has it. All give
-//! the same bits.
+//! One algorithm ([`column`], [`replace`], [`term`]) over a small trait ([`Vector`]: a block in registers), and for
+//! each instruction set one value that exists only if the processor has the instructions. All give the same bits.
 
 use super::mix::{COLUMN_KEYS, MULTIPLY, ROW_KEYS, SHIFT};
 use super::{Block, LANES};
@@ -27,7 +26,7 @@ trait Vector: Copy {
 /// The processor has `V`'s instructions.
 #[inline(always)]
 unsafe fn mix<V: Vector>(block: V, key: &Block) -> V {
-    // SAFETY: by the caller's word.
+    // SAFETY: by the caller's contract.
     unsafe {
         let word = block.xor(V::load(key));
         let word = word.xor(word.shift_right(SHIFT[0])).multiply(MULTIPLY[0]);
@@ -43,7 +42,7 @@ unsafe fn mix<V: Vector>(block: V, key: &Block) -> V {
 /// The processor has `V`'s instructions.
 #[inline(always)]
 unsafe fn column<V: Vector>(part: Part<'_>, down: &mut Block, across: &mut [Block]) {
-    // SAFETY: by the caller's word.
+    // SAFETY: by the caller's contract.
     unsafe {
         let mut sum = V::load(down);
         let mut rest = part.down | part.across;
@@ -69,7 +68,7 @@ unsafe fn column<V: Vector>(part: Part<'_>, down: &mut Block, across: &mut [Bloc
 /// The processor has `V`'s instructions.
 #[inline(always)]
 unsafe fn replace<V: Vector>(sum: &mut Block, key: &Block, old: &Block, new: &Block) {
-    // SAFETY: by the caller's word.
+    // SAFETY: by the caller's contract.
     unsafe {
         let difference = mix(V::load(new), key).subtract(mix(V::load(old), key));
         V::load(sum).add(difference).store(sum);
@@ -82,7 +81,7 @@ unsafe fn replace<V: Vector>(sum: &mut Block, key: &Block, old: &Block, new: &Bl
 /// The processor has `V`'s instructions.
 #[inline(always)]
 unsafe fn term<V: Vector>(block: &Block, key: &Block, to: &mut Block) {
-    // SAFETY: by the caller's word.
+    // SAFETY: by the caller's contract.
     unsafe { mix(V::load(block), key).store(to) }
 }
 
@@ -99,14 +98,14 @@ pub(super) struct Part<'a> {
     pub(super) across: u64,
 }
 
-/// What an instruction set can do for the checksums.
+/// The checksum operations of an instruction set.
 pub(super) trait Backend: Copy {
     fn column(self, part: Part<'_>, down: &mut Block, across: &mut [Block]);
     fn replace(self, sum: &mut Block, key: &Block, old: &Block, new: &Block);
     fn term(self, block: &Block, key: &Block, to: &mut Block);
 }
 
-/// What every processor can do; the compiler makes vectors of it.
+/// Plain Rust, which the compiler vectorises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Portable;
 
@@ -189,16 +188,16 @@ mod x86_64 {
         _mm512_srl_epi64, _mm512_storeu_si512, _mm512_sub_epi64, _mm512_xor_si512,
     };
 
-    /// One register for a block, and an instruction for 64-bit products (AVX-512DQ).
+    /// One register per block, and an instruction for 64-bit products (AVX-512DQ).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct Avx512(());
 
-    /// Two registers for a block; products are put together from 32-bit ones.
+    /// Two registers per block; products are put together from 32-bit ones.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct Avx2(());
 
     impl Avx512 {
-        /// The proof that this processor, and the operating system, have them.
+        /// The proof that this processor and the operating system support them.
         pub(crate) fn new() -> Option<Self> {
             (is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq"))
                 .then_some(Avx512(()))
@@ -206,7 +205,7 @@ mod x86_64 {
     }
 
     impl Avx2 {
-        /// The proof that this processor, and the operating system, have them.
+        /// The proof that this processor and the operating system support them.
         pub(crate) fn new() -> Option<Self> {
             is_x86_feature_detected!("avx2").then_some(Avx2(()))
         }
@@ -258,43 +257,43 @@ mod x86_64 {
     impl Vector for __m512i {
         #[inline(always)]
         unsafe fn load(from: &Block) -> Self {
-            // SAFETY: the features by the caller's word; a block is 64 bytes.
+            // SAFETY: the features by the caller's contract; a block is 64 bytes.
             unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
         }
 
         #[inline(always)]
         unsafe fn store(self, to: &mut Block) {
-            // SAFETY: the features by the caller's word; a block is 64 bytes.
+            // SAFETY: the features by the caller's contract; a block is 64 bytes.
             unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), self) }
         }
 
         #[inline(always)]
         unsafe fn add(self, other: Self) -> Self {
-            // SAFETY: the features by the caller's word.
+            // SAFETY: the features by the caller's contract.
             unsafe { _mm512_add_epi64(self, other) }
         }
 
         #[inline(always)]
         unsafe fn subtract(self, other: Self) -> Self {
-            // SAFETY: the features by the caller's word.
+            // SAFETY: the features by the caller's contract.
             unsafe { _mm512_sub_epi64(self, other) }
         }
 
         #[inline(always)]
         unsafe fn xor(self, other: Self) -> Self {
-            // SAFETY: the features by the caller's word.
+            // SAFETY: the features by the caller's contract.
             unsafe { _mm512_xor_si512(self, other) }
         }
 
         #[inline(always)]
         unsafe fn multiply(self, by: u64) -> Self {
-            // SAFETY: the features by the caller's word.
+            // SAFETY: the features by the caller's contract.
             unsafe { _mm512_mullo_epi64(self, _mm512_set1_epi64(by as i64)) }
         }
 
         #[inline(always)]
         unsafe fn shift_right(self, by: u32) -> Self {
-            // SAFETY: the features by the caller's word.
+            // SAFETY: the features by the caller's contract.
             unsafe { _mm512_srl_epi64(self, _mm_cvtsi32_si128(by as i32)) }
         }
     }
@@ -307,14 +306,14 @@ mod x86_64 {
         #[inline(always)]
         unsafe fn load(from: &Block) -> Self {
             let from: *const __m256i = from.as_ptr().cast();
-            // SAFETY: the features by the caller's word; a block is two registers long.
+            // SAFETY: the features by the caller's contract; a block is two registers long.
             unsafe { Two(_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1))) }
         }
 
         #[inline(always)]
         unsafe fn store(self, to: &mut Block) {
             let to: *mut __m256i = to.as_mut_ptr().cast();
-            // SAFETY: the features by the caller's word; a block is two registers long.
+            // SAFETY: the features by the caller's contract; a block is two registers long.
             unsafe {
                 _mm256_storeu_si256(to, self.0);
                 _mm256_storeu_si256(to.add(1), self.1);
@@ -323,31 +322,31 @@ mod x86_64 {
 
         #[inline(always)]
         unsafe fn add(self, other: Self) -> Self {
-            // SAFETY: the features by the caller's word.
+            // SAFETY: the features by the caller's contract.
             unsafe { Two(_mm256_add_epi64(self.0, other.0), _mm256_add_epi64(self.1, other.1)) }
         }
 
         #[inline(always)]
         unsafe fn subtract(self, other: Self) -> Self {
-            // SAFETY: the features by the caller's word.
+            // SAFETY: the features by the caller's contract.
             unsafe { Two(_mm256_sub_epi64(self.0, other.0), _mm256_sub_epi64(self.1, other.1)) }
         }
 
         #[inline(always)]
         unsafe fn xor(self, other: Self) -> Self {
-            // SAFETY: the features by the caller's word.
+            // SAFETY: the features by the caller's contract.
             unsafe { Two(_mm256_xor_si256(self.0, other.0), _mm256_xor_si256(self.1, other.1)) }
         }
 
         #[inline(always)]
         unsafe fn multiply(self, by: u64) -> Self {
-            // SAFETY: the features by the caller's word.
+            // SAFETY: the features by the caller's contract.
             unsafe { Two(product(self.0, by), product(self.1, by)) }
         }
 
         #[inline(always)]
         unsafe fn shift_right(self, by: u32) -> Self {
-            // SAFETY: the features by the caller's word.
+            // SAFETY: the features by the caller's contract.
             unsafe {
                 let by = _mm_cvtsi32_si128(by as i32);
                 Two(_mm256_srl_epi64(self.0, by), _mm256_srl_epi64(self.1, by))
@@ -362,7 +361,7 @@ mod x86_64 {
     /// The processor has AVX2.
     #[inline(always)]
     unsafe fn product(words: __m256i, by: u64) -> __m256i {
-        // SAFETY: by the caller's word.
+        // SAFETY: by the caller's contract.
         unsafe {
             let low = _mm256_set1_epi64x(by as i64);
             let high = _mm256_set1_epi64x((by >> 32) as i64);

@@ -1,37 +1,37 @@
-//! A pair of fences of which one side is free: what [`light`] and [`heavy`] order among one another is what two
-//! sequentially consistent fences do.
+//! An asymmetric pair of fences: [`light`] and [`heavy`] order accesses among one another as two sequentially
+//! consistent fences do, but the light one costs nothing.
 //!
-//! The heavy side makes every other thread of the process that runs execute a fence (Linux's `membarrier`,
-//! private and expedited), wherever that thread is; so the light side need only keep the compiler from
-//! reordering. Where the system has no such call, nothing may be built on it: see [`is_there`]. Under loom
-//! both are fences; so a model cannot see a heavy side missing that another fence of its thread follows.
+//! The heavy side makes every other running thread of the process execute a fence (Linux's `membarrier`, private and
+//! expedited), wherever that thread is; so the light side need only keep the compiler from reordering. Where the system
+//! has no such call, this must not be used: see [`is_there`]. Under loom both are fences; so a model cannot detect a
+//! missing heavy side if another fence of its thread follows.
 
 use crate::atomics::{Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::compiler_fence;
 
-/// The pair as an object has it: where the system has no heavy side, both are fences.
+/// The pair as a value: where the system has no heavy side, both are plain fences.
 #[derive(Clone, Copy, Debug)]
 pub struct Fences {
-    told: bool,
+    asymmetric: bool,
 }
 
 impl Fences {
-    /// What the system has.
+    /// The asymmetric pair if the system supports it.
     pub fn new() -> Self {
-        Fences { told: is_there() }
+        Fences { asymmetric: is_there() }
     }
 
-    /// The side that is passed often.
+    /// The frequent side.
     #[inline(always)]
     pub fn light(self) {
-        if self.told { light() } else { fence(Ordering::SeqCst) }
+        if self.asymmetric { light() } else { fence(Ordering::SeqCst) }
     }
 
-    /// The side that is passed seldom: microseconds.
+    /// The rare side: takes microseconds.
     #[inline]
     pub fn heavy(self) {
-        if self.told { heavy() } else { fence(Ordering::SeqCst) }
+        if self.asymmetric { heavy() } else { fence(Ordering::SeqCst) }
     }
 }
 
@@ -41,7 +41,7 @@ impl Default for Fences {
     }
 }
 
-/// Whether the process has the heavy side. What does not ask uses fences on both sides.
+/// Whether the process has the heavy side. Callers that do not ask must use fences on both sides.
 pub(super) fn is_there() -> bool {
     #[cfg(all(target_os = "linux", not(loom), not(miri)))]
     {
@@ -58,7 +58,7 @@ pub(super) fn is_there() -> bool {
     }
 }
 
-/// The side that is passed often.
+/// The frequent side.
 #[inline(always)]
 pub(super) fn light() {
     #[cfg(not(loom))]
@@ -67,10 +67,10 @@ pub(super) fn light() {
     fence(Ordering::SeqCst);
 }
 
-/// The side that is passed seldom: microseconds.
+/// The rare side: takes microseconds.
 ///
 /// # Panics
-/// If the system refuses what it has granted when [`is_there`] asked.
+/// If the system refuses what it granted when [`is_there`] asked.
 #[cold]
 pub(super) fn heavy() {
     #[cfg(all(target_os = "linux", not(loom), not(miri)))]

@@ -1,23 +1,22 @@
-//! Biased locking (after Dice, Moir and Scherer, "Quickly reacquirable locks", 2003): the session that has been
-//! the writer many times in a row, without another one, comes in without a locked instruction.
+//! Biased locking (after Dice, Moir and Scherer, "Quickly reacquirable locks", 2003): a session that has been the
+//! writer many times in a row, with no other writer in between, enters without a locked instruction.
 //!
-//! A locked instruction waits for the stores before it, the log's among them, and keeps the next transaction's
-//! loads from beginning meanwhile. The session that the lock is biased to only says that it is inside, and
-//! looks whether it still is the one. The writer that takes the bias away, which must hold the flag, does the
-//! opposite, with the heavy fence in between (see [`barrier`](super::barrier)), and then waits until that
-//! session is not inside.
+//! A locked instruction waits for the stores before it, the log's among them, and keeps the next transaction's loads
+//! from beginning meanwhile. The session that owns the bias only announces that it is inside, and checks that it still
+//! owns the bias. A writer that revokes the bias, which must hold the flag, does the opposite, with the heavy fence in
+//! between (see [`barrier`](super::barrier)), and then waits until that session is not inside.
 //!
-//! What always holds: `owner` changes only while its changer holds the lock's flag; a session is the writer
-//! either by the flag or by the bias; while one is by the bias, `owner` names it, or the holder of the flag
-//! waits for it. Each session says for itself that it is inside: one that came too late, and takes back what
-//! it said, must not take back what the session says to which the bias went meanwhile.
+//! What always holds: `owner` changes only while the changing thread holds the lock's flag; a session is the writer
+//! either by the flag or by the bias; while one is the writer by the bias, `owner` names it, or the holder of the flag
+//! waits for it. Each session has its own `inside` flag: a session that was too late, and takes its announcement back,
+//! must not take back that of the session that owns the bias by now.
 
 use super::{Apart, BIAS, barrier, inside_of};
 use crate::atomics::{AtomicBool, AtomicUsize, Ordering, pause};
 use crate::{Memory, Object, Touch};
 
-/// Transactions in a row after which a session gets the bias. Taking it away is a system call and a wait: that
-/// must stay rare beside the transactions that come in for less.
+/// Transactions in a row after which a session gets the bias. Revoking it costs a system call and a wait: that must
+/// stay rare compared with the cheaper entries.
 const STREAK: usize = if cfg!(loom) { 0 } else { 1024 };
 
 /// No slot.
@@ -26,22 +25,22 @@ const NONE: usize = usize::MAX;
 /// Which session the lock is biased to.
 pub(super) struct Bias {
     words: Apart<Words>,
-    /// For each slot, whether its session is in by the bias, or looks whether it may be.
+    /// For each slot, whether its session is in by the bias, or is checking whether it may be.
     inside: Box<[Apart<AtomicBool>]>,
 }
 
-/// All of them are one session's as long as the lock is biased to it.
+/// While the lock is biased, only one session uses these.
 struct Words {
     /// Its slot, or `NONE`.
     owner: AtomicUsize,
-    /// The slot of the writer that came in last by the flag, and how often in a row before; only the holder
-    /// of the flag uses these.
+    /// The slot of the writer that last entered by the flag, and how often in a row before that; used only by the
+    /// holder of the flag.
     last: AtomicUsize,
     streak: AtomicUsize,
 }
 
 impl Bias {
-    /// To no session, of which there are at most `slots`.
+    /// Biased to no session, of which there are at most `slots`.
     pub(super) fn new(slots: usize) -> Self {
         let words = Apart(Words {
             owner: AtomicUsize::new(NONE),
@@ -51,7 +50,7 @@ impl Bias {
         Bias { words, inside: (0..slots).map(|_| Apart::default()).collect() }
     }
 
-    /// Comes in as the writer, if the lock is biased to this session.
+    /// Enters as the writer, if the lock is biased to this session.
     #[inline(always)]
     pub(super) fn enter(&self, slot: usize) -> bool {
         self.is_owned_by(slot) && self.enter_still_owned(slot)
@@ -63,8 +62,8 @@ impl Bias {
         self.words.0.owner.load(Ordering::Relaxed) == slot
     }
 
-    /// Comes in, if the lock still is biased to the session when that has said that it is inside. It may not run
-    /// for long between its two looks.
+    /// Enters, if the lock is still biased to the session after it has announced that it is inside. Little code may run
+    /// between the two checks of the owner.
     #[inline(always)]
     fn enter_still_owned(&self, slot: usize) -> bool {
         let inside = &self.inside[slot].0;
@@ -77,7 +76,7 @@ impl Bias {
         enters
     }
 
-    /// Whether the lock is biased to another session than the one in `slot`, if there is one.
+    /// Whether the lock is biased to a session other than the one in `slot`, if any.
     #[inline]
     pub(super) fn is_anothers(&self, slot: Option<usize>) -> bool {
         let owner = self.words.0.owner.load(Ordering::Relaxed);
@@ -90,9 +89,9 @@ impl Bias {
         self.inside[slot].0.store(false, Ordering::Release);
     }
 
-    /// The caller, in `slot` if it is a session, holds the flag: no session is the writer by the bias when this
-    /// returns. If it has come in often enough without another one, and is not `wanted`, the bias is its own
-    /// from the next time on.
+    /// Called by the holder of the flag, in `slot` if it is a session: when this returns, no session is the writer by
+    /// the bias. If this session has entered often enough in a row and no other writer is waiting (`wanted`), the lock
+    /// is biased to it from its next entry on.
     #[inline]
     pub(super) fn came_in<M: Memory>(
         &self,
@@ -118,7 +117,7 @@ impl Bias {
         }
     }
 
-    /// The lock is biased to the session in `slot` no more, and that one is not in.
+    /// Takes the bias from the session in `slot`, and waits until that session is not inside.
     #[cold]
     fn revoke<M: Memory>(&self, slot: usize, (memory, own): (&M, Object)) {
         let Words { owner, streak, .. } = &self.words.0;
@@ -141,7 +140,7 @@ mod tests {
     use super::*;
     use crate::Ram;
 
-    /// A session that was about to come in does not run until the lock is biased to another one, which is inside:
+    /// A session that was about to enter is preempted until the lock is biased to another session, which is inside:
     /// that one stays the only writer.
     #[test]
     fn who_comes_too_late_puts_no_other_session_out() {
@@ -149,9 +148,9 @@ mod tests {
             return;
         }
         let ram = Ram::new(64);
-        let told = (&ram, Object::NONE);
+        let context = (&ram, Object::NONE);
         let bias = Bias::new(2);
-        let gets_it = |slot| (0..=STREAK).for_each(|_| bias.came_in(Some(slot), false, told));
+        let gets_it = |slot| (0..=STREAK).for_each(|_| bias.came_in(Some(slot), false, context));
         gets_it(0);
         assert!(bias.is_owned_by(0), "the first look of the one that comes too late");
         gets_it(1);
@@ -159,7 +158,7 @@ mod tests {
         assert!(!bias.enter_still_owned(0));
         assert!(bias.inside[1].0.load(Ordering::Relaxed), "it is inside, and is waited for");
         bias.leave(1);
-        bias.came_in(Some(0), true, told);
+        bias.came_in(Some(0), true, context);
         assert!(!bias.enter(1) && !bias.enter(0));
     }
 }

@@ -1,27 +1,26 @@
-//! One writer, and readers until it stores, with nothing shared among readers; and what the lock guards,
-//! which only a right that the lock has given leads to.
+//! A lock for one writer and many readers, with nothing shared among readers; the guarded data is reached only through
+//! a right that the lock hands out.
 //!
-//! A transaction that writes has two phases. At first it only reads, and keeps what it wants to
-//! store to itself: other writers wait, readers do not. Before it stores anything that a reader may
-//! look at, it is alone: no reader comes in, and those that are there are waited for.
+//! A transaction that writes has two phases. At first it only reads, and buffers its stores: other writers wait,
+//! readers do not. Before it stores anything that a reader may see, it becomes alone: no reader enters, and it waits
+//! for those inside.
 //!
-//! Each session has a [`Seat`], with a slot on a line of its own. A reader raises its slot and looks whether
-//! the writer is alone; the writer that will be alone says so and waits for the raised slots. Readers
-//! on different cores therefore never pass a line between them. As long as no other session has ever read,
-//! there is nothing to look for. Waiting goes through the memory's
-//! `pause`, so that it is a scheduling point in a simulator. Which writer is next is another's choice: see
-//! [`Order`].
+//! Each session has a [`Seat`], with a slot on a cache line of its own. A reader raises its slot and checks whether the
+//! writer is alone; a writer that becomes alone announces it and waits for the raised slots. Readers on different cores
+//! therefore never pass a line between them. As long as no other session has ever read, the writer checks no slots.
+//! Waiting goes through the memory's `pause`, so that it is a scheduling point in a simulator. The order of waiting
+//! writers is a policy: see [`Order`].
 //!
-//! The right is a value: a seat that is in a transaction lends what is shared to look at, and a seat in one
-//! that writes a [`Writing`]. What always holds:
-//! - one [`Writing`] of a lock exists at a time, from when its writer came in until it leaves;
-//! - what is shared is changed only while the writer is alone, and no seat is in a transaction that reads.
+//! The right is a value: a seat in a transaction lends the shared data for reading, and a seat in a writing transaction
+//! a [`Writing`]. What always holds:
+//! - one [`Writing`] of a lock exists at a time, from when its writer enters until it leaves;
+//! - shared data is changed only while the writer is alone, and no seat is in a transaction that reads.
 //!
-//! Each access to a word of the lock is [told](Touch) to the memory, so that in a simulator these lines pass from
+//! Each access to a word of the lock is [reported](Touch) to the memory, so that in a simulator these lines pass from
 //! core to core.
 //!
-//! Reading order: this file (who comes in), `right` (what that gives), `bias` (how one session alone comes in
-//! at no cost), `barrier` (fences that cost one side nothing).
+//! Reading order: this file (entering and leaving), `right` (access to the data), `bias` (a single session enters at no
+//! cost), `barrier` (fences that cost one side nothing).
 
 mod barrier;
 mod bias;
@@ -32,14 +31,14 @@ mod right;
 mod tests;
 
 pub use barrier::Fences;
-pub use right::{Beside, Seat, Writing};
+pub use right::{Seat, SharedRight, Writing};
 
 use self::bias::Bias;
 use crate::atomics::{AtomicBool, AtomicUsize, Ordering, UnsafeCell, fence, pause, raise};
 use crate::{Memory, Object, Touch};
 
-/// Turns in a row for which a thread lets writers in that want to be, though it could be in itself: one that is
-/// not running may never come.
+/// How many turns in a row a thread that could enter lets waiting writers go first: a descheduled writer may never
+/// come.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 100 };
 
 /// A value on cache lines of its own (two, since the hardware fetches lines in pairs).
@@ -56,36 +55,36 @@ pub enum Mode {
     Write,
 }
 
-/// In which order writers that wait come in. That only one is in the lock sees to, whatever this says.
+/// The order in which waiting writers enter. Mutual exclusion does not depend on it.
 pub trait Order: Default + Send + Sync + 'static {
-    /// A writer's place among those that wait.
+    /// A writer's place in the queue.
     type Place;
 
     /// Takes a place.
     fn join(&self) -> Self::Place;
 
-    /// Whether the writer with this place may try to come in.
+    /// Whether the writer with this place may try to enter.
     fn is_next(&self, place: &Self::Place) -> bool;
 
-    /// The writer leaves, and lets go of the lock at once.
+    /// The writer leaves; it releases the lock right after.
     fn leave(&self);
 
-    /// Bytes of own memory that it works on.
+    /// Bytes of the policy's own memory.
     const BYTES: u64 = 0;
 
-    /// Tells the memory what a step touches of these, `own`: before the step, but after leaving.
+    /// Reports what a step touches of that memory, `own`: called before the step, but after leaving.
     #[inline(always)]
     fn touch<M: Memory>(memory: &M, own: Object, step: Step) {
         let _ = (memory, own, step);
     }
 }
 
-/// What is done to an [`Order`].
+/// A step of an [`Order`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A writer takes a place.
     Join,
-    /// A writer looks whether it is next.
+    /// A writer checks whether it is next.
     Look,
     /// A writer has left.
     Leave,
@@ -103,8 +102,8 @@ const READING: u64 = 5 * APART;
 const SLOTS: u64 = 6 * APART;
 const APART: u64 = size_of::<Apart<u8>>() as u64;
 
-/// The lock, with a fixed number of slots for sessions; writers come in as `O` says. It guards what
-/// transactions share, `S`, and what is the writer's own, `W`.
+/// The lock, with a fixed number of slots for sessions; writers enter in the order of `O`. It guards the data shared by
+/// transactions, `S`, and the writer's own data, `W`.
 pub struct Lock<O, S, W> {
     order: O,
     writer: Apart<AtomicBool>,
@@ -114,11 +113,11 @@ pub struct Lock<O, S, W> {
     taken: Box<[AtomicBool]>,
     shared: UnsafeCell<S>,
     own: UnsafeCell<W>,
-    /// The order's own memory, as the memory knows it.
+    /// The memory's handle for the order's words.
     order_object: Object,
 }
 
-/// How a writer has come in.
+/// How a writer has entered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Way {
     /// It holds the flag.
@@ -128,37 +127,37 @@ enum Way {
     Bias(usize),
 }
 
-/// How many transactions that write wait to come in.
+/// How many writing transactions wait to enter.
 #[derive(Default)]
 struct Wanting(Apart<AtomicUsize>);
 
-/// One of them.
+/// One that is counted in [`Wanting`].
 struct Counted<'a, M: Memory>(&'a Wanting, &'a M, Object);
 
-/// The lock as far as readers go.
+/// The readers' part of the lock.
 struct Readers {
-    /// The writer is alone. Only the writer changes it.
+    /// The writer is alone. Only the writer changes this.
     alone: Apart<AtomicBool>,
     slots: Box<[Apart<AtomicBool>]>,
     /// Slots from here on have never been taken.
     used: AtomicUsize,
     /// Sessions that have read.
     reading: Apart<AtomicUsize>,
-    /// A session that begins to read makes all others see that.
-    told: bool,
-    /// The lock's words, as the memory knows them.
+    /// Whether the system has a heavy fence: a session that begins to read makes all other threads see that.
+    asymmetric: bool,
+    /// The memory's handle for the lock's words.
     object: Object,
 }
 
 impl<O: Order, S, W> Lock<O, S, W> {
-    /// A lock for at most `slots` sessions, which come in by way of `memory`.
+    /// A lock for at most `slots` sessions, which enter by way of `memory`.
     pub fn new<M: Memory>(memory: &M, slots: usize, shared: S, own: W) -> Self {
         let readers = Readers {
             alone: Apart::default(),
             slots: (0..slots).map(|_| Apart::default()).collect(),
             used: AtomicUsize::new(0),
             reading: Apart::default(),
-            told: barrier::is_there(),
+            asymmetric: barrier::is_there(),
             object: memory.object(SLOTS + 2 * slots as u64 * APART),
         };
         Lock {
@@ -174,10 +173,10 @@ impl<O: Order, S, W> Lock<O, S, W> {
         }
     }
 
-    /// The lock as it is where the system has no heavy fence: for models.
+    /// The lock as on a system without a heavy fence: for models.
     #[cfg(loom)]
-    pub fn untold(mut self) -> Self {
-        self.readers.told = false;
+    pub fn symmetric(mut self) -> Self {
+        self.readers.asymmetric = false;
         self
     }
 
@@ -186,7 +185,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
         self.taken.len()
     }
 
-    /// Takes a slot for a session, if one is left.
+    /// Takes a slot for a session, if one is free.
     fn register(&self) -> Option<usize> {
         let slot = self.taken.iter().position(|taken| {
             taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -200,7 +199,8 @@ impl<O: Order, S, W> Lock<O, S, W> {
         self.taken[slot].store(false, Ordering::Release);
     }
 
-    /// Enters as the only writer, beside readers; a session in its `slot`, to write a transaction of its own.
+    /// Enters as the only writer, alongside readers; `slot` is the session's, if a session writes a transaction of its
+    /// own.
     #[inline(always)]
     fn write<M: Memory>(&self, memory: &M, slot: Option<usize>) -> Way {
         memory.touch(self.readers.object, BIAS, 8, Touch::Read);
@@ -214,7 +214,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
         Way::Flag
     }
 
-    /// Out of line, so that one session alone saves no registers for it.
+    /// Out of line, so that the biased path saves no registers for it.
     #[inline(never)]
     fn write_by_flag<M: Memory>(&self, memory: &M, slot: Option<usize>) {
         O::touch(memory, self.order_object, Step::Join);
@@ -222,7 +222,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
         if !self.is_next(memory, &place) || !self.try_write(memory) {
             self.wait_to_write(memory, &place, slot.is_some());
         }
-        // What has the bias may be inside, and counts as waited for.
+        // The session with the bias may be inside, and counts as waited for.
         let own = self.readers.object;
         let others = slot.filter(|_| self.bias.is_anothers(slot));
         let _counted = others.map(|_| self.wanting.count(memory, own));
@@ -273,7 +273,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
         }
     }
 
-    /// What [`done_writing`](Self::done_writing) has touched.
+    /// Reports the accesses of [`done_writing`](Self::done_writing).
     #[inline(always)]
     fn touch_done_writing<M: Memory>(&self, memory: &M, way: Way) {
         memory.touch(self.readers.object, ALONE, 1, Touch::Write);
@@ -288,7 +288,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
         }
     }
 
-    /// Runs `body` as the only writer, beside readers, and leaves even if it panics.
+    /// Runs `body` as the only writer, alongside readers, and leaves even if it panics.
     pub fn writing<M: Memory, R>(
         &self,
         memory: &M,
@@ -302,12 +302,12 @@ impl<O: Order, S, W> Lock<O, S, W> {
             }
         }
         let leave = Leave(self, memory, self.write(memory, None));
-        // SAFETY: this is the writer until `leave` is dropped, and `body` must give the right back before.
+        // SAFETY: this thread is the writer until `leave` is dropped, and the right cannot outlive `body`.
         body(unsafe { leave.0.right(false) })
     }
 
-    /// As [`writing`](Self::writing), unless the writers that are there meanwhile, or want to be, see to it
-    /// that it `is_done`.
+    /// As [`writing`](Self::writing), unless `is_done` becomes true by the work of the writers that are inside or
+    /// waiting.
     pub fn writing_unless<M: Memory, R>(
         &self,
         memory: &M,
@@ -334,14 +334,14 @@ impl<O: Order, S, W> Lock<O, S, W> {
 }
 
 impl Wanting {
-    /// Counts one more, until what is returned is dropped.
+    /// Counts one more waiting writer, until the returned value is dropped.
     fn count<'a, M: Memory>(&'a self, memory: &'a M, own: Object) -> Counted<'a, M> {
         self.0.0.fetch_add(1, Ordering::Relaxed);
         memory.touch(own, WANTING, 8, Touch::Exchange);
         Counted(self, memory, own)
     }
 
-    /// Whether any waits.
+    /// Whether any writer waits.
     #[inline]
     fn any<M: Memory>(&self, memory: &M, own: Object) -> bool {
         memory.touch(own, WANTING, 8, Touch::Read);
@@ -357,17 +357,17 @@ impl<M: Memory> Drop for Counted<'_, M> {
 }
 
 impl Readers {
-    /// A session is going to read for the first time: from here on writers look for it.
+    /// A session is about to read for the first time: from here on writers check for readers.
     #[cold]
     fn begin<M: Memory>(&self, memory: &M) {
         memory.touch(self.object, READING, 8, Touch::Exchange);
         self.reading.0.fetch_add(1, Ordering::AcqRel);
-        if self.told {
+        if self.asymmetric {
             barrier::heavy();
         }
     }
 
-    /// It will not any more.
+    /// A session that has read is gone.
     fn end(&self) {
         self.reading.0.fetch_sub(1, Ordering::Release);
     }
@@ -380,9 +380,9 @@ impl Readers {
         let mut turn = 0;
         loop {
             mine.store(true, Ordering::Relaxed);
-            // The slot must be seen raised before it is looked whether the writer is alone.
+            // The slot must be visibly raised before `alone` is checked.
             fence(Ordering::SeqCst);
-            // The store and the fence.
+            // Stands for the store and the fence.
             memory.touch(own, place_of(slot), 1, Touch::Exchange);
             memory.touch(own, ALONE, 1, Touch::Read);
             if !self.alone.0.load(Ordering::Acquire) {
@@ -405,7 +405,7 @@ impl Readers {
         self.slots[slot].0.store(false, Ordering::Release);
     }
 
-    /// Whether a reader is there that [`be_alone`](Self::be_alone) would wait for.
+    /// Whether a reader is inside that [`be_alone`](Self::be_alone) would wait for.
     #[inline]
     fn are_in<M: Memory>(&self, memory: &M) -> bool {
         let own = self.object;
@@ -417,8 +417,8 @@ impl Readers {
         })
     }
 
-    /// Waits until no reader is there, and lets none in: for the writer, whose own session has read or not,
-    /// until it leaves. Once is enough, more does no harm.
+    /// Waits until no reader is inside, and keeps new ones out until the writer leaves. For the writer only; `reads`
+    /// says whether its own session has ever read. Calling it again does no harm.
     #[inline]
     fn be_alone<M: Memory>(&self, memory: &M, reads: bool) {
         let own = self.object;
@@ -426,9 +426,9 @@ impl Readers {
         if self.alone.0.load(Ordering::Relaxed) {
             return;
         }
-        if self.told {
-            // A session that begins to read after this look sees that the writer is alone: its fence makes the
-            // store before the look seen.
+        if self.asymmetric {
+            // A session that begins to read after this check sees that the writer is alone: its heavy fence makes the
+            // store before the check visible.
             self.alone.0.store(true, Ordering::Relaxed);
             barrier::light();
             memory.touch(own, ALONE, 1, Touch::Write);
@@ -454,20 +454,20 @@ impl Readers {
         }
     }
 
-    /// Readers may come in again, though the writer stays.
+    /// Readers may enter again, though the writer stays.
     #[inline]
     fn let_in(&self) {
         self.alone.0.store(false, Ordering::Release);
     }
 }
 
-/// Where a session's slot is in the lock's object.
+/// The offset of a session's slot in the lock's object.
 #[inline(always)]
 const fn place_of(slot: usize) -> u64 {
     SLOTS + 2 * slot as u64 * APART
 }
 
-/// Where it is in there that a session is inside by the bias.
+/// The offset, in there, of a session's `inside` flag.
 #[inline(always)]
 const fn inside_of(slot: usize) -> u64 {
     place_of(slot) + APART
@@ -477,7 +477,7 @@ const fn inside_of(slot: usize) -> u64 {
 mod tests_order {
     use super::Order;
 
-    /// Writers come in as they happen to.
+    /// Writers enter in any order.
     #[derive(Default)]
     pub(super) struct AnyOrder;
 

@@ -7,17 +7,17 @@ use loom::sync::Arc as LoomArc;
 use loom::thread;
 use std::sync::Arc;
 
-/// What a session keeps in its slot's name.
+/// A value that the holder of a slot keeps.
 struct Kept(UnsafeCell<u64>);
 
-// SAFETY: only the session that has the one slot reaches in.
+// SAFETY: only the session that holds the single slot accesses it.
 unsafe impl Sync for Kept {}
 // SAFETY: as above.
 unsafe impl Send for Kept {}
 
 impl Kept {
     fn add(&self) {
-        // SAFETY: one session at a time has the only slot; loom fails where that orders nothing.
+        // SAFETY: one session at a time holds the only slot; loom fails if that does not order the accesses.
         self.0.with_mut(|kept| unsafe { *kept += 1 });
     }
 }

@@ -1,33 +1,33 @@
-//! What having come in gives: [`Seat`] and [`Writing`].
+//! Access to what a lock guards: [`Seat`] and [`Writing`].
 
 use super::{ALONE, Lock, Mode, Order, Readers, Wanting, Way, place_of};
 use crate::atomics::UnsafeCell;
 use crate::{Memory, Touch};
 use std::sync::Arc;
 
-// SAFETY: of what a lock guards, references to `shared` are had by seats that are in a transaction and by
-// the one writer, and mutable ones only by the writer while it is alone; those to `own` by the writer.
+// SAFETY: references to `shared` are held only by seats in a transaction and by the one writer, mutable ones only by
+// the writer while it is alone; references to `own` only by the writer.
 unsafe impl<O: Sync, S: Send + Sync, W: Send> Sync for Lock<O, S, W> {}
 
-/// A session's place at a lock: its transactions come in through it, one after the other.
+/// A session's place at a lock: its transactions enter through it, one after the other.
 pub struct Seat<O: Order, S, W> {
     lock: Arc<Lock<O, S, W>>,
     slot: usize,
     mode: Option<Mode>,
-    /// How it has come in, if it writes.
+    /// How it has entered, if it writes.
     way: Way,
-    /// It has read.
+    /// Whether it has ever read.
     reads: bool,
 }
 
 impl<O: Order, S, W> Seat<O, S, W> {
-    /// A place for one more session, if one is left.
+    /// A place for one more session, if a slot is free.
     pub fn new(lock: &Arc<Lock<O, S, W>>) -> Option<Self> {
         let (slot, lock) = (lock.register()?, lock.clone());
         Some(Seat { lock, slot, mode: None, way: Way::Flag, reads: false })
     }
 
-    /// What the transaction that has come in may do; `None` where none has.
+    /// What the running transaction may do; `None` if none runs.
     #[inline(always)]
     pub fn mode(&self) -> Option<Mode> {
         self.mode
@@ -39,13 +39,13 @@ impl<O: Order, S, W> Seat<O, S, W> {
         self.slot
     }
 
-    /// Whether the lock is biased to this session, and a transaction has come in by that.
+    /// Whether a transaction runs that has entered by the bias.
     #[cfg(all(test, not(loom)))]
     pub(super) fn is_biased(&self) -> bool {
         self.mode == Some(Mode::Write) && matches!(self.way, Way::Bias(_))
     }
 
-    /// Comes in, as the only writer or as a reader; leaves before, if a transaction is in.
+    /// Enters, as the only writer or as a reader; a running transaction leaves first.
     #[inline(always)]
     pub fn enter<M: Memory>(&mut self, mode: Mode, memory: &M) {
         if self.mode.is_some() {
@@ -69,7 +69,7 @@ impl<O: Order, S, W> Seat<O, S, W> {
         self.leave(memory);
     }
 
-    /// Leaves, if a transaction is in.
+    /// Leaves, if a transaction runs.
     #[inline(always)]
     pub fn leave<M: Memory>(&mut self, memory: &M) {
         match self.mode.take() {
@@ -85,20 +85,20 @@ impl<O: Order, S, W> Seat<O, S, W> {
         }
     }
 
-    /// What transactions share, while one is in.
+    /// The shared data, while a transaction runs.
     #[inline(always)]
     pub fn shared(&self) -> Option<&S> {
-        // SAFETY: it is had mutably only by a writer that is alone. If this seat reads, that waits until it
-        // has left, for which the seat must not be borrowed; if it writes, it is that writer, whose right
+        // SAFETY: a mutable reference exists only for a writer that is alone. If this seat reads, the writer waits
+        // until it has left, which needs the seat to be unborrowed; if it writes, it is that writer, whose right
         // borrows the seat mutably.
         self.mode.map(|_| self.lock.shared.with(|shared| unsafe { &*shared }))
     }
 
-    /// The writer's right, while a transaction that writes is in.
+    /// The writer's right, while a writing transaction runs.
     #[inline(always)]
     pub fn writing(&mut self) -> Option<Writing<'_, S, W>> {
         match self.mode {
-            // SAFETY: this seat's is the writer until it leaves, for which it must not be borrowed.
+            // SAFETY: this seat is the writer until it leaves, which needs the seat to be unborrowed.
             Some(Mode::Write) => Some(unsafe { self.lock.right(self.reads) }),
             _ => None,
         }
@@ -107,7 +107,7 @@ impl<O: Order, S, W> Seat<O, S, W> {
 
 impl<O: Order, S, W> Drop for Seat<O, S, W> {
     fn drop(&mut self) {
-        // No memory is told of it.
+        // Not reported to any memory.
         match self.mode.take() {
             Some(Mode::Write) => self.lock.done_writing(self.way),
             Some(Mode::Read) => self.lock.readers.done_reading(self.slot),
@@ -122,33 +122,32 @@ impl<O: Order, S, W> Drop for Seat<O, S, W> {
 
 /// The writer's right.
 pub struct Writing<'a, S, W> {
-    /// What is the writer's own.
+    /// The writer's own data.
     pub own: &'a mut W,
-    /// What it shares with readers.
-    pub beside: Beside<'a, S>,
+    /// The data that it shares with readers.
+    pub shared: SharedRight<'a, S>,
 }
 
-/// The writer's right to what it shares with readers.
-pub struct Beside<'a, S> {
+/// The writer's access to the data that it shares with readers.
+pub struct SharedRight<'a, S> {
     readers: &'a Readers,
     wanting: &'a Wanting,
     shared: &'a UnsafeCell<S>,
-    /// The writer's own session has read.
+    /// Whether the writer's own session has ever read.
     reads: bool,
 }
 
 impl<O: Order, S, W> Lock<O, S, W> {
-    /// The writer's right; its session, if it has one, `reads` at times.
+    /// The writer's right; `reads` says whether its session has ever read.
     ///
     /// # Safety
-    /// The caller is the writer, stays so for as long as the right is there, and asks for no other one
-    /// meanwhile.
+    /// The caller is the writer, stays so for as long as the right exists, and asks for no second one meanwhile.
     #[inline(always)]
     pub(super) unsafe fn right(&self, reads: bool) -> Writing<'_, S, W> {
         Writing {
-            // SAFETY: the one writer has the one right, as the contract says.
+            // SAFETY: the one writer has the one right, by the caller's contract.
             own: self.own.with_mut(|own| unsafe { &mut *own }),
-            beside: Beside {
+            shared: SharedRight {
                 readers: &self.readers,
                 wanting: &self.wanting,
                 shared: &self.shared,
@@ -159,23 +158,23 @@ impl<O: Order, S, W> Lock<O, S, W> {
 }
 
 impl<S, W> Writing<'_, S, W> {
-    /// The same right, for a while.
+    /// Reborrows the right.
     #[inline(always)]
     pub fn again(&mut self) -> Writing<'_, S, W> {
-        let Beside { readers, wanting, shared, reads } = self.beside;
-        Writing { own: self.own, beside: Beside { readers, wanting, shared, reads } }
+        let SharedRight { readers, wanting, shared, reads } = self.shared;
+        Writing { own: self.own, shared: SharedRight { readers, wanting, shared, reads } }
     }
 }
 
-impl<S> Beside<'_, S> {
-    /// What is shared, to look at.
+impl<S> SharedRight<'_, S> {
+    /// The shared data, for reading.
     #[inline(always)]
     pub fn get(&self) -> &S {
-        // SAFETY: only the writer changes it, by `change`, which borrows its right mutably.
+        // SAFETY: only the writer changes it, by `change`, which borrows the right mutably.
         self.shared.with(|shared| unsafe { &*shared })
     }
 
-    /// Changes what is shared, alone from here on.
+    /// Changes the shared data; alone from here on.
     #[inline]
     pub fn change<M: Memory, R>(&mut self, memory: &M, change: impl FnOnce(&mut S) -> R) -> R {
         self.readers.be_alone(memory, self.reads);
@@ -183,26 +182,26 @@ impl<S> Beside<'_, S> {
         self.shared.with_mut(|shared| change(unsafe { &mut *shared }))
     }
 
-    /// No reader is there from here on, until the writer leaves or lets readers in.
+    /// Waits until no reader is inside, and keeps readers out until the writer leaves or lets them in.
     #[inline]
     pub fn be_alone<M: Memory>(&mut self, memory: &M) {
         self.readers.be_alone(memory, self.reads);
     }
 
-    /// Readers may come in again, though the writer stays.
+    /// Readers may enter again, though the writer stays.
     #[inline]
     pub fn let_readers_in<M: Memory>(&mut self, memory: &M) {
         self.readers.let_in();
         memory.touch(self.readers.object, ALONE, 1, Touch::Write);
     }
 
-    /// Whether another transaction that writes waits to come in.
+    /// Whether another writing transaction waits to enter.
     #[inline]
     pub fn is_wanted<M: Memory>(&self, memory: &M) -> bool {
         self.wanting.any(memory, self.readers.object)
     }
 
-    /// Whether a reader is there.
+    /// Whether a reader is inside.
     #[inline]
     pub fn has_readers<M: Memory>(&self, memory: &M) -> bool {
         self.readers.are_in(memory)

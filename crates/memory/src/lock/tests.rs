@@ -1,4 +1,4 @@
-//! The lock on threads; `engine/src/models.rs` has it in every order of theirs.
+//! The lock on real threads; `engine/src/models.rs` checks it under every interleaving.
 
 use super::tests_order::AnyOrder;
 use super::*;
@@ -21,10 +21,10 @@ fn readers_and_writers_exclude_one_another() {
                 for round in 0..20_000 {
                     if (round + thread) % 3 == 0 {
                         seat.enter(Mode::Write, ram);
-                        let Writing { own, mut beside } = seat.writing().expect("the writer");
+                        let Writing { own, mut shared } = seat.writing().expect("the writer");
                         *own += 1;
-                        let value = beside.get()[0] + 1;
-                        beside.change(ram, |both| *both = [value; 2]);
+                        let value = shared.get()[0] + 1;
+                        shared.change(ram, |both| *both = [value; 2]);
                     } else {
                         seat.enter(Mode::Read, ram);
                         let [one, other] = *seat.shared().expect("a reader");
@@ -38,12 +38,12 @@ fn readers_and_writers_exclude_one_another() {
         }
     });
     lock.writing(&ram, |right| {
-        assert_eq!((*right.own, *right.beside.get()), (26_667, [26_667; 2]));
+        assert_eq!((*right.own, *right.shared.get()), (26_667, [26_667; 2]));
     });
     assert!(Seat::new(&lock).is_some_and(|seat| seat.shared().is_none() && seat.mode().is_none()));
 }
 
-/// A session that is the only one that writes for long comes in by the bias, which others take away and get.
+/// A session that is the only writer for long enters by the bias; other sessions revoke and get it.
 #[test]
 fn the_bias_goes_from_session_to_session() {
     const BURST: u64 = 3_000;
@@ -59,10 +59,10 @@ fn the_bias_goes_from_session_to_session() {
                     for round in 0..BURST {
                         seat.enter(Mode::Write, ram);
                         by_bias.fetch_add(seat.is_biased().into(), Ordering::Relaxed);
-                        let Writing { own, mut beside } = seat.writing().expect("the writer");
+                        let Writing { own, mut shared } = seat.writing().expect("the writer");
                         *own += 1;
-                        let value = beside.get()[0] + 1;
-                        beside.change(ram, |both| *both = [value; 2]);
+                        let value = shared.get()[0] + 1;
+                        shared.change(ram, |both| *both = [value; 2]);
                         seat.leave(ram);
                         if burst % 4 == thread && round % 500 == 0 {
                             seat.enter(Mode::Read, ram);
@@ -72,7 +72,7 @@ fn the_bias_goes_from_session_to_session() {
                             std::thread::yield_now();
                         }
                     }
-                    // For the others to have the lock to themselves at times.
+                    // So that other sessions have the lock to themselves at times.
                     std::thread::sleep(std::time::Duration::from_millis((thread * 7 + burst) % 5));
                 }
             });
@@ -80,15 +80,15 @@ fn the_bias_goes_from_session_to_session() {
     });
     let all = 3 * 20 * BURST;
     lock.writing(&ram, |right| {
-        assert_eq!((*right.own, *right.beside.get()), (all, [all; 2]));
+        assert_eq!((*right.own, *right.shared.get()), (all, [all; 2]));
     });
     let by_bias = by_bias.into_inner();
     println!("{by_bias} of {all} by the bias");
     assert!(by_bias > 0 || !super::barrier::is_there());
 }
 
-/// Alone, the first transactions come in by the flag, and all later ones by the bias; the lock's user that is
-/// no session takes it away.
+/// Alone, the first transactions enter by the flag and all later ones by the bias; a user of the lock that is no
+/// session revokes it.
 #[test]
 fn one_session_alone_gets_the_bias() {
     let ram = Ram::new(64);
@@ -111,7 +111,7 @@ fn one_session_alone_gets_the_bias() {
     assert!(biased(10) >= 9 * there);
 }
 
-/// Places are limited, and come back; a seat that is dropped inside of a transaction leaves.
+/// Seats are limited, and returned when dropped; a seat dropped inside a transaction leaves.
 #[test]
 fn seats_come_back() {
     let ram = Ram::new(64);
@@ -124,5 +124,5 @@ fn seats_come_back() {
     again.enter(Mode::Write, &ram);
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(one))).is_ok());
     again.enter(Mode::Read, &ram);
-    assert!(lock.writing(&ram, |right| right.beside.has_readers(&ram)));
+    assert!(lock.writing(&ram, |right| right.shared.has_readers(&ram)));
 }

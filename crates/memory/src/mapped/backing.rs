@@ -1,5 +1,4 @@
-//! What a pool's file lives on, and what that is worth: told truthfully, whatever domain is
-//! asked for.
+//! What a pool's file lives on, and what survives there: reported truthfully, whatever domain is asked for.
 
 use super::flush::Flush;
 use crate::{Domain, Survives};
@@ -19,8 +18,8 @@ pub enum Backing {
     /// Persistent memory that loads and stores reach directly (a DAX file that maps with
     /// `MAP_SYNC`).
     Dax {
-        /// Whether the platform flushes its caches on a power cut (eADR, CXL global persistent
-        /// flush), by what the kernel says of the region.
+        /// Whether the platform flushes its caches on a power cut (eADR, CXL global persistent flush), according to the
+        /// kernel.
         persistent_caches: bool,
     },
     /// A file system in ordinary memory (tmpfs, ramfs): emulates persistent memory.
@@ -47,7 +46,7 @@ impl Backing {
         })
     }
 
-    /// The domain that a pool has here unless another is asked for.
+    /// The domain of a pool here, unless another is asked for.
     pub fn default_domain(self, flush: Flush) -> Domain {
         match self {
             Backing::Dax { persistent_caches: true } => Domain::Persistent,
@@ -57,7 +56,7 @@ impl Backing {
         }
     }
 
-    /// What an acknowledged transaction outlives here when a pool is used under `domain`.
+    /// What an acknowledged transaction survives here when a pool is used under `domain`.
     pub fn survives(self, domain: Domain) -> Survives {
         match (self, domain) {
             (Backing::Dax { .. }, Domain::Transient | Domain::Media)
@@ -67,7 +66,7 @@ impl Backing {
         }
     }
 
-    /// Whether `domain` can be provided here, and if not, why and what to do.
+    /// If `domain` cannot be provided here: why, and what to do.
     pub(super) fn refuses(self, domain: Domain, flush: Flush) -> Option<&'static str> {
         let lines = matches!(domain, Domain::Transient | Domain::Persistent);
         (lines && flush == Flush::None).then_some(
@@ -120,8 +119,8 @@ impl fmt::Display for Backing {
     }
 }
 
-/// Whether the region under block device `device` ("major:minor") has its caches in the
-/// persistence domain. Where the region is not found (a device mapper in between), all must.
+/// Whether the region under block device `device` ("major:minor") has its caches in the persistence domain. If the
+/// region is not found (a device mapper in between), whether all regions have.
 fn caches_persist(sys: &Path, device: &str) -> bool {
     let says_so = |region: &Path| {
         std::fs::read_to_string(region.join("persistence_domain"))

@@ -1,11 +1,11 @@
-//! Files in the making: a new pool has another name in the same directory, until it is whole.
+//! Files being created: a new pool has a temporary name in the same directory until it is whole.
 //!
 //! What always holds:
-//! - A file under a pool's own name is whole: it gets that name when all that its maker has put into
-//!   it is durable, in one step, and never in the place of another file.
-//! - What a maker that was killed has left under the other name is used up by the next one: its lock
-//!   is gone with it. A maker that is alive holds the lock, and is left alone.
-//! - After a failure, neither name is there.
+//! - A file under a pool's own name is whole: it gets that name in one step, when everything its creator has put into
+//!   it is durable, and never replaces another file.
+//! - A temporary file left by a creator that was killed is reused by the next one: the dead process no longer holds its
+//!   lock. A live creator holds the lock, and is left alone.
+//! - After a failure, neither name exists.
 
 use super::MapError;
 use super::file;
@@ -19,20 +19,20 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// File systems have no longer names; a pool's own is cut to leave room for what is added.
+/// The most bytes of a pool's name that the temporary name keeps: file systems allow no names longer than 255.
 const LONGEST_KEPT: usize = 200;
 
-/// A name that a file has for the time being. Dropped before it is published, the file is gone.
+/// A temporary name of a file. Dropped before the file is published, it deletes the file.
 pub(super) struct Draft {
     temporary: PathBuf,
     path: PathBuf,
     published: bool,
-    /// Keeps the lock until the name is gone.
+    /// Holds the lock until the name is gone.
     _file: File,
 }
 
 impl Draft {
-    /// Makes an empty file, locked, that will be `path`.
+    /// Creates an empty, locked file that will be `path`.
     pub(super) fn start(path: &Path) -> Result<(Self, File), MapError> {
         let temporary = temporary(path);
         let failed = |errno| MapError::from_errno(path, "create the file", errno);
@@ -57,12 +57,12 @@ impl Draft {
                 return Err(MapError::NotAFile { path: temporary, what });
             }
             if stat.st_nlink > 1 {
-                // A pool that got its own name, whose maker had no time to take this one away.
+                // A whole pool, whose creator was killed before it removed this second name.
                 remove(&temporary);
                 continue;
             }
             file::lock(path, &file)?;
-            // Its maker may have finished, or given up, before the lock was free.
+            // Its creator may have finished, or given up, before the lock was free.
             if is_at(&temporary, &file) {
                 ftruncate(&file, 0).map_err(failed)?;
                 let again = file.try_clone().map_err(|source| MapError::Io {
@@ -76,17 +76,17 @@ impl Draft {
         }
     }
 
-    /// The name that it will have.
+    /// The final name.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives the file, which is durable, the name that it is to have, durably.
+    /// Gives the durable file its final name, durably.
     pub(super) fn publish(mut self) -> Result<(), MapError> {
         let named = renameat_with(CWD, &self.temporary, CWD, &self.path, RenameFlags::NOREPLACE);
         match named {
             Ok(()) => {}
-            // Some file systems cannot rename so, but a link never replaces anything.
+            // Some file systems do not support this rename; a hard link never replaces a file either.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 link(&self.temporary, &self.path).map_err(|errno| self.failed(errno))?;
                 remove(&self.temporary);
@@ -94,7 +94,7 @@ impl Draft {
             Err(errno) => return Err(self.failed(errno)),
         }
         self.published = true;
-        // Under the lock, so that nobody can have opened it yet.
+        // Under the lock, so that no other process can have opened it yet.
         file::sync_directory(&self.path).inspect_err(|_| remove(&self.path))
     }
 
@@ -111,7 +111,7 @@ impl Drop for Draft {
     }
 }
 
-/// The name that a new pool has at first: hidden, and beside the one that it will have.
+/// The temporary name: hidden, and in the same directory as the final one.
 fn temporary(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().as_bytes();
     let kept = &name[..name.len().min(LONGEST_KEPT)];
@@ -128,7 +128,7 @@ fn is_at(path: &Path, file: &File) -> bool {
         if (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino))
 }
 
-/// Takes a name away. One that stays is used up by the next maker.
+/// Removes a name. One that cannot be removed is reused by the next creator.
 fn remove(path: &Path) {
     let _ = retry_on_intr(|| unlink(path));
 }

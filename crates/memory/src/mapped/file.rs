@@ -1,9 +1,8 @@
-//! The pool's file: opened, locked, and given space before anyone stores to it, so that a full
-//! disk is an error and never a signal.
+//! The pool's file: opened, locked, and given space before anything is stored to it, so that a full disk is an error
+//! and never a signal.
 //!
-//! What always holds of locks: an exclusive one is kept as long as the pool is open; a shared one
-//! is given back at once, by those who only look. So of several openers the first to lock the file
-//! has it, and looking hinders none of them.
+//! What always holds of locks: an exclusive lock is kept as long as the pool is open; a shared one, taken only to look,
+//! is released at once. So of several openers the first to lock the file gets it, and looking hinders none of them.
 
 use super::MapError;
 use crate::PAGE;
@@ -22,10 +21,10 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long an opener tries again while others merely look.
+/// How long an opener retries while others merely look.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long it does while the file is in use: a process that starts another one gives a copy of the
-/// lock to it, which is gone when that one runs its own program.
+/// How long it retries while the file is in use: a process that starts another one hands a copy of the lock to it for a
+/// moment, until that one executes its own program.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// Returns when the file's data is on stable media.
@@ -41,7 +40,7 @@ pub(super) fn open_locked(path: &Path) -> Result<File, MapError> {
     Ok(file)
 }
 
-/// Opens a file for reading, with the lock of those who look, for as long as it is open.
+/// Opens a file for reading, with a shared lock for as long as it is open.
 pub(super) fn open_shared(path: &Path) -> Result<File, MapError> {
     let file = open_regular(path, OFlags::RDONLY)?;
     let started = Instant::now();
@@ -56,25 +55,25 @@ pub(super) fn open_shared(path: &Path) -> Result<File, MapError> {
     Err(MapError::Locked(path.to_path_buf()))
 }
 
-/// Opens a file for reading; with it whether the pool is open elsewhere.
+/// Opens a file for reading; also returns whether the pool is open elsewhere.
 pub(super) fn open_read_only(path: &Path) -> Result<(File, bool), MapError> {
     let file = open_regular(path, OFlags::RDONLY)?;
     let in_use = is_in_use(&file);
     Ok((file, in_use))
 }
 
-/// Whether the pool is open elsewhere. The shared lock that tells is held for this moment only.
+/// Whether the pool is open elsewhere. The shared lock that tests it is held for this moment only.
 fn is_in_use(file: &File) -> bool {
     if retry_on_intr(|| flock(file, FlockOperation::NonBlockingLockShared)).is_err() {
         return true;
     }
-    // A lock that cannot be given back goes with the descriptor.
+    // If the lock cannot be released, closing the descriptor releases it.
     let _ = retry_on_intr(|| flock(file, FlockOperation::Unlock));
     false
 }
 
 fn open_regular(path: &Path, access: OFlags) -> Result<File, MapError> {
-    // Not blocking, or a named pipe would wait for its other end.
+    // Non-blocking, or opening a named pipe would wait for its other end.
     let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = retry_on_intr(|| open(path, flags, Mode::empty()))
         .map_err(|errno| MapError::from_errno(path, "open the file", errno))?;
@@ -98,7 +97,7 @@ pub(super) fn lock(path: &Path, file: &File) -> Result<(), MapError> {
             Err(Errno::WOULDBLOCK) => {}
             Err(errno) => return Err(MapError::from_errno(path, "lock the file", errno)),
         }
-        // Where a shared lock can be had, others only look, and are gone in a moment.
+        // If a shared lock can be taken, other processes only look, and are gone in a moment.
         let patience = if is_in_use(file) { GRACE } else { PATIENCE };
         if started.elapsed() > patience {
             break;
@@ -108,7 +107,7 @@ pub(super) fn lock(path: &Path, file: &File) -> Result<(), MapError> {
     Err(MapError::Locked(path.to_path_buf()))
 }
 
-/// Up to a millisecond, and not the same for two openers that try in step.
+/// Up to a millisecond, and different for two openers that retry in step.
 fn pause(file: &File, attempt: u64) -> Duration {
     let own = u64::from(std::process::id()) * 7919 + file.as_raw_fd() as u64 * 104_729;
     Duration::from_micros(50 + own.wrapping_mul(attempt * 2 + 1) % 950)
@@ -130,13 +129,13 @@ pub(super) fn extend(file: &File, old: u64, new: u64) -> Result<(), Errno> {
         result => result,
     };
     result.inspect_err(|_| {
-        // The space is wanted back; if even that fails, the longer file does no harm.
+        // Releases the space again; if even that fails, the longer file does no harm.
         let _ = ftruncate(file, old);
     })
 }
 
-/// Whether this process may write to a file up to this length. To try it would be the end of the
-/// process, by a signal.
+/// Whether this process may write to a file up to this length (`RLIMIT_FSIZE`). Trying it would kill the process by a
+/// signal.
 pub(super) fn may_reach(len: u64) -> Result<(), Errno> {
     match getrlimit(Resource::Fsize).current {
         Some(most) if len > most => Err(Errno::FBIG),
@@ -144,9 +143,9 @@ pub(super) fn may_reach(len: u64) -> Result<(), Errno> {
     }
 }
 
-/// Allocates what is missing of a file that was copied sparsely: a store to a hole on a full
-/// disk would be a signal. The file's count of blocks tells nothing: attributes and space beyond
-/// the end are in it, and compressed files have fewer.
+/// Allocates the holes of a file that was copied sparsely: a store to a hole on a full disk would be a signal. The
+/// file's count of blocks does not tell whether it has holes: it includes attributes and space beyond the end, and
+/// compressed files have fewer.
 pub(super) fn fill_holes(file: &File, range: Range<u64>) -> Result<(), Errno> {
     match next_hole(file, range.start, range.end)? {
         Some(first) => allocate(file, first.start..range.end),
@@ -154,7 +153,7 @@ pub(super) fn fill_holes(file: &File, range: Range<u64>) -> Result<(), Errno> {
     }
 }
 
-/// Gives a range of whole pages space of its own, whatever of it has some.
+/// Allocates space for a range of whole pages; parts that have space keep theirs.
 pub(super) fn allocate(file: &File, range: Range<u64>) -> Result<(), Errno> {
     let all = || fallocate(file, FallocateFlags::KEEP_SIZE, range.start, range.end - range.start);
     match retry_on_intr(all) {
@@ -165,12 +164,12 @@ pub(super) fn allocate(file: &File, range: Range<u64>) -> Result<(), Errno> {
     }
 }
 
-/// Makes a range of whole pages a hole, which reads as zeros. False if the file system cannot, or could not
-/// give the space back later.
+/// Makes a range of whole pages a hole, which reads as zeros. False if the file system cannot, or could not allocate
+/// the space again later.
 pub(super) fn punch(file: &File, range: Range<u64>) -> Result<bool, Errno> {
     let (at, len) = (range.start, range.end - range.start);
     let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    // The first changes nothing: the range has space.
+    // The first call changes nothing, since the range has space: it tests for support.
     for flags in [FallocateFlags::KEEP_SIZE, hole] {
         match retry_on_intr(|| fallocate(file, flags, at, len)) {
             Ok(()) => {}
@@ -195,7 +194,7 @@ pub(super) fn holes(file: &File, len: u64) -> Result<Vec<Range<u64>>, Errno> {
     Ok(holes)
 }
 
-/// Zeros where the file has nothing; whatever it has stays.
+/// Writes zeros into the holes only; data stays.
 pub(super) fn write_zeros_into_holes(file: &File, from: u64, len: u64) -> Result<(), Errno> {
     let mut at = from;
     while let Some(hole) = next_hole(file, at, len)? {
@@ -205,8 +204,8 @@ pub(super) fn write_zeros_into_holes(file: &File, from: u64, len: u64) -> Result
     Ok(())
 }
 
-/// The first hole of `[from, len)`. Space that is allocated and not written counts as one on some
-/// file systems; one that knows no holes has none.
+/// The first hole of `[from, len)`. Some file systems report space that is allocated but not written as a hole; those
+/// that do not support holes report none.
 fn next_hole(file: &File, from: u64, len: u64) -> Result<Option<Range<u64>>, Errno> {
     if from >= len {
         return Ok(None);
@@ -254,7 +253,7 @@ fn write_zeros(file: &File, from: u64, to: u64) -> Result<(), Errno> {
 mod tests {
     use super::*;
 
-    /// Where space cannot be allocated, it is written, and nothing that is there is.
+    /// Without allocation, zeros are written into holes, and data is left alone.
     #[test]
     fn zeros_go_into_holes_only() {
         let file = tempfile::tempfile().expect("a file");

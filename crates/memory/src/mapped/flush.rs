@@ -1,5 +1,5 @@
-//! The instructions that move lines towards the persistence domain: the only file that names
-//! them. A memory chooses one of them when it is opened.
+//! The instructions that move lines towards the persistence domain, named in this file only. A memory chooses among
+//! them when it is opened.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub enum Flush {
     DcCvap,
     /// aarch64 `dc cvac`: cleans to the point of coherency.
     DcCvac,
-    /// This architecture has no instruction that is known here.
+    /// No known instruction on this architecture.
     None,
 }
 
@@ -55,14 +55,13 @@ mod arch {
     /// Writes back `lines` lines from `line` on.
     ///
     /// # Safety
-    /// They are mapped, and `detect` returned `flush` on this machine.
+    /// The lines are mapped, and `detect` returned `flush` on this machine.
     #[inline]
     pub(crate) unsafe fn write_back(flush: Flush, line: *const u8, lines: u64) {
         macro_rules! each {
             ($instruction:literal) => {
                 for index in 0..lines {
-                    // SAFETY: mapped by the caller's word. No `nomem`: the compiler must not
-                    // move stores past it.
+                    // SAFETY: mapped by the caller's contract. No `nomem`: the compiler must not move stores past it.
                     unsafe {
                         let at = line.add((index * LINE) as usize);
                         asm!($instruction, in(reg) at, options(nostack, preserves_flags));
@@ -92,7 +91,7 @@ mod arch {
     #[inline]
     pub(crate) unsafe fn stream(_flush: Flush, to: *mut u8, from: &[u64]) {
         for (index, line) in from.chunks_exact((LINE / 8) as usize).enumerate() {
-            // SAFETY: in bounds and aligned by the caller's word; SSE2 is in the baseline.
+            // SAFETY: in bounds and aligned by the caller's contract; SSE2 is in the baseline.
             unsafe {
                 asm!(
                     "movdqu {a}, [{from}]",
@@ -127,19 +126,19 @@ mod arch {
         if std::arch::is_aarch64_feature_detected!("dpb") { Flush::DcCvap } else { Flush::DcCvac }
     }
 
-    /// Writes back `lines` lines from `line` on. Hardware lines are at least [`LINE`] long on
-    /// every server core, and longer ones are merely cleaned more than once.
+    /// Writes back `lines` lines from `line` on. Hardware lines are at least [`LINE`] long on every server core; longer
+    /// ones are merely cleaned more than once.
     ///
     /// # Safety
-    /// They are mapped, and `detect` returned `flush` on this machine.
+    /// The lines are mapped, and `detect` returned `flush` on this machine.
     #[inline]
     pub(crate) unsafe fn write_back(flush: Flush, line: *const u8, lines: u64) {
         for index in 0..lines {
-            // SAFETY: mapped by the caller's word.
+            // SAFETY: mapped by the caller's contract.
             unsafe {
                 let at = line.add((index * LINE) as usize);
                 match flush {
-                    // By its encoding, since the assembler wants ARMv8.2 for the name `dc cvap`.
+                    // By its encoding, since the assembler accepts the name `dc cvap` only for ARMv8.2.
                     Flush::DcCvap => {
                         asm!("sys #3, c7, c12, #1, {}", in(reg) at, options(nostack, preserves_flags));
                     }
@@ -162,7 +161,7 @@ mod arch {
     /// `to` is mapped for `from.len()` words and aligned to a line; `from` is whole lines.
     #[inline]
     pub(crate) unsafe fn stream(flush: Flush, to: *mut u8, from: &[u64]) {
-        // SAFETY: in bounds and aligned by the caller's word.
+        // SAFETY: in bounds and aligned by the caller's contract.
         unsafe {
             for (index, word) in from.iter().enumerate() {
                 (*to.cast::<AtomicU64>().add(index)).store(*word, Ordering::Release);
@@ -172,7 +171,7 @@ mod arch {
     }
 }
 
-// Elsewhere there is no write-back, so that only `Media` and `Process` are ever chosen.
+// Other architectures have no write-back, so that only `Media` and `Process` are ever chosen.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod arch {
     use super::Flush;
@@ -194,13 +193,13 @@ mod arch {
     /// `to` is mapped for `from.len()` words and aligned.
     pub(crate) unsafe fn stream(_flush: Flush, to: *mut u8, from: &[u64]) {
         for (index, word) in from.iter().enumerate() {
-            // SAFETY: in bounds and aligned by the caller's word.
+            // SAFETY: in bounds and aligned by the caller's contract.
             unsafe { (*to.cast::<AtomicU64>().add(index)).store(*word, Ordering::Release) };
         }
     }
 }
 
-/// Asks for a line to be fetched. Any address will do: where nothing is mapped, nothing happens.
+/// Prefetches a line. Any address will do: an unmapped one is ignored.
 #[inline(always)]
 pub(crate) fn prefetch(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -209,7 +208,7 @@ pub(crate) fn prefetch(line: *const u8) {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: a hint, that never faults.
+    // SAFETY: a hint that never faults.
     unsafe {
         std::arch::asm!("prfm pldl1keep, [{line}]", line = in(reg) line, options(nostack, readonly, preserves_flags));
     }

@@ -1,5 +1,4 @@
-//! A pool's file between being locked and being mapped: time to look at what it holds, while
-//! nobody else can open it.
+//! A pool's file that is locked but not yet mapped: its contents can be inspected while no other process can open it.
 
 use super::record::Recorder;
 use super::{Backing, MapError, MapOptions, Mapped, detect_backing, file, whole_lines};
@@ -15,7 +14,7 @@ pub struct LockedFile {
 }
 
 impl LockedFile {
-    /// Locks the file at `path`. Of several that try, one succeeds.
+    /// Locks the file at `path`. If several openers try, one succeeds.
     ///
     /// # Errors
     /// When the file is missing, not accessible, in use, or too short.
@@ -26,8 +25,8 @@ impl LockedFile {
         Ok(LockedFile { path, file })
     }
 
-    /// Locks the file at `path`, which need not be writable, against being opened by others until it is dropped;
-    /// they may look at it. It can be [rehearsed](Self::rehearse) on, and not mapped.
+    /// Locks the file at `path`, which need not be writable, against opening until it is dropped; other processes may
+    /// look at it. It can be [rehearsed](Self::rehearse) on, but not mapped.
     ///
     /// # Errors
     /// When the file is missing, not readable, in use, or too short.
@@ -38,13 +37,13 @@ impl LockedFile {
         Ok(LockedFile { path, file })
     }
 
-    /// Maps the file so that stores are visible through this mapping and reach nothing else:
-    /// what would come of a recovery can be tried out.
+    /// Maps the file so that stores are visible through this mapping only and never reach the file: a recovery can be
+    /// tried out.
     ///
     /// # Errors
     /// When the file cannot be mapped.
     pub fn rehearse(&self) -> Result<Mapped, MapError> {
-        // Of one and the same opening, so that the lock is left alone.
+        // A duplicate of the same open file, so that the lock is unaffected.
         let again = self.file.try_clone().map_err(|source| MapError::Io {
             path: self.path.clone(),
             doing: "open the file a second time",
@@ -53,9 +52,8 @@ impl LockedFile {
         Mapped::map_privately(&self.path, again, false)
     }
 
-    /// Gives the file the space that it lacks, and maps it. Its length is durable then, whatever the
-    /// process had done that had the file before. `recorder` records what is done to the file, whose
-    /// domain must be `Media` then.
+    /// Allocates the file's missing space, and maps it. Its length is durable then, whatever the last process to use it
+    /// had done. `recorder` records the operations on the file; the domain must be `Media` then.
     ///
     /// # Errors
     /// When the file is sparse on a full disk, cannot be synced, or the domain is not supported.
@@ -68,9 +66,8 @@ impl LockedFile {
         self.map_some(options, recorder, &[whole])
     }
 
-    /// As [`map`](Self::map), but on a block device only these ranges get the space that they lack. Nothing may
-    /// be stored elsewhere before it is [secured](crate::Memory::secure), where it is
-    /// [unsecured](crate::Memory::unsecured).
+    /// As [`map`](Self::map), but on a block device only these ranges are given missing space. Elsewhere, what is
+    /// [unsecured](crate::Memory::unsecured) must be [secured](crate::Memory::secure) before anything is stored to it.
     ///
     /// # Errors
     /// As [`map`](Self::map).
@@ -82,7 +79,7 @@ impl LockedFile {
     ) -> Result<Mapped, MapError> {
         let LockedFile { path, file } = self;
         let len = whole_lines(&path, &file)?;
-        // Elsewhere a load from a hole may take space too.
+        // On other backings even a load from a hole may take space.
         let whole = 0..len;
         let is_block = detect_backing(&path, &file)? == Backing::Block;
         for range in if is_block { needed } else { std::slice::from_ref(&whole) } {

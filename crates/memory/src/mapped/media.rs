@@ -1,12 +1,12 @@
-//! Durability on a block device: lines written back are kept aside, and a fence writes them to
-//! the file and syncs it, one sync for many threads; see [`Gather`](crate::gather) for when it begins.
+//! Durability on a block device: lines written back are kept in memory, and a fence writes them to the file and syncs
+//! it, one sync for many threads; see [`Gather`](crate::gather) for when the sync begins.
 //!
 //! What always holds:
-//! - The file gets nothing but lines that were written back, as they were at that moment: never
-//!   their neighbours in the page, which may hold data whose log is not durable yet.
+//! - The file gets only lines that were written back, as they were at that moment: never their neighbours in the page,
+//!   which may hold data whose log is not durable yet.
 //! - Batches reach the device one after the other, so that a line never goes back in time.
-//! - After a failed write or sync nothing is written or synced again: what the device holds is
-//!   unknown, and a second sync might report success for pages that the kernel has dropped.
+//! - After a failed write or sync nothing is written or synced again: what the device holds is unknown, and a second
+//!   sync might report success for pages that the kernel has dropped.
 
 mod copies;
 
@@ -31,14 +31,14 @@ use loom::sync::{
 };
 
 const LINES: usize = (PAGE / LINE) as usize;
-/// Threads that write back different pages seldom meet in a shard. Few for the model checker.
+/// Threads that write back different pages seldom share a shard. Few under the model checker.
 const SHARDS: usize = if cfg!(loom) { 2 } else { 16 };
-/// Pages kept aside before write-backs go to the file early, without a sync.
+/// The most pages kept in memory; beyond that write-backs go to the file early, without a sync.
 const MOST_PAGES: u64 = 16 << 10;
-/// Bytes that one write call carries at most.
+/// The most bytes of one write call.
 const MOST_BYTES: usize = 1 << 20;
 
-/// What a [`Media`] writes to: a file, or a stand-in that fails when it is told to.
+/// What a [`Media`] writes to: a file, or a test's stand-in that fails on demand.
 pub(super) trait Device: Send + Sync {
     /// Writes all of `bytes` at offset `at`.
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
@@ -46,21 +46,21 @@ pub(super) trait Device: Send + Sync {
     fn sync(&self) -> io::Result<()>;
 }
 
-/// The lines of one page that were written back, as they were then: mostly few of many pages, at a checkpoint.
-struct Page {
-    /// A bit for each.
+/// The lines of one page that were written back, as they were then: mostly few lines of many pages, at a checkpoint.
+struct CapturedPage {
+    /// A bit for each line.
     present: u64,
-    /// In their order.
+    /// The present lines, in order.
     lines: Vec<[u64; 8]>,
 }
 
-impl Page {
-    /// Without a line, and with room for so many.
+impl CapturedPage {
+    /// Empty, with room for `room` lines.
     fn new(room: u64) -> Self {
-        Page { present: 0, lines: Vec::with_capacity(room as usize) }
+        CapturedPage { present: 0, lines: Vec::with_capacity(room as usize) }
     }
 
-    /// Keeps a line, in the place of what was kept of it.
+    /// Keeps a line, replacing an older version of it.
     fn keep(&mut self, index: usize, line: [u64; 8]) {
         let bit = 1 << index;
         let place = (self.present & (bit - 1)).count_ones() as usize;
@@ -72,13 +72,13 @@ impl Page {
         }
     }
 
-    /// Its lines, by their places in the page.
+    /// The kept lines, with their indices in the page.
     fn kept(&self) -> impl Iterator<Item = (u64, &[u64; 8])> {
         (0..LINES as u64).filter(|index| self.present >> index & 1 == 1).zip(&self.lines)
     }
 }
 
-type Shard = BTreeMap<u64, Page>;
+type Shard = BTreeMap<u64, CapturedPage>;
 
 #[derive(Default)]
 struct Writer {
@@ -95,33 +95,33 @@ struct Failure {
 
 /// The threads that wait for a sync.
 #[derive(Default)]
-struct Group {
-    /// How many there are, with the one that leads.
+struct SyncGroup {
+    /// How many there are, including the leader.
     waiting: usize,
-    /// One of them syncs for all, or will.
+    /// Whether one of them leads: it syncs for all, or will.
     is_led: bool,
-    /// It waits for more of them.
+    /// Whether the leader waits for more threads.
     gathers: bool,
     next: Gather,
 }
 
-/// Write-backs kept aside, and the group commit that makes them durable.
+/// Write-backs kept in memory, and the group commit that makes them durable.
 pub(super) struct Media<D> {
     device: D,
     shards: [Mutex<Shard>; SHARDS],
     pages_held: AtomicU64,
-    /// Write-backs so far, and how many of them are durable.
+    /// The number of write-backs so far, and how many of them are durable.
     asked: AtomicU64,
     durable: AtomicU64,
-    group: Mutex<Group>,
-    /// What threads of the group wait for has happened.
+    group: Mutex<SyncGroup>,
+    /// Notified when the group's state changes.
     changed: Condvar,
     /// Held while batches are taken and written.
     writer: Mutex<Writer>,
     failure: OnceLock<Failure>,
     syncs: AtomicU64,
     pages_written: AtomicU64,
-    /// Many pages may have private copies.
+    /// Whether many pages may have private copies.
     copies_due: AtomicBool,
 }
 
@@ -155,11 +155,11 @@ impl<D: Device> Media<D> {
         self.pages_written.load(Ordering::Relaxed)
     }
 
-    /// Keeps the lines of `[at, at + len)` aside for the next fence.
+    /// Keeps the lines of `[at, at + len)` for the next fence.
     ///
     /// # Safety
-    /// Every line that the range touches is mapped from `base` on, which is aligned to a line,
-    /// and is only ever accessed atomically.
+    /// Every line that the range touches is mapped from `base` on, which is aligned to a line, and is only ever
+    /// accessed atomically.
     pub(super) unsafe fn write_back(&self, base: *const u8, at: u64, len: u64) {
         if len == 0 {
             return;
@@ -170,12 +170,12 @@ impl<D: Device> Media<D> {
             let mut shard = lock(&self.shards[page as usize % SHARDS]);
             let held = shard.entry(page).or_insert_with(|| {
                 self.pages_held.fetch_add(1, Ordering::Relaxed);
-                Page::new((end.min((page + 1) * PAGE) - line).div_ceil(LINE))
+                CapturedPage::new((end.min((page + 1) * PAGE) - line).div_ceil(LINE))
             });
             while line < end && line / PAGE == page {
                 let index = (line % PAGE / LINE) as usize;
-                // SAFETY: the line is mapped by the caller's word. Under the shard's lock, so
-                // that of two write-backs of one line the later capture stays.
+                // SAFETY: the line is mapped by the caller's contract. Captured under the shard's lock, so that of two
+                // write-backs of one line the later capture stays.
                 held.keep(index, unsafe { snapshot(base.add(line as usize)) });
                 line += LINE;
             }
@@ -187,7 +187,7 @@ impl<D: Device> Media<D> {
         }
     }
 
-    /// Returns when every write-back that happened before is durable, or a failure was met.
+    /// Returns when every write-back that happened before is durable, or after a failure.
     pub(super) fn fence(&self) {
         let want = self.asked.load(Ordering::Acquire);
         if self.durable.load(Ordering::Acquire) >= want {
@@ -217,9 +217,9 @@ impl<D: Device> Media<D> {
     }
 
     /// The group's leader waits for more threads, if that is likely to help.
-    fn gather<'a>(&self, mut group: MutexGuard<'a, Group>) -> MutexGuard<'a, Group> {
+    fn gather<'a>(&self, mut group: MutexGuard<'a, SyncGroup>) -> MutexGuard<'a, SyncGroup> {
         let there = group.waiting;
-        // The model checker knows no time.
+        // The model checker has no notion of time.
         let Some(until) = group.next.until(there).filter(|_| !cfg!(loom)) else { return group };
         group.gathers = true;
         while group.waiting < group.next.expected() {
@@ -249,7 +249,7 @@ impl<D: Device> Media<D> {
         ))
     }
 
-    /// Writes zeros over `range` and syncs, past the write-backs kept aside.
+    /// Writes zeros over `range` and syncs, independently of the kept write-backs.
     pub(super) fn write_zeros(&self, range: Range<u64>) -> io::Result<()> {
         let mut writer = lock(&self.writer);
         self.check()?;
@@ -265,18 +265,18 @@ impl<D: Device> Media<D> {
         self.sync(&mut writer)
     }
 
-    /// Syncs the file, whatever was written to it. Every sync goes through here: one that
-    /// failed elsewhere would swallow the error that a fence must see.
+    /// Syncs the file, whatever was written to it. Every sync goes through here: one that failed elsewhere would
+    /// swallow the error that a fence must see.
     pub(super) fn sync_file(&self) -> io::Result<()> {
         let mut writer = lock(&self.writer);
         self.check()?;
         self.sync(&mut writer)
     }
 
-    /// Writes all that is kept aside and syncs it.
+    /// Writes all kept lines and syncs.
     fn lead(&self) {
         let mut writer = lock(&self.writer);
-        // Before the batch is taken: what is counted here is in it, or was in an earlier one.
+        // Before the batch is taken: every write-back counted here is in it, or was in an earlier one.
         let upto = self.asked.load(Ordering::Acquire);
         let result = self
             .check()
@@ -287,17 +287,17 @@ impl<D: Device> Media<D> {
         }
     }
 
-    /// Gives memory back when a thread writes back much without a fence.
+    /// Writes kept lines early when a thread writes back much without a fence, to bound memory.
     fn spill(&self) {
         let mut writer = lock(&self.writer);
         if self.pages_held.load(Ordering::Relaxed) > MOST_PAGES && self.check().is_ok() {
-            // A failure is kept, and the next fence finds it.
+            // A failure is remembered, and the next fence finds it.
             let _ = self.write_batch(&mut writer);
         }
     }
 
     fn write_batch(&self, writer: &mut Writer) -> io::Result<()> {
-        let mut batch: Vec<(u64, Page)> = Vec::new();
+        let mut batch: Vec<(u64, CapturedPage)> = Vec::new();
         for shard in &self.shards {
             batch.extend(std::mem::take(&mut *lock(shard)));
         }
@@ -342,7 +342,7 @@ impl<D: Device> Media<D> {
         Ok(())
     }
 
-    /// Runs `step`, and keeps its failure for good.
+    /// Runs `step`, and remembers its failure for good.
     fn attempt(&self, doing: &str, step: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         step().inspect_err(|error| {
             let text = format!("cannot {doing}: {error}");
@@ -351,15 +351,15 @@ impl<D: Device> Media<D> {
     }
 }
 
-/// The line at `line`, as it was at one moment: words read until they read the same twice, since
-/// a mixture of two moments would be a state that the line never had.
+/// The line at `line`, as it was at one moment: words are read until they read the same twice, since a mixture of two
+/// moments would be a state that the line never had.
 ///
 /// # Safety
 /// `line` is mapped, aligned to a line, and only ever accessed atomically.
 unsafe fn snapshot(line: *const u8) -> [u64; 8] {
     let read = || {
         std::array::from_fn(|index| {
-            // SAFETY: in bounds and aligned by the caller's word.
+            // SAFETY: in bounds and aligned by the caller's contract.
             #[allow(clippy::cast_ptr_alignment)]
             let word = unsafe { &*line.cast::<Word>().add(index) };
             word.load(Ordering::Acquire)
@@ -376,7 +376,7 @@ unsafe fn snapshot(line: *const u8) -> [u64; 8] {
     }
 }
 
-/// No panic leaves what these locks guard half-done, so that poison means nothing.
+/// No panic leaves the guarded data half-changed, so poisoning is ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! Models of the group commit for loom (see `.ci/loom`): what a thread has asked for before its fence
-//! is on the device when the fence returns, whichever thread led the group, and nothing waits for ever.
+//! Models of the group commit for loom (see `.ci/loom`): what a thread has written back before its fence is on the
+//! device when the fence returns, whichever thread led the group, and no thread waits for ever.
 
 use super::*;
 use loom::model::Builder;
@@ -7,8 +7,8 @@ use loom::sync::Arc;
 use loom::thread;
 use std::sync::Mutex as Plain;
 
-/// Keeps which lines were written, and which of these synced. Its locks are the standard library's: a
-/// device orders nothing for the threads that call it.
+/// Records which lines were written, and which of these synced. Its locks are the standard library's: a device orders
+/// nothing for the threads that call it.
 #[derive(Default)]
 struct Fake {
     written: Plain<Vec<u64>>,
@@ -24,7 +24,7 @@ impl Device for Fake {
     }
 
     fn sync(&self) -> io::Result<()> {
-        // What is written from here on is not covered.
+        // Writes from here on are not covered by this sync.
         let written = self.written.lock().expect("no panic").clone();
         thread::yield_now();
         if self.fails {

@@ -1,4 +1,4 @@
-//! Group commit on a device that counts, waits and fails when it is told to.
+//! Group commit on a device that counts, waits and fails on demand.
 
 use super::*;
 use std::time::Duration;
@@ -15,7 +15,7 @@ struct Fake {
     fail_writes: AtomicBool,
     fail_syncs: AtomicBool,
     syncs: AtomicU64,
-    /// The next call of the device waits there until it is let go on.
+    /// Holds the device's next call until released.
     gate: AtomicU64,
 }
 
@@ -53,7 +53,7 @@ impl Device for Fake {
 
     fn sync(&self) -> io::Result<()> {
         self.syncs.fetch_add(1, Ordering::SeqCst);
-        // What is written while this sync runs is not covered by it.
+        // Writes during this sync are not covered by it.
         let before = lock(&self.written).clone();
         self.pass(AT_SYNC);
         if self.slow.load(Ordering::SeqCst) {
@@ -257,8 +257,8 @@ fn a_line_is_captured_as_it_was_at_one_moment() {
     });
 }
 
-/// A write-back beside a fence that leads is not in its batch: the fence after it syncs once more,
-/// wherever the leader was.
+/// A write-back during a fence that leads is not in its batch: the fence after it syncs once more, wherever the leader
+/// was.
 #[test]
 fn a_write_back_beside_a_fence_waits_for_the_next_sync() {
     for gate in [AT_WRITE, AT_SYNC] {

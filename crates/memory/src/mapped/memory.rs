@@ -1,6 +1,6 @@
 //! The `Memory` trait on a mapped file: every load is a plain load, whatever the domain.
 
-use super::{Backing, Mapped, Mode, file, flush};
+use super::{Backing, Mapped, WriteBackMode, file, flush};
 use crate::memory::{back_off, out_of_bounds};
 use crate::{Domain, LINE, Memory, PAGE, Survives, copy, line_of, lines_in};
 use std::fs::File;
@@ -18,19 +18,21 @@ impl Mapped {
 
     fn file(&self) -> &File {
         match &self.mode {
-            Mode::Lines(_, file) | Mode::Stores(file) | Mode::ReadOnly(file) => file,
-            Mode::Media(media) => &media.device().file,
+            WriteBackMode::Lines(_, file)
+            | WriteBackMode::Stores(file)
+            | WriteBackMode::ReadOnly(file) => file,
+            WriteBackMode::Media(media) => &media.device().file,
         }
     }
 
-    /// Whether space can be given back. A trace has no holes; a store to persistent memory must not wait
-    /// for the file system; and in a file system in memory a load from a hole takes space, of which there may be
-    /// none.
+    /// Whether space can be given back. Not with a recorder, since a trace has no holes; not on persistent memory,
+    /// where a store must not wait for the file system; not on a file system in memory, where a load from a hole takes
+    /// space, of which there may be none.
     fn releases(&self) -> bool {
         let recorded = match &self.mode {
-            Mode::Media(media) => media.device().recorder.is_some(),
-            Mode::ReadOnly(_) => true,
-            Mode::Lines(..) | Mode::Stores(_) => false,
+            WriteBackMode::Media(media) => media.device().recorder.is_some(),
+            WriteBackMode::ReadOnly(_) => true,
+            WriteBackMode::Lines(..) | WriteBackMode::Stores(_) => false,
         };
         !recorded && self.backing == Backing::Block && !self.keeps_space.load(Ordering::Relaxed)
     }
@@ -42,28 +44,27 @@ impl Mapped {
         }
     }
 
-    /// Makes all of the file durable that it can have by now.
+    /// Makes everything durable that has reached the file.
     pub(super) fn sync_all(&self) -> io::Result<()> {
         match &self.mode {
-            Mode::Media(media) => media.sync_file(),
+            WriteBackMode::Media(media) => media.sync_file(),
             _ => Ok(rustix::fs::fsync(self.file())?),
         }
     }
 
-    /// Makes a new length of the file durable, where anything is.
+    /// Makes a new length of the file durable, if the domain makes anything durable.
     pub(super) fn sync_growth(&self) -> io::Result<()> {
         match &self.mode {
-            Mode::Media(media) => media.sync_file(),
+            WriteBackMode::Media(media) => media.sync_file(),
             _ if self.survives == Survives::Power => Ok(rustix::fs::fdatasync(self.file())?),
             _ => Ok(()),
         }
     }
 }
 
-// SAFETY: [base, base + len) is mapped as long as `self` lives, and accessed by atomics only;
-// `len` only ever grows. Where the images differ is what the modes see to: `Lines` flushes and
-// fences, `Stores` has caches that persist (or a domain that promises nothing beyond the
-// process), `Media` writes and syncs, and `ReadOnly` survives nothing and says so.
+// SAFETY: [base, base + len) is mapped as long as `self` lives, and accessed by atomics only; `len` only ever grows.
+// Each mode keeps the durable image: `Lines` flushes and fences, `Stores` has caches that persist (or a domain that
+// promises nothing beyond the process), `Media` writes and syncs, and `ReadOnly` survives nothing and says so.
 unsafe impl Memory for Mapped {
     fn domain(&self) -> Domain {
         self.domain
@@ -105,23 +106,22 @@ unsafe impl Memory for Mapped {
             return Err(io::Error::new(io::ErrorKind::OutOfMemory, text));
         }
         let len = len.next_multiple_of(PAGE);
-        // What it has beyond the old end is of nobody's making, and would not be zero.
+        // Bytes beyond the old end may be stale; truncate, so that the extension reads as zero.
         rustix::fs::ftruncate(self.file(), old)?;
         file::extend(self.file(), old, len).map_err(|errno| {
             let kind = io::Error::from(errno).kind();
             io::Error::new(kind, format!("the pool cannot grow to {len} bytes: {errno}"))
         })?;
-        if let Mode::Media(media) = &self.mode {
+        if let WriteBackMode::Media(media) = &self.mode {
             media.device().grown(len)?;
         }
         self.sync_growth()?;
-        // The page that holds the old end is mapped already, and must stay: it may have
-        // private stores.
+        // The page that holds the old end is mapped already, and must stay: it may have private stores.
         let from = old.next_multiple_of(PAGE);
-        // SAFETY: that page is mapped to its end, beyond `len` nobody else accesses it, and
-        // the file now reaches beyond it.
+        // SAFETY: that page is mapped to its end, no thread accesses it beyond `len`, and the file now reaches beyond
+        // it.
         unsafe { copy::copy_in(self.at(old), &[0; PAGE as usize][..(from - old) as usize]) };
-        // SAFETY: beyond `len`, so that nobody accesses it; within the limit.
+        // SAFETY: beyond `len`, so that no thread accesses it; within the limit.
         unsafe { self.reservation.map(self.file().as_fd(), from, len, self.sharing)? };
         self.len.store(len, Ordering::Release);
         Ok(())
@@ -129,13 +129,13 @@ unsafe impl Memory for Mapped {
 
     #[inline(always)]
     unsafe fn load_unchecked(&self, at: u64) -> u64 {
-        // SAFETY: in bounds and aligned by the caller's word.
+        // SAFETY: in bounds and aligned by the caller's contract.
         unsafe { (*self.at(at).cast::<AtomicU64>()).load(Ordering::Acquire) }
     }
 
     #[inline(always)]
     unsafe fn store_unchecked(&self, at: u64, value: u64) {
-        // SAFETY: in bounds and aligned by the caller's word.
+        // SAFETY: in bounds and aligned by the caller's contract.
         unsafe { (*self.at(at).cast::<AtomicU64>()).store(value, Ordering::Release) };
     }
 
@@ -146,27 +146,27 @@ unsafe impl Memory for Mapped {
 
     #[inline]
     unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
-        // SAFETY: in bounds by the caller's word; all accesses are atomic.
+        // SAFETY: in bounds by the caller's contract; all accesses are atomic.
         unsafe { copy::copy_out(self.at(at), to) }
     }
 
     #[inline]
     unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
-        // SAFETY: in bounds by the caller's word; all accesses are atomic.
+        // SAFETY: in bounds by the caller's contract; all accesses are atomic.
         unsafe { copy::copy_in(self.at(at), from) }
     }
 
     #[inline]
     unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
-        if let Mode::Media(media) = &self.mode {
+        if let WriteBackMode::Media(media) = &self.mode {
             for (index, word) in from.iter().enumerate() {
-                // SAFETY: in bounds and aligned by the caller's word.
+                // SAFETY: in bounds and aligned by the caller's contract.
                 unsafe { self.store_unchecked(at + index as u64 * 8, *word) };
             }
-            // SAFETY: in bounds by the caller's word.
+            // SAFETY: in bounds by the caller's contract.
             unsafe { media.write_back(self.base, at, from.len() as u64 * 8) };
         } else {
-            // SAFETY: in bounds and whole lines by the caller's word; the features are this
+            // SAFETY: in bounds and whole lines by the caller's contract; the features are this
             // machine's.
             unsafe { flush::stream(self.features.flush, self.at(at), from) };
         }
@@ -188,15 +188,15 @@ unsafe impl Memory for Mapped {
             out_of_bounds(at, len, self.len());
         }
         match &self.mode {
-            Mode::Lines(kind, _) => {
+            WriteBackMode::Lines(kind, _) => {
                 let line = self.at(line_of(at));
                 // SAFETY: in bounds as just checked, and so are the whole lines, since the
                 // length is a multiple of `LINE`; the kind was detected on this machine.
                 unsafe { flush::write_back(*kind, line, lines_in(at, len)) };
             }
             // SAFETY: as above; the base is aligned to far more than a line.
-            Mode::Media(media) => unsafe { media.write_back(self.base, at, len) },
-            Mode::Stores(_) | Mode::ReadOnly(_) => {}
+            WriteBackMode::Media(media) => unsafe { media.write_back(self.base, at, len) },
+            WriteBackMode::Stores(_) | WriteBackMode::ReadOnly(_) => {}
         }
     }
 
@@ -204,28 +204,28 @@ unsafe impl Memory for Mapped {
     fn fence(&self) {
         match &self.mode {
             // Also where caches persist: non-temporal stores are not in them yet.
-            Mode::Lines(..) | Mode::Stores(_) => flush::fence(),
-            Mode::Media(media) => media.fence(),
-            Mode::ReadOnly(_) => {}
+            WriteBackMode::Lines(..) | WriteBackMode::Stores(_) => flush::fence(),
+            WriteBackMode::Media(media) => media.fence(),
+            WriteBackMode::ReadOnly(_) => {}
         }
     }
 
     fn check_fence(&self) -> io::Result<()> {
         match &self.mode {
-            Mode::Media(media) => media.check(),
+            WriteBackMode::Media(media) => media.check(),
             _ => Ok(()),
         }
     }
 
     fn give_back_due(&self) -> bool {
         match &self.mode {
-            Mode::Media(media) => media.give_back_due(),
+            WriteBackMode::Media(media) => media.give_back_due(),
             _ => false,
         }
     }
 
     fn give_back(&self) -> bool {
-        let Mode::Media(media) = &self.mode else { return false };
+        let WriteBackMode::Media(media) = &self.mode else { return false };
         let _same_length = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: this mode maps its file privately, from the base on up to its length.
         unsafe { media.give_back(self.base, self.len(), self.file()) }
@@ -236,13 +236,13 @@ unsafe impl Memory for Mapped {
         if !self.releases() {
             return Ok(false);
         }
-        // Nothing that is kept aside may reach the file behind the hole.
+        // No line kept for a fence may be written into the hole later.
         self.fence();
         self.check_fence()?;
         let _same_length = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         let released = match &self.mode {
             // SAFETY: this mode maps its file privately, from the base on up to its length.
-            Mode::Media(media) => unsafe { media.release(self.base, pages, self.file())? },
+            WriteBackMode::Media(media) => unsafe { media.release(self.base, pages, self.file())? },
             _ => file::punch(self.file(), pages)?,
         };
         if !released {
@@ -270,7 +270,7 @@ unsafe impl Memory for Mapped {
             return Vec::new();
         }
         let all = 0..self.len().next_multiple_of(PAGE);
-        // Where that cannot be told, all may be holes.
+        // If that cannot be determined, all pages may be holes.
         file::holes(self.file(), self.len()).unwrap_or_else(|_| std::iter::once(all).collect())
     }
 

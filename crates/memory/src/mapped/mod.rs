@@ -1,20 +1,19 @@
 //! Files mapped as pools.
 //!
 //! What always holds in a [`Mapped`]:
-//! - The base never moves and the length never shrinks: addresses for the whole limit are
-//!   reserved when it is opened, and growth maps more of the file over them.
-//! - Every mapped byte has space in the file, so that a full disk is an error of
-//!   [`grow`](crate::Memory::grow) and never a signal; but for what has been
-//!   [released](crate::Memory::release), or was not asked for at the opening: that is
-//!   [secured](crate::Memory::secure) before it is stored to.
+//! - The base never moves and the length never shrinks: addresses for the whole limit are reserved when it is opened,
+//!   and growth maps more of the file over them.
+//! - Every mapped byte has space in the file, so that a full disk is an error of [`grow`](crate::Memory::grow) and
+//!   never a signal. The exceptions, pages that were [released](crate::Memory::release) and ranges left out when the
+//!   file was opened, are [secured](crate::Memory::secure) before they are stored to.
 //! - One open pool per file: the file is locked, also against this same process.
 //! - A new file has its name when it is whole, and not before.
 //!
-//! It trusts that nobody else changes the file meanwhile; a file cut short by another program
-//! ends this one with SIGBUS.
+//! It relies on no other program changing the file meanwhile; a file cut short by another program ends this one with
+//! SIGBUS.
 //!
-//! Reading order: this file, `memory` (the trait), `media` (block devices), then `backing`,
-//! `flush`, `file`, `locked`, `draft` (files in the making), `reserve`; `record` for crash tests.
+//! Reading order: this file, `memory` (the trait), `media` (block devices), then `backing`, `flush`, `file`, `locked`,
+//! `draft` (files being created), `reserve`; `record` for crash tests.
 
 mod backing;
 mod draft;
@@ -49,7 +48,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// Files are not longer, and addresses not wider.
+/// No file is longer, and no address wider.
 const MOST_BYTES: u64 = 1 << 62;
 
 /// How a pool is mapped.
@@ -57,8 +56,7 @@ const MOST_BYTES: u64 = 1 << 62;
 pub struct MapOptions {
     /// The persistence domain; `None` chooses the one that the file's backing has.
     pub domain: Option<Domain>,
-    /// Bytes that the pool may grow to: address space, which costs next to nothing. A file
-    /// that is longer already is mapped whole.
+    /// Bytes that the pool may grow to: address space, which costs next to nothing. A longer file is mapped whole.
     pub limit: u64,
 }
 
@@ -71,13 +69,13 @@ impl Default for MapOptions {
 
 /// A file mapped as a pool.
 pub struct Mapped {
-    /// The file's name so far, of one that is in the making.
+    /// The temporary name, while the file is being created.
     draft: Mutex<Option<Draft>>,
     reservation: Reservation,
     base: *mut u8,
     len: AtomicU64,
     limit: u64,
-    mode: Mode,
+    mode: WriteBackMode,
     domain: Domain,
     survives: Survives,
     backing: Backing,
@@ -85,18 +83,18 @@ pub struct Mapped {
     sharing: Sharing,
     in_use: bool,
     growing: Mutex<()>,
-    /// The file system does not take space back.
+    /// Whether the file system cannot take space back.
     keeps_space: AtomicBool,
     start: Instant,
 }
 
-/// What write-backs and fences do. Each keeps the file, and with it the lock.
-enum Mode {
+/// What write-backs and fences do. Each mode owns the file, and with it the lock.
+enum WriteBackMode {
     /// Lines are written back from the caches, and a fence waits for them.
     Lines(Flush, File),
-    /// Write-backs ask for nothing; a fence orders.
+    /// Write-backs do nothing; a fence orders.
     Stores(File),
-    /// Lines are kept aside, and a fence syncs them to the file.
+    /// Write-backs keep lines in memory, and a fence syncs them to the file.
     Media(Box<Media<PoolFile>>),
     /// Nothing ever reaches the file.
     ReadOnly(File),
@@ -120,10 +118,9 @@ impl Mapped {
         Ok(mapped)
     }
 
-    /// As [`create`](Self::create), but the file is not at `path` before it is
-    /// [published](Self::publish): until then nobody takes it for a whole one, whatever ends this
-    /// process. Dropped before, it is gone. `recorder` records what is done to the file, whose domain
-    /// must be `Media` then.
+    /// As [`create`](Self::create), but the file is not at `path` before it is [published](Self::publish): until then
+    /// no process can mistake it for a whole pool, however this process ends. Dropped before that, it deletes the file.
+    /// `recorder` records the operations on the file; the domain must be `Media` then.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -151,8 +148,8 @@ impl Mapped {
     /// Makes a prepared file durable and gives it its name, durably. Does nothing for others.
     ///
     /// # Errors
-    /// When there is another file by now, or the file or its directory cannot be synced; the new
-    /// file is gone then.
+    /// When another file has that name by now, or the file or its directory cannot be synced; the new file is gone
+    /// then.
     pub fn publish(&self) -> Result<(), MapError> {
         let Some(draft) = self.draft().take() else { return Ok(()) };
         self.sync_all().map_err(|source| MapError::Io {
@@ -176,10 +173,9 @@ impl Mapped {
         LockedFile::open(path)?.map(options, None)
     }
 
-    /// Maps an existing file to look at it: stores are visible through this mapping and reach
-    /// nothing else, so that even a recovery can be tried out. A pool in use can be looked at
-    /// too ([`in_use`](Self::in_use) tells), but may change meanwhile; and looking keeps nobody
-    /// from opening it.
+    /// Maps an existing file for inspection: stores are visible through this mapping only and never reach the file, so
+    /// that even a recovery can be tried out. A pool in use can be inspected too ([`in_use`](Self::in_use) tells), but
+    /// may change meanwhile; inspection keeps no process from opening it.
     ///
     /// # Errors
     /// When the file is missing, not readable, or too short.
@@ -189,7 +185,7 @@ impl Mapped {
         Self::map_privately(path, file, in_use)
     }
 
-    /// Maps a file so that stores reach nothing but the mapping.
+    /// Maps a file so that stores reach only the mapping.
     fn map_privately(path: &Path, file: File, in_use: bool) -> Result<Self, MapError> {
         let len = whole_lines(path, &file)?;
         let features = Features::detect();
@@ -203,7 +199,7 @@ impl Mapped {
             reservation,
             len: AtomicU64::new(len),
             limit: len,
-            mode: Mode::ReadOnly(file),
+            mode: WriteBackMode::ReadOnly(file),
             domain,
             survives: Survives::Nothing,
             backing,
@@ -255,9 +251,11 @@ impl Mapped {
             })?;
         }
         let mode = match domain {
-            Domain::Transient => Mode::Lines(features.flush, file),
-            Domain::Persistent | Domain::Process => Mode::Stores(file),
-            Domain::Media => Mode::Media(Box::new(Media::new(PoolFile { file, recorder }))),
+            Domain::Transient => WriteBackMode::Lines(features.flush, file),
+            Domain::Persistent | Domain::Process => WriteBackMode::Stores(file),
+            Domain::Media => {
+                WriteBackMode::Media(Box::new(Media::new(PoolFile { file, recorder })))
+            }
         };
         Ok(Mapped {
             draft: Mutex::default(),
@@ -293,9 +291,9 @@ impl Mapped {
         self.backing.describe(self.domain)
     }
 
-    /// Whether stores reach nothing but this mapping.
+    /// Whether stores reach only this mapping.
     pub fn is_read_only(&self) -> bool {
-        matches!(self.mode, Mode::ReadOnly(_))
+        matches!(self.mode, WriteBackMode::ReadOnly(_))
     }
 
     /// Whether the pool was open elsewhere when it was opened read-only.
@@ -303,26 +301,24 @@ impl Mapped {
         self.in_use
     }
 
-    /// Syncs of the file so far, of which each may have served many fences. Zero in domains
-    /// that need none.
+    /// Syncs of the file so far, of which each may have served many fences. Zero in domains that need none.
     pub fn syncs(&self) -> u64 {
         match &self.mode {
-            Mode::Media(media) => media.syncs(),
+            WriteBackMode::Media(media) => media.syncs(),
             _ => 0,
         }
     }
 
-    /// Pages of which lines were written to the file so far, by fences.
+    /// Pages of which fences have written lines to the file so far.
     pub fn pages_written(&self) -> u64 {
         match &self.mode {
-            Mode::Media(media) => media.pages_written(),
+            WriteBackMode::Media(media) => media.pages_written(),
             _ => 0,
         }
     }
 
-    /// Makes `range` zero, durably, and written rather than merely allocated: a later sync of
-    /// stores to it then leaves the file system's own metadata alone. For areas such as logs,
-    /// before anyone else uses them.
+    /// Makes `range` zero, durably, and written rather than merely allocated: a later sync of stores to it then leaves
+    /// the file system's own metadata alone. For areas such as logs, before their first use.
     ///
     /// # Errors
     /// When the file cannot be written or synced.
@@ -340,17 +336,17 @@ impl Mapped {
         if bytes == 0 {
             return Ok(());
         }
-        // Nothing kept aside for the range may reach the file after the zeros.
+        // No line kept for the range may reach the file after the zeros.
         self.fence();
-        let keep = matches!(self.mode, Mode::Media(_));
+        let keep = matches!(self.mode, WriteBackMode::Media(_));
         for at in range.clone().step_by(8) {
-            // On `Media`, a store of a zero to a zero would only cost a private page.
+            // On `Media`, storing zero over zero would only cost a private page.
             if !keep || self.load(at) != 0 {
                 self.store(at, 0);
             }
         }
         match &self.mode {
-            Mode::Media(media) => media.write_zeros(range),
+            WriteBackMode::Media(media) => media.write_zeros(range),
             _ => {
                 self.write_back(range.start, bytes);
                 self.fence();
@@ -388,7 +384,7 @@ fn map_file(
     len: u64,
     sharing: Sharing,
 ) -> Result<(), MapError> {
-    // SAFETY: nobody has references into a reservation this new; the limit covers `len`.
+    // SAFETY: there are no references into a new reservation; the limit covers `len`.
     unsafe { reservation.map(file.as_fd(), 0, len.next_multiple_of(PAGE), sharing) }
         .map_err(|errno| MapError::from_errno(path, "map the file", errno))
 }

@@ -1,13 +1,13 @@
-//! What a pool's file was asked to do, in order: for crash tests, which rebuild from it what a power
-//! cut may leave on the device.
+//! A trace of the operations on a pool's file, in order: from it crash tests rebuild what a power cut may leave on the
+//! device.
 //!
 //! What always holds in a trace:
-//! - A write, and the beginning of a sync, are recorded before they are done; the end of a sync, a
-//!   new length and the opening afterwards. A process that dies leaves at most one write, the last
-//!   one recorded, of which it is unknown how much was done; and, after it, possibly a part of a record.
-//! - Writes and syncs come one after the other (`media` sees to that), so that a
-//!   sync covers the writes recorded before its beginning and no others.
-//! - The trace is never synced: it outlives the process, which is all that it is for.
+//! - A write, and the beginning of a sync, are recorded before they are done; the end of a sync, a new length and the
+//!   opening afterwards. A process that dies leaves at most one write, the last one recorded, of which it is unknown
+//!   how much was done; and possibly part of a record after it.
+//! - Writes and syncs come one after the other (`media` ensures that), so that a sync covers the writes recorded before
+//!   its beginning and no others.
+//! - The trace is never synced: it need only outlive the process.
 
 use super::file;
 use super::media::Device;
@@ -19,9 +19,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes before what a write carries.
+/// Bytes of a write's record before its data.
 const HEADER: usize = 24;
-/// More than any write carries: a longer one is no record.
+/// More than any write has: a longer record is invalid.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// One step in the life of a pool's file.
@@ -80,7 +80,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Faults to put in, counted from 1 in the life of a recorder.
+/// Faults to inject, counted from 1 in the life of a recorder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// The process kills itself as soon as this record is in the trace.
@@ -89,7 +89,7 @@ pub struct Faults {
     pub fail_sync: Option<u64>,
 }
 
-/// Appends to a trace, and puts faults in.
+/// Appends to a trace, and injects faults.
 #[derive(Debug)]
 pub struct Recorder {
     trace: File,
@@ -99,10 +99,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Appends to the trace at `path`, which is made if it is not there.
+    /// Appends to the trace at `path`, which is created if missing.
     ///
     /// # Errors
-    /// When the file cannot be opened or made.
+    /// When the file cannot be opened or created.
     pub fn append_to(path: impl AsRef<Path>, faults: Faults) -> io::Result<Arc<Self>> {
         let trace = OpenOptions::new().append(true).create(true).open(path)?;
         let (records, syncs) = Default::default();
@@ -132,7 +132,7 @@ impl Recorder {
     }
 }
 
-/// A pool's file on a block device, and what records its use, if anything does.
+/// A pool's file on a block device, with an optional recorder.
 pub(super) struct PoolFile {
     pub(super) file: File,
     pub(super) recorder: Option<Arc<Recorder>>,

@@ -1,4 +1,4 @@
-//! Address space: reserved once for all that a pool may become, so that its base never moves.
+//! Address space: reserved once for all that a pool may grow to, so that its base never moves.
 
 use rustix::io::{self, Errno};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::os::fd::BorrowedFd;
 use std::ptr;
 
-/// Huge pages, and DAX mappings of them, want the file's start here.
+/// Huge pages, and DAX mappings of them, need the file's start aligned to this.
 const ALIGN: usize = 2 << 20;
 
 /// How a file is mapped.
@@ -32,15 +32,15 @@ impl Sharing {
     }
 }
 
-/// A range of addresses that nobody else gets until it is dropped.
+/// A range of addresses that is ours alone until dropped.
 pub(super) struct Reservation {
     start: *mut c_void,
     bytes: usize,
     base: *mut u8,
 }
 
-// SAFETY: a range of addresses belongs to no thread; access to what is mapped there is the
-// business of whoever accesses it.
+// SAFETY: a range of addresses belongs to no thread; code that accesses what is mapped there is responsible for its
+// accesses.
 unsafe impl Send for Reservation {}
 // SAFETY: as above; nothing changes through a shared reference but by unsafe calls.
 unsafe impl Sync for Reservation {}
@@ -67,8 +67,8 @@ impl Reservation {
     /// Maps bytes `[from, to)` of `file` at the same distance from the base.
     ///
     /// # Safety
-    /// Nothing has references into that range; `from` and `to` are multiples of the page size,
-    /// and `to` is within the limit.
+    /// There are no references into that range; `from` and `to` are multiples of the page size, and `to` is within the
+    /// limit.
     pub(super) unsafe fn map(
         &self,
         file: BorrowedFd<'_>,
@@ -92,8 +92,8 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: reserved in `new`; whoever owns the reservation has no references left.
-        // Unmapping what was mapped cannot fail, and there is nobody to tell.
+        // SAFETY: reserved in `new`; the owner of the reservation has no references left. Unmapping what was mapped
+        // cannot fail, and an error could not be reported from here.
         let _ = unsafe { munmap(self.start, self.bytes) };
     }
 }
@@ -102,7 +102,7 @@ impl Drop for Reservation {
 pub(super) fn maps_synchronously(file: BorrowedFd<'_>, bytes: u64) -> bool {
     let access = ProtFlags::READ;
     let flags = Sharing::Synchronous.flags();
-    // SAFETY: a new mapping at an address of the kernel's choice, gone before anyone sees it.
+    // SAFETY: a new mapping at an address of the kernel's choice, gone before any code uses it.
     unsafe {
         match mmap(ptr::null_mut(), bytes as usize, access, flags, file, 0) {
             Ok(at) => munmap(at, bytes as usize).is_ok(),

@@ -3,7 +3,7 @@
 
 use tempfile::TempDir;
 
-/// A directory where the build is: a file system on a disk, usually.
+/// A directory in the build's file system: usually on a disk.
 pub(crate) fn block() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("temporary directory")
 }

@@ -14,9 +14,9 @@ use crate::machine::Machine;
 use crate::output::{print, print_json, table};
 use crate::quantity::{self, show_bytes, show_count};
 use perdura::EngineKind;
-use perdura_rivals::Error;
-use perdura_rivals::footprint::{Footprint, Measured};
-use perdura_rivals::server::Launch;
+use perdura_baselines::Error;
+use perdura_baselines::footprint::{Footprint, Measured};
+use perdura_baselines::server::Launch;
 use serde::Serialize;
 use std::fs;
 
@@ -144,7 +144,7 @@ fn length(
         launch.arguments.extend(["--auto-aof-rewrite-percentage".into(), "0".into()]);
         match taken(&launch, true, (keys, bytes), arguments.seed, stage) {
             Ok(taken) => redis = Some(taken),
-            Err(Trouble::Rival(error @ Error::Unavailable(_))) => {
+            Err(Trouble::Baseline(error @ Error::Unavailable(_))) => {
                 *unavailable = Some(format!("Redis: {error}"));
             }
             Err(trouble) => return Err(trouble.into()),
@@ -155,20 +155,20 @@ fn length(
 
 /// Why there are no figures.
 enum Trouble {
-    Rival(Error),
+    Baseline(Error),
     Other(Failure),
 }
 
 impl From<Error> for Trouble {
     fn from(error: Error) -> Self {
-        Trouble::Rival(error)
+        Trouble::Baseline(error)
     }
 }
 
 impl From<Trouble> for Failure {
     fn from(trouble: Trouble) -> Self {
         match trouble {
-            Trouble::Rival(error) => error.into(),
+            Trouble::Baseline(error) => error.into(),
             Trouble::Other(failure) => failure,
         }
     }

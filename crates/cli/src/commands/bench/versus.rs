@@ -14,9 +14,9 @@ use crate::machine::Machine;
 use crate::output::{print, print_json, table};
 use crate::quantity::{self, plural, show_bytes, show_count, show_ns};
 use perdura::EngineKind;
-use perdura_rivals::pmemobj::Pmemobj;
-use perdura_rivals::server::Launch;
-use perdura_rivals::{Error, Rival, Size, Work};
+use perdura_baselines::pmemobj::Pmemobj;
+use perdura_baselines::server::Launch;
+use perdura_baselines::{Baseline, Error, Size, Work};
 use perdura_workloads::ycsb::Letter;
 use serde::Serialize;
 
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     folder: Folder,
 
-    /// Only this rival
+    /// Only this baseline
     #[arg(long, value_enum)]
     only: Option<Opponent>,
 
@@ -96,7 +96,7 @@ struct Versus {
     place: String,
     seed: u64,
     repeat: u32,
-    /// Rivals that could not be run, and why.
+    /// Baselines that could not be run, and why.
     unavailable: Vec<String>,
     embedded: Option<Contest>,
     stores: Option<StoreContest>,
@@ -155,9 +155,9 @@ fn measure(arguments: &Arguments, versus: &mut Versus, stage: &Stage) -> Outcome
     Ok(())
 }
 
-/// Keeps the reason if a rival is not here, so that the other still gets its turn.
+/// Keeps the reason if a baseline is not installed, so that the other still gets its turn.
 fn available<T>(
-    result: perdura_rivals::Result<T>,
+    result: perdura_baselines::Result<T>,
     who: &str,
     versus: &mut Versus,
 ) -> Outcome<Option<T>> {
@@ -196,7 +196,7 @@ fn against_pmemobj(
 ) -> Outcome<Option<Contest>> {
     let Some(pmemobj) = available(Pmemobj::new(), "libpmemobj", versus)? else { return Ok(None) };
     let domain = arguments.common.domain.0;
-    let mut competitors: Vec<Box<dyn Rival + '_>> = vec![Box::new(pmemobj)];
+    let mut competitors: Vec<Box<dyn Baseline + '_>> = vec![Box::new(pmemobj)];
     for engine in arguments.common.engines() {
         competitors.push(Box::new(Ours::new(engine, domain, &stage.progress)));
     }
@@ -210,13 +210,13 @@ fn against_stores(
     versus: &mut Versus,
     stage: &Stage,
 ) -> Outcome<Option<StoreContest>> {
-    let rivals = perdura_rivals::stores::all();
-    // Who did not build them in knows, unless they ask for them.
-    if rivals.is_err() && arguments.only != Some(Opponent::Stores) {
+    let stores = perdura_baselines::stores::all();
+    // A build without the stores skips them silently, unless `--only` asks for them.
+    if stores.is_err() && arguments.only != Some(Opponent::Stores) {
         return Ok(None);
     }
-    let Some(rivals) = available(rivals, "stores", versus)? else { return Ok(None) };
-    stores::against(arguments, rivals, versus.seed, stage).map(Some)
+    let Some(stores) = available(stores, "stores", versus)? else { return Ok(None) };
+    stores::against(arguments, stores, versus.seed, stage).map(Some)
 }
 
 fn against_redis(
@@ -286,7 +286,7 @@ impl Versus {
     fn text(&self) -> String {
         let Versus { machine, place, seed, repeat, .. } = self;
         let mut parts = vec![format!(
-            "against rivals: {}, interleaved; seed {seed}\n{machine}\n{place}",
+            "against baselines: {}, interleaved; seed {seed}\n{machine}\n{place}",
             plural(u64::from(*repeat), "repetition")
         )];
         parts.extend(self.embedded.as_ref().map(contest_text));
@@ -300,13 +300,13 @@ impl Versus {
 }
 
 fn contest_text(contest: &Contest) -> String {
-    let [rival, ours @ ..] = &contest.competitors[..] else { return String::new() };
+    let [baseline, ours @ ..] = &contest.competitors[..] else { return String::new() };
     let rows = contest.rounds.iter().flat_map(|result| {
         let [theirs, figures @ ..] = &result.ns_per_operation[..] else { return Vec::new() };
         let work = work_name(&result.round);
         let row =
             |name: &String, time: String, ratio: String| [work.clone(), name.clone(), time, ratio];
-        let mut rows = vec![row(rival, theirs.show(show_ns), String::new())];
+        let mut rows = vec![row(baseline, theirs.show(show_ns), String::new())];
         rows.extend(ours.iter().zip(figures).map(|(name, time)| {
             row(name, time.show(show_ns), format!("{:.2}", theirs.median / time.median))
         }));

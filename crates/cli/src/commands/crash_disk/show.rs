@@ -4,12 +4,12 @@ use super::{Arguments, EngineReport};
 use crate::failure::Outcome;
 use crate::output;
 use crate::quantity::show_count;
-use perdura_disktest::{Found, Report};
+use perdura_disktest::{FailedImage, Report};
 use serde_json::{Value, json};
 use std::path::Path;
 
 /// The command that shows a failure again.
-fn again(folder: &Path, found: &Found) -> String {
+fn again(folder: &Path, found: &FailedImage) -> String {
     let folder = folder.display();
     format!("perdura crash-disk --replay {folder} --cut {} --image {}", found.cut, found.image.0)
 }
@@ -78,7 +78,7 @@ fn as_json(one: &EngineReport) -> Value {
     })
 }
 
-fn found_as_json(folder: Option<&Path>, found: &Found) -> Value {
+fn found_as_json(folder: Option<&Path>, found: &FailedImage) -> Value {
     json!({
         "failed": found.what,
         "seed": found.seed,

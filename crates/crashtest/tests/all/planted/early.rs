@@ -1,5 +1,5 @@
-//! A session that changes the page table in place before its transaction commits, or answers
-//! before a commit is durable.
+//! A session that changes the page table in place before its transaction commits, or reports a commit as durable before
+//! it is.
 
 use crate::planted::engines::{ANSWERS_FIRST, TOO_EARLY};
 use perdura::superblock::Superblock;
@@ -14,9 +14,9 @@ pub(crate) struct Eager<S, M: Memory> {
     memory: Arc<M>,
     /// The page table, if it is changed too early.
     table: Option<Range<u64>>,
-    /// What was changed, with what was there before: the bug's author has thought of rollbacks.
+    /// The changed words, with their old values: the planted bug handles rollbacks.
     changed: Vec<(u64, u64)>,
-    /// It answers at once.
+    /// Reports every ticket as durable at once.
     answers: bool,
 }
 

@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// No bug: what the bugs differ from.
+/// No bug: for comparison.
 pub(crate) const NONE: u8 = 0;
 /// Recovery applies the oldest record once more after the newest.
 pub(crate) const TWICE: u8 = 1;
@@ -23,22 +23,22 @@ pub(crate) const FORGETS_FIRST: u8 = 2;
 pub(crate) const LANE_FORGOTTEN: u8 = 3;
 /// The page table is changed in place at once, before the commit.
 pub(crate) const TOO_EARLY: u8 = 4;
-/// Freed memory is used again at once, although the log still refers to it.
+/// Freed memory is reused at once, although the log still refers to it.
 pub(crate) const NO_LIMBO: u8 = 5;
 /// Recovery keeps the salt, so that discarded records can be taken up by later ones.
 pub(crate) const SAME_SALT: u8 = 6;
-/// Every ticket is durable at once, says the session.
+/// The session reports every ticket as durable at once.
 pub(crate) const ANSWERS_FIRST: u8 = 7;
 
-/// Each log that is made begins with the same salt.
+/// Each new log begins with the same salt.
 pub(crate) const CONSTANT_SALT: u8 = 8;
-/// The header does not say that a log is being made, but still what it said before.
+/// The header does not show that a log is being formatted, but keeps its previous contents.
 pub(crate) const NO_FORMATTING: u8 = 9;
-/// The fence behind a log record comes when the words are in place.
+/// The fence behind a log record comes after the words are in place.
 pub(crate) const LATE_FENCE: u8 = 10;
 
 thread_local! {
-    /// The bug of this thread's planted engines. A type for each bug would be compiled as often.
+    /// The bug of this thread's planted engines. With a type for each bug, each would be compiled separately.
     static BUG: Cell<u8> = const { Cell::new(NONE) };
 }
 
@@ -134,7 +134,8 @@ impl<M: Memory + 'static, E: Engine<M>> Engine<M> for Wrapped<E, M> {
     }
 }
 
-/// Makes the header say again that the pool is whole, and whose log is there still, if there is one.
+/// Restores the header's statement that the pool is whole, with the engine of the log that is still there, if there is
+/// one.
 fn say_what_was<M: Memory>(memory: &M, area: &Range<u64>) {
     let left = ENGINES.iter().find(|name| Geometry::read(memory, area.clone(), name).is_ok());
     if let (Ok(mut header), Some(name)) = (Superblock::read(memory), left) {
@@ -144,7 +145,7 @@ fn say_what_was<M: Memory>(memory: &M, area: &Range<u64>) {
     }
 }
 
-/// The recovery of undo and redo, and of the layer on them, with a bug or without.
+/// The recovery of undo and redo, and of the group layer on them, with a bug or without.
 fn recover<M: Memory>(memory: &M, area: Range<u64>, name: &str, bug: u8) -> Result<Recovery> {
     let redo = name.ends_with("redo");
     let geometry = Geometry::read(memory, area, name)?;
@@ -155,7 +156,7 @@ fn recover<M: Memory>(memory: &M, area: Range<u64>, name: &str, bug: u8) -> Resu
         records.retain(|record| !lane.contains(&record.at));
     }
     let (mut whole, discarded) = recovery::transactions(records, old.ticket, redo, (0, 0))?;
-    // As the engines do, what a dead process may have left is made durable before it is believed.
+    // As the engines do, makes what a dead process may have left durable before relying on it.
     memory.write_back(geometry.start, 256);
     for record in whole.iter().flatten() {
         let range = record.range();

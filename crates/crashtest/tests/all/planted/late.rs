@@ -1,5 +1,5 @@
-//! A memory that makes the fence behind a log record late: when the next line is asked for, or
-//! the next fence comes, the words in place have been stored already.
+//! A memory that delays the fence behind a log record: until the next write-back or fence, by which time the words in
+//! place have been stored.
 
 use crate::planted::engines::{LATE_FENCE, bug};
 use perdura_crashtest::Family;
@@ -11,13 +11,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The memory `M`; late if it is told so.
+/// The memory `M`, which delays fences if the bug is planted.
 pub(crate) struct Late<M> {
     inner: Arc<M>,
     late: bool,
-    /// Streamed and not fenced.
+    /// Whether something was streamed and not fenced.
     streamed: AtomicBool,
-    /// A fence is still to be made.
+    /// Whether a fence is still to be made.
     owed: AtomicBool,
 }
 
@@ -52,29 +52,29 @@ unsafe impl<M: Memory> Memory for Late<M> {
     }
 
     unsafe fn load_unchecked(&self, at: u64) -> u64 {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller's contract.
         unsafe { self.inner.load_unchecked(at) }
     }
 
     unsafe fn store_unchecked(&self, at: u64, value: u64) {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller's contract.
         unsafe { self.inner.store_unchecked(at, value) }
     }
 
     unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller's contract.
         unsafe { self.inner.copy_out_unchecked(at, to) }
     }
 
     unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller's contract.
         unsafe { self.inner.copy_in_unchecked(at, from) }
     }
 
     unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
         self.pay();
         self.streamed.store(true, Ordering::Relaxed);
-        // SAFETY: the caller's word.
+        // SAFETY: the caller's contract.
         unsafe { self.inner.stream_unchecked(at, from) }
     }
 

@@ -1,5 +1,5 @@
-//! Tests the tester: engines with a bug planted, which it must find; and the same cases with the
-//! bug left out, which it must pass.
+//! Tests the tester: engines with a planted bug, which it must find; and the same cases without the bug, which must
+//! pass.
 
 mod early;
 mod engines;
@@ -14,14 +14,14 @@ use perdura_crashtest::{
 };
 use std::sync::atomic::Ordering;
 
-/// Which cases a bug is looked for in: seed after seed.
+/// Where to look for a bug: seed after seed.
 #[derive(Clone, Copy)]
 struct Search {
     seeds: u64,
     cores: usize,
     points: u64,
     operations: usize,
-    /// Of so many images one is lived on, and how often in a row.
+    /// One in this many images is lived on, and how often in a row.
     again: (u64, usize),
     start: Start,
     /// Drawn by the seed if not given.
@@ -50,7 +50,7 @@ impl Search {
         Case { cores, points, operations, start, seed, answers, ..Case::default() }
     }
 
-    /// The first failure, with the number of cases before it and the images of those.
+    /// The first failure, with the number of cases before it and the number of their images.
     fn first<F: Family, S: Subject + Send>(&self, subject: S) -> (u64, u64, Option<Box<Failure>>) {
         self.looks_for(&On::<F, S>::new(subject))
     }
@@ -68,8 +68,8 @@ impl Search {
         (self.seeds, images(), None)
     }
 
-    /// The bug is found, and one of these is said of it; and not where it is not: neither in the
-    /// engine itself, nor in the wrapped one without it.
+    /// The bug is found, with one of these messages; and not where it is not: neither in the engine itself, nor in the
+    /// wrapped one without the bug.
     fn finds<F: Family, S: Subject + Send + Copy>(self, bug: u8, subject: S, says: &[&str]) {
         let (seed, images, found) = with(bug, || self.first::<Planted<F>, S>(subject));
         let failure = found.unwrap_or_else(|| panic!("not found in {images} images"));
@@ -83,8 +83,8 @@ impl Search {
         }
     }
 
-    /// It does no harm here, where transactions do not share a record: a checkpoint writes a shared one down in a lane
-    /// of its own, and undo's old words are then a group's.
+    /// The bug does no harm here, if transactions do not share a record: a checkpoint logs a shared one in a lane of
+    /// its own, and undo's old words are then a group's.
     fn harmless<F: Family, S: Subject + Send>(self, bug: u8, subject: S) {
         let alone = Search { answers: Some("3/4,share=false"), ..self };
         let (_, images, found) = with(bug, || alone.first::<Planted<F>, S>(subject));
@@ -96,10 +96,10 @@ impl Search {
 #[test]
 fn a_record_applied_twice() {
     SEARCH.finds::<Redo, _>(TWICE, Sps { entries: 16 }, &[PREFIX]);
-    // An undo log never holds two records that count: applying one twice changes nothing.
+    // An undo log never holds two valid records: applying one twice changes nothing.
     Search { seeds: 4, ..SEARCH }.harmless::<Undo, _>(TWICE, Sps { entries: 16 });
     SEARCH.finds::<ArchaptRedo, _>(TWICE, Sps { entries: 16 }, &[PREFIX]);
-    // The oldest is the last that recovery undoes: once more changes nothing here either.
+    // The oldest record is the last that recovery undoes: applying it once more changes nothing here either.
     Search { seeds: 4, ..SEARCH }.harmless::<ArchaptUndo, _>(TWICE, Sps { entries: 16 });
 }
 
@@ -116,7 +116,7 @@ fn a_lane_forgotten() {
     let cores = Search { cores: 3, ..SEARCH };
     cores.finds::<Redo, _>(LANE_FORGOTTEN, Sps::default(), &[PREFIX, LOST]);
     cores.finds::<Undo, _>(LANE_FORGOTTEN, Sps::default(), &[PREFIX, LOST]);
-    // With one session, nothing is in that lane.
+    // With one session, that lane is empty.
     Search { seeds: 4, ..SEARCH }.harmless::<Redo, _>(LANE_FORGOTTEN, Sps::default());
     Search { seeds: 4, ..SEARCH }.harmless::<Undo, _>(LANE_FORGOTTEN, Sps::default());
 }
@@ -142,7 +142,7 @@ fn freed_memory_used_at_once() {
 
 #[test]
 fn a_salt_kept() {
-    // Records are discarded where a transaction has several, and was cut between them.
+    // Records are discarded if a transaction has several, and the power was cut between them.
     let cut_in_two = Search { operations: 3, again: (10, 1), points: 30, ..SEARCH };
     cut_in_two.finds::<Redo, _>(
         SAME_SALT,
@@ -179,8 +179,8 @@ fn a_fence_behind_the_words() {
     finds::<ArchaptUndo>();
 }
 
-/// What a log was formatted over counts again as soon as as many transactions have committed: where the
-/// engine comes back, its own records are there.
+/// The log's previous contents count again once as many transactions have committed: if the engine comes back, its own
+/// old records are there.
 #[test]
 fn a_constant_salt_of_new_logs() {
     let back = Search { start: Start::SwitchedBack, ..SEARCH };
@@ -188,7 +188,7 @@ fn a_constant_salt_of_new_logs() {
     back.finds::<Redo, _>(CONSTANT_SALT, Sps::default(), &says);
     back.finds::<SWal, _>(CONSTANT_SALT, Sps::default(), &says);
     back.finds::<ArchaptRedo, _>(CONSTANT_SALT, Sps::default(), &says);
-    // Nothing is there to be taken up where the pool was never the engine's.
+    // There is nothing to take up if the pool was never this engine's before.
     let once = Search { start: Start::Switched, seeds: 4, ..SEARCH };
     once.harmless::<Redo, _>(CONSTANT_SALT, Sps::default());
 }
@@ -201,6 +201,6 @@ fn a_header_that_does_not_say_formatting() {
     switched.finds::<Undo, _>(NO_FORMATTING, Sps::default(), &says);
     switched.finds::<SWal, _>(NO_FORMATTING, Sps::default(), &says);
     switched.finds::<ArchaptRedo, _>(NO_FORMATTING, Sps::default(), &says);
-    // Where no engine is switched, no log is made anew.
+    // If the engine is not switched, no log is formatted anew.
     Search { seeds: 4, ..SEARCH }.harmless::<Redo, _>(NO_FORMATTING, Sps::default());
 }

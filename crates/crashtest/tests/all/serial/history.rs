@@ -1,25 +1,24 @@
-//! What transactions have read and written, and whether they could have run one after the other.
+//! The reads and writes of transactions, and whether these are serializable.
 //!
-//! Every value is written once. So what a transaction has read says which one it came after, and before which later
-//! writer of the word it came; tickets say which of two writers of a word was first (`Engine`'s promise, and what
-//! recovery goes by). With what real time says, these are edges between transactions: they could have run one after
-//! the other if the edges form no circle.
+//! Every value is written once. So a read value shows which transaction it came after, and before which later writer of
+//! the word it came; tickets show the order of two writers of a word (`Engine`'s promise, on which recovery relies).
+//! Together with real time, these are edges between transactions: they are serializable if the edges form no cycle.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// A transaction that has committed.
+/// A committed transaction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Done {
     /// When it began for the first time, and when its commit had returned.
     pub(super) span: (u64, u64),
     pub(super) ticket: u64,
-    /// Words with what was read of them before it wrote them.
+    /// Words with the values read before it wrote them.
     pub(super) reads: Vec<(u64, u64)>,
-    /// Words with what it has written last.
+    /// Words with the values that it wrote last.
     pub(super) writes: Vec<(u64, u64)>,
 }
 
-/// Why transactions could not have run one after the other, if so.
+/// Why the transactions are not serializable, if so.
 pub(super) fn check(all: &[Done]) -> Result<(), String> {
     // Writers of each word, by ticket.
     let mut writers: HashMap<u64, BTreeMap<u64, usize>> = HashMap::new();
@@ -49,7 +48,7 @@ pub(super) fn check(all: &[Done]) -> Result<(), String> {
             if let Some(from) = from.filter(|from| *from != number) {
                 edges[from].push(number);
             }
-            // The next one that has written the word came later.
+            // The next writer of the word came later.
             let after = from.map_or(0, |from| all[from].ticket + 1);
             if let Some((_, next)) = of_word.range(after..).find(|(_, next)| **next != number) {
                 edges[number].push(*next);
@@ -70,14 +69,14 @@ pub(super) fn check(all: &[Done]) -> Result<(), String> {
     }
 }
 
-/// What had returned before another one began came before it: by a chain of moments, so that there are few edges.
+/// A transaction that had returned before another one began came before it: a chain of moments keeps the edges few.
 fn real_time(all: &[Done], edges: &mut Vec<Vec<usize>>) {
     let mut moments: Vec<(u64, bool, usize)> = Vec::new();
     for (number, done) in all.iter().enumerate() {
         moments.push((done.span.0, false, number));
         moments.push((done.span.1, true, number));
     }
-    // At the same moment nothing is said.
+    // At the same moment there is no order.
     moments.sort_unstable();
     let first = edges.len();
     edges.resize_with(first + moments.len(), Vec::new);
@@ -94,7 +93,7 @@ fn real_time(all: &[Done], edges: &mut Vec<Vec<usize>>) {
     }
 }
 
-/// What lies on a circle of edges, if there is one.
+/// A cycle of edges, if there is one.
 fn circle(edges: &[Vec<usize>]) -> Option<Vec<usize>> {
     let mut coming = vec![0_usize; edges.len()];
     edges.iter().flatten().for_each(|to| coming[*to] += 1);
@@ -112,7 +111,7 @@ fn circle(edges: &[Vec<usize>]) -> Option<Vec<usize>> {
     if left == 0 {
         return None;
     }
-    // From any that is left one goes back, along those that are, until one comes again.
+    // From any remaining one go back, along remaining ones, until one comes again.
     let mut back: HashMap<usize, usize> = HashMap::new();
     for (from, to) in edges.iter().enumerate().filter(|(from, _)| coming[*from] > 0) {
         to.iter().filter(|to| coming[**to] > 0).for_each(|to| _ = back.insert(*to, from));
@@ -146,7 +145,7 @@ fn circles_are_found() {
     // A lost update.
     let lost = done(2, &[(1, 0)], &[(1, 11)], beside);
     assert!(check(&[first.clone(), lost]).is_err());
-    // What had ended before it began it has not seen.
+    // It has not seen a transaction that had ended before it began.
     let late = done(9, &[(1, 0)], &[], (200, 300));
     assert!(check(&[first.clone(), late]).is_err());
     let early = done(9, &[(1, 0)], &[], (50, 300));

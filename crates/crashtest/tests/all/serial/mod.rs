@@ -1,7 +1,7 @@
-//! Histories of random transactions that run beside one another: each could have run after the other, in the order of
-//! what was made durable; and what a body sees is of one committed state, also if it is to be run again.
+//! Histories of random concurrent transactions: they are serializable, in the order in which they were made durable;
+//! and a body sees one committed state, even if it is going to be run again.
 //!
-//! With real threads, and on a simulated machine with schedules that a seed makes. With a bug planted in the engine, the
+//! With real threads, and on a simulated machine with schedules made from a seed. With a bug planted in the engine, the
 //! same runs must fail.
 
 mod history;
@@ -18,8 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words in pairs, which are always written together, with the same value but for its lowest bit; each word in a line
-/// of its own.
+/// Words in pairs, which are always written together, with the same value except for its lowest bit; each word in a
+/// line of its own.
 const PAIRS: u64 = 6;
 /// Transactions of each thread.
 const EACH: u64 = 60;
@@ -33,7 +33,7 @@ fn format() -> Format {
     Format { limit: BYTES, log: Some(0), id: 1, requires: None, checksums: false }
 }
 
-/// A heap with the words, and where they are.
+/// A heap with the words, and their place.
 fn heap<M: Memory + 'static, E: Engine<M>>(memory: Arc<M>) -> (Heap<M, E>, u64) {
     let heap = Heap::create(memory, format()).expect("a heap");
     let at = heap.session().expect("a session").transaction(|tx| {
@@ -45,12 +45,12 @@ fn heap<M: Memory + 'static, E: Engine<M>>(memory: Arc<M>) -> (Heap<M, E>, u64) 
     (heap, at)
 }
 
-/// Every other time transactions that read have snapshots, most of them.
+/// For every other seed, most reading transactions have snapshots.
 fn tuning(seed: u64) -> Tuning {
     Tuning { snapshot_after: (seed % 2 == 1).then_some(seed / 2 % 8), ..Tuning::default() }
 }
 
-/// Reads a pair: both words are of one state.
+/// Reads a pair: both words must be of one state.
 fn read_pair(tx: &mut dyn Tx, at: u64, pair: u64) -> Result<u64, Error> {
     let first = tx.read_word(word(at, pair, 0))?;
     let second = tx.read_word(word(at, pair, 1))?;
@@ -76,7 +76,7 @@ fn thread<M: Memory + 'static, E: Engine<M>>(
         let value = (number + 1) << 32 | (count + 1) << 8;
         let mode = if random.below(3) == 0 { Mode::Read } else { Mode::Write };
         if mode == Mode::Read && random.below(2) == 0 {
-            // So long that others commit meanwhile.
+            // Long enough that others commit meanwhile.
             reads = (0..PAIRS).chain((0..PAIRS).rev()).collect();
         }
         let blind = random.below(3) == 0;
@@ -132,7 +132,7 @@ fn tiny() -> MachineConfig {
     presets::load("tiny").expect("a preset")
 }
 
-/// On a machine whose cores take turns as the seed says.
+/// On a machine whose cores take turns according to the seed.
 fn simulated<E: Engine<Machine>>(cores: usize, every: u64, seed: u64) -> Result<(), String> {
     let mut config = tiny();
     config.cores.count = cores;
@@ -195,7 +195,7 @@ fn cores_could_have_run_one_after_the_other() {
 
 #[test]
 fn planted_bugs_are_found() {
-    // What is locked until it is durable matters after a power cut alone.
+    // Releasing locks before durability shows only after a power cut.
     for bug in [Bug::UncheckedReads, Bug::MovedUnchecked, Bug::StampBeforeLocks, Bug::NothingKept] {
         let found = (0..200).find(|seed| {
             let (cores, every) = (2 + *seed as usize % 3, 1 + seed % 7);

@@ -1,5 +1,5 @@
-//! The tester itself, and what it finds of engines that skip write-backs. One program: its tests share two
-//! cores better than three programs that run one after another.
+//! The tester itself, and its findings in engines that skip write-backs. One program: its tests use two cores better
+//! than three programs that run one after another.
 
 mod own;
 mod same;

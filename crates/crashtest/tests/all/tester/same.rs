@@ -1,5 +1,4 @@
-//! The tester itself: the same case comes to the same twice, and what it leaves out would not have
-//! mattered.
+//! The tester itself: the same case gives the same result twice, and pruned images would not have changed it.
 
 use perdura_crashtest::mutants::{sites, without};
 use perdura_crashtest::subjects::{ENGINES, SUBJECTS, find};
@@ -15,12 +14,12 @@ const CHECKED: Budget = Budget {
     check_pruning: true,
 };
 
-/// Of this many runners or mutants in a row the first is tried.
+/// The first of every this many runners or mutants is tried.
 fn every() -> usize {
     std::env::var("PERDURA_SAME_EVERY").map_or(2, |every| every.parse().expect("a number"))
 }
 
-/// Each engine with some structures, the next ones for the next engine, since their number is odd.
+/// Each engine with some structures, cycling through them, since their number is odd.
 fn runners() -> impl Iterator<Item = Box<dyn Runner>> {
     let pairs = ENGINES.iter().flat_map(|engine| SUBJECTS.map(|subject| (engine, subject)));
     pairs.step_by(every()).map(|(engine, subject)| find(engine, subject).unwrap())
@@ -46,12 +45,12 @@ fn the_same_case_comes_to_the_same() {
         assert!(first.images > 0);
         seen += first.seen;
     }
-    // A single case may well come to no image twice.
+    // A single case may well repeat no image.
     assert!(seen > 200 / every() as u64, "{seen}");
 }
 
-/// Images that differ from others only in what was not read, and images that were there before,
-/// are checked too: every one must come to what its like came to.
+/// Images that differ from others only in unread words, and images that were seen before, are checked too: each must
+/// give the same result as its equal.
 #[test]
 fn what_is_left_out_would_not_have_mattered() {
     let (mut sum, watcher) = (Report::default(), Watcher::default());

@@ -1,4 +1,4 @@
-//! Engines that skip write-backs: lost lines are restored, or the pool says that it lost some.
+//! Engines that skip write-backs: lost lines are restored, or the pool reports that it lost some.
 
 use perdura_crashtest::subjects::find;
 use perdura_crashtest::{Budget, Case, Points, Report, Watcher};

@@ -1,21 +1,21 @@
 //! The clock of commits.
 //!
-//! A commit that has its locks takes the number after the clock's, and leaves the clock. What makes that safe: a
-//! transaction whose moment is `n` meets a commit with a number up to `n` only whole. For that commit had all of its
-//! locks before it read the clock, which was below `n` then, and so before the clock came to `n`, and so before the
-//! transaction began.
+//! A commit that has its locks takes the number after the clock's, and leaves the clock unchanged. What makes that
+//! safe: a transaction whose moment is `n` sees a commit with a number up to `n` only as a whole. For that commit had
+//! all of its locks before it read the clock, which was below `n` then, hence before the clock reached `n`, hence
+//! before the transaction began.
 
 use perdura_memory::atomics::{AtomicU64, Ordering, sequential};
 use perdura_memory::lock::Apart;
 use perdura_memory::{Memory, Object, Traced, WORD};
 
-/// When something is.
+/// A moment in time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moment {
     /// The clock's number.
     pub(crate) number: u64,
-    /// How many commits had read the clock, where that is counted: in a simulator, for which it is free. Commits have
-    /// an order by that in which all of them could have run one after the other.
+    /// How many commits had read the clock, where that is counted: in a simulator, where it costs nothing. It gives the
+    /// commits a serial order.
     pub(crate) serial: u64,
 }
 
@@ -34,7 +34,7 @@ impl Clock {
 
     #[inline(always)]
     fn serial<M: Memory>(&self, memory: &M, more: u64) -> u64 {
-        // No access to the memory, and so no other core's turn, is between this and the number.
+        // No access to the memory, hence no other core's turn, comes between this and the number.
         if memory.traces_own() {
             self.serial.0.fetch_add(more, Ordering::Relaxed) + more
         } else {
@@ -42,7 +42,7 @@ impl Clock {
         }
     }
 
-    /// What it is.
+    /// The current moment.
     #[inline(always)]
     pub(crate) fn now<M: Memory>(&self, memory: &M) -> Moment {
         Traced::new(memory, self.own).read(0, WORD);
@@ -52,7 +52,7 @@ impl Clock {
         Moment { number, serial: self.serial(memory, 0) }
     }
 
-    /// What it is, for a commit that has its locks.
+    /// The current moment, for a commit that has its locks.
     #[inline(always)]
     pub(crate) fn to_commit<M: Memory>(&self, memory: &M) -> Moment {
         Traced::new(memory, self.own).read(0, WORD);
@@ -62,7 +62,7 @@ impl Clock {
         Moment { number, serial: self.serial(memory, 1) }
     }
 
-    /// Moves it to `number`, if it is before that.
+    /// Moves the clock to `number`, if it is earlier.
     #[cold]
     pub(crate) fn raise<M: Memory>(&self, memory: &M, number: u64) {
         Traced::new(memory, self.own).exchange(0, WORD);
@@ -70,8 +70,8 @@ impl Clock {
         sequential();
     }
 
-    /// Moves it on by one: commits that read it from here on have later numbers than what is returned, and all that
-    /// read it before have not.
+    /// Moves the clock on by one: commits that read it from here on have later numbers than the returned one, and
+    /// commits that read it before have not.
     #[cold]
     pub(crate) fn tick<M: Memory>(&self, memory: &M) -> Moment {
         Traced::new(memory, self.own).exchange(0, WORD);

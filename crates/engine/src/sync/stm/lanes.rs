@@ -1,18 +1,18 @@
-//! Sessions, each in a lane of its own, and what excludes their commits.
+//! Sessions, each in a lane of its own, and the exclusion of their commits.
 //!
-//! What a session says of itself is in its lane, on lines that it alone writes: since when its transaction is running,
-//! and whether it is committing. A commit says so and then looks at the *gate*; what must exclude commits changes the
-//! gate and then looks at the lanes, with the heavy one of a pair of [`Fences`] in between: so one of the two sees
-//! the other, and a commit pays nothing for it.
+//! A session's state is in its lane, on lines that only it writes: since when its transaction has been running, and
+//! whether it is committing. A commit announces itself and then checks the *gate*; a thread that must exclude commits
+//! changes the gate and then checks the lanes, with the heavy one of a pair of [`Fences`] in between: so one of the two
+//! sees the other, and a commit pays nothing for it.
 //!
-//! The session that has long been the only one that commits has the *bias*: it locks ownership records by plain stores
-//! and one fence, where others need a locked instruction for each. The first other one that commits takes the bias away,
+//! The session that has long been the only one to commit has the *bias*: it locks ownership records by plain stores and
+//! one fence, where others need a locked instruction for each. The first other session that commits revokes the bias,
 //! by the same means.
 //!
 //! What always holds:
-//! - While the gate names a session that has the bias, no other one is committing. It changes by way of a state in which
-//!   none begins to.
-//! - Once [`quiesce`](Lanes::quiesce) has returned, no commit is under way that began before it was called.
+//! - While the gate names a session that has the bias, no other one is committing. The bias changes by way of a state
+//!   in which no commit begins.
+//! - Once [`quiesce`](Lanes::quiesce) has returned, every commit in progress began after it was called.
 //! - While one session is *alone*, no other one is committing.
 
 use super::stamp::{LANES, Stamp};
@@ -22,44 +22,44 @@ use perdura_memory::lock::{Apart, Fences};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD};
 use std::sync::Arc;
 
-/// What a session says of itself.
+/// A session's published state.
 #[derive(Default)]
 struct Slot {
     /// Odd while it commits.
     commits: AtomicU64,
-    /// The clock's number when its transaction began, and one more; 0 if none is running.
+    /// One more than the clock's number when its transaction began; 0 if none is running.
     since: AtomicU64,
     /// The stamp of its last commit.
     last: AtomicU64,
     taken: AtomicBool,
 }
 
-/// Of the gate: a session is alone, or wants to be; how many read snapshots, in steps of `SNAPSHOT`; and from `BIAS` on
-/// which lane has the bias, from 1, or that this changes.
+/// Fields of the gate: a session is alone, or wants to be; the number of snapshots, in steps of `SNAPSHOT`; and from
+/// bit `BIAS` on the lane that has the bias, from 1, or that it is changing.
 const ALONE: u64 = 1;
 const SNAPSHOT: u64 = 2;
 const BIAS: u32 = 48;
 const CHANGING: u64 = 0xFFFF;
 
-/// Whose the bias is.
+/// The lane that has the bias.
 #[inline(always)]
 const fn bias(gate: u64) -> u64 {
     gate >> BIAS
 }
 
-/// Commits of a session after which it looks whether there are others.
+/// Commits of a session after which it checks whether other sessions have committed.
 const STREAK: u64 = if cfg!(loom) { 1 } else { 1024 };
 
 /// How a commit has begun.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
-    /// What it overwrites is to be kept for snapshots.
+    /// Whether overwritten words must be kept for snapshots.
     pub(crate) keeps: bool,
-    /// No other session commits, until this commit is over.
+    /// Whether this is the only session that commits, until this commit is over.
     pub(crate) has_bias: bool,
 }
 
-/// Where things are in the lanes' object: the gate, the horizon, then the slots.
+/// Offsets in the lanes' object: the gate, the horizon, then the slots.
 const GATE: u64 = 0;
 const HORIZON: u64 = 2 * LINE;
 const SLOTS: u64 = 4 * LINE;
@@ -70,17 +70,17 @@ const LAST: u64 = 2 * WORD;
 /// The lanes.
 pub(crate) struct Lanes {
     slots: Box<[Apart<Slot>]>,
-    /// Those from here on have never been taken.
+    /// Lanes from here on have never been taken.
     used: AtomicUsize,
     gate: Apart<AtomicU64>,
-    /// What was freed by commits with tickets up to this one no transaction that is running can reach.
+    /// No running transaction can reach memory that commits with tickets up to this one have freed.
     horizon: Apart<AtomicU64>,
     fences: Fences,
     own: Object,
 }
 
 impl Lanes {
-    /// For at most this many sessions, all before them being over and done with at `horizon`.
+    /// For at most `sessions` sessions; everything up to `horizon` is over.
     pub(crate) fn new<M: Memory>(memory: &M, sessions: usize, horizon: Ticket) -> Self {
         let sessions = sessions.min(LANES);
         Lanes {
@@ -102,7 +102,7 @@ impl Lanes {
         &self.slots[..self.used.load(Ordering::SeqCst)]
     }
 
-    /// Returns when every commit that is under way is over.
+    /// Returns when every commit that was in progress is over.
     pub(crate) fn quiesce<M: Memory>(&self, memory: &M) {
         self.fences.heavy();
         let own = Traced::new(memory, self.own);
@@ -133,7 +133,7 @@ impl Lanes {
         self.quiesce(memory);
     }
 
-    /// Commits are let in again.
+    /// Lets commits in again.
     pub(crate) fn let_in<M: Memory>(&self, memory: &M) {
         self.gate.0.fetch_and(!ALONE, Ordering::SeqCst);
         Traced::new(memory, self.own).exchange(GATE, WORD);
@@ -165,7 +165,7 @@ impl Lanes {
         }
     }
 
-    /// Gives the bias to lane `to`, from 1, or to none, if the gate is as it was. Whether it was.
+    /// Gives the bias to lane `to`, from 1, or to none, if the gate is unchanged; returns whether it was.
     fn change_bias<M: Memory>(&self, memory: &M, gate: u64, to: u64) -> bool {
         let own = Traced::new(memory, self.own);
         let changing = gate & !(CHANGING << BIAS) | CHANGING << BIAS;
@@ -175,13 +175,13 @@ impl Lanes {
             return false;
         }
         self.quiesce(memory);
-        // Others change the other bits meanwhile.
+        // Other threads change the other bits meanwhile.
         self.gate.0.fetch_sub((CHANGING - to) << BIAS, Ordering::SeqCst);
         own.exchange(GATE, WORD);
         true
     }
 
-    /// How many commits other sessions than the one in this lane have begun and ended.
+    /// How many commits the other sessions have begun and ended.
     fn commits_of_others<M: Memory>(&self, memory: &M, lane: usize) -> u64 {
         let own = Traced::new(memory, self.own);
         let others = self.used().iter().enumerate().filter(|(other, _)| *other != lane);
@@ -192,21 +192,21 @@ impl Lanes {
         counts.fold(0, u64::wrapping_add)
     }
 
-    /// From when this has returned, until [`end_snapshot`](Self::end_snapshot), every commit that is under way keeps
-    /// what it overwrites.
+    /// From the return of this until [`end_snapshot`](Self::end_snapshot), every commit in progress keeps the words
+    /// that it overwrites.
     pub(crate) fn begin_snapshot<M: Memory>(&self, memory: &M) {
         Traced::new(memory, self.own).exchange(GATE, WORD);
         self.gate.0.fetch_add(SNAPSHOT, Ordering::SeqCst);
         self.quiesce(memory);
     }
 
-    /// One snapshot less.
+    /// Ends a snapshot.
     pub(crate) fn end_snapshot<M: Memory>(&self, memory: &M) {
         Traced::new(memory, self.own).exchange(GATE, WORD);
         self.gate.0.fetch_sub(SNAPSHOT, Ordering::SeqCst);
     }
 
-    /// The number at which the oldest transaction that is running began; `u64::MAX` if none is.
+    /// The number at which the oldest running transaction began; `u64::MAX` if none is running.
     pub(crate) fn oldest<M: Memory>(&self, memory: &M) -> u64 {
         self.fences.heavy();
         let own = Traced::new(memory, self.own);
@@ -217,15 +217,15 @@ impl Lanes {
         since.min().unwrap_or(u64::MAX)
     }
 
-    /// What was freed by commits with tickets up to this one no transaction that is running can reach, and no record in
-    /// the log is applied over it.
+    /// The ticket up to which freed memory is out of reach: no running transaction can reach memory that commits up to
+    /// it have freed, and no record in the log will be applied over that.
     #[inline]
     pub(crate) fn horizon<M: Memory>(&self, memory: &M) -> Ticket {
         Traced::new(memory, self.own).read(HORIZON, WORD);
         Ticket(self.horizon.0.load(Ordering::Acquire))
     }
 
-    /// Moves the horizon to `ticket`, if it was before that.
+    /// Moves the horizon to `ticket`, if that is later.
     pub(crate) fn move_horizon<M: Memory>(&self, memory: &M, ticket: Ticket) {
         self.horizon.0.fetch_max(ticket.0, Ordering::AcqRel);
         Traced::new(memory, self.own).exchange(HORIZON, WORD);
@@ -236,13 +236,13 @@ impl Lanes {
 pub(crate) struct Lane {
     lanes: Arc<Lanes>,
     number: usize,
-    /// Its commits since it looked whether there are others, and how many theirs were then.
+    /// Its commits since it last checked for other sessions' commits, and how many those were then.
     streak: u64,
     others: u64,
 }
 
 impl Lane {
-    /// A lane for one more session, if one is left.
+    /// A lane for one more session, if one is free.
     pub(crate) fn new(lanes: &Arc<Lanes>) -> Option<Self> {
         let free = |slot: &Apart<Slot>| !slot.0.taken.swap(true, Ordering::AcqRel);
         let number = lanes.slots.iter().position(free)?;
@@ -250,7 +250,7 @@ impl Lane {
         Some(Lane { lanes: lanes.clone(), number, streak: 0, others: u64::MAX })
     }
 
-    /// Which it is.
+    /// The lane's number.
     #[inline(always)]
     pub(crate) fn number(&self) -> usize {
         self.number
@@ -266,24 +266,24 @@ impl Lane {
         Traced::new(memory, self.lanes.own).wrote(SLOTS + self.number as u64 * SLOT + field, WORD);
     }
 
-    /// A transaction runs from here on, and has read the clock before: `number`.
+    /// Begins a transaction, which has read the clock before: `number`.
     #[inline(always)]
     pub(crate) fn run_since<M: Memory>(&self, memory: &M, number: u64) {
         self.slot().since.store(number + 1, Ordering::Release);
-        // What it reads comes after.
+        // Its reads come after.
         self.lanes.fences.light();
         self.wrote(memory, SINCE);
     }
 
-    /// It is over.
+    /// Ends the transaction.
     #[inline(always)]
     pub(crate) fn end<M: Memory>(&self, memory: &M) {
         self.slot().since.store(0, Ordering::Release);
         self.wrote(memory, SINCE);
     }
 
-    /// Begins to commit. `None` while another session is alone, unless this one `is_alone`, or has the bias: then it is to
-    /// [wait](Self::wait_to_commit).
+    /// Begins to commit. `None` while another session is alone, unless this one `is_alone`, or while another one has
+    /// the bias: then the caller must [wait](Self::wait_to_commit).
     #[inline(always)]
     pub(crate) fn begin_commit<M: Memory>(&self, memory: &M, is_alone: bool) -> Option<Begun> {
         let slot = self.slot();
@@ -300,7 +300,7 @@ impl Lane {
         None
     }
 
-    /// Waits until no other session is alone or has the bias, or takes that away.
+    /// Waits until no other session is alone or has the bias; revokes the bias if necessary.
     #[cold]
     pub(crate) fn wait_to_commit<M: Memory>(&self, memory: &M, is_alone: bool, turn: &mut u32) {
         if !is_alone {
@@ -309,7 +309,7 @@ impl Lane {
         self.lanes.take_bias_away(memory);
     }
 
-    /// A commit has been made, and is over: the session gets the bias if there have long been no others.
+    /// A commit is over: the session gets the bias if there have been no others for long.
     #[inline(always)]
     pub(crate) fn committed<M: Memory>(&mut self, memory: &M) {
         self.streak += 1;

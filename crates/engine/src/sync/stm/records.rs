@@ -1,39 +1,39 @@
-//! Ownership records: for each line, by a hash, the stamp of the commit that stored to it last, or which session has
+//! Ownership records: for each line, by a hash, the stamp of the commit that stored to it last, or the session that has
 //! it locked.
 //!
 //! | bits | a stamp | a lock |
 //! |---|---|---|
 //! | 0 | 0 | 1 |
 //! | 1 to 7 | | the session's lane |
-//! | from 1, from 8 | the stamp | where the session has noted what was there |
+//! | from 1, from 8 | the stamp | where the session has noted the previous word |
 
 use super::stamp::{LANES, Stamp};
 use perdura_memory::atomics::{AtomicU64, Ordering, fence, prefetch, sequential};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD};
 
-/// Records at least and at most: the latter are for 64 MiB, beyond which lines share them.
+/// The least and the most records: the latter suffice for 64 MiB, beyond which lines share them.
 const LEAST: u64 = if cfg!(loom) { 2 } else { 1 << 10 };
 const MOST: u64 = 1 << 20;
 const NOTED: u32 = 8;
 
-/// What is in a record.
+/// The contents of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word(u64);
+pub(crate) struct RecordWord(u64);
 
-impl Word {
-    /// Whether a commit has it locked.
+impl RecordWord {
+    /// Whether a commit has locked it.
     #[inline(always)]
     pub(crate) const fn is_locked(self) -> bool {
         self.0 & 1 != 0
     }
 
-    /// The lane of the session that has it locked.
+    /// The lane of the session that has locked it.
     #[inline(always)]
     pub(crate) const fn owner(self) -> usize {
         (self.0 >> 1) as usize % LANES
     }
 
-    /// Where that session has noted what was there.
+    /// Where that session has noted the previous word.
     #[inline(always)]
     pub(crate) const fn noted(self) -> usize {
         (self.0 >> NOTED) as usize
@@ -46,11 +46,11 @@ impl Word {
     }
 }
 
-/// A record that a session has locked, and what was there.
+/// A record that a session has locked, and its previous word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Locked {
     pub(crate) place: u32,
-    pub(crate) before: Word,
+    pub(crate) before: RecordWord,
 }
 
 /// The records.
@@ -68,7 +68,7 @@ impl Records {
         Records { words, bits: count.ilog2(), own: memory.object(count * WORD) }
     }
 
-    /// Which is that of the line of `at`. Lines that are near to one another have records that are.
+    /// The number of the record of the line of `at`. Neighbouring lines have neighbouring records.
     #[inline(always)]
     pub(crate) fn place(&self, at: u64) -> u32 {
         let line = at / LINE;
@@ -80,33 +80,33 @@ impl Records {
         &self.words[place as usize]
     }
 
-    /// Asks for the record of the line of `at` to be fetched.
+    /// Prefetches the record of the line of `at`.
     #[inline(always)]
     pub(crate) fn prefetch(&self, at: u64) {
         prefetch(self.word(self.place(at)));
     }
 
-    /// What is in one, before what it guards is loaded.
+    /// Loads a record, before its data is loaded.
     #[inline(always)]
-    pub(crate) fn load<M: Memory>(&self, memory: &M, place: u32) -> Word {
+    pub(crate) fn load<M: Memory>(&self, memory: &M, place: u32) -> RecordWord {
         Traced::new(memory, self.own).read(u64::from(place) * WORD, WORD);
-        Word(self.word(place).load(Ordering::SeqCst))
+        RecordWord(self.word(place).load(Ordering::SeqCst))
     }
 
-    /// Whether it still holds `word`, after what it guards was loaded.
+    /// Whether it still holds `word`, after its data was loaded.
     #[inline(always)]
-    pub(crate) fn holds<M: Memory>(&self, memory: &M, place: u32, word: Word) -> bool {
+    pub(crate) fn holds<M: Memory>(&self, memory: &M, place: u32, word: RecordWord) -> bool {
         fence(Ordering::Acquire);
         self.load(memory, place) == word
     }
 
-    /// Locks one that holds `before`, and is not locked. What was there is noted at `noted`.
+    /// Locks a record that holds `before`, which is unlocked. The previous word is noted at `noted`.
     #[inline(always)]
     pub(crate) fn lock<M: Memory>(
         &self,
         memory: &M,
         place: u32,
-        before: Word,
+        before: RecordWord,
         (lane, noted): (usize, usize),
     ) -> bool {
         let locked = (noted as u64) << NOTED | (lane as u64) << 1 | 1;
@@ -117,7 +117,7 @@ impl Records {
         locks
     }
 
-    /// The same for the only session that locks: it needs no locked instruction for each, and one
+    /// The same for the only session that locks: it needs no locked instruction for each record, and one
     /// [fence](Self::after_locks) for all.
     #[inline(always)]
     pub(crate) fn lock_alone<M: Memory>(
@@ -131,19 +131,19 @@ impl Records {
         Traced::new(memory, self.own).wrote(u64::from(place) * WORD, WORD);
     }
 
-    /// What is loaded from here on is loaded with the locks seen by all others.
+    /// Loads from here on happen with the locks visible to all other sessions.
     #[inline(always)]
     pub(crate) fn after_locks(&self) {
         fence(Ordering::SeqCst);
     }
 
-    /// What is stored from here on is seen no earlier than the locks.
+    /// Stores from here on become visible no earlier than the locks.
     #[inline(always)]
     pub(crate) fn before_stores(&self) {
         fence(Ordering::Release);
     }
 
-    /// Unlocks one: what it guards has this stamp.
+    /// Unlocks a record, with this stamp for its data.
     #[inline(always)]
     pub(crate) fn unlock<M: Memory>(&self, memory: &M, place: u32, stamp: Stamp) {
         self.word(place).store(stamp.0 << 1, Ordering::Release);

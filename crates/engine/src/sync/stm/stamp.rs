@@ -1,23 +1,23 @@
-//! When a commit was, as far as it matters.
+//! Stamps, which order conflicting commits.
 
 use crate::Ticket;
 
-/// Sessions that there can be at a time.
+/// The most sessions at a time.
 pub(crate) const LANES: usize = 1 << LANE_BITS;
 const LANE_BITS: u32 = 7;
-/// Bits that tell the commits of a session apart that have the same number.
+/// Bits that tell a session's commits with the same number apart.
 const STEP_BITS: u32 = 10;
 const NUMBER: u32 = LANE_BITS + STEP_BITS;
 /// An ownership record holds the lock bit as well, and tickets beyond half of their range are refused as damage.
 const LARGEST: u64 = 1 << (61 - NUMBER);
 
-/// The number that a commit took from the clock, its session's lane, and which of those it was that the session
-/// committed with that number. Later stamps are greater, where it matters: among commits that conflict.
+/// The number that a commit took from the clock, its session's lane, and a count of the session's commits with that
+/// number. Stamps order conflicting commits; between others the order means nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp(pub(crate) u64);
 
 impl Stamp {
-    /// The first one of a number.
+    /// The first stamp of a number.
     pub(crate) const fn new(number: u64, lane: usize) -> Self {
         Stamp(number << NUMBER | (lane as u64) << STEP_BITS)
     }

@@ -1,11 +1,11 @@
-//! Fresh memory, which is stored in place without a log, in lines that are covered or were.
+//! Fresh memory, which is stored in place without a log, in lines that are or were deferred.
 
 use super::*;
 
-/// Fresh memory is stored in place before its transaction commits, and a line of it may leave the
-/// queue meanwhile: then it is covered, and waits.
+/// Fresh memory is stored in place before its transaction commits, and a line of it may leave the queue meanwhile: then
+/// it is deferred, and waits.
 #[test]
-fn fresh_memory_may_be_covered_before_its_transaction_commits() {
+fn fresh_memory_may_be_deferred_before_its_transaction_commits() {
     fn run<E: Engine<Reference>>() {
         let (memory, engine) = started::<E>(1);
         let mut session = engine.session().unwrap();
@@ -35,8 +35,7 @@ fn fresh_memory_may_be_covered_before_its_transaction_commits() {
     run::<SkippingRedoEngine<Reference>>();
 }
 
-/// Words beside those that were stored to through the log: a rollback takes back the ones, and not
-/// the others.
+/// Fresh words in the same line as logged ones: a rollback undoes the latter, and not the former.
 #[test]
 fn fresh_words_beside_those_taken_back_are_no_loss() {
     type E = SkippingUndoEngine<Reference>;
@@ -49,15 +48,15 @@ fn fresh_words_beside_those_taken_back_are_no_loss() {
     };
     let tickets: Vec<Ticket> = (0..400).map(|number| store(DATA + number * LINE, number)).collect();
     engine.session().unwrap().wait_durable(*tickets.last().unwrap()).unwrap();
-    let covered = examined::<E>(&memory).covered;
-    assert!(covered.len() > 100);
+    let deferred = examined::<E>(&memory).deferred;
+    assert!(deferred.len() > 100);
     engine.tune(&Tuning { queue_lines: Some(1 << 20), ..Tuning::default() });
-    covered.iter().for_each(|line| _ = store(*line, 7));
-    // Too large to share a group: it ends the one before.
+    deferred.iter().for_each(|line| _ = store(*line, 7));
+    // Too large to share a group: it closes the open one.
     session.begin(Mode::Write);
     (1000..1080).for_each(|line| session.write_bytes(DATA + line * LINE, &[1; 64]).unwrap());
     session.commit().unwrap();
-    for line in &covered {
+    for line in &deferred {
         session.begin(Mode::Write);
         session.write_fresh(line + 32, &[9; 32]).unwrap();
         session.commit().unwrap();
@@ -65,13 +64,13 @@ fn fresh_words_beside_those_taken_back_are_no_loss() {
     for cut in [Cut::All, Cut::Seed(1)] {
         let after = memory.after_power_cut(cut);
         E::recover(&after, LOG).unwrap();
-        for line in &covered {
+        for line in &deferred {
             assert_eq!(after.load(*line), (line - DATA) / LINE, "{cut:?}");
         }
     }
 }
 
-/// A line of which all words are in the log is not to be laid over fresh ones.
+/// A line whose words are all in the log must not overwrite fresh ones.
 #[test]
 fn fresh_words_in_a_line_that_is_logged_whole_are_kept() {
     type E = SkippingRedoEngine<Reference>;
@@ -84,7 +83,7 @@ fn fresh_words_in_a_line_that_is_logged_whole_are_kept() {
         ticket = session.commit().unwrap();
     }
     session.wait_durable(ticket).unwrap();
-    let line = *examined::<E>(&memory).covered.last().unwrap();
+    let line = *examined::<E>(&memory).deferred.last().unwrap();
     session.begin(Mode::Write);
     session.write_word(line, 7).unwrap();
     ticket = session.commit().unwrap();

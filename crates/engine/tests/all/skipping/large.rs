@@ -1,10 +1,10 @@
-//! Transactions that fit in no log, and store to covered lines: they fail, and leave nothing behind.
+//! Transactions that fit in no log, and store to deferred lines: they fail, and leave nothing behind.
 
 use super::*;
 
-/// Lines that are given a value each, and left to be covered.
+/// Lines that are given a value each, and become deferred.
 const STORED: u64 = 400;
-/// Where no line is covered.
+/// An area in which no line is deferred.
 const FAR: u64 = DATA + (1 << 17);
 
 /// A transaction that stores to `lines`, and to more lines than the log has room for.
@@ -24,19 +24,18 @@ fn put<S: Session>(session: &mut S, lines: &[u64], value: u64) -> Ticket {
     session.commit().unwrap()
 }
 
-/// One that was refused stored to more covered lines than one record of before-images holds; then it is
-/// split, as the error says. The images of the first part take as much room as the refused one's first
-/// record.
+/// A refused transaction stored to more deferred lines than one record of before-images holds; then it is split, as the
+/// error suggests. The images of the first part take as much room as the refused one's first record.
 fn what_is_split_is_kept<E: Engine<Reference>>(first: usize, all: usize, after: u64) {
     let (memory, engine) = tuned::<E>(64, 4096, Skip::Always);
     let mut session = engine.session().unwrap();
     let stored = (0..STORED).map(|number| put(&mut session, &[DATA + number * LINE], number + 1));
     let last = stored.last().unwrap();
     session.wait_durable(last).unwrap();
-    let covered = examined::<E>(&memory).covered;
-    assert!(covered.len() > 100, "{}: {} lines", E::NAME, covered.len());
-    too_large(&mut session, &covered[..all]);
-    let ticket = put(&mut session, &covered[..first], 1000);
+    let deferred = examined::<E>(&memory).deferred;
+    assert!(deferred.len() > 100, "{}: {} lines", E::NAME, deferred.len());
+    too_large(&mut session, &deferred[..all]);
+    let ticket = put(&mut session, &deferred[..first], 1000);
     session.wait_durable(ticket).unwrap();
     let others: Vec<u64> = (0..after).map(|number| FAR + (1 << 17) + number * LINE).collect();
     for line in &others {
@@ -44,7 +43,7 @@ fn what_is_split_is_kept<E: Engine<Reference>>(first: usize, all: usize, after: 
         session.wait_durable(ticket).unwrap();
     }
 
-    let expected = |line: u64| match covered.iter().position(|covered| *covered == line) {
+    let expected = |line: u64| match deferred.iter().position(|deferred| *deferred == line) {
         Some(number) if number < first => 1000,
         _ if line >= FAR => 2000,
         _ => (line - DATA) / LINE + 1,
@@ -58,7 +57,7 @@ fn what_is_split_is_kept<E: Engine<Reference>>(first: usize, all: usize, after: 
         let wrong: Vec<u64> =
             lines.chain(others.iter().copied()).filter(|l| left.load(*l) != expected(*l)).collect();
         assert!(wrong.is_empty(), "{what}: {} of {} words are wrong", wrong.len(), STORED + after);
-        assert_eq!(left.load(covered[0] + 8), 0);
+        assert_eq!(left.load(deferred[0] + 8), 0);
     };
     let [every, none] = [Cut::All, Cut::None].map(|cut| memory.power_cut(cut));
     check(&every, "nothing is lost");
@@ -66,17 +65,17 @@ fn what_is_split_is_kept<E: Engine<Reference>>(first: usize, all: usize, after: 
         to[line as usize..][..64].copy_from_slice(&from[line as usize..][..64]);
     };
     let mut image = none.clone();
-    examined::<E>(&memory).covered.iter().for_each(|line| copy(&mut image, &every, *line));
-    check(&image, "what is not covered is lost");
-    for line in covered.iter().step_by(11) {
+    examined::<E>(&memory).deferred.iter().for_each(|line| copy(&mut image, &every, *line));
+    check(&image, "what is not deferred is lost");
+    for line in deferred.iter().step_by(11) {
         let mut image = every.clone();
         copy(&mut image, &none, *line);
         check(&image, &format!("the line {line:#x} is lost"));
     }
 }
 
-/// The first record of images takes 33 lines at most, the second one the rest of its chunk. With few
-/// commits afterwards the log still has it.
+/// The first record of images takes 33 lines at most, the second one the rest of its chunk. After few commits the log
+/// still has it.
 const CASES: [(usize, usize, u64); 4] = [(33, 34, 3), (33, 80, 100), (1, 34, 3), (20, 100, 100)];
 
 #[test]

@@ -1,29 +1,29 @@
-//! Whole lives drawn from a seed, cut at any event: batches written anew, chunks of images cleaned.
+//! Whole lives drawn from a seed, with a power cut at any event: batches rewritten, chunks of images cleaned.
 
 use super::*;
 
-/// What of the contents is known: what they were after each commit.
+/// The known contents: after each commit.
 struct Known {
     states: Vec<(Ticket, Vec<[u64; 8]>)>,
-    /// Those before this one cannot be found any more.
+    /// Earlier ones than this are not possible any more.
     from: usize,
 }
 
-/// How a life goes.
+/// The parameters of a life.
 struct Habits {
     skip: Skip,
     queue_lines: u64,
     group_bytes: u64,
     lines: u64,
-    /// Most stores of a transaction.
+    /// The most stores of a transaction.
     stores: u64,
     /// Transactions before the power may be cut.
     warm: u64,
-    /// Events after that before which it is cut.
+    /// The number of events after that within which it is cut.
     events: u64,
     wait_every: u64,
     awaited: bool,
-    /// One transaction in so many stores to more lines than the log has room for; none, if 0.
+    /// One transaction in this many stores to more lines than the log has room for; 0: none.
     too_large: u64,
 }
 
@@ -43,8 +43,8 @@ impl Habits {
         }
     }
 
-    /// Covered lines are stored to until there is no room for their images: chunks are cleaned at
-    /// once then, again and again.
+    /// Deferred lines are stored to until there is no room for their images: chunks are cleaned at once then, again and
+    /// again.
     const CROWDED: Habits = Habits {
         skip: Skip::Always,
         queue_lines: 132,
@@ -58,8 +58,8 @@ impl Habits {
         too_large: 0,
     };
 
-    /// Few lines, nearly all of them covered, and transactions that are refused now and then: images of
-    /// a refused one that were left behind were noticed in one of some 200 lives.
+    /// Few lines, nearly all of them deferred, and transactions that are refused now and then: left-over images of a
+    /// refused one were noticed in one of some 200 lives.
     const GREEDY: Habits = Habits {
         skip: Skip::Always,
         queue_lines: 20,
@@ -142,7 +142,7 @@ impl<E: Engine<Reference>> Life<E> {
             let session = &mut self.session;
             let committed = if awaited { session.commit_awaited() } else { session.commit() };
             let ticket = committed.unwrap();
-            // What was being committed when the power was cut may be there.
+            // A transaction that was being committed when the power was cut may be there.
             known.states.push((ticket, self.values.clone()));
             if turn % wait_every == 0 {
                 session.wait_durable(ticket).unwrap();
@@ -161,7 +161,7 @@ impl<E: Engine<Reference>> Life<E> {
         known
     }
 
-    /// What may be left: all of it, nothing, something; and nearly all, with few lines of the data lost.
+    /// Images that may be left: all of it, nothing, something; and nearly all, with few lines of the data lost.
     fn images(&mut self) -> Vec<(Vec<u8>, bool)> {
         let [all, none] = [Cut::All, Cut::None].map(|cut| self.memory.power_cut(cut));
         let mut images = vec![(all.clone(), true), (none.clone(), false)];
@@ -180,8 +180,7 @@ impl<E: Engine<Reference>> Life<E> {
     }
 }
 
-/// Lives a life, and counts the lines that were restored. Whoever finds a failure gives its seed to
-/// `PERDURA_SKIPPING_SEED`.
+/// Lives a life, and counts the restored lines. To reproduce a failure give its seed to `PERDURA_SKIPPING_SEED`.
 fn life<E: Engine<Reference>>(seed: u64, habits: impl FnOnce(&mut SplitMix64) -> Habits) -> u64 {
     let mut random = SplitMix64::new(seed);
     let habits = habits(&mut random);
@@ -225,8 +224,8 @@ fn lives_end_with_what_was_committed() {
     assert!(lives < 10 || corrected.iter().all(|lines| *lines > 0), "{corrected:?}");
 }
 
-/// Leaving out the fence after chunks are cleaned, which is one of the two that no crash test has seen
-/// missing, is noticed here with some 400 lives.
+/// Without the fence after chunks are cleaned, one of the two whose absence no crash test has shown, this fails with
+/// some 400 lives.
 #[test]
 fn crowded_lives_end_with_what_was_committed() {
     let (first, lives) = (number("PERDURA_SKIPPING_SEED", 1), number("PERDURA_SKIPPING_LIVES", 30));
@@ -244,7 +243,7 @@ fn greedy_lives_end_with_what_was_committed() {
     }
 }
 
-/// Lives of the undo engine with a bug come to contents that were never committed: long ones in which hardly
+/// Lives of the undo engine with a planted bug reach contents that were never committed: long ones in which hardly
 /// anything is waited for.
 #[cfg(feature = "planted")]
 #[test]

@@ -1,4 +1,4 @@
-//! With undo logging, old words are written down once: in the log, or in a before-image.
+//! With undo logging, old words are recorded once: in the log, or in a before-image.
 
 use super::*;
 
@@ -13,12 +13,12 @@ fn round<S: Session>(session: &mut S, value: u64) -> Ticket {
     ticket
 }
 
-/// What is there after power cuts that take all, nothing, or something.
+/// The contents after power cuts that lose all, nothing, or something.
 fn after_cuts<E: Engine<Reference>>(memory: &Reference, random: &mut SplitMix64) -> Vec<u64> {
     let cuts = [Cut::None, Cut::All, Cut::Seed(random.next()), Cut::Seed(random.next())];
     let first = cuts.into_iter().filter_map(|cut| {
         let after = memory.after_power_cut(cut);
-        // More may be lost than can be restored; then it says so.
+        // More may be lost than can be restored; then recovery reports it.
         E::recover(&after, LOG).ok().map(|_| contents(&after, apart).concat())
     });
     let mut states: Vec<Vec<u64>> = first.collect();
@@ -37,9 +37,9 @@ fn what_is_logged_is_not_logged_again() {
     let logged = session.counters().log_bytes;
     assert!(logged >= LINES * 16, "each line's first old word: {logged}");
     round(&mut session, 300);
-    let covered = examined::<E>(&memory).covered.len();
-    assert!(covered > 0, "lines have left");
-    assert_eq!(session.counters().log_bytes, logged, "though {covered} lines have left");
+    let deferred = examined::<E>(&memory).deferred.len();
+    assert!(deferred > 0, "lines have left");
+    assert_eq!(session.counters().log_bytes, logged, "though {deferred} lines have left");
     assert_eq!(
         after_cuts::<E>(&memory, &mut random),
         [0; 8 * LINES as usize],
@@ -50,13 +50,13 @@ fn what_is_logged_is_not_logged_again() {
     session.wait_durable(ticket).unwrap();
     let answered = contents(&*memory, apart).concat();
     assert_eq!(after_cuts::<E>(&memory, &mut random), answered);
-    let (logged, covered) =
-        (session.counters().log_bytes, examined::<E>(&memory).covered.len() as u64);
-    assert!(covered > LINES / 4, "{covered} lines are covered, and durable");
+    let (logged, deferred) =
+        (session.counters().log_bytes, examined::<E>(&memory).deferred.len() as u64);
+    assert!(deferred > LINES / 4, "{deferred} lines are deferred, and durable");
     round(&mut session, 500);
     round(&mut session, 600);
     let more = session.counters().log_bytes - logged;
-    // Two words for each line that was not, and what each group's record is filled up with.
-    assert!(more < (LINES - covered) * (16 + LINE), "{more} bytes for what was not covered");
+    // Two words for each line that was not deferred, and the padding of each group's record.
+    assert!(more < (LINES - deferred) * (16 + LINE), "{more} bytes for what was not deferred");
     assert_eq!(after_cuts::<E>(&memory, &mut random), answered);
 }

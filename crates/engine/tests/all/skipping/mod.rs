@@ -1,4 +1,4 @@
-//! Write-backs that are skipped: what checksums find and restore after a power cut.
+//! Skipped write-backs: what checksums find and restore after a power cut.
 
 mod fresh;
 mod large;
@@ -6,7 +6,7 @@ mod lives;
 mod logged;
 
 use perdura_engine::area::Geometry;
-use perdura_engine::groups::cover::{Examination, Layout, examine};
+use perdura_engine::groups::deferred::{Examination, Layout, examine};
 use perdura_engine::{
     Access, Engine, Error, Mode, Session, Skip, SkippingRedoEngine, SkippingUndoEngine, Ticket,
     Tuning,
@@ -35,7 +35,7 @@ fn close(number: u64) -> u64 {
     DATA + number % 4 * PAGE + number / 4 * LINE
 }
 
-/// A memory and an engine on it, of which every line that leaves the queue is covered.
+/// A memory and an engine on it that defers every line that leaves the queue.
 fn started<E: Engine<Reference>>(queue_lines: u64) -> (Arc<Reference>, Arc<E>) {
     tuned(queue_lines, 300, Skip::Always)
 }
@@ -56,7 +56,7 @@ fn tuned<E: Engine<Reference>>(queue: u64, group: u64, skip: Skip) -> (Arc<Refer
     (memory, engine)
 }
 
-/// What checksums say of a memory whose log is in place.
+/// The checksums' verdict on a memory whose log has been applied.
 fn examined<E: Engine<Reference>>(memory: &Reference) -> Examination {
     let geometry = Geometry::read(memory, LOG, E::NAME).unwrap();
     let salt = geometry.checkpoint(memory).unwrap().salt;
@@ -87,28 +87,31 @@ fn contents<M: Memory>(memory: &M, place: Place) -> Vec<[u64; 8]> {
     (0..LINES).map(words).collect()
 }
 
-/// While nothing is lost, every sum is of what is there.
+/// While nothing is lost, every sum is that of the memory's contents.
 fn sums_are_right<E: Engine<Reference>>(place: Place) {
     for queue in [1, 2, 5, 7] {
         let (memory, engine) = started::<E>(queue);
         let mut session = engine.session().unwrap();
         let mut random = SplitMix64::new(queue);
         let mut values = vec![[0; 8]; LINES as usize];
-        let mut covered = 0;
+        let mut deferred = 0;
         for turn in 0..3000 {
             let ticket = store(&mut session, place, &mut random, &mut values);
             if turn % 50 == 0 {
                 session.wait_durable(ticket).unwrap();
                 let found = examined::<E>(&memory);
                 assert!(found.corrected.is_empty() && found.hopeless.is_empty(), "{found:?}");
-                covered += found.covered.len();
+                deferred += found.deferred.len();
                 assert_eq!(contents(&*memory, place), values, "{}", E::NAME);
             }
         }
-        assert!(covered > 20, "{} covers lines: {covered}", E::NAME);
+        assert!(deferred > 20, "{} defers lines: {deferred}", E::NAME);
         drop(session);
         engine.checkpoint().unwrap();
-        assert!(examined::<E>(&memory).covered.is_empty(), "a checkpoint leaves nothing to chance");
+        assert!(
+            examined::<E>(&memory).deferred.is_empty(),
+            "a checkpoint leaves nothing to chance"
+        );
         assert_eq!(contents(&memory.after_power_cut(Cut::None), place), values);
     }
 }
@@ -121,8 +124,8 @@ fn sums_follow_what_is_stored() {
     }
 }
 
-/// Power cuts: what had been waited for is there, or the pool says that it lost something. How
-/// many lines were restored, and how many cuts were refused and survived.
+/// Power cuts: transactions that had been waited for are there, or the pool reports a loss. Returns how many lines were
+/// restored, and how many power cuts were refused and survived.
 fn lost_lines_are_found<E: Engine<Reference>>(place: Place, lives: u64) -> [u64; 3] {
     let mut random = SplitMix64::new(3);
     let (mut corrected, mut refused, mut whole) = (0, 0, 0);
@@ -149,7 +152,7 @@ fn lost_lines_are_found<E: Engine<Reference>>(place: Place, lives: u64) -> [u64;
                     whole += 1;
                     let again = after.after_power_cut(Cut::None);
                     assert_eq!(contents(&again, place), values, "recovery makes it durable");
-                    assert!(examined::<E>(&again).covered.is_empty());
+                    assert!(examined::<E>(&again).deferred.is_empty());
                 }
                 Err(Error::Lost { .. }) => refused += 1,
                 Err(error) => panic!("{error}"),
@@ -183,11 +186,11 @@ fn what_cannot_be_restored_is_told() {
             ticket = session.commit().unwrap();
         }
         session.wait_durable(ticket).unwrap();
-        let covered = examined::<E>(&memory).covered;
+        let deferred = examined::<E>(&memory).deferred;
         let after = memory.after_power_cut(Cut::None);
         match E::recover(&after, LOG) {
             Err(Error::Lost { lines, at }) => {
-                assert!(lines >= 6 && covered.contains(&at), "{}: {lines}", E::NAME)
+                assert!(lines >= 6 && deferred.contains(&at), "{}: {lines}", E::NAME)
             }
             other => panic!("{}: {other:?}", E::NAME),
         }
@@ -196,7 +199,7 @@ fn what_cannot_be_restored_is_told() {
     run::<SkippingRedoEngine<Reference>>();
 }
 
-/// Batches of a line or two, until there is no place for more of them; and before-images.
+/// Batches of a line or two, until there is no room for more of them; and before-images.
 #[test]
 fn batches_and_images_find_their_place() {
     fn run<E: Engine<Reference>>() {

@@ -1,14 +1,12 @@
-//! Private copies of pages: a page that was stored to is ordinary memory from then on, and would
-//! be until the pool is closed. Once the file has all that was stored to it, the copy can go: loads
-//! find the page in the page cache, and the next store makes a copy again.
+//! Private copies of pages: a page that was stored to takes ordinary memory from then on, until the pool is closed.
+//! Once the file has everything that was stored to it, the copy can be dropped: loads read the page from the page
+//! cache, and the next store makes a copy again.
 //!
-//! What always holds of a page whose copy is given back:
-//! - The file has the same bytes, and is synced: so loads see what they saw before, and would even if
-//!   the kernel dropped the page from its cache and read it from the device, after a later sync
-//!   that failed.
-//! - None of its lines is kept aside for a fence: an older state, written to the file then, would be
-//!   seen in the page.
-//! - Nothing is stored to it between the comparison and the end. That is the caller's promise.
+//! What always holds of a page whose copy is dropped:
+//! - The file has the same bytes, and is synced: so loads see what they saw before, and would even if the kernel
+//!   dropped the page from its cache and read it from the device, after a later sync that failed.
+//! - None of its lines is kept for a fence: that older state, written to the file, would become visible in the page.
+//! - Nothing is stored to it between the comparison and the drop, by the caller's contract.
 
 use super::super::file;
 use super::{Device, Media, SHARDS, lock};
@@ -20,17 +18,16 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Pages that are looked at in one go, while others wait for the locks.
+/// Pages examined in one go, while other threads wait for the locks.
 const SLICE: u64 = 256;
 
-/// The pages that may have copies: those of which something was written to the file since their
-/// copies were given back last.
+/// The pages that may have copies: those written to in the file since their copies were last dropped.
 #[derive(Default)]
 pub(super) struct Copies {
     pages: PageSet,
-    /// How many there were when a look was last asked for, or had to leave them.
+    /// How many pages there were when a pass was last asked for, or how many the last pass had to leave.
     left: u64,
-    /// Where the look under way goes on.
+    /// Where the running pass continues.
     next: u64,
     buffer: Vec<u8>,
 }
@@ -44,7 +41,7 @@ impl Copies {
         self.pages.count() >= self.left + SPARE_PAGES
     }
 
-    /// The next run of adjacent pages, of at most `most`; `None` at the end of the look.
+    /// The next run of adjacent pages, of at most `most`; `None` at the end of the pass.
     fn next_run(&mut self, most: u64) -> Option<Range<u64>> {
         let run = self.pages.run(self.next, most);
         match &run {
@@ -56,27 +53,27 @@ impl Copies {
 }
 
 impl<D: Device> Media<D> {
-    /// Whether many pages may have copies. Says so once.
+    /// Whether many pages may have copies. Reports it once.
     pub(in crate::mapped) fn give_back_due(&self) -> bool {
         if !self.copies_due.load(Ordering::Relaxed) {
             return false;
         }
         let mut writer = lock(&self.writer);
-        // What is written from here on counts for the next time.
+        // Pages written from here on count for the next time.
         writer.copies.left = writer.copies.pages.count();
         self.copies_due.swap(false, Ordering::AcqRel)
     }
 
-    /// Looks at some pages, and gives their copies back where that can be. Whether there are more to
-    /// look at. Nothing may be stored meanwhile: it could be lost.
+    /// Examines some pages, and drops their copies where possible. Returns whether there are more to examine. Nothing
+    /// may be stored meanwhile: it could be lost.
     ///
     /// # Safety
-    /// The first `len` bytes of `file`, which is the device's, are mapped privately from `base` on,
-    /// and only ever accessed atomically.
+    /// The first `len` bytes of `file`, which is the device's, are mapped privately from `base` on, and only ever
+    /// accessed atomically.
     pub(in crate::mapped) unsafe fn give_back(&self, base: *mut u8, len: u64, file: &File) -> bool {
         let mut writer = lock(&self.writer);
         if self.failure.get().is_some() || writer.unsynced {
-            // What is written next brings it up again.
+            // Later writes make it due again.
             writer.copies.left = 0;
             return false;
         }
@@ -92,12 +89,12 @@ impl<D: Device> Media<D> {
             if file.read_exact_at(&mut bytes, run.start * PAGE).is_ok() {
                 let same = |page: u64| {
                     let found = &bytes[((page - run.start) * PAGE) as usize..][..PAGE as usize];
-                    // SAFETY: a page of those that are mapped, by the caller's word.
+                    // SAFETY: one of the mapped pages, by the caller's contract.
                     !self.keeps_aside(page)
                         && unsafe { equal(base.add((page * PAGE) as usize), found) }
                 };
                 for pages in runs_of(run.clone(), same) {
-                    // SAFETY: within the mapping, of which these pages look the same afterwards.
+                    // SAFETY: within the mapping; the pages read the same afterwards.
                     if unsafe { drop_copies(base, pages.clone()) } {
                         copies.pages.remove(pages);
                     }
@@ -125,7 +122,7 @@ impl<D: Device> Media<D> {
             return Ok(false);
         }
         let pages = range.start / PAGE..range.end / PAGE;
-        // SAFETY: they are mapped, by the caller's word.
+        // SAFETY: the pages are mapped, by the caller's contract.
         if unsafe { drop_copies(base, pages.clone()) } {
             writer.copies.pages.remove(pages);
         } else {
@@ -134,7 +131,7 @@ impl<D: Device> Media<D> {
                 unsafe { copy::copy_in(base.add((page * PAGE) as usize), &[0; PAGE as usize]) };
             }
         }
-        // From here on zeros are relied on.
+        // From here on the zeros are relied on.
         self.sync(&mut writer)?;
         Ok(true)
     }
@@ -162,7 +159,7 @@ fn runs_of(pages: Range<u64>, is: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
 /// As many bytes are mapped at `at`, which is aligned to a page, and only ever accessed atomically.
 unsafe fn equal(at: *const u8, bytes: &[u8]) -> bool {
     bytes.chunks_exact(8).enumerate().all(|(index, word)| {
-        // SAFETY: in bounds and aligned by the caller's word.
+        // SAFETY: in bounds and aligned by the caller's contract.
         #[allow(clippy::cast_ptr_alignment)]
         let found = unsafe { &*at.cast::<AtomicU64>().add(index) }.load(Ordering::Acquire);
         found.to_ne_bytes() == word

@@ -8,7 +8,7 @@ use crate::failure::Outcome;
 use crate::output::table;
 use crate::quantity::{plural, show_bytes, show_count, show_ns};
 use perdura::EngineKind;
-use perdura_rivals::puts::{Library, Puts};
+use perdura_baselines::puts::{Library, Puts};
 
 /// Ours unless the user names engines: the one for most, and the one that gathers commits.
 const ENGINES: [EngineKind; 2] = [EngineKind::Redo, EngineKind::ArchaptRedo];
@@ -35,7 +35,7 @@ pub(super) struct StoreOptions {
 
 pub(super) fn against(
     arguments: &Arguments,
-    rivals: Vec<Box<dyn Library>>,
+    others: Vec<Box<dyn Library>>,
     seed: u64,
     stage: &Stage,
 ) -> Outcome<StoreContest> {
@@ -57,13 +57,13 @@ pub(super) fn against(
         seed,
     };
     let rounds: Vec<_> = options.threads.iter().map(round).collect();
-    stores::contest(rivals, &engines, &rounds, common.repeat, common.domain.0, stage)
+    stores::contest(others, &engines, &rounds, common.repeat, common.domain.0, stage)
 }
 
 pub(super) fn text(contest: &StoreContest) -> String {
-    let header = ["threads", "store", "puts/s", "to the best rival", "on disk"];
+    let header = ["threads", "store", "puts/s", "to the best baseline", "on disk"];
     let rows = contest.rounds.iter().flat_map(|result| {
-        let best = contest.best_rival(result);
+        let best = contest.best_other(result);
         contest.entrants.iter().zip(&result.stores).map(move |(entrant, figures)| {
             [
                 result.puts.threads.to_string(),
