@@ -70,7 +70,7 @@ impl Lists {
         } else if found < last {
             self.take(found, line, DepartureReason::MovedUp);
         }
-        // On its way it is in no level: its copies count as clean until it is in the nearest one.
+        // A line on its way is in no level: its copies count as clean until it is in the nearest one.
         let dirty = self.dirty.remove(&line) || store;
         for level in (0..found).rev() {
             if level == 0 || self.levels[level].holds != Holds::Victims {
@@ -82,7 +82,7 @@ impl Lists {
         }
     }
 
-    /// Whether there was a place for it.
+    /// Returns whether there was a place for it.
     fn insert(&mut self, level: usize, entry: Entry) -> bool {
         let ListLevel { ways, rule, .. } = self.levels[level];
         let set = self.set(level, entry.0).clone();
@@ -129,7 +129,7 @@ impl Lists {
             return;
         };
         if (dirty || next == Holds::Victims) && !self.has(from + 1, line) {
-            // Where it goes it does not hinder itself: it is in no level between.
+            // The line is in no level in between, so it cannot replace itself.
             self.insert(from + 1, (line, None));
         }
     }
