@@ -46,8 +46,8 @@ fn ns(time: Ps) -> u64 {
     time.0 / 1000
 }
 
-/// Cores that change one word in turn, each as soon as it can: a line is in one place at a time, however many cores there
-/// are.
+/// Cores that change one word in turn, each as soon as it can: a line is in one place at a time, however many cores
+/// there are.
 #[test]
 fn a_line_is_not_in_two_places_at_once() {
     const ROUNDS: u64 = 100;

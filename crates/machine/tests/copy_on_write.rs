@@ -1,5 +1,5 @@
-//! Copy-on-write of pages, compared with the undo log: the lines that each writes to the home device in an epoch, and the
-//! time; and pages of all sizes.
+//! Copy-on-write of pages, compared with the undo log: the lines that each writes to the home device in an epoch, and
+//! the time; and pages of all sizes.
 
 #![allow(missing_docs)]
 
@@ -15,7 +15,8 @@ use std::ops::ControlFlow;
 /// Lines of a page of `dual-page`.
 const PAGE_LINES: u64 = 64;
 
-/// Lines written to the home device in an epoch that stores to `dirty` lines of each of `pages` pages, and its time in us.
+/// Lines written to the home device in an epoch that stores to `dirty` lines of each of `pages` pages, and its time in
+/// us.
 fn epoch(mechanism: &str, (pages, dirty): (u64, u64)) -> (u64, f64) {
     const EPOCHS: u64 = 4;
     let config = presets::load("dual-page").expect("a preset");

@@ -1,5 +1,5 @@
-//! The image after a power cut of a machine with a mechanism, with which a machine is switched on again, the mechanism's
-//! own lines included, and the order of a mechanism's writes.
+//! The image after a power cut of a machine with a mechanism, with which a machine is switched on again, the
+//! mechanism's own lines included, and the order of a mechanism's writes.
 
 #![allow(missing_docs)]
 
@@ -24,8 +24,8 @@ fn epochs(machine: &Machine) -> u64 {
     machine.statistics().mechanism_figures[0].1
 }
 
-/// Three epochs end, and one does not, but some of its lines are home already: recovery puts these back, however often it
-/// is cut short. The next machine counts epochs from there on.
+/// Three epochs end, and one does not, but some of its lines are home already: recovery puts these back, however often
+/// it is cut short. The next machine counts epochs from there on.
 #[test]
 fn own_lines_outlive_the_power() {
     let new = AfterCut { words: vec![7; LEN as usize / 8], own: Vec::new(), stores: 0 };

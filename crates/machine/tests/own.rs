@@ -33,8 +33,8 @@ fn took(machine: &Machine, action: impl FnOnce()) -> u64 {
     machine.now() - before
 }
 
-/// A touch takes as long as a load, a store or an exchange of the pool, in the nearest cache and from memory; for a read
-/// on which only a decision depends, see the next test.
+/// A touch takes as long as a load, a store or an exchange of the pool, in the nearest cache and from memory; for a
+/// read on which only a decision depends, see the next test.
 #[test]
 fn a_touch_takes_as_long_as_an_access_to_the_pool() {
     let of_pool = |machine: &Machine, access| match access {
@@ -55,10 +55,10 @@ fn a_touch_takes_as_long_as_an_access_to_the_pool() {
     }
 }
 
-/// A read for a decision is predicted: from the nearest cache (4 ns) it costs an out-of-order core only the issue, a cycle
-/// of 1 ns. Such a core waits for values that its program works with, and for data further away (40 ns); an in-order core,
-/// which has one fill buffer, waits for all reads. The lines of one touch are fetched together: the second one is requested
-/// a cycle after the first, and is there after 1 + 40.
+/// A read for a decision is predicted: from the nearest cache (4 ns) it costs an out-of-order core only the issue, a
+/// cycle of 1 ns. Such a core waits for values that its program works with, and for data further away (40 ns); an
+/// in-order core, which has one fill buffer, waits for all reads. The lines of one touch are fetched together: the
+/// second one is requested a cycle after the first, and is there after 1 + 40.
 #[test]
 fn a_decision_is_predicted_and_a_value_waited_for() {
     const TOUCHES: u64 = 10;

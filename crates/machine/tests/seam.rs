@@ -540,8 +540,8 @@ impl Mechanism for Holder {
     }
 }
 
-/// A mechanism is called once when a marked line leaves a cache, and once when a version is replaced; dirty lines that its
-/// versions push out are evicted like others.
+/// A mechanism is called once when a marked line leaves a cache, and once when a version is replaced; dirty lines that
+/// its versions push out are evicted like others.
 #[test]
 fn marked_lines_and_versions_are_told_when_they_leave() {
     let options = Options { mechanism: small(Holder::default), ..Options::default() };

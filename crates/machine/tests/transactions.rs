@@ -35,8 +35,8 @@ fn design(name: &str) -> Box<dyn Design> {
     list::design(name, &with_a_small_log(), None).expect("a mechanism")
 }
 
-/// Three machines: lines durable in the queue; lines durable at the media, with two channels, so that they become durable
-/// in another order than they are written; evicted lines in volatile DRAM.
+/// Three machines: lines durable in the queue; lines durable at the media, with two channels, so that they become
+/// durable in another order than they are written; evicted lines in volatile DRAM.
 fn machines() -> [MachineConfig; 3] {
     let queue = with_a_small_log();
     let mut media = queue.clone();
@@ -240,8 +240,8 @@ fn numbers_and_the_log_go_round() {
     }
 }
 
-/// Each two transactions of a window write a line of their own: the most possible pairs. The log has room for the lines,
-/// but not also for the pairs. A refused transaction fits when it runs again.
+/// Each two transactions of a window write a line of their own: the most possible pairs. The log has room for the
+/// lines, but not also for the pairs. A refused transaction fits when it runs again.
 #[test]
 fn pairs_take_room_in_the_log() {
     const DEGREE: u64 = 48;
