@@ -217,7 +217,7 @@ impl Node {
 }
 
 impl Step {
-    /// The node beside the path's, if there is one: to the left, or to the right.
+    /// The sibling of the path's child, if there is one: to the left, or to the right.
     pub(super) fn beside<T: Tx + ?Sized>(self, tx: &mut T, right: bool) -> Result<Option<Node>> {
         if right {
             let there = self.child < self.node.count;

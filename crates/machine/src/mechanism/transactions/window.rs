@@ -50,7 +50,7 @@ struct WrittenLine {
     older: Option<(ContentsPlace, LineWords)>,
 }
 
-/// Who has written the line of a store before, within the window.
+/// Which transaction of the window has written the line of a store before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PriorWriter {
     /// No transaction of the window has written the line.
