@@ -26,9 +26,9 @@ const MANY: usize = 4096;
 pub enum Keep {
     /// The visible image: programs run, and the power is never cut.
     Visible,
-    /// Also what is durable, as the caches and devices leave it.
+    /// Also the durable image that follows from caches and devices.
     Durable,
-    /// Also what the persistency model allows to be durable.
+    /// Also the durable images that the persistency model allows.
     Model,
 }
 
@@ -149,7 +149,7 @@ impl Data {
         }
     }
 
-    /// A core's fence: the lines that the core has asked for are durable at `now`, unless this fence fails.
+    /// A core's fence: the lines that the core has written back are durable at `now`, unless this fence fails.
     pub(crate) fn fence(&mut self, core: usize, now: Ps) {
         if let Promised::Order(order) = &mut self.promised {
             order.fenced(core, now);
@@ -212,7 +212,7 @@ impl Data {
         }
     }
 
-    /// A line as programs see it; zeros where none is asked for (a trace has no data).
+    /// A line as programs see it; zeros if no durable image is kept, since the words are not used then.
     pub(crate) fn visible_line(&self, line: u64) -> LineWords {
         if self.kept { words_of(&self.visible, line) } else { [0; WORDS] }
     }

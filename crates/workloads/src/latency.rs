@@ -163,7 +163,7 @@ impl<'p> Recorder<'p> {
         self.done
     }
 
-    /// What was recorded, one histogram for each kind.
+    /// The recorded latencies, one histogram for each kind.
     pub fn finish(mut self) -> (u64, Vec<Histogram<u64>>) {
         self.report();
         self.record_answered();

@@ -16,7 +16,7 @@ const BATCH: Duration = Duration::from_millis(1);
 /// Steps of computation between a write-back and its fence, a few nanoseconds each.
 const WORK_STEPS: u64 = 100;
 
-/// What is timed.
+/// A primitive to time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Primitive {
     /// Whole lines in a row, as a log is written: stored, written back, one fence.
@@ -76,7 +76,7 @@ impl Primitive {
 /// How long a primitive takes, in nanoseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Timing {
-    /// What was timed.
+    /// The primitive.
     pub name: String,
     /// The median of the batches.
     pub median_ns: f64,

@@ -189,7 +189,7 @@ pub trait Workload: Sync {
     }
 }
 
-/// What a run measured.
+/// The measurements of a run.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Operations done: less than planned if it was stopped.

@@ -72,7 +72,7 @@ pub trait Submit: Session {
         body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>,
     ) -> Result<(R, Ticket)>;
 
-    /// As [`read`](Session::read), but what was read is durable only when the ticket is.
+    /// As [`read`](Session::read), but the data read is durable only when the ticket is.
     ///
     /// # Errors
     /// As [`read`](Session::read).

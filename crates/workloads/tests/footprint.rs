@@ -169,7 +169,7 @@ fn of(app: App) -> Vec<Size> {
     app.run(Input::Plain, None, SEED, Sizes { operations: 0 }).expect("valid parameters")
 }
 
-/// Prints the means, with nine tenths of the lines, and compares reads and writes with what is documented.
+/// Prints the means, with nine tenths of the lines, and compares reads and writes with the documented figures.
 fn show(what: &str, sizes: &[&Size], documented: (f64, f64)) {
     let mean = |count: &dyn Fn(&Size) -> u64| {
         sizes.iter().map(|size| count(size) as f64).sum::<f64>() / sizes.len() as f64

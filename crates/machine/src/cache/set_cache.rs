@@ -156,7 +156,7 @@ impl Cache {
         self.index.set_of(line)
     }
 
-    /// What the ways of a set hold.
+    /// The tags of a set.
     pub(super) fn tags(&self, set: usize) -> &[Line] {
         &self.tags[set * self.stride..][..self.all.count_ones() as usize]
     }

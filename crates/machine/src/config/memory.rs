@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is beyond the caches.
+/// Controller and devices.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryConfig {

@@ -12,12 +12,12 @@ use crate::MachineConfig;
 use serde::de::DeserializeOwned;
 use toml::Table;
 
-/// A mechanism that can be asked for by name.
+/// A mechanism that is available by name.
 #[derive(Debug)]
 pub struct Kind {
     /// Its name, and that of its table in a machine's file: `[mechanism.NAME]`.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A description in one line.
     pub title: &'static str,
     /// Its mutants: each leaves something out, and a crash test must find it.
     pub mutants: &'static [Mutant],

@@ -1,8 +1,8 @@
 //! Mechanisms in hardware: logging, checkpointing, transactions in caches and memory controller.
 //!
-//! A mechanism is two types. Its [`Design`] is what is known before the power is on and still known after it was cut:
-//! its name, its figures, the lines that it needs, and how it recovers. Its [`Mechanism`] is what the design becomes in
-//! a running machine, and is gone with the power. It is called at these moments, nearest to the core first:
+//! A mechanism is two types. Its [`Design`] exists before the power is on and after a power cut: its name, its figures,
+//! the lines that it needs, and its recovery. Its [`Mechanism`] is built from the design in a running machine, and is
+//! gone with the power. It is called at these moments, nearest to the core first:
 //!
 //! | moment | where | asked for |
 //! |---|---|---|
@@ -12,7 +12,7 @@
 //! | [`evicted`](Mechanism::evicted) | a dirty line leaves the caches | [`Moments::EVICTION`] |
 //! | [`fetched`](Mechanism::fetched), [`dirtied`](Mechanism::dirtied), [`leaves`](Mechanism::leaves) | between the DRAM cache, or the caches where there is none, and the home device | [`Moments::HOME`] |
 //! | [`begin`](Mechanism::begin), [`commit`](Mechanism::commit), [`abort`](Mechanism::abort), [`flush`](Mechanism::flush) | a program's transaction | always |
-//! | [`due`](Mechanism::due) | a time that it has asked for | always |
+//! | [`due`](Mechanism::due) | a scheduled time | always |
 //! | [`end_epoch`](Mechanism::end_epoch), [`epoch_is_home`](Mechanism::epoch_is_home) | the end of an epoch | always |
 //!
 //! Every method does nothing unless it is overridden; a moment that a mechanism does not ask for costs the machine one
@@ -52,7 +52,7 @@ use perdura_memory::image::{LineWords, Piece};
 use perdura_memory::{HardwareAbort, HardwareTicket};
 use std::ops::{BitOr, Range};
 
-/// A mechanism's design: what is known of it whether the power is on or not.
+/// A mechanism's design, which exists whether the power is on or not.
 pub trait Design: Send + Sync {
     /// Its name in results.
     fn name(&self) -> &'static str;
@@ -63,7 +63,7 @@ pub trait Design: Send + Sync {
         0
     }
 
-    /// What it leaves behind for recovery.
+    /// What memory is like after a power cut and recovery.
     fn promises(&self) -> Promise {
         Promise::Nothing
     }

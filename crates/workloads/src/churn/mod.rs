@@ -57,7 +57,7 @@ impl Change {
         }
     }
 
-    /// What the slot's second word is after this, if it was `held`. 0 bytes: it is empty.
+    /// The slot's state after this change, if it was `held` before. 0 bytes: it is empty.
     fn outcome(self, held: SlotState) -> SlotState {
         match held.bytes {
             0 => SlotState { number: held.number.wrapping_add(1), bytes: self.bytes },

@@ -84,7 +84,7 @@ impl Geometry {
     }
 }
 
-/// What is in a table page's slot.
+/// The contents of a table page's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     /// From 1 on.

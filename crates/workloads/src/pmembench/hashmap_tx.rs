@@ -32,7 +32,7 @@ const LONGEST: u64 = 1 << 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashmapTx(u64);
 
-/// What the header says.
+/// The header's contents.
 #[derive(Clone, Copy, Debug)]
 struct Table {
     keys: u64,

@@ -20,7 +20,7 @@ use std::marker::PhantomData;
 /// Keys inserted by one transaction of the load.
 const LOAD_BATCH: u64 = 64;
 
-/// What is done with the keys.
+/// The operation on the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// `map_insert`: into an empty map.

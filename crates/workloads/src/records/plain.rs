@@ -2,7 +2,7 @@
 //!
 //! A root leads to a hash map from keys to blocks of three words. A hash's block has its tag and
 //! a hash map of fields; a sorted set's has its tag, a hash map from members to scores, and an
-//! ordered map of both. What is removed is freed in the same transaction.
+//! ordered map of both. Removed data is freed in the same transaction.
 
 use super::{EachPair, Records, Rooted};
 use perdura::collections::{Bytes, HashMap, OrderedMap, Pair, Total, Visit};
@@ -35,7 +35,7 @@ pub struct Plain {
     keys: Keys,
 }
 
-/// What a key holds.
+/// A key's value.
 #[derive(Clone, Copy)]
 enum Value {
     Hash(Fields),

@@ -24,7 +24,7 @@ pub enum Input {
     OrderStatus(OrderStatus),
     /// Delivers the oldest order of each district: 4 of 100.
     Delivery(Delivery),
-    /// Counts what is nearly sold out: 4 of 100.
+    /// Counts items that are nearly sold out: 4 of 100.
     StockLevel(StockLevel),
 }
 
@@ -84,7 +84,7 @@ pub struct Delivery {
     pub(super) date: u64,
 }
 
-/// Counts what is nearly sold out.
+/// Counts items that are nearly sold out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StockLevel {
     pub(super) warehouse: u32,

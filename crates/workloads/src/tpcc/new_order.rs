@@ -73,7 +73,7 @@ fn insert_order<R: Records>(
     tables.add(&Key::orders_of(warehouse, district, customer), -f64::from(order), order)
 }
 
-/// Adds a line and takes it from its stock. Returns what it costs, and whether it is of a brand.
+/// Adds a line and takes it from its stock. Returns its price, and whether it is of a brand.
 fn add_line<R: Records>(
     tables: &mut Tables<'_, R>,
     input: &NewOrder,

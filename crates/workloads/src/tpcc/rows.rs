@@ -1,4 +1,4 @@
-//! The tables: what a row is called, and what its fields hold.
+//! The tables: the names of rows, and the contents of their fields.
 //!
 //! A row is a hash named `TABLE:key:key`. Its columns are grouped into fields by how they change:
 //! columns that transactions change together are a field, those that never change another. Columns have
@@ -213,7 +213,7 @@ groups! {
         state: [u8; 2], zip: [u8; 9], tax: u16,
     }
 
-    /// What a warehouse or a district was paid this year, in cents.
+    /// The amount paid to a warehouse or a district this year, in cents.
     Ytd = "ytd" { ytd: i64 }
 
     /// The number of a district's next order.
@@ -249,7 +249,7 @@ groups! {
     /// When a line was delivered; 0: not yet.
     Delivered = "delivered" { date: u64 }
 
-    /// What a stock has, and what was ordered of it: units, orders, orders from other warehouses.
+    /// The quantity of a stock, and the orders of it: units, orders, orders from other warehouses.
     Level = "level" { quantity: u16, ytd: u32, orders: u32, remote: u32 }
 
     /// A stock's text for each of ten districts.

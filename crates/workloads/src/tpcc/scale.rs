@@ -66,12 +66,12 @@ impl Scale {
         Err(Failure::Parameters(what.to_owned()))
     }
 
-    /// What a district has been paid at first: ten from each customer.
+    /// The amount paid to a district at first: ten from each customer.
     pub(super) const fn district_ytd(self) -> Cents {
         FIRST_PAYMENT * self.customers as Cents
     }
 
-    /// What a warehouse has been paid at first.
+    /// The amount paid to a warehouse at first.
     pub(super) const fn warehouse_ytd(self) -> Cents {
         self.district_ytd() * self.districts as Cents
     }

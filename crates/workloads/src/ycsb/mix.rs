@@ -127,7 +127,7 @@ impl fmt::Display for Letter {
     }
 }
 
-/// Shares of operations; what is left of 1 are read-modify-writes.
+/// Shares of operations; the rest up to 1 are read-modify-writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mix {
     /// Reads.

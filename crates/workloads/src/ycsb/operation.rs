@@ -72,7 +72,7 @@ impl Operation {
         payload::fill(identity, version.wrapping_add(1), &mut self.payload);
     }
 
-    /// Carries it out. What it reads is added to `found`.
+    /// Carries it out, and adds the data read to `found`.
     pub(super) fn run<X: Tx, T: Table>(
         &mut self,
         tx: &mut X,

@@ -188,7 +188,7 @@ fn contents((_, heap): &Opened, program: &impl Program) -> Vec<u64> {
     session.read(|tx| program.contents(&mut AnyTx::new(tx))).expect("a whole structure")
 }
 
-/// Does the operation, cut after this many events; returns what a cut leaves, and the events.
+/// Does the operation, with the power cut after this many events. Returns the image, and the events.
 fn operate(
     (memory, heap): &Opened,
     program: &impl Program,

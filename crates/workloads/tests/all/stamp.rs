@@ -169,7 +169,7 @@ fn labyrinth() {
 fn a_lost_segment_is_noticed() {
     use perdura_workloads::stamp::genome::{Genome, Parameters};
     let make = || Genome::new(Parameters::of(Input::Small), SEED).expect("valid parameters");
-    // An entry whose chain seems not to begin there: what it gets, and what is behind that, is lost.
+    // An entry whose chain seems not to begin there: a chain appended to it is lost.
     let lost = spoilt(&make(), "bench.genome", |tx, root| {
         let entries = tx.read_word(root + 16)?;
         tx.write_word(entries + 8, 0)

@@ -96,7 +96,7 @@ impl Tracked {
         self.log.is_filling()
     }
 
-    /// A store of the running transaction. Returns what it has met, or `None` if the transaction is too large.
+    /// A store of the running transaction. Returns the line's prior writer, or `None` if the transaction is too large.
     pub(super) fn meet(
         &mut self,
         hardware: &Hardware,

@@ -79,7 +79,7 @@ pub struct Vacation {
 }
 
 impl Vacation {
-    /// With these tables and tasks; what is loaded follows from `seed`.
+    /// With these tables and tasks; the loaded data follows from `seed`.
     ///
     /// # Errors
     /// `Parameters`.

@@ -1,6 +1,6 @@
 //! TPC-C's consistency conditions, which hold between any two transactions.
 //!
-//! [`survey`] reads all tables once; [`conditions`] compares what it found.
+//! [`survey`] reads all tables once; [`conditions`] compares the facts found.
 
 mod conditions;
 mod survey;
