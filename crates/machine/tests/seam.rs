@@ -179,7 +179,7 @@ impl Mechanism for Notes {
 
 /// It is called for every access of a core, hits too, with the stored bytes and the line's contents before.
 #[test]
-fn accesses_are_told_before_the_data_changes() {
+fn accesses_are_reported_before_the_data_changes() {
     for moments in [Moments::ACCESS, Moments::NONE] {
         let told = Arc::<Mutex<Vec<Told>>>::default();
         let notes = Arc::clone(&told);
@@ -329,7 +329,7 @@ fn two_mechanisms_work_together() {
 
 /// An aborted transaction has stored nothing, and none nests.
 #[test]
-fn transactions_are_told_how_they_end() {
+fn aborts_undo_and_transactions_do_not_nest() {
     let transactions = small(Conflicts::default);
     let options = Options { transactions, ..Options::default() };
     let machine = Machine::new(tiny(Domain::Transient), &[0; LEN as usize], options);
@@ -543,7 +543,7 @@ impl Mechanism for Holder {
 /// A mechanism is called once when a marked line leaves a cache, and once when a version is replaced; dirty lines that
 /// its versions push out are evicted like others.
 #[test]
-fn marked_lines_and_versions_are_told_when_they_leave() {
+fn departures_of_marked_lines_and_versions_are_reported() {
     let options = Options { mechanism: small(Holder::default), ..Options::default() };
     let machine = Machine::new(tiny(Domain::Transient), &[0; LEN as usize], options);
     // A set of the nearest cache: 2 ways, 4 sets; both are dirty.

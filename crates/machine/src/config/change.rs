@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told() {
+    fn impossible_figures_are_reported() {
         let machine = presets::load("tiny").expect("a preset");
         let refused = |path: &str, value: &str, what: &str| {
             let error = machine.with(path, value).expect_err(path).to_string();

@@ -223,7 +223,7 @@ fn a_victim_level_keeps_dirt_that_more_than_one_core_reads() {
 }
 
 #[test]
-fn a_dirty_line_moves_up_whole_where_nobody_else_has_it() {
+fn a_dirty_line_moves_up_whole_where_no_other_core_has_it() {
     let mut caches = together(Holds::Victims);
     caches.access(0, A, Access::Store);
     (1..=4).for_each(|n| _ = caches.access(0, A + n, Access::Load));

@@ -26,7 +26,7 @@ fn plain_records_conform_and_leave_nothing() {
 
 /// Everything that was set is reported, once, and nothing that was removed.
 #[test]
-fn all_contents_of_plain_records_are_told() {
+fn all_contents_of_plain_records_are_reported() {
     let mut heap = TestHeap::new();
     let contents = |heap: &mut TestHeap, records: &Plain| {
         let (mut fields, mut members) = (Vec::new(), Vec::new());
