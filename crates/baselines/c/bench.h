@@ -1,5 +1,5 @@
 /*
- * What the libpmemobj programs share: parameters, random numbers, failing.
+ * Common to the libpmemobj programs: parameters, random numbers, failing.
  *
  * Each workload makes its data, runs, and checks its own answer, exactly as its Rust twin in
  * crates/workloads does.

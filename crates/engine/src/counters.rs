@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_told_apart_by_their_words() {
+    fn lines_are_counted_by_their_words() {
         let mut counters = Counters::default();
         counters.dirtied_fresh(56, 8 + 64 + 16);
         counters.dirtied(8);

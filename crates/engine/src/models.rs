@@ -162,7 +162,7 @@ fn the_bias_goes_on_to_another_session() {
 
 /// The lock is biased to a session while another one reads, for the first time.
 #[test]
-fn a_first_reader_beside_the_bias() {
+fn a_first_reader_while_the_lock_is_biased() {
     check(|| {
         let rig = <Rig>::new(2);
         let mut reader = rig.seat().expect("a slot");
@@ -240,7 +240,7 @@ fn two_readers_and_a_writer() {
 
 /// Sessions come and go while there is a writer.
 #[test]
-fn slots_are_taken_beside_a_writer() {
+fn slots_are_taken_during_a_write() {
     check(|| {
         let rig = <Rig>::new(1);
         let other = rig.clone();
@@ -299,7 +299,7 @@ fn share(lock: &Shared, ram: &Ram, stored: &AtomicU64) {
 }
 
 #[test]
-fn nobody_that_waits_is_forgotten() {
+fn no_waiting_transaction_is_forgotten() {
     check(|| {
         let (ram, stored) = (Arc::new(Ram::new(64)), LoomArc::new(AtomicU64::new(0)));
         let lock: Shared = Arc::new(Lock::new(&*ram, 2, (), [0; 2]));
@@ -342,7 +342,7 @@ fn look(overlay: &Overlay) -> u64 {
 }
 
 #[test]
-fn snapshots_beside_a_writer() {
+fn snapshots_during_a_write() {
     check(|| {
         let overlay = LoomArc::new(Overlay::new(&Ram::new(64)));
         let other = overlay.clone();

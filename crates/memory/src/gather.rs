@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn is_given_up_where_nobody_comes_and_tried_again() {
+    fn delays_that_bring_none_are_dropped_and_tried_again() {
         let mut gather = Gather::default();
         let mut waits = 0;
         for _ in 0..10 * SELDOM {

@@ -212,7 +212,7 @@ fn a_rehearsal_keeps_the_lock_and_writes_nothing() {
 
 /// Each look takes a lock for a moment, which must not make openers fail.
 #[test]
-fn openers_succeed_beside_many_that_look() {
+fn openers_succeed_while_many_look() {
     let directory = block();
     let path = directory.path().join("pool");
     drop(Mapped::create(&path, PAGE, small()).expect("create"));

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_counts() {
+    fn tuning_overrides_measurements() {
         let ram = perdura_memory::Ram::new(64);
         for tuned in [false, true] {
             let mut choice = SharingChoice::new(Domain::Transient);

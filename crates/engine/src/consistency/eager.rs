@@ -274,7 +274,7 @@ impl Consistency for Eager {
         lock: &LockOf<O, Self>,
         counters: &mut Counters,
     ) -> Result<()> {
-        redo::empty_beside::<M, Self, O>(core, lock, counters)
+        redo::empty_alongside_writers::<M, Self, O>(core, lock, counters)
     }
 
     fn apply<M: Memory>(memory: &M, whole: &[Vec<FoundRecord>]) -> Result<Recovery> {

@@ -87,7 +87,7 @@ impl Consistency for Redo {
         lock: &LockOf<O, Self>,
         counters: &mut Counters,
     ) -> Result<()> {
-        empty_beside::<M, Self, O>(core, lock, counters)
+        empty_alongside_writers::<M, Self, O>(core, lock, counters)
     }
 
     fn apply<M: Memory>(memory: &M, whole: &[Vec<FoundRecord>]) -> Result<Recovery> {
@@ -142,7 +142,7 @@ pub(crate) fn write_down<M: Memory, S>(
 }
 
 /// A checkpoint concurrent with writers, except for the part that a block device needs the lock for.
-pub(crate) fn empty_beside<M: Memory, C: Consistency, O: Order>(
+pub(crate) fn empty_alongside_writers<M: Memory, C: Consistency, O: Order>(
     core: &Core<M>,
     lock: &LockOf<O, C>,
     counters: &mut Counters,

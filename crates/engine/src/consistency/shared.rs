@@ -4,8 +4,8 @@
 //! fences: its words *join* those of the open group, in an [`Overlay`] that later transactions look through, and the
 //! next one is let in. The last one, behind which none waits, leads: it logs all of them with its own words as one
 //! transaction, with one record, the fences of one, and each line stored once, while the others only wait for it. This
-//! is done if it is the [faster way](SharingChoice). Without other writers nothing joins, and each transaction is logged as if
-//! this module did not exist.
+//! is done if it is the [faster way](SharingChoice). Without other writers nothing joins, and each transaction is
+//! logged as if this module did not exist.
 //!
 //! If the tuning demands sharing ([`Tuning::share`]), transactions that are not waited for join too, whether another
 //! one waits or not: one record for all until one of them is waited for.

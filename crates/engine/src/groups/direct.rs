@@ -22,12 +22,12 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         }
         self.usable()?;
         self.core.next_number()?;
-        let nobody_joined = self.nobody_joined();
-        if nobody_joined && B::LOG_IS_ENOUGH {
+        let none_has_joined = self.none_has_joined();
+        if none_has_joined && B::LOG_IS_ENOUGH {
             return self.commit_alone(session);
         }
         let fits = session.record_bytes() <= self.core.geometry.segment_bytes;
-        if !B::SKIPS && nobody_joined && self.group.history.is_empty() && fits {
+        if !B::SKIPS && none_has_joined && self.group.history.is_empty() && fits {
             return self.commit_in_place(session);
         }
         let ticket = self.join(session)?;
@@ -41,7 +41,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     fn shares(&mut self) -> bool {
         let wanted = self.open.is_wanted(&*self.core.memory);
         // The leader asks too, so that every commit is counted.
-        let pays = (wanted || !self.nobody_joined())
+        let pays = (wanted || !self.none_has_joined())
             && self.core.memory.domain().needs_write_back()
             && self.group.choice.shares(&*self.core.memory);
         pays && wanted

@@ -39,7 +39,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
 
     /// Physical commit of the open group if its oldest transaction is old enough.
     pub(super) fn flush_if_due(&mut self) -> Result<()> {
-        let joined = !self.nobody_joined();
+        let joined = !self.none_has_joined();
         let waiting = joined || self.core.durable() < self.core.committed();
         if !waiting {
             return Ok(());
@@ -72,7 +72,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         self.group.history.turn();
         self.write_back_old(usize::MAX);
         // The words known from the log are gone with it.
-        self.group.old_words_known &= self.group.writer.writes.is_empty() && self.nobody_joined();
+        self.group.old_words_known &= self.group.writer.writes.is_empty() && self.none_has_joined();
         if planted::has(Bug::DurableBeforeFence) {
             self.core.set_durable(last);
         }

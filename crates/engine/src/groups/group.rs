@@ -173,7 +173,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
 
     /// Closes the open group: it is in the log, and in place. If that fails, it is still open.
     pub(super) fn close(&mut self) -> Result<()> {
-        if self.nobody_joined() {
+        if self.none_has_joined() {
             return Ok(());
         }
         self.collect();

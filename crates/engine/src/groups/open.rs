@@ -21,7 +21,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
 
     /// Whether no transaction has joined.
     #[inline(always)]
-    pub(super) fn nobody_joined(&self) -> bool {
+    pub(super) fn none_has_joined(&self) -> bool {
         self.joined() == 0
     }
 

@@ -51,7 +51,7 @@ fn price<E: Engine<Reference>>(domain: Domain) -> (u64, u64) {
 }
 
 #[test]
-fn who_waits_at_once_pays_what_the_engine_below_costs() {
+fn waiting_at_once_costs_what_the_engine_below_costs() {
     for domain in [Domain::Transient, Domain::Persistent, Domain::Process] {
         let undo = price::<UndoEngine<Reference>>(domain);
         assert_eq!(price::<ArchaptUndoEngine<Reference>>(domain), undo, "undo on {domain}");
@@ -81,7 +81,7 @@ fn takes_all_along<E: Engine<Reference>>(domain: Domain) {
 }
 
 #[test]
-fn who_waits_takes_the_open_group_along() {
+fn waiting_flushes_the_open_group_too() {
     for domain in DOMAINS {
         takes_all_along::<ArchaptUndoEngine<Reference>>(domain);
         takes_all_along::<ArchaptRedoEngine<Reference>>(domain);
@@ -161,7 +161,7 @@ fn threads<E: Engine<Reference>>(domain: Domain) {
 }
 
 #[test]
-fn those_who_wait_and_those_who_do_not_share_an_engine() {
+fn threads_that_wait_and_threads_that_do_not_share_an_engine() {
     for domain in DOMAINS {
         on_each_engine!(crash_consistent threads::<Reference>(domain));
     }

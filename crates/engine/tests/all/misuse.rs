@@ -167,7 +167,7 @@ fn a_session_may_end_inside_of_a_transaction() {
 
 /// Sessions that read, commit and wait outside transactions, while groups come and go whose overlays are too large to
 /// be kept.
-fn beside_a_writer<E: Engine<AnyMemory>>() {
+fn during_a_write<E: Engine<AnyMemory>>() {
     let (_, engine) = started::<E>();
     engine.tune(&Tuning { group_bytes: Some(1 << 20), ..Tuning::default() });
     let done = AtomicBool::new(false);
@@ -207,6 +207,6 @@ fn beside_a_writer<E: Engine<AnyMemory>>() {
 
 #[test]
 fn reads_outside_of_transactions_reach_no_overlay_that_is_being_freed() {
-    beside_a_writer::<ArchaptUndoEngine<AnyMemory>>();
-    beside_a_writer::<ArchaptRedoEngine<AnyMemory>>();
+    during_a_write::<ArchaptUndoEngine<AnyMemory>>();
+    during_a_write::<ArchaptRedoEngine<AnyMemory>>();
 }

@@ -79,7 +79,7 @@ fn readers_go_on<E: Engine<AnyMemory>>() {
 }
 
 #[test]
-fn readers_go_on_beside_a_writer_until_it_stores() {
+fn readers_go_on_until_the_writer_stores() {
     on_each_engine!(crash_consistent readers_go_on::<AnyMemory>());
 }
 
@@ -118,7 +118,7 @@ fn a_reader_stays_where_it_is<E: Engine<AnyMemory>>() {
 }
 
 #[test]
-fn who_joins_a_group_waits_for_no_reader() {
+fn joining_a_group_waits_for_no_reader() {
     a_reader_stays_where_it_is::<ArchaptUndoEngine<AnyMemory>>();
     a_reader_stays_where_it_is::<ArchaptRedoEngine<AnyMemory>>();
     a_reader_stays_where_it_is::<SkippingUndoEngine<AnyMemory>>();

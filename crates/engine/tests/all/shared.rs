@@ -108,7 +108,7 @@ fn nothing_is_shared_where_that_is_no_gain() {
 /// If set to share, transactions that are not waited for have one record until one is, on one core too: all of them are
 /// durable then, and none before.
 #[test]
-fn those_that_are_not_waited_for_share_if_told() {
+fn transactions_that_are_not_waited_for_share_if_set() {
     fn run<E: Engine<Reference>>(share: Option<bool>) -> u64 {
         let (memory, engine) = started::<E>(Domain::Transient);
         engine.tune(&Tuning { share, ..Tuning::default() });
@@ -211,7 +211,7 @@ fn while_another_waits<E: Engine<Reference>, R: Send>(
 
 /// A transaction that has joined is not durable until the next one is.
 #[test]
-fn who_waits_alone_leads() {
+fn a_transaction_that_waits_alone_leads() {
     fn run<E: Engine<Reference>>() {
         if E::Session::CONFLICTS {
             return; // It waits for nothing.

@@ -135,7 +135,7 @@ fn archapt_counts_right_however_few_wait() {
 
 /// The other engines with commits that are not waited for.
 #[test]
-fn sums_are_right_though_nobody_waits() {
+fn sums_are_right_without_waiting() {
     sums_are_right_waiting::<Volatile<AnyMemory>>(u64::MAX);
     sums_are_right_waiting::<UndoEngine<AnyMemory>>(u64::MAX);
     sums_are_right_waiting::<RedoEngine<AnyMemory>>(u64::MAX);

@@ -143,7 +143,7 @@ mod tests {
     /// A session that was about to enter is preempted until the lock is biased to another session, which is inside:
     /// that one stays the only writer.
     #[test]
-    fn who_comes_too_late_puts_no_other_session_out() {
+    fn a_session_that_is_too_late_removes_no_other_from_the_lock() {
         if !barrier::is_there() {
             return;
         }

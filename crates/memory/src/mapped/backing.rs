@@ -147,7 +147,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn survival_is_told_truthfully() {
+    fn survival_is_reported_truthfully() {
         use Domain::*;
         for (backing, domain, survives) in [
             (Backing::Dax { persistent_caches: false }, Transient, Survives::Power),

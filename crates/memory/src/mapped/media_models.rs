@@ -83,6 +83,6 @@ fn a_fence_covers_what_came_before() {
 }
 
 #[test]
-fn a_failed_sync_is_told_to_all() {
+fn a_failed_sync_is_reported_to_all() {
     two_threads_commit(true);
 }

@@ -260,7 +260,7 @@ fn a_line_is_captured_as_it_was_at_one_moment() {
 /// A write-back during a fence that leads is not in its batch: the fence after it syncs once more, wherever the leader
 /// was.
 #[test]
-fn a_write_back_beside_a_fence_waits_for_the_next_sync() {
+fn a_write_back_during_a_fence_waits_for_the_next_sync() {
     for gate in [AT_WRITE, AT_SYNC] {
         let rig = Rig::new();
         rig.media.device.gate.store(gate, Ordering::SeqCst);

@@ -10,7 +10,7 @@ fn number(name: &str, default: u64) -> u64 {
 
 /// On structures whose pools are small enough that many lines of a region are lost at once.
 #[test]
-fn what_was_left_to_the_caches_is_restored_or_told() {
+fn deferred_lines_are_restored_or_reported() {
     let tiny =
         MachineConfig::parse("tiny", include_str!("../../../../../machines/tiny.toml")).unwrap();
     for engine in ["archapt-undo-sum", "archapt-redo-sum"] {

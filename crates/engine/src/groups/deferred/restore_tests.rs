@@ -111,7 +111,7 @@ fn a_hundred_lost_lines_of_a_batch_are_restored() {
 }
 
 #[test]
-fn what_is_in_no_sum_alone_is_told_and_the_rest_restored() {
+fn lines_in_no_sum_alone_are_reported_and_the_rest_restored() {
     let mut batch = Batch::full(4);
     let six = SIX.map(|(row, column)| column * 64 + row);
     let mut lost = batch.some(3, 4096);
@@ -139,7 +139,7 @@ fn a_line_that_keeps_its_tag_is_found_by_its_sums() {
 }
 
 #[test]
-fn two_lines_that_keep_their_tags_are_told() {
+fn two_lines_that_keep_their_tags_are_reported() {
     let mut batch = Batch::full(6);
     let lost = BTreeSet::from([259, 579]);
     let keep = |_, old, line: &FoundLine| tag_of(line.at, &old) == line.tag;

@@ -157,7 +157,7 @@ mod tests {
     use perdura_memory::Ram;
 
     #[test]
-    fn a_lock_says_whose_it_is_and_where_that_is_noted() {
+    fn a_lock_names_its_lane_and_the_noted_word() {
         let ram = Ram::new(1 << 20);
         let records = Records::new(&ram);
         let place = records.place(640);

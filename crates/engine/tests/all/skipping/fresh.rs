@@ -37,7 +37,7 @@ fn fresh_memory_may_be_deferred_before_its_transaction_commits() {
 
 /// Fresh words in the same line as logged ones: a rollback undoes the latter, and not the former.
 #[test]
-fn fresh_words_beside_those_taken_back_are_no_loss() {
+fn fresh_words_next_to_undone_ones_are_not_lost() {
     type E = SkippingUndoEngine<Reference>;
     let (memory, engine) = tuned::<E>(64, 4096, Skip::Always);
     let mut session = engine.session().unwrap();
