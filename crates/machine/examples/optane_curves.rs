@@ -1,4 +1,4 @@
-//! The machine `optane` beside what was measured on real modules, as a table in Markdown:
+//! The machine `optane` compared with measurements of real modules, as a table in Markdown:
 //! `cargo run --release -p perdura-machine --example optane_curves`.
 
 #[path = "../tests/optane/curves.rs"]

@@ -1,23 +1,23 @@
-//! Lines on their way to a core: from when on each is there.
+//! When lines on their way to a core arrive.
 //!
-//! The caches' tags have such a line at once, and data is apart from time; so another access to it, of the
-//! same core or of another, must be told when the line can be had.
+//! The caches' tags have such a line at once, and data is apart from time; so another access to the line, by the
+//! same core or another, learns here when the line is available.
 
 use crate::Ps;
 use crate::controller::ByNumber;
 
-/// Lines that are found at once, a power of two: more than all fill buffers of many cores.
+/// Entries of the direct-mapped table, a power of two: more than the fill buffers of many cores.
 const NEAR: usize = 1024;
-/// Other lines from which on it is worth looking which of them have come.
+/// Size of `far` from which it is worth removing the lines that have arrived.
 const CROWDED: usize = 256;
 
 /// When lines arrive.
 pub(crate) struct Arrivals {
     /// By the lower bits of their numbers.
     near: Box<[(u64, Ps); NEAR]>,
-    /// Those whose places there are another's, which is on its way too.
+    /// Lines whose places in `near` are taken by other lines on their way.
     far: ByNumber<Ps>,
-    /// Lines there at which it is looked next.
+    /// Size of `far` at which it is cleaned up next.
     crowded: usize,
     /// The last arrival of all.
     last: Ps,
@@ -31,7 +31,7 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    /// When `line` is there; a time that is over if it is there at `now`.
+    /// When `line` arrives; some time not after `now` if it is there.
     #[inline]
     pub(crate) fn of(&self, line: u64, now: Ps) -> Ps {
         if now >= self.last {
@@ -47,8 +47,8 @@ impl Arrivals {
         self.far.get(&line).copied().unwrap_or_default()
     }
 
-    /// The line is there from `time` on, or later if that was so before. No core is behind `now`, as far as time
-    /// matters.
+    /// Records that the line arrives at `time`, or later if a later arrival is already recorded. No core whose time
+    /// matters is behind `now`.
     #[inline]
     pub(crate) fn note(&mut self, line: u64, time: Ps, now: Ps) {
         if now >= self.last && !self.far.is_empty() {
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn lines_that_have_come_are_forgotten_and_no_others() {
         let mut arrivals = Arrivals::default();
-        // Lines that have one place, a hundred of which are on their way at a time.
+        // Lines that share one place, a hundred of them on their way at a time.
         for time in 0..10_000u64 {
             let line = |time: u64| time * NEAR as u64;
             arrivals.note(line(time), Ps(time + 100), Ps(time));

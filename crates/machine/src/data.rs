@@ -1,8 +1,8 @@
 //! The bytes, apart from the time that they take: what loads return, and what is durable.
 //!
-//! The visible image is one, since the caches are coherent. Beside it, for machines whose power
-//! can be cut: the home device's contents, lines on their way there, lines in volatile DRAM; and,
-//! for the crash tester, everything that the persistency model would allow ([`Image`]).
+//! There is one visible image, since the caches are coherent. For machines whose power can be cut, there are also the
+//! home device's contents, lines on their way there, and lines in volatile DRAM; and, for the crash tester,
+//! everything that the persistency model would allow ([`Image`]).
 
 use crate::Ps;
 use crate::controller::ByNumber;
@@ -15,10 +15,10 @@ use perdura_memory::{Domain, LINE, WORD};
 /// Words in a line.
 pub(crate) const WORDS: usize = 8;
 
-/// Lines on their way from which on it is worth looking which of them have arrived.
+/// Number of lines on their way from which it is worth landing those that have arrived.
 const CROWDED: usize = 64;
 
-/// Lines on their way that are better landed, where all wait for them.
+/// Number of lines on their way from which they are landed early, where all cores wait for them.
 const MANY: usize = 4096;
 
 /// How much of the data is kept.
@@ -26,9 +26,9 @@ const MANY: usize = 4096;
 pub enum Keep {
     /// The visible image: programs run, and the power is never cut.
     Visible,
-    /// Also what is durable, as the caches and devices leave it.
+    /// Also the durable image that follows from caches and devices.
     Durable,
-    /// Also what the persistency model allows to be durable.
+    /// Also the durable images that the persistency model allows.
     Model,
 }
 
@@ -38,37 +38,37 @@ pub(crate) struct Data {
     pub(crate) visible: Vec<u64>,
     /// The home device; empty if it is not kept.
     home: Vec<u64>,
-    /// They are there even if no home device is kept: what is kept must not change what waits for them.
+    /// Tracked even if no home device is kept, since timing must not depend on what is kept.
     flights: Flights,
     crowded: usize,
     dram: ByNumber<LineWords>,
-    /// Of lines that a mechanism has sent elsewhere, or kept, when the last was durable.
+    /// For lines that a mechanism has redirected or kept: when they are durable.
     elsewhere: ByNumber<Ps>,
-    /// What was durable by then has landed. Cores whose turns come by chance have clocks that
-    /// disagree; a cut is never before this.
+    /// Lines durable by this time have landed. With a seeded schedule the cores' clocks disagree; a
+    /// power cut is never before this time.
     landed: Ps,
     pub(crate) model: Option<Image>,
     kept: bool,
-    /// The caches do not tell what is durable: a file's pages are between them and the device, or
-    /// a process that has died left lines that are not in them.
+    /// The simulated caches do not determine what is durable: the page cache of a file lies between them and
+    /// the device, or a process that died has left lines that are not in them.
     guesses: bool,
-    /// Fences from this number on fail, as syncs of a file do; how many there were; the core whose
+    /// Fences from this number on fail, as syncs of a file do; the number of fences so far; the core whose
     /// fence was the first to fail.
     failing: Option<u64>,
     fences: u64,
     failed_on: Option<usize>,
     promised: Promised,
-    /// What lands is held until the power cuts before it have been shown.
+    /// Landings are held back until the crash points before them have been shown.
     holds: bool,
     held: Vec<Landing>,
 }
 
-/// What lands.
+/// Which flights land.
 #[derive(Clone, Copy)]
 enum Landing {
-    /// All that is durable by then.
+    /// Those durable by then.
     By(Ps),
-    /// What a core's fence has waited for.
+    /// Those that a core's fence has waited for.
     Of(usize),
 }
 
@@ -149,7 +149,7 @@ impl Data {
         }
     }
 
-    /// What a core has asked for is durable at `now`, unless this fence fails.
+    /// A core's fence: the lines that the core has written back are durable at `now`, unless this fence fails.
     pub(crate) fn fence(&mut self, core: usize, now: Ps) {
         if let Promised::Order(order) = &mut self.promised {
             order.fenced(core, now);
@@ -212,7 +212,7 @@ impl Data {
         }
     }
 
-    /// A line as programs see it; zeros where none is asked for (a trace has no data).
+    /// A line as programs see it; zeros if no durable image is kept, since the words are not used then.
     pub(crate) fn visible_line(&self, line: u64) -> LineWords {
         if self.kept { words_of(&self.visible, line) } else { [0; WORDS] }
     }
@@ -222,7 +222,7 @@ impl Data {
         self.flights.newest(line).map_or_else(|| words_of(&self.home, line), |flight| flight.words)
     }
 
-    /// When the last flight of a line is over.
+    /// When the last flight of a line lands.
     pub(crate) fn on_its_way(&self, line: u64) -> Option<Ps> {
         self.flights.newest(line).map(|flight| flight.durable)
     }
@@ -239,8 +239,8 @@ impl Data {
         self.flights.depart(arrival, line, words, durable, core);
     }
 
-    /// `words` go into volatile DRAM as those of `line`. Where caches are persistent, so is what
-    /// they hand over: the home device has it since it was stored.
+    /// `words` go into volatile DRAM as the contents of `line`. Where caches are persistent, the home device
+    /// already has them: they were durable when stored.
     pub(crate) fn enter_dram(&mut self, line: u64, words: LineWords) {
         if self.domain != Domain::Persistent {
             self.dram.insert(line, words);
@@ -259,24 +259,24 @@ impl Data {
         self.dram.remove(&line).unwrap_or([0; WORDS])
     }
 
-    /// What volatile DRAM has of a line is what the home device gets.
+    /// The home device gets the contents of a line that volatile DRAM has: the copy in DRAM is clean.
     pub(crate) fn forget_dram(&mut self, line: u64) {
         if !self.dram.is_empty() {
             self.dram.remove(&line);
         }
     }
 
-    /// A line becomes what it was, as programs see it.
+    /// Restores the visible contents of a line.
     pub(crate) fn restore(&mut self, line: u64, words: LineWords) {
         put(&mut self.visible, line, &words);
     }
 
-    /// Keeps what a mechanism promises beside it.
+    /// Starts to track what a mechanism promises.
     pub(crate) fn keep_promise(&mut self, promise: Promise) {
         self.promised = Promised::new(promise, &self.visible);
     }
 
-    /// What is kept of transactions, if they are what is promised.
+    /// The tracked transactions, if transactions are promised.
     pub(crate) fn transactions(&mut self) -> Option<&mut Transactions> {
         match &mut self.promised {
             Promised::Transactions(transactions) => Some(transactions),
@@ -291,25 +291,25 @@ impl Data {
         }
     }
 
-    /// The first epoch that has ended and was not durable is so from `at` on.
+    /// The oldest ended epoch not yet durable is durable from `at` on.
     pub(crate) fn promise(&mut self, at: Ps) {
         if let Promised::Epochs(epochs) = &mut self.promised {
             epochs.is_durable(at, self.landed);
         }
     }
 
-    /// The first word of what a power cut at `now` has left that is not as promised.
+    /// The first word that breaks the promise in `left`, the image after a power cut at `now`.
     pub(crate) fn broken_promise(&self, left: &[u64], now: Ps) -> Option<usize> {
         self.promised.broken(left, now.max(self.landed))
     }
 
-    /// From here on what lands is held, until [`let_land`](Self::let_land), or no longer.
+    /// Holds landings back until [`let_land`](Self::let_land), or stops doing so.
     pub(crate) fn hold(&mut self, holds: bool) {
         self.holds = holds;
         self.let_land();
     }
 
-    /// What is held lands.
+    /// Lands what was held back.
     pub(crate) fn let_land(&mut self) {
         let holds = std::mem::replace(&mut self.holds, false);
         for landing in std::mem::take(&mut self.held) {
@@ -321,7 +321,7 @@ impl Data {
         self.holds = holds;
     }
 
-    /// What arrives later than `after` and by `until`, in its order, and once for each time.
+    /// Arrivals after `after` and by `until`, in order, one for each time.
     pub(crate) fn arrivals(&self, after: Ps, until: Ps) -> Vec<(Ps, Arrival)> {
         let after = after.max(self.landed);
         let flights =
@@ -332,25 +332,25 @@ impl Data {
         arrivals
     }
 
-    /// A mechanism has sent a line elsewhere, or kept it: it is durable from `durable` on.
+    /// A mechanism has redirected a line, or kept it: it is durable from `durable` on.
     pub(crate) fn leave_elsewhere(&mut self, line: u64, durable: Ps) {
         self.elsewhere.insert(line, durable);
     }
 
-    /// A core asks for a line that has left the caches already; when it is durable, if it is on
-    /// its way. Where caches are persistent, only streamed lines can be asked for.
+    /// A core writes back a line that has left the caches already. Returns when it is durable, if it is on
+    /// its way. Where caches are persistent, only streamed lines count.
     pub(crate) fn await_flight(&mut self, line: u64, core: usize) -> Option<Ps> {
         let flight = self.flights.await_line(line, core, self.domain != Domain::Persistent);
         flight.max(self.elsewhere.get(&line).copied())
     }
 
-    /// When all lines that are on their way will have arrived, or some time before now.
+    /// When all lines that are on their way will have arrived; some earlier time if none is.
     pub(crate) fn last_arrival(&self) -> Ps {
         self.flights.last()
     }
 
-    /// No power cut comes before all have arrived that are on their way: if these are many, they land at once, unless
-    /// each arrival is to be shown.
+    /// To be called when no power cut can come before all lines on their way have arrived: if there are many, they land
+    /// at once, unless each arrival is to be shown.
     pub(crate) fn land_ahead_if_crowded(&mut self) {
         if self.flights.len() >= MANY && !self.holds {
             self.land(self.flights.last());
@@ -362,12 +362,12 @@ impl Data {
     pub(crate) fn land_if_crowded(&mut self, now: Ps) {
         if self.flights.len() >= self.crowded && !self.holds {
             self.land(now);
-            // Those of a core whose clock is ahead may stay for long.
+            // Flights of a core whose clock is ahead may stay for long.
             self.crowded = CROWDED.max(2 * self.flights.len());
         }
     }
 
-    /// What is durable by `now` is so from here on.
+    /// Lands the lines that are durable by `now`.
     pub(crate) fn land(&mut self, now: Ps) {
         if self.holds {
             self.held.push(Landing::By(now));
@@ -378,7 +378,7 @@ impl Data {
         self.flights.land(self.landed, |line, words| land(home, kept, line, words));
     }
 
-    /// A core's fence has returned: what it asked for is durable.
+    /// Lands the lines that a core's fence has waited for.
     pub(crate) fn land_of(&mut self, core: usize) {
         if self.holds {
             self.held.push(Landing::Of(core));
@@ -393,7 +393,7 @@ impl Data {
         self.flights.land_line(line, |line, words| land(home, kept, line, words));
     }
 
-    /// The home device after a power cut at `now`, what only hardware sees included.
+    /// The home device after a power cut at `now`, the lines that only hardware sees included.
     pub(crate) fn cut(&self, now: Ps) -> Vec<u64> {
         let now = now.max(self.landed);
         let mut image = self.home.clone();
@@ -403,8 +403,8 @@ impl Data {
         image
     }
 
-    /// A line of the home device after a power cut at `now`; the least that the model allows where
-    /// the caches do not tell.
+    /// A line of the home device after a power cut at `now`; where the caches do not determine it, the least that the
+    /// model allows.
     pub(crate) fn cut_line(&self, line: u64, now: Ps) -> LineWords {
         if self.guesses
             && let Some(model) = &self.model

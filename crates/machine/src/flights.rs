@@ -1,9 +1,8 @@
-//! Lines on their way into the persistence domain, with the time from which on each is durable.
+//! Lines on their way into the persistence domain (flights), with the time from which each is durable.
 //!
-//! A line may leave again while it is on its way: of its flights the later one counts, and when that
-//! lands, those before it are overtaken. What always holds: `newest` has the last flight of each line that has
-//! any, from which the earlier ones are found one by one; `arrivals` has every flight, and numbers of flights
-//! that are over.
+//! A line may leave again while it is on its way: the later flight counts, and when it lands, the line's earlier
+//! flights are overtaken. What always holds: `newest` has the last flight of each line that has any, and each flight
+//! names the one before it; `arrivals` has every flight, and also numbers of flights that are over.
 
 use crate::Ps;
 use crate::controller::ByNumber;
@@ -11,7 +10,7 @@ use perdura_memory::image::{LineWords, Site};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// What arrives: a power cut can be asked for at that moment.
+/// What arrives: each arrival is a crash point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) name: &'static str,
@@ -30,18 +29,18 @@ pub(crate) struct Flight {
     before: Option<u64>,
 }
 
-/// All of them.
+/// All flights.
 #[derive(Default)]
 pub(crate) struct Flights {
-    /// In the order in which they left; `None` where one is over.
+    /// In the order of departure; `None` where one is over.
     flights: VecDeque<Option<Flight>>,
-    /// The number of the first of these.
+    /// The number of the first flight in `flights`.
     first: u64,
     /// Flights that are not over.
     count: usize,
     newest: ByNumber<u64>,
     arrivals: BinaryHeap<Reverse<(Ps, u64)>>,
-    /// The latest of all arrivals, of flights that are over too.
+    /// The latest arrival of all flights so far, those that are over included.
     last: Ps,
     /// Numbers of flights that each core's next fence waits for.
     awaited: Vec<Vec<u64>>,
@@ -54,12 +53,12 @@ impl Flights {
         self.count
     }
 
-    /// The latest of all arrivals so far.
+    /// The latest arrival of all flights so far, those that are over included.
     pub(crate) fn last(&self) -> Ps {
         self.last
     }
 
-    /// A line leaves, for whose arrival a core's fence may wait.
+    /// A line leaves; a core's fence may wait for its arrival.
     pub(crate) fn depart(
         &mut self,
         arrival: Arrival,
@@ -89,8 +88,8 @@ impl Flights {
         }
     }
 
-    /// A core's next fence waits for the line, if it is on its way, and another core's does already or `any`
-    /// will do; when the line is durable.
+    /// Makes a core's next fence wait for the line, if it is on its way; unless `any` is set, only a flight that some
+    /// fence waits for already counts. Returns when the line is durable.
     pub(crate) fn await_line(&mut self, line: u64, core: usize, any: bool) -> Option<Ps> {
         let number = *self.newest.get(&line)?;
         let flight = self.get(number)?;
@@ -110,7 +109,7 @@ impl Flights {
         self.newest.get(&line).and_then(|&number| self.get(number))
     }
 
-    /// The last flight of a line of those that are over by `now`.
+    /// The last of a line's flights that land by `now`.
     pub(crate) fn newest_by(&self, line: u64, now: Ps) -> Option<&Flight> {
         let mut flight = self.newest(line)?;
         while flight.durable > now {
@@ -119,12 +118,12 @@ impl Flights {
         Some(flight)
     }
 
-    /// Flights, in the order in which they left.
+    /// Flights, in the order of departure.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Flight> {
         self.flights.iter().flatten()
     }
 
-    /// Lands what is durable by `now`.
+    /// Lands the lines that are durable by `now`.
     pub(crate) fn land(&mut self, now: Ps, mut put: impl FnMut(u64, &LineWords)) {
         while let Some(&Reverse((durable, number))) = self.arrivals.peek()
             && durable <= now
@@ -134,11 +133,11 @@ impl Flights {
         }
     }
 
-    /// Lands what a core's fence has waited for.
+    /// Lands the lines that a core's fence has waited for.
     pub(crate) fn land_of(&mut self, core: usize, mut put: impl FnMut(u64, &LineWords)) {
         let Some(awaited) = self.awaited.get_mut(core) else { return };
         let mut numbers = std::mem::take(awaited);
-        // In the order in which they left: what is overtaken has landed before.
+        // In the order of departure, so that overtaken flights land first.
         numbers.sort_unstable();
         numbers.iter().for_each(|number| self.land_one(*number, &mut put));
         numbers.clear();
@@ -152,7 +151,7 @@ impl Flights {
         }
     }
 
-    /// Lands a flight, if it is not over; those of its line before it are overtaken.
+    /// Lands a flight, if it is not over; the line's earlier flights are overtaken.
     fn land_one(&mut self, number: u64, put: &mut impl FnMut(u64, &LineWords)) {
         let Some(flight) = self.take(number) else { return };
         put(flight.line, &flight.words);

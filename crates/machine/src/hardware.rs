@@ -1,7 +1,8 @@
 //! Caches, controller, data and clocks together: what an access does and when it is over.
 //!
-//! Here is what cores and caches do; `beyond` has what happens beyond the caches, `asking` how mechanisms are asked
-//! and what they can do, `agenda` what happens without any access, `own` programs' own memory, `transacting` their transactions.
+//! This file has what cores and caches do; `beyond` what happens beyond the caches, `asking` how mechanisms are
+//! called and what they can do, `agenda` what happens without any access, `own` programs' own memory, `transacting`
+//! programs' transactions.
 
 mod agenda;
 mod asking;
@@ -28,7 +29,7 @@ pub struct Hardware {
     pub(crate) config: MachineConfig,
     pub(crate) hierarchy: Hierarchy,
     pub(crate) controller: Controller,
-    /// Those that programs run on, and one that background work runs on.
+    /// The cores that programs run on, and one for background work.
     pub(crate) cores: Vec<Processor>,
     count: usize,
     pub(crate) data: Data,
@@ -38,29 +39,29 @@ pub struct Hardware {
     pub(crate) agenda: Agenda,
     /// Dirty lines that a mechanism has pushed out of the caches.
     pushed_out: Vec<u64>,
-    /// Where the lines of a block are that is being fetched.
+    /// Where the lines of the block being fetched are.
     places: Vec<u64>,
-    /// Of lines that a core is getting while others may want them, or it goes on itself.
+    /// Lines being fetched by a core that does not wait, or that other cores may access meanwhile.
     arrivals: Arrivals,
     cycle: Ps,
-    /// Whose access it is.
+    /// The core that is accessing.
     core: usize,
     limit_lines: u64,
-    /// Dirty lines that leave the caches for what an access brings.
+    /// Dirty lines that an access evicts from the caches.
     evicted: Vec<u64>,
-    /// Buffers of lines that have left the last cache, until the controller has them.
+    /// Eviction buffers: lines that have left the last cache, until the controller has them.
     leaving: Finishes,
     measured_from: Ps,
 }
 
-/// Where a line was that a core has accessed.
+/// Where an access found its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum From {
+enum FoundIn {
     /// In the nearest cache, or in the store buffer.
     Nearest,
     /// In another cache.
     Caches,
-    /// On its way to the nearest one.
+    /// On its way to the nearest cache.
     Late,
     /// In no cache.
     Memory,
@@ -100,7 +101,7 @@ impl Hardware {
         }
     }
 
-    /// Forgets what was counted; all cores go on from the latest clock.
+    /// Resets the statistics; all cores go on from the latest clock.
     pub(crate) fn start_measuring(&mut self) {
         let latest = self.latest();
         for core in &mut self.cores {
@@ -123,7 +124,7 @@ impl Hardware {
         self.at_work().iter().map(|core| core.clock).max().unwrap_or_default()
     }
 
-    /// What was counted.
+    /// The statistics since the last [`start_measuring`](Self::start_measuring).
     pub(crate) fn statistics(&self, seed: u64) -> Statistics {
         let time = |core: &Processor| core.clock.since(self.measured_from);
         let cores: Vec<CoreStats> = self
@@ -149,7 +150,7 @@ impl Hardware {
         }
     }
 
-    /// Whose turn it is.
+    /// Makes `core` the one that accesses.
     pub(crate) fn turn_of(&mut self, core: usize) {
         self.core = core;
     }
@@ -169,13 +170,13 @@ impl Hardware {
         let core = &mut self.cores[self.core];
         let before = core.clock;
         core.wait_until(done);
-        if from == From::Memory {
+        if from == FoundIn::Memory {
             core.stats.load_stall_ps += core.clock.since(before);
         }
     }
 
-    /// A load of a call with several, which [`wait_for_loads`](Self::wait_for_loads) ends.
-    pub(crate) fn load_beside(&mut self, place: Words) {
+    /// One of several overlapping loads of a call: [`wait_for_loads`](Self::wait_for_loads) ends them.
+    pub(crate) fn load_overlapping(&mut self, place: Words) {
         if self.config.cores.fill_buffers == 1 {
             return self.load(place);
         }
@@ -184,27 +185,27 @@ impl Hardware {
         self.cores[self.core].load_until(done, issue);
     }
 
-    /// What an access takes its core that goes on meanwhile.
+    /// Time to issue an access that the core does not wait for.
     fn issue(&self) -> Ps {
         self.cycles(self.config.cores.cycles_per_access) + self.cycle
     }
 
-    /// The loads of the call are waited for.
+    /// The core waits for the loads of the call.
     pub(crate) fn wait_for_loads(&mut self) {
         self.cores[self.core].wait_for_loads();
     }
 
-    /// A load is issued; when it is done, and where the line was.
+    /// Issues a load. Returns when it is done, and where the line was.
     #[inline(always)]
-    fn look(&mut self, place: Words, waits: bool) -> (Ps, From) {
+    fn look(&mut self, place: Words, waits: bool) -> (Ps, FoundIn) {
         let begin = self.now() + self.cycles(self.config.cores.cycles_per_access);
         let (done, from) = self.fetch(place.line, Access::Load, begin, waits);
         let core = &mut self.cores[self.core];
         core.stats.loads += 1;
-        core.stats.memory_loads += u64::from(from == From::Memory);
-        if from == From::Late && core.forwards(place) {
+        core.stats.memory_loads += u64::from(from == FoundIn::Memory);
+        if from == FoundIn::Late && core.forwards(place) {
             let latency = self.config.caches[0].latency_cycles;
-            return (begin + self.cycles(latency), From::Nearest);
+            return (begin + self.cycles(latency), FoundIn::Nearest);
         }
         (done, from)
     }
@@ -246,33 +247,33 @@ impl Hardware {
         core.wait_until(done);
     }
 
-    /// A line that is wanted in the nearest cache; when it is there, and where it was. The core `waits` until
+    /// Brings a line into the nearest cache. Returns when it is there, and where it was. The core `waits` until
     /// then, or goes on.
     #[inline(always)]
-    fn fetch(&mut self, line: u64, access: Access, begin: Ps, waits: bool) -> (Ps, From) {
+    fn fetch(&mut self, line: u64, access: Access, begin: Ps, waits: bool) -> (Ps, FoundIn) {
         let outcome = self.hierarchy.access(self.core, line, access);
-        // A line on its way is in the caches' tags already.
+        // The caches' tags already include lines on their way.
         let there = self.arrivals.of(line, begin);
         if outcome.level == 0 && !outcome.handed {
             let done = begin + self.cycles(outcome.cycles);
-            return if there <= done { (done, From::Nearest) } else { (there, From::Late) };
+            return if there <= done { (done, FoundIn::Nearest) } else { (there, FoundIn::Late) };
         }
         self.fetch_far((line, outcome), (begin, there), waits)
     }
 
-    /// As [`fetch`](Self::fetch), where the nearest cache does not have the line, or not for itself.
+    /// As [`fetch`](Self::fetch), where the nearest cache does not have the line, or other cores have it too.
     fn fetch_far(
         &mut self,
         (line, outcome): (u64, Outcome),
         (begin, there): (Ps, Ps),
         waits: bool,
-    ) -> (Ps, From) {
-        // At once: what mechanisms do to the caches forgets it.
+    ) -> (Ps, FoundIn) {
+        // Copied at once: mechanisms may change the caches, which clears the list.
         self.evicted.extend_from_slice(self.hierarchy.evicted());
         let latency = self.cycles(outcome.cycles);
         let begin = self.cores[self.core].fill_from(begin, &self.config.cores);
         let mut done = match outcome.handed {
-            // From one core to the next: it cannot leave before it has come.
+            // Handed from one core to the next: it cannot leave before it has arrived.
             true => begin.max(there) + latency,
             false => (begin + latency).max(there),
         };
@@ -284,7 +285,7 @@ impl Hardware {
         }
         self.tell_departures();
         if !self.evicted.is_empty() {
-            // What comes takes the place of what leaves: not before a buffer has it.
+            // The new line takes the evicted one's place as soon as an eviction buffer has that.
             done = done.max(self.evict());
         }
         if !waits {
@@ -293,11 +294,11 @@ impl Hardware {
         if !waits || self.count > 1 && (from_memory || outcome.handed) {
             self.arrivals.note(line, done, self.now());
         }
-        (done, if from_memory { From::Memory } else { From::Caches })
+        (done, if from_memory { FoundIn::Memory } else { FoundIn::Caches })
     }
 
-    /// Dirty lines leave the caches; when there was a buffer for each. They are handed over from
-    /// there, so that what the core waits for does not wait for them.
+    /// Dirty lines leave the caches. Returns when each has an eviction buffer: they are handed over from
+    /// there, so that the core's access does not wait for them.
     #[cold]
     fn evict(&mut self) -> Ps {
         let buffers = self.config.memory.controller.eviction_buffers;
@@ -313,8 +314,8 @@ impl Hardware {
         last
     }
 
-    /// A dirty line leaves the caches: when what comes after it has it, and when it is durable, if it will be by
-    /// itself.
+    /// A dirty line leaves the caches. Returns when the controller has it, and when it is durable (`None` for own
+    /// lines, and in a volatile DRAM cache).
     fn hand_over(&mut self, line: u64, cause: Cause) -> (Ps, Option<Ps>) {
         if self.is_own(line) {
             return self.hand_over_own(line, cause);
@@ -347,7 +348,7 @@ impl Hardware {
         (written.accepted, written.durable)
     }
 
-    /// The core asks for a line to become durable; where caches are, only a streamed one is not.
+    /// The core writes a line back. Where caches are persistent, only streamed lines are not durable yet.
     pub(crate) fn write_back(&mut self, line: u64) {
         if self.config.domain == Domain::Persistent {
             if let Some(durable) = self.data.await_flight(line, self.core) {
@@ -358,7 +359,7 @@ impl Hardware {
         let issue = self.cycles(self.config.cores.write_back_cycles);
         let core = &mut self.cores[self.core];
         core.stats.write_backs += 1;
-        // What is written back is what the stores before have stored.
+        // The write-back follows all earlier stores.
         let stored = core.stored();
         let stored = stored.max(self.arrivals.of(line, stored));
         let kept = self.config.cores.write_back_keeps;
@@ -369,7 +370,7 @@ impl Hardware {
             let before = std::mem::replace(&mut self.cores[self.core].clock, stored);
             let (accepted, durable) = self.hand_over(line, Cause::WriteBack);
             let core = &mut self.cores[self.core];
-            // Unless the mechanism has made all cores wait.
+            // The core goes on at `before`, unless the mechanism has made all cores wait.
             core.clock = if core.clock > stored { core.clock } else { before };
             core.line_until(accepted, durable.unwrap_or(accepted), &self.config.cores);
         } else if let Some(durable) = self.data.await_flight(line, self.core) {
@@ -395,7 +396,7 @@ impl Hardware {
         core.clock += issue;
     }
 
-    /// The core waits for what it asked for.
+    /// The core waits until the lines that it has written back are durable.
     pub(crate) fn fence(&mut self) {
         let least = self.cycles(self.config.cores.fence_cycles);
         self.cores[self.core].fence(least);

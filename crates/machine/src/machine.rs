@@ -1,4 +1,4 @@
-//! The machine as a memory: what programs call, and what happens at each call.
+//! The machine: its options, running programs on it, and power cuts.
 
 use crate::cache::Access;
 use crate::data::{Data, Keep, line_number};
@@ -8,7 +8,7 @@ use crate::run;
 use crate::schedule::{Schedule, Scheduler};
 use crate::sites::{Event, Sites};
 use crate::spin::Spins;
-use crate::state::{State, Turn};
+use crate::state::{MachineState, Turn};
 use crate::stats::Statistics;
 use crate::{MachineConfig, Ps};
 use perdura_memory::image::{Image, LineWords, Piece, Site, words_of};
@@ -31,28 +31,26 @@ pub struct Options {
     pub keep: Keep,
     /// A mechanism in hardware for persistence, in caches or memory controller.
     pub mechanism: Box<dyn Design>,
-    /// A mechanism in hardware for transactions, beside that.
+    /// A mechanism in hardware for transactions.
     pub transactions: Box<dyn Design>,
     /// Ends the mechanisms' epochs after this time.
     pub epoch: Option<Ps>,
-    /// Programs that are [watched](Machine::run_watched) are shown what arrives in the persistence domain too, before
-    /// the event that follows: cuts inside of what hardware does by itself. For machines with transient caches.
+    /// [Watched](Machine::run_watched) programs are also shown arrivals in the persistence domain, before the event
+    /// that follows: crash points inside what the hardware does by itself. For machines with transient caches.
     pub at_arrivals: bool,
-    /// Programs that are [watched](Machine::run_watched) may be suspended before a fence too, and the
-    /// watcher is called there, with the event before it once more.
+    /// [Watched](Machine::run_watched) programs may also be suspended before a fence; the watcher is called
+    /// there with the preceding event once more.
     pub before_fences: bool,
     /// A call site whose write-backs, streams or fences are left out.
     pub omit: Option<Event>,
-    /// Begins with what a process left that died: what is durable of the memory, and may be, in
-    /// the place of all of it. The machine must keep the [model](Keep::Model), and what its caches
-    /// leave at a power cut is not told apart from the least that the model allows.
+    /// Begins with what a process that died has left: the durable and possibly durable contents of the memory,
+    /// instead of all of it being durable. The machine must keep the [model](Keep::Model); a power cut then
+    /// leaves the least that the model allows, since the caches do not determine it.
     pub left: Option<Image>,
-    /// What the mechanisms' own lines hold, as a [power cut](Machine::cut) has left them; the rest of these lines is
-    /// zero.
+    /// The mechanisms' own lines, as a [power cut](Machine::cut) has left them; any beyond these are zero.
     pub own: Vec<u64>,
-    /// The fence with this number, counted from 1, fails, and those after it: nothing that is
-    /// written back becomes durable from there on ([`Memory::check_fence`] tells). For machines
-    /// whose domain is [`Domain::Media`].
+    /// The fence with this number, counted from 1, fails, and so do those after it: no write-back becomes
+    /// durable from there on ([`Memory::check_fence`] reports it). For machines whose domain is [`Domain::Media`].
     pub failing_fence: Option<u64>,
 }
 
@@ -84,7 +82,7 @@ pub struct AfterCut {
     pub words: Vec<u64>,
     /// The mechanisms' own lines: [`Options::own`] of the next machine.
     pub own: Vec<u64>,
-    /// Stores of the last recovery, which was not cut short.
+    /// Stores of the last recovery, the one that was not cut short.
     pub stores: u64,
 }
 
@@ -93,7 +91,7 @@ pub struct AfterCut {
 /// Programs that use it from threads of the operating system all count as core 0; those that
 /// [`run`](Self::run) starts have a core each.
 pub struct Machine {
-    state: Mutex<State>,
+    state: Mutex<MachineState>,
     pub(crate) domain: Domain,
     pub(crate) limit: u64,
     pub(crate) len: AtomicU64,
@@ -110,9 +108,9 @@ impl Machine {
     /// A machine whose memory is `words`, durable: whole lines of them.
     ///
     /// # Panics
-    /// If they are not whole lines; if a mechanism reserves lines, of which only machines that
-    /// keep a durable image have the contents, and only those with transient caches have a use; if its
-    /// [lines](Options::own) are more than it reserves; if they are not what is visible of what a dead process [left](Options::left).
+    /// If they are not whole lines; if a mechanism reserves lines on a machine that keeps no durable image or has
+    /// persistent caches; if [`Options::own`] has more lines than the mechanisms reserve; if the image that a dead
+    /// process has [left](Options::left) is of another length, or the machine does not keep the model.
     pub fn from_words(config: MachineConfig, words: Vec<u64>, options: Options) -> Self {
         assert!((words.len() as u64 * WORD).is_multiple_of(LINE), "whole lines");
         let Options { cores, limit, seed, schedule, keep, omit, left, own, .. } = options;
@@ -140,7 +138,7 @@ impl Machine {
         }
         let mut hardware = Hardware::new(config, cores, data, mechanisms, (lines, epoch), seed);
         hardware.switch_on();
-        let state = State {
+        let state = MachineState {
             hardware,
             scheduler: Scheduler::new(schedule, seed),
             running: 0,
@@ -178,7 +176,7 @@ impl Machine {
     ///
     /// # Panics
     /// When a program panics, when there are more programs than cores, when all of them wait for
-    /// something that is not done, or when programs run on the machine already.
+    /// ever, or when programs run on the machine already.
     pub fn run<'a>(&self, programs: Vec<Box<dyn FnOnce() + 'a>>) {
         let _ = run::run(self, programs, None);
     }
@@ -205,8 +203,8 @@ impl Machine {
         broken.map_or(ControlFlow::Continue(()), ControlFlow::Break)
     }
 
-    /// Events so far: stores, exchanges, write-backs, streams and fences, one for each call; a
-    /// copy on a machine with persistent caches is one for each of its pieces.
+    /// Events so far: stores, exchanges, write-backs, streams and fences, one for each call; on a
+    /// machine with persistent caches, a copy is one event for each of its pieces.
     pub fn events(&self) -> u64 {
         self.state().events
     }
@@ -216,7 +214,7 @@ impl Machine {
         self.state().left_out.clone()
     }
 
-    /// The core whose fence has failed, the first of them.
+    /// The core whose fence was the first to fail.
     pub fn failed_on(&self) -> Option<usize> {
         self.state().hardware.data.failed_on()
     }
@@ -226,7 +224,7 @@ impl Machine {
         self.state().sites.clone()
     }
 
-    /// What a power cut leaves now: the durable image as caches, queues and devices have it,
+    /// What a power cut leaves now: the durable image that follows from caches, queues and devices,
     /// after the mechanism's own recovery.
     ///
     /// # Panics
@@ -244,8 +242,8 @@ impl Machine {
         self.cut(&[stores]).words
     }
 
-    /// What a power cut leaves now, in the mechanisms' own lines too, where their recovery is cut short after so many
-    /// stores, once for each number, and begun again.
+    /// What a power cut leaves now, the mechanisms' own lines included. For each number in `recoveries` the mechanisms'
+    /// recovery is cut short after that many stores; a last recovery then runs to its end.
     ///
     /// # Panics
     /// If the machine keeps no durable image.
@@ -258,7 +256,7 @@ impl Machine {
         let mut left = u64::MAX;
         for stores in recoveries.iter().copied().chain([u64::MAX]) {
             left = stores;
-            // Persistence first: what it brings back is what transactions were about.
+            // Persistence first: it restores the lines that transactions were written to.
             for (design, own) in mechanisms.designs().rev() {
                 let mut device = Home::new(&mut words, own, left);
                 design.recover(&mut device);
@@ -270,18 +268,18 @@ impl Machine {
         AfterCut { words, own, stores: u64::MAX - left }
     }
 
-    /// The first word of what [`power_cut`](Self::power_cut) leaves now that is not what the mechanism
-    /// [promises](crate::mechanism::Promise).
+    /// The first word of `left`, which [`power_cut`](Self::power_cut) has returned, that breaks the mechanism's
+    /// [promise](crate::mechanism::Promise).
     pub fn broken_promise(&self, left: &[u64]) -> Option<usize> {
         let state = self.state();
         state.hardware.data.broken_promise(left, state.cut_time())
     }
 
-    /// Looks at what the persistency model allows to be durable now, and, line by line, at what
-    /// the caches and devices would leave of it (without the mechanism's recovery).
+    /// Calls `look` with what the persistency model allows to be durable now, and with a function that returns, for a
+    /// line, what the caches and devices would leave (without the mechanism's recovery).
     ///
     /// # Panics
-    /// If the machine does not keep it.
+    /// If the machine does not keep the model.
     pub fn model<R>(&self, look: impl FnOnce(&Image, &dyn Fn(u64) -> LineWords) -> R) -> R {
         let state = self.state();
         let (data, now) = (&state.hardware.data, state.cut_time());
@@ -301,12 +299,10 @@ impl Machine {
         state.before_access();
     }
 
-    /// Times the accesses of a trace on a core: line numbers, without data. What the memory holds
-    /// stays as it is.
+    /// Times the accesses of a trace on a core: line numbers, without data. The contents of the memory do not change.
     ///
     /// # Panics
-    /// If there is no such core, or on a machine that keeps a durable image: it would not know
-    /// what is in the lines.
+    /// If there is no such core, or on a machine that keeps a durable image: the stores of a trace have no data.
     pub fn replay(&self, core: usize, trace: impl Iterator<Item = (u64, Access)>) {
         let mut state = self.state();
         assert!(core < self.cores, "no such core");
@@ -326,24 +322,24 @@ impl Machine {
     }
 
     /// Sets all cores' clocks to the latest of them, and all counters of the statistics to
-    /// zero: the warm-up is over. What the caches hold stays.
+    /// zero: the warm-up is over. The contents of the caches stay.
     pub fn start_measuring(&self) {
         self.state().hardware.start_measuring();
     }
 
-    /// What was counted.
+    /// The statistics since the start, or since the last [`start_measuring`](Self::start_measuring).
     pub fn statistics(&self) -> Statistics {
         let state = self.state();
         state.hardware.statistics(state.seed)
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, MachineState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One access by the running core.
     #[inline]
-    pub(crate) fn step<R>(&self, access: impl FnOnce(&mut State) -> R) -> R {
+    pub(crate) fn step<R>(&self, access: impl FnOnce(&mut MachineState) -> R) -> R {
         let mut state = self.state();
         let events = state.events;
         let result = access(&mut state);
@@ -355,8 +351,8 @@ impl Machine {
         result
     }
 
-    /// A fence takes long: where [asked for](Options::before_fences), others see what the program has
-    /// done up to here before it is over.
+    /// A fence takes long: with [`Options::before_fences`], other cores see the program's stores up to here before
+    /// the fence is over.
     pub(crate) fn before_fence(&self) {
         let state = self.state();
         let shows = state.before_fences && state.inside && state.watched;
@@ -374,7 +370,8 @@ impl Machine {
         );
     }
 
-    /// Stores without order among themselves: as many events as can be told apart.
+    /// Stores that are unordered among themselves: one event for each line, or where stores are durable in order, one
+    /// for each piece.
     pub(crate) fn copy(&self, at: u64, from: &[u8], site: Site) {
         let at_once = self.domain == Domain::Persistent;
         let mut state = self.state();

@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 
-/// Bytes that are released in one event.
+/// Bytes released in one event.
 const TOGETHER: u64 = 8 * LINE;
 
 // SAFETY: every access goes through a lock and checks its bounds (words by indexing); the
@@ -146,8 +146,8 @@ unsafe impl Memory for Machine {
         Ok(())
     }
 
-    /// The lines become zero, durably, one after the other, as if they were streamed and fenced; these are no
-    /// call sites of the program's.
+    /// The lines become durably zero one after the other, as if they were streamed and fenced; these events do not
+    /// count as call sites of the program.
     #[track_caller]
     fn release(&self, pages: Range<u64>) -> io::Result<bool> {
         assert!(pages.start < pages.end && pages.end.is_multiple_of(PAGE), "pages {pages:?}");
@@ -223,7 +223,7 @@ unsafe impl Memory for Machine {
 
     #[inline]
     fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
-        // What watches programs takes none of their time.
+        // A watcher takes none of the programs' time.
         let counts = || run::is_program_of(self) || !self.state().inside;
         if object != Object::NONE && len > 0 && counts() {
             self.step(|state| state.touch(object, at, len, access));
@@ -233,7 +233,7 @@ unsafe impl Memory for Machine {
     /// The running core's clock.
     fn now(&self) -> u64 {
         let mut state = self.state();
-        // Time is not a line that a core could sleep for.
+        // A core that reads the clock must not sleep: time is not a line.
         let core = state.running;
         state.spins.worked(core);
         state.hardware.now().0 / 1000

@@ -31,7 +31,7 @@ const PRESETS: &[(&str, &str)] = presets![
     "tiny-dram",
 ];
 
-/// Files larger than this are no machines.
+/// Files larger than this are refused.
 const LARGEST_FILE: u64 = 1 << 20;
 
 /// The names of all machines that are built in, ascending.
@@ -44,8 +44,8 @@ pub fn text(name: &str) -> Option<&'static str> {
     PRESETS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-/// A machine that is built in, or the one that a file describes: whatever has a `/` in it or
-/// ends in `.toml` is taken as a path.
+/// A machine that is built in, or one described by a file: a name with a `/` in it or with the
+/// ending `.toml` is a path.
 ///
 /// # Errors
 /// `Unknown`, `Unreadable`, `Parse`, `Invalid`.

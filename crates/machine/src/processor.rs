@@ -1,8 +1,8 @@
-//! A core's clock, and what it has on its way while it goes on.
+//! A core's clock, and the accesses that it has on their way.
 //!
-//! Loads are waited for at the end of their call: what a program's next access depends on is not known
-//! here. Stores go through a buffer in order, if there is one, and their lines through the fill buffers, so
-//! many at a time; write-backs and non-temporal lines are waited for by the next fence.
+//! A core waits for its loads at the end of their call, since the dependencies of a program's next access are not
+//! known here. Stores go through a buffer in order, if there is one, and their lines through the fill buffers, as many
+//! at a time as there are; the next fence waits for write-backs and non-temporal lines.
 
 use crate::Ps;
 use crate::config::Cores;
@@ -17,19 +17,19 @@ pub struct CoreStats {
     pub time_ps: Ps,
     /// Loads of the pool: one for each line of an access.
     pub loads: u64,
-    /// Loads that no cache had the line for, of own memory too.
+    /// Loads whose line no cache had, of own memory too.
     pub memory_loads: u64,
-    /// Time waiting for those, and for copies and own memory from wherever they come, ps.
+    /// Time waiting for loads from memory, for copies, and for programs' own memory, ps.
     pub load_stall_ps: Ps,
-    /// Lines asked for ahead of a load.
+    /// Lines prefetched.
     pub prefetches: u64,
     /// Stores to the pool: one for each line of an access.
     pub stores: u64,
-    /// Accesses to programs' own memory: one for each line of each.
+    /// Accesses to programs' own memory: one for each line of an access.
     pub own_accesses: u64,
     /// Bytes stored by programs, those stored past the caches included.
     pub stored_bytes: u64,
-    /// Lines asked to be written back.
+    /// Lines written back.
     pub write_backs: u64,
     /// Non-temporal lines.
     pub streams: u64,
@@ -37,7 +37,7 @@ pub struct CoreStats {
     pub fences: u64,
     /// Time in fences, ps.
     pub fence_stall_ps: Ps,
-    /// Time waiting for write-backs, where each is waited for, ps.
+    /// Time waiting for write-backs, on machines where each is waited for, ps.
     pub write_back_stall_ps: Ps,
     /// Time waiting for room in the store buffer, ps.
     pub store_stall_ps: Ps,
@@ -53,13 +53,13 @@ pub(crate) struct Processor {
     pub(crate) clock: Ps,
     /// Stores on their way to the first cache, in order.
     stores: VecDeque<Buffered>,
-    /// When the lines in the fill buffers that the core does not wait for are in the first cache.
+    /// When lines in the fill buffers, those that the core does not wait for, are in the first cache.
     fills: Finishes,
-    /// When all loads of the call that is going on are done.
+    /// When all loads of the current call are done.
     loaded: Ps,
-    /// When the lines in its buffers are accepted, in order.
+    /// When the lines in the line buffers are accepted, in order.
     lines: VecDeque<Ps>,
-    /// When all that was asked for is durable.
+    /// When everything that the next fence waits for is durable.
     awaited: Ps,
     pub(crate) stats: CoreStats,
 }
@@ -81,7 +81,7 @@ pub(crate) struct Words {
 }
 
 impl Processor {
-    /// A store that takes until `done`: the core goes on at once if there is room.
+    /// A store that is done at `done`: the core goes on at once if the store buffer has room.
     pub(crate) fn store_until(&mut self, place: Words, done: Ps, issue: Ps, config: &Cores) {
         if config.store_buffer == 0 {
             self.wait_until(done);
@@ -102,7 +102,7 @@ impl Processor {
         place.mask & !found == 0
     }
 
-    /// From when on a line that is wanted at `begin` has a fill buffer.
+    /// When a line that is requested at `begin` gets a fill buffer.
     #[inline]
     pub(crate) fn fill_from(&mut self, begin: Ps, config: &Cores) -> Ps {
         self.fills.place(begin, config.fill_buffers, 0)
@@ -114,27 +114,27 @@ impl Processor {
         self.fills.len() < config.fill_buffers
     }
 
-    /// A fill buffer is taken until then, while the core goes on.
+    /// Takes a fill buffer until `done`, while the core goes on.
     #[inline]
     pub(crate) fn fill_until(&mut self, done: Ps) {
         self.fills.push(done);
     }
 
-    /// A load of a call with several: the core issues the next one.
+    /// One of several loads of a call: the core issues the next one.
     pub(crate) fn load_until(&mut self, done: Ps, issue: Ps) {
         self.loaded = self.loaded.max(done);
         self.clock += issue;
     }
 
-    /// The call's loads are waited for.
+    /// Waits for the call's loads.
     pub(crate) fn wait_for_loads(&mut self) {
         let done = self.clock.max(std::mem::take(&mut self.loaded));
         self.stats.load_stall_ps += done.since(self.clock);
         self.clock = done;
     }
 
-    /// A line that is on its way past the caches, or out of them, until it is `accepted`: the
-    /// core goes on if a buffer is free, and its next fence waits until it is `durable`.
+    /// A line on its way past the caches, or out of them, takes a line buffer until it is `accepted`: the
+    /// core goes on if one is free, and its next fence waits until the line is `durable`.
     pub(crate) fn line_until(&mut self, accepted: Ps, durable: Ps, config: &Cores) {
         let accepted = self.lines.back().map_or(accepted, |last| accepted.max(*last));
         let before = self.clock;
@@ -144,13 +144,13 @@ impl Processor {
         self.awaited = self.awaited.max(durable);
     }
 
-    /// Goes on when what it needs is there; later if something has made it wait meanwhile.
+    /// Waits until `done`, or later if something has made the core wait longer.
     #[inline]
     pub(crate) fn wait_until(&mut self, done: Ps) {
         self.clock = self.clock.max(done);
     }
 
-    /// The next fence waits until then.
+    /// Makes the next fence wait until `durable`.
     pub(crate) fn await_until(&mut self, durable: Ps) {
         self.awaited = self.awaited.max(durable);
     }
@@ -160,7 +160,7 @@ impl Processor {
         self.stores.back().map_or(self.clock, |last| self.clock.max(last.done))
     }
 
-    /// Waits for what was asked for, outside of a fence.
+    /// Waits for write-backs and streams, outside a fence.
     pub(crate) fn wait(&mut self) {
         let done = self.clock.max(self.awaited);
         self.stats.write_back_stall_ps += done.since(self.clock);
@@ -178,7 +178,7 @@ impl Processor {
     }
 }
 
-/// When one of `most` places is free; forgets what is over by then.
+/// When one of `most` places is free; removes entries that are over by then.
 fn room<T>(until: &mut VecDeque<T>, most: usize, now: Ps, over: impl Fn(&T) -> Ps) -> Ps {
     while until.front().is_some_and(|first| over(first) <= now) {
         until.pop_front();

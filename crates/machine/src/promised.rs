@@ -1,5 +1,5 @@
-//! What a mechanism promises that a power cut leaves, kept beside it: what memory was at the ends of epochs, all
-//! stores in their order, or transactions in theirs.
+//! Checks a mechanism's promise about memory after a power cut: tracks memory at the ends of epochs, all stores in
+//! order, or all transactions in order, independently of the mechanism.
 
 mod transactions;
 
@@ -9,22 +9,22 @@ use perdura_memory::image::{Piece, patch};
 use std::collections::{HashMap, VecDeque};
 pub(crate) use transactions::Transactions;
 
-/// What is promised.
+/// What is promised, with what is needed to check it.
 #[derive(Default)]
 pub(crate) enum Promised {
-    /// Nothing that is kept here.
+    /// Nothing to check.
     #[default]
     Nothing,
-    /// The last durable epoch.
+    /// Memory is as at the end of the last durable epoch.
     Epochs(Epochs),
-    /// Stores in their order.
-    Order(Order),
-    /// Transactions in their order.
+    /// Memory has a prefix of all stores.
+    Order(StoreOrder),
+    /// Memory has a prefix of all transactions.
     Transactions(Transactions),
 }
 
 impl Promised {
-    /// Of a memory that begins with these words.
+    /// For a memory that begins with these words.
     pub(crate) fn new(promise: Promise, words: &[u64]) -> Self {
         match promise {
             Promise::Nothing => Promised::Nothing,
@@ -32,12 +32,14 @@ impl Promised {
                 ended: VecDeque::new(),
                 durable: VecDeque::from([(Ps::default(), words.to_vec())]),
             }),
-            Promise::Order => Promised::Order(Order { first: words.to_vec(), ..Order::default() }),
+            Promise::Order => {
+                Promised::Order(StoreOrder { first: words.to_vec(), ..StoreOrder::default() })
+            }
             Promise::Transactions => Promised::Transactions(Transactions::new(words)),
         }
     }
 
-    /// The first word of what a power cut at `now` has left that is not as promised.
+    /// The first word that breaks the promise in `left`, the image after a power cut at `now`.
     pub(crate) fn broken(&self, left: &[u64], now: Ps) -> Option<usize> {
         match self {
             Promised::Nothing => None,
@@ -48,16 +50,16 @@ impl Promised {
     }
 }
 
-/// The first word that differs; what is missing is 0, as memory that has grown is.
+/// The first word that differs; missing words count as 0, as memory that has grown is.
 fn difference(expected: &[u64], left: &[u64]) -> Option<usize> {
     (0..left.len()).find(|word| expected.get(*word).copied().unwrap_or(0) != left[*word])
 }
 
 /// Images of epochs' ends.
 pub(crate) struct Epochs {
-    /// Of epochs that have ended and are not known to be durable at any time.
+    /// For ended epochs whose durability has not been reported yet.
     ended: VecDeque<Vec<u64>>,
-    /// Those that are durable, with the time from which on; never empty.
+    /// For durable epochs, with the time from which they are durable; never empty.
     durable: VecDeque<(Ps, Vec<u64>)>,
 }
 
@@ -67,8 +69,7 @@ impl Epochs {
         self.ended.push_back(words.to_vec());
     }
 
-    /// The first epoch that has ended, and is not known to be durable, is so from `at` on. No power cut is before
-    /// `now`.
+    /// The oldest ended epoch not yet reported durable is durable from `at` on. No power cut comes before `now`.
     pub(crate) fn is_durable(&mut self, at: Ps, now: Ps) {
         let Some(words) = self.ended.pop_front() else { return };
         self.durable.push_back((at, words));
@@ -77,7 +78,7 @@ impl Epochs {
         }
     }
 
-    /// What a power cut at `now` is to leave.
+    /// What a power cut at `now` must leave.
     fn at(&self, now: Ps) -> &[u64] {
         let durable = self.durable.iter().rev().find(|(at, _)| *at <= now);
         durable.or(self.durable.front()).map_or(&[], |(_, words)| words)
@@ -86,19 +87,19 @@ impl Epochs {
 
 /// All stores, in the order in which they became visible.
 #[derive(Default)]
-pub(crate) struct Order {
+pub(crate) struct StoreOrder {
     /// Memory before all of them.
     first: Vec<u64>,
     stores: Vec<Piece>,
-    /// Of each word how many stores there were with the last one to it.
+    /// For each word, the number of stores up to and including the last one to it.
     last: HashMap<u64, usize>,
-    /// How many stores there were with the last one that each core has asked for.
+    /// For each core, the number of stores up to and including the last one that it has written back.
     asked: HashMap<usize, usize>,
-    /// How many are durable, as fences have told, and from when on each number counts; ascending.
+    /// How many stores are durable by the fences so far, with the time from which each number counts; ascending.
     durable: Vec<(Ps, usize)>,
 }
 
-impl Order {
+impl StoreOrder {
     /// Stores become visible, as one.
     pub(crate) fn stored(&mut self, pieces: &[Piece]) {
         for piece in pieces {
@@ -107,7 +108,7 @@ impl Order {
         }
     }
 
-    /// A core asks for a line.
+    /// A core writes back a line.
     pub(crate) fn asks(&mut self, core: usize, line: u64) {
         let last = (line * 8..line * 8 + 8).filter_map(|word| self.last.get(&word)).max();
         if let Some(last) = last {
@@ -124,8 +125,7 @@ impl Order {
         }
     }
 
-    /// The first word that is wrong if what is left is memory after the last store that it could be: the number of
-    /// stores that agrees with most words.
+    /// The first word that differs from memory after the number of stores that agrees with most words.
     fn broken(&self, left: &[u64], now: Ps) -> Option<usize> {
         let told = self.durable.iter().filter(|(from, _)| *from <= now);
         let durable = told.map(|(_, count)| *count).max().unwrap_or(0);

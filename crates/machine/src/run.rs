@@ -1,12 +1,11 @@
 //! Programs on simulated cores: stackful coroutines that take turns on one thread.
 //!
-//! A program is suspended inside of its accesses to the machine, when its turn is over, and
-//! nowhere else. So it must not hold a lock of the operating system across an access that
-//! another program waits for.
+//! A program is suspended only inside its accesses to the machine, when its turn is over. So it
+//! must not hold, across an access, a lock of the operating system that another program waits for.
 
 use crate::Machine;
 use crate::sites::Event;
-use crate::state::{State, Turn};
+use crate::state::{MachineState, Turn};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::Cell;
@@ -38,15 +37,15 @@ pub(crate) fn suspend(machine: &Machine, turn: Turn) {
     }
 }
 
-/// Whether what calls is a program on a core of `machine`.
+/// Whether the caller is a program on a core of `machine`.
 pub(crate) fn is_program_of(machine: &Machine) -> bool {
     RUNNING.get().is_some_and(|(on, _)| on == NonNull::from(machine))
 }
 
-/// Takes the programs off the machine again, whatever happens.
-struct Inside<'m>(&'m Machine);
+/// Takes the programs off the machine when dropped.
+struct WithPrograms<'m>(&'m Machine);
 
-impl<'m> Inside<'m> {
+impl<'m> WithPrograms<'m> {
     fn enter(machine: &'m Machine, programs: usize, watched: bool) -> Self {
         let mut state = machine.state();
         let already = std::mem::replace(&mut state.inside, true);
@@ -61,11 +60,11 @@ impl<'m> Inside<'m> {
         (state.busy, state.waited) = (state.alive, 0);
         let by_the_clock = state.scheduler.is_by_the_clock();
         state.spins.start(programs, by_the_clock);
-        Inside(machine)
+        WithPrograms(machine)
     }
 }
 
-impl Drop for Inside<'_> {
+impl Drop for WithPrograms<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         (state.inside, state.watched) = (false, false);
@@ -84,7 +83,7 @@ pub(crate) fn run<'a>(
     assert!(programs.len() <= machine.cores(), "more programs than cores");
     let mut cores: Vec<Core> =
         programs.into_iter().map(|program| start(machine, program)).collect();
-    let inside = Inside::enter(machine, cores.len(), watch.is_some());
+    let inside = WithPrograms::enter(machine, cores.len(), watch.is_some());
     let mut result = ControlFlow::Continue(());
     'turns: while let Some(core) = next(machine) {
         loop {
@@ -115,13 +114,13 @@ pub(crate) fn run<'a>(
             }
         }
     }
-    // No turns any more while what is left of the programs is unwound.
+    // Suspended programs are unwound without taking turns.
     drop(inside);
     drop(cores);
     result
 }
 
-/// Shows what has arrived before an event, each arrival at its time, if that is wanted.
+/// Shows the watcher what has arrived before an event, each arrival at its time, if arrivals are watched.
 fn show_arrivals(machine: &Machine, next: &Event, watch: &mut Watch<'_>) -> ControlFlow<()> {
     let mut state = machine.state();
     if !state.at_arrivals {
@@ -143,7 +142,7 @@ fn show_arrivals(machine: &Machine, next: &Event, watch: &mut Watch<'_>) -> Cont
     result
 }
 
-/// Chooses the core whose turn it is, and gives it to it.
+/// Chooses the core that runs next, and gives it the turn.
 fn next(machine: &Machine) -> Option<usize> {
     let mut state = machine.state();
     if state.alive == 0 {
@@ -152,22 +151,22 @@ fn next(machine: &Machine) -> Option<usize> {
     let alive = state.alive;
     state.spins.let_one_go_on(alive);
     let runnable = state.alive & !state.spins.asleep();
-    let State { scheduler, hardware, .. } = &mut *state;
+    let MachineState { scheduler, hardware, .. } = &mut *state;
     let (core, horizon) = scheduler.next(runnable, |core| hardware.cores[core].clock.0);
     state.turn_of(core, horizon);
     Some(core)
 }
 
 fn resume(core: &mut Core) -> CoroutineResult<Turn, ()> {
-    // Also when the program panics: who catches that may itself be a program, of another machine.
-    let _outer = Outer(RUNNING.get());
+    // Also when the program panics: the catching code may itself be a program, of another machine.
+    let _outer = RestoreRunning(RUNNING.get());
     core.resume(())
 }
 
-/// The run that was on this thread before goes on.
-struct Outer(Option<Running>);
+/// Restores the run that was on this thread before, when dropped.
+struct RestoreRunning(Option<Running>);
 
-impl Drop for Outer {
+impl Drop for RestoreRunning {
     fn drop(&mut self) {
         RUNNING.set(self.0);
     }

@@ -1,4 +1,4 @@
-//! Whose turn it is.
+//! Which simulated core runs next.
 
 use perdura_memory::random::SplitMix64;
 use serde::{Deserialize, Serialize};
@@ -7,17 +7,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
-    /// The core that is furthest behind goes on, as time has it. Of two that are level, the
-    /// first.
+    /// The core whose clock is furthest behind goes on; of two with equal clocks, the first.
     Clock,
-    /// By chance: after about one access in `every`, any core goes on.
+    /// At random: after about one access in `every`, any core goes on.
     Seeded {
         /// Accesses in a turn, on average.
         every: u32,
     },
 }
 
-/// Decides for one machine.
+/// The scheduler of one machine.
 pub(crate) struct Scheduler {
     schedule: Schedule,
     random: SplitMix64,
@@ -36,7 +35,7 @@ impl Scheduler {
         self.schedule == Schedule::Clock
     }
 
-    /// Which of the `runnable` cores, a mask of at least one, goes on, by their clocks; and the clock at
+    /// Chooses among the `runnable` cores, a mask of at least one, by their clocks. Returns the core, and the clock at
     /// which its turn is over.
     pub(crate) fn next(&mut self, runnable: u64, clock: impl Fn(usize) -> u64) -> (usize, u64) {
         match self.schedule {

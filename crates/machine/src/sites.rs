@@ -13,12 +13,12 @@ pub enum Kind {
     Store,
     /// Lines are stored past the caches.
     Stream,
-    /// Lines are asked to be written back.
+    /// Lines are written back.
     WriteBack,
-    /// What was asked for is awaited.
+    /// A core waits for its write-backs and streams.
     Fence,
-    /// A line arrives in the persistence domain, for this reason: no access of a program's, and shown only where
-    /// [asked for](crate::Options::at_arrivals).
+    /// A line arrives in the persistence domain, for this reason: not an access by a program, and shown only with
+    /// [`Options::at_arrivals`](crate::Options::at_arrivals).
     Arrival(&'static str),
 }
 
@@ -41,11 +41,11 @@ pub struct Event {
     pub kind: Kind,
     /// Where in the source.
     pub site: Site,
-    /// The how-manieth event it is, from 1. An arrival has the number of the event that follows it.
+    /// The event's number, from 1. An arrival has the number of the event that follows it.
     pub number: u64,
-    /// Of several arrivals before an event which one, from 1; 0 if it is none.
+    /// The arrival's number among those before the same event, from 1; 0 for other events.
     pub arrival: u32,
-    /// On which core.
+    /// The core.
     pub core: usize,
 }
 
@@ -59,7 +59,7 @@ impl Event {
 /// A call site: its kind, file and line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct CallSite {
-    /// What it does.
+    /// The kind of its events.
     pub kind: Kind,
     /// The file, from the crate's folder on.
     pub file: &'static str,
@@ -70,7 +70,7 @@ pub struct CallSite {
 }
 
 impl CallSite {
-    /// Of an event.
+    /// The call site of an event.
     pub fn of(kind: Kind, site: Site) -> Self {
         let file = site.file().rsplit("crates/").next().unwrap_or_default();
         CallSite { kind, file, line: site.line(), column: site.column() }
@@ -83,13 +83,13 @@ impl fmt::Display for CallSite {
     }
 }
 
-/// How often each call site was met.
+/// How many events each call site has had.
 #[derive(Clone, Debug, Default)]
 pub struct Sites(BTreeMap<(Kind, usize), (Event, u64)>);
 
 impl Sites {
     pub(crate) fn meet(&mut self, event: &Event) {
-        // By address: a place in the source has one, or a few.
+        // By address: a place in the source has one, or a few, which `all` merges.
         let key = (event.kind, std::ptr::from_ref(event.site) as usize);
         self.0.entry(key).or_insert((*event, 0)).1 += 1;
     }
@@ -101,8 +101,7 @@ impl Sites {
         }
     }
 
-    /// Each call site with the first event there and how often it was met, in the source's
-    /// order.
+    /// Each call site with its first event and its number of events, in the source's order.
     pub fn all(&self) -> BTreeMap<CallSite, (Event, u64)> {
         let mut all = BTreeMap::new();
         for (event, count) in self.0.values() {

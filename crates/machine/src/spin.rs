@@ -1,44 +1,45 @@
-//! Cores that spin: what each has looked at since it last paused, and which of them sleep.
+//! Cores in spin loops: the lines that each has loaded since it last paused, and which cores sleep.
 //!
-//! A turn of a spin loop that has only loaded will load the same until another core takes one of those lines
-//! to store to it. So by the clock a core whose last two turns were such, and the same, need not be stepped:
-//! it sleeps until then. (What it loaded before the first of them may have been for something else.) A core
-//! that has looked at nothing here waits for something that the machine does not see; it goes on with the core
-//! furthest behind of those that do not wait. When every core waits, all are stepped: what one that sleeps is
-//! really waiting for may not be what it looks at, it may count its turns, or wait for ever, which is found out.
+//! A turn of a spin loop that has only loaded will load the same values until another core takes one of those lines
+//! to store to it. So, scheduling by the clock, a core whose last two turns only loaded, and loaded the same lines,
+//! need not be stepped: it sleeps until then. (Two turns, since the loads before the first pause may have been for
+//! something else.) A core that has loaded nothing from the machine waits blindly, for something that the machine does
+//! not see; it goes on with the core furthest behind among those that do not wait. When every core waits, all are
+//! stepped: a sleeping core may wait for something other than the lines that it loads, it may count its turns, or it
+//! may wait for ever, which is then detected.
 
-/// Lines that a core which sleeps may have looked at.
+/// The most lines that a sleeping core may have loaded in a turn.
 const MOST: usize = 4;
 
-/// The waiting of all cores.
+/// The spinning of all cores.
 #[derive(Default)]
 pub(crate) struct Spins {
-    /// Cores take turns by the clock, and there are several.
+    /// Whether several cores take turns by the clock.
     on: bool,
-    looks: Vec<Looks>,
-    /// Cores that sleep, and those that wait for what is not seen, as masks.
+    looks: Vec<TurnLoads>,
+    /// Cores that sleep, and cores that wait blindly, as masks.
     asleep: u64,
     blind: u64,
 }
 
-/// What a core has looked at since it last paused.
+/// The lines that a core has loaded since it last paused.
 #[derive(Clone, Copy, Default)]
-struct Looks {
+struct TurnLoads {
     lines: [u64; MOST],
     count: usize,
-    /// What it had looked at in the turn before, if that was all that it did.
+    /// The lines of the turn before; none if it did more than load.
     before: [u64; MOST],
     counted: usize,
-    /// It has done more than look at that many lines.
+    /// Whether it has done more than load up to `MOST` lines.
     busy: bool,
 }
 
-impl Looks {
+impl TurnLoads {
     fn has(&self, line: u64) -> bool {
         self.lines[..self.count].contains(&line)
     }
 
-    /// The turn is over. Whether it was as the one before.
+    /// Ends the turn. Returns whether it has loaded the same lines as the turn before.
     fn turn(&mut self) -> bool {
         let (lines, before) = (&self.lines[..self.count], &self.before[..self.counted]);
         let same = lines.len() == before.len() && lines.iter().all(|line| before.contains(line));
@@ -49,19 +50,19 @@ impl Looks {
 
 /// How a core waits.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Waits {
-    /// Its turn may have done something else: it is stepped.
+pub(crate) enum SpinWait {
+    /// Its turn may have done more than wait: it is stepped.
     Perhaps,
-    /// For what is not seen.
+    /// For something that the machine does not see.
     Blindly,
     /// For a line: it sleeps.
     Asleep,
 }
 
 impl Spins {
-    /// For this many programs, that are about to run.
+    /// `programs` programs are about to run.
     pub(crate) fn start(&mut self, programs: usize, by_the_clock: bool) {
-        let looks = vec![Looks { busy: true, ..Looks::default() }; programs];
+        let looks = vec![TurnLoads { busy: true, ..TurnLoads::default() }; programs];
         *self = Spins { on: by_the_clock && programs > 1, looks, asleep: 0, blind: 0 };
     }
 
@@ -71,7 +72,7 @@ impl Spins {
         self.asleep
     }
 
-    /// Cores that wait for what is not seen, as a mask.
+    /// Cores that wait blindly, as a mask.
     pub(crate) fn blind(&self) -> u64 {
         self.blind
     }
@@ -95,7 +96,7 @@ impl Spins {
         looks.count += 1;
     }
 
-    /// A core has done something else than look.
+    /// A core has done something else than load.
     #[inline]
     pub(crate) fn worked(&mut self, core: usize) {
         if self.on {
@@ -105,36 +106,36 @@ impl Spins {
     }
 
     /// A core pauses.
-    pub(crate) fn pause(&mut self, core: usize) -> Waits {
+    pub(crate) fn pause(&mut self, core: usize) -> SpinWait {
         if !self.on {
-            return Waits::Perhaps;
+            return SpinWait::Perhaps;
         }
         let looks = &mut self.looks[core];
         if std::mem::take(&mut looks.busy) {
             (looks.count, looks.counted) = (0, 0);
-            return Waits::Perhaps;
+            return SpinWait::Perhaps;
         }
         let same = looks.turn();
         if looks.count == 0 {
             self.blind |= 1 << core;
-            return Waits::Blindly;
+            return SpinWait::Blindly;
         }
         if same {
             self.asleep |= 1 << core;
-            return Waits::Asleep;
+            return SpinWait::Asleep;
         }
         looks.count = 0;
-        Waits::Perhaps
+        SpinWait::Perhaps
     }
 
-    /// If no core of this mask does anything but wait, all of them are stepped.
+    /// If all cores of this mask wait, steps all of them.
     pub(crate) fn let_one_go_on(&mut self, alive: u64) {
         if alive & !self.asleep & !self.blind == 0 {
             self.wake(alive);
         }
     }
 
-    /// A core takes a line to store to it; those that sleep for it and wake, as a mask.
+    /// A core takes a line to store to it. Returns the cores that slept for it and now wake, as a mask.
     #[inline]
     pub(crate) fn taken(&mut self, core: usize, line: u64) -> u64 {
         let mut others = self.asleep & !(1 << core);
@@ -150,7 +151,7 @@ impl Spins {
         woken
     }
 
-    /// These cores sleep no longer.
+    /// Wakes these cores.
     pub(crate) fn wake(&mut self, cores: u64) {
         let mut left = cores & self.asleep;
         self.asleep &= !cores;
@@ -170,20 +171,20 @@ mod tests {
         let mut spins = Spins::default();
         spins.start(3, true);
         spins.looked(0, 7);
-        assert_eq!(spins.pause(0), Waits::Perhaps, "what it did before is not known");
-        assert_eq!(spins.pause(0), Waits::Blindly);
+        assert_eq!(spins.pause(0), SpinWait::Perhaps, "what it did before is not known");
+        assert_eq!(spins.pause(0), SpinWait::Blindly);
         let look = |spins: &mut Spins| [7, 8, 7].into_iter().for_each(|line| spins.looked(0, line));
         look(&mut spins);
-        assert_eq!(spins.pause(0), Waits::Perhaps, "that may have been for something else");
+        assert_eq!(spins.pause(0), SpinWait::Perhaps, "that may have been for something else");
         look(&mut spins);
-        assert_eq!((spins.blind(), spins.pause(0)), (0, Waits::Asleep));
+        assert_eq!((spins.blind(), spins.pause(0)), (0, SpinWait::Asleep));
         assert_eq!((spins.taken(1, 9), spins.taken(1, 8), spins.asleep()), (0, 1, 0));
-        assert_eq!(spins.pause(0), Waits::Blindly, "it has not looked again");
+        assert_eq!(spins.pause(0), SpinWait::Blindly, "it has not looked again");
         (0..5).for_each(|line| spins.looked(0, line));
-        assert_eq!(spins.pause(0), Waits::Perhaps, "too many");
+        assert_eq!(spins.pause(0), SpinWait::Perhaps, "too many");
         spins.looked(0, 7);
         spins.worked(0);
-        assert_eq!(spins.pause(0), Waits::Perhaps);
+        assert_eq!(spins.pause(0), SpinWait::Perhaps);
     }
 
     #[test]
@@ -207,7 +208,7 @@ mod tests {
         for (programs, by_the_clock) in [(1, true), (2, false)] {
             let mut spins = Spins::default();
             spins.start(programs, by_the_clock);
-            (0..3).for_each(|_| assert_eq!(spins.pause(0), Waits::Perhaps));
+            (0..3).for_each(|_| assert_eq!(spins.pause(0), SpinWait::Perhaps));
         }
     }
 }

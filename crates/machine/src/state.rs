@@ -1,5 +1,5 @@
-//! What a machine is in the middle of: hardware, mechanism, whose turn it is, and the events so
-//! far. One access after the other comes here.
+//! A running machine: its hardware, the running core, and the events so far. Every access passes
+//! through here, one after the other.
 
 use crate::Ps;
 use crate::data::{WORDS, line_number};
@@ -9,7 +9,7 @@ use crate::mechanism::How;
 use crate::processor::Words;
 use crate::schedule::{Scheduler, cores_in};
 use crate::sites::{Event, Kind, Sites};
-use crate::spin::{Spins, Waits};
+use crate::spin::{SpinWait, Spins};
 use perdura_memory::image::{Piece, Site};
 use perdura_memory::{LINE, Object, PAGE, PageSet, Touch, WORD, line_of, lines_in};
 use std::ops::Range;
@@ -18,15 +18,15 @@ use std::ops::Range;
 /// waiting for ever.
 const STUCK: u64 = 500_000;
 
-pub(crate) struct State {
+pub(crate) struct MachineState {
     pub(crate) hardware: Hardware,
     pub(crate) scheduler: Scheduler,
     pub(crate) running: usize,
-    /// The clock at which the running core's turn is over.
+    /// The running core's turn ends when its clock reaches this.
     pub(crate) horizon: u64,
-    /// Programs are running on cores of their own.
+    /// Whether programs are running on simulated cores.
     pub(crate) inside: bool,
-    /// Every event is shown to the watcher.
+    /// Whether every event is shown to the watcher.
     pub(crate) watched: bool,
     pub(crate) last: Option<Event>,
     pub(crate) events: u64,
@@ -35,8 +35,8 @@ pub(crate) struct State {
     pub(crate) omit: Option<Event>,
     pub(crate) left_out: Vec<u64>,
     pub(crate) sites: Sites,
-    /// Rounds of waiting since the last event: in each, every core that runs has waited. One whose
-    /// clock is far ahead gets no turn for long, and finds then that its wait is over.
+    /// Rounds of waiting since the last event: in each, every running core has waited. (A core whose clock is
+    /// far ahead may get no turn for long, and then find its wait over.)
     pub(crate) quiet: u64,
     /// Cores that have waited in this round, and cores whose programs have not ended, as masks.
     pub(crate) waited: u64,
@@ -44,18 +44,18 @@ pub(crate) struct State {
     /// Cores that have done something since they last waited, as a mask.
     pub(crate) busy: u64,
     pub(crate) spins: Spins,
-    /// What arrives is shown too; up to when it has been.
+    /// Whether arrivals are shown too, and up to which time they have been.
     pub(crate) at_arrivals: bool,
     pub(crate) shown: Ps,
-    /// A power cut is asked for at this time, which is over for the running core.
+    /// The time of a requested power cut, which the running core has passed.
     pub(crate) cut_at: Option<Ps>,
     pub(crate) seed: u64,
     pub(crate) pieces: Vec<Piece>,
-    /// Pages that were released and not secured since: nothing may be stored to them.
+    /// Pages that were released and not secured since: they must not be stored to.
     pub(crate) released: PageSet,
 }
 
-/// What the caller does after an access.
+/// What the caller of an access does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// Goes on.
@@ -66,8 +66,8 @@ pub(crate) enum Turn {
     Show,
 }
 
-impl State {
-    /// What comes after an access that began with `events`.
+impl MachineState {
+    /// What follows an access that began with `events` events.
     #[inline]
     pub(crate) fn turn(&mut self, events: u64) -> Turn {
         if !self.inside {
@@ -79,7 +79,7 @@ impl State {
         self.switch()
     }
 
-    /// Whether another core goes on.
+    /// Whether the turn is over.
     #[inline]
     pub(crate) fn switch(&mut self) -> Turn {
         let clock = self.hardware.now().0;
@@ -92,14 +92,14 @@ impl State {
         self.hardware.turn_of(core);
     }
 
-    /// The running core does something else than to look.
+    /// The running core does something else than load.
     #[inline]
     pub(crate) fn worked(&mut self) {
         self.busy |= 1 << self.running;
         self.spins.worked(self.running);
     }
 
-    /// The running core takes a line to store to it: those that sleep for it wake.
+    /// The running core takes a line to store to it: cores that sleep for it wake.
     #[inline]
     pub(crate) fn take(&mut self, line: u64) {
         if self.spins.asleep() == 0 {
@@ -113,14 +113,14 @@ impl State {
         }
     }
 
-    /// The running core takes a turn of a spin loop. Whether all of them have waited for ever.
+    /// The running core takes a turn of a spin loop. Returns whether all cores have been waiting for ever.
     pub(crate) fn pause(&mut self) -> bool {
         self.hardware.pause();
         if !self.inside {
             return false;
         }
-        if self.spins.pause(self.running) == Waits::Blindly {
-            // What it waits for is done by one of those that do not wait, and not before their clocks.
+        if self.spins.pause(self.running) == SpinWait::Blindly {
+            // One of the cores that do not wait will end this wait, not before its own clock.
             let doing = self.alive & !self.spins.asleep() & !self.spins.blind();
             let clocks = cores_in(doing).map(|core| self.hardware.cores[core].clock);
             let first = clocks.min().unwrap_or_default();
@@ -147,13 +147,12 @@ impl State {
         self.last = Some(event);
     }
 
-    /// When the power is cut, if it is cut now.
+    /// The time of a power cut, if the power is cut now.
     pub(crate) fn cut_time(&self) -> Ps {
         self.cut_at.unwrap_or(self.hardware.now())
     }
 
-    /// The arrivals that are to be shown before the event that the running core has just brought about, with their
-    /// times.
+    /// The arrivals to show before the event that the running core has just caused, with their times.
     pub(crate) fn take_arrivals(&mut self, next: &Event) -> Vec<(Ps, Event)> {
         let now = self.hardware.now();
         let arrivals = self.hardware.data.arrivals(self.shown, now);
@@ -217,7 +216,7 @@ impl State {
         }
     }
 
-    /// Bytes of one line are copied out, as part of a copy: the line is not waited for yet.
+    /// Copies bytes of one line out, as part of a copy: the core does not wait for the line yet.
     pub(crate) fn copy_out(&mut self, at: u64, to: &mut [u8], alone: bool) {
         self.before_access();
         let place = words_at(at, to.len() as u64);
@@ -225,7 +224,7 @@ impl State {
         self.hardware.accesses(place, How::Load, &[]);
         match alone {
             true => self.hardware.load(place),
-            false => self.hardware.load_beside(place),
+            false => self.hardware.load_overlapping(place),
         }
         let words = &self.hardware.data.visible;
         for (index, byte) in to.iter_mut().enumerate() {
@@ -252,13 +251,13 @@ impl State {
         self.event(Kind::Store, site);
     }
 
-    /// A line is asked for.
+    /// The running core prefetches a line.
     pub(crate) fn prefetch(&mut self, at: u64) {
         self.before_access();
         self.hardware.prefetch(line_number(at));
     }
 
-    /// They are durable.
+    /// The released lines are durable.
     pub(crate) fn released(&mut self, range: Range<u64>, site: Site) {
         self.hardware.fence();
         let now = self.hardware.now();
@@ -267,7 +266,7 @@ impl State {
         self.event(Kind::Store, site);
     }
 
-    /// A program stores there.
+    /// Checks that a program may store there.
     fn stores_to(&self, at: u64) {
         let page = at / PAGE;
         assert!(!self.released.contains(page), "a store to {at:#x}, whose page was released");
@@ -341,7 +340,7 @@ impl State {
     }
 }
 
-/// The words of one line that bytes are in; of bytes that go on in the next line, those in the first.
+/// The words of the first line that `[at, at + len)` covers.
 fn words_at(at: u64, len: u64) -> Words {
     let first = at % LINE / WORD;
     let after = ((at % LINE + len).div_ceil(WORD)).min(WORDS as u64);
@@ -355,7 +354,7 @@ fn words_of_piece(piece: &Piece) -> Words {
     words_at(piece.at(), piece.bytes())
 }
 
-/// Words of one line.
+/// The union of words of one line.
 fn together(words: Words, more: Words) -> Words {
     debug_assert_eq!(words.line, more.line, "one line");
     Words { line: words.line, mask: words.mask | more.mask }

@@ -14,7 +14,7 @@ pub struct WriteBacks {
     pub streamed: u64,
     /// A hardware mechanism wrote.
     pub mechanism: u64,
-    /// Of programs' own memory: a cache needed the room.
+    /// A cache needed the room of a line of programs' own memory.
     pub own: u64,
 }
 
@@ -23,17 +23,17 @@ pub struct WriteBacks {
 pub struct Statistics {
     /// The machine's name.
     pub machine: String,
-    /// A number that stands for all of its configuration.
+    /// A hash of its configuration.
     pub config_hash: String,
-    /// The seed of all that is random in it.
+    /// The seed of everything random in it.
     pub seed: u64,
-    /// The mechanism's name; of two, both.
+    /// The mechanism's name; both names if there are two.
     pub mechanism: String,
     /// The mechanism's own figures.
     pub mechanism_figures: Vec<(&'static str, u64)>,
     /// Simulated time until the last core was done, ns.
     pub time_ns: f64,
-    /// Accesses by all cores: a line loaded or stored each.
+    /// Line accesses (loads and stores) by all cores.
     pub accesses: u64,
     /// Each core.
     pub cores: Vec<CoreStats>,

@@ -1,4 +1,4 @@
-//! What cores cost one another, and what one core does at a time: worked out by hand.
+//! Contention between cores, and overlapping accesses of one core: worked out by hand.
 //!
 //! A cycle is 1 ns. L1 answers after 4 ns and the last cache after 40; a line, or the right to change it, goes
 //! from core to core in 20 more. Memory takes 125 beyond the caches, and has a bank for every line.
@@ -46,8 +46,8 @@ fn ns(time: Ps) -> u64 {
     time.0 / 1000
 }
 
-/// Cores that change one word in turn, each as soon as it can: however many there are, a line is in one place
-/// at a time.
+/// Cores that change one word in turn, each as soon as it can: a line is in one place at a time, however many cores
+/// there are.
 #[test]
 fn a_line_is_not_in_two_places_at_once() {
     const ROUNDS: u64 = 100;
@@ -91,7 +91,7 @@ fn a_line_that_others_read_is_made_its_own() {
     assert_eq!(times.map(Cell::into_inner), [HANDED, L1, HANDED - 1]);
 }
 
-/// A load of a line that another core is fetching waits for the rest of that.
+/// A load of a line that another core is fetching waits for the rest of that fetch.
 #[test]
 fn requests_merge_with_a_miss() {
     for (after, rest) in [(1, MISS - 1), (100, MISS - 100), (MISS - 10, LAST), (MISS + 1, LAST)] {
@@ -109,7 +109,7 @@ fn requests_merge_with_a_miss() {
     }
 }
 
-/// A victim level does not have what a core has: another core gets it from there, or from memory.
+/// A victim level does not have a core's line: another core gets it from that core, or from memory.
 #[test]
 fn clean_lines_are_forwarded_where_the_processor_does() {
     for (forwards, expected) in [(true, HANDED), (false, MISS)] {
@@ -154,8 +154,7 @@ fn a_store_behind_a_miss_waits_for_it() {
     assert_eq!(time.get(), 2 * MISS + HANDED);
 }
 
-/// What a core has stored and is not in its cache yet it loads from its store buffer; other words of the line
-/// come with the line.
+/// A core loads words in its store buffer from there; other words of the line come with the line.
 #[test]
 fn stores_on_their_way_are_loaded_at_once() {
     let machine = machine(config(8, 4), 1);
@@ -198,7 +197,7 @@ fn loads_of_one_call_overlap() {
     assert_eq!(one_by_one, 64 * MISS);
 }
 
-/// A line that was asked for ahead is waited for no longer than it takes.
+/// The wait for a prefetched line ends at its arrival.
 #[test]
 fn prefetches_run_ahead() {
     let machine = machine(config(4, 2), 1);
@@ -207,7 +206,7 @@ fn prefetches_run_ahead() {
         (0..2).for_each(|line| _ = machine.load(line * LINE));
     });
     assert!((MISS..MISS + 20).contains(&all), "{all} ns");
-    // Both buffers are taken by two others: the third is not asked for.
+    // Two other lines take both buffers: the third is not requested.
     (2..5).for_each(|line| machine.prefetch(line * LINE));
     machine.work(10_000);
     let times = [2, 3, 4].map(|line| took(&machine, || _ = machine.load(line * LINE)));
@@ -263,8 +262,8 @@ fn counters_scale_as_their_lines_do() {
     assert!(apart <= alone + 16 * 5, "lines of their own: {apart} ns, alone {alone}");
 }
 
-/// Cores that wait for a lock are not stepped while its holder works: what the host does grows with the
-/// accesses, not with the cores that wait.
+/// Cores that wait for a lock are not stepped while its holder works: the host's work grows with the accesses, not with
+/// the waiting cores.
 #[test]
 fn cores_that_wait_sleep() {
     for cores in [2, 16] {
@@ -292,8 +291,8 @@ fn cores_that_wait_sleep() {
     }
 }
 
-/// One that waits for what the machine does not see goes on with the one furthest behind of those that do
-/// something; and all that wait for the same thing come again at the same time each time.
+/// A core that waits for something that the machine does not see goes on with the core furthest behind among those that
+/// work; and all cores that wait for the same thing come back at the same time in each run.
 #[test]
 fn waiting_for_what_is_not_seen_ends() {
     let run = || {
@@ -321,7 +320,7 @@ fn waiting_for_what_is_not_seen_ends() {
     assert_eq!(run(), run());
 }
 
-/// A core may look at a line, and then wait for something else, of another one that waits too.
+/// A core may load a line, and then wait for something else, from another core that waits too.
 #[test]
 fn what_a_core_has_looked_at_need_not_be_what_it_waits_for() {
     let machine = machine(config(4, 4), 2);

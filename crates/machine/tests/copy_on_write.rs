@@ -1,5 +1,5 @@
-//! Copy-on-write of pages, beside the undo log: what each writes to the home device in an epoch, and how long that
-//! takes; and pages of all sizes.
+//! Copy-on-write of pages, compared with the undo log: the lines that each writes to the home device in an epoch, and
+//! the time; and pages of all sizes.
 
 #![allow(missing_docs)]
 
@@ -15,8 +15,8 @@ use std::ops::ControlFlow;
 /// Lines of a page of `dual-page`.
 const PAGE_LINES: u64 = 64;
 
-/// Lines written to the home device in each epoch, and its time in us, where in each epoch `dirty` lines of each of
-/// `pages` pages are stored to.
+/// Lines written to the home device in an epoch that stores to `dirty` lines of each of `pages` pages, and its time in
+/// us.
 fn epoch(mechanism: &str, (pages, dirty): (u64, u64)) -> (u64, f64) {
     const EPOCHS: u64 = 4;
     let config = presets::load("dual-page").expect("a preset");
@@ -56,7 +56,7 @@ fn copies_cost_more_than_records_where_pages_are_sparsely_dirty() {
         assert_eq!(copies.0, pages * (PAGE_LINES + dirty) + pages / 4 + 1, "{dirty} lines");
         assert_eq!(log.0, pages * dirty * 3 + 1, "{dirty} lines");
         assert_eq!(copies.0 > log.0, dirty <= 32, "{dirty} lines");
-        // About where they write the same, what each reads counts too.
+        // Near equal writes, reads matter too.
         if [1, 8, 64].contains(&dirty) {
             assert_eq!(copies.1 > log.1, dirty < 64, "{dirty} lines: {copies:?}, {log:?}");
         }

@@ -1,5 +1,5 @@
-//! What a power cut leaves of a machine with a mechanism: with which a machine is switched on again, the mechanism's own
-//! lines included, and whose writes wait for which.
+//! The image after a power cut of a machine with a mechanism, with which a machine is switched on again, the
+//! mechanism's own lines included, and the order of a mechanism's writes.
 
 #![allow(missing_docs)]
 
@@ -24,8 +24,8 @@ fn epochs(machine: &Machine) -> u64 {
     machine.statistics().mechanism_figures[0].1
 }
 
-/// Three epochs end, and one does not, of which lines are home already: these are put back, however often that is cut
-/// short. The next machine counts epochs from there on.
+/// Three epochs end, and one does not, but some of its lines are home already: recovery puts these back, however often
+/// it is cut short. The next machine counts epochs from there on.
 #[test]
 fn own_lines_outlive_the_power() {
     let new = AfterCut { words: vec![7; LEN as usize / 8], own: Vec::new(), stores: 0 };
@@ -52,7 +52,7 @@ fn own_lines_outlive_the_power() {
 
     let second = machine(&left);
     assert_eq!((epochs(&second), second.load(8)), (3, 2));
-    // Nothing of the unfinished epoch's records does harm, though they are there still.
+    // The unfinished epoch's records are still there, but do no harm.
     assert_eq!(second.cut(&[]), left);
     second.store(64, 11);
     second.end_epoch();
@@ -92,8 +92,8 @@ fn a_line_waits_for_its_record_each_time() {
     assert!(cuts >= 5 + 3, "five events; a record, its metadata and the line: {cuts}");
 }
 
-/// With two channels, whose queues fill differently, groups of records are durable in any order: one that is not there
-/// yet says nothing of those after it.
+/// With two channels, whose queues fill differently, groups of records become durable in any order: later groups may be
+/// there although one is missing.
 #[test]
 fn groups_of_records_arrive_in_any_order() {
     let config = perdura_machine::presets::load("dual-page").expect("a preset");

@@ -1,5 +1,5 @@
-//! The place for mechanisms, proved by one: undo logging by epochs. Whenever the power is cut,
-//! memory is as it was when the last epoch ended, though programs ask for nothing.
+//! The interface for mechanisms, tested with one: undo logging by epochs. After a power cut at any moment
+//! memory is as it was when the last epoch ended, though programs write nothing back.
 
 mod common;
 
@@ -33,7 +33,7 @@ fn machine(cores: usize, seed: u64, epoch: Option<Ps>) -> Machine {
     Machine::new(tiny(Domain::Transient), &[7; LEN as usize], options)
 }
 
-/// Stores of all kinds, with no thought of durability; an epoch ends now and then.
+/// Stores of all kinds, without write-backs for durability; sometimes an epoch ends.
 fn scribble(machine: &Machine, seed: u64, ended: &RefCell<Vec<u64>>) {
     let mut random = SplitMix64::new(seed);
     for step in 1..=150 {
@@ -84,7 +84,7 @@ fn every_cut_leaves_the_last_epoch() {
     }
 }
 
-/// What the log writes is counted, and epochs end by themselves after their time.
+/// The log's writes are counted, and epochs end by themselves after their time.
 #[test]
 fn epochs_end_by_the_clock() {
     let machine = machine(1, 5, Some(Ps::from_ns(20_000.0)));
@@ -194,14 +194,14 @@ impl Mechanism for Slow {
     }
 }
 
-/// A program that asks for a line that has left the caches before, and is on its way, waits for it: whether it is
-/// written where it belongs, or elsewhere, or kept.
+/// A program that writes back a line that has already left the caches, and is on its way, waits for it, whether it is
+/// written home, or elsewhere, or kept.
 #[test]
 fn lines_on_their_way_anywhere_are_waited_for() {
     let verdicts: [fn(u64, Ps) -> Verdict; 3] =
         [|_, time| Verdict::After(time), Verdict::RedirectAfter, |_, time| Verdict::Hold(time)];
     let [plain, cached] = with_and_without_dram();
-    // Where there is volatile DRAM, lines are on their way when they leave that.
+    // With volatile DRAM, lines are on their way when they leave that.
     let asked = [(&plain, Moments::EVICTION), (&plain, Moments::HOME), (&cached, Moments::HOME)];
     for ((config, at), verdict) in asked.iter().flat_map(|it| verdicts.map(|verdict| (it, verdict)))
     {
@@ -230,7 +230,7 @@ fn lines_on_their_way_anywhere_are_waited_for() {
     }
 }
 
-/// Writes the first line when a transaction begins: what it has there for ever, or what programs see.
+/// Writes the first line when a transaction begins: with fixed contents, or with the visible ones.
 struct Writer {
     through: bool,
     left: u64,
@@ -260,8 +260,8 @@ impl Mechanism for Writer {
     }
 }
 
-/// What a mechanism writes to the home device past the caches leaves volatile DRAM as it is: a dirty line there is
-/// dirty, and goes home with its contents. If it has written them through, that is clean.
+/// A mechanism's writes to the home device past the caches do not change volatile DRAM: a dirty line there stays dirty,
+/// and goes home with its contents. If the mechanism has written these through, the line is clean.
 #[test]
 fn writes_past_the_caches_leave_dirty_lines_dirty() {
     for through in [false, true] {
@@ -397,7 +397,7 @@ impl Mechanism for Mirror {
     }
 }
 
-/// Where it is asked, and what it was asked to fetch.
+/// A mirror called at these moments, and the lines that it was called to fetch.
 fn mirror(at: Moments) -> (Box<dyn Design>, Arc<Mutex<Vec<u64>>>) {
     let fetched = Arc::<Mutex<Vec<u64>>>::default();
     let told = Arc::clone(&fetched);
@@ -420,7 +420,7 @@ fn mirror(at: Moments) -> (Box<dyn Design>, Arc<Mutex<Vec<u64>>>) {
 /// Of the caches and of the home device.
 const PLACES: [fn() -> Moments; 2] = [|| Moments::FILL | Moments::EVICTION, || Moments::HOME];
 
-/// A line that is sent elsewhere arrives there, through volatile DRAM too, and comes back from there.
+/// A redirected line arrives in its new place, through volatile DRAM too, and is fetched from there.
 #[test]
 fn redirected_lines_arrive() {
     for (config, at) in
@@ -442,8 +442,8 @@ fn redirected_lines_arrive() {
     }
 }
 
-/// The mechanism is asked where to fetch a line from when the caches lack it, for stores too, and
-/// what is in the caches is loaded from there.
+/// The mechanism is called for the place of a line that the caches lack, for stores too; cached lines are
+/// loaded from the caches.
 #[test]
 fn caches_are_before_the_mechanism() {
     for at in PLACES {
@@ -484,8 +484,8 @@ fn a_mechanism_can_make_all_cores_wait() {
     assert!(evicted.now() >= 9_000);
 }
 
-/// Without the contents of its lines a mechanism cannot work, and where caches are persistent
-/// there is nothing for it to do.
+/// A mechanism cannot work on a machine that keeps no durable image, and has nothing to do where caches are
+/// persistent.
 #[test]
 fn mechanisms_are_refused_where_they_cannot_work() {
     for (domain, keep) in [(Domain::Transient, Keep::Visible), (Domain::Persistent, Keep::Durable)]

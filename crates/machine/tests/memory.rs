@@ -161,7 +161,7 @@ fn left_out_is_left_out() {
     }
 }
 
-/// Programs that wait for one another for ever are told so.
+/// Programs that wait for one another for ever fail.
 #[test]
 #[should_panic(expected = "waits for another")]
 fn waiting_for_ever_is_noticed() {
@@ -173,8 +173,8 @@ fn waiting_for_ever_is_noticed() {
     })]);
 }
 
-/// A core that has waited once and whose clock is far ahead comes to its turn late: until then all
-/// others wait for it, and that is not for ever.
+/// A core that has waited once and whose clock is far ahead gets its turn late: until then all others wait
+/// for it, and that is not for ever.
 #[test]
 fn a_core_far_ahead_is_waited_for() {
     let machine = machine(Domain::Transient, Options { cores: Some(2), ..Options::default() });

@@ -1,5 +1,5 @@
-//! Every image that a machine leaves is one that the persistency model allows, after every event,
-//! whatever the machine is made of. And what is kept of the data changes no time.
+//! After every event, on any machine, the image that the machine leaves is one that the persistency model
+//! allows. And timing does not depend on which data is kept.
 
 mod common;
 
@@ -93,7 +93,7 @@ fn scribbles(machine: &Machine, cores: usize, steps: u64) -> Vec<Box<dyn FnOnce(
     (0..cores as u64).map(scribble).collect()
 }
 
-/// The first line that holds what the model forbids.
+/// The first line with contents that the model forbids.
 fn forbidden(image: &Image, words: &[u64]) -> Option<u64> {
     let lines = words.chunks_exact(8).zip(0..);
     lines

@@ -1,4 +1,4 @@
-//! Programs' own memory: it takes time and room in the caches as the pool does, and is nowhere else.
+//! Programs' own memory: it takes time and room in the caches as the pool does, and appears nowhere else.
 
 #![allow(missing_docs)]
 
@@ -33,8 +33,8 @@ fn took(machine: &Machine, action: impl FnOnce()) -> u64 {
     machine.now() - before
 }
 
-/// A touch takes what a load, a store or an exchange of the pool takes, in the nearest cache and out of memory; for a
-/// read of which only a decision depends, see the next test.
+/// A touch takes as long as a load, a store or an exchange of the pool, in the nearest cache and from memory; for a
+/// read on which only a decision depends, see the next test.
 #[test]
 fn a_touch_takes_as_long_as_an_access_to_the_pool() {
     let of_pool = |machine: &Machine, access| match access {
@@ -55,10 +55,10 @@ fn a_touch_takes_as_long_as_an_access_to_the_pool() {
     }
 }
 
-/// What is read for a decision is predicted: out of the nearest cache (4 ns) it costs a core that executes out of
-/// order the issue, a cycle of 1 ns. Such a core waits for what its program works with, and for what is not that near
-/// (40 ns); one that executes in order, which has one fill buffer, waits for all. The lines of one touch are fetched
-/// together: the second one is asked for a cycle after the first, and is there after 1 + 40.
+/// A read for a decision is predicted: from the nearest cache (4 ns) it costs an out-of-order core only the issue, a
+/// cycle of 1 ns. Such a core waits for values that its program works with, and for data further away (40 ns); an
+/// in-order core, which has one fill buffer, waits for all reads. The lines of one touch are fetched together: the
+/// second one is requested a cycle after the first, and is there after 1 + 40.
 #[test]
 fn a_decision_is_predicted_and_a_value_waited_for() {
     const TOUCHES: u64 = 10;
@@ -79,7 +79,7 @@ fn a_decision_is_predicted_and_a_value_waited_for() {
         touch(0, LINE);
         let hits: u64 = (0..TOUCHES).map(|_| touch(0, 8)).sum();
         assert_eq!(hits, TOUCHES * near, "{what}");
-        // L1 has two lines of each four: those that come last are left there.
+        // L1 has two lines of each four: the last two stay there.
         let push_out = || [0, 1, 4, 5, 8, 9].into_iter().for_each(|line| _ = touch(line, 8));
         push_out();
         assert_eq!(touch(0, 8), 40, "{what}");
@@ -88,7 +88,7 @@ fn a_decision_is_predicted_and_a_value_waited_for() {
     }
 }
 
-/// Two cores that exchange one word pass its line to and fro; two words on lines of their own they keep.
+/// Two cores that exchange one word pass its line back and forth; words on separate lines stay with their cores.
 #[test]
 fn a_word_that_two_cores_exchange_goes_from_core_to_core() {
     const TURNS: u64 = 200;
@@ -111,7 +111,7 @@ fn a_word_that_two_cores_exchange_goes_from_core_to_core() {
     assert!(together > 2.0 * apart, "{together} ns, and {apart} ns on lines of their own");
 }
 
-/// Writers come in as they happen to.
+/// Writers enter in any order.
 #[derive(Default)]
 struct AnyOrder;
 
@@ -124,13 +124,13 @@ impl Order for AnyOrder {
     fn leave(&self) {}
 }
 
-/// The lock of the engines, in caches that have room for all its words. A cycle is half a nanosecond; an access takes 2 of
-/// work, then 1 to be issued, or 4 for what the nearest cache has. A round of a core alone, from its last store on (cycle 0):
-/// the bias is looked at (3 to 6, which is also when the store is done), the flag exchanged (6 to 10), those that wait
-/// looked at (to 13); leaving stores that the writer is alone no longer (to 16) and the flag, in the next round. So 16
-/// cycles, 8 ns, and as much on each of many cores with locks of their own. Where cores share one, its flag goes from core
-/// to core each time, in 40 + 20 cycles, 30 ns: a core that waits has asked for it before the one that leaves comes again.
-/// The rest is done meanwhile.
+/// The lock of the engines, in caches that have room for all its words. A cycle is half a nanosecond; an access takes 2
+/// of work, then 1 to be issued, or 4 for what the nearest cache has. A round of a core alone, from its last store on
+/// (cycle 0): the bias is looked at (3 to 6, which is also when the store is done), the flag exchanged (6 to 10), those
+/// that wait looked at (to 13); leaving stores that the writer is alone no longer (to 16) and the flag, in the next
+/// round. So 16 cycles, 8 ns, and as much on each of many cores with locks of their own. Where cores share one, its
+/// flag goes from core to core each time, in 40 + 20 cycles, 30 ns: a core that waits has asked for it before the one
+/// that leaves comes again. The rest is done meanwhile.
 #[test]
 fn a_lock_that_cores_share_costs_more_than_locks_that_they_do_not() {
     const ROUNDS: u64 = 100;
@@ -157,14 +157,14 @@ fn a_lock_that_cores_share_costs_more_than_locks_that_they_do_not() {
             };
             machine.run((0..cores).map(program).collect());
         };
-        // What is fetched from memory is fetched before.
+        // Fetches the lines from memory before the measurement.
         run();
         machine.start_measuring();
         run();
         let time = machine.statistics().time_ns;
         let rounds: u64 = locks.iter().map(|lock| lock.writing(&machine, |right| *right.own)).sum();
         assert_eq!(rounds, 2 * ROUNDS * cores as u64);
-        // What a round takes, if only one core at a time is in.
+        // Time of a round, if only one core at a time holds the lock.
         time / (ROUNDS * cores as u64 / locks.len() as u64) as f64
     };
     for cores in [1, 2, 4] {
@@ -176,7 +176,7 @@ fn a_lock_that_cores_share_costs_more_than_locks_that_they_do_not() {
     }
 }
 
-/// What a program keeps aside takes the place of the pool's lines, and is written to memory when it leaves.
+/// A program's own memory displaces the pool's lines from the caches, and is written to memory when it leaves them.
 #[test]
 fn much_own_memory_pushes_the_pool_out_of_the_caches() {
     let machine = machine(1);
@@ -196,13 +196,13 @@ fn much_own_memory_pushes_the_pool_out_of_the_caches() {
     let statistics = machine.statistics();
     let (core, written) = (statistics.cores[0], statistics.write_backs);
     assert_eq!((core.own_accesses, core.loads, core.stores), (lines, 0, 0));
-    // As many as the caches have no room for: some of them from before, which are all own lines too.
+    // As many as do not fit into the caches; lines from before are all own lines too.
     assert!((lines / 2..=lines).contains(&written.own), "{written:?}");
     assert_eq!(written.evictions + written.asked + written.streamed, 0);
     assert_eq!(statistics.memory.home.writes, written.own);
 }
 
-/// A mechanism is asked about nothing that is not the pool's or its own.
+/// A mechanism is called only for lines of the pool and its own.
 struct Watching(u64);
 
 impl Mechanism for Watching {
@@ -237,7 +237,7 @@ impl Mechanism for Watching {
     }
 }
 
-/// What random programs do to the pool, with touches between, or without.
+/// Random accesses to the pool, with touches in between, or without.
 fn random_programs(machine: &Machine, cores: usize, touches: bool) {
     let objects: Vec<Object> = (0..8).map(|number| machine.object(64 << number)).collect();
     let program = |core: usize| {
@@ -269,7 +269,7 @@ fn random_programs(machine: &Machine, cores: usize, touches: bool) {
 #[test]
 fn a_touch_is_no_event_and_leaves_no_trace() {
     for cores in [1, 3] {
-        // Turns by chance, so that touches do not change whose turn it is on one core.
+        // Random turns, so that touches do not change the order of turns.
         let run = |touches| {
             let mechanism = small(|| Watching(BYTES as u64 / LINE));
             let epoch = Some(Ps::from_ns(20_000.0));
@@ -299,7 +299,7 @@ fn a_touch_is_no_event_and_leaves_no_trace() {
     }
 }
 
-/// The undo log recovers what memory was at the last epoch's end, though own lines leave the caches meanwhile.
+/// The undo log recovers memory as at the last epoch's end, though own lines leave the caches meanwhile.
 #[test]
 fn a_mechanism_recovers_as_without() {
     let options = Options { cores: Some(1), mechanism: undo_log(None), ..Options::default() };
@@ -327,7 +327,7 @@ fn two_runs_are_the_same() {
     }
 }
 
-/// The limit of what the caches have numbers for is no limit of objects.
+/// Objects may have more lines than the caches have numbers for.
 #[test]
 fn objects_may_be_larger_than_all_there_is() {
     let machine = machine(1);

@@ -1,4 +1,4 @@
-//! Programs on cores: whose turn it is, and how runs end.
+//! Programs on cores: the order of turns, and the end of runs.
 
 mod common;
 
@@ -107,8 +107,8 @@ fn long_computations_are_waited_for() {
     assert_eq!(machine.load(0), 1);
 }
 
-/// A program may use another machine, and catch what goes wrong there: it is still suspended by
-/// its own machine afterwards.
+/// A program may use another machine, and catch a panic there: its own machine still suspends it
+/// afterwards.
 #[test]
 fn a_program_outlives_the_panic_of_another_machines() {
     let (outer, inner) = (machine(2), machine(1));

@@ -1,4 +1,4 @@
-//! The seam that mechanisms fit through: when they are asked, what they are told, and what they can do.
+//! The interface for mechanisms: when they are called, with which arguments, and what they can do.
 
 #![allow(missing_docs)]
 
@@ -42,7 +42,7 @@ fn with_and_without_dram() -> [MachineConfig; 2] {
     [plain, cached]
 }
 
-/// Stores of all kinds, with no thought of durability, and touches of memory of its own.
+/// Stores of all kinds, without write-backs for durability, and touches of own memory.
 fn scrawl(machine: &Machine, seed: u64, steps: u64) -> Box<dyn FnOnce() + '_> {
     let object = machine.object(4 * LEN);
     Box::new(move || {
@@ -61,7 +61,7 @@ fn scrawl(machine: &Machine, seed: u64, steps: u64) -> Box<dyn FnOnce() + '_> {
     })
 }
 
-/// Cuts found wrong with a mechanism that promises epochs, and how many were looked at: `(of events, of arrivals)`.
+/// Images found wrong with a mechanism that promises epochs, and how many were checked: `(at events, at arrivals)`.
 fn cuts(
     config: &MachineConfig,
     design: impl Fn() -> Box<dyn Design>,
@@ -70,7 +70,7 @@ fn cuts(
 ) -> Result<(u64, u64), String> {
     let (mut events, mut arrivals) = (0, 0);
     let mut left = AfterCut { words: vec![7; LEN as usize / 8], own: Vec::new(), stores: 0 };
-    // A machine, and the one that begins with what a power cut has left of it.
+    // A machine, and one that begins with its image after a power cut.
     for steps in [60, 300] {
         let options = Options {
             cores: Some(cores),
@@ -106,13 +106,13 @@ fn cuts(
 
 const SCHEDULES: [Schedule; 2] = [Schedule::Clock, Schedule::Seeded { every: 4 }];
 
-/// The mechanisms that promise something of memory, whatever programs ask for.
+/// The mechanisms with a promise about memory that does not depend on programs.
 fn promising() -> impl Iterator<Item = &'static list::Kind> {
     let promises = |kind: &&list::Kind| matches!(kind.promises(), Promise::Epoch | Promise::Order);
     list::KINDS.iter().filter(promises)
 }
 
-/// Whenever the power is cut, inside of what a mechanism does by itself too, memory is as it promises.
+/// A power cut at any moment, also inside a mechanism's own actions, leaves memory as promised.
 #[test]
 fn every_arrival_can_be_cut_at() {
     for (name, config) in
@@ -128,7 +128,7 @@ fn every_arrival_can_be_cut_at() {
     }
 }
 
-/// What is left out of a mechanism is found.
+/// Each mutant of the mechanisms is found.
 #[test]
 fn their_mutants_are_found() {
     for kind in promising() {
@@ -151,7 +151,7 @@ fn their_mutants_are_found() {
     }
 }
 
-/// What a mechanism was told.
+/// A call of a mechanism.
 #[derive(Clone, Debug, PartialEq)]
 struct Told {
     core: usize,
@@ -161,7 +161,7 @@ struct Told {
     before: LineWords,
 }
 
-/// Notes every access, if it is asked at them.
+/// Records every access, if it is called for them.
 struct Notes(Moments, Arc<Mutex<Vec<Told>>>);
 
 impl Mechanism for Notes {
@@ -177,9 +177,9 @@ impl Mechanism for Notes {
     }
 }
 
-/// It is told of every access of a core, hits too, with the bytes that are stored and what was there before.
+/// It is called for every access of a core, hits too, with the stored bytes and the line's contents before.
 #[test]
-fn accesses_are_told_before_the_data_changes() {
+fn accesses_are_reported_before_the_data_changes() {
     for moments in [Moments::ACCESS, Moments::NONE] {
         let told = Arc::<Mutex<Vec<Told>>>::default();
         let notes = Arc::clone(&told);
@@ -216,9 +216,9 @@ fn accesses_are_told_before_the_data_changes() {
 /// transactions.
 #[derive(Default)]
 struct Conflicts {
-    /// For each core that has begun what its lines were.
+    /// For each core with a transaction, the old contents of its lines.
     running: HashMap<usize, HashMap<u64, LineWords>>,
-    /// Cores whose transactions are lost, and do not know it yet.
+    /// Cores whose transactions are lost, but have not been aborted yet.
     lost: Vec<usize>,
     conflicts: u64,
     committed: u64,
@@ -242,7 +242,7 @@ impl Mechanism for Conflicts {
             }
         }
         if let Some(lines) = self.running.get_mut(&access.core) {
-            // Not `before`: another core's stores to it may have been undone just now.
+            // Not `before`: another core's stores to the line may have been undone just now.
             lines.entry(access.line).or_insert(hardware.visible_line(access.line));
         }
         if self.lost.contains(&access.core) { Effect::Lost } else { Effect::Happens }
@@ -276,7 +276,7 @@ impl Mechanism for Conflicts {
     }
 }
 
-/// Transactions in hardware and persistence in hardware on one machine: each is asked, and both keep what they promise.
+/// Transactions in hardware and persistence in hardware on one machine: both are called, and both keep their promises.
 #[test]
 fn two_mechanisms_work_together() {
     let options = Options {
@@ -327,9 +327,9 @@ fn two_mechanisms_work_together() {
     assert_eq!(names, ["conflicts", "epochs", "most_records_in_an_epoch"]);
 }
 
-/// A transaction that is aborted has stored nothing, and none nests.
+/// An aborted transaction has stored nothing, and none nests.
 #[test]
-fn transactions_are_told_how_they_end() {
+fn aborts_undo_and_transactions_do_not_nest() {
     let transactions = small(Conflicts::default);
     let options = Options { transactions, ..Options::default() };
     let machine = Machine::new(tiny(Domain::Transient), &[0; LEN as usize], options);
@@ -344,7 +344,7 @@ fn transactions_are_told_how_they_end() {
     assert_eq!(plain.tx_durable(), HardwareTicket::LAST);
 }
 
-/// Asks for calls and writes at times to come.
+/// Schedules calls and writes.
 struct Plans(Arc<Mutex<Vec<(u64, Ps)>>>, Range<u64>);
 
 impl Mechanism for Plans {
@@ -363,15 +363,15 @@ impl Mechanism for Plans {
     }
 }
 
-/// What is planned is done at its time, first things first and of equals the first asked for, though the core that
-/// comes next is far ahead; a power cut before it finds it undone.
+/// Scheduled work is done at its time, in order of time and then of scheduling, though the core that comes next is far
+/// ahead; at a power cut before its time it is not done.
 #[test]
 fn plans_are_carried_out_at_their_times() {
     let called = Arc::<Mutex<Vec<(u64, Ps)>>>::default();
     let told = Arc::clone(&called);
     let build =
         move |own: Range<u64>| Box::new(Plans(Arc::clone(&told), own)) as Box<dyn Mechanism>;
-    // The line that it writes shows itself in the program's first one.
+    // Recovery shows the written line in the program's first line.
     let recover = |home: &mut perdura_machine::mechanism::Home<'_>| {
         let words = home.line(home.own().start);
         home.put(0, &words);
@@ -386,7 +386,7 @@ fn plans_are_carried_out_at_their_times() {
     machine.work(999);
     _ = machine.load(64);
     assert_eq!((called.lock().unwrap().len(), left(&machine)), (0, 0));
-    // Far beyond all of it.
+    // Far beyond all scheduled times.
     machine.work(100_000);
     assert_eq!(called.lock().unwrap().len(), 0, "nothing is done without an access");
     _ = machine.load(64);
@@ -395,7 +395,7 @@ fn plans_are_carried_out_at_their_times() {
     assert_eq!(left(&machine), 3);
 }
 
-/// Has a line written later, at the beginning of a transaction, and knows from when on.
+/// At the beginning of a transaction, schedules a write of a line for later.
 struct Later(Range<u64>, bool);
 
 impl Mechanism for Later {
@@ -433,7 +433,7 @@ fn future_writes_do_not_delay_reads_before_them() {
     }
 }
 
-/// A cache that is not volatile: what leaves it for the home device is kept in a line of its own.
+/// A non-volatile cache: a line that leaves it for the home device is kept in a reserved line.
 struct NonVolatile(Range<u64>);
 
 impl Mechanism for NonVolatile {
@@ -448,7 +448,7 @@ impl Mechanism for NonVolatile {
     }
 }
 
-/// What is in hardware that is not volatile is part of what a power cut leaves, from its own time on.
+/// Contents of non-volatile hardware are part of the image after a power cut, from their own time on.
 #[test]
 fn storage_that_is_not_volatile_is_left() {
     let build = |own| Box::new(NonVolatile(own)) as Box<dyn Mechanism>;
@@ -540,10 +540,10 @@ impl Mechanism for Holder {
     }
 }
 
-/// A mechanism is told when a marked line leaves a cache and when a version must, each once, and about dirty lines that
-/// its versions push out as about others.
+/// A mechanism is called once when a marked line leaves a cache, and once when a version is replaced; dirty lines that
+/// its versions push out are evicted like others.
 #[test]
-fn marked_lines_and_versions_are_told_when_they_leave() {
+fn departures_of_marked_lines_and_versions_are_reported() {
     let options = Options { mechanism: small(Holder::default), ..Options::default() };
     let machine = Machine::new(tiny(Domain::Transient), &[0; LEN as usize], options);
     // A set of the nearest cache: 2 ways, 4 sets; both are dirty.

@@ -1,5 +1,5 @@
-//! Mechanisms that make transactions atomic and durable: whenever the power is cut, whole transactions are left, in
-//! their order, and none that a program was told is durable is lost.
+//! Mechanisms that make transactions atomic and durable: a power cut at any moment leaves whole transactions, in their
+//! order, and loses no acknowledged one.
 
 #![allow(missing_docs)]
 
@@ -21,7 +21,7 @@ fn names() -> impl Iterator<Item = &'static list::Kind> {
     list::KINDS.iter().filter(|kind| kind.promises() == Promise::Transactions)
 }
 
-/// The machine, with a log of 128 block groups, so that it goes round.
+/// The machine, with a log of 128 block groups, so that it wraps around.
 fn with_a_small_log() -> MachineConfig {
     let mut config = tiny(Domain::Transient);
     for kind in names() {
@@ -35,8 +35,8 @@ fn design(name: &str) -> Box<dyn Design> {
     list::design(name, &with_a_small_log(), None).expect("a mechanism")
 }
 
-/// The machine, whose lines are durable in the queue; one whose lines are so at the media, of two channels: these
-/// become durable in another order than they are written; and one whose evicted lines sit in volatile DRAM.
+/// Three machines: lines durable in the queue; lines durable at the media, with two channels, so that they become
+/// durable in another order than they are written; evicted lines in volatile DRAM.
 fn machines() -> [MachineConfig; 3] {
     let queue = with_a_small_log();
     let mut media = queue.clone();
@@ -58,8 +58,8 @@ fn machines() -> [MachineConfig; 3] {
     [queue, media, cached]
 }
 
-/// Transactions under a lock: long and short, overlapping ones, aborted and empty ones; now and then durability is
-/// waited for, or asked for.
+/// Transactions under a lock: long and short, overlapping ones, aborted and empty ones; sometimes the program waits for
+/// durability, or polls it.
 fn program(machine: &Machine, seed: u64, transactions: u64) -> Box<dyn FnOnce() + '_> {
     Box::new(move || {
         let mut random = SplitMix64::new(seed);
@@ -98,19 +98,19 @@ fn program(machine: &Machine, seed: u64, transactions: u64) -> Box<dyn FnOnce() 
     })
 }
 
-/// Waits for durability again and again, while another core's transactions run, whose clock may be ahead.
+/// Waits for durability repeatedly, while another core's transactions run, whose clock may be ahead.
 fn waiting(machine: &Machine, seed: u64, times: u64) -> Box<dyn FnOnce() + '_> {
     Box::new(move || {
         let mut random = SplitMix64::new(seed);
         for _ in 0..times {
             machine.tx_flush();
-            // The power can be cut right behind it.
+            // A crash point right after it.
             machine.store((1 + random.below(LINES - 1)) * LINE, seed);
         }
     })
 }
 
-/// Images that were looked at, or the first one that is wrong.
+/// The number of images checked, or the first one that is wrong.
 fn cuts(
     config: &MachineConfig,
     (name, left_out): (&str, Option<&str>),
@@ -121,7 +121,7 @@ fn cuts(
     let words = (LINES * LINE / 8) as usize;
     let mut left = AfterCut { words: vec![7; words], own: Vec::new(), stores: 0 };
     left.words[LOCK as usize] = 0;
-    // A machine, and those that begin with what power cuts have left of the one before.
+    // A machine, and its successors, each of which begins with the image after a power cut of the one before.
     for transactions in [12, 30, 6] {
         let options = Options {
             cores: Some(cores),
@@ -174,7 +174,7 @@ fn whole_transactions_are_left_in_their_order() {
     }
 }
 
-/// What is left out of a mechanism is found.
+/// Each mutant of the mechanisms is found.
 #[test]
 fn their_mutants_are_found() {
     for kind in names() {
@@ -195,7 +195,7 @@ fn their_mutants_are_found() {
     }
 }
 
-/// They take turns, and do not nest; what has not begun does not commit.
+/// Transactions take turns, and do not nest; without a begin there is no commit.
 #[test]
 fn they_take_turns() {
     for kind in names() {
@@ -215,7 +215,7 @@ fn they_take_turns() {
     }
 }
 
-/// More numbers than fit into a `TxID`, and more blocks than the log has at a time.
+/// More numbers than fit into a `TxID`, and more blocks than fit into the log.
 #[test]
 fn numbers_and_the_log_go_round() {
     for kind in names() {
@@ -240,8 +240,8 @@ fn numbers_and_the_log_go_round() {
     }
 }
 
-/// A line for each two transactions of a window, which both write: as many pairs as there can be. The log has room for
-/// the lines, and not for the pairs too. A transaction that is refused fits when it runs again.
+/// Each two transactions of a window write a line of their own: the most possible pairs. The log has room for the
+/// lines, but not also for the pairs. A refused transaction fits when it runs again.
 #[test]
 fn pairs_take_room_in_the_log() {
     const DEGREE: u64 = 48;
@@ -277,7 +277,7 @@ fn pairs_take_room_in_the_log() {
     assert_eq!(machine.broken_promise(&machine.power_cut()), None);
 }
 
-/// A transaction that the log has no room for is aborted, and another one runs afterwards.
+/// A transaction that does not fit into the log is aborted, and another one runs afterwards.
 #[test]
 fn what_does_not_fit_is_refused() {
     for kind in names() {
@@ -295,9 +295,9 @@ fn what_does_not_fit_is_refused() {
     }
 }
 
-/// One line in a transaction, by hand. A write is accepted after 10 ns, on the bus for 5, in its cells after 50: 65. The
-/// block is found in a cycle, 1 ns; its metadata is held back until 55 ns before the block is durable, at 66, and is
-/// durable 10 ns later, as it must be accepted first: 76. Then, one after the other, commit record, line, log head.
+/// One line in a transaction, by hand. A write is accepted after 10 ns, on the bus for 5, in its cells after 50: 65.
+/// The block is found in a cycle, 1 ns; its metadata is held back until 55 ns before the block is durable, at 66, and
+/// is durable 10 ns later, as it must be accepted first: 76. Then, one after the other, commit record, line, log head.
 #[test]
 fn what_a_commit_takes_by_hand() {
     let mut config = timed(0);
@@ -309,7 +309,7 @@ fn what_a_commit_takes_by_hand() {
         }
         let mechanism = list::design(name, &config, None).expect("a mechanism");
         let machine = Machine::new(config, &[0; 4096], Options { mechanism, ..Options::default() });
-        // It is in the caches, and the time that this takes is over.
+        // The line is in the caches, and the store is over.
         machine.store(64, 1);
         machine.write_back(64, 8);
         machine.fence();
@@ -323,13 +323,13 @@ fn what_a_commit_takes_by_hand() {
         machine.tx_begin().expect("it runs alone");
         machine.statistics().time_ns - begins
     };
-    // What a store takes that finds its line in the first cache.
+    // Time of a store whose line is in the first cache.
     let store = 4.0;
     assert_eq!(took("h-wal", 1, None), store + 76.0 + 3.0 * 65.0);
     assert_eq!(took("h-wal", 2, None), 2.0 * (store + 76.0 + 3.0 * 65.0));
     assert_eq!(took("ec-wal", 1, None), store + 76.0 + 65.0);
-    // Sixteen transactions persist together: one block, and fifteen pairs, two blocks more, which its bank takes one after
-    // the other.
+    // Sixteen transactions persist together: one block, and fifteen pairs in two more blocks, which its bank takes one
+    // after the other.
     assert_eq!(took("loc-wal", 16, Some(16)), 16.0 * store + 76.0 + 2.0 * 55.0 + 65.0);
     // A line that is in the nearest cache is written to the last one in 20 ns, and the commit bit in 20 more.
     assert_eq!(took("kiln", 1, None), store + 1.0 + 20.0 + 20.0);

@@ -1,6 +1,6 @@
-//! How much of what a page loses is corrected: 1 to 10 lost blocks of 7 x 7, every pattern where
-//! they are few, random ones where they are many; beside what is possible (no cycle of rows and
-//! columns) and what elimination alone would do.
+//! How many loss patterns of a page are corrected: 1 to 10 lost blocks of 7 x 7, every pattern of few
+//! blocks, random patterns of many; compared with what is possible (no cycle of rows and columns) and
+//! with elimination alone.
 //!
 //! ```console
 //! $ cargo run --release -p perdura-matrices --example correction -- [PATTERNS] [SEED] [FEWEST]
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const SHAPE: Shape = Shape::PAGE;
 const CELLS: usize = SHAPE.cells();
-/// Patterns of so many blocks and fewer are all tried.
+/// Patterns of up to this many blocks are all tried.
 const EXHAUSTIVE: usize = 4;
 
 #[derive(Default)]
@@ -75,7 +75,7 @@ fn every(count: usize, each: &mut impl FnMut(&[usize])) {
 }
 
 impl Count {
-    /// Loses these cells of random contents: whole blocks.
+    /// Loses these cells, as whole blocks, from random contents.
     fn try_out(&mut self, cells: &[usize], random: &mut SplitMix64) {
         let all = Coverage::all(SHAPE);
         let mut matrix = Matrix::new(SHAPE);
@@ -116,7 +116,7 @@ fn column(cell: usize) -> usize {
     SHAPE.place(cell).1
 }
 
-/// Whether someone who knows which blocks are lost can solve for them one by one.
+/// Whether the lost blocks can be solved for one by one if it is known which they are.
 fn is_peelable(cells: &[usize]) -> bool {
     let mut rest = cells.to_vec();
     while let Some(index) = (0..rest.len()).find(|index| {
@@ -127,8 +127,8 @@ fn is_peelable(cells: &[usize]) -> bool {
     rest.is_empty()
 }
 
-/// Whether someone can who sees only which rows and columns do not add up, and takes a block to be
-/// lost where a row that does not meets just one column that does not, or the other way round.
+/// Whether they can if it is only known which rows and columns do not add up, and a block is taken as
+/// lost if its row, which does not add up, meets just one column that does not, or the other way round.
 fn is_eliminable(cells: &[usize]) -> bool {
     let mut rest = cells.to_vec();
     while !rest.is_empty() {

@@ -1,11 +1,11 @@
-//! What it costs to write back an object, to create checksums for it, and to update them: prints
+//! Cost of writing back an object, of creating checksums for it, and of updating them: prints
 //! what `cost` measures, as a table.
 //!
 //! ```console
 //! $ cargo run --release -p perdura-matrices --example cost -- \
 //!       [OBJECTS] [BATCH] [DIRECTORY] [SEED] [BYTES...]
 //! ```
-//! `perdura reproduce archapt-fig6` puts the same figures beside the paper's.
+//! `perdura reproduce archapt-fig6` compares the same figures with the paper's.
 
 use perdura_matrices::cost::{Bench, Cost, Costs, Demand, When};
 use perdura_matrices::{Coverage, Matrix, Shape, Summer, Sums};
@@ -38,7 +38,7 @@ fn main() {
         let path = format!("{directory}/perdura-checksum-cost-{}", std::process::id());
         let options = MapOptions { domain: Some(Domain::Transient), limit: demand.bytes() };
         let memory = Mapped::create(&path, demand.bytes(), options).expect("a file for objects");
-        // Mapped, so that nothing is left behind whatever happens.
+        // The file stays mapped without a name, so that nothing is left behind.
         std::fs::remove_file(&path).expect("the file that was made");
         let bench = Bench::new(&memory, demand, &|_| true).expect("objects");
         for when in When::ALL {
@@ -58,7 +58,7 @@ fn row(size: u64, when: When, costs: &Costs) -> String {
     format!("| {size} | {} | {} |", when.name(), cells.join(" | "))
 }
 
-/// Nanoseconds for a block's part in both of its sums: of a whole page, from the nearest cache.
+/// Nanoseconds to add a block to both of its sums, for a whole page in the nearest cache.
 fn sum_time(summer: Summer) -> f64 {
     const TURNS: u32 = 2000;
     let (matrix, all) = (Matrix::new(Shape::PAGE), Coverage::all(Shape::PAGE));

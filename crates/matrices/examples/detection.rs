@@ -1,14 +1,14 @@
-//! What sums of a column of seven blocks miss: a plain sum as in the paper, xor, Fletcher-64 and
-//! ours, all of 64 bits for a lane, on realistic contents.
+//! Damage that sums of a column of seven blocks miss: a plain sum as in the paper, xor, Fletcher-64
+//! and ours, all of 64 bits for a lane, on realistic contents.
 //!
 //! ```console
 //! $ cargo run --release -p perdura-matrices --example detection -- [TRIALS] [SEED]
 //! ```
 
-#[path = "../tests/checksum/baselines.rs"]
-mod baselines;
+#[path = "../tests/checksum/sums.rs"]
+mod sums;
 
-use baselines::{DAMAGES, FILLS, SUMS, missed};
+use sums::{DAMAGES, FILLS, SUMS, missed};
 
 fn main() {
     let mut numbers = std::env::args().skip(1).map(|text| text.parse().expect("a number"));

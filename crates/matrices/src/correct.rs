@@ -1,26 +1,26 @@
-//! Correction: which blocks of a matrix are lost, and what they held (III-C, "Correlation
+//! Correction: which blocks of a matrix are lost, and their contents (III-C, "Correlation
 //! checksums to correct data inconsistency" and the analysis after it).
 //!
-//! Blocks are lost where a write-back was skipped and no eviction came before the power cut; the
-//! sums themselves are taken to be durable, as one of two states. Each lane is solved apart: a
-//! block that differs from what is durable in one word only leaves seven lanes alone.
+//! A block is lost if its write-back was skipped and no eviction came before the power cut; the sums
+//! themselves are assumed to be durable, in one of two states. Each lane is solved separately: a
+//! block that differs from its durable contents in a single word does not affect seven lanes.
 
-use super::lane::Found;
+use super::lane::FoundLane;
 use super::matrix::{Coverage, Matrix, Sums};
-use super::search::{MOST_TRIES, Solver, Verdict};
+use super::search::{LaneVerdict, MOST_TRIES, Solver};
 use super::{Block, LANES};
 use perdura_memory::keyed::Summer;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What else is known of the blocks of a matrix.
+/// What else is known about the blocks of a matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// Blocks that are known to be lost: they are solved for first. Whether one of them is right
-    /// nevertheless does not matter.
+    /// Blocks that are known to be lost: they are solved for first. It does no harm if one of them is
+    /// right nevertheless.
     pub erased: Coverage,
-    /// Blocks that a log has just restored, whole: what is there is right, whatever the sums say,
-    /// which may be of what was there before. A row and a column that such a block had been part
-    /// of vouch for the others only if they add up.
+    /// Blocks that a log has just restored, whole: their contents are right, whatever the sums say,
+    /// which may cover earlier contents. So the sums of their rows and columns say something about
+    /// other blocks only if they add up.
     pub logged: Coverage,
 }
 
@@ -40,25 +40,25 @@ pub struct Correction {
     pub block: Block,
 }
 
-/// What was found out.
+/// The result of a correction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Every row and column adds up.
     Consistent,
-    /// Every row and column adds up with these blocks as they are here. Ascending.
+    /// Every row and column adds up with these blocks replaced. Ascending.
     Corrected(Vec<Correction>),
-    /// Some of these cells are lost, and no single way to restore them fits. Ascending. There are
-    /// none where a sum itself must be damaged.
+    /// Some of these cells are lost, and no unique way to restore them fits. Ascending. Empty if a
+    /// sum itself must be damaged.
     Uncorrectable {
         /// The cells that may be lost.
         candidates: Vec<usize>,
     },
 }
 
-/// Finds lost blocks of a matrix and what they held. Changes nothing.
+/// Finds lost blocks of a matrix and their contents. Changes nothing.
 ///
-/// `sides` are the coverages before and after the change of the sums that may have been cut
-/// short; the same twice, if there was none. Each lane of each sum may be of either.
+/// `sides` are the coverages before and after the change of the sums that may have been cut short;
+/// the same twice if there was none. Each lane of each sum may cover either.
 ///
 /// # Panics
 /// If the shapes differ.
@@ -79,17 +79,17 @@ pub fn correct(
     let mut known = known.clone();
     for lane in doubtful_lanes(summer, matrix, sides[1], sums) {
         match Solver::new(found(lane, matrix, sides, sums, &known), &mut tries).solve() {
-            Verdict::Solved(words) => {
+            LaneVerdict::Solved(words) => {
                 for (cell, word) in words {
                     restored.entry(cell).or_insert(matrix.blocks()[cell])[lane] = word;
-                    // What one lane has lost, the others may have lost too.
+                    // A block lost in one lane may be lost in the others too.
                     known.erased.insert(cell);
                 }
             }
-            Verdict::Unsolved(cells) => {
+            LaneVerdict::Unsolved(cells) => {
                 unsolved = true;
                 candidates.extend(cells);
-                // All or nothing: no long search for what will not be corrected.
+                // All or nothing: once one lane cannot be corrected, a long search in others is useless.
                 tries = 0;
             }
         }
@@ -105,8 +105,8 @@ pub fn correct(
     }
 }
 
-/// Lanes in which the sums are not just those of the cells covered now: hardly ever any. A sum of
-/// nothing is never written, and does not count.
+/// Lanes in which the sums differ from those of the cells covered now: hardly ever any. A sum that
+/// covers nothing is never written, and does not count.
 fn doubtful_lanes(
     summer: Summer,
     matrix: &Matrix,
@@ -139,9 +139,9 @@ fn found<'a>(
     sides: [&'a Coverage; 2],
     sums: &Sums,
     known: &'a Known,
-) -> Found<'a> {
+) -> FoundLane<'a> {
     let of_lane = |blocks: &[Block]| blocks.iter().map(|block| block[lane]).collect();
-    Found {
+    FoundLane {
         lane,
         words: of_lane(matrix.blocks()),
         consistency: of_lane(&sums.consistency),

@@ -1,18 +1,18 @@
-//! What it costs to write back an object, to create checksums for it, and to update them: the
+//! Cost of writing back an object, of creating checksums for it, and of updating them: the
 //! micro-benchmark of Archapt's Figure 6, on a memory of the caller's.
 //!
-//! Objects of one size lie in pages as the heap's slots do, and are accessed in random order. Of
-//! each object one word in every line is stored to, so that all of it is dirty. What is timed:
+//! Objects of one size lie in pages as the heap's slots do, and are accessed in random order. In
+//! each object one word of every line is stored to, so that all of it is dirty. Timed are:
 //!
 //! - *flush*: all lines of each object, and a fence, as undo and redo logging do.
-//! - *create*: batches of objects, as they come, begin to be covered: announced, a fence, settled
-//!   by difference, a fence.
-//! - *packed*: the same, but what comes is whole pages, all objects of each at once.
-//! - *update*: objects that are covered have changed, and their sums follow by difference; what was
-//!   there before is at hand, as it is for who has just stored over it.
+//! - *create*: batches of objects in random order become covered: announced, a fence, settled by
+//!   difference, a fence.
+//! - *packed*: the same, but with whole pages, all objects of each at once.
+//! - *update*: covered objects have changed, and their sums are updated by difference; the old
+//!   contents are at hand, as they are right after a store over them.
 //!
-//! The time of the stores themselves is never counted. Times are those of the median batch: others
-//! use the machine too, and take whole time slices from some.
+//! The time of the stores themselves is never counted. Times are those of the median batch, since
+//! other processes take whole time slices from some batches.
 
 use super::page::{Announced, Marks, announce, covered, discard, settle_by_difference, verify};
 use super::{Block, LANES, Outcome, Shape};
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 const SALT: u64 = 0x636f_7374;
 /// Blocks of data in a page.
 const BLOCKS: u64 = Shape::PAGE.cells() as u64;
-/// Pages whose sums are looked at afterwards.
+/// Pages whose sums are checked afterwards.
 const CHECKED: u32 = 1000;
 
 /// What to measure.
@@ -35,40 +35,40 @@ pub struct Demand {
     pub objects: u64,
     /// Objects of a batch.
     pub batch: usize,
-    /// Orders objects, and fills them.
+    /// Seed of the objects' order and contents.
     pub seed: u64,
 }
 
 /// When the work on an object is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// Right after the stores, with the object in the nearest cache: where undo and redo logging
-    /// write back.
+    /// Right after the stores, with the object in the nearest cache, as undo and redo logging write
+    /// back.
     JustStored,
-    /// A whole round of stores to all objects later: where Archapt creates checksums, once it takes
-    /// an object to have left the cache. Small sets may be in the last cache still.
+    /// A whole round of stores to all objects later, as Archapt creates checksums once it assumes that
+    /// an object has left the cache. Small sets may still be in the last cache.
     LongAfter,
 }
 
-/// For one object.
+/// The cost for one object.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Cost {
-    /// Of the median batch.
+    /// Time in the median batch.
     pub nanoseconds: f64,
-    /// Written back.
+    /// Lines written back.
     pub lines: f64,
 }
 
-/// What the parts of the benchmark cost.
+/// The costs of the benchmark's parts.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Costs {
     /// Writing all of an object back.
     pub flush: Cost,
-    /// Creating checksums of objects in random order,
+    /// Creating checksums of objects in random order.
     pub create: Cost,
-    /// and of all objects of a page at once.
+    /// Creating checksums of all objects of a page at once.
     pub packed: Cost,
-    /// Updating them; only [just stored](When::JustStored).
+    /// Updating checksums; only [just stored](When::JustStored).
     pub update: Option<Cost>,
 }
 
@@ -81,7 +81,7 @@ pub enum Failure {
     /// The checksums are not what they must be.
     #[error("wrong answer: the checksums of the page at {0:#x} do not cover it, or do not add up")]
     Wrong(u64),
-    /// Somebody asked to end.
+    /// The caller asked to stop.
     #[error("stopped")]
     Stopped,
 }
@@ -129,13 +129,13 @@ impl Demand {
         BLOCKS / (self.size / LINE)
     }
 
-    /// Bytes of memory that the objects need with their checksums; of a demand that is valid.
+    /// Bytes of memory that the objects need with their checksums, if the demand is valid.
     pub fn bytes(&self) -> u64 {
         self.objects.div_ceil(self.each()) * PAGE
     }
 }
 
-/// Told that work on so many objects begins; false ends everything.
+/// Called with a number of objects when work on them begins; false stops the benchmark.
 pub type Watch<'a> = dyn Fn(usize) -> bool + 'a;
 
 /// Objects of one size in a memory of the caller's.
@@ -149,14 +149,14 @@ pub struct Bench<'a, M> {
 
 /// Time and lines, as they add up.
 #[derive(Default)]
-struct Sum {
-    /// Of each batch, for one object.
+struct CostSum {
+    /// For each batch, the time per object.
     nanoseconds: Vec<f64>,
     lines: u64,
     objects: usize,
 }
 
-impl Sum {
+impl CostSum {
     fn add(&mut self, nanoseconds: u64, lines: u64, objects: usize) {
         self.nanoseconds.push(nanoseconds as f64 / objects as f64);
         self.lines += lines;
@@ -194,7 +194,7 @@ impl<'a, M: Memory> Bench<'a, M> {
         Ok(Bench { memory, demand, order, watch })
     }
 
-    /// Measures, and checks the checksums that were made. None are left.
+    /// Measures, checks the checksums that were made, and removes them.
     ///
     /// # Errors
     /// `Wrong`, `Stopped`.
@@ -225,7 +225,7 @@ impl<'a, M: Memory> Bench<'a, M> {
         first..(first + self.demand.each()).min(self.demand.objects)
     }
 
-    /// Stores to objects and does `work` to them, batch by batch. Counts the time of the work, and
+    /// Stores to objects and does `work` on them, batch by batch. Counts the time of the work, and
     /// the lines that it returns.
     fn timed(
         &self,
@@ -236,7 +236,7 @@ impl<'a, M: Memory> Bench<'a, M> {
         if when == When::LongAfter {
             order.iter().for_each(|object| self.modify(*object));
         }
-        let mut sum = Sum::default();
+        let mut sum = CostSum::default();
         for objects in order.chunks(self.demand.batch) {
             self.begin(objects)?;
             if when == When::JustStored {
@@ -303,9 +303,9 @@ impl<'a, M: Memory> Bench<'a, M> {
         covered(self.memory, SALT, page).map_or(0, |covered| covered.now)
     }
 
-    /// All objects, each changed and its sums after it.
+    /// Changes every object, and then updates its sums.
     fn update(&self) -> Result<Cost, Failure> {
-        let mut sum = Sum::default();
+        let mut sum = CostSum::default();
         let mut old: Vec<Vec<(usize, Block)>> = vec![Vec::new(); self.demand.batch];
         for objects in self.order.chunks(self.demand.batch) {
             self.begin(objects)?;
@@ -327,7 +327,7 @@ impl<'a, M: Memory> Bench<'a, M> {
         Ok(sum.cost())
     }
 
-    /// Takes down what an object holds.
+    /// Saves the contents of an object.
     fn remember(&self, object: u64, old: &mut Vec<(usize, Block)>) {
         old.clear();
         let first = self.cells(object).trailing_zeros() as usize;
@@ -383,7 +383,7 @@ mod tests {
     fn lines_are_those_of_the_protocol() {
         let costs = measure(2048, &|_| true).expect("figures");
         assert_eq!(costs.flush.lines, 32.0);
-        // Five of seven rows, all columns, and a header; which an update does not need.
+        // Five of seven rows, all columns, and a header, which an update does not need.
         assert_eq!((costs.create.lines, costs.packed.lines), (13.0, 13.0));
         assert_eq!(costs.update.map(|cost| cost.lines), Some(12.0));
         let small = measure(128, &|_| true).expect("figures");

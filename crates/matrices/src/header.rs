@@ -1,14 +1,14 @@
-//! The header block of a page: which blocks its checksums are of, before and after their last
+//! The header block of a page: which blocks its checksums cover, before and after their last
 //! change.
 //!
 //! ```text
 //! words 0 to 3   a slot: check, before, now, sequence
 //! words 4 to 7   another
 //! ```
-//! The slots are written in turn. A slot that is torn proves itself so, and the other one still
-//! tells the state before, which nothing has left yet: the checksums are not changed until the new
-//! slot is durable. With one slot alone, a torn header would uncover blocks that have nothing else
-//! to protect them. The check is seeded with a salt and the page's offset.
+//! The slots are written in turn. The check reveals a torn slot, and then the other slot still has
+//! the state before, which still holds: the checksums are not changed until the new slot is durable.
+//! With a single slot, a torn header would uncover blocks that nothing else protects. The check is
+//! seeded with a salt and the page's offset.
 
 use perdura_memory::{LINE, Memory, PAGE, WORD};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -17,12 +17,12 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 const AT: u64 = PAGE - LINE;
 const SLOT: u64 = LINE / 2;
 
-/// What a slot says.
+/// The contents of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// Cells that the sums were of before their last change.
+    /// Cells that the sums covered before their last change.
     pub(super) before: u64,
-    /// Cells that they are of after it.
+    /// Cells that they cover after it.
     pub(super) now: u64,
     sequence: u64,
     slot: u64,
@@ -65,7 +65,7 @@ impl Header {
         memory.write_back(page + AT, LINE);
     }
 
-    /// Makes both slots of a page invalid, the older first: it must not be the last one standing.
+    /// Makes both slots of a page invalid, the older first: it must not be the last valid one.
     pub(super) fn discard<M: Memory>(memory: &M, salt: u64, page: u64) {
         let newer = Self::read(memory, salt, page).map_or(0, |header| header.slot);
         for slot in [1 - newer, newer] {

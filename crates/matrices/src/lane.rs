@@ -1,15 +1,15 @@
-//! One lane of a matrix, as it is found: a matrix of words, and a sum for each row and column.
+//! One lane of a matrix, as found after a power cut: a matrix of words, and a sum for each row and column.
 //!
-//! A row or column (a *vertex*; a cell joins two of them) has a *residue*: its sum as stored, less
-//! the sum of what is there now; one for each of the two sets of cells that the sum may be of. Where
-//! a residue is zero, the vertex adds up. Putting a word into a cell keeps them right.
+//! A row or column (a *vertex*; a cell joins two of them) has a *residue* for each of the two sets
+//! of cells that its sum may cover: the stored sum less the sum of the current words. If a residue
+//! is zero, the vertex adds up. [`Lane::set`] updates the residues.
 
 use super::matrix::{Coverage, Shape};
-use super::trees::Step;
+use super::trees::SolveStep;
 use perdura_memory::keyed::Along;
 
-/// What is found of a page, one lane of it.
-pub(super) struct Found<'a> {
+/// One lane of a matrix as found in memory.
+pub(super) struct FoundLane<'a> {
     pub(super) lane: usize,
     /// By cell.
     pub(super) words: Vec<u64>,
@@ -17,9 +17,9 @@ pub(super) struct Found<'a> {
     pub(super) consistency: Vec<u64>,
     /// By row.
     pub(super) correlation: Vec<u64>,
-    /// The two sets of cells that a sum may be of.
+    /// The two sets of cells that a sum may cover.
     pub(super) sides: [&'a Coverage; 2],
-    /// Cells that are right as they are, whatever the sums say.
+    /// Cells whose words are right, whatever the sums say.
     pub(super) logged: &'a Coverage,
     /// Cells that are known to be lost.
     pub(super) erased: &'a Coverage,
@@ -30,10 +30,10 @@ pub(super) type Vertex = usize;
 
 /// Whether a vertex adds up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum VertexState {
     Good,
     Bad,
-    /// It does not, but its sum may be of what a logged block held before.
+    /// It does not, but its sum may include an earlier word of a logged block.
     Void,
     /// Nothing depends on it.
     Idle,
@@ -41,7 +41,7 @@ pub(super) enum State {
 
 #[derive(Clone, Copy)]
 pub(super) struct VertexInfo {
-    /// Whether its sum may be of the first, and of the second, of the sides.
+    /// Whether its sum may cover the first side, and the second.
     sides: [bool; 2],
     pub(super) residues: [u64; 2],
     /// Whether one of its cells is logged.
@@ -49,17 +49,17 @@ pub(super) struct VertexInfo {
     idle: bool,
 }
 
-/// The words of a lane, and what each row and column says of them.
+/// The words of a lane, and the residues of its rows and columns.
 pub(super) struct Lane<'a> {
     pub(super) shape: Shape,
-    pub(super) found: Found<'a>,
+    pub(super) found: FoundLane<'a>,
     pub(super) vertices: Vec<VertexInfo>,
-    /// Whether no sum is taken to be void.
+    /// Whether every sum is trusted, none taken to be void.
     pub(super) strict: bool,
 }
 
 impl<'a> Lane<'a> {
-    pub(super) fn new(found: Found<'a>) -> Self {
+    pub(super) fn new(found: FoundLane<'a>) -> Self {
         let shape = found.sides[1].shape();
         let mut lane = Lane { shape, found, vertices: Vec::new(), strict: true };
         let settled = lane.is_settled();
@@ -68,8 +68,8 @@ impl<'a> Lane<'a> {
         lane
     }
 
-    /// Whether the sums are of the second side for sure: it has cells that the first has not, and
-    /// that no log holds any more.
+    /// Whether the sums certainly cover the second side: it has cells that the first does not have, and
+    /// that are no longer logged.
     fn is_settled(&self) -> bool {
         let [before, now] = self.found.sides;
         now.cells().any(|cell| {
@@ -95,13 +95,13 @@ impl<'a> Lane<'a> {
             idle &= logged || !now.contains(row, column);
             any_logged |= logged && now.contains(row, column);
         }
-        // A sum of nothing is not written, and may be anything.
+        // A sum that covers nothing is not written, and may have any value.
         let sides = [counts[0] > 0 && !settled, true];
         VertexInfo { sides, residues, logged: any_logged, idle }
     }
 
     /// The words that make a vertex add up if only this cell of it is lost: one for each side that
-    /// its sum may be of.
+    /// its sum may cover.
     pub(super) fn words_for(
         &self,
         vertex: Vertex,
@@ -136,28 +136,28 @@ impl<'a> Lane<'a> {
         old
     }
 
-    pub(super) fn state(&self, vertex: Vertex) -> State {
+    pub(super) fn state(&self, vertex: Vertex) -> VertexState {
         let VertexInfo { sides, residues, logged, idle } = self.vertices[vertex];
         match () {
-            () if idle => State::Idle,
-            () if (0..2).any(|side| sides[side] && residues[side] == 0) => State::Good,
-            () if logged && !self.strict => State::Void,
-            () => State::Bad,
+            () if idle => VertexState::Idle,
+            () if (0..2).any(|side| sides[side] && residues[side] == 0) => VertexState::Good,
+            () if logged && !self.strict => VertexState::Void,
+            () => VertexState::Bad,
         }
     }
 
     pub(super) fn bad(&self) -> Vec<Vertex> {
         let all = 0..self.vertices.len();
-        all.filter(|vertex| self.state(*vertex) == State::Bad).collect()
+        all.filter(|vertex| self.state(*vertex) == VertexState::Bad).collect()
     }
 
     pub(super) fn suspects(&self) -> Vec<usize> {
         (0..self.shape.cells()).filter(|cell| self.is_suspect(*cell)).collect()
     }
 
-    /// Whether neither its row nor its column vouches for a cell.
+    /// Whether neither the row nor the column of a cell shows it to be right.
     pub(super) fn is_suspect(&self, cell: usize) -> bool {
-        let open = |vertex| matches!(self.state(vertex), State::Bad | State::Void);
+        let open = |vertex| matches!(self.state(vertex), VertexState::Bad | VertexState::Void);
         self.may_be_lost(cell) && self.ends(cell).into_iter().all(open)
     }
 
@@ -171,7 +171,7 @@ impl<'a> Lane<'a> {
         [column, self.shape.columns() + row]
     }
 
-    pub(super) fn meet(&self, step: Step<Vertex>) -> usize {
+    pub(super) fn meet(&self, step: SolveStep<Vertex>) -> usize {
         let (column, row) = (step.leaf.min(step.next), step.leaf.max(step.next));
         self.shape.cell(row - self.shape.columns(), column)
     }

@@ -1,4 +1,4 @@
-//! Where blocks and their checksums lie, by arithmetic alone (III-C, "Locating checksums").
+//! The places of blocks and their checksums, by arithmetic alone (III-C, "Locating checksums").
 //!
 //! ```text
 //! a page                data  7 x 7 blocks   0    .. 3136   column by column
@@ -72,7 +72,7 @@ impl Layout {
         if offset < self.data { Some(self.shape.place((offset / LINE) as usize)) } else { None }
     }
 
-    /// Where a cell's block is; `None` for a cell beyond the data, which never takes part.
+    /// Where a cell's block is; `None` for a cell beyond the data, which is never covered.
     pub const fn block(&self, row: usize, column: usize) -> Option<u64> {
         let offset = self.shape.cell(row, column) as u64 * LINE;
         if offset < self.data { Some(offset) } else { None }

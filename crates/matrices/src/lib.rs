@@ -4,19 +4,19 @@
 //!
 //! Blocks are the cells of a matrix. Each column has a *consistency* checksum and each row a
 //! *correlation* checksum, a block of eight lanes each; a lost block is found where a row and a
-//! column do not add up, and solved for. Nothing here knows of engines, logs or heaps: it works
-//! on blocks, matrices of them, and pages of a [`Memory`](perdura_memory::Memory).
+//! column do not add up, and solved for. This crate knows no engines, logs or heaps: it works on
+//! blocks, matrices of them, and pages of a [`Memory`](perdura_memory::Memory).
 //!
 //! What always holds:
 //! - The lanes of a matrix are independent problems, in the sums as in correction.
-//! - A block is corrected only if what is then there adds up in its row and in its column, and
-//!   no other set of blocks of that size would do so too.
+//! - A block is corrected only if its row and column add up then, and no other set of blocks of
+//!   that size would make them add up too.
 //! - Checksum blocks in memory are changed only after the header says which two states of the
 //!   page may be found in them.
 //!
-//! Reading order: [`keyed`](perdura_memory::keyed) in the crate `memory` (what is summed, and with which
+//! Reading order: [`keyed`](perdura_memory::keyed) in the crate `memory` (the sums, and their
 //! instructions), [`matrix`] and [`layout`] (shapes and places), [`mod@correct`] with `lane`, `search` and
-//! `trees` (which blocks are lost), `header` and [`page`] (the protocol), [`cost`] (what all of it costs).
+//! `trees` (which blocks are lost), `header` and [`page`] (the protocol), [`cost`] (a benchmark).
 //! docs/archapt-checksums.md has the reasons and the figures.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Matrices of blocks, which of their cells take part, and their sums.
+//! Matrices of blocks, which of their cells are covered, and their sums.
 //!
 //! Cells are numbered column by column, as they lie in a page: cell = column · rows + row.
 
@@ -52,7 +52,7 @@ impl Shape {
     }
 }
 
-/// Which cells of a matrix take part: a bitmap of rows for each column.
+/// Which cells of a matrix are covered: a bitmap of rows for each column.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Coverage {
     shape: Shape,
@@ -86,7 +86,7 @@ impl Coverage {
         Coverage { shape: Shape::PAGE, columns }
     }
 
-    /// Of which shape.
+    /// The matrix's shape.
     pub fn shape(&self) -> Shape {
         self.shape
     }
@@ -115,12 +115,12 @@ impl Coverage {
         self.columns[column] >> row & 1 != 0
     }
 
-    /// The rows that it has of a column, as a bitmap.
+    /// The covered rows of a column, as a bitmap.
     pub fn column(&self, column: usize) -> u64 {
         self.columns[column]
     }
 
-    /// The rows of which it has a cell, as a bitmap.
+    /// The rows with a covered cell, as a bitmap.
     pub fn rows(&self) -> u64 {
         self.columns.iter().fold(0, |rows, column| rows | column)
     }
@@ -192,7 +192,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Those of a matrix of which no cell takes part.
+    /// The sums of a matrix without covered cells.
     pub fn zero(shape: Shape) -> Self {
         Sums {
             consistency: vec![[0; LANES]; shape.columns],
@@ -216,7 +216,7 @@ impl Sums {
         sums
     }
 
-    /// Follows a change of a block that takes part, by difference.
+    /// Updates the sums for a change of a covered block, by difference.
     ///
     /// # Panics
     /// If there is no such row or column.
@@ -226,7 +226,7 @@ impl Sums {
         summer.replace(Along::Row, at, &mut self.correlation[at.0], old, new);
     }
 
-    /// Follows a block that begins to take part.
+    /// Updates the sums for a newly covered block.
     ///
     /// # Panics
     /// If there is no such row or column.
@@ -234,7 +234,7 @@ impl Sums {
         self.change(summer, at, block, u64::wrapping_add);
     }
 
-    /// Follows a block that takes part no longer.
+    /// Updates the sums for a block that is no longer covered.
     ///
     /// # Panics
     /// If there is no such row or column.

@@ -1,29 +1,29 @@
 //! Checksums in pages of a memory, changed so that a power cut at any moment leaves them usable.
 //!
 //! Blocks of a page are numbered 0 to 48 as they lie in it; a set of them is a bitmap, bit 0 for
-//! block 0. The protocol, for as many pages at once as one likes:
+//! block 0. The protocol, for any number of pages at once:
 //!
-//! 1. [`announce`] each: the header says which blocks the sums are of now, and which they will be
-//!    of. The caller fences once.
+//! 1. [`announce`] each: the header says which blocks the sums cover now, and which they will
+//!    cover. The caller fences once.
 //! 2. [`settle`] each: the sums of the rows and columns concerned are stored and written back. The
 //!    caller fences once.
 //!
-//! What the caller sees to:
-//! - A block that begins to take part is protected by a log, whole, until the second fence. From
-//!   then on it need be neither logged nor written back.
-//! - A block that is to take part no longer is durable as it is before step 1 begins (or logged).
-//!   It may change after the second fence.
-//! - A block that takes part and is changed is protected by a log, whole, from before the change
-//!   until the second fence of an `announce` with it in `changed`.
+//! The caller guarantees:
+//! - A newly covered block is protected as a whole by a log until the second fence. From then on it
+//!   need be neither logged nor written back.
+//! - A block that will no longer be covered is durable (or logged) before step 1 begins. It may
+//!   change after the second fence.
+//! - A covered block that is changed is protected as a whole by a log from before the change until
+//!   the second fence of an `announce` with it in `changed`.
 //! - Step 1 of the next change of a page comes after the second fence of this one.
 //! - When a page is put to another use, [`discard`] it, and fence.
 //!
-//! So at every moment each lane of each sum is of one of the two sets that the header names, or it
-//! is a sum of nothing: those are never written (an announcement that covers nothing needs no step
-//! 2 at all), and when one becomes a sum of something for the first time, the blocks that it is of
-//! are all logged. Recovery applies the log, then calls [`verify`] with what it has applied, then
-//! [`repair`]s; and before it gives up the log it either [`renew`]s the sums of the pages that it
-//! had blocks of, or writes back what they cover and [`discard`]s them.
+//! So at every moment each lane of each sum covers one of the two sets that the header names, or it
+//! is a sum of no block. Such sums are never written (an announcement that covers nothing needs no
+//! step 2 at all), and when one first becomes a sum of some blocks, these are all logged. Recovery
+//! applies the log, then calls [`verify`] with the blocks that it has applied, then [`repair`]s.
+//! Before it gives up the log, it either [`renew`]s the sums of the pages with logged blocks, or
+//! writes back the blocks that they cover and [`discard`]s the sums.
 //!
 //! ```
 //! use perdura_matrices::Outcome;
@@ -61,7 +61,7 @@ pub const ALL: u64 = (1 << 49) - 1;
 /// Rows, and columns.
 const SIDE: usize = 7;
 
-/// A change that the header of a page tells of, or will.
+/// A change of coverage that a page's header announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "sums are to be settled after the fence"]
 pub struct Announced {
@@ -75,13 +75,13 @@ pub struct Announced {
 /// Which blocks of a page are covered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Covered {
-    /// Blocks that the sums were of before their last change; some lanes may be so still.
+    /// Blocks that the sums covered before their last change; some lanes may still do so.
     pub before: u64,
-    /// Blocks that the sums are of after it.
+    /// Blocks that the sums cover after it.
     pub now: u64,
 }
 
-/// What recovery knows of the blocks of a page, besides what is in it. See [`Known`].
+/// What recovery knows about the blocks of a page, besides their contents. See [`Known`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// Blocks that are known to be lost.
@@ -90,7 +90,7 @@ pub struct Marks {
     pub logged: u64,
 }
 
-/// What is covered in the page at offset `page`. `None` where there is no valid header: nothing.
+/// The blocks covered in the page at offset `page`; `None` (nothing) without a valid header.
 ///
 /// # Panics
 /// If the page is out of bounds, here and everywhere below.
@@ -99,9 +99,9 @@ pub fn covered<M: Memory>(memory: &M, salt: u64, page: u64) -> Option<Covered> {
     Some(Covered { before: header.before, now: header.now })
 }
 
-/// Step 1: says that the blocks in `now`, and no others, will be covered, and that those in
-/// `changed` have new contents. Where the coverage stays as it is, nothing is written, and this
-/// page needs no fence before step 2.
+/// Step 1: announces that the blocks in `now`, and no others, will be covered, and that those in
+/// `changed` have new contents. If the coverage does not change, nothing is written, and this page
+/// needs no fence before step 2.
 ///
 /// # Panics
 /// If a bitmap has a bit beyond block 48.
@@ -116,8 +116,8 @@ pub fn announce<M: Memory>(memory: &M, salt: u64, page: u64, now: u64, changed: 
     Announced { page, before, now, changed: changed & before & now, header }
 }
 
-/// Step 2: stores the sums of what is in memory now, and writes them back. Reads every covered
-/// block of the rows and columns that are written.
+/// Step 2: stores the sums of the current contents, and writes them back. Reads every covered block
+/// of the rows and columns that are written.
 pub fn settle<M: Memory>(memory: &M, announced: &Announced) {
     let Announced { page, now, .. } = *announced;
     let (down, across) = (now & of_columns(announced.columns()), now & of_rows(announced.rows()));
@@ -126,10 +126,10 @@ pub fn settle<M: Memory>(memory: &M, announced: &Announced) {
     announced.store(memory, &sums);
 }
 
-/// Step 2, by difference: reads the blocks that begin or cease to take part, and the sums
-/// themselves. `old` has, in ascending order, what the blocks in `changed` held when they were last
-/// summed, and those that cease to take part if that is not what they hold now. Leads to the same sums as
-/// [`settle`], if the sums in memory are right.
+/// Step 2, by difference: reads the blocks that begin or cease to be covered, and the sums
+/// themselves. `old` has, in ascending order, the contents of the blocks in `changed` when they were
+/// last summed, and of blocks that cease to be covered, if these have changed since. Leads to the
+/// same sums as [`settle`], if the sums in memory are right.
 ///
 /// # Panics
 /// If `old` lacks a changed block.
@@ -156,14 +156,14 @@ pub fn settle_by_difference<M: Memory>(memory: &M, announced: &Announced, old: &
     announced.store(memory, &sums);
 }
 
-/// After a recovery, before the log is given up: what [`settle`] is to be called with, so that
-/// every sum is of what is covered now. `None` where nothing is.
+/// After a recovery, before the log is given up: the argument for [`settle`], so that every sum
+/// covers the blocks covered now. `None` if no block is covered.
 pub fn renew<M: Memory>(memory: &M, salt: u64, page: u64) -> Option<Announced> {
     let Covered { now, .. } = covered(memory, salt, page)?;
     Some(Announced { page, before: now, now, changed: now, header: false })
 }
 
-/// Makes a page one that covers nothing, whatever its coverage was, and writes that back.
+/// Makes a page cover nothing, whatever its coverage was, and writes that back.
 pub fn discard<M: Memory>(memory: &M, salt: u64, page: u64) {
     Header::discard(memory, salt, page);
 }
@@ -188,7 +188,7 @@ pub fn verify<M: Memory>(memory: &M, salt: u64, page: u64, marks: Marks) -> Opti
     Some(correct(Summer::best(), &matrix, sides, &sums, &known))
 }
 
-/// Stores what [`verify`] found and writes it back; the caller fences.
+/// Stores the corrections found by [`verify`] and writes them back; the caller fences.
 pub fn repair<M: Memory>(memory: &M, page: u64, corrections: &[Correction]) {
     for Correction { cell, block } in corrections {
         store(memory, block_at(page, *cell), block);
@@ -211,7 +211,7 @@ impl Announced {
         (self.before ^ self.now) | self.changed
     }
 
-    /// The columns whose sums are written: those that change, and are not of nothing.
+    /// The columns whose sums are written: those that change, and cover some block.
     fn columns(&self) -> u64 {
         columns_of(self.touched()) & columns_of(self.now)
     }
@@ -221,7 +221,7 @@ impl Announced {
         rows_of(self.touched()) & rows_of(self.now)
     }
 
-    /// The sums as they are, zero where they are of nothing.
+    /// The sums in memory, zero where they cover nothing.
     fn load<M: Memory>(&self, memory: &M) -> PageSums {
         let mut sums = PageSums::default();
         for column in bits(self.columns() & columns_of(self.before)) {
@@ -235,7 +235,7 @@ impl Announced {
         sums
     }
 
-    /// Through the caches. Past them, creating took as long, and updating by a half longer.
+    /// Through the caches. Past the caches, creating took as long, and updating half as long again.
     fn store<M: Memory>(&self, memory: &M, sums: &PageSums) {
         for column in bits(self.columns()) {
             let at = self.page + Layout::PAGE.consistency(column);
@@ -247,7 +247,7 @@ impl Announced {
     }
 }
 
-/// The sums of a page; those that are not written are left out, and may be anything.
+/// The sums of a page; sums that are not written may have any value.
 #[derive(Default)]
 struct PageSums {
     consistency: [Block; SIDE],
@@ -261,8 +261,8 @@ impl PageSums {
     }
 
     /// Adds the cells in `down` to their column's sums, and those in `across` to their row's. All
-    /// blocks are filled in before the first is used: what is stored word by word and read at
-    /// once, as a vector, has to wait for its stores.
+    /// blocks are filled in before the first is used: a vector load right after word stores to the
+    /// same place would have to wait for them.
     fn add(&mut self, (down, across): (u64, u64), fill: impl Fn(usize, &mut Block)) {
         let summer = Summer::best();
         let mut blocks = [[0; LANES]; SIDE * SIDE];

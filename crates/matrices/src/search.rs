@@ -1,31 +1,31 @@
 //! Correction of one lane.
 //!
-//! What is lost is searched for in three steps, the later where the earlier do not do:
-//! 1. The blocks known to be lost, and only they, are solved for.
-//! 2. Elimination: a row that does not add up, all of whose columns but one do, has lost the block
-//!    in that column. And the other way round.
-//! 3. Hypotheses, small ones first: that a tree of blocks (see [`trees`](super::trees)) is lost
-//!    and nothing else in its rows and columns. It is solved from its leaves; the sum that is left
-//!    over accepts a wrong one with probability 2^-64. Where two fit, neither is taken.
+//! Lost blocks are searched for in three steps, each only if the earlier ones do not suffice:
+//! 1. Only the blocks known to be lost are solved for.
+//! 2. Elimination: a row that does not add up, but all of whose columns except one do, has lost the
+//!    block in that column. Likewise for columns.
+//! 3. Hypotheses, small ones first: that a tree of blocks (see [`trees`](super::trees)) is lost and
+//!    no other block in its rows and columns. It is solved from its leaves; the sum left over accepts
+//!    a wrong hypothesis with probability 2^-64. If two hypotheses fit, neither is taken.
 //!
-//! A logged block may have been stored to after it was summed. First all sums are taken at their
-//! word all the same; if that leads to no answer in which everything adds up, those with logged
-//! blocks that do not add up count for nothing.
+//! A logged block may have been stored to after it was summed. At first all sums are trusted all the
+//! same; if that leads to no answer in which everything adds up, sums with logged blocks that do not
+//! add up are ignored.
 
-use super::lane::{Found, Lane, State, Vertex, has};
-use super::trees::{Step, choices, spanning};
+use super::lane::{FoundLane, Lane, Vertex, VertexState, has};
+use super::trees::{SolveStep, choices, spanning};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 /// Hypotheses that are tried for all lanes of a matrix before it is given up.
 pub(super) const MOST_TRIES: usize = 1 << 20;
 
-/// What is to be done about it.
+/// The result for a lane.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// These cells should hold these words; none, if all is well.
+pub(super) enum LaneVerdict {
+    /// These cells should hold these words; no cells if everything adds up.
     Solved(Vec<(usize, u64)>),
-    /// Some of these cells are lost, and nobody can tell what was there.
+    /// Some of these cells are lost, and their words cannot be determined.
     Unsolved(Vec<usize>),
 }
 
@@ -40,11 +40,11 @@ pub(super) struct Solver<'a> {
 type Solution = Vec<(usize, u64)>;
 
 impl<'a> Solver<'a> {
-    pub(super) fn new(found: Found<'a>, tries: &'a mut usize) -> Self {
+    pub(super) fn new(found: FoundLane<'a>, tries: &'a mut usize) -> Self {
         Solver { lane: Lane::new(found), tries }
     }
 
-    pub(super) fn solve(mut self) -> Verdict {
+    pub(super) fn solve(mut self) -> LaneVerdict {
         let words = self.lane.found.words.clone();
         if self.try_to_solve() {
             return self.verdict(&words);
@@ -54,15 +54,15 @@ impl<'a> Solver<'a> {
         if self.lane.vertices.iter().any(|vertex| vertex.logged) && self.try_to_solve() {
             return self.verdict(&words);
         }
-        Verdict::Unsolved(self.blame(&bad, suspects))
+        LaneVerdict::Unsolved(self.blame(&bad, suspects))
     }
 
-    fn verdict(&self, before: &[u64]) -> Verdict {
+    fn verdict(&self, before: &[u64]) -> LaneVerdict {
         let words = self.lane.found.words.iter().copied().enumerate();
-        Verdict::Solved(words.filter(|(cell, word)| before[*cell] != *word).collect())
+        LaneVerdict::Solved(words.filter(|(cell, word)| before[*cell] != *word).collect())
     }
 
-    /// Whether it came to an end in which all is well; if not, all is as it was.
+    /// Returns whether it reached a state in which everything adds up; if not, the lane is unchanged.
     fn try_to_solve(&mut self) -> bool {
         let before = self.lane.found.words.clone();
         let solved =
@@ -79,7 +79,7 @@ impl<'a> Solver<'a> {
         self.lane.bad().is_empty() && self.lane.suspects().is_empty()
     }
 
-    /// What to tell of a lane that was not solved: the cells that may be lost, as it was found.
+    /// For an unsolved lane: the cells that may be lost, by its original state.
     fn blame(&self, bad: &[Vertex], mut suspects: Vec<usize>) -> Vec<usize> {
         for &vertex in bad {
             let of_vertex = |cell: &usize| self.lane.cells(vertex).any(|other| other == *cell);
@@ -93,7 +93,7 @@ impl<'a> Solver<'a> {
         suspects
     }
 
-    /// Step 1. Whether it did.
+    /// Step 1. Returns whether it sufficed.
     fn solve_erased(&mut self) -> bool {
         let suspects = self.lane.suspects().into_iter();
         let cells: Vec<usize> =
@@ -109,24 +109,24 @@ impl<'a> Solver<'a> {
     }
 
     /// An order in which these cells can be solved, if there is one.
-    fn peel(&self, cells: &[usize]) -> Option<Vec<Step<Vertex>>> {
+    fn peel(&self, cells: &[usize]) -> Option<Vec<SolveStep<Vertex>>> {
         let mut rest = cells.to_vec();
         let mut steps = Vec::new();
         while !rest.is_empty() {
             let alone = |vertex: &Vertex| {
                 let here =
                     rest.iter().filter(|cell| self.lane.ends(**cell).contains(vertex)).count();
-                here == 1 && self.lane.state(*vertex) == State::Bad
+                here == 1 && self.lane.state(*vertex) == VertexState::Bad
             };
             let leaf = (0..self.lane.vertices.len()).find(alone)?;
             let at = rest.iter().position(|cell| self.lane.ends(*cell).contains(&leaf))?;
             let [column, row] = self.lane.ends(rest.swap_remove(at));
-            steps.push(Step { leaf, next: if leaf == column { row } else { column } });
+            steps.push(SolveStep { leaf, next: if leaf == column { row } else { column } });
         }
         Some(steps)
     }
 
-    /// Steps 2 and 3 in turn, until all is well or nothing changes. Whether all is well.
+    /// Steps 2 and 3 in turn, until everything adds up or nothing changes. Returns whether everything adds up.
     fn search(&mut self) -> bool {
         let mut edges = 1;
         loop {
@@ -138,7 +138,7 @@ impl<'a> Solver<'a> {
             if edges >= bad || !self.try_trees(edges) {
                 return false;
             }
-            // With fewer rows and columns in doubt, smaller trees fit that did not before.
+            // With fewer rows and columns in doubt, smaller trees may fit now.
             edges = if self.lane.bad().len() < bad { 1 } else { edges + 1 };
         }
     }
@@ -147,18 +147,18 @@ impl<'a> Solver<'a> {
         while self.lane.bad().into_iter().any(|vertex| self.eliminate_at(vertex)) {}
     }
 
-    /// Whether there was only one cell that this vertex can have lost, and one word for it.
+    /// Returns whether this vertex could have lost only one cell, and one word fitted it.
     fn eliminate_at(&mut self, vertex: Vertex) -> bool {
         let mut suspects = self.lane.cells(vertex).filter(|cell| self.lane.is_suspect(*cell));
         let (Some(cell), None) = (suspects.next(), suspects.next()) else { return false };
         let mut words: Vec<u64> = self.lane.words_for(vertex, cell).collect();
         if words.len() > 1 {
-            // What the row cannot tell, the column may.
+            // If the row does not determine the word, the column may.
             let [column, row] = self.lane.ends(cell);
             let other = if vertex == column { row } else { column };
             words.retain(|word| {
                 let old = self.lane.set(cell, *word);
-                let good = self.lane.state(other) == State::Good;
+                let good = self.lane.state(other) == VertexState::Good;
                 self.lane.set(cell, old);
                 good
             });
@@ -168,8 +168,8 @@ impl<'a> Solver<'a> {
         true
     }
 
-    /// Tries all trees of this many blocks. False if two of those that fit share a row or column,
-    /// or if they are too many to try.
+    /// Tries all trees of this many blocks. False if two fitting trees share a row or column, or if there
+    /// are too many trees to try.
     fn try_trees(&mut self, edges: usize) -> bool {
         let bad = self.lane.bad();
         let (columns, rows): (Vec<Vertex>, Vec<Vertex>) =
@@ -190,7 +190,7 @@ impl<'a> Solver<'a> {
 
     fn try_tree(
         &mut self,
-        steps: &[Step<Vertex>],
+        steps: &[SolveStep<Vertex>],
         solutions: &mut BTreeSet<Solution>,
     ) -> ControlFlow<()> {
         if *self.tries == 0 {
@@ -200,7 +200,7 @@ impl<'a> Solver<'a> {
         let root = steps.last().expect("a tree has an edge").next;
         if steps.iter().all(|step| self.lane.is_suspect(self.lane.meet(*step))) {
             self.descend(steps, &mut Vec::new(), &mut |solver, solution| {
-                if solver.lane.state(root) == State::Good {
+                if solver.lane.state(root) == VertexState::Good {
                     solutions.insert(solution);
                 }
             });
@@ -208,11 +208,11 @@ impl<'a> Solver<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Solves for one cell after the other, from either side of each leaf, and shows every end.
-    /// Leaves everything as it was.
+    /// Solves for one cell after the other, from either side of each leaf, and shows every result.
+    /// Restores the lane afterwards.
     fn descend(
         &mut self,
-        steps: &[Step<Vertex>],
+        steps: &[SolveStep<Vertex>],
         done: &mut Solution,
         end: &mut impl FnMut(&Self, Solution),
     ) {
@@ -231,7 +231,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Makes solutions true, unless there are two for the same row or column. Whether it did.
+    /// Applies solutions, unless there are two for the same row or column. Returns whether it did.
     fn take(&mut self, solutions: BTreeSet<Solution>) -> bool {
         let mut taken = BTreeSet::new();
         for solution in &solutions {

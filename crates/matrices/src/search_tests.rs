@@ -1,11 +1,11 @@
-//! Of the solver, what cannot be seen from outside.
+//! Properties of the solver that cannot be seen from outside.
 
 use super::*;
 use crate::matrix::{Coverage, Shape};
 
 fn with_solver(shape: Shape, test: impl FnOnce(&mut Solver<'_>)) {
     let (all, none) = (Coverage::all(shape), Coverage::none(shape));
-    let found = Found {
+    let found = FoundLane {
         lane: 0,
         words: vec![0; shape.cells()],
         consistency: vec![1; shape.columns()],

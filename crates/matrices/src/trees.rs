@@ -3,17 +3,17 @@
 //! A set of lost blocks is a graph: rows and columns are its vertices, blocks its edges. Checksums
 //! can solve for the blocks one after the other exactly if the graph has no cycle: a tree has a
 //! leaf, a row or column with one lost block, whose sum gives that block, and so on; the last
-//! vertex's sum is left over and tells whether it was the right tree.
+//! vertex's sum is left over and shows whether it was the right tree.
 //!
 //! The trees are counted with Prüfer codes for bipartite graphs: the spanning trees of `a` rows and
 //! `b` columns are in bijection with pairs of a sequence of `b - 1` rows and one of `a - 1` columns.
-//! Decoding a code takes leaves off, which is the order of solving.
+//! Decoding a code removes leaves in the order of solving.
 
 use std::ops::ControlFlow;
 
 /// Solves for the block where `leaf` and `next` meet, from the sum of `leaf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Step<V> {
+pub(super) struct SolveStep<V> {
     pub(super) leaf: V,
     pub(super) next: V,
 }
@@ -22,7 +22,7 @@ pub(super) struct Step<V> {
 pub(super) fn spanning<V: Copy>(
     rows: &[V],
     columns: &[V],
-    each: &mut impl FnMut(&[Step<V>]) -> ControlFlow<()>,
+    each: &mut impl FnMut(&[SolveStep<V>]) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let (a, b) = (rows.len(), columns.len());
     if a == 0 || b == 0 {
@@ -50,7 +50,7 @@ fn decode<V: Copy>(
     (a, b): (usize, usize),
     vertices: &[V],
     degrees: &mut [usize],
-    steps: &mut Vec<Step<V>>,
+    steps: &mut Vec<SolveStep<V>>,
 ) {
     degrees.fill(1);
     code[..b - 1].iter().for_each(|row| degrees[*row] += 1);
@@ -66,7 +66,7 @@ fn decode<V: Copy>(
             of_rows += 1;
             code[of_rows - 1]
         };
-        steps.push(Step { leaf: vertices[leaf], next: vertices[next] });
+        steps.push(SolveStep { leaf: vertices[leaf], next: vertices[next] });
         degrees[leaf] = 0;
         degrees[next] -= 1;
     }
@@ -74,7 +74,7 @@ fn decode<V: Copy>(
     let (Some(leaf), Some(next)) = (last.next(), last.next()) else {
         unreachable!("the last edge of a tree has two ends");
     };
-    steps.push(Step { leaf: vertices[leaf], next: vertices[next] });
+    steps.push(SolveStep { leaf: vertices[leaf], next: vertices[next] });
 }
 
 /// Calls `each` with every way to choose `count` of `items`, in order.
@@ -113,13 +113,15 @@ mod tests {
                 let end = spanning(&rows, &columns, &mut |steps| {
                     assert_eq!(steps.len(), a + b - 1);
                     for (index, step) in steps.iter().enumerate() {
-                        let gone =
-                            |other: &Step<usize>| [other.leaf, other.next].contains(&step.leaf);
+                        let gone = |other: &SolveStep<usize>| {
+                            [other.leaf, other.next].contains(&step.leaf)
+                        };
                         assert!(!steps[index + 1..].iter().any(gone), "not a leaf any more");
                         assert_ne!(step.leaf < 10, step.next < 10, "a row and a column");
                     }
-                    let edge =
-                        |step: &Step<usize>| (step.leaf.min(step.next), step.leaf.max(step.next));
+                    let edge = |step: &SolveStep<usize>| {
+                        (step.leaf.min(step.next), step.leaf.max(step.next))
+                    };
                     assert!(seen.insert(steps.iter().map(edge).collect::<BTreeSet<_>>()));
                     ControlFlow::Continue(())
                 });

@@ -2,9 +2,9 @@
 //!
 //! Reading the clock twice costs 40 to 50 ns, a good part of a small transaction. So only about
 //! one operation in [`Plan::sample_every`](crate::Plan::sample_every) is timed. The gaps are
-//! random, lest they fall in step with something periodic, such as a log's recycling. In an open
-//! loop ([`Pace`]) all are timed. Where transactions return before they are durable
-//! ([`window`](crate::window)), the session says when they are.
+//! random, so that they do not fall in step with something periodic, such as a log's recycling. In
+//! an open loop ([`Pace`]) all are timed. Where transactions return before they are durable
+//! ([`window`](crate::window)), the session reports when they are.
 
 use crate::Progress;
 use crate::pace::Pace;
@@ -14,7 +14,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Instant;
 
-/// The longest latency told apart from longer ones: an hour.
+/// The longest latency recorded; longer ones count as this: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Operations between two reports of progress, at most.
 const REPORT_EVERY: u64 = 256;
@@ -83,7 +83,7 @@ impl<'p> Recorder<'p> {
         self
     }
 
-    /// Counts latencies up to the moment that `answers` tells, if any, rather than to an
+    /// Counts latencies up to the acknowledgement that `answers` reports, if any, rather than to an
     /// operation's return.
     pub fn answered_by(&mut self, answers: Option<Answers>) {
         self.answers = answers;
@@ -141,14 +141,14 @@ impl<'p> Recorder<'p> {
         result
     }
 
-    /// Records what has been answered meanwhile.
+    /// Records the operations acknowledged meanwhile.
     fn record_answered(&mut self) {
         if let Some(answers) = &self.answers {
             answers.take_known(|kind, ns| record(&mut self.histograms, kind, ns));
         }
     }
 
-    /// The next gap: `every` on average, and never two alike in a row by design.
+    /// The next gap: random, `every` on average.
     fn draw_gap(&mut self) {
         self.draws = splitmix64(self.draws);
         self.until_next = match self.every {
@@ -163,7 +163,7 @@ impl<'p> Recorder<'p> {
         self.done
     }
 
-    /// What was recorded, one histogram for each kind.
+    /// The recorded latencies, one histogram for each kind.
     pub fn finish(mut self) -> (u64, Vec<Histogram<u64>>) {
         self.report();
         self.record_answered();

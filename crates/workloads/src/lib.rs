@@ -3,12 +3,13 @@
 //! Each [`Workload`] is written once: its operations against [`Tx`](perdura::Tx), its loop
 //! against [`Session`]. So the same code measures every engine on every memory. [`run`] starts
 //! the threads, samples latencies and adds up what the engine counted; [`Workload::check`]
-//! then walks the data and compares it with what the threads say they did.
+//! then walks the data and compares it with the threads' counts.
 //!
 //! Reading order: [`session`], [`run`], [`window`], then the smallest workload ([`sps`]) and the largest
 //! ([`ycsb`]). [`toggle`] runs four data structures of the papers' microbenchmarks ([`hash`],
 //! [`rbtree`], [`bptree`], [`sdg`]), [`pages`] writes pages as SQLite does, [`churn`] tries the allocator;
-//! [`tpcc`] has nine tables on [`records`]; [`stamp`] are whole programs with threads that meet; [`pmembench`] has two of PMDK's maps.
+//! [`tpcc`] has nine tables on [`records`]; [`stamp`] has whole programs with barriers between their phases;
+//! [`pmembench`] has two of PMDK's maps.
 //! [`random`], [`zipf`] and [`payload`] make the inputs: everything random follows
 //! from one seed.
 

@@ -1,4 +1,4 @@
-//! What the hardware charges for durability: write-backs and fences, through the `Memory` trait.
+//! The hardware's cost of durability: write-backs and fences, through the `Memory` trait.
 //!
 //! The limit of a synchronous durable transaction is one line written back and one fence
 //! ([`line_and_fence`]). Engines are reported as multiples of it, measured in the same run.
@@ -16,7 +16,7 @@ const BATCH: Duration = Duration::from_millis(1);
 /// Steps of computation between a write-back and its fence, a few nanoseconds each.
 const WORK_STEPS: u64 = 100;
 
-/// What is timed.
+/// A primitive to time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Primitive {
     /// Whole lines in a row, as a log is written: stored, written back, one fence.
@@ -76,7 +76,7 @@ impl Primitive {
 /// How long a primitive takes, in nanoseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Timing {
-    /// What was timed.
+    /// The primitive.
     pub name: String,
     /// The median of the batches.
     pub median_ns: f64,
@@ -99,7 +99,7 @@ impl<'m, M: Memory> Bench<'m, M> {
     /// all, so that no page fault is timed.
     ///
     /// # Panics
-    /// If the area is not so.
+    /// If the area is not.
     pub fn new(memory: &'m M, area: Range<u64>, seed: u64) -> Self {
         let bytes = area.end - area.start;
         assert!(area.start.is_multiple_of(LINE) && bytes >= 64 * LINE, "too small an area");
@@ -196,7 +196,7 @@ impl<'m, M: Memory> Bench<'m, M> {
     }
 }
 
-/// What one line written back and one fence cost, in nanoseconds: the median of 21 batches.
+/// The cost of writing back one line and one fence, in nanoseconds: the median of 21 batches.
 pub fn line_and_fence<M: Memory>(memory: &M, area: Range<u64>) -> f64 {
     Bench::new(memory, area, 0).time(Primitive::Sequential(1), 21).median_ns
 }

@@ -1,9 +1,9 @@
 //! Inserts, removals and look-ups of words, on a hash map or an ordered map.
 //!
-//! Keys are drawn alike from a domain of which half is there at the start; a quarter of the
-//! operations inserts, a quarter removes, and half look up. So half of each has something to
-//! do, and the size stays about the same. A key's value follows from it; the number of keys at
-//! the end is what the threads' successful inserts and removals say.
+//! Keys are drawn uniformly from a domain of which half is there at the start; a quarter of the
+//! operations insert, a quarter remove, and half look up. So half of each kind have an effect, and
+//! the size stays about the same. A key's value follows from it; the number of keys at the end must
+//! agree with the threads' successful inserts and removals.
 
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
 use perdura::collections::{HashMap, OrderedMap, kind};
@@ -204,8 +204,8 @@ fn wrong_value(key: u64) -> Failure {
     Failure::Wrong(format!("key {key} has another's value"))
 }
 
-/// What an operation did to the number of keys, or found.
-enum Done {
+/// The change in the number of keys by an operation, or what it found.
+enum OperationEffect {
     Changed(i64),
     Found(Option<u64>),
 }
@@ -237,15 +237,20 @@ impl<M: WordMap> Workload for Maps<M> {
             let kind = (share.random.below(4) as usize).min(2);
             let key = share.random.below(domain);
             let done = recorder.operation(kind, || match kind {
-                0 => session
-                    .transaction(|tx| Ok(Done::Changed(i64::from(insert_new(map, tx, key)?)))),
-                1 => session.transaction(|tx| Ok(Done::Changed(-i64::from(map.remove(tx, key)?)))),
-                _ => session.read(|tx| Ok(Done::Found(map.find(tx, key)?))),
+                0 => session.transaction(|tx| {
+                    Ok(OperationEffect::Changed(i64::from(insert_new(map, tx, key)?)))
+                }),
+                1 => session.transaction(|tx| {
+                    Ok(OperationEffect::Changed(-i64::from(map.remove(tx, key)?)))
+                }),
+                _ => session.read(|tx| Ok(OperationEffect::Found(map.find(tx, key)?))),
             })?;
             match done {
-                Done::Changed(by) => changed += by,
-                Done::Found(Some(value)) if value != value_of(key) => return Err(wrong_value(key)),
-                Done::Found(_) => {}
+                OperationEffect::Changed(by) => changed += by,
+                OperationEffect::Found(Some(value)) if value != value_of(key) => {
+                    return Err(wrong_value(key));
+                }
+                OperationEffect::Found(_) => {}
             }
         }
         self.expected.fetch_add(changed, Ordering::Relaxed);
@@ -266,7 +271,7 @@ impl<M: WordMap> Workload for Maps<M> {
     }
 }
 
-/// Inserts a key that is not there: one that is, is left alone, as the baselines do.
+/// Inserts a key that is not there, and leaves one that is, as the baselines do.
 #[inline]
 fn insert_new<M: WordMap, T: Tx + ?Sized>(map: M, tx: &mut T, key: u64) -> Result<bool> {
     if map.find(tx, key)?.is_some() {

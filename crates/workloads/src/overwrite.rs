@@ -1,8 +1,8 @@
 //! Overwrites whole values (1 KiB unless told otherwise) at random among many.
 //!
-//! What a key-value store does to a page of its own, and what favours neither small records
-//! nor clever logs. Each value counts its updates in its first word, so that at the end the
-//! sum of all counts is the number of updates.
+//! This is what a key-value store does to its own pages, and favours neither small records nor
+//! clever logs. Each value counts its updates in its first word, so that at the end the sum of all
+//! counts is the number of updates.
 
 use crate::payload;
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};

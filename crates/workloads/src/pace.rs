@@ -2,16 +2,16 @@
 //!
 //! A thread that waits during a stall takes no samples of it, so that its percentiles look too
 //! good (coordinated omission). Here latency is counted from when an operation should have
-//! begun: the time that it stood in line is included.
+//! begun: the time that it was queued is included.
 
 use crate::Progress;
 use std::hint::spin_loop;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Closer to the due time than this a thread does not sleep, lest it wakes too late.
+/// Closer to the due time than this a thread does not sleep, since it might wake too late.
 const SPIN: Duration = Duration::from_micros(100);
-/// The longest sleep, after which a thread looks whether it should stop.
+/// The longest sleep, after which a thread checks whether it should stop.
 const NAP: Duration = Duration::from_millis(50);
 
 /// One thread's timetable.

@@ -1,10 +1,10 @@
-//! A bare redo log, packed: the least that any redo engine on this memory does for a transaction.
+//! A bare, packed redo log: the least work that any redo engine on this memory does for a transaction.
 //!
 //! Each transaction's words go into a record as pairs of an offset and a value, with a check of 64 bits, past
 //! the caches; one fence; then the words are stored in place and their lines noted in a bitmap. When the log
-//! has been filled, those lines are written back, fenced, and the log begins again. There is no lock, no look
-//! at what the transaction has written itself, no bounds but the memory's own, and no recovery: what an
-//! engine costs beyond this is its software.
+//! has been filled, those lines are written back, fenced, and the log begins again. There is no lock, a
+//! transaction does not see its own writes, only the memory checks bounds, and there is no recovery: an
+//! engine's cost beyond this is its software.
 
 use crate::random::Random;
 use crate::sps::Pair;
@@ -63,8 +63,8 @@ impl<'m, M: Memory> Packed<'m, M> {
         })
     }
 
-    /// Runs `count` transactions of `swaps` swaps each; how long they took. Each swap of a transaction is in a
-    /// part of its own of the array, for here a transaction does not see its own writes.
+    /// Runs `count` transactions of `swaps` swaps each. Returns how long they took. Each swap of a transaction is
+    /// in its own part of the array, since here a transaction does not see its own writes.
     ///
     /// # Panics
     /// If the array has fewer than two entries for each swap.
@@ -88,7 +88,7 @@ impl<'m, M: Memory> Packed<'m, M> {
         start.elapsed()
     }
 
-    /// Runs `count` transactions that each add one to a word; how long they took.
+    /// Runs `count` transactions that each add one to a word. Returns how long they took.
     pub fn additions(&mut self, count: u64, random: &mut Random) -> Duration {
         self.record.resize(8, 0);
         let start = Instant::now();
@@ -143,7 +143,7 @@ impl<'m, M: Memory> Packed<'m, M> {
         self.tail = self.log.start;
     }
 
-    /// Compares the array with what `additions` additions and any swaps, not both, must have left.
+    /// Compares the array with the result of `additions` additions or of any swaps, not of both.
     ///
     /// # Errors
     /// `Wrong` if it is something else.

@@ -1,4 +1,4 @@
-//! Values that tell whose they are: every byte follows from an identity and a version, so that
+//! Values that identify themselves: every byte follows from an identity and a version, so that
 //! every read can be checked.
 //!
 //! The first eight bytes are the version, little-endian; the rest is printable.

@@ -1,4 +1,4 @@
-//! Threads that work at once, each on its share, and what they measured together.
+//! Threads that work at the same time, each on its share, and their measurements together.
 
 use crate::latency::{self, Recorder};
 use crate::pace::Pace;
@@ -23,7 +23,7 @@ pub(crate) struct Phase<'a> {
 }
 
 impl<'a> Phase<'a> {
-    /// What comes before the measured operations.
+    /// The operations before the measured ones.
     pub(crate) fn warm_up(
         plan: &'a Plan,
         kinds: &'static [&'static str],
@@ -41,8 +41,8 @@ impl<'a> Phase<'a> {
         Phase { plan, operations: plan.operations, first_stream: 0, kinds, progress }
     }
 
-    /// Has each thread get a hand by `open`, before any of them begins, and do its share by
-    /// `work`, which says what the engine counted.
+    /// Each thread opens the store by `open`, before any of them begins, and does its share by `work`,
+    /// which returns what the engine counted.
     ///
     /// # Errors
     /// The first of several threads' failures.
@@ -85,7 +85,7 @@ impl<'a> Phase<'a> {
         let hand = open();
         let mut recorder = self.recorder(thread);
         let pinned = if self.plan.pinned { pin(thread) } else { Ok(()) };
-        // Before anything that can fail: the others wait here.
+        // Before anything that can fail: other threads wait at this barrier.
         ready.wait();
         pinned?;
         let mut hand = hand?;

@@ -46,7 +46,7 @@ impl Random {
         (self.word() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Brings `items` into any order.
+    /// Shuffles `items`.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);

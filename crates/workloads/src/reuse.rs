@@ -1,4 +1,4 @@
-//! How often each object of a workload is used: no engine is needed to know that.
+//! How often each object of a workload is used, without an engine.
 
 use serde::Serialize;
 

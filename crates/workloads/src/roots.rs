@@ -15,8 +15,8 @@ use crate::{churn, overwrite, pages, records, sps, word, ycsb};
 use perdura::collections::Visit;
 use perdura::{Result, Root, Tx};
 
-/// Checks what a workload's root leads to, and reports every block of it to `visit`; false if
-/// the root is none of ours.
+/// Checks the data below a workload's root, and reports every block of it to `visit`; false if
+/// the root is not a workload's.
 ///
 /// # Errors
 /// `Corrupt` if it is damaged; what `visit` returns.

@@ -23,7 +23,7 @@ pub enum Failure {
     /// The run was to end before the data was loaded.
     #[error("stopped")]
     Stopped,
-    /// A store elsewhere did not do what it was asked to.
+    /// A remote store failed.
     #[error("{0}")]
     Remote(String),
     /// The workload cannot run with these parameters.
@@ -42,7 +42,7 @@ impl Failure {
 /// A result of a workload.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
-/// How far a run is, and whether it should end early. Shared with what watches it.
+/// How far a run is, and whether it should end early. Shared with its watcher.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     done: Arc<AtomicU64>,
@@ -64,7 +64,7 @@ impl Progress {
         if self.is_stopped() { Err(Failure::Stopped) } else { Ok(()) }
     }
 
-    /// Adds to what is done.
+    /// Adds to the records or operations done.
     pub fn advance(&self, by: u64) {
         self.done.fetch_add(by, Ordering::Relaxed);
     }
@@ -108,8 +108,8 @@ pub struct Plan {
     pub per_second: Option<f64>,
     /// Binds each thread to a processor of its own, if there are enough.
     pub pinned: bool,
-    /// Transactions that a thread leaves unanswered at most, the running one included: see
-    /// [`window`](crate::window). 1 for a thread that waits for each; an open loop has no other.
+    /// Most transactions of a thread that are unacknowledged, the running one included: see
+    /// [`window`](crate::window). 1 for a thread that waits for each; an open loop must have 1.
     pub window: usize,
 }
 
@@ -150,11 +150,11 @@ pub trait Workload: Sync {
     /// The kinds of operations, for the latency table.
     const KINDS: &'static [&'static str];
 
-    /// Whether some of its transactions are rolled back when they have stored, so that the engine must be able to.
+    /// Whether some of its transactions are rolled back after they have stored, which the engine must support.
     const ROLLS_BACK: bool = false;
 
     /// Whether it is a program that ends when its input is used up: it runs once, without a warm-up, and does as many
-    /// operations as that takes, however many are asked for.
+    /// operations as that takes, whatever the plan says.
     const ENDS: bool = false;
 
     /// Records that [`load`](Workload::load) makes, for a progress bar.
@@ -183,13 +183,13 @@ pub trait Workload: Sync {
     /// `Wrong` where they differ.
     fn check<S: Session>(&self, session: &mut S) -> Outcome;
 
-    /// What the threads have counted so far, by name: more than the kinds of operations tell.
+    /// The threads' counters so far, by name, besides the kinds of operations.
     fn counts(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 }
 
-/// What a run measured.
+/// The measurements of a run.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Operations done: less than planned if it was stopped.
@@ -200,9 +200,9 @@ pub struct Measured {
     pub latencies: Vec<Latencies>,
     /// Latencies of all kinds together, if any was timed.
     pub overall: Option<Latencies>,
-    /// What the engine did.
+    /// The engine's counters.
     pub counters: Counters,
-    /// What the workload counted meanwhile: see [`Workload::counts`].
+    /// The workload's counters: see [`Workload::counts`].
     pub counts: Vec<(&'static str, u64)>,
 }
 
@@ -243,7 +243,7 @@ pub fn measure<W: Workload, S: ?Sized + Store<Session: Submit>>(
     progress: &Progress,
 ) -> Outcome<Measured> {
     plan.validate()?;
-    // Also where the window is 1: everything is compiled once, and measured alike.
+    // Also for a window of 1: everything is compiled once, and measured in the same way.
     let store = &Windows::new(store, plan.window);
     progress.restart();
     if plan.warm_up > 0 && !W::ENDS {
@@ -255,7 +255,7 @@ pub fn measure<W: Workload, S: ?Sized + Store<Session: Submit>>(
     Ok(measured)
 }
 
-/// What a workload has counted since it had counted `before`.
+/// The workload's counters since they were `before`.
 pub fn counted_since<W: Workload>(
     workload: &W,
     before: &[(&'static str, u64)],

@@ -1,4 +1,4 @@
-//! Where a workload's transactions run.
+//! Stores and sessions: where a workload's transactions run.
 
 use crate::window::Answers;
 use perdura::{
@@ -8,7 +8,7 @@ use perdura::{
 
 /// A heap that several threads work on.
 pub trait Store: Sync {
-    /// What each thread has of it.
+    /// A thread's session.
     type Session: Session;
 
     /// A session for the calling thread.
@@ -20,14 +20,14 @@ pub trait Store: Sync {
 
 /// One thread's transactions.
 pub trait Session {
-    /// What a transaction's body gets.
+    /// The transaction that its body gets.
     type Tx<'t>: Tx;
 
     /// Runs `body` in a transaction; returns when it is durable, unless the session keeps
-    /// [several unanswered](crate::window). `body` may run more than once.
+    /// [several unacknowledged](crate::window). `body` may run more than once.
     ///
     /// # Errors
-    /// What `body` returned, or why it could not commit; it has no effect then.
+    /// The error of `body`, or why the transaction could not commit; it has no effect then.
     fn transaction<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>) -> Result<R>;
 
     /// Runs `body` in a transaction that only reads.
@@ -36,15 +36,15 @@ pub trait Session {
     /// What `body` returned.
     fn read<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>) -> Result<R>;
 
-    /// What the engine did in this session so far.
+    /// The engine's counters in this session so far.
     fn counters(&self) -> Counters;
 
     /// Turn `turn` (from 0) of a loop that waits for another session, outside of transactions. All waiting goes
     /// through it: simulated cores take turns on one thread.
     fn pause(&self, turn: u32);
 
-    /// Returns when everything that the session did is durable. There is nothing to wait for in
-    /// one whose transactions are durable when they return.
+    /// Returns when everything that the session did is durable: at once if its transactions are
+    /// durable when they return.
     ///
     /// # Errors
     /// `Io` when the medium failed.
@@ -59,8 +59,8 @@ pub trait Session {
     }
 }
 
-/// A session that tells a commit's two moments apart: the logical one, from which on others see
-/// it, and the durable one.
+/// A session that separates a commit's two moments: the logical one, after which others see it, and
+/// the durable one.
 pub trait Submit: Session {
     /// As [`transaction`](Session::transaction), but returns at the logical commit, with a ticket
     /// for the durable one.
@@ -72,7 +72,7 @@ pub trait Submit: Session {
         body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>,
     ) -> Result<(R, Ticket)>;
 
-    /// As [`read`](Session::read), but what was read is durable only when the ticket is.
+    /// As [`read`](Session::read), but the data read is durable only when the ticket is.
     ///
     /// # Errors
     /// As [`read`](Session::read).

@@ -3,8 +3,8 @@
 //! A transaction of `k` swaps reads and writes `2k` words on about `2k` lines: the smallest
 //! update that is scattered. At the end each number is there exactly once.
 //!
-//! With `within`, both entries of a swap are in one block of so many words: local swaps, whose two words
-//! share a line the more often the smaller blocks are.
+//! With `within`, both entries of a swap are in one block of that many words: local swaps, whose two words
+//! share a line more often in smaller blocks.
 
 use crate::random::Random;
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
@@ -56,7 +56,7 @@ impl Sps {
         let Some(block) = self.within else {
             return Pair::draw(random, part.start, part.end - part.start);
         };
-        // Aligned in the array, whatever the part; what is left at its ends is not swapped.
+        // Aligned in the array, whatever the part; incomplete blocks at its ends are not swapped.
         let first = part.start.next_multiple_of(block);
         let blocks = (part.end - first) / block;
         let start = first + random.below(blocks) * block;

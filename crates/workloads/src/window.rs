@@ -1,14 +1,14 @@
-//! Windows of unanswered transactions: a client that does not wait for each answer.
+//! Windows of unacknowledged transactions: a client that does not wait for each acknowledgement.
 //!
-//! A commit has two moments: from the logical one on others see it, and from the durable one on
-//! it may be answered. A [`Windowed`] session goes on at the first. It keeps up to a given number of
-//! transactions unanswered; then it waits for the oldest of them, by which others become durable
+//! A commit has two moments: after the logical one others see it, and after the durable one it may be
+//! acknowledged. A [`Windowed`] session goes on after the first. It keeps up to a given number of
+//! transactions unacknowledged; then it waits for the oldest of them, which often makes others durable
 //! too. With a window of one it is a closed loop, in which each waits for the one before.
-//! Nothing is gained where an engine's commits are durable before they are visible.
+//! Nothing is gained if an engine's commits are durable before they are visible.
 //!
-//! Latencies are counted up to when a transaction is known to be durable. The session knows
-//! that, the [`Recorder`](crate::Recorder) when the operation began and what it was: the two
-//! share [`Answers`].
+//! Latencies are counted until a transaction is known to be durable. The session knows that moment,
+//! and the [`Recorder`](crate::Recorder) the operation's kind and beginning: the two share
+//! [`Answers`].
 
 use crate::session::{Session, Store, Submit};
 use perdura::{Counters, Result, Ticket};
@@ -17,10 +17,10 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Tickets that a window has room for at first: one in which nothing is waited for may be without end.
+/// Tickets that a window has room for at first: an unbounded window, which never waits, may grow further.
 const MOST_AT_FIRST: usize = 1 << 16;
 
-/// A store whose sessions keep up to `window` transactions unanswered.
+/// A store whose sessions keep up to `window` transactions unacknowledged.
 pub struct Windows<'s, S: ?Sized> {
     store: &'s S,
     window: usize,
@@ -48,13 +48,13 @@ where
 pub struct Windowed<S> {
     inner: S,
     window: usize,
-    /// Of the unanswered transactions, the oldest first; never going back.
+    /// Tickets of the unacknowledged transactions, ascending.
     tickets: VecDeque<Ticket>,
     answers: Answers,
 }
 
 impl<S: Submit> Windowed<S> {
-    /// `inner` with up to `window` transactions unanswered; 0 is taken for 1.
+    /// `inner` with up to `window` transactions unacknowledged; 0 is taken for 1.
     pub fn new(inner: S, window: usize) -> Self {
         let window = window.max(1);
         let tickets =
@@ -70,7 +70,7 @@ impl<S: Submit> Windowed<S> {
     /// A transaction has committed: makes room for the next one in the window.
     #[inline(never)]
     fn committed(&mut self, ticket: Ticket) -> Result<()> {
-        // A reader may depend on less than the transaction before it did: answered in order.
+        // A reader may depend on less than the transaction before it: still acknowledged in order.
         let before = self.tickets.back().copied().unwrap_or_default();
         self.tickets.push_back(ticket.max(before));
         self.answers.submitted();
@@ -83,7 +83,7 @@ impl<S: Submit> Windowed<S> {
         Ok(())
     }
 
-    /// Answers what is durable by now.
+    /// Acknowledges the transactions that are durable by now.
     fn look(&mut self) {
         let before = self.tickets.len();
         while self.tickets.front().is_some_and(|&ticket| self.inner.is_durable(ticket)) {
@@ -106,7 +106,7 @@ impl<S: Submit> Session for Windowed<S> {
         Ok(result)
     }
 
-    /// What it read may not be durable either: it takes its place in the window.
+    /// The data read may not be durable either: a read takes a place in the window.
     #[inline]
     fn read<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>) -> Result<R> {
         if self.window == 1 {
@@ -138,8 +138,8 @@ impl<S: Submit> Session for Windowed<S> {
     }
 }
 
-/// What a session with a window and a recorder have in common: how many transactions were
-/// submitted and answered, and the timed operations among them. Of one thread.
+/// State that one thread's windowed session and recorder share: how many transactions were
+/// submitted and acknowledged, and the timed operations among them.
 #[derive(Clone, Debug, Default)]
 pub struct Answers(Rc<Shared>);
 
@@ -154,7 +154,7 @@ struct Shared {
 /// A timed operation.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
-    /// It is answered when this many transactions are.
+    /// It is acknowledged when this many transactions are.
     after: u64,
     kind: usize,
     start: Instant,
@@ -171,7 +171,7 @@ impl Answers {
         self.0.submitted.set(self.0.submitted.get() + 1);
     }
 
-    /// This many more have been answered, the oldest ones.
+    /// The `count` oldest unacknowledged transactions have been acknowledged.
     fn answered(&self, count: usize) {
         let answered = self.0.answered.get() + count as u64;
         self.0.answered.set(answered);
@@ -198,7 +198,7 @@ impl Answers {
         }
     }
 
-    /// Gives the kinds and latencies, in nanoseconds, of operations that were answered since the
+    /// Calls `each` with the kinds and latencies, in nanoseconds, of operations acknowledged since the
     /// last call.
     pub fn take_known(&self, mut each: impl FnMut(usize, u64)) {
         self.0.known.borrow_mut().drain(..).for_each(|(kind, ns)| each(kind, ns));

@@ -1,4 +1,4 @@
-//! How large the transactions of STAMP's applications and PMDK's maps are, on one thread: as docs/workloads.md says.
+//! Sizes of the transactions of STAMP's applications and PMDK's maps, on one thread: compared with docs/workloads.md.
 //!
 //!     cargo test --release -p perdura-workloads --test footprint -- --nocapture
 
@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 
 const SEED: u64 = 1;
 
-/// What one transaction read and wrote. What it wrote into new blocks is not counted.
+/// Words and lines that one transaction read and wrote. Writes to new blocks are not counted.
 #[derive(Clone, Debug, Default)]
 struct Size {
     reads: u64,
@@ -30,7 +30,7 @@ struct Size {
 }
 
 impl Size {
-    /// Notes words, and says how many.
+    /// Notes the lines of some words. Returns how many words.
     fn note(lines: &mut BTreeSet<u64>, at: u64, len: u64) -> u64 {
         lines.extend(at / 64..(at + len.max(1)).div_ceil(64));
         (at + len).div_ceil(8) - at / 8
@@ -169,7 +169,7 @@ fn of(app: App) -> Vec<Size> {
     app.run(Input::Plain, None, SEED, Sizes { operations: 0 }).expect("valid parameters")
 }
 
-/// Prints the means, with nine tenths of the lines, and compares reads and writes with what is documented.
+/// Prints the means, with nine tenths of the lines, and compares reads and writes with the documented figures.
 fn show(what: &str, sizes: &[&Size], documented: (f64, f64)) {
     let mean = |count: &dyn Fn(&Size) -> u64| {
         sizes.iter().map(|size| count(size) as f64).sum::<f64>() / sizes.len() as f64

@@ -6,8 +6,8 @@
 //! this happens.
 
 use super::hierarchy::{Access, Hierarchy, Outcome};
-use super::marks::Why;
-use super::set_cache::{Cache, Line, Slot};
+use super::marks::DepartureReason;
+use super::set_cache::{Cache, Line, WaySlot};
 use crate::config::Holds;
 use std::ops::Range;
 
@@ -18,10 +18,10 @@ impl Hierarchy {
         if self.cores > 1 { self.directory.cores_with(line) } else { 1 }
     }
 
-    /// For a core that lacks the line: whether others have it; if one has it dirty, that one.
+    /// For a core that lacks the line: whether others have it, or `Err` with the core that has it dirty.
     pub(super) fn snoop(&mut self, line: Line) -> Result<bool, usize> {
         let owners = self.owners(line);
-        // Who has it dirty has it alone.
+        // A core that has it dirty is the only one that has it.
         if owners.is_power_of_two() {
             let mut dirty = false;
             self.each_private_copy(owners, line, |cache, slot| dirty |= cache.is_dirty(slot));
@@ -32,12 +32,12 @@ impl Hierarchy {
         Ok(owners != 0)
     }
 
-    /// Makes `core` the only one that has the line. If it is dirty in a shared level, that ends:
-    /// it is about to be dirty in `core`'s own. Whether others had it.
+    /// Makes `core` the only one that has the line, and cleans it in the shared levels: it is about to
+    /// be dirty in `core`'s own caches. Returns whether others had it.
     pub(super) fn claim(&mut self, core: usize, line: Line) -> bool {
         let others = self.owners(line) & !(1 << core);
         if others != 0 {
-            self.note(others, 0..self.private, line, Why::Stored);
+            self.note(others, 0..self.private, line, DepartureReason::Stored);
             self.each_private_copy(others, line, |cache, slot| _ = cache.remove(slot));
             self.directory.remove(line, others);
             self.stats.invalidations += u64::from(others.count_ones());
@@ -56,8 +56,8 @@ impl Hierarchy {
         Outcome { level, cycles: self.handing_cycles(), handed }
     }
 
-    /// Fetches a line that `owner` has dirty. Loaded, both have it, and it is dirty in the first
-    /// shared level; without one it is written to memory, as in MESI.
+    /// Fetches a line that `owner` has dirty. After a load both have it, and it is dirty in the first
+    /// shared level; if there is no shared level, it is written to memory, as in MESI.
     pub(super) fn transfer(
         &mut self,
         core: usize,
@@ -76,7 +76,7 @@ impl Hierarchy {
         match access {
             Access::Store => _ = self.claim(core, line),
             Access::Load => {
-                self.note(1 << owner, 0..self.private, line, Why::Shared);
+                self.note(1 << owner, 0..self.private, line, DepartureReason::Shared);
                 self.each_private_copy(1 << owner, line, |cache, slot| _ = cache.clean(slot));
                 if shared == levels {
                     self.evicted.push(line.into());
@@ -91,8 +91,8 @@ impl Hierarchy {
         Outcome { level, cycles: self.handing_cycles(), handed: true }
     }
 
-    /// A private level of `core` has given up the line: the directory forgets it, unless another
-    /// one has it.
+    /// A private level of `core` has given up the line: removes the directory's entry, unless another private level of
+    /// `core` has it.
     pub(super) fn forget(&mut self, core: usize, line: Line) {
         let mut levels = (0..self.private).rev();
         if !levels.any(|level| self.cache(level, core).find(line).is_some()) {
@@ -100,9 +100,9 @@ impl Hierarchy {
         }
     }
 
-    /// Takes the line out of all caches, each of which does so itself.
-    pub(super) fn take(&mut self, line: Line, each: impl FnMut(&mut Cache, Slot)) {
-        self.note_everywhere(self.private..self.levels.len(), line, Why::Dropped);
+    /// Takes the line out of all caches: `each` removes it from one.
+    pub(super) fn take(&mut self, line: Line, each: impl FnMut(&mut Cache, WaySlot)) {
+        self.note_everywhere(self.private..self.levels.len(), line, DepartureReason::Dropped);
         self.each_copy(line, each);
         if self.cores > 1 {
             self.directory.remove(line, u64::MAX);
@@ -110,7 +110,7 @@ impl Hierarchy {
     }
 
     /// Every copy of the line in any cache.
-    pub(super) fn each_copy(&mut self, line: Line, mut each: impl FnMut(&mut Cache, Slot)) {
+    pub(super) fn each_copy(&mut self, line: Line, mut each: impl FnMut(&mut Cache, WaySlot)) {
         self.each_private_copy(self.owners(line), line, &mut each);
         self.each_shared_copy(line, each);
     }
@@ -120,7 +120,7 @@ impl Hierarchy {
         &mut self,
         mut cores: u64,
         line: Line,
-        mut each: impl FnMut(&mut Cache, Slot),
+        mut each: impl FnMut(&mut Cache, WaySlot),
     ) {
         while cores != 0 {
             let core = cores.trailing_zeros() as usize;
@@ -130,7 +130,7 @@ impl Hierarchy {
     }
 
     /// Every copy of the line in the shared caches.
-    fn each_shared_copy(&mut self, line: Line, each: impl FnMut(&mut Cache, Slot)) {
+    fn each_shared_copy(&mut self, line: Line, each: impl FnMut(&mut Cache, WaySlot)) {
         self.each_in(self.private..self.levels.len(), 0, line, each);
     }
 
@@ -140,7 +140,7 @@ impl Hierarchy {
         levels: Range<usize>,
         core: usize,
         line: Line,
-        mut each: impl FnMut(&mut Cache, Slot),
+        mut each: impl FnMut(&mut Cache, WaySlot),
     ) {
         for level in levels.rev() {
             let cache = self.cache(level, core);

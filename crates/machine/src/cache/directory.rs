@@ -41,7 +41,7 @@ impl Directory {
         self.cores[at] |= 1 << core;
     }
 
-    /// These cores have the line no longer.
+    /// Records that these cores no longer have the line.
     pub(super) fn remove(&mut self, line: Line, cores: u64) {
         let at = self.place_of(line);
         if self.lines[at] == line {
@@ -52,7 +52,7 @@ impl Directory {
         }
     }
 
-    /// Empties an entry, and moves up those after it that are not where they belong.
+    /// Empties an entry, and moves displaced entries after it closer to their home places.
     fn empty(&mut self, mut hole: usize) {
         self.used -= 1;
         let last = self.lines.len() - 1;

@@ -1,11 +1,11 @@
-//! The state of what hardware mechanisms use of the caches: versions, marked lines, rules for victims.
+//! State that only hardware mechanisms use of the caches: versions, marked lines, rules for victims.
 //!
-//! It is made at the first use. Until then it costs a branch where a line is put into a cache, and where one is
-//! taken out; a hit has none. With it, but without a version or a rule, the caches hold the same lines as without it.
+//! It is made at the first use. Until then it costs a branch where a line is put into a cache or taken out, and
+//! nothing on a hit. As long as there is no version and no rule, the caches hold the same lines as without it.
 
 use super::hierarchy::Hierarchy;
-use super::marks::{Departure, Why};
-use super::set_cache::{EMPTY, HELD, Line, Slot};
+use super::marks::{Departure, DepartureReason};
+use super::set_cache::{EMPTY, HELD, Line, WaySlot};
 use super::versions::{HeldVersion, Version};
 use super::victims::VictimRule;
 use crate::controller::ByNumber;
@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub(super) struct Extras {
-    /// Which version a way holds, by cache, set and way: of each way that has the tag `HELD`.
+    /// Which version a way holds, by cache, set and way: one entry for each way with the tag `HELD`.
     pub(super) versions: BTreeMap<(usize, usize, usize), (Line, Version)>,
     pub(super) displaced: Vec<HeldVersion>,
     /// The lines that are marked.
     pub(super) marked: ByNumber<()>,
     pub(super) departures: Vec<Departure>,
-    /// Of each level.
+    /// One for each level.
     pub(super) rules: Vec<VictimRule>,
 }
 
@@ -30,19 +30,19 @@ impl Hierarchy {
         self.extras.get_or_insert_with(|| Box::new(Extras { rules: rules(), ..Extras::default() }))
     }
 
-    /// Which cache a level is, for a core.
+    /// The number of a level's cache, for a core.
     pub(super) fn cache_number(&self, level: usize, core: usize) -> usize {
         let place = &self.levels[level];
         place.first + core * place.per_core
     }
 
-    /// Whose a cache of a level is; 0 of one that all have.
+    /// The core that a cache of a level belongs to; 0 for a shared cache.
     pub(super) fn owner(&self, level: usize, core: usize) -> usize {
         core * self.levels[level].per_core
     }
 
-    /// Takes in a line that is not in a cache: the level's rule says which ways it may replace, and what leaves is
-    /// reported if it is a version or marked. The line that was replaced, and whether that is dirty.
+    /// Inserts a line that is not in a cache: the level's rule says which ways it may replace, and a replaced version
+    /// or marked line is reported. Returns the replaced line, and whether it is dirty.
     #[cold]
     #[inline(never)]
     pub(super) fn insert_watched(
@@ -59,12 +59,12 @@ impl Hierarchy {
         self.replaced(core, level, out)
     }
 
-    /// Notes what an insertion has replaced. The line, if it is one, and whether it was dirty.
+    /// Reports what an insertion has replaced. Returns the line, if it is one, and whether it was dirty.
     pub(super) fn replaced(
         &mut self,
         core: usize,
         level: usize,
-        (slot, tag, dirty): (Slot, Line, bool),
+        (slot, tag, dirty): (WaySlot, Line, bool),
     ) -> Option<(Line, bool)> {
         let (number, owner) = (self.cache_number(level, core), self.owner(level, core));
         let extras = self.extras();
@@ -80,7 +80,7 @@ impl Hierarchy {
             line => {
                 let number = u64::from(line);
                 if extras.marked.contains_key(&number) {
-                    let why = Why::Replaced;
+                    let why = DepartureReason::Replaced;
                     let departure = Departure { line: number, core: owner, level, dirty, why };
                     extras.departures.push(departure);
                 }

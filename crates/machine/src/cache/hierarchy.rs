@@ -1,30 +1,30 @@
 //! Levels of caches: what an access does to them.
 //!
-//! A line that is found, or fetched from memory, is put into every level above that one, except
-//! for those that hold victims only; if it was found in one of these, it leaves it. A dirty line
+//! A line that is found in a level, or fetched from memory, is put into every level above, except
+//! into levels of victims; if it was found in a level of victims, it leaves that. A dirty line
 //! that is replaced goes into the next level, and out of the last one into `evicted`; a clean one
 //! is forgotten, unless the next level holds victims.
 //!
 //! Dirtiness travels with the line to the level nearest to the core: so the copy nearest to the
 //! core is the dirty one, and a store that finds its line there need not look further. (Some
-//! processors leave it where it was: then the levels in between see other write-backs; what
-//! leaves an inclusive last level is the same.) With several cores, a load leaves it in the
-//! shared level, where others can have the line without fetching it from a core.
+//! processors leave the dirty copy where it was: then the levels in between see other write-backs;
+//! an inclusive last level has the same evictions.) With several cores, a load leaves the dirty copy
+//! in the shared level, from which other cores can load the line without asking a core.
 
 use super::directory::Directory;
 use super::extras::Extras;
-use super::marks::Why;
-use super::set_cache::{Cache, HELD, Line, Slot};
+use super::marks::DepartureReason;
+use super::set_cache::{Cache, HELD, Line, WaySlot};
 use super::stats::{CacheStats, LevelStats};
 use crate::config::{Holds, Level};
 use perdura_memory::reference::SplitMix64;
 
-/// What a core wants of a line.
+/// What a core does to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// To read it.
+    /// Reads it.
     Load,
-    /// To write it: it is the only one that has it afterwards, and it is dirty.
+    /// Writes it: the core is the only one that has it afterwards, dirty.
     Store,
 }
 
@@ -37,7 +37,7 @@ pub struct Outcome {
     pub level: usize,
     /// Cycles in the caches.
     pub cycles: u32,
-    /// The line, or the right to change it, came from another core: of one line that happens once at a time.
+    /// The line, or the right to change it, came from another core. Such transfers of one line do not overlap.
     pub handed: bool,
 }
 
@@ -45,23 +45,23 @@ pub struct Outcome {
 pub struct Hierarchy {
     /// Level after level; the caches of a private level in the order of the cores.
     pub(super) caches: Vec<Cache>,
-    pub(super) levels: Vec<Place>,
-    /// Levels that every core has its own of. With one core all are: no other core can have a line.
+    pub(super) levels: Vec<LevelPlace>,
+    /// Number of private levels. With one core all levels count as private: no other core can have a line.
     pub(super) private: usize,
     pub(super) cores: usize,
-    /// Of private caches; unused with one core.
+    /// For the private caches; unused with one core.
     pub(super) directory: Directory,
     pub(super) transfer_cycles: u32,
     /// See [`forwards_clean`](Self::forwards_clean).
     pub(super) forwards_clean: bool,
     pub(super) evicted: Vec<u64>,
     pub(super) stats: CacheStats,
-    /// What hardware mechanisms use, from the first use on.
+    /// State that only hardware mechanisms use; made at the first use.
     pub(super) extras: Option<Box<Extras>>,
 }
 
 /// A level, and where its caches are.
-pub(super) struct Place {
+pub(super) struct LevelPlace {
     pub(super) first: usize,
     /// 1 if every core has its own cache, 0 if all have one.
     pub(super) per_core: usize,
@@ -90,7 +90,7 @@ impl Hierarchy {
             let sets = (level.bytes / 64) as usize / ways;
             assert!(sets > 0, "a cache has a set");
             let own = !level.shared && !alone;
-            places.push(Place {
+            places.push(LevelPlace {
                 first: caches.len(),
                 per_core: usize::from(own),
                 holds: level.holds,
@@ -119,8 +119,8 @@ impl Hierarchy {
         }
     }
 
-    /// Whether a core fetches a line that others have clean, and no shared level has, from one of them (as with
-    /// MESIF's forward state) and not from memory; so it is unless told otherwise.
+    /// Whether a core fetches a line that other cores have clean, and no shared level has, from one of them (as with
+    /// MESIF's forward state) and not from memory. The default is true.
     pub fn forwards_clean(mut self, forwards: bool) -> Self {
         self.forwards_clean = forwards;
         self
@@ -129,7 +129,7 @@ impl Hierarchy {
     /// Core `core` loads or stores `line`. Dirty lines that left the caches for it are in
     /// [`evicted`](Self::evicted) until the next call.
     ///
-    /// A store to a line that others have too takes as long as fetching it from one of them: they are told
+    /// A store to a line that others have too takes as long as fetching it from one of them: they are invalidated
     /// through the first shared level, and the core that stores waits for their answers.
     ///
     /// # Panics
@@ -152,13 +152,13 @@ impl Hierarchy {
         Outcome { level: 0, cycles, handed }
     }
 
-    /// Cycles until a line, or the right to change it, is another core's.
+    /// Cycles to hand a line, or the right to change it, to another core.
     #[inline]
     pub(super) fn handing_cycles(&self) -> u32 {
         self.levels[self.private.min(self.levels.len() - 1)].latency + self.transfer_cycles
     }
 
-    /// Goes on where the nearest cache does not have the line.
+    /// The rest of an access whose nearest cache does not have the line.
     fn miss(&mut self, core: usize, line: Line, access: Access) -> Outcome {
         self.stats.levels[0].misses += 1;
         let mut others = false;
@@ -179,14 +179,14 @@ impl Hierarchy {
             let victims = self.levels[level].holds == Holds::Victims;
             let shared = level >= self.private;
             let cache = self.cache(level, core);
-            // What other cores have must not become dirty in this one's own caches; and who
-            // only reads a line has nothing that others should fetch from it.
+            // A line that other cores have must not become dirty in this core's own caches; and a
+            // core that only reads a line should not have to hand it to others.
             let stays = shared && !dirty && (others || !victims) && cache.is_dirty(slot);
             if stays || !victims {
                 cache.touch(slot);
                 dirty |= !stays && cache.clean(slot);
             } else {
-                self.note(1 << core, level..level + 1, line, Why::MovedUp);
+                self.note(1 << core, level..level + 1, line, DepartureReason::MovedUp);
                 dirty |= self.cache(level, core).remove(slot);
             }
         }
@@ -206,7 +206,7 @@ impl Hierarchy {
         core: usize,
         line: Line,
         levels: std::ops::Range<usize>,
-    ) -> Option<(usize, Slot)> {
+    ) -> Option<(usize, WaySlot)> {
         for level in levels {
             if let Some(slot) = self.cache(level, core).find(line) {
                 self.stats.levels[level].hits += 1;
@@ -217,8 +217,8 @@ impl Hierarchy {
         None
     }
 
-    /// Puts a line into the levels above `level`, the farthest first: what an inclusive level
-    /// takes out of those above it for the line cannot be the line.
+    /// Puts a line into the levels above `level`, the farthest first, so that an inclusive level that
+    /// replaces a line for it cannot recall the line itself from the levels above.
     pub(super) fn fill(&mut self, core: usize, line: Line, level: usize, dirty: bool) {
         for level in (0..level).rev() {
             if level > 0 && self.levels[level].holds == Holds::Victims {
@@ -230,7 +230,7 @@ impl Hierarchy {
         }
     }
 
-    /// A line, which may be dirty, was replaced in `level`.
+    /// A line was replaced in `level`: it goes to the next level, or out of the caches.
     pub(super) fn leave(&mut self, core: usize, mut level: usize, out: (Line, bool)) {
         let (mut line, mut dirty) = out;
         loop {
@@ -257,18 +257,18 @@ impl Hierarchy {
         }
     }
 
-    /// Takes a line out of the levels above an inclusive one. Whether it was dirty there.
+    /// Takes a line out of the levels above an inclusive one. Returns whether it was dirty there.
     fn recall(&mut self, core: usize, inclusive: usize, line: Line) -> bool {
         let (mut dirty, mut copies) = (false, 0);
-        let mut take = |cache: &mut Cache, slot: Slot| {
+        let mut take = |cache: &mut Cache, slot: WaySlot| {
             dirty |= cache.remove(slot);
             copies += 1;
         };
         if inclusive < self.private {
-            self.note(1 << core, 0..inclusive, line, Why::Recalled);
+            self.note(1 << core, 0..inclusive, line, DepartureReason::Recalled);
             self.each_in(0..inclusive, core, line, &mut take);
         } else {
-            self.note_everywhere(self.private..inclusive, line, Why::Recalled);
+            self.note_everywhere(self.private..inclusive, line, DepartureReason::Recalled);
             self.each_in(self.private..inclusive, core, line, &mut take);
             self.each_private_copy(self.owners(line), line, &mut take);
             if self.cores > 1 {
@@ -279,7 +279,7 @@ impl Hierarchy {
         dirty
     }
 
-    /// Takes in a line that is not in a cache. The line that it replaces, and whether that is dirty.
+    /// Inserts a line that is not in a cache. Returns the replaced line, and whether that is dirty.
     #[inline(always)]
     fn insert(
         &mut self,
@@ -322,7 +322,7 @@ impl Hierarchy {
         &self.evicted
     }
 
-    /// Cleans `line` wherever it is, and drops it unless `keeps`. Whether it was dirty. Versions of it stay.
+    /// Cleans `line` in all caches, and drops it unless `keeps`. Returns whether it was dirty. Versions of it stay.
     pub fn write_back(&mut self, _core: usize, line: u64, keeps: bool) -> bool {
         self.evicted.clear();
         let mut dirty = false;
@@ -334,13 +334,13 @@ impl Hierarchy {
         dirty
     }
 
-    /// Drops `line` wherever it is, dirty or not: it is being stored past the caches. Versions of it stay.
+    /// Drops `line` from all caches, dirty or not: it is being stored past the caches. Versions of it stay.
     pub fn drop_line(&mut self, line: u64) {
         self.evicted.clear();
         self.take(narrow(line), |cache, slot| _ = cache.remove(slot));
     }
 
-    /// Every dirty line, ascending; versions are none.
+    /// Every dirty line, ascending, without versions.
     pub fn dirty(&self) -> Vec<u64> {
         let lines = self.caches.iter().flat_map(Cache::dirty_lines);
         let mut lines: Vec<u64> = lines.map(u64::from).collect();
@@ -355,13 +355,13 @@ impl Hierarchy {
         self.caches[place.first + core * place.per_core].find(narrow(line)).is_some()
     }
 
-    /// Counts from zero again.
+    /// Resets the statistics.
     pub fn reset_stats(&mut self) {
         let levels = vec![LevelStats::default(); self.levels.len()];
         self.stats = CacheStats { levels, ..CacheStats::default() };
     }
 
-    /// What was counted so far.
+    /// The statistics.
     pub fn stats(&self) -> &CacheStats {
         &self.stats
     }

@@ -1,8 +1,8 @@
-//! Marked lines: a mechanism marks lines, and is told when one of them leaves a cache, or when another core loads what
-//! was dirty in a core's own.
+//! Marked lines: a mechanism marks lines, and is called when one of them leaves a cache, or when another core loads
+//! one that was dirty in a core's own caches.
 //!
-//! Marks are of lines, not of copies: a line stays marked wherever it is, in no cache too, until its mark is removed.
-//! They change nothing of what the caches do, unless a [`VictimRule`](super::VictimRule) says so.
+//! A mark belongs to a line, not to a copy: a line stays marked, even if no cache has it, until its mark is removed.
+//! Marks do not change what the caches do, unless a [`VictimRule`](super::VictimRule) says so.
 
 use super::hierarchy::{Hierarchy, narrow};
 use super::set_cache::Line;
@@ -10,9 +10,9 @@ use std::ops::Range;
 
 /// Why a marked line has left a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Why {
-    /// Another line, or a version, has taken its way. If it is dirty, or the next level holds victims, it goes there,
-    /// or, from the last level, into [`Hierarchy::evicted`]; so it does if a copy that is recalled with it is dirty.
+pub enum DepartureReason {
+    /// Another line, or a version, has taken its way. If it (or a copy that is recalled with it) is dirty, or the next
+    /// level holds victims, it goes to the next level, or from the last level into [`Hierarchy::evicted`].
     Replaced,
     /// An inclusive level farther from the core has replaced it.
     Recalled,
@@ -31,18 +31,18 @@ pub enum Why {
 pub struct Departure {
     /// The line.
     pub line: u64,
-    /// Whose cache it was; 0 of one that all cores have.
+    /// The core whose cache it was; 0 for a shared cache.
     pub core: usize,
-    /// The level that it has left, 0 the nearest to the core.
+    /// The level of that cache; 0 is the nearest to the core.
     pub level: usize,
     /// Whether this copy was dirty.
     pub dirty: bool,
-    /// What has happened.
-    pub why: Why,
+    /// Why it has left.
+    pub why: DepartureReason,
 }
 
 impl Hierarchy {
-    /// Marks a line: from now on [`departures`](Self::departures) has its copies that leave a cache.
+    /// Marks a line: from now on [`departures`](Self::departures) lists its copies that leave a cache.
     ///
     /// # Panics
     /// If the line is not below [`LINES`](Self::LINES).
@@ -51,12 +51,12 @@ impl Hierarchy {
         self.extras().marked.insert(line, ());
     }
 
-    /// Removes the mark of a line. Whether it had one.
+    /// Removes the mark of a line. Returns whether it had one.
     pub fn unmark(&mut self, line: u64) -> bool {
         self.extras.as_mut().is_some_and(|extras| extras.marked.remove(&line).is_some())
     }
 
-    /// Removes all marks. What they have reported stays.
+    /// Removes all marks. Departures already reported stay.
     pub fn clear_marks(&mut self) {
         if let Some(extras) = &mut self.extras {
             extras.marked.clear();
@@ -69,15 +69,15 @@ impl Hierarchy {
         self.extras.as_ref().is_some_and(|extras| extras.marked.contains_key(&line))
     }
 
-    /// Copies of marked lines that have left a cache, of every level, oldest first. Other than
-    /// [`evicted`](Self::evicted) they stay here from call to call, until they are [taken](Self::take_departures).
-    /// Whether a line has left all caches says [`anywhere`](Self::anywhere).
+    /// Copies of marked lines that have left a cache, of every level, oldest first. Unlike [`evicted`](Self::evicted)
+    /// they stay here from call to call, until they are [taken](Self::take_departures). [`anywhere`](Self::anywhere)
+    /// says whether a line has left all caches.
     #[inline]
     pub fn departures(&self) -> &[Departure] {
         self.extras.as_ref().map_or(&[], |extras| &extras.departures)
     }
 
-    /// The same, and forgets them.
+    /// Takes the [`departures`](Self::departures).
     pub fn take_departures(&mut self) -> Vec<Departure> {
         self.extras.as_mut().map_or_else(Vec::new, |extras| std::mem::take(&mut extras.departures))
     }
@@ -91,17 +91,28 @@ impl Hierarchy {
         self.caches.iter().any(|cache| cache.find(line).is_some())
     }
 
-    /// Notes that the line, if it is marked, is about to leave some levels; private ones are those of `cores`.
+    /// Reports that the line, if it is marked, is about to leave some levels; private levels are those of `cores`.
     #[inline(always)]
-    pub(super) fn note(&mut self, cores: u64, levels: Range<usize>, line: Line, why: Why) {
+    pub(super) fn note(
+        &mut self,
+        cores: u64,
+        levels: Range<usize>,
+        line: Line,
+        why: DepartureReason,
+    ) {
         if self.extras.is_some() && self.is_marked(line.into()) {
             self.note_copies(cores, levels, line, why);
         }
     }
 
-    /// Notes that the line, if it is marked, is about to leave all private levels, and some of the shared ones.
+    /// Reports that the line, if it is marked, is about to leave all private levels, and some of the shared ones.
     #[inline(always)]
-    pub(super) fn note_everywhere(&mut self, shared: Range<usize>, line: Line, why: Why) {
+    pub(super) fn note_everywhere(
+        &mut self,
+        shared: Range<usize>,
+        line: Line,
+        why: DepartureReason,
+    ) {
         if self.extras.is_some() && self.is_marked(line.into()) {
             self.note_copies(1, shared, line, why);
             self.note_copies(self.owners(line), 0..self.private, line, why);
@@ -110,7 +121,13 @@ impl Hierarchy {
 
     #[cold]
     #[inline(never)]
-    fn note_copies(&mut self, mut cores: u64, levels: Range<usize>, line: Line, why: Why) {
+    fn note_copies(
+        &mut self,
+        mut cores: u64,
+        levels: Range<usize>,
+        line: Line,
+        why: DepartureReason,
+    ) {
         while cores != 0 {
             let core = cores.trailing_zeros() as usize;
             cores &= cores - 1;
@@ -118,8 +135,8 @@ impl Hierarchy {
                 let cache = self.cache(level, core);
                 let Some(slot) = cache.find(line) else { continue };
                 let (dirty, core) = (cache.is_dirty(slot), self.owner(level, core));
-                // A clean copy that another core loads stays what it is.
-                if dirty || why != Why::Shared {
+                // A load by another core does not change a clean copy.
+                if dirty || why != DepartureReason::Shared {
                     let departure = Departure { line: line.into(), core, level, dirty, why };
                     self.extras().departures.push(departure);
                 }

@@ -1,4 +1,4 @@
-//! Who has which line: levels of cache, their replacement policies, coherence between cores.
+//! Which cache has which line: levels of cache, their replacement policies, coherence between cores.
 //!
 //! Tags only: data is elsewhere. Lines are numbers (address / 64).
 //!
@@ -6,13 +6,13 @@
 //! - A line that was stored to is dirty in exactly one cache until [`Hierarchy::evicted`] names
 //!   it, [`Hierarchy::write_back`] returns true for it, or [`Hierarchy::drop_line`] drops it.
 //! - A core whose own caches have a line dirty is the only core that has it.
-//! - What is in the caches above an inclusive one is in that one too.
+//! - A line in the caches above an inclusive one is in that one too.
 //! - A version that was put into a cache is there until [`Hierarchy::displaced`] names it, or it is dropped.
 //!
 //! Reading order: `policy` (which line goes), `set_cache` (one cache), `hierarchy` (several),
-//! `coherence` and `directory` (several cores); what hardware mechanisms use beside: `versions` (further
-//! copies of lines), `marks` (lines that are watched), `victims` (which kind of line goes first), and `extras`, which
-//! holds their state. A machine that uses none of them has no such state.
+//! `coherence` and `directory` (several cores). Only hardware mechanisms use `versions` (further
+//! copies of lines), `marks` (lines that are watched) and `victims` (which kind of line goes first), whose state is in
+//! `extras`. A machine that uses none of them has no such state.
 //!
 //! To add a policy: one file in `cache/policy` that implements `Replace`; a member of [`Policy`]
 //! with its name, and of `Replacement` with its constructor, both in `policy/mod.rs`; a small,
@@ -30,7 +30,7 @@ mod versions;
 mod victims;
 
 pub use hierarchy::{Access, Hierarchy, Outcome};
-pub use marks::{Departure, Why};
+pub use marks::{Departure, DepartureReason};
 pub use policy::{Policy, QuadAge, UnknownPolicy};
 pub use stats::{CacheStats, LevelStats};
 pub use versions::{HeldVersion, Version};

@@ -3,27 +3,27 @@
 use super::policy::{Policy, Replace, Replacement};
 use perdura_memory::reference::SplitMix64;
 
-/// A line's number, as it is kept: with 32 bits a set of 16 is one host line.
+/// A line's number as stored: with 32 bits, the tags of a set of 16 fill one cache line of the host.
 pub(super) type Line = u32;
 
-/// What an empty way holds; no line has this number.
+/// The tag of an empty way; no line has this number.
 pub(super) const EMPTY: Line = Line::MAX;
 
-/// What a way holds that has a version of a line: `versions` knows which; no line has this number.
+/// The tag of a way that holds a version of a line (`versions` knows which); no line has this number.
 pub(super) const HELD: Line = EMPTY - 1;
 
-/// Tags that are compared at once.
+/// Tags compared at once.
 const LANES: usize = 8;
 
 /// A way of a set.
 #[derive(Clone, Copy)]
-pub(super) struct Slot {
+pub(super) struct WaySlot {
     pub(super) set: usize,
     pub(super) way: usize,
 }
 
 pub(super) struct Cache {
-    index: Index,
+    index: SetIndex,
     /// Tags of a set, those beyond the last way included.
     stride: usize,
     /// A bit for each way.
@@ -40,7 +40,7 @@ impl Cache {
     pub(super) fn new(policy: Policy, sets: usize, ways: usize, random: SplitMix64) -> Self {
         let stride = ways.next_multiple_of(LANES);
         Cache {
-            index: Index::new(sets),
+            index: SetIndex::new(sets),
             stride,
             all: u64::MAX >> (64 - ways),
             tags: vec![EMPTY; sets * stride],
@@ -52,10 +52,10 @@ impl Cache {
 
     /// Where the line is, if it is here.
     #[inline(always)]
-    pub(super) fn find(&self, line: Line) -> Option<Slot> {
+    pub(super) fn find(&self, line: Line) -> Option<WaySlot> {
         let set = self.index.set_of(line);
         let ways = self.ways_with(set, line);
-        (ways != 0).then(|| Slot { set, way: ways.trailing_zeros() as usize })
+        (ways != 0).then(|| WaySlot { set, way: ways.trailing_zeros() as usize })
     }
 
     /// The ways of a set with this tag, a bit each.
@@ -72,35 +72,35 @@ impl Cache {
 
     /// Tells the policy of an access.
     #[inline(always)]
-    pub(super) fn touch(&mut self, slot: Slot) {
+    pub(super) fn touch(&mut self, slot: WaySlot) {
         self.policy.hit(slot.set, slot.way);
     }
 
     #[inline(always)]
-    pub(super) fn is_dirty(&self, slot: Slot) -> bool {
+    pub(super) fn is_dirty(&self, slot: WaySlot) -> bool {
         self.dirty[slot.set] >> slot.way & 1 != 0
     }
 
     #[inline(always)]
-    pub(super) fn set_dirty(&mut self, slot: Slot) {
+    pub(super) fn set_dirty(&mut self, slot: WaySlot) {
         self.dirty[slot.set] |= 1 << slot.way;
     }
 
-    /// Cleans a line. Whether it was dirty.
-    pub(super) fn clean(&mut self, slot: Slot) -> bool {
+    /// Cleans a line. Returns whether it was dirty.
+    pub(super) fn clean(&mut self, slot: WaySlot) -> bool {
         let was = self.is_dirty(slot);
         self.dirty[slot.set] &= !(1 << slot.way);
         was
     }
 
-    /// Empties a way. Whether the line was dirty.
-    pub(super) fn remove(&mut self, slot: Slot) -> bool {
+    /// Empties a way. Returns whether the line was dirty.
+    pub(super) fn remove(&mut self, slot: WaySlot) -> bool {
         self.tags[slot.set * self.stride + slot.way] = EMPTY;
         self.vacant += 1;
         self.clean(slot)
     }
 
-    /// Takes in a line that is not here. The line that it replaces, and whether that is dirty.
+    /// Inserts a line that is not here. Returns the replaced line, and whether that is dirty.
     #[inline(always)]
     pub(super) fn insert(&mut self, line: Line, dirty: bool) -> Option<(Line, bool)> {
         let set = self.index.set_of(line);
@@ -110,22 +110,22 @@ impl Cache {
         (replaced != EMPTY).then_some((replaced, was_dirty))
     }
 
-    /// Takes in a tag that is not here, or [`HELD`]; of a full set one of `ways` (a bit each, one at least) goes.
-    /// The way, what it held, and whether that was dirty.
+    /// Inserts a tag that is not here, or [`HELD`]; of a full set one of `ways` (a bit each, at least one) is replaced.
+    /// Returns the way, the replaced tag, and whether that was dirty.
     pub(super) fn insert_among(
         &mut self,
         set: usize,
         tag: Line,
         dirty: bool,
         ways: u64,
-    ) -> (Slot, Line, bool) {
+    ) -> (WaySlot, Line, bool) {
         let empty = self.empty_ways(set);
         let way = match empty {
             0 => self.policy.victim_among(set, ways),
             _ => self.vacancy(set, empty),
         };
         let (replaced, was_dirty) = self.occupy(set, way, tag, dirty);
-        (Slot { set, way }, replaced, was_dirty)
+        (WaySlot { set, way }, replaced, was_dirty)
     }
 
     /// The empty ways of a set, a bit each.
@@ -134,14 +134,14 @@ impl Cache {
         if self.vacant == 0 { 0 } else { self.ways_with(set, EMPTY) & self.all }
     }
 
-    /// The way of `empty` ones to fill: it is no longer empty.
+    /// Chooses the way to fill among the `empty` ones, and counts it as filled.
     #[inline(always)]
     fn vacancy(&mut self, set: usize, empty: u64) -> usize {
         self.vacant -= 1;
         self.policy.vacancy(set, empty)
     }
 
-    /// Puts a tag into a way. What was there, and whether it was dirty.
+    /// Puts a tag into a way. Returns what was there, and whether it was dirty.
     #[inline(always)]
     fn occupy(&mut self, set: usize, way: usize, tag: Line, dirty: bool) -> (Line, bool) {
         let replaced = std::mem::replace(&mut self.tags[set * self.stride + way], tag);
@@ -156,7 +156,7 @@ impl Cache {
         self.index.set_of(line)
     }
 
-    /// What the ways of a set hold.
+    /// The tags of a set.
     pub(super) fn tags(&self, set: usize) -> &[Line] {
         &self.tags[set * self.stride..][..self.all.count_ones() as usize]
     }
@@ -179,7 +179,7 @@ fn equal(tags: &[Line; LANES], tag: Line) -> u32 {
 }
 
 /// From a line to its set: the remainder by the number of sets.
-enum Index {
+enum SetIndex {
     /// A power of two of sets.
     Mask(Line),
     /// Any other number: Lemire, Kaser and Kurz, "Faster remainder by direct computation", 2019,
@@ -187,19 +187,19 @@ enum Index {
     Remainder { sets: u64, inverse: u64 },
 }
 
-impl Index {
+impl SetIndex {
     fn new(sets: usize) -> Self {
         match sets.is_power_of_two() {
-            true => Index::Mask(sets as Line - 1),
-            false => Index::Remainder { sets: sets as u64, inverse: u64::MAX / sets as u64 + 1 },
+            true => SetIndex::Mask(sets as Line - 1),
+            false => SetIndex::Remainder { sets: sets as u64, inverse: u64::MAX / sets as u64 + 1 },
         }
     }
 
     #[inline(always)]
     fn set_of(&self, line: Line) -> usize {
         match *self {
-            Index::Mask(mask) => (line & mask) as usize,
-            Index::Remainder { sets, inverse } => {
+            SetIndex::Mask(mask) => (line & mask) as usize,
+            SetIndex::Remainder { sets, inverse } => {
                 let fraction = inverse.wrapping_mul(u64::from(line));
                 ((u128::from(fraction) * u128::from(sets)) >> 64) as usize
             }
@@ -215,7 +215,7 @@ mod tests {
     fn sets_are_remainders() {
         let mut random = SplitMix64::new(1);
         for sets in [1, 2, 3, 11, 64, 1000, 28_672, (1 << 22) - 1, 1 << 22] {
-            let index = Index::new(sets);
+            let index = SetIndex::new(sets);
             let lines = (0..1000).map(|_| random.next() as Line).chain([0, HELD - 1]);
             lines.for_each(|line| assert_eq!(index.set_of(line), line as usize % sets));
         }

@@ -10,11 +10,11 @@ pub struct CacheStats {
     /// Dirty lines fetched from another core's caches. Such an access is a miss in the core's
     /// own levels, and neither hit nor miss in the others.
     pub transfers: u64,
-    /// Clean lines fetched from another core's caches, since no shared level had them; they count in the
-    /// levels as misses of all.
+    /// Clean lines fetched from another core's caches, since no shared level had them; they count as
+    /// misses in all levels.
     pub forwards: u64,
-    /// Copies that a core lost because another one stored; one a core, in however many of its
-    /// levels the line was.
+    /// Copies that a core lost because another one stored: one for each core, however many of its
+    /// levels had the line.
     pub invalidations: u64,
 }
 
@@ -23,7 +23,7 @@ pub struct CacheStats {
 pub struct LevelStats {
     /// Accesses that ended here.
     pub hits: u64,
-    /// Accesses that looked here in vain.
+    /// Accesses that did not find their line here.
     pub misses: u64,
     /// Dirty lines that it replaced.
     pub dirty_evictions: u64,

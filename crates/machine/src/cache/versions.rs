@@ -1,16 +1,16 @@
 //! Versions: further copies of a line in a cache, each in a way of the line's set (as in Gopal et al., "Speculative
 //! versioning cache", HPCA 1998).
 //!
-//! The caches keep a number for a version, and its room; what it means is the mechanism's matter. No access, write-back
+//! The caches keep a version's number and its way; what it means is up to the mechanism. No access, write-back
 //! or drop of its line finds it, other cores do not ask for it, no inclusive level recalls it or has it too; it is not
 //! dirty, and no statistics count it. It ages as an unused line does, and is replaced as a line is, within the
-//! level's [`VictimRule`](super::VictimRule). Then [`Hierarchy::displaced`] has it, once, and the mechanism decides
-//! what becomes of it: it is dropped, put into the next level, or written to the device.
+//! level's [`VictimRule`](super::VictimRule). Then [`Hierarchy::displaced`] lists it, once, and the mechanism drops
+//! it, puts it into the next level, or writes it to the device.
 
 use super::hierarchy::{Hierarchy, narrow};
-use super::set_cache::{HELD, Line, Slot};
+use super::set_cache::{HELD, Line, WaySlot};
 
-/// Which version of a line: a number that the mechanism gives. A smaller one is older, where a rule asks.
+/// Which version of a line: a number chosen by the mechanism. For replacement rules, a smaller number is older.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Version(pub u64);
 
@@ -21,22 +21,21 @@ pub struct HeldVersion {
     pub line: u64,
     /// Which version of it.
     pub version: Version,
-    /// The level, 0 the nearest to the core.
+    /// The level; 0 is the nearest to the core.
     pub level: usize,
-    /// Whose cache it is; 0 of one that all cores have.
+    /// The core whose cache it is; 0 for a shared cache.
     pub core: usize,
 }
 
 impl Hierarchy {
     /// Puts a version of a line into a level (`core`'s cache of it, if it is private), as the policy puts a new line.
-    /// A version that is there already is used, as the policy has it, and not put twice.
+    /// A version that is there already counts as used, and is not put twice.
     ///
-    /// If the set is full, a line or a version goes, as the level's rule has it, but not the line of which it
-    /// is a version. A line that goes does so as for any access: [`evicted`](Self::evicted), which has nothing of
-    /// earlier calls afterwards, has it if it was dirty and left the last level; a version that goes is in
-    /// [`displaced`](Self::displaced).
+    /// If the set is full, a line or a version is replaced by the level's rule, but not the version's own line. A
+    /// replaced line leaves as in any access: [`evicted`](Self::evicted), which this call clears first, lists it if it
+    /// was dirty and left the last level. A replaced version is in [`displaced`](Self::displaced).
     ///
-    /// Whether the version is there now: it is not if nothing in the set may be replaced.
+    /// Returns whether the version is there now: it is not if nothing in the set may be replaced.
     ///
     /// # Panics
     /// If the line is not below [`LINES`](Self::LINES), or there is no such core or level.
@@ -48,7 +47,7 @@ impl Hierarchy {
             return true;
         }
         let set = self.caches[number].set_of(line);
-        // The state is there from here on: `candidates` reads the rule from it.
+        // Makes the state, from which `candidates` reads the rule.
         self.extras();
         let (ways, replaceable) = self.candidates(number, level, set, Some(line));
         if !replaceable && self.caches[number].empty_ways(set) == 0 {
@@ -63,7 +62,7 @@ impl Hierarchy {
         true
     }
 
-    /// Drops a version from a level: its way is empty. Whether it was there.
+    /// Drops a version from a level: its way is empty. Returns whether it was there.
     ///
     /// # Panics
     /// If the line is not below [`LINES`](Self::LINES), or there is no such core or level.
@@ -75,7 +74,7 @@ impl Hierarchy {
         true
     }
 
-    /// Drops, from all caches, the versions that `keep` is false for; how many these are. `keep` sees them cache by
+    /// Drops, from all caches, the versions for which `keep` is false, and returns how many. `keep` sees them cache by
     /// cache.
     pub fn retain_versions(&mut self, mut keep: impl FnMut(&HeldVersion) -> bool) -> usize {
         let gone: Vec<HeldVersion> = self.held().filter(|held| !keep(held)).collect();
@@ -85,7 +84,7 @@ impl Hierarchy {
         gone.len()
     }
 
-    /// The nearest level that has a version, of `core`'s own and of those that all have.
+    /// The nearest level that has a version, among `core`'s own and the shared ones.
     ///
     /// # Panics
     /// If the line is not below [`LINES`](Self::LINES), or there is no such core.
@@ -95,7 +94,7 @@ impl Hierarchy {
         })
     }
 
-    /// The versions of a line that a level has (`core`'s cache of it, if it is private), oldest first.
+    /// The versions of a line in a level (`core`'s cache of it, if it is private), oldest first.
     ///
     /// # Panics
     /// If the line is not below [`LINES`](Self::LINES), or there is no such core or level.
@@ -115,14 +114,14 @@ impl Hierarchy {
         all
     }
 
-    /// Versions that were replaced, oldest first: each until it is [taken](Self::take_displaced). Those that the
-    /// mechanism has dropped are not among them.
+    /// Versions that were replaced, oldest first, until they are [taken](Self::take_displaced). Versions dropped by the
+    /// mechanism are not among them.
     #[inline]
     pub fn displaced(&self) -> &[HeldVersion] {
         self.extras.as_ref().map_or(&[], |extras| &extras.displaced)
     }
 
-    /// The same, and forgets them.
+    /// Takes the [`displaced`](Self::displaced) versions.
     pub fn take_displaced(&mut self) -> Vec<HeldVersion> {
         self.extras.as_mut().map_or_else(Vec::new, |extras| std::mem::take(&mut extras.displaced))
     }
@@ -139,10 +138,10 @@ impl Hierarchy {
         held.map(|(&(_, _, way), &held)| (way, held))
     }
 
-    fn slot_of(&self, number: usize, line: Line, version: Version) -> Option<Slot> {
+    fn slot_of(&self, number: usize, line: Line, version: Version) -> Option<WaySlot> {
         let set = self.caches[number].set_of(line);
         let found = self.in_set(number, set).find(|&(_, held)| held == (line, version));
-        found.map(|(way, _)| Slot { set, way })
+        found.map(|(way, _)| WaySlot { set, way })
     }
 
     fn held(&self) -> impl Iterator<Item = HeldVersion> {

@@ -1,11 +1,11 @@
-//! Which kind goes first from a full set: lines, marked lines or versions. Among those of a kind the policy chooses.
-//! A version never replaces the line that it is of.
+//! What a full set gives up first: lines, marked lines or versions. Within a kind the policy chooses. A version never
+//! replaces its own line.
 
 use super::hierarchy::Hierarchy;
 use super::set_cache::{EMPTY, HELD, Line};
 
-/// A level's rule for victims. Each kind has a rank: of a full set, what has the lowest rank can be replaced, and
-/// the cache's policy chooses among it. By default all ranks are equal: the policy chooses freely.
+/// A level's rule for victims. Each kind has a rank: of a full set, the ways of the lowest rank can be replaced, and
+/// the cache's policy chooses among them. By default all ranks are equal: the policy chooses freely.
 ///
 /// Random replacement draws a number for each choice, however few ways there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -16,30 +16,30 @@ pub struct VictimRule {
     pub marked: u8,
     /// The rank of versions.
     pub versions: u8,
-    /// Of versions, only those of the set's smallest [`Version`](super::Version) can be replaced.
+    /// Whether only the versions with the set's smallest [`Version`](super::Version) can be replaced.
     pub oldest_version: bool,
 }
 
 impl VictimRule {
-    /// The rank of what no version replaces. Lines must go somewhere: where all of a set has this rank, a line that
-    /// an access brings replaces any of it, as the policy chooses.
+    /// The rank that a version never replaces. A line fetched by an access must go somewhere: if a whole set has this
+    /// rank, it replaces whatever the policy chooses.
     pub const NEVER: u8 = u8::MAX;
 
-    /// No version goes while there is a line.
+    /// Versions are replaced only where there is no line.
     pub const LINES_FIRST: Self =
         VictimRule { lines: 0, marked: 0, versions: 1, oldest_version: false };
 
-    /// No line goes while there is a version.
+    /// Lines are replaced only where there is no version.
     pub const VERSIONS_FIRST: Self =
         VictimRule { lines: 1, marked: 1, versions: 0, oldest_version: false };
 
-    /// The oldest version goes, and a line only where there is none.
+    /// The oldest version is replaced first; a line only where there is no version.
     pub const OLDEST_VERSION_FIRST: Self =
         VictimRule { oldest_version: true, ..Self::VERSIONS_FIRST };
 }
 
 impl Hierarchy {
-    /// From now on the caches of a level replace what `rule` has.
+    /// From now on the caches of a level replace by `rule`.
     ///
     /// # Panics
     /// If there is no such level.
@@ -47,8 +47,8 @@ impl Hierarchy {
         self.extras().rules[level] = rule;
     }
 
-    /// The ways of a set that can be replaced, a bit each, one at least; and whether a version may replace them: it
-    /// may not if all that is there must stay. The line that a version is `of` must.
+    /// The ways of a set that can be replaced, a bit each, at least one; and whether a version may replace them: false
+    /// if everything there must stay. The line `of`, whose version is put, must stay.
     pub(super) fn candidates(
         &self,
         number: usize,

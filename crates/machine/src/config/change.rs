@@ -1,12 +1,12 @@
-//! One figure of a machine changed, by its path: what a figure decides that a paper does not give is seen by sweeping it.
+//! One figure of a machine changed, by its path: sweeping a figure that a paper does not give shows what depends on it.
 
 use super::{ConfigError, MachineConfig};
 use toml::{Table, Value};
 
 impl MachineConfig {
     /// The same machine with another value for one of its figures. `path` is that of the figure in the machine's file,
-    /// as `memory.controller.static_write_ns`, or `caches.L1.latency_cycles` with a cache's name; `value` is as it would
-    /// be written there, without quotes.
+    /// as `memory.controller.static_write_ns`, or `caches.L1.latency_cycles` with a cache's name; `value` is as it
+    /// would be written there, without quotes.
     ///
     /// # Errors
     /// `Invalid`: there is no such figure, or it cannot have this value.
@@ -29,7 +29,7 @@ impl MachineConfig {
     }
 }
 
-/// The figure at a path; of the elements of a list the one with that name.
+/// The figure at a path; a list's elements are found by name.
 fn find<'t>(table: &'t mut Table, path: &str) -> Option<&'t mut Value> {
     let (key, rest) = path.split_once('.').map_or((path, None), |(key, rest)| (key, Some(rest)));
     let value = table.get_mut(key)?;
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told() {
+    fn impossible_figures_are_reported() {
         let machine = presets::load("tiny").expect("a preset");
         let refused = |path: &str, value: &str, what: &str| {
             let error = machine.with(path, value).expect_err(path).to_string();

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is beyond the caches.
+/// Controller and devices.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryConfig {
@@ -10,7 +10,7 @@ pub struct MemoryConfig {
     pub controller: ControllerConfig,
     /// Where the data lives: NVM, or DRAM on a machine without any.
     pub home: Device,
-    /// DRAM that caches the home device, if there is some. What is in it is not durable.
+    /// DRAM that caches the home device, if there is any. Its contents are not durable.
     pub dram_cache: Option<DramCache>,
 }
 
@@ -28,8 +28,8 @@ pub struct ControllerConfig {
     pub read_queue: usize,
     /// Lines that a channel's write queue (write-pending queue) holds.
     pub write_queue: usize,
-    /// Lines that have left the last cache and that the controller does not have yet. What takes
-    /// their place waits only if there are this many.
+    /// Lines that can have left the last cache before the controller has them. An access that evicts
+    /// one more waits.
     pub eviction_buffers: usize,
     /// Share of the write queue from which on writes go before reads.
     pub drain_from: f64,
@@ -39,11 +39,11 @@ pub struct ControllerConfig {
     pub drain_least: usize,
     /// Time to turn the bus between reads and writes, ns.
     pub turnaround_ns: f64,
-    /// From where on a written line is durable.
+    /// Where a written line becomes durable.
     pub durable_at: DurableAt,
 }
 
-/// From where on a line that the caches have handed over is durable.
+/// Where a line that the caches have handed over becomes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DurableAt {
@@ -87,9 +87,9 @@ pub struct Device {
     pub read_burst_ns: f64,
     /// The same for writes.
     pub write_burst_ns: f64,
-    /// What is inside of an Optane-like device, in place of banks; absent for plain banks.
+    /// The buffers inside an Optane-like device, in place of banks; absent for plain banks.
     pub inside: Option<InsideConfig>,
-    /// What accesses cost in energy; absent where none is published.
+    /// Energy of accesses; absent where none is published.
     pub energy: Option<Energy>,
 }
 
@@ -113,8 +113,8 @@ pub struct Energy {
     pub write_nj: f64,
 }
 
-/// Buffers inside of a device whose media has larger blocks than lines (Optane). All of it is
-/// there once per channel: a channel is a module.
+/// Buffers inside a device whose media blocks are larger than lines (Optane). Every channel has its own: a
+/// channel is a module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InsideConfig {
@@ -132,8 +132,7 @@ pub struct InsideConfig {
     pub buffer_read_ns: f64,
     /// Time between two lines written into the buffer, ns.
     pub buffer_write_ns: f64,
-    /// Time that passes before the first of some lines leaves the write queue when nothing was
-    /// leaving it, ns.
+    /// Time before the first line leaves a write queue that no line was leaving, ns.
     pub write_start_ns: f64,
     /// Read of a line in a block that must come from the media, ns.
     pub media_read_ns: f64,
@@ -141,17 +140,17 @@ pub struct InsideConfig {
     pub media_read_busy_ns: f64,
     /// Time that the media is busy with writing a block, ns.
     pub media_write_ns: f64,
-    /// Blocks that can wait for being written to the media.
+    /// Blocks that can wait to be written to the media.
     pub write_out_blocks: usize,
-    /// Pages whose translation is at hand.
+    /// Pages whose translations are buffered.
     pub translations: usize,
     /// Bytes of such a page.
     pub translation_bytes: u64,
-    /// What a translation that is not at hand costs a read, ns.
+    /// What a translation that is not buffered costs a read, ns.
     pub translation_ns: f64,
     /// Writes of one block after which the device moves it; 0: never.
     pub wear_moves_after: u64,
-    /// How long it stands still then, ns.
+    /// How long the device stands still then, ns.
     pub wear_move_ns: f64,
 }
 
@@ -165,7 +164,7 @@ pub struct DramCache {
     pub bytes: u64,
     /// Blocks in a set; 0: any block anywhere.
     pub ways: usize,
-    /// Bytes of a block: what is fetched and replaced as one.
+    /// Bytes of a block, the unit of fetching and replacement.
     pub block_bytes: u64,
     /// Time to find a block, ns.
     pub lookup_ns: f64,

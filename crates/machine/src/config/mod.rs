@@ -1,4 +1,4 @@
-//! What a machine is made of, as TOML says it: one file under machines/ for each.
+//! A machine's configuration in TOML: one file under machines/ for each machine.
 //!
 //! Every table of a file names the source of its figures (`source`); unknown keys are
 //! refused, and so is a machine that cannot be built.
@@ -42,7 +42,7 @@ pub enum ConfigError {
     /// The text is not TOML, or has keys that are not known, or lacks some.
     #[error("machine '{name}': {error}")]
     Parse {
-        /// Whose text.
+        /// The machine.
         name: String,
         /// What is wrong and where.
         error: Box<toml::de::Error>,
@@ -50,7 +50,7 @@ pub enum ConfigError {
     /// A figure makes no sense.
     #[error("machine '{name}': {what}")]
     Invalid {
-        /// Whose figure.
+        /// The machine.
         name: String,
         /// What is wrong with it.
         what: String,
@@ -68,7 +68,7 @@ const MOST_CACHES: usize = 8;
 pub struct MachineConfig {
     /// Its name: the file's, without the ending.
     pub name: String,
-    /// What it is, in a line.
+    /// A description in one line.
     pub title: String,
     /// Where durability begins: `transient` (the controller) or `persistent` (the caches).
     pub domain: Domain,
@@ -76,7 +76,7 @@ pub struct MachineConfig {
     pub cores: Cores,
     /// The caches, nearest first.
     pub caches: Vec<Level>,
-    /// What is beyond the caches.
+    /// Controller and devices.
     pub memory: MemoryConfig,
     /// Figures of mechanisms in hardware, by their [names](crate::mechanism::list); one without a table has figures of
     /// its own.
@@ -84,13 +84,13 @@ pub struct MachineConfig {
     pub mechanism: BTreeMap<String, toml::Table>,
 }
 
-/// The cores and what they do besides looking into caches.
+/// The cores, apart from their look-ups in caches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cores {
     /// Where the figures are from.
     pub source: String,
-    /// How many, unless another number is asked for.
+    /// The number of cores, unless another number is given.
     pub count: usize,
     /// Clock, GHz.
     pub ghz: f64,
@@ -144,17 +144,17 @@ pub struct Level {
     pub bytes: u64,
     /// Lines in a set.
     pub ways: u32,
-    /// Cycles that an access takes which ends here, the levels above included.
+    /// Cycles of an access that ends here, the levels above included.
     pub latency_cycles: u32,
     /// Which line of a full set is replaced.
     pub policy: Policy,
     /// One for all cores, not one for each. Every level after a shared one is shared.
     pub shared: bool,
-    /// What it holds of the levels above.
+    /// Which lines of the levels above it holds.
     pub holds: Holds,
 }
 
-/// What a level of cache holds of the lines in the levels above it.
+/// Which lines of the levels above it a level of cache holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Holds {
@@ -162,7 +162,7 @@ pub enum Holds {
     Inclusive,
     /// Those fetched through it, until it replaces them (neither inclusive nor exclusive).
     NonInclusive,
-    /// What they replaced, and a line that is fetched from it leaves it.
+    /// Lines that they replaced; a line fetched from it leaves it.
     Victims,
 }
 
@@ -224,7 +224,7 @@ impl MachineConfig {
         crate::mechanism::list::validate(self).map_err(invalid)
     }
 
-    /// A number that changes with every figure.
+    /// A hash of all figures.
     pub fn hash(&self) -> u64 {
         xxh3_64(format!("{self:?}").as_bytes())
     }

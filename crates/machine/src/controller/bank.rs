@@ -1,4 +1,4 @@
-//! A bank: a row buffer, and the times from which on it takes commands.
+//! A bank: a row buffer, and when it next takes commands.
 
 use crate::Ps;
 use crate::config::{Device, Page};
@@ -8,7 +8,7 @@ const CLOSED: u64 = u64::MAX;
 
 /// A device's times.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Timing {
+pub(super) struct DeviceTiming {
     pub(super) column: Ps,
     pub(super) activate: Ps,
     pub(super) precharge: Ps,
@@ -21,9 +21,9 @@ pub(super) struct Timing {
     pub(super) write_burst: Ps,
 }
 
-impl Timing {
+impl DeviceTiming {
     pub(super) fn new(device: &Device) -> Self {
-        Timing {
+        DeviceTiming {
             column: Ps::from_ns(device.row_hit_ns),
             activate: Ps::from_ns(device.activate_ns),
             precharge: Ps::from_ns(device.precharge_ns),
@@ -60,7 +60,7 @@ impl Activates {
 
 /// How an access found the row buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Row {
+pub(super) enum RowState {
     Hit,
     /// No row was open.
     Miss,
@@ -74,7 +74,7 @@ pub(super) struct Bank {
     row: u64,
     /// Earliest next column command.
     column: Ps,
-    /// Earliest closing of the open row; of a closed one, earliest opening.
+    /// Earliest closing of the open row; without an open row, earliest opening.
     close: Ps,
 }
 
@@ -89,21 +89,21 @@ impl Bank {
         if straight || self.row == row { self.column } else { self.close }
     }
 
-    /// Opens `row`; from when on it takes column commands, and how the row buffer was found.
+    /// Opens `row`. Returns when it takes column commands, and how the access found the row buffer.
     #[inline]
     pub(super) fn open(
         &mut self,
         row: u64,
         now: Ps,
-        timing: &Timing,
+        timing: &DeviceTiming,
         activates: &mut Activates,
-    ) -> (Ps, Row) {
+    ) -> (Ps, RowState) {
         if self.row == row {
-            return (now.max(self.column), Row::Hit);
+            return (now.max(self.column), RowState::Hit);
         }
         let (ready, found) = match self.row {
-            CLOSED => (now.max(self.close), Row::Miss),
-            _ => (now.max(self.close) + timing.precharge, Row::Conflict),
+            CLOSED => (now.max(self.close), RowState::Miss),
+            _ => (now.max(self.close) + timing.precharge, RowState::Conflict),
         };
         let activated = activates.next(ready, timing.four_activates);
         self.row = row;
@@ -112,9 +112,9 @@ impl Bank {
         (self.column, found)
     }
 
-    /// It has been busy with the column command until `column`; its row may close from `close`.
+    /// It is busy with a column command until `column`; its row may close from `close`.
     #[inline]
-    pub(super) fn used(&mut self, column: Ps, close: Ps, timing: &Timing) {
+    pub(super) fn used(&mut self, column: Ps, close: Ps, timing: &DeviceTiming) {
         self.column = self.column.max(column);
         self.close = self.close.max(close);
         if timing.closed_page && self.row != CLOSED {

@@ -1,8 +1,8 @@
-//! The read-modify-write buffer of an Optane-like module: blocks of the media, some lines of
-//! which were written and have not reached it.
+//! The read-modify-write buffer of an Optane-like module: blocks of the media, with written lines
+//! that have not reached it.
 //!
-//! Which block leaves is drawn: the longest unused of a few. Measured write amplification rises
-//! gradually with the region that is written, so it is neither the oldest nor any.
+//! The block to leave is the longest unused of a few drawn at random. Measured write amplification
+//! rises gradually with the region that is written, which neither LRU nor random replacement gives.
 
 use super::wear::ByNumber;
 use crate::Ps;
@@ -11,9 +11,9 @@ use crate::Ps;
 #[derive(Clone, Copy)]
 pub(super) struct Block {
     pub(super) number: u64,
-    /// Lines that the media does not have, as bits.
+    /// Written lines that the media does not have yet, as bits.
     pub(super) dirty: u64,
-    /// All of it was read from the media, or written.
+    /// Whether all of it was read from the media, or written.
     pub(super) whole: bool,
     /// When its data is there.
     pub(super) ready: Ps,
@@ -42,7 +42,7 @@ impl Buffer {
         }
     }
 
-    /// The block of this number, which has been used now.
+    /// The block of this number, counted as used.
     #[inline]
     pub(super) fn get(&mut self, number: u64) -> Option<&mut Block> {
         let place = *self.places.get(&number)?;
@@ -52,7 +52,7 @@ impl Buffer {
         Some(block)
     }
 
-    /// Inserts a block which is not there; the one that left for it.
+    /// Inserts a block which is not there. Returns the block that left for it.
     pub(super) fn insert(&mut self, number: u64, ready: Ps) -> Option<Block> {
         self.clock += 1;
         let block = Block { number, dirty: 0, whole: false, ready, used: self.clock };

@@ -4,18 +4,18 @@
 
 use crate::Ps;
 
-/// Which way data goes.
+/// The direction of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     Read,
     Write,
 }
 
 #[derive(Clone, Copy)]
-struct Span {
+struct BusSpan {
     start: Ps,
     end: Ps,
-    way: Way,
+    way: Direction,
 }
 
 /// Spans remembered. Gaps before the oldest of them are given up.
@@ -24,21 +24,21 @@ const SPANS: usize = 8;
 /// Spans are in order of time and do not overlap.
 pub(super) struct Bus {
     turn: Ps,
-    spans: [Span; SPANS],
+    spans: [BusSpan; SPANS],
     len: usize,
-    /// Before it no burst can start any more.
-    floor: Span,
+    /// No burst can start before its end any more.
+    floor: BusSpan,
 }
 
 impl Bus {
     pub(super) fn new(turn: Ps) -> Self {
-        let none = Span { start: Ps(0), end: Ps(0), way: Way::Read };
+        let none = BusSpan { start: Ps(0), end: Ps(0), way: Direction::Read };
         Bus { turn, spans: [none; SPANS], len: 0, floor: none }
     }
 
-    /// Places a burst of `length` that is ready at `ready`; when it starts.
+    /// Places a burst of `length` that is ready at `ready`. Returns when it starts.
     #[inline]
-    pub(super) fn reserve(&mut self, ready: Ps, length: Ps, way: Way) -> Ps {
+    pub(super) fn reserve(&mut self, ready: Ps, length: Ps, way: Direction) -> Ps {
         let last = if self.len > 0 { self.spans[self.len - 1] } else { self.floor };
         let after = self.after(last, way);
         if ready >= after {
@@ -48,14 +48,14 @@ impl Bus {
         self.search(ready, length, way)
     }
 
-    /// When a burst of this way can follow that span. At rest, no turn is needed.
+    /// When a burst in this direction can follow that span. At rest, no turnaround is needed.
     #[inline]
-    fn after(&self, span: Span, way: Way) -> Ps {
+    fn after(&self, span: BusSpan, way: Direction) -> Ps {
         let turns = span.way != way && span.end > Ps(0);
         if turns { span.end + self.turn } else { span.end }
     }
 
-    fn search(&mut self, ready: Ps, length: Ps, way: Way) -> Ps {
+    fn search(&mut self, ready: Ps, length: Ps, way: Direction) -> Ps {
         let mut start = ready.max(self.after(self.floor, way));
         for i in 0..self.len {
             let span = self.spans[i];
@@ -71,7 +71,7 @@ impl Bus {
     }
 
     #[inline]
-    fn append(&mut self, start: Ps, length: Ps, way: Way) {
+    fn append(&mut self, start: Ps, length: Ps, way: Direction) {
         if let Some(last) = self.spans[..self.len].last_mut()
             && last.end == start
             && last.way == way
@@ -82,22 +82,22 @@ impl Bus {
         if self.len == SPANS {
             self.forget_first();
         }
-        self.spans[self.len] = Span { start, end: start + length, way };
+        self.spans[self.len] = BusSpan { start, end: start + length, way };
         self.len += 1;
     }
 
-    fn insert(&mut self, mut at: usize, start: Ps, length: Ps, way: Way) {
+    fn insert(&mut self, mut at: usize, start: Ps, length: Ps, way: Direction) {
         if self.len == SPANS {
             if at == 0 {
-                // Its gap is lost, its time is not: whatever comes later starts after it.
-                self.floor = Span { start, end: start + length, way };
+                // The gap before it is given up; later bursts start after it.
+                self.floor = BusSpan { start, end: start + length, way };
                 return;
             }
             self.forget_first();
             at -= 1;
         }
         self.spans.copy_within(at..self.len, at + 1);
-        self.spans[at] = Span { start, end: start + length, way };
+        self.spans[at] = BusSpan { start, end: start + length, way };
         self.len += 1;
     }
 
@@ -125,7 +125,7 @@ mod tests {
             let mut placed = Vec::new();
             for (ahead, step, length, read) in bursts {
                 now = now.saturating_add_signed(step + 10);
-                let way = if read { Way::Read } else { Way::Write };
+                let way = if read { Direction::Read } else { Direction::Write };
                 let start = bus.reserve(Ps(now + ahead), Ps(length), way);
                 prop_assert!(start >= Ps(now + ahead));
                 placed.push((start.0, start.0 + length, way));
@@ -141,10 +141,10 @@ mod tests {
     #[test]
     fn what_is_ready_early_does_not_wait_for_what_is_late() {
         let mut bus = Bus::new(Ps(3));
-        assert_eq!(bus.reserve(Ps(100), Ps(4), Way::Read), Ps(100));
-        assert_eq!(bus.reserve(Ps(10), Ps(4), Way::Read), Ps(10));
+        assert_eq!(bus.reserve(Ps(100), Ps(4), Direction::Read), Ps(100));
+        assert_eq!(bus.reserve(Ps(10), Ps(4), Direction::Read), Ps(10));
         // 93 + 4 + 3 just fits before 100; from 94 on it does not.
-        assert_eq!(bus.reserve(Ps(93), Ps(4), Way::Write), Ps(93));
-        assert_eq!(bus.reserve(Ps(94), Ps(4), Way::Write), Ps(107));
+        assert_eq!(bus.reserve(Ps(93), Ps(4), Direction::Write), Ps(93));
+        assert_eq!(bus.reserve(Ps(94), Ps(4), Direction::Write), Ps(107));
     }
 }

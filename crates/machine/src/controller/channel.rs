@@ -1,26 +1,26 @@
 //! A channel of plain banks: its bus, its read queue, and its write-pending queue.
 //!
-//! Nothing ticks. Every call first makes up for the writes that banks would have begun before
-//! it while no read was there, then places its own commands. A full queue, or one filled to the
-//! upper mark, sends writes before any later read.
+//! Nothing ticks. Every call first sends the writes that banks would have begun before it while
+//! there was no read, then places its own commands. A full queue, or one filled to the upper mark,
+//! sends writes before any later read.
 
-use super::bank::{Activates, Bank, Row, Timing};
-use super::bus::{Bus, Way};
+use super::bank::{Activates, Bank, DeviceTiming, RowState};
+use super::bus::{Bus, Direction};
 use super::queue::{Finishes, WriteQueue};
-use super::stats::Counts;
+use super::stats::DeviceCounts;
 use crate::Ps;
 use crate::config::{ControllerConfig, Device, DurableAt};
 
 /// Where in a channel a line is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct BankRow {
     pub(super) bank: usize,
     pub(super) row: u64,
 }
 
 /// Sizes of queues and marks, in lines.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
+struct QueueLimits {
     reads: usize,
     writes: usize,
     from: usize,
@@ -30,8 +30,8 @@ struct Limits {
 
 /// A channel.
 pub(super) struct Channel {
-    timing: Timing,
-    limits: Limits,
+    timing: DeviceTiming,
+    limits: QueueLimits,
     accept: Ps,
     at_media: bool,
     banks: Vec<Bank>,
@@ -41,11 +41,11 @@ pub(super) struct Channel {
     /// Writes that have been sent to their banks, until their data is there.
     sent: Finishes,
     waiting: WriteQueue,
-    /// No read is on its way from here on.
+    /// When the last read so far is over.
     reads_end: Ps,
     accepted_last: Ps,
     settled: Ps,
-    pub(super) counts: Counts,
+    pub(super) counts: DeviceCounts,
 }
 
 impl Channel {
@@ -53,8 +53,8 @@ impl Channel {
         let writes = controller.write_queue;
         let mark = |share: f64| (share * writes as f64).round() as usize;
         Channel {
-            timing: Timing::new(device),
-            limits: Limits {
+            timing: DeviceTiming::new(device),
+            limits: QueueLimits {
                 reads: controller.read_queue,
                 writes,
                 from: mark(controller.drain_from).max(1),
@@ -72,13 +72,13 @@ impl Channel {
             reads_end: Ps(0),
             accepted_last: Ps(0),
             settled: Ps(0),
-            counts: Counts::default(),
+            counts: DeviceCounts::default(),
         }
     }
 
-    /// Reads `lines` lines of a row; when the first and the last of them are there.
+    /// Reads `lines` lines of a row. Returns when the first and the last of them are there.
     #[inline]
-    pub(super) fn read(&mut self, line: u64, place: Place, lines: u64, now: Ps) -> (Ps, Ps) {
+    pub(super) fn read(&mut self, line: u64, place: BankRow, lines: u64, now: Ps) -> (Ps, Ps) {
         self.advance(now);
         self.counts.reads += lines;
         if lines == 1
@@ -93,7 +93,7 @@ impl Channel {
         let bank = &mut self.banks[place.bank];
         let (column, found) = bank.open(place.row, begin, timing, &mut self.activates);
         let length = Ps(timing.read_burst.0 * lines);
-        let start = self.bus.reserve(column + timing.column, length, Way::Read);
+        let start = self.bus.reserve(column + timing.column, length, Direction::Read);
         let end = start + length;
         let command = start - timing.column;
         bank.used(command + length, command + length, timing);
@@ -104,42 +104,42 @@ impl Channel {
         (start + self.timing.read_burst, end)
     }
 
-    /// Counts how the row buffer was found; what that costs.
+    /// Counts how an access found the row buffer. Returns the time that this costs.
     #[inline]
-    fn found(&mut self, row: Row) -> Ps {
+    fn found(&mut self, row: RowState) -> Ps {
         match row {
-            Row::Hit => {
+            RowState::Hit => {
                 self.counts.row_hits += 1;
                 Ps(0)
             }
-            Row::Miss => {
+            RowState::Miss => {
                 self.counts.row_misses += 1;
                 self.timing.activate
             }
-            Row::Conflict => {
+            RowState::Conflict => {
                 self.counts.row_conflicts += 1;
                 self.timing.precharge + self.timing.activate
             }
         }
     }
 
-    /// Takes a line into the write queue; when it is in it, when it is durable, and whether it
-    /// takes a write of its own.
+    /// Takes a line into the write queue. Returns when it is in the queue, when it is durable, and
+    /// whether it takes a write of its own (false if it coalesces with a queued one).
     ///
-    /// At `now` it is known that the line comes at `from`. If that is later, the queue has it from then on, and
-    /// nothing that comes before it waits for it, unless the queue is nearly full.
+    /// `from` is when the line comes, `now` or later. If later, accesses that come before `from` do not wait for it,
+    /// unless the queue is nearly full.
     #[inline]
-    pub(super) fn write(&mut self, line: u64, place: Place, now: Ps, from: Ps) -> (Ps, Ps, bool) {
+    pub(super) fn write(&mut self, line: u64, place: BankRow, now: Ps, from: Ps) -> (Ps, Ps, bool) {
         self.counts.writes += 1;
         let arrival = from + self.accept;
-        let Limits { writes, from: mark, .. } = self.limits;
+        let QueueLimits { writes, from: mark, .. } = self.limits;
         if from > now && self.waiting.len() + 1 < mark {
             self.advance(now);
             return self.write_later(line, place, arrival);
         }
         self.advance(from);
         if self.waiting.find(line, place.bank).is_some() {
-            // The queue replaces the data of a line that it holds, in its turn.
+            // Coalesces with the queued write of the line, in order.
             self.counts.coalesced += 1;
             let accepted = arrival.max(self.accepted_last);
             self.accepted_last = accepted;
@@ -164,15 +164,15 @@ impl Channel {
         (accepted, accepted, true)
     }
 
-    /// Takes a line into the write queue, where there is room, that arrives in the future.
-    fn write_later(&mut self, line: u64, place: Place, arrival: Ps) -> (Ps, Ps, bool) {
+    /// Takes a line that arrives in the future into the write queue, which has room.
+    fn write_later(&mut self, line: u64, place: BankRow, arrival: Ps) -> (Ps, Ps, bool) {
         let coalesces = self.waiting.find(line, place.bank).is_some_and(|there| there <= arrival);
         if coalesces {
             self.counts.coalesced += 1;
             return (arrival, arrival, false);
         }
         if self.at_media {
-            // When it is durable must be known now, and so what its bank does until then.
+            // Its time of durability must be known now, so its bank's commands until then are placed now.
             return (arrival, self.put(place, 1, arrival), true);
         }
         self.waiting.push(line, place.bank, place.row, arrival);
@@ -183,7 +183,7 @@ impl Channel {
     #[cold]
     fn drain(&mut self) {
         self.counts.drains += 1;
-        let Limits { to, least, .. } = self.limits;
+        let QueueLimits { to, least, .. } = self.limits;
         let above = self.waiting.len().saturating_sub(to);
         for _ in 0..above.max(least).min(self.waiting.len()) {
             self.send_next();
@@ -191,7 +191,7 @@ impl Channel {
     }
 
     /// Writes `lines` lines of a row at once, past the queue: a block that fills a cache.
-    pub(super) fn fill(&mut self, place: Place, lines: u64, now: Ps) {
+    pub(super) fn fill(&mut self, place: BankRow, lines: u64, now: Ps) {
         self.counts.writes += lines;
         self.put(place, lines, now);
     }
@@ -209,7 +209,7 @@ impl Channel {
         }
     }
 
-    /// The bank whose first waiting write can begin first, and when.
+    /// The bank whose first waiting write can begin earliest, and when.
     #[inline]
     fn next(&self) -> (usize, Ps) {
         let mut best = (0, Ps(u64::MAX));
@@ -232,19 +232,19 @@ impl Channel {
         self.send(bank, Ps(0));
     }
 
-    /// Sends the first write that waits for `bank`, not before `from`; when it is in the cells.
+    /// Sends the first write that waits for `bank`, not before `from`. Returns when it is in the cells.
     fn send(&mut self, bank: usize, from: Ps) -> Ps {
         let first = self.waiting.pop(bank);
-        self.put(Place { bank, row: first.row }, 1, first.accepted.max(from))
+        self.put(BankRow { bank, row: first.row }, 1, first.accepted.max(from))
     }
 
-    fn put(&mut self, place: Place, lines: u64, now: Ps) -> Ps {
+    fn put(&mut self, place: BankRow, lines: u64, now: Ps) -> Ps {
         let timing = self.timing;
         let length = Ps(timing.write_burst.0 * lines);
         let bank = &mut self.banks[place.bank];
         if timing.write_through {
             let ready = now.max(bank.ready(place.row, true));
-            let arrived = self.bus.reserve(ready, length, Way::Write) + length;
+            let arrived = self.bus.reserve(ready, length, Direction::Write) + length;
             let end = arrived + timing.write;
             bank.busy(end);
             self.sent.push(arrived);
@@ -252,7 +252,7 @@ impl Channel {
             return end;
         }
         let (column, found) = bank.open(place.row, now, &timing, &mut self.activates);
-        let start = self.bus.reserve(column + timing.column, length, Way::Write);
+        let start = self.bus.reserve(column + timing.column, length, Direction::Write);
         let end = start + length + timing.write;
         bank.used(start - timing.column + length, end, &timing);
         self.found(found);
@@ -261,7 +261,7 @@ impl Channel {
         end
     }
 
-    /// Sends everything; when it is in the cells.
+    /// Sends all writes. Returns when they are in the cells.
     pub(super) fn settle(&mut self) -> Ps {
         while self.waiting.banks() != 0 {
             self.send_next();

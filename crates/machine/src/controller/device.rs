@@ -1,28 +1,28 @@
 //! A device: channels between which lines are interleaved.
 
-use super::channel::{Channel, Place};
+use super::channel::{BankRow, Channel};
 use super::inside::Module;
-use super::stats::{Counts, DeviceStats, WearStats};
+use super::stats::{DeviceCounts, DeviceStats, WearStats};
 use super::wear::Wear;
 use crate::Ps;
 use crate::config::{ControllerConfig, Device as Config, Energy};
 
-enum Ports {
+enum DevicePorts {
     Banks(Vec<Channel>),
     Inside(Vec<Module>),
 }
 
 /// A device with the queues in front of it.
 pub(super) struct Device {
-    ports: Ports,
+    ports: DevicePorts,
     channels: u64,
-    /// Lines in a row to a channel, and to a row of a bank, as shifts.
+    /// Successive lines in a channel, and in a row of a bank, as shifts.
     interleave: u32,
     row: u32,
     banks: u64,
     energy: Option<Energy>,
     block_bytes: u64,
-    /// Of plain banks; modules count their own.
+    /// For plain banks; modules count their own.
     wear: Option<Wear>,
 }
 
@@ -30,10 +30,12 @@ impl Device {
     pub(super) fn new(controller: &ControllerConfig, config: &Config, wears: bool) -> Self {
         let channels = 0..config.channels;
         let ports = match &config.inside {
-            Some(inside) => {
-                Ports::Inside(channels.map(|_| Module::new(controller, config, inside)).collect())
+            Some(inside) => DevicePorts::Inside(
+                channels.map(|_| Module::new(controller, config, inside)).collect(),
+            ),
+            None => {
+                DevicePorts::Banks(channels.map(|_| Channel::new(controller, config)).collect())
             }
-            None => Ports::Banks(channels.map(|_| Channel::new(controller, config)).collect()),
         };
         Device {
             ports,
@@ -48,7 +50,7 @@ impl Device {
     }
 
     #[inline]
-    fn locate(&self, line: u64) -> (usize, Place) {
+    fn locate(&self, line: u64) -> (usize, BankRow) {
         let channels = self.channels;
         let (channel, local) = if channels == 1 {
             (0, line)
@@ -63,21 +65,21 @@ impl Device {
         } else {
             (row % self.banks, row / self.banks)
         };
-        (channel, Place { bank: bank as usize, row })
+        (channel, BankRow { bank: bank as usize, row })
     }
 
-    /// Reads a line; when it has left the bus.
+    /// Reads a line. Returns when it has left the bus.
     #[inline]
     pub(super) fn read(&mut self, line: u64, now: Ps) -> Ps {
         let (channel, place) = self.locate(line);
         match &mut self.ports {
-            Ports::Banks(all) => all[channel].read(line, place, 1, now).0,
-            Ports::Inside(all) => all[channel].read(line, now),
+            DevicePorts::Banks(all) => all[channel].read(line, place, 1, now).0,
+            DevicePorts::Inside(all) => all[channel].read(line, now),
         }
     }
 
-    /// Reads `lines` lines from `first` on, `wanted` of them before the others; when that one
-    /// and when all have left the bus.
+    /// Reads `lines` lines from `first` on, the line `wanted` before the others. Returns when that
+    /// one and when all have left the bus.
     pub(super) fn read_block(&mut self, first: u64, lines: u64, wanted: u64, now: Ps) -> (Ps, Ps) {
         let (mut early, mut end) = (Ps(0), now);
         let run = self.run(lines);
@@ -88,14 +90,14 @@ impl Device {
             let start = first + (ahead + i) % pieces * run;
             let (channel, place) = self.locate(start);
             match &mut self.ports {
-                Ports::Banks(all) => {
+                DevicePorts::Banks(all) => {
                     let (one, last) = all[channel].read(start, place, run, now);
                     if i == 0 {
                         early = one;
                     }
                     end = end.max(last);
                 }
-                Ports::Inside(all) => {
+                DevicePorts::Inside(all) => {
                     let module = &mut all[channel];
                     if i == 0 {
                         early = module.read(wanted, now);
@@ -122,37 +124,37 @@ impl Device {
         let run = self.run(lines);
         for start in (first..first + lines).step_by(run as usize) {
             let (channel, place) = self.locate(start);
-            if let Ports::Banks(all) = &mut self.ports {
+            if let DevicePorts::Banks(all) = &mut self.ports {
                 all[channel].fill(place, run, now);
             }
         }
     }
 
-    /// Hands a line over; when it is in the queue, and when it is durable. It comes at `from`, `now` or later:
-    /// what plain banks do before then does not wait for it.
+    /// Hands a line over. Returns when it is in the queue, and when it is durable. It comes at `from`, `now` or later:
+    /// earlier accesses to plain banks do not wait for it.
     #[inline]
     pub(super) fn write(&mut self, line: u64, now: Ps, from: Ps) -> (Ps, Ps) {
         let (channel, place) = self.locate(line);
         match &mut self.ports {
-            Ports::Banks(all) => {
+            DevicePorts::Banks(all) => {
                 let (accepted, durable, new) = all[channel].write(line, place, now, from);
                 if new && let Some(wear) = &mut self.wear {
                     wear.count(line);
                 }
                 (accepted, durable)
             }
-            Ports::Inside(all) => {
+            DevicePorts::Inside(all) => {
                 let accepted = all[channel].write(line, from);
                 (accepted, accepted)
             }
         }
     }
 
-    /// Sends everything to the media; when it is there.
+    /// Sends everything to the media. Returns when it is there.
     pub(super) fn settle(&mut self, now: Ps) -> Ps {
         match &mut self.ports {
-            Ports::Banks(all) => all.iter_mut().map(Channel::settle).fold(now, Ps::max),
-            Ports::Inside(all) => {
+            DevicePorts::Banks(all) => all.iter_mut().map(Channel::settle).fold(now, Ps::max),
+            DevicePorts::Inside(all) => {
                 all.iter_mut().map(|module| module.settle(now)).fold(now, Ps::max)
             }
         }
@@ -160,10 +162,12 @@ impl Device {
 
     pub(super) fn reset_stats(&mut self) {
         match &mut self.ports {
-            Ports::Banks(all) => all.iter_mut().for_each(|one| one.counts = Counts::default()),
-            Ports::Inside(all) => {
+            DevicePorts::Banks(all) => {
+                all.iter_mut().for_each(|one| one.counts = DeviceCounts::default())
+            }
+            DevicePorts::Inside(all) => {
                 for module in all {
-                    module.counts = Counts::default();
+                    module.counts = DeviceCounts::default();
                     module.wear.clear();
                 }
             }
@@ -177,8 +181,8 @@ impl Device {
         let mut stats = DeviceStats::default();
         let mut wear = WearStats::default();
         match &self.ports {
-            Ports::Banks(all) => all.iter().for_each(|channel| stats.add(&channel.counts)),
-            Ports::Inside(all) => {
+            DevicePorts::Banks(all) => all.iter().for_each(|channel| stats.add(&channel.counts)),
+            DevicePorts::Inside(all) => {
                 for module in all {
                     stats.add(&module.counts);
                     module.wear.add_to(&mut wear);
@@ -193,8 +197,8 @@ impl Device {
         stats.read_bytes = stats.reads * 64;
         stats.written_bytes = stats.writes * 64;
         let media_bytes = match self.ports {
-            Ports::Banks(_) => (stats.writes - stats.coalesced) * 64,
-            Ports::Inside(_) => stats.media_writes * self.block_bytes,
+            DevicePorts::Banks(_) => (stats.writes - stats.coalesced) * 64,
+            DevicePorts::Inside(_) => stats.media_writes * self.block_bytes,
         };
         if stats.writes > 0 {
             stats.write_amplification = media_bytes as f64 / stats.written_bytes as f64;

@@ -1,5 +1,5 @@
-//! DRAM as a cache of the home device: which blocks it has, and which of their lines the home
-//! device has not.
+//! DRAM as a cache of the home device: which blocks it has, and which of their lines are dirty
+//! (newer than in the home device).
 
 use super::device::Device;
 use super::lru::Lru;
@@ -11,13 +11,13 @@ use std::ops::Range;
 
 #[derive(Clone, Copy)]
 struct Block {
-    /// Lines that the home device has not, as bits.
+    /// Dirty lines, as bits.
     dirty: u64,
     /// When its data is there.
     ready: Ps,
 }
 
-/// A block is to be fetched from the home device.
+/// A block to be fetched from the home device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetch {
     /// Its first line.
@@ -35,19 +35,19 @@ pub struct Fetch {
 pub(crate) struct Replaced {
     first: u64,
     dirty: u64,
-    /// From when on its lines can be read.
+    /// When its lines can be read.
     pub(crate) from: Ps,
 }
 
 impl Replaced {
-    /// Its lines that the home device has not.
+    /// Its dirty lines.
     pub(crate) fn dirty_lines(self) -> impl Iterator<Item = u64> {
         (0..64).filter(move |bit| self.dirty >> bit & 1 == 1).map(move |bit| self.first + bit)
     }
 }
 
-/// Whether a line that leaves the caches has room.
-pub(crate) enum Room {
+/// Whether there is room for a line that leaves the caches.
+pub(crate) enum DramRoom {
     Here,
     Made(Option<Replaced>),
     Fetch(Fetch),
@@ -82,7 +82,7 @@ impl DramCache {
         }
     }
 
-    /// Looks a line up at `now` that a cache wants: when it has left the bus, or what is to be fetched for it.
+    /// Looks a line up at `now`. Returns when it has left the bus, or the block to fetch for it.
     pub(super) fn find(&mut self, line: u64, now: Ps) -> Result<Ps, Fetch> {
         let now = now + self.lookup;
         self.fill_until(now);
@@ -93,7 +93,7 @@ impl DramCache {
         self.stats.hits += 1;
         let ready = self.contents[place].ready;
         if ready > now {
-            // On its way: it is taken as it comes.
+            // The block is on its way: the line is forwarded as it comes.
             return Ok(ready + self.forward);
         }
         Ok(self.device.read(line, now))
@@ -103,7 +103,7 @@ impl DramCache {
         Fetch { first: line - line % self.lines, lines: self.lines, wanted: line, now }
     }
 
-    /// Takes in the block of a fetch whose data comes at `ready`; the block that it replaces.
+    /// Inserts the block of a fetch whose data comes at `ready`. Returns the block that it replaces.
     pub(super) fn take_in(&mut self, fetch: &Fetch, ready: Ps) -> Option<Replaced> {
         let number = fetch.first / self.lines;
         let replaced = self.admit(number, ready, fetch.now);
@@ -112,7 +112,7 @@ impl DramCache {
         replaced
     }
 
-    /// Makes room for a block whose data comes at `ready`; the one that it replaces.
+    /// Makes room for a block whose data comes at `ready`. Returns the block that it replaces.
     fn admit(&mut self, number: u64, ready: Ps, now: Ps) -> Option<Replaced> {
         let (place, replaced) = self.blocks.insert(number);
         let block = Block { dirty: 0, ready };
@@ -125,31 +125,31 @@ impl DramCache {
         Some(Replaced { first: replaced * self.lines, dirty: old.dirty, from: now.max(old.ready) })
     }
 
-    /// A dirty line of a replaced block is read, in order to leave; when it has left the bus.
+    /// Reads a dirty line of a replaced block. Returns when it has left the bus.
     pub(super) fn read_out(&mut self, line: u64, from: Ps) -> Ps {
         self.stats.replaced_lines += 1;
         self.device.read(line, from)
     }
 
-    /// A cache evicts a line: whether its block is here, or is to be fetched, but for a block of one line, for which
-    /// the one that must leave is given.
-    pub(super) fn make_room(&mut self, line: u64, now: Ps) -> Room {
+    /// Makes room for a line that a cache evicts: its block is here, or must be fetched; a block of one line is not
+    /// fetched, but may replace another.
+    pub(super) fn make_room(&mut self, line: u64, now: Ps) -> DramRoom {
         let now = now + self.lookup;
         self.fill_until(now);
         let number = line / self.lines;
         if self.blocks.touch(number).is_some() {
             self.stats.hits += 1;
-            return Room::Here;
+            return DramRoom::Here;
         }
         self.stats.misses += 1;
         match self.lines {
-            1 => Room::Made(self.admit(number, now, now)),
-            _ => Room::Fetch(self.fetch(line, now)),
+            1 => DramRoom::Made(self.admit(number, now, now)),
+            _ => DramRoom::Fetch(self.fetch(line, now)),
         }
     }
 
-    /// The line that a cache has evicted is written, there being room for it; when it is in the DRAM's queue, and
-    /// whether it is the first dirty one of its block.
+    /// Writes an evicted line, for which there must be room. Returns when it is in the DRAM's queue, and whether it is
+    /// the first dirty line of its block.
     pub(super) fn put(&mut self, line: u64, now: Ps) -> (Ps, bool) {
         let place = self.blocks.touch(line / self.lines).unwrap_or_default();
         let dirty = &mut self.contents[place].dirty;
@@ -165,7 +165,7 @@ impl DramCache {
         first..first + self.lines
     }
 
-    /// A line is being written to the home device: a copy here follows, and is clean.
+    /// A line is being written to the home device: a copy here is updated, and is clean.
     pub(super) fn written_through(&mut self, line: u64, now: Ps) {
         self.stats.through += 1;
         self.fill_until(now);
@@ -176,13 +176,13 @@ impl DramCache {
         }
     }
 
-    /// Whether it has a line that the home device has not.
+    /// Whether it has a line dirty.
     pub(super) fn holds_dirty(&self, line: u64) -> bool {
         let place = self.blocks.peek(line / self.lines);
         place.is_some_and(|place| self.contents[place].dirty >> (line % self.lines) & 1 == 1)
     }
 
-    /// Lines that the home device has not, ascending.
+    /// Dirty lines, ascending.
     pub(super) fn dirty(&self) -> Vec<u64> {
         let mut lines = Vec::new();
         for (number, place) in self.blocks.keys() {

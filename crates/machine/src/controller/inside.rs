@@ -1,22 +1,22 @@
 //! An Optane-like module: media of 256-byte blocks behind a read-modify-write buffer and an
 //! address-translation buffer.
 //!
-//! A block is written to the media once all its lines were, or when it must leave the buffer:
+//! A block is written to the media once all its lines were written, or when it must leave the buffer:
 //! then the lines that were not stored to are written too, which is write amplification. The media
-//! does one thing at a time; reads go before blocks that wait for being written.
+//! does one thing at a time; reads go before blocks that wait to be written.
 
 use super::buffer::{Block, Buffer};
-use super::bus::{Bus, Way};
+use super::bus::{Bus, Direction};
 use super::lru::Lru;
 use super::queue::Finishes;
-use super::stats::Counts;
+use super::stats::DeviceCounts;
 use super::wear::Wear;
 use crate::Ps;
 use crate::config::{ControllerConfig, Device, InsideConfig};
 use std::collections::VecDeque;
 
 /// Times of an [`InsideConfig`].
-struct Times {
+struct ModuleTimes {
     open_read: Ps,
     buffer_read: Ps,
     buffer_write: Ps,
@@ -32,7 +32,7 @@ struct Times {
 
 /// A module.
 pub(super) struct Module {
-    times: Times,
+    times: ModuleTimes,
     lines_per_block: u64,
     lines_per_page: u64,
     read_queue: usize,
@@ -46,17 +46,17 @@ pub(super) struct Module {
     /// The block that was read last.
     open: u64,
     translations: Lru,
-    /// Blocks that wait for being written to the media, and since when.
+    /// Blocks that wait to be written to the media, and since when.
     out: VecDeque<(u64, Ps)>,
-    /// When the media has done all that was given to it, and the reads among that.
+    /// When the media has done all accesses so far, and when all reads among them.
     media_free: Ps,
     reads_free: Ps,
-    /// The last time that the device stands still to move a block.
+    /// The last interval in which the device stands still to move a block.
     still: (Ps, Ps),
     intake_free: Ps,
     accepted_last: Ps,
     pub(super) wear: Wear,
-    pub(super) counts: Counts,
+    pub(super) counts: DeviceCounts,
 }
 
 impl Module {
@@ -66,7 +66,7 @@ impl Module {
         inside: &InsideConfig,
     ) -> Self {
         Module {
-            times: Times {
+            times: ModuleTimes {
                 open_read: Ps::from_ns(inside.open_read_ns),
                 buffer_read: Ps::from_ns(inside.buffer_read_ns),
                 buffer_write: Ps::from_ns(inside.buffer_write_ns),
@@ -98,11 +98,11 @@ impl Module {
             intake_free: Ps(0),
             accepted_last: Ps(0),
             wear: Wear::new(inside.block_bytes),
-            counts: Counts::default(),
+            counts: DeviceCounts::default(),
         }
     }
 
-    /// Reads a line; when it is there.
+    /// Reads a line. Returns when it is there.
     pub(super) fn read(&mut self, line: u64, now: Ps) -> Ps {
         self.advance(now);
         self.counts.reads += 1;
@@ -127,7 +127,7 @@ impl Module {
                 self.fetch(line, number, begin)
             }
         };
-        let start = self.bus.reserve(data, self.times.burst, Way::Read);
+        let start = self.bus.reserve(data, self.times.burst, Direction::Read);
         let end = start + self.times.burst;
         self.reads.push(end);
         let unloaded = if held.is_some() { latency } else { self.times.media_read };
@@ -135,7 +135,7 @@ impl Module {
         end
     }
 
-    /// Reads a block from the media; when the line is there.
+    /// Reads a block from the media. Returns when the line is there.
     fn fetch(&mut self, line: u64, number: u64, begin: Ps) -> Ps {
         let page = line / self.lines_per_page;
         let begin = match self.translations.touch(page) {
@@ -156,8 +156,7 @@ impl Module {
         data
     }
 
-    /// When the media begins with a read. Writes that were given to it for later than the one
-    /// under way stand back.
+    /// When the media begins with a read: after the write under way, but before other waiting writes.
     fn media_for_read(&mut self, begin: Ps) -> Ps {
         let under_way = self.media_free.min(begin + self.times.media_write);
         let mut start = begin.max(self.reads_free).max(under_way);
@@ -169,14 +168,14 @@ impl Module {
         start
     }
 
-    /// Makes sure that the block is in the buffer; from when on it is.
+    /// Makes sure that the block is in the buffer. Returns when it is.
     fn hold(&mut self, number: u64, now: Ps) -> Ps {
         if self.buffer.get(number).is_some() {
             return now;
         }
         match self.buffer.insert(number, now) {
             Some(Block { number, dirty, whole, .. }) if dirty != 0 => {
-                // The media's own controller fills in what is missing while it writes: measured
+                // The media's own controller fills in missing lines while it writes: measured
                 // 64-byte writes go at exactly a quarter of the rate of 256-byte ones.
                 self.counts.media_reads += u64::from(!whole);
                 self.leave(number, now)
@@ -185,7 +184,7 @@ impl Module {
         }
     }
 
-    /// Takes a line into the write queue; when it is in it, and so durable.
+    /// Takes a line into the write queue. Returns when it is there, and so durable.
     pub(super) fn write(&mut self, line: u64, now: Ps) -> Ps {
         self.advance(now);
         self.counts.writes += 1;
@@ -218,7 +217,7 @@ impl Module {
         accepted
     }
 
-    /// A block is to be written to the media; when there was room for it to wait.
+    /// Queues a block to be written to the media. Returns when there was room for it.
     fn leave(&mut self, number: u64, now: Ps) -> Ps {
         let mut from = now;
         while self.out.len() >= self.write_out {
@@ -238,7 +237,7 @@ impl Module {
         }
     }
 
-    /// Starts to write the block that waits longest; when.
+    /// Starts to write the block that has waited longest. Returns when.
     fn start_first(&mut self) -> Ps {
         let Some((number, since)) = self.out.pop_front() else { return Ps(0) };
         let start = since.max(self.media_free);
@@ -253,7 +252,7 @@ impl Module {
         start
     }
 
-    /// Writes everything to the media, unfinished blocks too; when that is done.
+    /// Writes everything to the media, unfinished blocks too. Returns when that is done.
     pub(super) fn settle(&mut self, now: Ps) -> Ps {
         let from = now.max(self.intake_free);
         for block in self.buffer.blocks_mut() {

@@ -5,24 +5,24 @@ use super::wear::ByNumber;
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
-struct Node {
+struct LruNode {
     key: u64,
     newer: u32,
     older: u32,
 }
 
 #[derive(Clone, Copy)]
-struct Set {
+struct LruSet {
     newest: u32,
     oldest: u32,
     len: u32,
 }
 
-/// Keys and where they are: a key keeps its place until it is replaced.
+/// Keys and their places: a key keeps its place until it is replaced.
 pub(super) struct Lru {
     ways: u32,
-    sets: Vec<Set>,
-    nodes: Vec<Node>,
+    sets: Vec<LruSet>,
+    nodes: Vec<LruNode>,
     places: ByNumber<u32>,
     /// The place used last: it needs no look-up and no move.
     last: (u64, u32),
@@ -33,14 +33,14 @@ impl Lru {
     pub(super) fn new(sets: usize, ways: usize) -> Self {
         Lru {
             ways: ways as u32,
-            sets: vec![Set { newest: NONE, oldest: NONE, len: 0 }; sets],
+            sets: vec![LruSet { newest: NONE, oldest: NONE, len: 0 }; sets],
             nodes: Vec::new(),
             places: ByNumber::default(),
             last: (u64::MAX, NONE),
         }
     }
 
-    /// The place of `key`, which has been used now.
+    /// The place of `key`, counted as used.
     #[inline]
     pub(super) fn touch(&mut self, key: u64) -> Option<usize> {
         if self.last.0 == key && self.last.1 != NONE {
@@ -56,16 +56,16 @@ impl Lru {
         Some(place as usize)
     }
 
-    /// The place of `key`, without using it.
+    /// The place of `key`, not counted as used.
     pub(super) fn peek(&self, key: u64) -> Option<usize> {
         self.places.get(&key).map(|&place| place as usize)
     }
 
-    /// Inserts `key`, which is not there; its place, and the key that had it.
+    /// Inserts `key`, which is not there. Returns its place, and the key that had it before.
     pub(super) fn insert(&mut self, key: u64) -> (usize, Option<u64>) {
         let set = self.set(key);
         let (place, replaced) = if self.sets[set].len < self.ways {
-            self.nodes.push(Node { key, newer: NONE, older: NONE });
+            self.nodes.push(LruNode { key, newer: NONE, older: NONE });
             self.sets[set].len += 1;
             ((self.nodes.len() - 1) as u32, None)
         } else {
@@ -93,7 +93,7 @@ impl Lru {
 
     #[inline]
     fn unlink(&mut self, set: usize, place: u32) {
-        let Node { newer, older, .. } = self.nodes[place as usize];
+        let LruNode { newer, older, .. } = self.nodes[place as usize];
         match newer {
             NONE => self.sets[set].newest = older,
             newer => self.nodes[newer as usize].older = older,

@@ -1,7 +1,7 @@
-//! What a line costs beyond the caches, and from when on it is durable.
+//! What a line costs beyond the caches, and when it is durable.
 //!
-//! A call returns the time at which it completes; nothing is ticked. Times that successive
-//! calls carry need not ascend strictly: cores whose clocks differ a little share a controller.
+//! A call returns the time at which it completes; nothing is ticked. The times of successive calls
+//! need not ascend strictly: cores whose clocks differ a little share a controller.
 //!
 //! Reading order: `channel` (queues, banks and a bus), `bank`, `bus`, `queue`; `device`
 //! (channels); `inside` and `buffer` (Optane-like modules); `dram_cache` and `lru`; `stats`.
@@ -19,7 +19,7 @@ mod stats;
 mod wear;
 
 pub use dram_cache::Fetch;
-pub(crate) use dram_cache::{Replaced, Room};
+pub(crate) use dram_cache::{DramRoom, Replaced};
 pub(crate) use queue::Finishes;
 pub use stats::{CauseStats, ControllerStats, DeviceStats, DramCacheStats, WearStats};
 pub(crate) use wear::ByNumber;
@@ -33,11 +33,11 @@ use std::ops::Range;
 /// A write on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// When the controller has it: whose place it took in a cache or a buffer goes on.
+    /// When the controller has it: its place in a cache or a buffer is free.
     pub accepted: Ps,
-    /// When it is in the persistence domain: who waits for durability goes on. `None` while it
-    /// is only in a volatile DRAM cache. The same as `accepted`, but for a machine whose writes
-    /// are durable at the media only.
+    /// When it is in the persistence domain: a wait for its durability ends. `None` while it is
+    /// only in a volatile DRAM cache. The same as `accepted`, except on a machine whose writes are
+    /// durable at the media only.
     pub durable: Option<Ps>,
 }
 
@@ -46,15 +46,15 @@ pub struct Write {
 pub enum Cause {
     /// A cache needed the room.
     Eviction,
-    /// The program asked for it: it goes through a volatile DRAM cache.
+    /// The program wrote it back: it goes through a volatile DRAM cache to the home device.
     WriteBack,
     /// The program stored it past the caches: likewise.
     Stream,
-    /// A hardware mechanism needs it: likewise.
+    /// A hardware mechanism wrote it: likewise.
     Mechanism,
 }
 
-/// The controller, with what is behind it. Lines are numbers (address / 64).
+/// The controller, with its devices. Lines are numbers (address / 64).
 pub struct Controller {
     static_read: Ps,
     least_write: Ps,
@@ -80,7 +80,7 @@ impl Controller {
         }
     }
 
-    /// A line is wanted at `now`; when it is there.
+    /// Reads a line at `now`. Returns when it is there.
     #[inline]
     pub fn read(&mut self, line: u64, now: Ps) -> Ps {
         self.left.clear();
@@ -94,7 +94,7 @@ impl Controller {
         }
     }
 
-    /// The first half of [`read`](Self::read): when the line is there, or what is to be fetched from the home device.
+    /// The first half of [`read`](Self::read): when the line is there, or the block to fetch from the home device.
     pub(crate) fn find(&mut self, line: u64, now: Ps) -> Result<Ps, Fetch> {
         self.reads += 1;
         match &mut self.dram {
@@ -103,32 +103,34 @@ impl Controller {
         }
     }
 
-    /// Fetches a block as it lies in the home device; when the wanted line has left the bus, and when all have.
+    /// Fetches a block from its place in the home device. Returns when the wanted line and when all lines have left the
+    /// bus.
     pub(crate) fn fetch(&mut self, fetch: &Fetch) -> (Ps, Ps) {
         self.home.read_block(fetch.first, fetch.lines, fetch.wanted, fetch.now)
     }
 
-    /// Fetches a line of a block from anywhere in the home device; when it has left the bus.
+    /// Fetches a line of a block from anywhere in the home device. Returns when it has left the bus.
     pub(crate) fn fetch_line(&mut self, line: u64, now: Ps) -> Ps {
         self.home.read(line, now)
     }
 
-    /// The block is there at `ready`: the DRAM cache has it from then on, if there is one; what must leave for that.
+    /// The block is there at `ready`, and goes into the DRAM cache, if there is one. Returns the block that it
+    /// replaces.
     pub(crate) fn take_in(&mut self, fetch: &Fetch, ready: Ps) -> Option<Replaced> {
         self.dram.as_mut()?.take_in(fetch, ready)
     }
 
-    /// What a write takes at least from when it is handed over until it is durable.
+    /// Least time of a write from being handed over until it is durable.
     pub(crate) fn least_write(&self) -> Ps {
         self.least_write
     }
 
-    /// Reads a line of a replaced block, in order to write it home; when it has left the bus.
+    /// Reads a line of a replaced block, in order to write it home. Returns when it has left the bus.
     pub(crate) fn read_out(&mut self, line: u64, from: Ps) -> Ps {
         self.dram.as_mut().map_or(from, |dram| dram.read_out(line, from))
     }
 
-    /// What takes a line from the last cache until it can be with the core, besides the device's own time.
+    /// Time of a read between the last cache and the device, besides the device's own.
     pub(crate) fn static_read(&self) -> Ps {
         self.static_read
     }
@@ -150,7 +152,7 @@ impl Controller {
         }
     }
 
-    /// The home device's copy of a line is wanted at `now`, past a DRAM cache: a mechanism asks.
+    /// Reads the home device's copy of a line at `now`, past a DRAM cache, for a mechanism.
     pub fn read_home(&mut self, line: u64, now: Ps) -> Ps {
         self.reads += 1;
         self.home.read(line, now) + self.static_read
@@ -162,8 +164,8 @@ impl Controller {
         self.write_from(line, (now, now), cause)
     }
 
-    /// As [`write`](Self::write), of a line that is handed over later, at the second of the times: what happens
-    /// before then does not wait for it.
+    /// As [`write`](Self::write), for a line that is handed over later, at the second of the times: earlier accesses do
+    /// not wait for it.
     #[inline]
     pub fn write_from(&mut self, line: u64, (now, from): (Ps, Ps), cause: Cause) -> Write {
         self.count(cause);
@@ -171,9 +173,9 @@ impl Controller {
         if self.dram.is_some() {
             if cause == Cause::Eviction {
                 match self.make_room(line, from) {
-                    Room::Here => {}
-                    Room::Made(replaced) => self.replace(replaced, now),
-                    Room::Fetch(fetch) => _ = self.fetch_and_replace(&fetch),
+                    DramRoom::Here => {}
+                    DramRoom::Made(replaced) => self.replace(replaced, now),
+                    DramRoom::Fetch(fetch) => _ = self.fetch_and_replace(&fetch),
                 }
                 return Write { accepted: self.put(line, from).0, durable: None };
             }
@@ -193,16 +195,16 @@ impl Controller {
     }
 
     /// Whether a line that leaves the caches at `now` has room in the DRAM cache.
-    pub(crate) fn make_room(&mut self, line: u64, now: Ps) -> Room {
-        self.dram.as_mut().map_or(Room::Here, |dram| dram.make_room(line, now))
+    pub(crate) fn make_room(&mut self, line: u64, now: Ps) -> DramRoom {
+        self.dram.as_mut().map_or(DramRoom::Here, |dram| dram.make_room(line, now))
     }
 
-    /// The line is written into the DRAM cache, where it has room; when that has it, and whether its block was clean.
+    /// Writes a line into the DRAM cache, where it has room. Returns when that has it, and whether its block was clean.
     pub(crate) fn put(&mut self, line: u64, now: Ps) -> (Ps, bool) {
         self.dram.as_mut().map_or((now, false), |dram| dram.put(line, now))
     }
 
-    /// The DRAM cache follows a line that is written to the home device.
+    /// Updates the DRAM cache's copy of a line that is written to the home device.
     pub(crate) fn written_through(&mut self, line: u64, now: Ps) {
         if let Some(dram) = &mut self.dram {
             dram.written_through(line, now);
@@ -221,7 +223,7 @@ impl Controller {
         self.dram.is_some()
     }
 
-    /// The lines of the block that `line` is in: of one line where there is no DRAM cache.
+    /// The lines of the DRAM cache block that `line` is in; only `line` if there is no DRAM cache.
     pub(crate) fn block_of(&self, line: u64) -> Range<u64> {
         self.dram.as_ref().map_or(line..line + 1, |dram| dram.block_of(line))
     }
@@ -232,8 +234,8 @@ impl Controller {
         &self.left
     }
 
-    /// Whether a volatile DRAM cache has a line that the home device has not: then a write-back
-    /// has something to do even if no cache of a core has the line dirty.
+    /// Whether a volatile DRAM cache has the line dirty: then a write-back has something to do even
+    /// if no cache of a core has the line dirty.
     pub fn holds_dirty(&self, line: u64) -> bool {
         self.dram.as_ref().is_some_and(|dram| dram.holds_dirty(line))
     }
@@ -243,14 +245,14 @@ impl Controller {
         self.dram.as_ref().map_or_else(Vec::new, DramCache::dirty)
     }
 
-    /// Sends to the media whatever was accepted so far; when all of it is there. What a
-    /// volatile DRAM cache holds dirty stays there.
+    /// Sends all writes accepted so far to the media. Returns when they are there. Dirty lines of a
+    /// volatile DRAM cache stay there.
     pub fn settle(&mut self, now: Ps) -> Ps {
         let dram = self.dram.as_mut().map_or(now, |dram| dram.settle(now));
         self.home.settle(now).max(dram)
     }
 
-    /// Forgets what was counted, wear included; queues, rows and buffers stay as they are.
+    /// Resets the statistics, wear included; queues, rows and buffers stay as they are.
     pub fn reset_stats(&mut self) {
         self.reads = 0;
         self.writes = CauseStats::default();
@@ -260,7 +262,7 @@ impl Controller {
         }
     }
 
-    /// What it has done since it was built, or its statistics were reset.
+    /// The statistics since it was built, or since they were last reset.
     pub fn stats(&self) -> ControllerStats {
         let dram = self.dram.as_ref().map(DramCache::stats);
         ControllerStats {
@@ -273,7 +275,7 @@ impl Controller {
     }
 }
 
-/// Where a line is durable in the queue, it may be so at once.
+/// Zero for a machine whose lines are durable in the queue.
 fn least_write(config: &MemoryConfig) -> Ps {
     let at_media = config.controller.durable_at == DurableAt::Media;
     let (burst, cells) = (config.home.write_burst_ns, config.home.write_ns);

@@ -1,4 +1,4 @@
-//! The queues of a channel: finish times of what is on its way, and writes that wait.
+//! The queues of a channel: finish times of accesses on their way, and waiting writes.
 
 use crate::Ps;
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ pub(crate) struct Finishes {
 }
 
 impl Finishes {
-    /// Forgets those that are over at `now`.
+    /// Removes those that are over at `now`.
     #[inline]
     pub(crate) fn forget(&mut self, now: Ps) {
         while self.times.front().is_some_and(|&time| time <= now) {
@@ -18,7 +18,7 @@ impl Finishes {
         }
     }
 
-    /// Takes a place of `capacity`, `others` of which are taken for good; from when on.
+    /// Takes one of `capacity` places, `others` of which are taken for good. Returns when it is free.
     #[inline]
     pub(crate) fn place(&mut self, now: Ps, capacity: usize, others: usize) -> Ps {
         self.forget(now);
@@ -50,7 +50,7 @@ impl Finishes {
 const NONE: u16 = u16::MAX;
 
 #[derive(Clone, Copy)]
-struct Slot {
+struct WaitingSlot {
     line: u64,
     row: u64,
     accepted: Ps,
@@ -59,21 +59,21 @@ struct Slot {
 
 /// A write that waits for its bank.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingWrite {
     pub(super) row: u64,
     pub(super) accepted: Ps,
 }
 
 /// Writes that wait, in order of acceptance for each bank.
 pub(super) struct WriteQueue {
-    slots: Vec<Slot>,
+    slots: Vec<WaitingSlot>,
     free: Vec<u16>,
     heads: Vec<u16>,
     tails: Vec<u16>,
-    /// Banks with writes that wait.
+    /// Banks with waiting writes, as bits.
     mask: u64,
     len: usize,
-    /// How many waiting lines hash to each value: most look-ups end here.
+    /// How many waiting lines hash to each value, so that most look-ups end here.
     sieve: [u16; 256],
 }
 
@@ -105,7 +105,7 @@ impl WriteQueue {
         (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
     }
 
-    /// When the write of `line` that waits was accepted.
+    /// When the waiting write of `line` was accepted.
     #[inline]
     pub(super) fn find(&self, line: u64, bank: usize) -> Option<Ps> {
         if self.sieve[Self::hash(line)] == 0 {
@@ -123,7 +123,7 @@ impl WriteQueue {
     }
 
     pub(super) fn push(&mut self, line: u64, bank: usize, row: u64, accepted: Ps) {
-        let slot = Slot { line, row, accepted, next: NONE };
+        let slot = WaitingSlot { line, row, accepted, next: NONE };
         let at = match self.free.pop() {
             Some(at) => {
                 self.slots[at as usize] = slot;
@@ -148,7 +148,7 @@ impl WriteQueue {
         self.sieve[Self::hash(line)] += 1;
     }
 
-    /// The last write that waits for a bank and is accepted by then: the last of all, unless some come later.
+    /// The last write waiting for a bank that was accepted by then: usually the last of all.
     #[inline]
     fn before(&self, bank: usize, accepted: Ps) -> u16 {
         let tail = self.tails[bank];
@@ -164,16 +164,16 @@ impl WriteQueue {
 
     /// The first write that waits for a bank whose bit is set in [`banks`](Self::banks).
     #[inline]
-    pub(super) fn first(&self, bank: usize) -> Waiting {
-        let Slot { row, accepted, .. } = self.slots[self.heads[bank] as usize];
-        Waiting { row, accepted }
+    pub(super) fn first(&self, bank: usize) -> WaitingWrite {
+        let WaitingSlot { row, accepted, .. } = self.slots[self.heads[bank] as usize];
+        WaitingWrite { row, accepted }
     }
 
     /// Takes it out.
-    pub(super) fn pop(&mut self, bank: usize) -> Waiting {
+    pub(super) fn pop(&mut self, bank: usize) -> WaitingWrite {
         let waiting = self.first(bank);
         let at = self.heads[bank];
-        let Slot { line, next, .. } = self.slots[at as usize];
+        let WaitingSlot { line, next, .. } = self.slots[at as usize];
         self.heads[bank] = next;
         if next == NONE {
             self.tails[bank] = NONE;

@@ -11,10 +11,10 @@ pub struct ControllerStats {
     pub writes: CauseStats,
     /// The home device.
     pub home: DeviceStats,
-    /// DRAM that caches it, if there is some.
+    /// DRAM that caches it, if there is any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dram: Option<DeviceStats>,
-    /// How well that caches.
+    /// Hits and misses of the DRAM cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dram_cache: Option<DramCacheStats>,
 }
@@ -52,7 +52,7 @@ pub struct DeviceStats {
     pub row_conflicts: u64,
     /// Reads answered from the write queue.
     pub forwarded: u64,
-    /// Writes that fell onto a line waiting in the write queue.
+    /// Writes to a line that was waiting in the write queue.
     pub coalesced: u64,
     /// Times that writes went before reads because the write queue was filled.
     pub drains: u64,
@@ -64,7 +64,7 @@ pub struct DeviceStats {
     pub write_waits: u64,
     /// How long they did, ps.
     pub write_wait_ps: u64,
-    /// Blocks read from the media inside of an Optane-like device.
+    /// Blocks read from the media inside an Optane-like device.
     pub media_reads: u64,
     /// Blocks written to it.
     pub media_writes: u64,
@@ -84,17 +84,17 @@ pub struct DeviceStats {
 /// How evenly a device wears.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct WearStats {
-    /// Bytes of what is counted: a line, or a block of the media of an Optane-like device.
+    /// Bytes of a counted unit: a line, or a block of the media of an Optane-like device.
     pub unit_bytes: u64,
-    /// How many were written at all.
+    /// Units that were written at least once.
     pub written: u64,
-    /// Writes of each of those, on average.
+    /// Writes per such unit, on average.
     pub mean: f64,
-    /// Writes of the one written most often.
+    /// Writes of the unit written most often.
     pub most: u64,
 }
 
-/// How well DRAM caches the home device.
+/// Hits and misses of a DRAM cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DramCacheStats {
     /// Accesses that found their block.
@@ -105,13 +105,13 @@ pub struct DramCacheStats {
     pub replaced_blocks: u64,
     /// Dirty lines that left for the home device with them.
     pub replaced_lines: u64,
-    /// Lines that were written through because the program or a mechanism wanted it.
+    /// Lines written through for the program or a mechanism.
     pub through: u64,
 }
 
 /// What a channel counts as it goes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct DeviceCounts {
     pub(super) reads: u64,
     pub(super) writes: u64,
     pub(super) row_hits: u64,
@@ -129,7 +129,7 @@ pub(super) struct Counts {
     pub(super) wear_moves: u64,
 }
 
-impl Counts {
+impl DeviceCounts {
     #[inline]
     pub(super) fn read_wait(&mut self, wait: crate::Ps) {
         self.read_waits += u64::from(wait.0 > 0);
@@ -144,7 +144,7 @@ impl Counts {
 }
 
 impl DeviceStats {
-    pub(super) fn add(&mut self, counts: &Counts) {
+    pub(super) fn add(&mut self, counts: &DeviceCounts) {
         self.reads += counts.reads;
         self.writes += counts.writes;
         self.row_hits += counts.row_hits;

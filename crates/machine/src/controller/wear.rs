@@ -4,11 +4,11 @@ use super::stats::WearStats;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A hash for numbers that are not chosen by an adversary.
+/// A hash for numbers not chosen by an adversary.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Fold(u64);
+pub(crate) struct NumberHasher(u64);
 
-impl Hasher for Fold {
+impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -26,8 +26,8 @@ impl Hasher for Fold {
     }
 }
 
-/// A table by numbers.
-pub(crate) type ByNumber<V> = HashMap<u64, V, BuildHasherDefault<Fold>>;
+/// A table keyed by numbers.
+pub(crate) type ByNumber<V> = HashMap<u64, V, BuildHasherDefault<NumberHasher>>;
 
 const PAGE: u64 = 64;
 
@@ -35,7 +35,7 @@ const PAGE: u64 = 64;
 const NEAR: u64 = 1 << 20;
 const NONE: u32 = u32::MAX;
 
-/// Counts of writes. Neighbours share a page of counters.
+/// Counts of writes per unit. Neighbouring units share a page of counters.
 pub(super) struct Wear {
     unit_bytes: u64,
     near: Vec<u32>,
@@ -62,7 +62,7 @@ impl Wear {
         }
     }
 
-    /// One was written; how often it has been by now.
+    /// Counts a write of a unit. Returns its writes so far.
     #[inline]
     pub(super) fn count(&mut self, unit: u64) -> u64 {
         let page = unit / PAGE;
@@ -102,7 +102,7 @@ impl Wear {
         *self = Wear::new(self.unit_bytes);
     }
 
-    /// Adds what this one counted. Nothing is in both.
+    /// Adds these counts to `stats`. No unit may be in both.
     pub(super) fn add_to(&self, stats: &mut WearStats) {
         let total = stats.mean * stats.written as f64 + self.total as f64;
         stats.unit_bytes = self.unit_bytes;

@@ -1,8 +1,9 @@
-//! What is to happen at a time that no core's access brings about: the ends of epochs, writes that nothing waits for,
-//! and calls that mechanisms have asked for.
+//! Timed work that no core's access causes: the ends of epochs, writes that nothing waits for, and calls that
+//! mechanisms have scheduled.
 //!
-//! What always holds: `next` is no later than any of them, so that an access looks at one number. What is due is done
-//! before the first access of a core whose clock is there; the work is charged to none, and begins at its own time.
+//! What always holds: `next` is no later than any of them, so that an access compares with one number. Work that is
+//! due is done before the first access of a core whose clock has reached it; it is charged to no core, and begins at
+//! its own time.
 
 use super::Hardware;
 use crate::Ps;
@@ -13,77 +14,77 @@ use std::collections::BinaryHeap;
 
 const NEVER: Ps = Ps(u64::MAX);
 
-/// Something that is to be done.
+/// A piece of work.
 #[derive(Debug, PartialEq, Eq)]
-enum Work {
-    /// The mechanism in this place is called with its number.
+enum AgendaWork {
+    /// Calls the mechanism in this place with this number.
     Call { place: usize, number: u64 },
-    /// A line is written home.
+    /// Writes a line home.
     Write { arrival: Arrival, line: u64, words: LineWords },
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Entry {
+struct AgendaEntry {
     at: Ps,
-    /// Of two at one time the first to be asked for is first.
+    /// Ascending: of two entries at one time, the one added first comes first.
     number: u64,
-    work: Work,
+    work: AgendaWork,
 }
 
-impl Ord for Entry {
+impl Ord for AgendaEntry {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.at, self.number).cmp(&(other.at, other.number))
     }
 }
 
-impl PartialOrd for Entry {
+impl PartialOrd for AgendaEntry {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-/// All of it.
+/// All timed work.
 pub(crate) struct Agenda {
     next: Ps,
-    entries: BinaryHeap<Reverse<Entry>>,
+    entries: BinaryHeap<Reverse<AgendaEntry>>,
     asked_for: u64,
-    /// Time from one end of an epoch to the next.
+    /// Length of an epoch.
     epoch: Ps,
     epoch_ends: Ps,
 }
 
 impl Agenda {
-    /// Epochs end after this time, if they end by the clock.
+    /// `epoch`: the length of an epoch, if epochs end by the clock.
     pub(crate) fn new(epoch: Option<Ps>) -> Self {
         let epoch = epoch.unwrap_or(NEVER);
         Agenda { next: epoch, entries: BinaryHeap::new(), asked_for: 0, epoch, epoch_ends: epoch }
     }
 
-    /// When there is something to do.
+    /// The earliest time at which there may be work.
     #[inline(always)]
     pub(crate) fn next(&self) -> Ps {
         self.next
     }
 
-    fn add(&mut self, at: Ps, work: Work) {
+    fn add(&mut self, at: Ps, work: AgendaWork) {
         self.asked_for += 1;
-        self.entries.push(Reverse(Entry { at, number: self.asked_for, work }));
+        self.entries.push(Reverse(AgendaEntry { at, number: self.asked_for, work }));
         self.next = self.next.min(at);
     }
 
     pub(super) fn call(&mut self, at: Ps, place: usize, number: u64) {
-        self.add(at, Work::Call { place, number });
+        self.add(at, AgendaWork::Call { place, number });
     }
 
     pub(super) fn write(&mut self, at: Ps, arrival: Arrival, line: u64, words: LineWords) {
-        self.add(at, Work::Write { arrival, line, words });
+        self.add(at, AgendaWork::Write { arrival, line, words });
     }
 
     pub(super) fn request_epoch_end(&mut self) {
         (self.epoch_ends, self.next) = (Ps(0), Ps(0));
     }
 
-    /// The next one ends after its time from `now`.
+    /// Begins an epoch of full length at `now`.
     fn begin_epoch(&mut self, now: Ps) {
         self.epoch_ends = Ps(now.0.saturating_add(self.epoch.0));
         self.look();
@@ -98,8 +99,8 @@ impl Agenda {
         self.next = first.min(self.epoch_ends);
     }
 
-    /// What is to be done by `now`, first things first; an epoch that ends does so after what is due before.
-    fn take(&mut self, now: Ps) -> Option<Entry> {
+    /// Takes the earliest work that is due by `now`. An epoch ends after the work that was due before.
+    fn take(&mut self, now: Ps) -> Option<AgendaEntry> {
         let due = self.entries.peek().is_some_and(|entry| entry.0.at <= now);
         let entry = if due { self.entries.pop() } else { None };
         self.look();
@@ -112,7 +113,7 @@ impl Agenda {
 }
 
 impl Hardware {
-    /// Does what is due. The core whose turn it is has its turn afterwards too.
+    /// Does the work that is due. The running core keeps its turn.
     #[cold]
     pub(crate) fn do_what_is_due(&mut self) {
         loop {
@@ -130,12 +131,14 @@ impl Hardware {
     }
 
     /// Does a piece of work at its time, on no core.
-    fn do_work(&mut self, Entry { at, work, .. }: Entry) {
+    fn do_work(&mut self, AgendaEntry { at, work, .. }: AgendaEntry) {
         let core = std::mem::replace(&mut self.core, self.count);
         self.cores[self.count].clock = at;
         match work {
-            Work::Call { place, number } => self.tell_due(place, number),
-            Work::Write { arrival, line, words } => _ = self.put_home(arrival, line, words, at),
+            AgendaWork::Call { place, number } => self.tell_due(place, number),
+            AgendaWork::Write { arrival, line, words } => {
+                _ = self.put_home(arrival, line, words, at)
+            }
         }
         self.core = core;
     }

@@ -1,7 +1,7 @@
-//! Asking the mechanisms: who is asked when, and what they can do.
+//! Calling the mechanisms: which is called when, and what they can do.
 //!
-//! What always holds: a mechanism is taken out of its place while it is asked, so that it can be given all of the
-//! hardware; it is not asked about what it does meanwhile, and the other one is.
+//! What always holds: a mechanism is taken out of its place while it is called, so that it can be given all of the
+//! hardware. For what it does meanwhile only the other mechanism is called.
 
 use super::Hardware;
 use crate::cache::{Hierarchy, Version};
@@ -16,7 +16,7 @@ use perdura_memory::image::{LineWords, Piece};
 use std::ops::Range;
 use std::panic::Location;
 
-/// Places for mechanisms: for transactions, which is asked first, and for persistence.
+/// Places for mechanisms: one for transactions, which is called first, and one for persistence.
 pub(crate) const PLACES: usize = 2;
 
 /// The mechanisms of a machine.
@@ -25,14 +25,14 @@ pub(crate) struct Mechanisms {
     built: [Option<Box<dyn Mechanism>>; PLACES],
     own: [Range<u64>; PLACES],
     moments: [Moments; PLACES],
-    /// Of any of them.
+    /// The moments of all mechanisms together.
     any: Moments,
-    /// Which of them is asked.
+    /// The place of the mechanism being called.
     asked: usize,
 }
 
 impl Mechanisms {
-    /// For a machine with `lines` lines of the program's. They are switched on later.
+    /// For a machine with `lines` lines of the program's. [`Hardware::switch_on`] builds the mechanisms later.
     pub(crate) fn new(designs: [Box<dyn Design>; PLACES], lines: u64) -> Self {
         let mut first = lines;
         let own = [0, 1].map(|place| {
@@ -45,17 +45,17 @@ impl Mechanisms {
         Mechanisms { designs, built, own, moments, any: Moments::NONE, asked: 0 }
     }
 
-    /// Lines that they have reserved.
+    /// Lines that the mechanisms have reserved.
     pub(crate) fn reserved(&self) -> u64 {
         self.own.iter().map(|own| own.end - own.start).sum()
     }
 
-    /// The designs, with their lines.
+    /// The designs, with the lines reserved for each.
     pub(crate) fn designs(&self) -> impl DoubleEndedIterator<Item = (&dyn Design, Range<u64>)> {
         self.designs.iter().map(|design| &**design).zip(self.own.iter().cloned())
     }
 
-    /// What is promised of what a power cut leaves.
+    /// What the mechanisms promise about memory after a power cut.
     pub(crate) fn promise(&self) -> Promise {
         let promises = self.designs.iter().map(|design| design.promises());
         promises.fold(
@@ -66,12 +66,12 @@ impl Mechanisms {
         )
     }
 
-    /// What they can still save when the power is cut.
+    /// The mechanisms save into `home` what residual energy allows when the power is cut.
     pub(crate) fn power_cut(&self, home: &mut [u64]) {
         self.built.iter().flatten().for_each(|mechanism| mechanism.power_cut(home));
     }
 
-    /// Their name in results.
+    /// Their names in results, joined.
     pub(crate) fn name(&self) -> String {
         let names: Vec<_> = self.designs.iter().map(|design| design.name()).collect();
         let some: Vec<_> = names.iter().copied().filter(|name| *name != Plain.name()).collect();
@@ -84,12 +84,12 @@ impl Mechanisms {
     }
 }
 
-/// What the machine asks.
+/// Calls from the machine to the mechanisms.
 impl Hardware {
     /// The mechanisms are switched on.
     pub(crate) fn switch_on(&mut self) {
         for place in 0..PLACES {
-            // Each is built with what those before it have set up.
+            // Building a mechanism may use what the mechanism before it has set up.
             let own = self.mechanisms.own[place].clone();
             let plain: Box<dyn Design> = Box::new(Plain);
             let design = std::mem::replace(&mut self.mechanisms.designs[place], plain);
@@ -103,13 +103,13 @@ impl Hardware {
         }
     }
 
-    /// Whether some mechanism wants to be asked then.
+    /// Whether some mechanism is called at this moment.
     #[inline(always)]
     pub(crate) fn asks(&self, moment: Moments) -> bool {
         self.mechanisms.any.have(moment)
     }
 
-    /// Asks one of them, unless it is what asks.
+    /// Calls one mechanism, unless it is the one being called already.
     pub(super) fn ask<R>(
         &mut self,
         place: usize,
@@ -126,8 +126,8 @@ impl Hardware {
         Some(answer)
     }
 
-    /// Dirty lines that a mechanism has pushed out of the caches leave them, now that it can be asked about them; and
-    /// what has left single caches is told.
+    /// Dirty lines that a mechanism has pushed out of the caches leave them, now that it can be called about them; and
+    /// departures from single caches are reported.
     #[cold]
     fn leave_caches(&mut self) {
         for line in std::mem::take(&mut self.pushed_out) {
@@ -136,7 +136,7 @@ impl Hardware {
         self.tell_departures();
     }
 
-    /// What has left single caches is told, if that is wanted.
+    /// Reports what has left single caches, if some mechanism is called for that.
     #[inline(always)]
     pub(super) fn tell_departures(&mut self) {
         if self.asks(Moments::CACHES) {
@@ -160,7 +160,7 @@ impl Hardware {
         }
     }
 
-    /// Asks those that want to be asked then, one after the other.
+    /// Calls the mechanisms that want this moment, one after the other.
     fn ask_each(
         &mut self,
         moment: Moments,
@@ -187,7 +187,7 @@ impl Hardware {
         effect
     }
 
-    /// The line that the caches fetch for one that none of them has.
+    /// The line that the caches fetch instead of `line`, which none of them has.
     pub(super) fn ask_fill(&mut self, mut line: u64) -> u64 {
         let core = self.core;
         self.ask_each(Moments::FILL, |mechanism, hardware| {
@@ -196,7 +196,7 @@ impl Hardware {
         line
     }
 
-    /// Where the lines of a block are that is fetched; from when on they can be read.
+    /// Puts the lines of the fetched block into `places`. Returns the time from which they can be read.
     pub(super) fn ask_fetch(&mut self, fetch: &Fetch, places: &mut [u64]) -> Ps {
         let mut fetch = *fetch;
         self.ask_each(Moments::HOME, |mechanism, hardware| {
@@ -212,11 +212,10 @@ impl Hardware {
         });
     }
 
-    /// What is to be done with a dirty line, on its way out of the caches or on its way home: where it is written, and
-    /// not before when.
+    /// What becomes of a dirty line that leaves the caches or goes home: where it is written, and the earliest time.
     ///
     /// # Errors
-    /// It is kept; from when on it is as durable as it will be.
+    /// The mechanism keeps it: the time from which it is as durable as the mechanism makes it.
     pub(super) fn ask_leaving(
         &mut self,
         moment: Moments,
@@ -243,7 +242,7 @@ impl Hardware {
         Ok((leaving.line, leaving.from))
     }
 
-    /// A time has come that the mechanism in a place has asked for.
+    /// Calls the mechanism in a place at a time that it has [scheduled](Self::schedule).
     pub(super) fn tell_due(&mut self, place: usize, number: u64) {
         self.ask(place, |mechanism, hardware| mechanism.due(hardware, number));
     }
@@ -266,7 +265,7 @@ impl Hardware {
 
 /// What mechanisms can do.
 impl Hardware {
-    /// The clock of the core whose access this is; of background work, when it is due.
+    /// The clock of the accessing core; for background work, the time at which it is due.
     #[inline]
     pub fn now(&self) -> Ps {
         self.cores[self.core].clock
@@ -282,13 +281,14 @@ impl Hardware {
         self.limit_lines + self.mechanisms.reserved()
     }
 
-    /// A line of the home device, with what is on its way there; without what [`write_home_at`](Self::write_home_at)
-    /// has announced. Takes no time: that is [`read_home`](Self::read_home).
+    /// A line of the home device, writes on their way included, but not those that
+    /// [`write_home_at`](Self::write_home_at) has scheduled. Takes no simulated time; [`read_home`](Self::read_home)
+    /// does.
     pub fn home_line(&self, line: u64) -> LineWords {
         self.data.home_line(line)
     }
 
-    /// When the last write of a line of the home device is durable that is on its way there.
+    /// When the last write of a line that is on its way to the home device is durable.
     pub fn on_its_way(&self, line: u64) -> Option<Ps> {
         self.data.on_its_way(line)
     }
@@ -298,19 +298,19 @@ impl Hardware {
         self.data.visible_line(line)
     }
 
-    /// Gives a line other contents in all caches that have it: a transaction is undone.
+    /// Replaces the contents of a line in all caches that have it, to undo a transaction.
     pub fn restore_line(&mut self, line: u64, words: LineWords) {
         self.data.restore(line, words);
     }
 
-    /// Reads a line of the home device past the caches, from now on; when it is there.
+    /// Starts to read a line of the home device past the caches. Returns when it is there.
     pub fn read_home(&mut self, line: u64) -> Ps {
         let now = self.now();
         self.controller.read_home(line, now)
     }
 
-    /// Writes a line of the home device past the caches and the DRAM cache, which keep what they have of it, dirty or
-    /// not; not before `earliest`; when it is durable. A power cut can be asked for at that moment, by this name.
+    /// Writes a line of the home device, not before `earliest`, past the caches and the DRAM cache, which keep what
+    /// they have of it, dirty or not. Returns when it is durable. That moment is a crash point, with this name.
     #[track_caller]
     pub fn write_home(
         &mut self,
@@ -323,9 +323,9 @@ impl Hardware {
         self.put_home(arrival, line, words, earliest)
     }
 
-    /// As [`write_home`](Self::write_home), of a line that is durable no earlier than the second of the times: the
-    /// controller, which knows how long the device takes at least, holds it back so long. So lines of one group are
-    /// issued one after the other, and none is waited for (LOC 3.2).
+    /// As [`write_home`](Self::write_home), for a line that must not be durable before the second of the times: the
+    /// controller, which knows the least time that the device takes, holds it back accordingly. So lines of one group
+    /// are issued one after the other without waiting for any (LOC 3.2).
     #[track_caller]
     pub fn write_home_behind(
         &mut self,
@@ -339,7 +339,7 @@ impl Hardware {
         self.put_home(arrival, line, words, from)
     }
 
-    /// As [`write_home`](Self::write_home), of a line's newest contents: a copy in the DRAM cache follows, and is
+    /// As [`write_home`](Self::write_home), for a line's newest contents: a copy in the DRAM cache is updated, and is
     /// clean.
     #[track_caller]
     pub fn write_through(
@@ -356,8 +356,8 @@ impl Hardware {
         self.put_home(arrival, line, words, earliest)
     }
 
-    /// As [`write_home`](Self::write_home), of a line that nothing waits for: it is handed over at `at`, and the
-    /// device knows nothing of it before.
+    /// As [`write_home`](Self::write_home), for a line that nothing waits for: it is handed over at `at`, and does not
+    /// occupy the device before.
     #[track_caller]
     pub fn write_home_at(&mut self, name: &'static str, line: u64, words: LineWords, at: Ps) {
         let arrival = Arrival { name, site: Location::caller() };
@@ -381,22 +381,22 @@ impl Hardware {
         durable
     }
 
-    /// Writes a line of the mechanism's own storage that is not volatile and is not in the home device (a cache, a
-    /// table), with the time of that storage: it is durable at `durable`. Such storage is among the lines that it has
-    /// reserved.
+    /// Writes a line of the mechanism's own non-volatile storage outside the home device (a cache, a table). The
+    /// mechanism says how long that takes: the line is durable at `durable`. Such storage is among the mechanism's
+    /// reserved lines.
     #[track_caller]
     pub fn keep(&mut self, name: &'static str, line: u64, words: LineWords, durable: Ps) {
         let arrival = Arrival { name, site: Location::caller() };
         self.data.depart(arrival, line, words, durable, None);
     }
 
-    /// The caches: to mark lines, to look, to say what is replaced first, to drop versions.
+    /// The caches: to mark lines, to look lines up, to set replacement rules, to drop versions.
     pub fn caches(&mut self) -> &mut Hierarchy {
         &mut self.hierarchy
     }
 
-    /// Puts a version of a line into a cache, where it takes a way of the line's set; false if there is nothing that
-    /// the set may give up. What it pushes out leaves the caches when the mechanism has answered, as in an access.
+    /// Puts a version of a line into a cache, where it takes a way of the line's set; false if the set may give up
+    /// nothing. Lines that it pushes out leave the caches when the mechanism's method has returned, as in an access.
     /// Takes no time by itself.
     pub fn put_version(&mut self, core: usize, level: usize, line: u64, version: Version) -> bool {
         let put = self.hierarchy.put_version(core, level, line, version);
@@ -404,7 +404,7 @@ impl Hardware {
         put
     }
 
-    /// Has [`due`](Mechanism::due) called with this number when the clock is there.
+    /// Schedules a call of [`due`](Mechanism::due) with this number at this time.
     pub fn schedule(&mut self, at: Ps, number: u64) {
         let place = self.mechanisms.asked;
         self.agenda.call(at, place, number);
@@ -415,8 +415,8 @@ impl Hardware {
         self.agenda.request_epoch_end();
     }
 
-    /// The first epoch to have ended whose durability has not been told is durable from `at` on: to be told once for
-    /// each, by a mechanism that promises [epochs](Promise::Epoch).
+    /// The oldest ended epoch not yet reported durable is durable from `at` on. A mechanism that promises
+    /// [epochs](Promise::Epoch) calls this once for each epoch.
     pub fn promise(&mut self, at: Ps) {
         self.data.promise(at);
     }
@@ -444,9 +444,9 @@ impl Hardware {
     }
 }
 
-/// What is told of each access, if that is wanted.
+/// Calls at each access, if a mechanism wants them.
 impl Hardware {
-    /// As [`ask_access`](Self::ask_access), of words of a line: whether it takes place.
+    /// As [`ask_access`](Self::ask_access), for words of a line. Returns whether the access takes place.
     #[inline(always)]
     pub(crate) fn accesses(&mut self, place: Words, how: How, stores: &[Piece]) -> bool {
         !self.asks(Moments::ACCESS) || self.ask_access(place.line, how, stores) == Effect::Happens

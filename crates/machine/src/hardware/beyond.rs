@@ -3,14 +3,14 @@
 use super::Hardware;
 use crate::Cause;
 use crate::Ps;
-use crate::controller::{Fetch, Replaced, Room, Write};
+use crate::controller::{DramRoom, Fetch, Replaced, Write};
 use crate::flights::Arrival;
 use crate::mechanism::{Leaving, Moments};
 use perdura_memory::image::LineWords;
 use std::panic::Location;
 
 impl Hardware {
-    /// A line is wanted that no cache has; when it is there.
+    /// Reads a line that no cache has. Returns when it is there.
     #[inline]
     pub(super) fn read_beyond(&mut self, line: u64, now: Ps) -> Ps {
         if self.asks(Moments::HOME) {
@@ -29,8 +29,8 @@ impl Hardware {
         }
     }
 
-    /// Fetches a block; when the wanted line has left the bus. What must leave the DRAM cache for it is asked about,
-    /// whoever's the block is.
+    /// Fetches a block. Returns when the wanted line has left the bus. Mechanisms are called about the block that must
+    /// leave the DRAM cache for it, even if the fetched block is a program's own.
     fn fetch_asking(&mut self, fetch: &Fetch) -> Ps {
         let (early, all) = match self.is_own(fetch.first) {
             true => self.controller.fetch(fetch),
@@ -41,8 +41,8 @@ impl Hardware {
         early
     }
 
-    /// Fetches a block from where the mechanisms say that its lines are; when the wanted one and when all have left
-    /// the bus.
+    /// Fetches a block's lines from where the mechanisms have put them. Returns when the wanted line and when all lines
+    /// have left the bus.
     fn fetch_from_places(&mut self, fetch: &Fetch) -> (Ps, Ps) {
         let mut places = std::mem::take(&mut self.places);
         places.clear();
@@ -80,7 +80,7 @@ impl Hardware {
         }
     }
 
-    /// A line that has left the caches, and is not one of the program's own, is handed over at `from`.
+    /// Hands over a line of the pool that has left the caches.
     #[inline]
     pub(super) fn write_beyond(&mut self, leaving: Leaving, asks: Option<usize>) -> Write {
         let Leaving { line, words, cause, from } = leaving;
@@ -120,18 +120,19 @@ impl Hardware {
         self.go_home(leaving, asks)
     }
 
-    /// A line that leaves the caches goes into the DRAM cache; when that has it, and whether its block was clean.
+    /// A line that leaves the caches goes into the DRAM cache. Returns when that has it, and whether its block was
+    /// clean.
     fn put_in_dram(&mut self, line: u64, from: Ps) -> (Ps, bool) {
         match self.controller.make_room(line, from) {
-            Room::Here => {}
-            Room::Made(replaced) => self.replace_asking(replaced),
-            Room::Fetch(fetch) => _ = self.fetch_asking(&fetch),
+            DramRoom::Here => {}
+            DramRoom::Made(replaced) => self.replace_asking(replaced),
+            DramRoom::Fetch(fetch) => _ = self.fetch_asking(&fetch),
         }
         self.controller.put(line, from)
     }
 
-    /// A dirty line that is a program's own leaves the caches; when the controller has it. Nothing waits until it is
-    /// durable, and nothing looks whether it is.
+    /// A dirty line of a program's own memory leaves the caches. Returns when the controller has it; its durability is
+    /// neither awaited nor tracked.
     pub(super) fn hand_over_own(&mut self, line: u64, cause: Cause) -> (Ps, Option<Ps>) {
         self.write_backs.own += 1;
         let from = self.now();
@@ -165,15 +166,15 @@ impl Hardware {
         written
     }
 
-    /// Lines that the controller has moved from volatile DRAM to the home device.
+    /// Records lines that the controller has moved from volatile DRAM to the home device.
     pub(super) fn note_dram(&mut self) {
         for &(line, durable) in self.controller.left_dram() {
             self.data.leave_dram(arrival(Cause::Eviction), line, durable);
         }
     }
 
-    /// Writes every dirty line home and keeps it in the caches, volatile DRAM included, while all cores wait; when all
-    /// lines that have left the caches are durable.
+    /// Writes every dirty line home and keeps it in the caches, volatile DRAM included, while all cores wait. Returns
+    /// when all lines that have left the caches are durable.
     pub(super) fn clean_caches(&mut self) -> Ps {
         let mut last = self.now();
         for line in self.without_own(self.hierarchy.dirty()) {
@@ -182,7 +183,7 @@ impl Hardware {
             last = last.max(durable.unwrap_or(last));
             self.data.land_ahead_if_crowded();
         }
-        // What only a volatile DRAM cache has is not home either.
+        // Lines that only a volatile DRAM cache has are not home either.
         for line in self.without_own(self.controller.dirty_in_dram()) {
             let from = self.now();
             let words = self.data.take_dram(line);
@@ -194,7 +195,7 @@ impl Hardware {
             last = last.max(durable.unwrap_or(last));
             self.data.land_ahead_if_crowded();
         }
-        // And what has left the caches before.
+        // And lines that have left the caches before.
         last.max(self.data.last_arrival())
     }
 
@@ -205,7 +206,7 @@ impl Hardware {
     }
 }
 
-/// How the arrival of a line is called that no mechanism has written.
+/// The name of the arrival of a line that no mechanism has written.
 #[track_caller]
 fn arrival(cause: Cause) -> Arrival {
     let name = match cause {

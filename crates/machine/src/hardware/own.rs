@@ -1,44 +1,44 @@
-//! Programs' own memory: lines beside the pool's, which take time and hold nothing here.
+//! Programs' own memory: lines that are not the pool's; they take time, but hold no data here.
 //!
 //! [Objects](Object) get lines behind those of the pool and of the mechanism, in the order in which they are made:
 //! addresses that are the same in each run. A touch goes the way of any access, through caches, coherence, controller
-//! and device. What always holds: an own line is never in `data`, no mechanism is asked about it, it is written home
+//! and device. What always holds: an own line is never in `data`, no mechanism is called about it, it is written home
 //! only when the caches have no room for it, and an access to it is no event.
 
-use super::{From, Hardware};
+use super::{FoundIn, Hardware};
 use crate::Ps;
 use crate::cache::Hierarchy;
 use crate::processor::Words;
 use perdura_memory::{LINE, Object, Touch, lines_in};
 
-/// Own lines begin at a multiple of so many: no block of a device or of a DRAM cache holds such and others.
+/// Own lines begin at a multiple of this: no block of a device or of a DRAM cache holds both own lines and others.
 const APART: u64 = 64;
 
-/// Where objects are.
+/// Where the objects of programs' own memory are.
 pub(crate) struct OwnMemory {
-    /// The first line that is a program's own; none is before there is an object.
+    /// The first own line; beyond all lines until there is an object.
     first: u64,
-    /// The first line behind the pool and the mechanism's.
+    /// The first line after the pool's and the mechanism's lines.
     behind: u64,
-    /// Lines that have been given out since the caches' numbers ran out the last time.
+    /// Lines given to objects since the caches' line numbers last ran out.
     used: u64,
-    objects: Vec<Place>,
+    objects: Vec<ObjectPlace>,
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct ObjectPlace {
     line: u64,
     bytes: u64,
 }
 
 impl OwnMemory {
-    /// For a home device of so many lines.
+    /// For a home device of `home_lines` lines.
     pub(super) fn new(home_lines: u64) -> Self {
         let behind = home_lines.next_multiple_of(APART);
         OwnMemory { first: u64::MAX, behind, used: 0, objects: Vec::new() }
     }
 
-    /// A new object. When the caches have no numbers for more lines it shares those of the first ones.
+    /// Adds an object. Once the caches have no more line numbers, it shares the lines of the first objects.
     pub(crate) fn add(&mut self, bytes: u64) -> Object {
         let room = Hierarchy::LINES.saturating_sub(self.behind);
         let lines = bytes.div_ceil(LINE).min(room);
@@ -50,13 +50,14 @@ impl OwnMemory {
             self.used = 0;
         }
         let line = self.behind + self.used;
-        self.objects.push(Place { line, bytes: bytes.min(lines * LINE) });
+        self.objects.push(ObjectPlace { line, bytes: bytes.min(lines * LINE) });
         self.used += lines;
         self.first = self.behind;
         Object::numbered(number)
     }
 
-    /// The lines of `[at, at + len)` of an object, each once, but for one that such a range ends in and begins in.
+    /// The lines of `[at, at + len)` of an object, each once, unless the range wraps around and begins and ends in the
+    /// same line.
     #[inline]
     pub(crate) fn lines(
         &self,
@@ -82,7 +83,7 @@ impl Hardware {
         line >= self.own.first
     }
 
-    /// Of these lines, the ones that are no program's own.
+    /// Those of the lines that are not own lines.
     pub(super) fn without_own(&self, lines: Vec<u64>) -> Vec<u64> {
         lines.into_iter().filter(|line| !self.is_own(*line)).collect()
     }
@@ -93,7 +94,7 @@ impl Hardware {
         let place = Words { line, mask: 0xFF };
         match access {
             Touch::Read => self.glance(place),
-            Touch::Value => self.load_beside(place),
+            Touch::Value => self.load_overlapping(place),
             Touch::Write => self.store(place),
             Touch::Exchange => self.exchange(line),
         }
@@ -102,14 +103,14 @@ impl Hardware {
         (stats.loads, stats.stores) = (before.loads, before.stores);
     }
 
-    /// A load that only a branch depends on. A core with one fill buffer executes in order, and waits; another one
-    /// predicts the branch, so that a load out of the nearest cache costs it the issue.
+    /// A load that only a branch depends on. A core with one fill buffer executes in order, and waits; other cores
+    /// predict the branch, so that a load from the nearest cache costs only its issue.
     fn glance(&mut self, place: Words) {
         if self.config.cores.fill_buffers == 1 {
             return self.load(place);
         }
         let (done, from) = self.look(place, false);
-        let near = if from == From::Nearest { Ps::default() } else { done };
+        let near = if from == FoundIn::Nearest { Ps::default() } else { done };
         let issue = self.issue();
         self.cores[self.core].load_until(near, issue);
     }

@@ -1,4 +1,5 @@
-//! Programs' transactions: where they begin and end, both places are asked, and what is promised of them is kept.
+//! Programs' transactions: at their begins and ends both mechanisms are called, and the machine records what is
+//! promised.
 
 use super::Hardware;
 use super::asking::PLACES;
@@ -23,8 +24,8 @@ impl Hardware {
         Ok(())
     }
 
-    /// A core commits its transaction: it is isolated first, then made durable. Where the first place aborts it, so
-    /// does the second.
+    /// A core commits its transaction: first in the place for transactions, then in the place for persistence. If
+    /// either aborts it, so does the other.
     pub(crate) fn commit(&mut self) -> Result<HardwareTicket, HardwareAbort> {
         let (core, mut last) = (self.core, HardwareTicket::DURABLE);
         for place in 0..PLACES {
@@ -48,7 +49,7 @@ impl Hardware {
         Ok(last)
     }
 
-    /// A core aborts its transaction. Whether what it has stored is undone.
+    /// A core aborts its transaction. Returns whether its stores are undone.
     pub(crate) fn abort(&mut self) -> bool {
         let (core, mut undone) = (self.core, false);
         for place in (0..PLACES).rev() {

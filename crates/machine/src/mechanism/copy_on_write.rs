@@ -2,14 +2,14 @@
 //! compares with.
 //!
 //! It sits between the DRAM cache and the home device. When a line of a page goes home for the first time in an epoch,
-//! the page takes a shadow: the page as it lies in the home device is copied there, and what follows in that epoch goes
-//! there too. An unbounded table knows where pages are. An epoch ends when every dirty line is home: then the table's
-//! entries of its pages are stored, and after them the epoch's number, which makes these entries valid at once. Recovery
+//! the page takes a shadow: the page is copied there from the home device, and the epoch's writes to the page go there
+//! too. An unbounded table knows where pages are. An epoch ends when every dirty line is home: then the table entries
+//! of its pages are stored, and after them the epoch's number, which makes these entries valid at once. Recovery
 //! brings all pages home, and makes all entries dead.
 //!
-//! What always holds: until the epoch's number is durable nothing is written to a page of the last checkpoint, nor to
-//! the entries that say where that is. A page's place is its home or a page of the pool, and in a home lies no other
-//! page, so that recovery copies from the pool to homes, and reads nothing that it has written.
+//! What always holds: until the epoch's number is durable, nothing is written to a page of the last checkpoint, nor to
+//! the entries that say where that is. A page's place is its own home or a page of the pool, so that recovery copies
+//! from the pool to homes, and reads nothing that it has written.
 
 use super::list::Mutant;
 use super::{Design, Fetch, Flush, Home, Leaving, Mechanism, Moments, Promise, Verdict};
@@ -49,7 +49,7 @@ const DEAD: Mutant = Mutant {
 const RECOVER: Mutant =
     Mutant { name: "recover", what: "recovery leaves out the last line of each page" };
 
-/// What can be left out.
+/// Its mutants.
 pub(super) const MUTANTS: &[Mutant] =
     &[COPY, SHADOW, FORGET, FREE, HOME, ENTRY, MAPPING, NUMBER, STALL, BELIEVE, DEAD, RECOVER];
 
@@ -78,8 +78,8 @@ pub struct CopyOnWrite {
     left_out: Option<Mutant>,
 }
 
-/// Where everything is. Of the mechanism's lines the first holds the number of finished epochs, and up to which one
-/// entries are dead; then comes the table, and then, from a page's boundary on, the pool: as many pages as the program's
+/// Layout of the mechanism's lines: the first holds the number of finished epochs, and the number of the epoch up to
+/// which entries are dead; then come the table, and from a page boundary the pool, with as many pages as the program's
 /// lines have.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
@@ -89,29 +89,29 @@ struct Layout {
 
 /// Where a page is: its home, or a page of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum PageLocation {
     Home,
     Pool(u32),
 }
 
 /// A page in the table.
 #[derive(Clone, Copy, Debug)]
-struct Page {
-    place: Place,
-    /// The last epoch that has copied it, and when the copy was durable.
+struct PageState {
+    place: PageLocation,
+    /// The last epoch that has copied the page, and when that copy is durable.
     copied: u64,
     durable: Ps,
 }
 
 /// The mechanism.
-struct Copying {
+struct CopyOnWriteController {
     design: CopyOnWrite,
     layout: Layout,
     epoch: u64,
-    pages: Vec<Page>,
+    pages: Vec<PageState>,
     /// Pages that this epoch has copied.
     copied: Vec<u64>,
-    /// Pages of the pool that no page is in, and those that are free when the epoch has ended.
+    /// Pages of the pool that are free, and those that become free when the epoch has ended.
     free: Vec<u32>,
     left: Vec<u32>,
     copies: u64,
@@ -119,10 +119,10 @@ struct Copying {
 }
 
 impl CopyOnWrite {
-    /// With these figures, and perhaps something left out.
+    /// With these figures, and perhaps as a mutant.
     ///
     /// # Errors
-    /// Pages of no such size.
+    /// The page size is out of range, or not a power of two.
     pub fn new(config: CopyOnWriteConfig, left_out: Option<&Mutant>) -> Result<Self, String> {
         if !config.page_bytes.is_power_of_two() || !(64..=2 << 20).contains(&config.page_bytes) {
             return Err("page_bytes is a power of two, from 64 to 2097152".to_owned());
@@ -158,28 +158,29 @@ impl Layout {
         page * self.page..((page + 1) * self.page).min(self.header)
     }
 
-    /// The line of the table that has a page's entries, and the first word of the two.
+    /// The line of the table with a page's two entries, and the index of their first word.
     fn entry(self, page: u64) -> (u64, usize) {
         (self.header + 1 + page / ENTRIES, (page % ENTRIES) as usize * 2)
     }
 
-    /// Where a line of the program's lies when its page is there.
-    fn line_at(self, place: Place, line: u64) -> u64 {
+    /// Where a line of the program's lies when its page is at `place`.
+    fn line_at(self, place: PageLocation, line: u64) -> u64 {
         let table_ends = self.header + 1 + self.pages().div_ceil(ENTRIES);
         let pool = table_ends.next_multiple_of(self.page);
         match place {
-            Place::Home => line,
-            Place::Pool(number) => pool + u64::from(number) * self.page + line % self.page,
+            PageLocation::Home => line,
+            PageLocation::Pool(number) => pool + u64::from(number) * self.page + line % self.page,
         }
     }
 }
 
-/// An entry of the table: the epoch from whose end on it is valid, and the place, 32 bits each. A page has two, of which
-/// the valid one with the higher epoch counts; the other one is where the next is stored. Without one a page is at home.
-fn entry(epoch: u64, place: Place) -> u64 {
+/// An entry of the table: the epoch whose end makes it valid, and the place, 32 bits each. A page has two entries, of
+/// which the valid one with the higher epoch counts; the next one is stored over the other. A page without a valid
+/// entry is at home.
+fn entry(epoch: u64, place: PageLocation) -> u64 {
     let place = match place {
-        Place::Home => 0,
-        Place::Pool(number) => u64::from(number) + 1,
+        PageLocation::Home => 0,
+        PageLocation::Pool(number) => u64::from(number) + 1,
     };
     epoch << 32 | place
 }
@@ -188,12 +189,12 @@ fn epoch_of(entry: u64) -> u64 {
     entry >> 32
 }
 
-fn place_of(entry: u64) -> Place {
-    (entry as u32).checked_sub(1).map_or(Place::Home, Place::Pool)
+fn place_of(entry: u64) -> PageLocation {
+    (entry as u32).checked_sub(1).map_or(PageLocation::Home, PageLocation::Pool)
 }
 
-impl Copying {
-    /// Where a line is; lines that are not the program's are where they are.
+impl CopyOnWriteController {
+    /// Where a line is; lines that are not the program's do not move.
     fn place(&self, line: u64) -> u64 {
         match self.pages.get(self.layout.page_of(line)) {
             Some(page) if line < self.layout.header => self.layout.line_at(page.place, line),
@@ -201,21 +202,23 @@ impl Copying {
         }
     }
 
-    /// The page takes a shadow, unless it has one, and is copied there.
+    /// The page takes a shadow and is copied there, unless it has one in this epoch.
     fn take_shadow(&mut self, hardware: &mut Hardware, page: u64) {
         let (old, copied) = (self.pages[page as usize].place, self.pages[page as usize].copied);
         let forgets = self.design.leaves_out(FORGET) && copied > 0;
         if copied == self.epoch || forgets {
             return;
         }
-        // There is a page of the pool for each page, and one that is in the pool goes home.
+        // The pool has a page for each page; the shadow of a page in the pool is its home.
         let shadow = match old {
-            Place::Home => Place::Pool(self.free.pop().expect("a page of the pool for each page")),
-            Place::Pool(number) => {
+            PageLocation::Home => {
+                PageLocation::Pool(self.free.pop().expect("a page of the pool for each page"))
+            }
+            PageLocation::Pool(number) => {
                 let free =
                     if self.design.leaves_out(FREE) { &mut self.free } else { &mut self.left };
                 free.push(number);
-                Place::Home
+                PageLocation::Home
             }
         };
         let mut durable = hardware.now();
@@ -228,12 +231,12 @@ impl Copying {
             let fetched = hardware.read_home(from);
             durable = durable.max(hardware.write_home("shadow copy", to, words, fetched));
         }
-        self.pages[page as usize] = Page { place: shadow, copied: self.epoch, durable };
+        self.pages[page as usize] = PageState { place: shadow, copied: self.epoch, durable };
         self.copied.push(page);
         self.copies += 1;
     }
 
-    /// Stores the entries of the pages that the epoch has copied; when all are durable.
+    /// Stores the entries of the pages that the epoch has copied. Returns when all are durable.
     fn store_entries(&mut self, hardware: &mut Hardware) -> Ps {
         let mut durable = hardware.now();
         self.copied.sort_unstable();
@@ -273,11 +276,14 @@ impl Design for CopyOnWrite {
     fn build(&self, hardware: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism> {
         let layout = self.layout(&own);
         let pages = layout.pages();
-        Box::new(Copying {
+        Box::new(CopyOnWriteController {
             design: self.clone(),
             layout,
             epoch: hardware.home_line(layout.header)[0] + 1,
-            pages: vec![Page { place: Place::Home, copied: 0, durable: Ps(0) }; pages as usize],
+            pages: vec![
+                PageState { place: PageLocation::Home, copied: 0, durable: Ps(0) };
+                pages as usize
+            ],
             copied: Vec::new(),
             free: (0..pages as u32).rev().collect(),
             left: Vec::new(),
@@ -307,7 +313,7 @@ impl Design for CopyOnWrite {
                 }
             }
         }
-        // Those of the unfinished epoch too: the next one to finish has a higher number.
+        // Makes entries of the unfinished epoch dead too: the next epoch to finish has a higher number.
         if last > dead && !self.leaves_out(DEAD) {
             (header[0], header[1]) = (last, last);
             home.put(layout.header, &header);
@@ -315,7 +321,7 @@ impl Design for CopyOnWrite {
     }
 }
 
-impl Mechanism for Copying {
+impl Mechanism for CopyOnWriteController {
     fn moments(&self) -> Moments {
         Moments::HOME
     }
@@ -334,8 +340,8 @@ impl Mechanism for Copying {
         if self.design.leaves_out(SHADOW) && line % 8 == 3 {
             return Verdict::RedirectAfter(self.layout.line_at(old, line), looked);
         }
-        // A line must not overtake its copy. No cut would show that: of two writes to a line the machine takes the
-        // one that was handed over later, whatever their times.
+        // A line must not overtake its page's copy. No crash point would show that: of two writes to a line the machine
+        // takes the one handed over later, whatever their times.
         Verdict::RedirectAfter(self.place(line), looked.max(self.pages[page].durable))
     }
 

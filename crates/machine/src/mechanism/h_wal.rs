@@ -1,13 +1,14 @@
 //! Write-ahead logging in hardware: LOC's *H-WAL* (LOC 5.2). The hardware logs and writes in place, so that the caches
-//! have one copy of each line; the order is software's, and nothing of it is loosened.
+//! have one copy of each line; the order is that of software logging, without any relaxation.
 //!
-//! At a commit the transaction's lines are logged; when that is durable its commit record is written; when that is, the
-//! lines in place; when these are home the log is dead. The core waits for each of them, as software does.
+//! At a commit the transaction's lines are logged; when they are durable, its commit record is written; when that is
+//! durable, the lines are written in place; when these are home, the log is dead. The core waits for each step, as
+//! software does.
 
 use super::list::Mutant;
 use super::transactions::{
-    APPLY, Area, Commits, EVICTED, HEAD, LOGGED, LogConfig, Order, RECORD, Tracked, Tracking,
-    recover,
+    APPLY, Commits, EVICTED, HEAD, LOGGED, LogArea, LogConfig, PersistOrder, RECORD, Tracked,
+    Tracking, recover,
 };
 use super::{Design, Home, Mechanism, Promise};
 use crate::Ps;
@@ -24,15 +25,15 @@ pub struct HardwareWal {
 }
 
 /// The order of write-ahead logging.
-struct Strict {
+struct StrictOrder {
     left_out: Option<Mutant>,
-    /// The last transaction is over then.
+    /// When the last transaction is over.
     over: Ps,
     waited: Ps,
 }
 
 impl HardwareWal {
-    /// With these figures, and perhaps something left out.
+    /// With these figures, and perhaps as a mutant.
     ///
     /// # Errors
     /// A log that is too small or too large.
@@ -48,7 +49,7 @@ impl Design for HardwareWal {
     }
 
     fn reserves(&self, _: u64) -> u64 {
-        Area::lines(self.config.area_bytes)
+        LogArea::lines(self.config.area_bytes)
     }
 
     fn promises(&self) -> Promise {
@@ -57,7 +58,8 @@ impl Design for HardwareWal {
 
     fn build(&self, hardware: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism> {
         let tracked = Tracked::new(self.config.clone(), self.left_out, hardware, &own);
-        let order = Strict { left_out: self.left_out, over: Ps::default(), waited: Ps::default() };
+        let order =
+            StrictOrder { left_out: self.left_out, over: Ps::default(), waited: Ps::default() };
         Box::new(Tracking { tracked, order })
     }
 
@@ -66,7 +68,7 @@ impl Design for HardwareWal {
     }
 }
 
-impl Order for Strict {
+impl PersistOrder for StrictOrder {
     fn committed(&mut self, tracked: &mut Tracked, hardware: &mut Hardware, core: usize) {
         let now = hardware.now();
         let logged = tracked.persist(hardware);
@@ -80,7 +82,7 @@ impl Order for Strict {
     }
 
     fn begins(&mut self, _: &mut Tracked, hardware: &mut Hardware, core: usize) {
-        // Another core's may not be over yet.
+        // Another core's transaction may not be over yet.
         hardware.wait_until(core, self.over);
     }
 

@@ -1,4 +1,4 @@
-//! The home device while a mechanism recovers: what is left of the machine, and nothing else of it.
+//! The home device while a mechanism recovers: all that is left of the machine after a power cut.
 
 use perdura_memory::image::LineWords;
 use std::ops::Range;
@@ -11,7 +11,7 @@ pub struct Home<'a> {
 }
 
 impl<'a> Home<'a> {
-    /// A device with `words`, of which the lines `own` are the mechanism's; stores after the first `stores` are lost.
+    /// A device with contents `words`; the lines `own` are the mechanism's. Stores after the first `stores` are lost.
     ///
     /// # Panics
     /// If it does not have these lines.

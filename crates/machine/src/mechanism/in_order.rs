@@ -1,6 +1,6 @@
-//! A controller that persists in order: the smallest mechanism that is of use, and the example of CONTRIBUTING.md.
+//! A controller that persists in order: the smallest useful mechanism, and the example of CONTRIBUTING.md.
 //!
-//! Every store of every core goes home by itself, one after the other: strict persistency (Pelley, Chen and Wenisch,
+//! Every store of every core goes home on its own, one after the other: strict persistency (Pelley, Chen and Wenisch,
 //! "Memory Persistency", ISCA 2014, 4.1). So programs need no write-backs and no fences for the order of what they
 //! store, only to know when it is durable. Lines that leave the caches are home already.
 
@@ -17,7 +17,7 @@ const HOLD: Mutant = Mutant { name: "hold", what: "lines that leave the caches a
 const FENCE: Mutant =
     Mutant { name: "fence", what: "a fence does not wait for the stores before it" };
 
-/// What can be left out.
+/// Its mutants.
 pub(super) const MUTANTS: &[Mutant] = &[WAIT, HOLD, FENCE];
 
 /// Its figures.
@@ -26,7 +26,7 @@ pub(super) const MUTANTS: &[Mutant] = &[WAIT, HOLD, FENCE];
 pub struct InOrderConfig {
     /// Where they are from.
     pub source: String,
-    /// Stores that can be on their way; a core whose store finds no room waits.
+    /// Stores that can be on their way; a core waits if its store finds no room.
     pub buffer: usize,
 }
 
@@ -44,17 +44,17 @@ pub struct InOrder {
 }
 
 /// The mechanism.
-struct Ordering {
+struct InOrderController {
     design: InOrder,
     /// When the stores on their way are durable, ascending.
     stores: std::collections::VecDeque<Ps>,
-    /// When the last of all is.
+    /// When the last store is durable.
     last: Ps,
     written: u64,
 }
 
 impl InOrder {
-    /// With these figures, and perhaps something left out.
+    /// With these figures, and perhaps as a mutant.
     ///
     /// # Errors
     /// There is no buffer.
@@ -81,12 +81,12 @@ impl Design for InOrder {
 
     fn build(&self, _: &mut Hardware, _: Range<u64>) -> Box<dyn Mechanism> {
         let (design, stores) = (self.clone(), Default::default());
-        Box::new(Ordering { design, stores, last: Ps::default(), written: 0 })
+        Box::new(InOrderController { design, stores, last: Ps::default(), written: 0 })
     }
 }
 
-impl Ordering {
-    /// From when on there is room for one more store.
+impl InOrderController {
+    /// When there is room for one more store.
     fn room(&mut self, now: Ps) -> Ps {
         while self.stores.front().is_some_and(|durable| *durable <= now) {
             self.stores.pop_front();
@@ -96,7 +96,7 @@ impl Ordering {
     }
 }
 
-impl Mechanism for Ordering {
+impl Mechanism for InOrderController {
     fn moments(&self) -> Moments {
         Moments::ACCESS | Moments::HOME
     }

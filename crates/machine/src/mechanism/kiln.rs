@@ -2,10 +2,10 @@
 //! Systems With and Without Persistence Support", MICRO 2013), and *LOC-Kiln*, its combination with loose ordering (LOC
 //! 5.2).
 //!
-//! The cache has the new version of a line, memory the old one, and what fits into the cache is not logged. At a commit
-//! the transaction's lines in the caches nearer to the core are written to the last one, and then its commit bit: the
-//! log's head has the number below which transactions have theirs. Lines of other transactions recovery drops.
-//! What is pending may not leave the cache; where a set has no room, the line is logged (LOC 5.5: Kiln falls back to
+//! The cache has the new version of a line, memory the old one, and lines that fit into the cache are not logged. At a
+//! commit the transaction's lines in the caches nearer to the core are written to the last-level cache, and then its
+//! commit bit: transactions below a number in the log head have theirs. Recovery drops lines of other transactions.
+//! Uncommitted lines may not leave the cache; where a set has no room, the line is logged (LOC 5.5: Kiln falls back to
 //! write-ahead logging), and goes home when its transaction is durable. *Kiln* waits for each commit; *LOC-Kiln* has
 //! windows: the newest contents of several transactions' lines are written together, and the first transaction of the
 //! next window waits.
@@ -32,16 +32,16 @@ pub struct KilnConfig {
     pub source: String,
     /// Transactions of a window, 1 to 64: Kiln itself has windows of one.
     pub degree: u64,
-    /// What a write of the last-level cache takes, nanoseconds.
+    /// Time of a write to the last-level cache, nanoseconds.
     pub write_ns: f64,
-    /// Such writes at a time.
+    /// Such writes that can overlap.
     pub banks: usize,
-    /// Contents that a transaction overwrites stay in the cache until it has committed, and take up a way; otherwise they
-    /// go home first.
+    /// Whether contents that a transaction overwrites stay in the cache until it has committed, and take up a way;
+    /// otherwise they go home first.
     pub keeps_older: bool,
-    /// Blocks that the durable image of the cache has room for: twice the cache's are enough.
+    /// Blocks that the durable image of the cache has room for: twice the cache's lines are enough.
     pub slots: u64,
-    /// Bytes of the log of what does not fit.
+    /// Bytes of the log for lines that do not fit into the cache.
     pub area_bytes: u64,
     /// Cycles to find a block of a transaction in the caches and hand it over.
     pub block_cycles: u32,
@@ -106,10 +106,10 @@ pub struct Kiln {
 }
 
 impl Kiln {
-    /// Kiln, with these figures, and perhaps something left out.
+    /// Kiln, with these figures, and perhaps as a mutant.
     ///
     /// # Errors
-    /// Figures that are out of their ranges, or a window of several transactions.
+    /// Figures are out of their ranges, or the window has several transactions.
     pub fn new(config: KilnConfig, left_out: Option<&Mutant>) -> Result<Self, String> {
         if config.degree != 1 {
             return Err("degree is 1: windows of several transactions are loc-kiln's".to_owned());
@@ -120,7 +120,7 @@ impl Kiln {
     /// LOC-Kiln, likewise.
     ///
     /// # Errors
-    /// Figures that are out of their ranges.
+    /// Figures are out of their ranges.
     pub fn loose(config: LocKilnConfig, left_out: Option<&Mutant>) -> Result<Self, String> {
         Self::with("loc-kiln", false, config.0, left_out)
     }

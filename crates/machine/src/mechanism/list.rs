@@ -12,22 +12,22 @@ use crate::MachineConfig;
 use serde::de::DeserializeOwned;
 use toml::Table;
 
-/// A mechanism that can be asked for by name.
+/// A mechanism that is available by name.
 #[derive(Debug)]
 pub struct Kind {
     /// Its name, and that of its table in a machine's file: `[mechanism.NAME]`.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A description in one line.
     pub title: &'static str,
-    /// Ways to leave something out of it, each of which must be found by a crash test.
+    /// Its mutants: each leaves something out, and a crash test must find it.
     pub mutants: &'static [Mutant],
     make: Make,
 }
 
-/// Makes a mechanism with a machine's figures for it, if it has some, and with something left out, if that is wanted.
+/// Makes a mechanism with a machine's figures for it, or else its own, and perhaps as a mutant.
 type Make = fn(Option<&Table>, Option<&Mutant>) -> Result<Box<dyn Design>, String>;
 
-/// Something that is left out of a mechanism on purpose.
+/// A step of a mechanism left out on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mutant {
     /// Its name.
@@ -50,7 +50,7 @@ pub enum MechanismError {
     /// The machine's table is wrong.
     #[error("[mechanism.{name}]: {what}")]
     Table {
-        /// Whose table.
+        /// The mechanism.
         name: &'static str,
         /// What is wrong with it.
         what: String,
@@ -67,7 +67,7 @@ pub enum MechanismError {
     },
 }
 
-/// All of them.
+/// All mechanisms.
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "plain",
@@ -141,10 +141,10 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
-/// The mechanism with this name, with a machine's figures for it, and one of its mutants if that is wanted.
+/// The mechanism with this name, with a machine's figures for it, and perhaps as one of its mutants.
 ///
 /// # Errors
-/// There is none, or no such mutant, or its table is wrong.
+/// There is no such mechanism or mutant, or its table is wrong.
 pub fn design(
     name: &str,
     machine: &MachineConfig,
@@ -170,7 +170,7 @@ pub fn find(name: &str) -> Result<&'static Kind, MechanismError> {
 }
 
 impl Kind {
-    /// What it promises, with the figures that it has where a machine's file gives none.
+    /// What it promises, with the figures that it has without a machine's table.
     pub fn promises(&self) -> Promise {
         self.build(None, None).map_or(Promise::Nothing, |design| design.promises())
     }
@@ -212,7 +212,7 @@ fn joined(names: impl Iterator<Item = &'static str>) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Fails if a machine's tables are not of mechanisms, or wrong.
+/// Fails if one of a machine's tables names no mechanism, or is wrong.
 pub(crate) fn validate(machine: &MachineConfig) -> Result<(), String> {
     machine.mechanism.iter().try_for_each(|(name, table)| {
         design(name, machine, None).map_err(|error| error.to_string())?;

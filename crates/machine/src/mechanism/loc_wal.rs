@@ -4,14 +4,14 @@
 //! *Eager commit*: there are no commit records. A transaction's last block in the log has the number of its blocks, and
 //! recovery counts them. *Speculative persistence*: consecutive transactions share a window. At its end the
 //! newest contents of each line go into the log, in any order, with the pairs that say how many blocks of a transaction
-//! later ones have overlapped; then the lines go in place. Programs do not wait: a commit returns at once, and
-//! only the first transaction of the next window waits for the end of the one before. In a window of one transaction
-//! there is nothing to speculate about: that is eager commit alone.
+//! later ones have overlapped; then the lines are written in place. Programs do not wait: a commit returns at once, and
+//! only the first transaction of the next window waits for the end of the window before. A window of one transaction
+//! is eager commit alone.
 
 use super::list::Mutant;
 use super::transactions::{
-    APPLY, Area, CLOSED, COUNT, CUT_OFF, Commits, EVICTED, HEAD, LOGGED, LogConfig, METADATA,
-    ONE_LESS, Order, PAIR, TX_STATE_ENTRIES, Tracked, Tracking, UNDONE, VERSION, recover,
+    APPLY, CLOSED, COUNT, CUT_OFF, Commits, EVICTED, HEAD, LOGGED, LogArea, LogConfig, METADATA,
+    ONE_LESS, PAIR, PersistOrder, TX_STATE_ENTRIES, Tracked, Tracking, UNDONE, VERSION, recover,
 };
 use super::{Design, Home, Mechanism, Promise};
 use crate::Ps;
@@ -31,8 +31,8 @@ pub(super) const EAGER_MUTANTS: &[Mutant] =
 pub struct LocConfig {
     /// Where they are from.
     pub source: String,
-    /// The speculation degree: transactions of a window, 1 to 64. Half of the numbers that are valid at a time: while a
-    /// window goes home the next one runs.
+    /// The speculation degree: transactions of a window, 1 to 64. At most half of the numbers that are valid at a time,
+    /// since the next window runs while a window goes home.
     pub degree: u64,
     /// Bytes of the memory log area.
     pub area_bytes: u64,
@@ -58,18 +58,18 @@ pub struct LooseOrdering {
 }
 
 /// Windows of transactions.
-struct Loose {
+struct LooseOrder {
     degree: u64,
-    /// The last window is home then.
+    /// When the last window is home.
     over: Ps,
     stalled: Ps,
 }
 
 impl LooseOrdering {
-    /// With these figures, and perhaps something left out.
+    /// With these figures, and perhaps as a mutant.
     ///
     /// # Errors
-    /// A degree that is too small or too large, or such a log.
+    /// The degree or the log is too small or too large.
     pub fn new(config: LocConfig, left_out: Option<&Mutant>) -> Result<Self, String> {
         if !(1..=TX_STATE_ENTRIES / 2).contains(&config.degree) {
             return Err("degree is a number of transactions from 1 to 64".to_owned());
@@ -82,7 +82,7 @@ impl LooseOrdering {
     /// Eager commit alone.
     ///
     /// # Errors
-    /// A log that is too small or too large.
+    /// The log is too small or too large.
     pub fn eager(log: LogConfig, left_out: Option<&Mutant>) -> Result<Self, String> {
         log.validate()?;
         Ok(LooseOrdering { name: "ec-wal", degree: 1, log, left_out: left_out.copied() })
@@ -99,7 +99,7 @@ impl Design for LooseOrdering {
     }
 
     fn reserves(&self, _: u64) -> u64 {
-        Area::lines(self.log.area_bytes)
+        LogArea::lines(self.log.area_bytes)
     }
 
     fn promises(&self) -> Promise {
@@ -108,7 +108,7 @@ impl Design for LooseOrdering {
 
     fn build(&self, hardware: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism> {
         let tracked = Tracked::new(self.log.clone(), self.left_out, hardware, &own);
-        let order = Loose { degree: self.degree, over: Ps::default(), stalled: Ps::default() };
+        let order = LooseOrder { degree: self.degree, over: Ps::default(), stalled: Ps::default() };
         Box::new(Tracking { tracked, order })
     }
 
@@ -117,7 +117,7 @@ impl Design for LooseOrdering {
     }
 }
 
-impl Loose {
+impl LooseOrder {
     fn end(&mut self, tracked: &mut Tracked, hardware: &mut Hardware) {
         let logged = tracked.persist(hardware);
         tracked.announce(logged);
@@ -126,7 +126,7 @@ impl Loose {
     }
 }
 
-impl Order for Loose {
+impl PersistOrder for LooseOrder {
     fn committed(&mut self, tracked: &mut Tracked, hardware: &mut Hardware, _: usize) {
         if tracked.len() as u64 >= self.degree {
             self.end(tracked, hardware);

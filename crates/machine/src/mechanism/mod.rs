@@ -1,8 +1,8 @@
-//! The place for mechanisms in hardware: logging, checkpointing, transactions in caches and memory controller.
+//! Mechanisms in hardware: logging, checkpointing, transactions in caches and memory controller.
 //!
-//! A mechanism is two types. Its [`Design`] is what is known before the power is on and still known after it was cut:
-//! its name, its figures, the lines that it needs, and how it recovers. Its [`Mechanism`] is what the design becomes in
-//! a machine that runs, and is gone with the power. It is asked at the machine's moments, nearest to the core first:
+//! A mechanism is two types. Its [`Design`] exists before the power is on and after a power cut: its name, its figures,
+//! the lines that it needs, and its recovery. Its [`Mechanism`] is built from the design in a running machine, and is
+//! gone with the power. It is called at these moments, nearest to the core first:
 //!
 //! | moment | where | asked for |
 //! |---|---|---|
@@ -12,16 +12,16 @@
 //! | [`evicted`](Mechanism::evicted) | a dirty line leaves the caches | [`Moments::EVICTION`] |
 //! | [`fetched`](Mechanism::fetched), [`dirtied`](Mechanism::dirtied), [`leaves`](Mechanism::leaves) | between the DRAM cache, or the caches where there is none, and the home device | [`Moments::HOME`] |
 //! | [`begin`](Mechanism::begin), [`commit`](Mechanism::commit), [`abort`](Mechanism::abort), [`flush`](Mechanism::flush) | a program's transaction | always |
-//! | [`due`](Mechanism::due) | a time that it has asked for | always |
+//! | [`due`](Mechanism::due) | a scheduled time | always |
 //! | [`end_epoch`](Mechanism::end_epoch), [`epoch_is_home`](Mechanism::epoch_is_home) | the end of an epoch | always |
 //!
-//! Every method does nothing unless it is overridden; what a mechanism does not ask for costs the machine one test of
-//! a bit. Neither the caches nor the controller name any mechanism. What one may use is [`Hardware`].
+//! Every method does nothing unless it is overridden; a moment that a mechanism does not ask for costs the machine one
+//! test of a bit. Neither the caches nor the controller name any mechanism. A mechanism may use [`Hardware`].
 //!
-//! A machine has two places for mechanisms: one for transactions, which is nearer to the cores and is asked first,
-//! and one for persistence. A mechanism is never asked about what it does itself.
+//! A machine has two places for mechanisms: one for transactions, which is nearer to the cores and is called first,
+//! and one for persistence. A mechanism is never called about what it does itself.
 //!
-//! Reading order: this file, [`home`] (recovery), [`list`](mod@list) (all of them by name), then any mechanism.
+//! Reading order: this file, [`home`] (recovery), [`list`](mod@list) (all mechanisms by name), then any mechanism.
 
 mod copy_on_write;
 mod h_wal;
@@ -43,7 +43,7 @@ pub use loc_wal::{LocConfig, LooseOrdering};
 pub use transactions::{CacheTag, LogConfig, Overhead, TX_STATE_ENTRIES};
 pub use undo_log::{HardwareUndoLog, UndoLogConfig};
 
-pub use crate::cache::{Departure, HeldVersion, Version, VictimRule, Why};
+pub use crate::cache::{Departure, DepartureReason, HeldVersion, Version, VictimRule};
 pub use crate::controller::Fetch;
 
 use crate::hardware::Hardware;
@@ -52,77 +52,78 @@ use perdura_memory::image::{LineWords, Piece};
 use perdura_memory::{HardwareAbort, HardwareTicket};
 use std::ops::{BitOr, Range};
 
-/// What is known of a mechanism whether the power is on or not.
+/// A mechanism's design, which exists whether the power is on or not.
 pub trait Design: Send + Sync {
     /// Its name in results.
     fn name(&self) -> &'static str;
 
-    /// Lines of the home device that it needs for itself, beside `lines` of the program's.
+    /// Lines of the home device that it needs for itself, on a machine with `lines` lines of the program's.
     fn reserves(&self, lines: u64) -> u64 {
         let _ = lines;
         0
     }
 
-    /// What it leaves behind for recovery.
+    /// What memory is like after a power cut and recovery.
     fn promises(&self) -> Promise {
         Promise::Nothing
     }
 
-    /// The machine is switched on, after [`recover`](Self::recover) if it was used before; `own` are the lines that
-    /// it has reserved, behind all that the program's memory can grow to: zero, or as recovery has left them.
+    /// Builds the mechanism when the machine is switched on, after [`recover`](Self::recover) if it was used before.
+    /// `own` are its reserved lines, after all lines that the program's memory can grow to: zero, or as recovery has
+    /// left them.
     fn build(&self, hardware: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism>;
 
-    /// The power is back: brings the home device to a state that programs may see. May itself be cut short, after any
-    /// of its stores, and begin again.
+    /// Recovery when the power is back: brings the home device to a state that programs may see. The power may be cut
+    /// again after any of its stores; then it begins again.
     fn recover(&self, home: &mut Home<'_>) {
         let _ = home;
     }
 }
 
-/// What memory is after recovery, whatever programs ask for.
+/// What a mechanism promises about memory after recovery, whatever write-backs and fences programs do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     /// What the persistency model says.
     Nothing,
-    /// What it was at the end of the last epoch that is durable ([`Hardware::promise`]).
+    /// Memory as at the end of the last durable epoch ([`Hardware::promise`]).
     Epoch,
-    /// What it was after some store: all stores before that one are there, whichever core's, and none after it. Of
-    /// what a fence has waited for nothing is lost.
+    /// Memory as after some store: all stores of all cores up to that one, and none after it. Nothing that a fence has
+    /// waited for is lost.
     Order,
-    /// What it was after some transaction's commit: all that was committed before is there, and nothing of any later
-    /// one. Of what programs were told is durable nothing is lost. Nothing is promised of words that are stored to
-    /// outside of transactions.
+    /// Memory as after some transaction's commit: all transactions committed up to it, and nothing of any later
+    /// one. No transaction is lost that was acknowledged as durable. Nothing is promised about words that are stored to
+    /// outside transactions.
     Transactions,
 }
 
 /// A mechanism in a machine that runs. All methods run at [`Hardware::now`], with the time that they take charged to
 /// the core that caused them.
 pub trait Mechanism: Send {
-    /// The frequent moments at which it is asked.
+    /// The frequent moments at which it is called.
     fn moments(&self) -> Moments {
         Moments::NONE
     }
 
-    /// A core accesses words of a line, which the caches may have, before what is stored is there.
+    /// A core accesses words of a line, in the caches or not; the stores have not changed the data yet.
     fn accessed(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
         let _ = (hardware, access);
         Effect::Happens
     }
 
-    /// The caches fetch `line` for a core, which loads it or stores to it. Another line if that one holds what is
-    /// wanted.
+    /// The caches fetch `line` for a core's load or store. Returns the line that holds its contents, usually `line`.
     fn filled(&mut self, hardware: &mut Hardware, core: usize, line: u64) -> u64 {
         let _ = (hardware, core);
         line
     }
 
-    /// A line that is [marked](crate::cache::Hierarchy::mark) has left a cache of any level: the first one, or another;
-    /// whether others still have it the caches tell.
+    /// A [marked](crate::cache::Hierarchy::mark) line has left a cache of some level. Other caches may still have it
+    /// ([`anywhere`](crate::cache::Hierarchy::anywhere)).
     fn departed(&mut self, hardware: &mut Hardware, departure: &Departure) {
         let _ = (hardware, departure);
     }
 
-    /// A [version](Hardware::put_version) has had to leave its cache. It is gone, unless it is put elsewhere.
+    /// A [version](Hardware::put_version) was replaced in its cache. It is gone, unless the mechanism puts it
+    /// elsewhere.
     fn displaced(&mut self, hardware: &mut Hardware, version: &HeldVersion) {
         let _ = (hardware, version);
     }
@@ -133,16 +134,16 @@ pub trait Mechanism: Send {
         Verdict::Allow
     }
 
-    /// A block is fetched from the home device, for the DRAM cache or, one line, for the caches. `places` has the
-    /// block's lines as they lie there, and may be changed to the lines that hold what is wanted; the last of them may
-    /// be beyond the program's. When fetching may begin: [`Fetch::now`], or later.
+    /// A block is fetched from the home device, for the DRAM cache, or a single line for the caches. `places` has the
+    /// block's own lines, and may be changed to the lines that hold their contents; the last of them may be beyond the
+    /// program's lines. Returns when fetching may begin: [`Fetch::now`], or later.
     fn fetched(&mut self, hardware: &mut Hardware, fetch: &Fetch, places: &mut [u64]) -> Ps {
         let _ = (hardware, places);
         fetch.now
     }
 
-    /// A block of the DRAM cache, of these lines, has got its first dirty line; where there is no DRAM cache, a line
-    /// has left the caches.
+    /// A block of the DRAM cache, with these lines, has got its first dirty line; without a DRAM cache, a line has left
+    /// the caches.
     fn dirtied(&mut self, hardware: &mut Hardware, block: Range<u64>) {
         let _ = (hardware, block);
     }
@@ -162,11 +163,11 @@ pub trait Mechanism: Send {
         Ok(())
     }
 
-    /// A core commits its transaction, which is durable when [`durable`](Self::durable) says so; at once, if the
-    /// mechanism makes no transactions durable.
+    /// A core commits its transaction, which is durable when [`durable`](Self::durable) says so; a mechanism that does
+    /// not make transactions durable reports it at once.
     ///
     /// # Errors
-    /// Why it is aborted instead. What it has stored is not visible then.
+    /// Why it is aborted instead. Its stores are not visible then.
     fn commit(
         &mut self,
         hardware: &mut Hardware,
@@ -176,13 +177,13 @@ pub trait Mechanism: Send {
         Ok(HardwareTicket::DURABLE)
     }
 
-    /// A core aborts its transaction, if it has one. Whether what it has stored is undone.
+    /// A core aborts its transaction, if it has one. Returns whether its stores are undone.
     fn abort(&mut self, hardware: &mut Hardware, core: usize) -> bool {
         let _ = (hardware, core);
         false
     }
 
-    /// A core waits until what it has committed is durable.
+    /// A core waits until its committed transactions are durable.
     fn flush(&mut self, hardware: &mut Hardware, core: usize) {
         let _ = (hardware, core);
     }
@@ -193,25 +194,26 @@ pub trait Mechanism: Send {
         HardwareTicket::LAST
     }
 
-    /// A time has come that it has asked for by [`Hardware::schedule`], with this number.
+    /// Called at the time, and with the number, given to [`Hardware::schedule`].
     fn due(&mut self, hardware: &mut Hardware, number: u64) {
         let _ = (hardware, number);
     }
 
-    /// An epoch ends: what the machine is to write home now, while all cores wait. Each of those lines
+    /// An epoch ends. Returns what the machine is to write home now, while all cores wait. Each of those lines
     /// [leaves](Self::leaves) before [`epoch_is_home`](Self::epoch_is_home).
     fn end_epoch(&mut self, hardware: &mut Hardware) -> Flush {
         let _ = hardware;
         Flush::Nothing
     }
 
-    /// What [`end_epoch`](Self::end_epoch) wanted is done at `home`, and durable then if it was everything.
+    /// The flush that [`end_epoch`](Self::end_epoch) has requested is over at `home`; all lines are durable then if it
+    /// was [`Flush::Everything`].
     fn epoch_is_home(&mut self, hardware: &mut Hardware, home: Ps) {
         let _ = (hardware, home);
     }
 
-    /// The power is cut: what it can still save, on the energy that is left, it saves into `home` (the program's
-    /// lines, then the reserved ones).
+    /// The power is cut: the mechanism saves into `home` (the program's lines, then the reserved ones) what residual
+    /// energy allows.
     fn power_cut(&self, home: &mut [u64]) {
         let _ = home;
     }
@@ -222,7 +224,7 @@ pub trait Mechanism: Send {
     }
 }
 
-/// Moments that are too frequent to be asked at in vain.
+/// Moments too frequent to call a mechanism at without need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moments(u8);
 
@@ -240,7 +242,7 @@ impl Moments {
     /// [`Mechanism::departed`], [`Mechanism::displaced`].
     pub const CACHES: Moments = Moments(16);
 
-    /// Whether some of `others` are among these.
+    /// Whether these include some of `others`.
     #[inline(always)]
     pub const fn have(self, others: Moments) -> bool {
         self.0 & others.0 != 0
@@ -264,9 +266,9 @@ pub struct Accessed<'a> {
     pub line: u64,
     /// How.
     pub how: How,
-    /// What is stored, word by word or byte by byte; nothing for loads.
+    /// The stores, word by word or byte by byte; empty for loads.
     pub stores: &'a [Piece],
-    /// What the line holds before.
+    /// The line's contents before.
     pub before: LineWords,
 }
 
@@ -288,7 +290,7 @@ pub enum How {
 pub enum Effect {
     /// It takes place.
     Happens,
-    /// Nothing is stored: the core's transaction is lost, which the program is told when it commits.
+    /// Nothing is stored: the core's transaction is lost, and its commit will fail.
     Lost,
 }
 
@@ -297,15 +299,15 @@ pub enum Effect {
 pub struct Leaving {
     /// Its number.
     pub line: u64,
-    /// What it holds.
+    /// Its contents.
     pub words: LineWords,
-    /// Why it leaves: [`Cause::Eviction`] also where the DRAM cache needs its room.
+    /// Why it leaves; [`Cause::Eviction`] also if the DRAM cache needs its room.
     pub cause: Cause,
-    /// From when on it can be written: now, or when it has been read out of the DRAM cache.
+    /// When it can be written: now, or once it has been read out of the DRAM cache.
     pub from: Ps,
 }
 
-/// What is to be done with a dirty line.
+/// What becomes of a dirty line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Write it.
@@ -316,8 +318,8 @@ pub enum Verdict {
     Redirect(u64),
     /// Write it to this line instead, no earlier than this.
     RedirectAfter(u64, Ps),
-    /// Do not write it: the mechanism has kept it, and from then on it is as durable as the mechanism makes it. A
-    /// program that waits for its durability goes on then.
+    /// Do not write it: the mechanism has kept it. From this time it is as durable as the mechanism makes it, and a
+    /// program that waits for its durability goes on.
     Hold(Ps),
 }
 

@@ -1,11 +1,11 @@
 //! Undo logging in the memory controller, by epochs: the *Logging* that Dual-Page Checkpointing
 //! (5.1.2) compares with, in ATOM's manner.
 //!
-//! It sits between the DRAM cache and the home device. Before a line is written home for the first time in an epoch, its
-//! old contents go into a log beside the program's lines; the write is held back until that is durable, and later ones of
-//! the line come after it. An unbounded table remembers which lines the epoch has logged. An epoch ends when every dirty
-//! line is home: then the epoch's number is stored, which makes all records of it dead. Recovery puts the old lines of
-//! the unfinished epoch back.
+//! It sits between the DRAM cache and the home device. Before a line is written home for the first time in an epoch,
+//! its old contents go into a log in reserved lines; the write is held back until the record is durable, and later
+//! writes of the line come after it. An unbounded table remembers which lines the epoch has logged. An epoch ends when
+//! every dirty line is home: then the epoch's number is stored, which makes all its records dead. Recovery puts the old
+//! lines of the unfinished epoch back.
 
 use super::list::Mutant;
 use super::{Design, Flush, Home, Leaving, Mechanism, Moments, Promise, Verdict};
@@ -35,7 +35,7 @@ const RECORD: Mutant = Mutant { name: "record", what: "every eighth line is not 
 const CHECK: Mutant =
     Mutant { name: "recover", what: "recovery leaves out the last record of each group" };
 
-/// What can be left out.
+/// Its mutants.
 pub(super) const MUTANTS: &[Mutant] = &[HOLD, METADATA, HOME, FORGET, RECORD, CHECK];
 
 /// Its figures.
@@ -46,7 +46,7 @@ pub struct UndoLogConfig {
     pub source: String,
     /// Cycles to look up whether a line is logged.
     pub lookup_cycles: u32,
-    /// The share of the log's records that are free from which down the epoch ends.
+    /// The epoch ends when the free share of the log's records is down to this.
     pub ends_when_free: f64,
 }
 
@@ -66,15 +66,15 @@ pub struct HardwareUndoLog {
 
 /// Where the log is.
 #[derive(Clone, Copy, Debug)]
-struct Log {
+struct UndoLogLayout {
     header: u64,
     groups: u64,
 }
 
 /// The mechanism.
-struct Logging {
+struct UndoLogController {
     design: HardwareUndoLog,
-    log: Log,
+    log: UndoLogLayout,
     epoch: u64,
     /// The lines that the epoch has logged, a bit each.
     logged: Vec<u64>,
@@ -83,10 +83,10 @@ struct Logging {
 }
 
 impl HardwareUndoLog {
-    /// With these figures, and perhaps something left out.
+    /// With these figures, and perhaps as a mutant.
     ///
     /// # Errors
-    /// A share that is none.
+    /// `ends_when_free` is not a share.
     pub fn new(config: UndoLogConfig, left_out: Option<&Mutant>) -> Result<Self, String> {
         if !(0.0..1.0).contains(&config.ends_when_free) {
             return Err("ends_when_free is a share from 0 to 1, and not 1".to_owned());
@@ -99,16 +99,16 @@ impl HardwareUndoLog {
     }
 }
 
-impl Log {
+impl UndoLogLayout {
     fn new(own: Range<u64>) -> Self {
-        Log { header: own.start, groups: (own.end - own.start - 1) / (GROUP + 1) }
+        UndoLogLayout { header: own.start, groups: (own.end - own.start - 1) / (GROUP + 1) }
     }
 
     fn group(self, group: u64) -> u64 {
         self.header + 1 + group * (GROUP + 1)
     }
 
-    /// The lines of record `index`: metadata, data, and its place in the group.
+    /// The metadata line and data line of record `index`, and its place in the group.
     fn place(self, index: u64) -> (u64, u64, usize) {
         let (metadata, slot) = (self.group(index / GROUP), index % GROUP);
         (metadata, metadata + 1 + slot, slot as usize)
@@ -119,8 +119,8 @@ impl Log {
     }
 }
 
-impl Logging {
-    /// Whether the epoch has not logged the line; from here on it has.
+impl UndoLogController {
+    /// Notes that the epoch logs the line. Returns whether it had not before.
     fn is_first(&mut self, line: u64) -> bool {
         let (word, bit) = (&mut self.logged[(line / 64) as usize], 1 << (line % 64));
         let first = *word & bit == 0;
@@ -128,13 +128,13 @@ impl Logging {
         first
     }
 
-    /// Logs the old contents of `line`; when they are durable.
+    /// Logs the old contents of `line`. Returns when they are durable.
     fn log(&mut self, hardware: &mut Hardware, line: u64) -> Ps {
         let (metadata, data, slot) = self.log.place(self.records);
         let old = hardware.home_line(line);
         let mut entries = if slot == 0 { [0; 8] } else { hardware.home_line(metadata) };
         entries[slot] = entry(self.epoch, line, &old);
-        // The group's epoch: what is left of older ones in the line does not count.
+        // The group's epoch: entries left from older epochs in the line do not count.
         entries[7] = self.epoch;
         self.records += 1;
         self.most_records = self.most_records.max(self.records);
@@ -170,8 +170,8 @@ impl Design for HardwareUndoLog {
     }
 
     fn build(&self, hardware: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism> {
-        let log = Log::new(own);
-        Box::new(Logging {
+        let log = UndoLogLayout::new(own);
+        Box::new(UndoLogController {
             design: self.clone(),
             epoch: hardware.home_line(log.header)[0] + 1,
             log,
@@ -182,12 +182,12 @@ impl Design for HardwareUndoLog {
     }
 
     fn recover(&self, home: &mut Home<'_>) {
-        let log = Log::new(home.own());
+        let log = UndoLogLayout::new(home.own());
         let epoch = home.line(log.header)[0] + 1;
         let slots = if self.leaves_out(CHECK) { GROUP - 1 } else { GROUP };
         for metadata in (0..log.groups).map(|group| log.group(group)) {
             let entries = home.line(metadata);
-            // Groups become durable in any order: one after it may count.
+            // Groups become durable in any order: a later one may count.
             if entries[7] != epoch {
                 continue;
             }
@@ -202,7 +202,7 @@ impl Design for HardwareUndoLog {
     }
 }
 
-impl Mechanism for Logging {
+impl Mechanism for UndoLogController {
     fn moments(&self) -> Moments {
         Moments::HOME
     }
@@ -212,7 +212,7 @@ impl Mechanism for Logging {
         let looked = leaving.from + hardware.cycles(self.design.config.lookup_cycles);
         let holds = !self.design.leaves_out(HOLD);
         if !self.is_first(line) || self.design.leaves_out(RECORD) && line % 8 == 7 {
-            // A write of it that waits for the record is not overtaken by this one.
+            // This write must not overtake an earlier one that waits for the record.
             let before = hardware.on_its_way(line).filter(|_| holds);
             return Verdict::After(before.map_or(looked, |durable| looked.max(durable)));
         }

@@ -1,4 +1,4 @@
-//! Transactions in the order in which they have committed, kept beside a mechanism that makes them atomic and durable.
+//! All transactions in the order of their commits, to check a mechanism that makes them atomic and durable.
 
 use super::difference;
 use crate::Ps;
@@ -6,23 +6,23 @@ use perdura_memory::HardwareTicket;
 use perdura_memory::image::{Piece, patch};
 use std::collections::{HashMap, HashSet};
 
-/// What transactions have stored.
+/// The stores of all transactions.
 #[derive(Default)]
 pub(crate) struct Transactions {
     /// Memory before all of them.
     first: Vec<u64>,
-    /// Of each core that runs one, what that has stored.
+    /// For each core that runs one, its stores so far.
     running: HashMap<usize, Vec<Piece>>,
-    /// With the ticket of each; these ascend.
+    /// Each with its ticket; tickets ascend.
     committed: Vec<(HardwareTicket, Vec<Piece>)>,
-    /// Words that were stored to outside of any: nothing is promised of these.
+    /// Words stored to outside transactions: nothing is promised about these.
     outside: HashSet<usize>,
-    /// How many were known to programs to be durable, and from when on; both ascend.
+    /// How many transactions programs knew to be durable, and from which time; both ascend.
     told: Vec<(Ps, usize)>,
 }
 
 impl Transactions {
-    /// Of a memory that begins with these words.
+    /// For a memory that begins with these words.
     pub(super) fn new(words: &[u64]) -> Self {
         Transactions { first: words.to_vec(), ..Transactions::default() }
     }
@@ -40,13 +40,13 @@ impl Transactions {
         }
     }
 
-    /// A core has committed the one that it has begun.
+    /// A core has committed its transaction.
     pub(crate) fn commits(&mut self, core: usize, ticket: HardwareTicket) {
         let stored = self.running.remove(&core);
         self.committed.extend(stored.map(|stored| (ticket, stored)));
     }
 
-    /// A core's is aborted. Where the mechanism has not `undone` it, what it has stored counts as stored outside.
+    /// A core's transaction is aborted. If the mechanism has not `undone` it, its stores count as outside transactions.
     pub(crate) fn aborts(&mut self, core: usize, undone: bool) {
         let stored = self.running.remove(&core).unwrap_or_default();
         if !undone {
@@ -59,7 +59,7 @@ impl Transactions {
         self.committed.last().map_or(HardwareTicket::DURABLE, |(ticket, _)| *ticket)
     }
 
-    /// Programs know from `now` on that all up to this one are durable.
+    /// From `now` on programs know that all transactions up to `last` are durable.
     pub(crate) fn tells(&mut self, now: Ps, last: HardwareTicket) {
         let count = self.committed.partition_point(|(ticket, _)| *ticket <= last);
         if self.told.last().is_none_or(|(_, told)| *told < count) {
@@ -67,8 +67,7 @@ impl Transactions {
         }
     }
 
-    /// The first word that is wrong if what is left is memory after the last transaction that it could be: the number
-    /// of transactions that agrees with most words.
+    /// The first word that differs from memory after the number of transactions that agrees with most words.
     pub(super) fn broken(&self, left: &[u64], now: Ps) -> Option<usize> {
         let told = self.told.iter().filter(|(from, _)| *from <= now);
         let durable = told.map(|(_, count)| *count).max().unwrap_or(0);

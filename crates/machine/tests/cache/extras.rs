@@ -3,7 +3,7 @@
 
 use crate::{level, single_set};
 use perdura_machine::cache::{
-    Access, Departure, HeldVersion, Hierarchy, Policy, Version, VictimRule, Why,
+    Access, Departure, DepartureReason, HeldVersion, Hierarchy, Policy, Version, VictimRule,
 };
 use perdura_machine::config::{Holds, Level};
 use perdura_memory::reference::SplitMix64;
@@ -41,7 +41,7 @@ impl Lists {
         self.set(level, line).contains(&(line, None))
     }
 
-    fn take(&mut self, level: usize, line: u64, why: Why) {
+    fn take(&mut self, level: usize, line: u64, why: DepartureReason) {
         if self.has(level, line) {
             self.note(level, line, why);
             self.set(level, line).retain(|&entry| entry != (line, None));
@@ -49,7 +49,7 @@ impl Lists {
     }
 
     /// A line is about to leave, or has left, a level.
-    fn note(&mut self, level: usize, line: u64, why: Why) {
+    fn note(&mut self, level: usize, line: u64, why: DepartureReason) {
         if self.marked.contains(&line) {
             let dirty = self.is_dirty(level, line);
             self.departures.push(Departure { line, core: 0, level, dirty, why });
@@ -68,9 +68,9 @@ impl Lists {
             self.set(found, line).retain(|&entry| entry != (line, None));
             self.set(found, line).insert(0, (line, None));
         } else if found < last {
-            self.take(found, line, Why::MovedUp);
+            self.take(found, line, DepartureReason::MovedUp);
         }
-        // On its way it is in no level: its copies count as clean until it is in the nearest one.
+        // A line on its way is in no level: its copies count as clean until it is in the nearest one.
         let dirty = self.dirty.remove(&line) || store;
         for level in (0..found).rev() {
             if level == 0 || self.levels[level].holds != Holds::Victims {
@@ -82,7 +82,7 @@ impl Lists {
         }
     }
 
-    /// Whether there was a place for it.
+    /// Returns whether there was a place for it.
     fn insert(&mut self, level: usize, entry: Entry) -> bool {
         let ListLevel { ways, rule, .. } = self.levels[level];
         let set = self.set(level, entry.0).clone();
@@ -116,9 +116,9 @@ impl Lists {
     }
 
     fn leave(&mut self, from: usize, line: u64) {
-        self.note(from, line, Why::Replaced);
+        self.note(from, line, DepartureReason::Replaced);
         if self.levels[from].holds == Holds::Inclusive {
-            (0..from).rev().for_each(|level| self.take(level, line, Why::Recalled));
+            (0..from).rev().for_each(|level| self.take(level, line, DepartureReason::Recalled));
         }
         let dirty = self.is_dirty(from, line);
         let Some(next) = self.levels.get(from + 1).map(|next| next.holds) else {
@@ -129,7 +129,7 @@ impl Lists {
             return;
         };
         if (dirty || next == Holds::Victims) && !self.has(from + 1, line) {
-            // Where it goes it does not hinder itself: it is in no level between.
+            // The line is in no level in between, so it cannot replace itself.
             self.insert(from + 1, (line, None));
         }
     }
@@ -137,7 +137,9 @@ impl Lists {
     fn drop_line(&mut self, line: u64) {
         self.evicted.clear();
         // Its copies are all there while they are noted.
-        (0..self.levels.len()).rev().for_each(|level| self.take(level, line, Why::Dropped));
+        (0..self.levels.len())
+            .rev()
+            .for_each(|level| self.take(level, line, DepartureReason::Dropped));
         self.dirty.remove(&line);
     }
 
@@ -284,7 +286,7 @@ fn two_cores(ways: u32, holds: Holds) -> Hierarchy {
 const A: u64 = 100;
 const B: u64 = 200;
 
-fn left(core: usize, level: usize, dirty: bool, why: Why) -> Departure {
+fn left(core: usize, level: usize, dirty: bool, why: DepartureReason) -> Departure {
     Departure { line: A, core, level, dirty, why }
 }
 
@@ -355,14 +357,15 @@ fn what_another_core_does_to_a_marked_line_is_reported() {
     caches.mark(A);
     caches.access(0, A, Access::Store);
     caches.access(1, A, Access::Load);
-    assert_eq!(caches.take_departures(), [left(0, 0, true, Why::Shared)]);
+    assert_eq!(caches.take_departures(), [left(0, 0, true, DepartureReason::Shared)]);
     caches.access(1, A, Access::Store);
-    assert_eq!(caches.take_departures(), [left(0, 0, false, Why::Stored)]);
+    assert_eq!(caches.take_departures(), [left(0, 0, false, DepartureReason::Stored)]);
     caches.access(0, A, Access::Store);
-    assert_eq!(caches.take_departures(), [left(1, 0, true, Why::Stored)]);
+    assert_eq!(caches.take_departures(), [left(1, 0, true, DepartureReason::Stored)]);
     // Eight others, through the other core, push it out of the shared level.
     (0..8).for_each(|n| _ = caches.access(1, B + n, Access::Load));
-    let recalled = [left(0, 1, false, Why::Replaced), left(0, 0, true, Why::Recalled)];
+    let recalled =
+        [left(0, 1, false, DepartureReason::Replaced), left(0, 0, true, DepartureReason::Recalled)];
     assert_eq!(caches.take_departures(), recalled);
     assert!(!caches.anywhere(A) && caches.is_marked(A));
     caches.clear_marks();

@@ -1,9 +1,10 @@
-//! What always holds, whatever the levels, policies, cores and accesses are: the dirty lines are
-//! those of a set that knows nothing of caches, no version is lost or made up, and no marked line leaves unseen.
+//! Invariants for any levels, policies, cores and accesses: the dirty lines are those of a set without
+//! caches, no version is lost or invented, and no marked line leaves unreported.
 
 use crate::level;
 use perdura_machine::cache::{
-    Access, Departure, HeldVersion, Hierarchy, Outcome, Policy, Version, VictimRule, Why,
+    Access, Departure, DepartureReason, HeldVersion, Hierarchy, Outcome, Policy, Version,
+    VictimRule,
 };
 use perdura_machine::config::{Holds, Level};
 use proptest::prelude::*;
@@ -33,7 +34,7 @@ fn ordinary() -> impl Strategy<Value = Step> {
     prop_oneof![20 => access, 2 => write_back, 1 => line.prop_map(Step::Drop)]
 }
 
-/// What only mechanisms do.
+/// Steps that only mechanisms do.
 fn extra() -> impl Strategy<Value = Step> {
     let version = (0..CORES, 0usize..5, 0..LINES, 0u64..4);
     let put =
@@ -57,7 +58,7 @@ fn policies() -> impl Strategy<Value = Policy> {
 fn levels() -> impl Strategy<Value = Vec<Level>> {
     let holds =
         proptest::sample::select(vec![Holds::Inclusive, Holds::NonInclusive, Holds::Victims]);
-    // Small ones, so that every level replaces lines; now and then one that replaces none.
+    // Small ones, so that every level replaces lines; sometimes one that replaces none.
     let ways = prop_oneof![10 => 1u32..6, 1 => 16u32..20];
     let one = (1u64..5, ways, policies(), holds)
         .prop_map(|(sets, ways, policy, holds)| Level { holds, ..level(sets, ways, policy) });
@@ -73,7 +74,7 @@ fn levels() -> impl Strategy<Value = Vec<Level>> {
     })
 }
 
-/// The caches beside the set of dirty lines.
+/// The caches, and the expected set of dirty lines.
 struct Watched {
     levels: Vec<Level>,
     cores: usize,
@@ -178,7 +179,7 @@ impl Watched {
         all.filter(|&(line, core, level)| self.caches.contains(core, level, line)).collect()
     }
 
-    /// Each copy of a marked line that has gone was reported; what was reported was there, or came on the way.
+    /// Each copy of a marked line that is gone was reported; each reported copy was there, or came during the step.
     fn left(&mut self, before: &BTreeSet<(u64, usize, usize)>, step: &Step) {
         let after = self.marked_copies();
         let (mut gone, mut nearest) = (BTreeSet::new(), 0);
@@ -186,19 +187,22 @@ impl Watched {
             assert!(self.marked.contains(&line), "{line} is not marked");
             let private = !self.levels[level].shared;
             match (why, step) {
-                (Why::Shared, Step::Access(by, at, false)) => {
+                (DepartureReason::Shared, Step::Access(by, at, false)) => {
                     assert!(private && core != by % self.cores && line == *at);
                     assert!(before.contains(&(line, core, level)), "{line} was not there");
                     continue;
                 }
-                (Why::Stored, Step::Access(by, at, true)) => {
+                (DepartureReason::Stored, Step::Access(by, at, true)) => {
                     assert!(private && core != by % self.cores && line == *at);
                 }
-                (Why::MovedUp, Step::Access(_, at, _)) => assert_eq!(line, *at),
-                (Why::Dropped, Step::WriteBack(_, at, false) | Step::Drop(at)) => {
+                (DepartureReason::MovedUp, Step::Access(_, at, _)) => assert_eq!(line, *at),
+                (DepartureReason::Dropped, Step::WriteBack(_, at, false) | Step::Drop(at)) => {
                     assert_eq!(line, *at)
                 }
-                (Why::Replaced | Why::Recalled, Step::Access(..) | Step::Put(..)) => {}
+                (
+                    DepartureReason::Replaced | DepartureReason::Recalled,
+                    Step::Access(..) | Step::Put(..),
+                ) => {}
                 _ => panic!("{line} left level {level} of {core} by {step:?}: {why:?}"),
             }
             nearest += usize::from(level == 0);

@@ -1,4 +1,4 @@
-//! What several levels and several cores do with a line, step by step.
+//! A line in several levels and several cores, step by step.
 
 use crate::level;
 use perdura_machine::cache::{Access, CacheStats, Hierarchy, Outcome, Policy};
@@ -37,7 +37,7 @@ fn at(level: usize, cycles: u32) -> Outcome {
     Outcome { level, cycles, handed: false }
 }
 
-/// One that was handed the line, or the right to change it.
+/// An access to which another core handed the line, or the right to change it.
 fn handed(level: usize, cycles: u32) -> Outcome {
     Outcome { handed: true, ..at(level, cycles) }
 }
@@ -58,7 +58,7 @@ fn an_access_costs_the_level_where_it_ends() {
     assert_eq!([counts(0), counts(1), counts(2)], [(1, 5), (1, 4), (1, 3)]);
 }
 
-/// A is used all the time in the first level, so the second one thinks that it is old.
+/// A is used all the time in the first level, so it is the least recently used line of the second.
 fn hot_above(holds: Holds) -> Hierarchy {
     let mut caches = alone(&[set(2, 4, Holds::NonInclusive), set(2, 14, holds)]);
     store(&mut caches, A);
@@ -113,7 +113,7 @@ fn a_victim_level_takes_what_is_replaced_above_and_gives_it_back() {
 
 #[test]
 fn memory_fills_the_level_above_a_victim_level() {
-    // As on Skylake-SP: what the second level replaces goes to the last one.
+    // As on Skylake-SP: lines replaced in the second level go to the last one.
     let l2 = set(2, 14, Holds::Inclusive);
     let mut caches = alone(&[set(1, 4, Holds::NonInclusive), l2, set(2, 50, Holds::Victims)]);
     for line in [A, B] {
@@ -223,7 +223,7 @@ fn a_victim_level_keeps_dirt_that_more_than_one_core_reads() {
 }
 
 #[test]
-fn a_dirty_line_moves_up_whole_where_nobody_else_has_it() {
+fn a_dirty_line_moves_up_whole_where_no_other_core_has_it() {
     let mut caches = together(Holds::Victims);
     caches.access(0, A, Access::Store);
     (1..=4).for_each(|n| _ = caches.access(0, A + n, Access::Load));

@@ -1,4 +1,4 @@
-//! The caches against models of their own, against formulas, and by hand.
+//! The caches compared with models, with formulas, and with results worked out by hand.
 
 mod extras;
 mod invariants;
@@ -25,12 +25,12 @@ fn level(sets: u64, ways: u32, policy: Policy) -> Level {
     }
 }
 
-/// A single set. It tells its victims if all that it is asked for is stores.
+/// A single set. It reports its victims if all accesses are stores.
 fn single_set(ways: u32, policy: Policy, seed: u64) -> Hierarchy {
     Hierarchy::new(&[level(1, ways, policy)], 1, 0, seed)
 }
 
-/// Stores a line into a single set: whether it was there, and which line it replaced.
+/// Stores a line into a single set. Returns whether it was there, and which line it replaced.
 fn store(set: &mut Hierarchy, line: u64) -> (bool, Option<u64>) {
     let hit = set.access(0, line, Access::Store).level == 0;
     assert!(set.evicted().len() <= 1, "a set replaces one line at most");

@@ -4,7 +4,7 @@ use perdura_memory::reference::SplitMix64;
 
 /// A set of a cache.
 pub(crate) trait Model {
-    /// Whether the line was there; the one that it replaced.
+    /// Returns whether the line was there, and the line that it replaced.
     fn access(&mut self, line: u64) -> (bool, Option<u64>);
 
     /// Takes a line out.

@@ -1,5 +1,5 @@
-//! One core's levels under LRU against a model that knows a line's dirt, but not where it is:
-//! lists of lines, most recent first, and one set of dirty lines.
+//! One core's levels under LRU, compared with a model that knows whether a line is dirty, but not in which
+//! level: lists of lines, most recent first, and one set of dirty lines.
 
 use crate::level;
 use perdura_machine::cache::{Access, Hierarchy, Policy};
@@ -49,8 +49,8 @@ impl Naive {
         if store {
             self.dirty.insert(line);
         }
-        // Above where it was found, it comes in from the far end; the copy nearest to the core,
-        // which is still to come, is the one that counts as dirty.
+        // It enters the levels above the one where it was found, the farthest first; the copy nearest to
+        // the core, which enters last, counts as dirty.
         let was_dirty = self.dirty.remove(&line);
         for level in (0..found).rev() {
             if level == 0 || self.levels[level].holds != Holds::Victims {

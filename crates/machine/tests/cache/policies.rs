@@ -1,5 +1,5 @@
-//! Each policy, on a single set, does what its model does; and the quad-age policies of real
-//! processors do what was worked out by hand.
+//! Each policy, on a single set, behaves as its model; and the quad-age policies of real processors as
+//! worked out by hand.
 
 use crate::models::{AgedSet, Any, List, Model, Tree, TreeSet};
 use crate::{single_set, store};
@@ -12,7 +12,7 @@ fn compare(policy: Policy, ways: u32, accesses: usize, mut model: impl Model) {
     let mut set = single_set(ways, policy, seed);
     let mut random = SplitMix64::new(!seed);
     for n in 0..accesses {
-        // Half of all draws from few lines: hits of all kinds, and none for long at times.
+        // Half of all draws from few lines: hits of all kinds, and sometimes none for long.
         let among = if random.below(2) == 0 { ways / 2 + 1 } else { 2 * ways + 1 };
         let line = random.below(u64::from(among)) + 1000;
         if random.below(32) == 0 {
@@ -61,7 +61,7 @@ fn tree_plru_is_a_tree() {
     }
 }
 
-/// All that the notation can say.
+/// All notations.
 fn notations() -> Vec<String> {
     let mut all = Vec::new();
     for hit in ["H21", "H20", "H11", "H10", "H00"] {
@@ -86,7 +86,7 @@ fn quad_age_follows_its_notation() {
     }
 }
 
-/// Stores the lines of `trace` (a letter each) into four ways: what each replaces, `.` for
+/// Stores the lines of `trace` (a letter each) into four ways. Returns the line that each replaces, `.` for
 /// nothing, `+` for a hit.
 fn replaced(policy: QuadAge, trace: &str) -> String {
     let mut set = single_set(4, Policy::QuadAge(policy), 1);

@@ -1,12 +1,12 @@
-//! How long lines stay, against the analytic formulas.
+//! How long lines stay, compared with analytic formulas.
 //!
 //! Requests are independent of one another, line `i` with a share `p(i)` of them (Zipf). Then a
 //! cache of `c` lines has line `i` for a share of the time of
 //! - `1 - e^(-p(i) T)` under LRU (Che, Tung and Wang, IEEE JSAC 2002),
 //! - `p(i) T / (1 + p(i) T)` under random replacement (Fricker, Robert and Roberts, ITC 2012),
 //!
-//! where `T` is such that these sum to `c`. A request finds the cache as it is on average, so
-//! the share of requests that hit says how long the line was there.
+//! where `T` is such that these sum to `c`. A request finds the cache in an average state, so the share of
+//! requests that hit equals the share of time in which the line was there.
 
 use crate::single_set;
 use perdura_machine::cache::{Access, Policy};
@@ -15,10 +15,10 @@ use perdura_memory::reference::SplitMix64;
 const WAYS: usize = 64;
 const LINES: usize = 1000;
 const REQUESTS: usize = 2_000_000;
-/// Largest deviation of all hits together that is taken for none.
+/// Largest accepted deviation of all hits together.
 const TOTAL: f64 = 0.0015;
-/// The same of each line that was asked for 5,000 times or more: a standard deviation is at
-/// most 0.007 then.
+/// The same for each line with 5,000 requests or more, where the standard deviation is at most
+/// 0.007.
 const EACH: f64 = 0.02;
 
 fn shares(skew: f64) -> Vec<f64> {

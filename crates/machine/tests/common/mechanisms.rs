@@ -1,11 +1,11 @@
-//! Mechanisms that tests make up.
+//! Mechanisms for tests.
 
 use perdura_machine::mechanism::{Home, list};
 use perdura_machine::{Design, Hardware, Mechanism};
 use perdura_memory::Domain;
 use std::ops::Range;
 
-/// A design for a test: what it becomes, and how many lines it needs.
+/// A design for a test: the mechanism that it builds, and how many lines it needs.
 pub(crate) struct Test<F> {
     pub(crate) build: F,
     pub(crate) reserves: fn(u64) -> u64,
@@ -38,12 +38,12 @@ pub(crate) fn small<M: Mechanism + 'static>(
     Box::new(Test { build, reserves: |_| 0, recover: |_| () })
 }
 
-/// The undo log, perhaps with something left out.
+/// The undo log, perhaps as a mutant.
 pub(crate) fn undo_log(mutant: Option<&str>) -> Box<dyn Design> {
     by_name("undo-log", mutant)
 }
 
-/// Any of them, perhaps with something left out.
+/// Any mechanism, perhaps as a mutant.
 pub(crate) fn by_name(name: &str, mutant: Option<&str>) -> Box<dyn Design> {
     list::design(name, &super::tiny(Domain::Transient), mutant).expect("a mechanism")
 }

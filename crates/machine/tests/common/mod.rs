@@ -1,4 +1,4 @@
-//! What the tests of the machine share.
+//! Shared by the tests of the machine.
 
 #[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
 pub(crate) mod mechanisms;

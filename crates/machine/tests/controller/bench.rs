@@ -4,7 +4,7 @@ use perdura_machine::Ps;
 use perdura_machine::config::{ControllerConfig, Device, DurableAt, MemoryConfig, Page};
 use perdura_machine::controller::{Cause, Controller, Write};
 
-/// ns; all different, so that a sum says what is in it.
+/// ns; all different, so that a sum shows its terms.
 pub(crate) const STATIC_READ: u64 = 7;
 pub(crate) const STATIC_WRITE: u64 = 5;
 pub(crate) const COLUMN: u64 = 10;
@@ -74,7 +74,7 @@ pub(crate) fn ns(time: u64) -> Ps {
     Ps(time * 1000)
 }
 
-/// A controller that is asked in ns.
+/// A controller with times in ns.
 pub(crate) struct Bench(pub(crate) Controller);
 
 impl Bench {

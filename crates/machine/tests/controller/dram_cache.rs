@@ -1,4 +1,4 @@
-//! DRAM as a cache of NVM: hits, misses, what leaves, and what is durable.
+//! DRAM as a cache of NVM: hits, misses, replaced lines, and durability.
 
 use crate::bench::*;
 use perdura_machine::Ps;

@@ -49,7 +49,7 @@ fn a_read_is_open_buffered_translated_or_neither() {
     bench.read(1, 1000, 1000 + OPEN + AFTER);
     bench.read(4, 2000, 2000 + MEDIA_READ + AFTER);
     bench.read(0, 3000, 3000 + BUFFER + AFTER);
-    // Two more pages, and the first one's translation is not at hand any more.
+    // Two more pages evict the first one's translation.
     bench.read(64, 4000, 4000 + TRANSLATION + MEDIA_READ + AFTER);
     bench.read(128, 5000, 5000 + TRANSLATION + MEDIA_READ + AFTER);
     bench.read(8, 6000, 6000 + TRANSLATION + MEDIA_READ + AFTER);

@@ -1,4 +1,4 @@
-//! The controller: hand-computed times, DRAM as a cache, and what holds for any sequence.
+//! The controller: hand-computed times, DRAM as a cache, and properties of any sequence of calls.
 
 mod bench;
 mod dram_cache;

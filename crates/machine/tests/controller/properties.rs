@@ -1,4 +1,4 @@
-//! What holds for any sequence of calls on any device.
+//! Properties of any sequence of calls on any device.
 
 use crate::bench::*;
 use perdura_machine::config::{DramCache, DurableAt, Energy, MemoryConfig, Page};
@@ -76,7 +76,7 @@ fn device_of(banks: usize) -> perdura_machine::config::Device {
     device
 }
 
-/// What a run answered.
+/// The results of a run.
 type Answers = (Vec<(Ps, Option<Ps>)>, Ps, ControllerStats);
 
 fn run(memory: &MemoryConfig, calls: &[(Call, i64)]) -> Answers {
@@ -189,7 +189,7 @@ fn energy_is_of_what_the_device_did() {
     let now = controller.read(0, Ps(0));
     controller.write(1, now, Cause::Stream);
     assert_eq!(controller.stats().home.energy_nj, Some(32.0));
-    // From the write queue nothing is read.
+    // A hit in the write queue reads nothing from the device.
     controller.write(2, now, Cause::Stream);
     controller.read(2, now);
     assert_eq!(controller.stats().home.energy_nj, Some(62.0));

@@ -1,15 +1,15 @@
-//! Measures the controller of the machine `optane` as real modules were measured, without
-//! caches: what a core adds is the constants below.
+//! Measures the controller of the machine `optane` as real modules were measured, without caches: the
+//! core's contribution is the constants below.
 
 use perdura_machine::config::MemoryConfig;
 use perdura_machine::controller::{Cause, Controller};
 use perdura_machine::{Ps, presets};
 use std::collections::VecDeque;
 
-/// What cores add, ns. Fitted where the text says so; then the row that it is fitted to agrees
-/// by construction.
+/// Times added by cores, ns. Where a comment says that a constant is fitted, the row that it is fitted to
+/// agrees by construction.
 mod core {
-    /// Looking into all caches in vain.
+    /// Missing all caches.
     pub(super) const CACHES: f64 = 20.0;
     /// A non-temporal store with a fence, besides the controller: fitted to the idle 90.
     pub(super) const NTSTORE: f64 = 45.0;
@@ -36,7 +36,7 @@ mod core {
 const LINE: u64 = 64;
 const MB: u64 = 1 << 20;
 
-/// A figure: ours, and the one that was measured.
+/// A figure: ours, and the measured one.
 pub(crate) struct Figure {
     pub(crate) group: &'static str,
     pub(crate) name: String,
@@ -128,7 +128,7 @@ fn idle_store(memory: &MemoryConfig, store: Store) -> f64 {
     total / f64::from(stores)
 }
 
-/// Stores `lines` lines from `first` on and fences; when that is over.
+/// Stores `lines` lines from `first` on and fences. Returns when that is over.
 fn persist(controller: &mut Controller, first: u64, lines: u64, store: Store, now: Ps) -> Ps {
     let (fence, issue, cause) = match store {
         Store::NonTemporal => (core::NTSTORE, core::NTSTORE_ISSUE, Cause::Stream),
@@ -142,7 +142,7 @@ fn persist(controller: &mut Controller, first: u64, lines: u64, store: Store, no
     core.all() + ns(fence)
 }
 
-/// A core: its clock, and when what it has on its way is over.
+/// A core: its clock, and when its lines on their way are done.
 struct Core {
     now: Ps,
     on_way: VecDeque<Ps>,
@@ -154,7 +154,7 @@ impl Core {
         Core { now, on_way: VecDeque::new(), last: now }
     }
 
-    /// Something is over at `end`; the core goes on after `issue`, if it has a buffer for it.
+    /// A line is done at `end`; the core goes on after `issue`, if it has a buffer for the line.
     fn on_its_way(&mut self, end: Ps, issue: Ps, buffers: usize) {
         self.on_way.push_back(end);
         self.last = self.last.max(end);
@@ -220,16 +220,16 @@ enum Work {
 struct Thread {
     core: Core,
     next: u64,
-    /// Lines that it wants, of which any goes first.
+    /// Lines to access next, in any order.
     window: Vec<u64>,
     /// Lines that it has fetched to store to them, and when they are there.
     fetched: VecDeque<(Ps, u64)>,
-    /// Whether it does that.
+    /// Whether it fetches lines to store to them.
     fetches: bool,
 }
 
 impl Thread {
-    /// When it does something next, and whether that is to write back a line that it fetched.
+    /// When its next action is, and whether that is writing back a fetched line.
     fn next_event(&self) -> (Ps, bool) {
         let Core { now, on_way, .. } = &self.core;
         let room = on_way.len() + self.fetched.len() < core::BUFFERS;

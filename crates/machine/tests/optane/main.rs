@@ -1,4 +1,4 @@
-//! The machine `optane` against what was measured on real modules. The example `optane_curves`
+//! The machine `optane` compared with measurements of real modules. The example `optane_curves`
 //! prints the same figures; docs/machine-validation.md keeps them.
 
 mod curves;

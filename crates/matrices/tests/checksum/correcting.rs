@@ -103,8 +103,8 @@ fn figure_5b_two_blocks_of_a_row_are_corrected() {
     assert_eq!(case.outcome(&found, &nothing(found.shape())), case.expected(&lost));
 }
 
-/// What the text says of Figure 5.c: blocks 12, 14, 42 and 24. They make no cycle (row 4 has lost
-/// block 42 only, row 2 block 24), and our sums tell which they are.
+/// Figure 5.c as the text describes it: blocks 12, 14, 42 and 24. They make no cycle (row 4 has lost
+/// block 42 only, row 2 block 24), and our sums show which they are.
 #[test]
 fn figure_5c_as_its_text_has_it_is_corrected() {
     let (case, at) = figure();
@@ -113,7 +113,7 @@ fn figure_5c_as_its_text_has_it_is_corrected() {
     assert_eq!(case.outcome(&found, &nothing(found.shape())), case.expected(&lost));
 }
 
-/// What Figure 5.c is about: two columns that have lost blocks in the same two rows.
+/// The point of Figure 5.c: two columns that have lost blocks in the same two rows.
 #[test]
 fn figure_5c_with_its_cycle_is_detected_and_left_alone() {
     let (case, at) = figure();
@@ -122,7 +122,7 @@ fn figure_5c_with_its_cycle_is_detected_and_left_alone() {
     let candidates = vec![at(1, 2), at(4, 2), at(1, 4), at(4, 4)];
     let uncorrectable = Outcome::Uncorrectable { candidates };
     assert_eq!(case.outcome(&found, &nothing(found.shape())), uncorrectable);
-    // Nor does it help to be told.
+    // Nor does it help to know which.
     let known = Known { erased: Coverage::of(found.shape(), lost), ..nothing(found.shape()) };
     assert_eq!(case.outcome(&found, &known), uncorrectable);
 }
@@ -171,7 +171,7 @@ fn a_damaged_sum_is_no_lost_block() {
 
 #[test]
 fn what_is_known_to_be_lost_is_corrected_however_large() {
-    // A path through all rows and columns: 13 blocks, more than are searched for.
+    // A path through all rows and columns: 13 blocks, more than the search tries.
     let shape = Shape::PAGE;
     let case = Case::of(shape, 5);
     let lost: Vec<usize> = (0..13).map(|step| shape.cell(step / 2, step.div_ceil(2))).collect();
@@ -179,7 +179,7 @@ fn what_is_known_to_be_lost_is_corrected_however_large() {
     let erased = Coverage::of(shape, lost.iter().copied());
     let known = Known { erased, ..nothing(shape) };
     assert_eq!(case.outcome(&found, &known), case.expected(&lost));
-    // One that is known to be lost and is not, or is lost and not known, does no harm.
+    // A block wrongly known to be lost, or lost without being known, does no harm.
     let lost = [shape.cell(2, 2), shape.cell(4, 4)];
     let found = case.with_lost(&lost, invert);
     let erased = Coverage::of(shape, [shape.cell(0, 0), shape.cell(4, 4)]);
@@ -200,7 +200,7 @@ fn sums_of_what_a_logged_block_held_are_no_damage() {
         let found = case.with_lost(&[logged, cell], invert);
         assert_eq!(case.outcome(&found, &known), case.expected(&[cell]), "{cell}");
     }
-    // Two of them leave the two blocks that they cross at without anyone to vouch for them.
+    // Two of them leave the two blocks at their crossings without a row or column that shows them right.
     let both = [logged, shape.cell(5, 6)];
     let known = Known { logged: Coverage::of(shape, both), ..nothing(shape) };
     let found = case.with_lost(&both, invert);
@@ -208,7 +208,7 @@ fn sums_of_what_a_logged_block_held_are_no_damage() {
     assert_eq!(case.outcome(&found, &known), Outcome::Uncorrectable { candidates });
 }
 
-/// Sums of which each lane is of one coverage or the other.
+/// Sums whose lanes each cover one side or the other.
 #[test]
 fn lanes_of_two_coverages_verify_and_correct() {
     let shape = Shape::PAGE;
@@ -249,7 +249,7 @@ fn lanes_of_two_coverages_verify_and_correct() {
     }
 }
 
-/// What is lost of a block.
+/// The lost part of a block.
 fn lose(random: &mut SplitMix64, kind: u64, block: &mut Block) {
     match kind {
         0 => block.iter_mut().for_each(|word| *word = word.wrapping_sub(1 + random.below(3))),
@@ -307,8 +307,8 @@ fn many_lost_blocks_of_a_large_matrix_are_corrected() {
     assert_eq!(case.outcome(&found, &nothing(shape)), case.expected(lost));
 }
 
-/// One block is found by itself, then two by elimination; the two that are left share no row and no
-/// column, so that each is found by itself, now that nothing else is lost in its row.
+/// One block is found as a tree of one, then two by elimination; the remaining two share no row and no
+/// column, so that each is then a tree of one: nothing else is lost in its row.
 #[test]
 fn what_is_corrected_makes_smaller_trees_fit() {
     let shape = Shape::new(4, 10);

@@ -1,8 +1,8 @@
-//! Power cuts at every event of a life of a page: nothing durable is called lost, nothing is
-//! corrected wrongly, nothing lost goes unnoticed.
+//! Power cuts at every event in the life of a page: no durable block is called lost, no block is
+//! corrected wrongly, no lost block goes unnoticed.
 //!
-//! The engine that the protocol asks for is played by [`Life`]: its log is a map that is durable at
-//! once, from which blocks are taken when the protocol says so.
+//! [`Life`] plays the engine of the protocol: its log is a map that is durable at once, from which
+//! blocks are removed when the protocol says so.
 
 use perdura_matrices::page::{
     ALL, Marks, announce, covered, discard, renew, repair, settle, settle_by_difference, verify,
@@ -31,16 +31,16 @@ fn cells(set: u64) -> impl Iterator<Item = usize> {
     (0..49).filter(move |cell| set >> cell & 1 != 0)
 }
 
-/// What is true at a moment, as recovery should find it.
+/// The true state at a moment, which recovery should find.
 #[derive(Clone, Default)]
 struct Truth {
     /// Whole blocks that the log holds.
     log: BTreeMap<usize, Block>,
-    /// Blocks that nothing but the checksums protects.
+    /// Blocks that only the checksums protect.
     relies: u64,
-    /// What each of those holds.
+    /// The contents of these blocks.
     blocks: BTreeMap<usize, Block>,
-    /// Whether a covered block was changed, and its sums not yet.
+    /// Whether a covered block was changed, but not yet its sums.
     updating: bool,
 }
 
@@ -48,7 +48,7 @@ struct Life {
     memory: Reference,
     random: SplitMix64,
     truth: Truth,
-    /// The truth from each number of events on.
+    /// The truth from each event number on.
     history: Vec<(u64, Truth)>,
 }
 
@@ -98,7 +98,7 @@ impl Life {
         among & if self.random.below(2) == 0 { thin & self.random.next() } else { thin }
     }
 
-    /// A transaction stores to blocks in place, with its log durable.
+    /// A transaction whose log is durable stores to blocks in place.
     fn store(&mut self, set: u64) {
         for cell in cells(set) {
             let mut block = load(&self.memory, cell);
@@ -116,7 +116,7 @@ impl Life {
         }
     }
 
-    /// The log lets go of all that it holds: the checksums protect it now.
+    /// The log gives up all its blocks: the checksums protect them now.
     fn release(&mut self, to_checksums: u64) {
         for (cell, block) in std::mem::take(&mut self.truth.log) {
             if to_checksums >> cell & 1 != 0 {
@@ -145,7 +145,7 @@ impl Life {
         self.release(new);
     }
 
-    /// Some of the covered blocks leave the caches by themselves, most of them at last.
+    /// Some covered blocks are evicted from the caches, eventually most of them.
     fn evict(&mut self) {
         let kept = self.random.below(3);
         for cell in cells(self.truth.relies) {
@@ -197,17 +197,17 @@ impl Life {
     }
 }
 
-/// How often what was found.
+/// How often each outcome was found.
 #[derive(Debug, Default)]
-struct Count {
+struct Counts {
     images: u64,
     consistent: u64,
     corrected: u64,
     uncorrectable: u64,
 }
 
-/// Recovers what a cut has left, and holds it to the truth.
-fn check(image: &[u8], truth: &Truth, count: &mut Count, what: &str) {
+/// Recovers what a crash point has left, and compares it with the truth.
+fn check(image: &[u8], truth: &Truth, count: &mut Counts, what: &str) {
     let memory = Reference::from_image(image, Domain::Transient);
     let logged = truth.log.keys().fold(0, |set, cell| set | 1 << cell);
     for (cell, block) in &truth.log {
@@ -239,7 +239,7 @@ fn check(image: &[u8], truth: &Truth, count: &mut Count, what: &str) {
             return;
         }
     }
-    // Without the log, after the sums are those of what is covered.
+    // Again without the log, once the sums are renewed.
     if let Some(renewed) = renew(&memory, SALT, AT) {
         settle(&memory, &renewed);
         memory.fence();
@@ -250,7 +250,7 @@ fn check(image: &[u8], truth: &Truth, count: &mut Count, what: &str) {
 
 #[test]
 fn power_cuts_at_every_event() {
-    let mut count = Count::default();
+    let mut count = Counts::default();
     for seed in 0..3 {
         let whole = Life::lived(seed, None);
         let first = whole.history[0].0;
@@ -265,7 +265,7 @@ fn power_cuts_at_every_event() {
         }
     }
     println!("{count:?}");
-    // That the test tests: each of the three comes often.
+    // The test is effective: each of the three outcomes is frequent.
     assert!(count.consistent > 1000 && count.corrected > 1000 && count.uncorrectable > 10);
 }
 
@@ -294,14 +294,14 @@ fn every_state_of_torn_sums() {
 
     let announced = announce(&memory, SALT, AT, set | 1 << new, 0);
     let header: Vec<u64> = (0..8).map(|word| AT + 4032 + word * 8).collect();
-    let mut count = Count::default();
+    let mut count = Counts::default();
     // Row 2 and column 2 are touched.
     let (consistency, correlation) = (AT + 3136 + 2 * 64, AT + 3584 + 2 * 64);
     let sums: Vec<u64> = [consistency, correlation]
         .into_iter()
         .flat_map(|line| (0..8).map(move |word| line + word * 8))
         .collect();
-    let every = |words: &[u64], relies: &[usize], count: &mut Count| {
+    let every = |words: &[u64], relies: &[usize], count: &mut Counts| {
         let image = memory.power_cut(Cut::None);
         for outcome in memory.outcomes(words) {
             let mut image = perdura_memory::image::words_of(&image);

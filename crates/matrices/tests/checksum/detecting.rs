@@ -1,6 +1,6 @@
-//! What sums of a column miss.
+//! Damage that sums of a column miss.
 
-use crate::baselines::{DAMAGES, FILLS, SUMS, missed};
+use crate::sums::{DAMAGES, FILLS, SUMS, missed};
 
 const TRIALS: u64 = 3000;
 

@@ -1,7 +1,7 @@
 //! The checksums of Archapt from outside: what they detect, what they correct, and what a power
 //! cut can do to them.
 
-mod baselines;
 mod correcting;
 mod cuts;
 mod detecting;
+mod sums;

@@ -1,4 +1,4 @@
-//! What holds of a whole tree: order, fill, equal depth, and the chain of its leaves.
+//! Checks of a whole tree: order, fill, equal depth, and the chain of its leaves.
 
 use super::node::{Node, SIZE};
 use super::{BpTree, FEWEST};

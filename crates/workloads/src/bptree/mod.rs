@@ -1,5 +1,5 @@
 //! LOC's B+ tree: nodes of 4 KiB, 200 pairs of an 8-byte key and a 4-byte value in a leaf, leaves
-//! linked. A node is split when a 201st comes, and lent to or merged when it has less than 100.
+//! linked. A node is split when a 201st entry comes; one with fewer than 100 borrows an entry or is merged.
 //!
 //! ```text
 //! header     root, level of the root
@@ -9,8 +9,8 @@
 //!      2464  children of an inner node, one more than keys
 //! ```
 //!
-//! The keys of child `i` are at least key `i - 1` of the node and less than its key `i`. Levels
-//! say how deep a walk goes, and every node read is checked for its own.
+//! The keys of child `i` are at least key `i - 1` of the node and less than its key `i`. Every node
+//! read is checked for its level, which bounds the depth of a walk.
 
 mod check;
 mod insert;

@@ -17,7 +17,7 @@ const VALUE: u64 = 4;
 const CHILDREN: u64 = VALUES + MOST * VALUE;
 const CHILD: u64 = 8;
 
-/// A node that has been looked at: its number of keys is believable.
+/// A node whose number of keys has been checked to be possible.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub(super) at: u64,
@@ -217,7 +217,7 @@ impl Node {
 }
 
 impl Step {
-    /// The node beside the path's, if there is one: to the left, or to the right.
+    /// The sibling of the path's child, if there is one: to the left, or to the right.
     pub(super) fn beside<T: Tx + ?Sized>(self, tx: &mut T, right: bool) -> Result<Option<Node>> {
         if right {
             let there = self.child < self.node.count;

@@ -1,5 +1,5 @@
-//! Removal: from a leaf, and from there up while a node has too few: it borrows of a sibling
-//! that can spare, or is merged with one.
+//! Removal: from a leaf, and from there up while a node has too few entries: it borrows one from a
+//! sibling that can spare it, or is merged with one.
 
 use super::node::Node;
 use super::{BpTree, FEWEST, Step};

@@ -1,15 +1,15 @@
 //! Allocator churn: blocks of random sizes come, change their size, and go.
 //!
 //! Sizes are spread over the allocator's classes and beyond, into runs of pages. A slot that is
-//! empty gets a block; one that is taken loses it, or gets a larger or smaller one that begins
-//! with what was in the old one. Each block's bytes follow from its slot and from how many
+//! empty gets a block; one that is taken loses its block, or gets a larger or smaller one that begins
+//! with the contents of the old one. Each block's bytes follow from its slot and from how many
 //! blocks the slot has had, so that a byte in the wrong place is noticed.
 //!
 //! ```text
 //! header  number of slots, then of each slot: the block, its number << 32 | its bytes
 //! ```
 //!
-//! Each thread has slots of its own, and so knows what must be in them.
+//! Each thread has its own slots, and so knows what must be in them.
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +41,7 @@ pub const BYTES_PER_BLOCK: u64 = 4096;
 pub struct Change {
     slot: u64,
     bytes: u64,
-    /// What happens to a slot that is taken.
+    /// Whether a taken slot loses its block, or has it resized.
     frees: bool,
 }
 
@@ -57,31 +57,31 @@ impl Change {
         }
     }
 
-    /// What the slot's second word is after this, if it was `held`. 0 bytes: it is empty.
-    fn outcome(self, held: Held) -> Held {
+    /// The slot's state after this change, if it was `held` before. 0 bytes: it is empty.
+    fn outcome(self, held: SlotState) -> SlotState {
         match held.bytes {
-            0 => Held { number: held.number.wrapping_add(1), bytes: self.bytes },
-            _ if self.frees => Held { bytes: 0, ..held },
-            _ => Held { bytes: self.bytes, ..held },
+            0 => SlotState { number: held.number.wrapping_add(1), bytes: self.bytes },
+            _ if self.frees => SlotState { bytes: 0, ..held },
+            _ => SlotState { bytes: self.bytes, ..held },
         }
     }
 }
 
-/// What a slot holds: how many blocks it has had (a resized one is the same), and the bytes of
-/// the one that is there.
+/// The state of a slot: how many blocks it has had (a resized one is the same), and the bytes of
+/// its current one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Held {
+struct SlotState {
     number: u32,
     bytes: u64,
 }
 
-impl Held {
+impl SlotState {
     const fn word(self) -> u64 {
         (self.number as u64) << 32 | self.bytes
     }
 
     const fn of(word: u64) -> Self {
-        Held { number: (word >> 32) as u32, bytes: word & 0xFFFF_FFFF }
+        SlotState { number: (word >> 32) as u32, bytes: word & 0xFFFF_FFFF }
     }
 
     /// The block's bytes from `first` on, a multiple of 8.
@@ -119,7 +119,7 @@ pub fn change<T: Tx + ?Sized>(tx: &mut T, header: u64, changes: &[Change]) -> Re
 
 fn change_one<T: Tx + ?Sized>(tx: &mut T, header: u64, change: Change) -> Result<()> {
     let at = slot_at(header, change.slot);
-    let (block, held) = (tx.read_word(at)?, Held::of(tx.read_word(at.wrapping_add(WORD))?));
+    let (block, held) = (tx.read_word(at)?, SlotState::of(tx.read_word(at.wrapping_add(WORD))?));
     let next = change.outcome(held);
     let new = match next.bytes {
         0 => 0,
@@ -160,10 +160,10 @@ pub(crate) fn check_blocks<T: Tx + ?Sized>(
     Ok(())
 }
 
-/// Checks the slot's block, and returns it with what the slot says of it.
-fn check_slot<T: Tx + ?Sized>(tx: &mut T, header: u64, slot: u64) -> Result<(u64, Held)> {
+/// Checks the slot's block, and returns it with the slot's state.
+fn check_slot<T: Tx + ?Sized>(tx: &mut T, header: u64, slot: u64) -> Result<(u64, SlotState)> {
     let at = slot_at(header, slot);
-    let (block, held) = (tx.read_word(at)?, Held::of(tx.read_word(at.wrapping_add(WORD))?));
+    let (block, held) = (tx.read_word(at)?, SlotState::of(tx.read_word(at.wrapping_add(WORD))?));
     if (block == 0) != (held.bytes == 0) {
         return Err(Error::corrupt("a slot that is neither empty nor taken", at));
     }
@@ -218,7 +218,7 @@ impl Churn {
     fn note(&self, changes: &[Change]) {
         for change in changes {
             let expected = &self.expected[change.slot as usize];
-            let held = Held::of(expected.load(Ordering::Relaxed));
+            let held = SlotState::of(expected.load(Ordering::Relaxed));
             expected.store(change.outcome(held).word(), Ordering::Relaxed);
         }
     }
@@ -269,7 +269,7 @@ impl Workload for Churn {
         let mut blocks = BTreeSet::new();
         for (slot, expected) in (0..).zip(&self.expected) {
             let (block, held) = session.read(|tx| check_slot(tx, header, slot))?;
-            let expected = Held::of(expected.load(Ordering::Relaxed));
+            let expected = SlotState::of(expected.load(Ordering::Relaxed));
             if held != expected {
                 let what = format!("slot {slot} holds {held:?}, and should hold {expected:?}");
                 return Err(Failure::Wrong(what));

@@ -1,4 +1,4 @@
-use super::{Change, Held, SLOT, change, check_blocks, create};
+use super::{Change, SLOT, SlotState, change, check_blocks, create};
 use crate::random::Random;
 use perdura::testing::TestHeap;
 use perdura::{Error, Result};
@@ -75,10 +75,10 @@ fn damage_is_an_error() {
 #[test]
 fn a_slot_counts_its_blocks_and_resizing_makes_no_new_one() {
     let of = |bytes, frees| Change { slot: 0, bytes, frees };
-    let empty = Held { number: 7, bytes: 0 };
+    let empty = SlotState { number: 7, bytes: 0 };
     let taken = of(100, true).outcome(empty);
-    assert_eq!(taken, Held { number: 8, bytes: 100 });
-    assert_eq!(of(300, false).outcome(taken), Held { number: 8, bytes: 300 });
-    assert_eq!(of(300, true).outcome(taken), Held { number: 8, bytes: 0 });
-    assert_eq!(Held::of(taken.word()), taken);
+    assert_eq!(taken, SlotState { number: 8, bytes: 100 });
+    assert_eq!(of(300, false).outcome(taken), SlotState { number: 8, bytes: 300 });
+    assert_eq!(of(300, true).outcome(taken), SlotState { number: 8, bytes: 0 });
+    assert_eq!(SlotState::of(taken.word()), taken);
 }

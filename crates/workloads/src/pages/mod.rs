@@ -2,18 +2,18 @@
 //! commit, without SQL and without the inner pages of its trees.
 //!
 //! The benchmark's table has a key of 16 bytes and a value of 100, and an index on the key. To replace a
-//! row is to delete it and to insert another one with a new number, which goes elsewhere. So three pages change: that
-//! of the old row, that where there is room for a new one, and the key's in the index; and with each
-//! transaction the first page, which counts changes. The pager reads each page once, changes it in memory, and writes
-//! all of it when the transaction commits.
+//! row is to delete it and to insert another one with a new number, which goes elsewhere. So three pages change: the
+//! old row's, one with room for a new row, and the key's in the index; and in each transaction also the first page,
+//! which counts changes. The pager reads each page once, changes it in memory, and writes all of it when the
+//! transaction commits.
 //!
 //! - Table pages are half full, and stay so: a new row goes into the next free slot after the last one. SQLite
 //!   fills a last page instead, and joins those that deletes have emptied.
 //! - Index pages have the same keys for ever, since each key stays. An entry says where the row is, while
 //!   SQLite's has its number and finds it through inner pages, which no replacement changes.
 //!
-//! Each page has a checksum and the number of the change that wrote it; a value follows from its key and from
-//! how often that has been written.
+//! Each page has a checksum and the number of the change that wrote it; a value follows from its key and from how
+//! often the key has been written.
 
 mod page;
 #[cfg(test)]
@@ -39,7 +39,7 @@ const ROWS: usize = 0;
 const EVER: usize = 1;
 const NEXT: usize = 2;
 
-/// Bytes of the pages of so many rows.
+/// Bytes of the pages of `rows` rows.
 pub fn bytes(rows: u64) -> u64 {
     Geometry { rows: rows.min(1 << 40) }.pages() * PAGE
 }
@@ -56,7 +56,7 @@ impl Pager {
         let first = Page::read(tx, file, 0)?;
         let geometry = Geometry { rows: first.field(ROWS) };
         let room = tx.usable(file)? / PAGE;
-        // Before the pages are counted, which would overflow.
+        // Checked before the pages are counted, which could overflow.
         if geometry.rows == 0 || geometry.rows > room * SLOTS || geometry.pages() > room {
             return Err(Error::corrupt("a file of fewer pages than its rows need", file));
         }
@@ -143,7 +143,7 @@ pub fn replace<T: Tx + ?Sized>(tx: &mut T, file: u64, keys: &[u64]) -> Result<()
     pager.commit(tx)
 }
 
-/// Allocates the file of `rows` rows, and sets its root: of pages that are all zero.
+/// Allocates the file of `rows` rows, with pages that are all zero, and sets its root.
 ///
 /// # Errors
 /// As [`Tx::allocate`].
@@ -153,8 +153,8 @@ pub fn create<T: Tx + ?Sized>(tx: &mut T, rows: u64) -> Result<u64> {
     Ok(at)
 }
 
-/// The pages of `rows` rows as they are at first, the first page at the end: what was not loaded whole has none.
-/// Rows lie in any order, in every second slot.
+/// The pages of `rows` rows as they are loaded, the first page last, so that an incomplete load has no first page.
+/// Rows lie in random order, in every second slot.
 pub fn initial(rows: u64) -> impl Iterator<Item = InitialPage> {
     let (geometry, order) = (Geometry { rows }, shuffled(rows));
     let mut slots = vec![0; rows as usize];
@@ -189,7 +189,7 @@ pub fn initial(rows: u64) -> impl Iterator<Item = InitialPage> {
     index.chain(table).chain(std::iter::once(first)).map(InitialPage)
 }
 
-/// The slot of the row at this place of the first order.
+/// The slot of the row at this place of the loaded order.
 fn slot_of(place: u64) -> u64 {
     place * (SLOTS / FILL)
 }

@@ -1,7 +1,7 @@
-//! Pages as they lie in the file, and what a transaction has of them in memory.
+//! Pages as they lie in the file, and a transaction's copies of them in memory.
 //!
 //! ```text
-//! page    number, change that wrote it last, rows in it, checksum of all the rest
+//! page    number, change that wrote it last, rows in it, checksum of everything else
 //! first   of the head: changes so far, 0 rows; then rows, rows ever written, slot where the search for room begins
 //! index   28 entries: key, slot of its row + 1
 //! table   8 slots: number of the row (0: empty), key, value
@@ -84,7 +84,7 @@ impl Geometry {
     }
 }
 
-/// What is in a table page's slot.
+/// The contents of a table page's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     /// From 1 on.

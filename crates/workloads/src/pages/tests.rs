@@ -1,4 +1,4 @@
-//! Pages on a heap that notices every access outside of a live block.
+//! Pages on a heap that notices every access outside a live block.
 
 use super::*;
 use perdura::testing::TestHeap;
@@ -42,7 +42,7 @@ fn as_the_model() {
     }
 }
 
-/// Whatever word of a page is damaged, the check notices; nothing panics or hangs.
+/// The check notices damage to any word of a page; nothing panics or hangs.
 #[test]
 fn damage_is_an_error() {
     let (mut heap, file) = loaded(100);
@@ -64,7 +64,7 @@ fn damage_is_an_error() {
     versions(&mut heap, file).expect("whole pages");
 }
 
-/// Each page is whole, but one of them is that of an earlier change.
+/// Each page is whole, but one of them is from an earlier change.
 #[test]
 fn a_page_that_was_not_written_is_noticed() {
     let (mut heap, file) = loaded(100);

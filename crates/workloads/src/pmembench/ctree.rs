@@ -22,19 +22,19 @@ const DEEPEST: usize = 65;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CTree(u64);
 
-/// What is in an entry.
+/// The contents of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Held {
+enum EntryContents {
     Nothing,
     Pair(u64, u64),
     Node(u64),
 }
 
-fn held<T: Tx + ?Sized>(tx: &mut T, entry: u64) -> Result<Held> {
+fn held<T: Tx + ?Sized>(tx: &mut T, entry: u64) -> Result<EntryContents> {
     Ok(match (tx.read_word(entry)?, tx.read_word(word(entry, 1))?) {
-        (0, 0) => Held::Nothing,
-        (0, node) => Held::Node(node),
-        (key, value) => Held::Pair(key, value),
+        (0, 0) => EntryContents::Nothing,
+        (0, node) => EntryContents::Node(node),
+        (key, value) => EntryContents::Pair(key, value),
     })
 }
 
@@ -53,7 +53,7 @@ impl CTree {
     fn end<T: Tx + ?Sized>(self, tx: &mut T, key: u64) -> Result<(u64, Option<u64>)> {
         let (mut entry, mut above) = (self.0, None);
         for _ in 0..DEEPEST {
-            let Held::Node(node) = held(tx, entry)? else { return Ok((entry, above)) };
+            let EntryContents::Node(node) = held(tx, entry)? else { return Ok((entry, above)) };
             let bit = tx.read_word(node)?;
             above = Some(entry);
             entry = side(node, bit, key);
@@ -70,7 +70,7 @@ impl CTree {
     fn part<T: Tx + ?Sized>(self, tx: &mut T, pair: [u64; 2], bit: u64) -> Result<()> {
         let mut entry = self.0;
         for _ in 0..DEEPEST {
-            if let Held::Node(node) = held(tx, entry)? {
+            if let EntryContents::Node(node) = held(tx, entry)? {
                 let here = tx.read_word(node)?;
                 if here > bit {
                     entry = side(node, here, pair[0]);
@@ -86,8 +86,8 @@ impl CTree {
         Err(self.too_deep())
     }
 
-    /// Checks what an entry holds, whose nodes must be for bits below `above`; one of its keys. All of a node's keys
-    /// are alike above its bit, since those of each side are above a lower one.
+    /// Checks an entry, whose nodes must be for bits below `above`. Returns one of its keys. All of a node's keys are
+    /// alike above its bit, since those of each side are alike above a lower bit.
     fn check_entry<T: Tx + ?Sized>(
         self,
         tx: &mut T,
@@ -96,9 +96,9 @@ impl CTree {
         pair: &mut dyn FnMut(u64, u64) -> Result<()>,
     ) -> Result<u64> {
         let node = match held(tx, entry)? {
-            Held::Node(node) => node,
-            Held::Pair(key, value) => return pair(key, value).map(|()| key),
-            Held::Nothing => {
+            EntryContents::Node(node) => node,
+            EntryContents::Pair(key, value) => return pair(key, value).map(|()| key),
+            EntryContents::Nothing => {
                 return Err(Error::corrupt("a crit-bit node with an empty entry", entry));
             }
         };
@@ -136,13 +136,13 @@ impl PmdkMap for CTree {
     fn insert<T: Tx + ?Sized>(self, tx: &mut T, key: u64, value: u64) -> Result<(bool, Then)> {
         let (entry, _) = self.end(tx, key)?;
         let new = match held(tx, entry)? {
-            Held::Pair(other, _) if other != key => {
+            EntryContents::Pair(other, _) if other != key => {
                 self.part(tx, [key, value], (other ^ key).ilog2().into())?;
                 true
             }
             there => {
                 put(tx, entry, [key, value])?;
-                there == Held::Nothing
+                there == EntryContents::Nothing
             }
         };
         Ok((new, Then::Nothing))
@@ -151,7 +151,7 @@ impl PmdkMap for CTree {
     fn remove<T: Tx + ?Sized>(self, tx: &mut T, key: u64) -> Result<(Option<u64>, Then)> {
         let (entry, above) = self.end(tx, key)?;
         let value = match held(tx, entry)? {
-            Held::Pair(there, value) if there == key => value,
+            EntryContents::Pair(there, value) if there == key => value,
             _ => return Ok((None, Then::Nothing)),
         };
         let Some(above) = above else {
@@ -170,7 +170,7 @@ impl PmdkMap for CTree {
     fn get<T: Tx + ?Sized>(self, tx: &mut T, key: u64) -> Result<Option<u64>> {
         let (entry, _) = self.end(tx, key)?;
         Ok(match held(tx, entry)? {
-            Held::Pair(there, value) if there == key => Some(value),
+            EntryContents::Pair(there, value) if there == key => Some(value),
             _ => None,
         })
     }
@@ -187,7 +187,7 @@ impl PmdkMap for CTree {
     ) -> Result<()> {
         visit(self.0)?;
         match held(tx, self.0)? {
-            Held::Nothing => Ok(()),
+            EntryContents::Nothing => Ok(()),
             _ => self.check_entry(tx, (self.0, 64), visit, pair).map(drop),
         }
     }

@@ -6,8 +6,8 @@
 //! entry    key, value, next
 //! ```
 //!
-//! A key's bucket is `((a * key + b) mod P) mod buckets`. Every insertion and removal counts the keys, as PMDK's do: so
-//! no two of them are without a conflict.
+//! A key's bucket is `((a * key + b) mod P) mod buckets`. As in PMDK, every insertion and removal changes the count of
+//! keys: so any two of them conflict.
 
 use super::{PmdkMap, Then};
 use crate::stamp::block::{self, WORD, word};
@@ -15,9 +15,9 @@ use perdura::collections::Visit;
 use perdura::{Error, Purpose, Result, Tx};
 
 const BUCKETS_AT_FIRST: u64 = 10;
-/// A longer chain has the table grow.
+/// A chain longer than this makes the table grow.
 const LONG: u64 = 10;
-/// A chain of more entries than these does so too where there are more than two keys for a bucket.
+/// A chain longer than this makes it grow if there are more than two keys for each bucket.
 const RATHER_LONG: u64 = 5;
 const P: u64 = 32_212_254_719;
 const A: u64 = 2_147_483_629;
@@ -32,7 +32,7 @@ const LONGEST: u64 = 1 << 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashmapTx(u64);
 
-/// What the header says.
+/// The header's contents.
 #[derive(Clone, Copy, Debug)]
 struct Table {
     keys: u64,
@@ -152,7 +152,7 @@ impl PmdkMap for HashmapTx {
         }
     }
 
-    /// Another thread may have done so already: twice as many once is enough.
+    /// Does nothing if another thread has rebuilt it already.
     fn rebuild<T: Tx + ?Sized>(self, tx: &mut T, buckets: u64) -> Result<()> {
         let old = self.table(tx)?;
         if buckets != 2 * old.buckets && buckets != old.buckets / 2 {

@@ -1,9 +1,9 @@
 //! pmembench's `map_insert`, `map_remove` and `map_get`, on two of PMDK's maps: the crit-bit tree `ctree` and the hash
-//! table `hashmap_tx`. Written again after what PMDK's programs do.
+//! table `hashmap_tx`. Reimplemented from the behaviour of PMDK's programs.
 //!
-//! Each thread inserts, removes or looks up its part of the keys, each once and in a transaction; all of them are
-//! there before if they are not inserted. Keys are random words. What always holds: no key is drawn twice, so that
-//! after all threads each is there, or none.
+//! Each thread inserts, removes or looks up its part of the keys, each once and in a transaction; unless they are to
+//! be inserted, all keys are loaded before. Keys are random words. What always holds: no key is drawn twice, so that
+//! at the end either all keys are there, or none.
 
 pub mod ctree;
 pub mod hashmap_tx;
@@ -20,7 +20,7 @@ use std::marker::PhantomData;
 /// Keys inserted by one transaction of the load.
 const LOAD_BATCH: u64 = 64;
 
-/// What is done with the keys.
+/// The operation on the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// `map_insert`: into an empty map.
@@ -36,12 +36,12 @@ impl Operation {
     pub const ALL: [Operation; 3] = [Operation::Insert, Operation::Remove, Operation::Get];
 }
 
-/// What is left to do after an insertion or a removal, in a transaction of its own.
+/// Work left after an insertion or a removal, to be done in a separate transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     /// Nothing.
     Nothing,
-    /// The map should be rebuilt with so many buckets.
+    /// The map should be rebuilt with this many buckets.
     Rebuild(u64),
 }
 
@@ -84,7 +84,7 @@ pub trait PmdkMap: Copy + Send + Sync {
     /// As the transaction's reads; `Corrupt` if the map is damaged.
     fn get<T: Tx + ?Sized>(self, tx: &mut T, key: u64) -> Result<Option<u64>>;
 
-    /// Rebuilds the map, if that is still to be done.
+    /// Rebuilds the map, if that is still needed.
     ///
     /// # Errors
     /// As the transaction's reads and writes; `Corrupt` if the map is damaged.
@@ -161,7 +161,7 @@ impl<M: PmdkMap> MapBench<M> {
         Ok(())
     }
 
-    /// One key's operation. Whether it found what it should.
+    /// One key's operation. Returns whether its result was right.
     fn perform<S: Session>(&self, session: &mut S, map: M, key: u64) -> Outcome<bool> {
         let value = value_of(key);
         match self.operation {

@@ -21,7 +21,7 @@ fn pairs<M: PmdkMap>(heap: &mut TestHeap, map: M) -> (Vec<(u64, u64)>, Vec<u64>)
     (pairs, blocks)
 }
 
-/// Random insertions, removals and look-ups do what they do to a map of the standard library.
+/// Random insertions, removals and look-ups have the same results as on a map of the standard library.
 fn as_the_model<M: PmdkMap>(key_of: fn(&mut Random) -> u64) {
     let (mut heap, mut model, mut random) = (TestHeap::new(), BTreeMap::new(), Random::new(7, 0));
     let map = M::create(&mut heap).expect("a map");

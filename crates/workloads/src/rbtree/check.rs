@@ -1,11 +1,11 @@
-//! What holds of a whole tree: colours, black height, order, parents.
+//! Checks of a whole tree: colours, black height, order, parents.
 
 use super::{DEEPEST, NODE, Nodes, Side, VALUE};
 use crate::toggle::Pairs;
 use perdura::collections::Visit;
 use perdura::{Error, Result, Tx};
 
-/// What is known of a node before it is visited.
+/// What must hold for a node, known before it is visited.
 struct Place {
     parent: u64,
     parent_is_red: bool,

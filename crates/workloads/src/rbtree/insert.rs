@@ -22,7 +22,7 @@ impl<T: Tx + ?Sized> Nodes<'_, T> {
         self.settle(node)
     }
 
-    /// Ends that the red `node` has a red parent.
+    /// Repairs a red `node` with a red parent.
     fn settle(&mut self, mut node: u64) -> Result<()> {
         for _ in 0..DEEPEST {
             let parent = self.parent(node)?;
@@ -46,7 +46,7 @@ impl<T: Tx + ?Sized> Nodes<'_, T> {
         Err(self.too_deep())
     }
 
-    /// The same where the uncle is black: one or two rotations, and it ends.
+    /// The same with a black uncle: one or two rotations complete it.
     fn straighten(&mut self, node: u64, parent: u64, grandparent: u64, side: Side) -> Result<()> {
         let mut top = parent;
         if self.side_of(node, parent)? != side {

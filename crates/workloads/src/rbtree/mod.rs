@@ -184,7 +184,7 @@ impl RbTree {
         Ok(node == 0)
     }
 
-    /// Removes a key; its value if it was there.
+    /// Removes a key. Returns its value if it was there.
     ///
     /// # Errors
     /// As the transaction's reads and writes; `Corrupt` if the tree is damaged.

@@ -94,7 +94,7 @@ impl<T: Tx + ?Sized> Nodes<'_, T> {
         Err(self.too_deep())
     }
 
-    /// The same where the sibling has a red child to make up with: it ends.
+    /// The same with a red child of the sibling, which makes up for it: this completes it.
     fn lend(&mut self, parent: u64, mut sibling: u64, side: Side) -> Result<()> {
         let mut far = self.child(sibling, side.other())?;
         if !self.is_red(far)? {

@@ -1,5 +1,5 @@
-//! The same random operations on [`Records`] and on the standard library's maps: whatever the
-//! one finds, the other must find.
+//! The same random operations on [`Records`] and on the standard library's maps: both must find
+//! the same.
 
 use super::Records;
 use crate::Session;
@@ -35,9 +35,9 @@ enum Step {
     Members,
 }
 
-/// What an operation told.
+/// The result of an operation.
 #[derive(Debug, PartialEq)]
-enum Told {
+enum StepResult {
     Nothing,
     Flag(bool),
     Value(Option<Vec<u8>>),
@@ -63,7 +63,7 @@ pub fn compare<S: Session>(records: &impl Records, session: &mut S, seed: u64, s
     empty(records, session, &model);
 }
 
-/// Removes every key, and sees that nothing is left of it.
+/// Removes every key, and checks that nothing is left of it.
 fn empty<S: Session>(records: &impl Records, session: &mut S, model: &BTreeMap<&str, Model>) {
     for key in HASHES.iter().chain(&SORTED).chain(&EITHER) {
         let key_bytes = key.as_bytes();
@@ -75,9 +75,9 @@ fn empty<S: Session>(records: &impl Records, session: &mut S, model: &BTreeMap<&
 }
 
 /// An operation that is refused must not have done anything; the transaction commits.
-fn refusals(told: Result<Told>) -> Result<Told> {
+fn refusals(told: Result<StepResult>) -> Result<StepResult> {
     match told {
-        Err(Error::Invalid(_)) => Ok(Told::Refused),
+        Err(Error::Invalid(_)) => Ok(StepResult::Refused),
         other => other,
     }
 }
@@ -127,33 +127,33 @@ fn draw(random: &mut Random) -> (&'static str, Step) {
     }
 }
 
-fn apply(records: &impl Records, tx: &mut dyn Tx, key: &[u8], step: &Step) -> Result<Told> {
+fn apply(records: &impl Records, tx: &mut dyn Tx, key: &[u8], step: &Step) -> Result<StepResult> {
     Ok(match step {
         Step::SetFields(pairs) => {
             let pairs: Vec<_> = pairs.iter().map(|(f, v)| (f.as_slice(), v.as_slice())).collect();
             records.set_fields(tx, key, &pairs)?;
-            Told::Nothing
+            StepResult::Nothing
         }
-        Step::Field(field) => Told::Value(records.field(tx, key, field)?),
+        Step::Field(field) => StepResult::Value(records.field(tx, key, field)?),
         Step::Fields => {
             let mut pairs = Map::new();
             let there = records.fields(tx, key, &mut |field, value| {
                 assert!(pairs.insert(field.to_vec(), value.to_vec()).is_none(), "a field twice");
             })?;
-            Told::Pairs(there.then_some(pairs))
+            StepResult::Pairs(there.then_some(pairs))
         }
-        Step::Remove => Told::Flag(records.remove(tx, key)?),
-        Step::Add(score, member) => Told::Flag(records.add(tx, key, *score, member)?),
-        Step::Take(member) => Told::Flag(records.take(tx, key, member)?),
+        Step::Remove => StepResult::Flag(records.remove(tx, key)?),
+        Step::Add(score, member) => StepResult::Flag(records.add(tx, key, *score, member)?),
+        Step::Take(member) => StepResult::Flag(records.take(tx, key, member)?),
         Step::Range(from, limit) => {
             let mut ranked = Vec::new();
             records.range(tx, key, *from, &mut |score, member| {
                 ranked.push((score, member.to_vec()));
                 ranked.len() < *limit
             })?;
-            Told::Ranked(ranked)
+            StepResult::Ranked(ranked)
         }
-        Step::Members => Told::Count(records.members(tx, key)?),
+        Step::Members => StepResult::Count(records.members(tx, key)?),
     })
 }
 
@@ -161,9 +161,9 @@ fn apply_to_model(
     model: &mut BTreeMap<&'static str, Model>,
     key: &'static str,
     step: &Step,
-) -> Told {
+) -> StepResult {
     match step {
-        Step::Remove => Told::Flag(model.remove(key).is_some()),
+        Step::Remove => StepResult::Flag(model.remove(key).is_some()),
         Step::SetFields(_) | Step::Field(_) | Step::Fields => apply_to_hash(model, key, step),
         Step::Add(..) | Step::Take(_) | Step::Range(..) | Step::Members => {
             apply_to_sorted(model, key, step)
@@ -175,9 +175,9 @@ fn apply_to_hash(
     model: &mut BTreeMap<&'static str, Model>,
     key: &'static str,
     step: &Step,
-) -> Told {
+) -> StepResult {
     let hash = match model.get_mut(key) {
-        Some(Model::Sorted(_)) => return Told::Refused,
+        Some(Model::Sorted(_)) => return StepResult::Refused,
         Some(Model::Hash(hash)) => Some(hash),
         None => None,
     };
@@ -190,10 +190,10 @@ fn apply_to_hash(
                     model.insert(key, Model::Hash(pairs.iter().cloned().collect()));
                 }
             }
-            Told::Nothing
+            StepResult::Nothing
         }
-        Step::Field(field) => Told::Value(hash.and_then(|hash| hash.get(field).cloned())),
-        _ => Told::Pairs(hash.cloned()),
+        Step::Field(field) => StepResult::Value(hash.and_then(|hash| hash.get(field).cloned())),
+        _ => StepResult::Pairs(hash.cloned()),
     }
 }
 
@@ -201,21 +201,21 @@ fn apply_to_sorted(
     model: &mut BTreeMap<&'static str, Model>,
     key: &'static str,
     step: &Step,
-) -> Told {
+) -> StepResult {
     if let Step::Add(score, _) = step
         && score.is_nan()
     {
-        return Told::Refused;
+        return StepResult::Refused;
     }
     let mut nothing = BTreeMap::new();
     let (set, is_there) = match model.get_mut(key) {
-        Some(Model::Hash(_)) => return Told::Refused,
+        Some(Model::Hash(_)) => return StepResult::Refused,
         Some(Model::Sorted(set)) => (set, true),
         None => (&mut nothing, false),
     };
     let told = match step {
-        Step::Add(score, member) => Told::Flag(set.insert(member.clone(), *score).is_none()),
-        Step::Take(member) => Told::Flag(set.remove(member).is_some()),
+        Step::Add(score, member) => StepResult::Flag(set.insert(member.clone(), *score).is_none()),
+        Step::Take(member) => StepResult::Flag(set.remove(member).is_some()),
         Step::Range(from, limit) => {
             let mut ranked: Vec<_> = set
                 .iter()
@@ -224,9 +224,9 @@ fn apply_to_sorted(
                 .collect();
             ranked.sort_by(|a, b| a.partial_cmp(b).expect("numbers"));
             ranked.truncate(*limit);
-            Told::Ranked(ranked)
+            StepResult::Ranked(ranked)
         }
-        _ => Told::Count(set.len() as u64),
+        _ => StepResult::Count(set.len() as u64),
     };
     let is_empty = set.is_empty();
     if is_empty {

@@ -2,8 +2,8 @@
 //!
 //! The commands of Redis that YCSB's and TPC-C's Redis layouts need. Workloads are written
 //! against [`Records`]; the server's keyspace is one implementation, the heap's own collections
-//! another ([`Plain`]). What is not said here is as in Redis: a key that holds the other kind is
-//! an error, and a sorted set without members is no key.
+//! another ([`Plain`]). Anything not specified here is as in Redis: a key that holds the other kind
+//! is an error, and a sorted set without members does not exist.
 
 #[doc(hidden)]
 pub mod conformance;
@@ -14,7 +14,7 @@ pub(crate) use plain::{KIND, check_blocks};
 
 use perdura::{Result, Tx};
 
-/// Told of each field and value, or of each member.
+/// Called with each field and value, or with each member.
 pub type EachPair<'a> = dyn FnMut(&[u8], &[u8]) + 'a;
 
 /// Hashes and sorted sets by key. Every operation runs in the transaction it is given.
@@ -38,20 +38,20 @@ pub trait Records: Clone + Send + Sync {
     /// As the transaction.
     fn fields(&self, tx: &mut dyn Tx, key: &[u8], each: &mut EachPair<'_>) -> Result<bool>;
 
-    /// Removes the hash or sorted set at `key`. Whether it was there.
+    /// Removes the hash or sorted set at `key`. Returns whether it was there.
     ///
     /// # Errors
     /// As the transaction.
     fn remove(&self, tx: &mut dyn Tx, key: &[u8]) -> Result<bool>;
 
     /// Adds `member` to the sorted set at `key`, which is made if it is not there, or gives it a
-    /// new score. Whether it is new.
+    /// new score. Returns whether it is new.
     ///
     /// # Errors
     /// `Invalid` if the score is not a number; as the transaction.
     fn add(&self, tx: &mut dyn Tx, key: &[u8], score: f64, member: &[u8]) -> Result<bool>;
 
-    /// Takes `member` from the sorted set at `key`. Whether it was there.
+    /// Takes `member` from the sorted set at `key`. Returns whether it was there.
     ///
     /// # Errors
     /// As the transaction.

@@ -2,7 +2,7 @@
 //!
 //! A root leads to a hash map from keys to blocks of three words. A hash's block has its tag and
 //! a hash map of fields; a sorted set's has its tag, a hash map from members to scores, and an
-//! ordered map of both. What is removed is freed in the same transaction.
+//! ordered map of both. Removed data is freed in the same transaction.
 
 use super::{EachPair, Records, Rooted};
 use perdura::collections::{Bytes, HashMap, OrderedMap, Pair, Total, Visit};
@@ -19,13 +19,13 @@ type Fields = HashMap<Name, Bytes<2>>;
 type Scores = HashMap<Name, f64>;
 type Order = OrderedMap<Pair<Total, Name>, ()>;
 
-/// What a block's first word says.
+/// Tags: a block's first word.
 const HASH: u64 = 0xC5 << 56 | 1;
 const SORTED: u64 = 0xC5 << 56 | 2;
 
-/// Told of a hash's key, a field and its value.
+/// Called with a hash's key, a field and its value.
 pub type EachField<'a> = dyn FnMut(&[u8], &[u8], &[u8]) + 'a;
-/// Told of a sorted set's key, a score and a member.
+/// Called with a sorted set's key, a score and a member.
 pub type EachMember<'a> = dyn FnMut(&[u8], f64, &[u8]) + 'a;
 
 /// A handle to the store.
@@ -34,7 +34,7 @@ pub struct Plain {
     keys: Keys,
 }
 
-/// What a key holds.
+/// A key's value.
 #[derive(Clone, Copy)]
 enum Value {
     Hash(Fields),
@@ -203,7 +203,7 @@ impl Records for Plain {
         if score.is_nan() {
             return Err(Error::Invalid("a score must be a number"));
         }
-        // There is one zero: the order must not tell it from its negative.
+        // Turns -0.0 into 0.0: the order must not distinguish them.
         let score = score + 0.0;
         let (scores, order) = match self.sorted(tx, key)? {
             Some(parts) => parts,

@@ -1,5 +1,5 @@
 //! The graph of SSCA#2, whose own name for its input is SDG: the Scalable Data Generator (Bader and Madduri,
-//! HiPC 2005; written again after what STAMP's `ssca2` does, see its paper, IISWC 2008).
+//! HiPC 2005; reimplemented from the behaviour of STAMP's `ssca2`, see its paper, IISWC 2008).
 //!
 //! `2^scale` vertices are cut into cliques of up to `2^(scale / 3)`. Within a clique two vertices have edges both
 //! ways, or now and then one, and some of them several; between cliques edges go to vertices at distances
@@ -9,14 +9,14 @@ use crate::random::Random;
 use crate::{Failure, Outcome};
 use std::collections::BTreeSet;
 
-/// What graphs are like.
+/// Parameters of a graph.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
     /// Most parallel edges of two vertices.
     pub parallel: u64,
     /// The share of pairs in a clique that have an edge one way only.
     pub one_way: f64,
-    /// How likely an edge out of a clique to the next vertex is; to one at distance `d` that divided by `d`.
+    /// The probability of an edge out of a clique to the next vertex; to one at distance `d`, divided by `d`.
     pub between: f64,
 }
 
@@ -97,7 +97,7 @@ impl Generator {
         };
         for from in 0..size {
             for to in 0..from {
-                // One draw says whether there are two edges, and which one if not.
+                // One draw decides whether there are two edges, and if not, which one.
                 let drawn = self.random.unit();
                 if drawn >= one_way || drawn < 0.5 {
                     add(&mut self.edges, to, from);

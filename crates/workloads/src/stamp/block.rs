@@ -32,7 +32,7 @@ pub(crate) const fn word(at: u64, index: u64) -> u64 {
     at.wrapping_add(index.wrapping_mul(WORD))
 }
 
-/// Adds to the word at `at`, modulo 2^64; what it was.
+/// Adds to the word at `at`, modulo 2^64. Returns its old value.
 ///
 /// # Errors
 /// As the transaction's reads and writes.

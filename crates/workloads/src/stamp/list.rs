@@ -11,7 +11,7 @@ use perdura::{Error, Result, Tx};
 
 const KEY: u64 = 1;
 const VALUE: u64 = 2;
-/// A longer list has a circle in it.
+/// A longer list has a cycle.
 const LONGEST: usize = 1 << 32;
 
 /// The list whose head is the word there; an empty one is a word of 0.
@@ -51,7 +51,7 @@ impl List {
         Ok(!found)
     }
 
-    /// Removes the first node; its key and value.
+    /// Removes the first node. Returns its key and value.
     pub(crate) fn pop<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Option<(u64, u64)>> {
         let node = tx.read_word(self.0)?;
         if node == 0 {
@@ -64,7 +64,7 @@ impl List {
         Ok(Some((words[1], words[2])))
     }
 
-    /// Removes a key; whether it was there.
+    /// Removes a key. Returns whether it was there.
     pub(crate) fn remove<T: Tx + ?Sized>(self, tx: &mut T, key: u64) -> Result<bool> {
         let (link, node, found) = self.find(tx, key)?;
         if found {
@@ -99,7 +99,7 @@ impl List {
         self.each(tx, |tx, node, _, _| tx.free(node))
     }
 
-    /// Checks that keys ascend, reports the nodes to `visit`, and gives keys and values.
+    /// Checks that keys ascend, reports the nodes to `visit`, and returns keys and values.
     pub(crate) fn check<T: Tx + ?Sized>(
         self,
         tx: &mut T,

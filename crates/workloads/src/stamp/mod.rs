@@ -1,14 +1,14 @@
 //! STAMP: eight applications of transactional memory, as durable programs (Cao Minh and others, IISWC 2008).
 //!
-//! Written again after what STAMP's programs do, not from them. What they keep in shared memory and reach in
-//! transactions is in the heap; their input, which nobody changes, and what a thread computes for itself is in
-//! ordinary memory. Each checks its answer, more closely than STAMP does.
+//! Reimplemented from the behaviour of STAMP's programs, not from their source. Data that they keep in shared memory
+//! and access in transactions is in the heap; their read-only input and threads' private data is in ordinary memory.
+//! Each checks its answer, more closely than STAMP does.
 //!
-//! What always holds: a transaction's body has no effect but on the heap and by what it returns, since it may run
-//! more than once. All that is random follows from one seed, and is drawn outside of transactions.
+//! What always holds: a transaction's body affects only the heap and its return value, since it may run more than
+//! once. Everything random follows from one seed, and is drawn outside transactions.
 //!
-//! Reading order: [`vacation`], which does as many tasks as it is asked to, then [`kmeans`]: a program that ends, in
-//! phases that begin when all threads are there (`party`).
+//! Reading order: [`vacation`], which does a given number of tasks, then [`kmeans`], a program that ends, in phases
+//! separated by barriers (`party`).
 
 pub mod bayes;
 pub(crate) mod block;
@@ -94,17 +94,17 @@ impl std::str::FromStr for Input {
     }
 }
 
-/// What wants to run an application.
+/// Code to run with an application.
 pub trait OnApp {
     /// What it returns.
     type Output;
 
-    /// Runs with an application that `make` makes anew, whose data takes about so many bytes.
+    /// Runs with an application that `make` makes anew, whose data takes about `bytes` bytes.
     fn run<W: Workload>(self, make: impl Fn() -> Outcome<W>, bytes: u64) -> Self::Output;
 }
 
 impl App {
-    /// Its name, with how much threads contend where there is a choice.
+    /// Its name, with the degree of contention where there is a choice.
     pub const fn name(self) -> &'static str {
         match self {
             App::VacationLow => "vacation-low",
@@ -134,7 +134,7 @@ impl App {
         }
     }
 
-    /// How much there is of what the input has most of.
+    /// The number of entries of this input.
     pub const fn entries(self, input: Input) -> u64 {
         match self {
             App::VacationLow => vacation::Parameters::low(input).rows,
@@ -150,7 +150,7 @@ impl App {
         }
     }
 
-    /// Operations that STAMP does with this input, of an application that does as many as it is asked to.
+    /// Operations that STAMP does with this input, if the application does a given number.
     pub const fn operations(self, input: Input) -> Option<u64> {
         match self {
             App::VacationLow | App::VacationHigh => Some(vacation::Parameters::low(input).tasks),
@@ -160,11 +160,11 @@ impl App {
         }
     }
 
-    /// Has `code` run it, on an input that follows from `seed`; with `entries`, on so much instead of what the input
-    /// has most of.
+    /// Has `code` run it, on an input that follows from `seed`, with `entries`, if given, instead of the input's own
+    /// number.
     ///
     /// # Errors
-    /// `Parameters` if there cannot be so many entries.
+    /// `Parameters` if there cannot be this many entries.
     pub fn run<C: OnApp>(
         self,
         input: Input,
@@ -222,7 +222,7 @@ fn kmeans<C: OnApp>(of: kmeans::Parameters, points: u64, seed: u64, code: C) -> 
     made(|| kmeans::KMeans::new(of, seed), kmeans::KMeans::bytes, code)
 }
 
-/// Has `code` run what `make` makes: parameters that cannot be are refused before.
+/// Has `code` run the workload that `make` makes; impossible parameters are refused before.
 fn made<W: Workload, C: OnApp>(
     make: impl Fn() -> Outcome<W>,
     bytes: impl Fn(&W) -> u64,

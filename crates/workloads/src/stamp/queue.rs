@@ -56,7 +56,7 @@ impl Queue {
         tx.write_word(word(self.0, PUT), put + 1)
     }
 
-    /// A ring of twice as many places, with what is in the queue.
+    /// A ring of twice as many places, with the words of the queue.
     fn grow<T: Tx + ?Sized>(self, tx: &mut T, header: [u64; HEADER]) -> Result<(u64, u64)> {
         let [taken, put, places, ring] = header;
         let larger = tx.allocate(Purpose::General, 2 * places * WORD)?.at();
@@ -87,7 +87,7 @@ impl Queue {
         Ok(put.wrapping_sub(taken))
     }
 
-    /// Checks it, reports its blocks, and gives its words.
+    /// Checks it, reports its blocks, and returns its words.
     pub(crate) fn check<T: Tx + ?Sized>(
         self,
         tx: &mut T,

@@ -1,10 +1,10 @@
-//! ssca2: the lists of a graph's edges into each vertex, made of those out of them (STAMP, SSCA#2's kernel 1).
+//! ssca2: makes the lists of a graph's edges into each vertex from the edges out of each (STAMP, SSCA#2's kernel 1).
 //!
 //! ```text
-//! root     most vertices and edges told by a thread; degrees, first edges, further edges; vertices, edges in a chunk
+//! root     most vertices and edges reported by a thread; degrees, first edges, further edges; vertices, edges in a chunk
 //! degrees  edges into each vertex that its own edges do not imply
 //! first    a chunk for each vertex, of the sources of such edges
-//! further  for each vertex what does not fit there: the last block, of a pointer to the one before and a chunk
+//! further  for each vertex the edges that do not fit there: the last block, of a pointer to the one before and a chunk
 //! ```
 //!
 //! An edge whose two vertices have none the other way is put into its target's list, in a transaction. STAMP loses
@@ -33,7 +33,7 @@ pub struct Parameters {
     pub parallel: u64,
     /// `-u`: the share of pairs in a clique with edges one way only.
     pub one_way: f64,
-    /// `-i`: how likely edges between cliques are.
+    /// `-i`: the probability of edges between cliques.
     pub between: f64,
 }
 
@@ -196,7 +196,7 @@ impl Workload for Ssca2 {
         let at = Self::open(session)?;
         let mine = share.part_of(self.vertices());
         let edges = &self.one_way[self.firsts[mine.start as usize]..self.firsts[mine.end as usize]];
-        // Threads tell how large their parts are, each tally in a transaction of its own.
+        // Threads report how large their parts are, each tally in its own transaction.
         let most = || {
             session.transaction(|tx| {
                 let most = tx.read_word(at.tallies)?;

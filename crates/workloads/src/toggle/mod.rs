@@ -1,13 +1,13 @@
 //! Inserts a key if it is absent, deletes it if it is there (NV-Heaps, LOC): on a hash table, a
 //! red-black tree, a B+ tree, and edges in a graph.
 //!
-//! Keys are drawn alike from twice as many as there are entries, every second of which is there
+//! Keys are drawn uniformly from twice as many as there are entries, every second of which is there
 //! at first. So half of the operations insert, half delete, and the size stays. A key's value
 //! follows from it. The keys are the numbers from 0 on, or a list ([`Toggles::among`]).
 //!
-//! Toggles of a key commute, whichever thread does them: it is there in the end if it was at first and
-//! has been toggled an even number of times, or if neither. So threads may share all keys, and
-//! the model is a bit for each key, flipped when a transaction has committed.
+//! Toggles of a key commute, whichever thread does them: an even number of toggles leaves the key as
+//! it was at first, an odd number does not. So threads may share all keys, and the model is a bit
+//! for each key, flipped when a transaction has committed.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -65,7 +65,7 @@ pub trait KeySet: Copy + Send + Sync {
     ) -> Result<()>;
 }
 
-/// The value that belongs to a key: of 32 bits, which is what the B+ tree has room for.
+/// The value that belongs to a key: 32 bits, as many as the B+ tree has room for.
 #[inline]
 pub const fn value_of(key: u64) -> u64 {
     (key ^ 0x7066).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
@@ -212,7 +212,7 @@ impl<K: KeySet> Toggles<K> {
     }
 }
 
-/// The numbers below `total` in an order that has no order: always the same one.
+/// The numbers below `total` in a fixed random order.
 pub(crate) fn shuffled(total: u64) -> Vec<u64> {
     let (mut numbers, mut random): (Vec<u64>, _) = ((0..total).collect(), Random::new(total, 0));
     for last in (1..numbers.len()).rev() {

@@ -1,4 +1,4 @@
-//! What every set must stand, on a heap that notices every access outside of a live block.
+//! Tests for every set, on a heap that notices every access outside a live block.
 
 use super::{KeySet, toggle, value_of};
 use crate::random::Random;
@@ -80,7 +80,7 @@ pub(crate) fn fills_and_empties<K: KeySet>(seed: u64, entries: u64) {
     assert_eq!(heap.live(), empty, "something is left");
 }
 
-/// Whatever word is damaged: no panic, no hang, and most of it is noticed.
+/// Damages random words: no panic, no hang, and most damage is noticed.
 pub(crate) fn damage_is_an_error<K: KeySet>(seed: u64, entries: u64, rounds: u64) {
     let (mut heap, set) = heap_with::<K>(entries);
     let mut random = Random::new(seed, 0);

@@ -1,9 +1,9 @@
-//! What TPC-C draws at random: non-uniform numbers, last names, texts.
+//! TPC-C's random values: non-uniform numbers, last names, texts.
 
 use super::Scale;
 use crate::random::Random;
 
-/// Of last names; C comes from `Constants`.
+/// The constant A of last names; C comes from `Constants`.
 const LAST_NAME_A: u64 = 255;
 const CUSTOMER_A: u64 = 1023;
 const ITEM_A: u64 = 8191;

@@ -1,5 +1,4 @@
-//! What transactions are asked to do: drawn before they begin, since a body may run more than
-//! once.
+//! Inputs of transactions: drawn before they begin, since a body may run more than once.
 
 use super::draw::{Constants, last_name, uniform};
 use super::{Cents, Scale};
@@ -14,7 +13,7 @@ const REMOTE_PAYMENTS: u64 = 15;
 /// Of a hundred customers, those who say their last name instead of their number.
 const BY_NAME: u64 = 60;
 
-/// What a transaction is asked to do.
+/// The input of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// Orders some items: 45 of 100.
@@ -25,7 +24,7 @@ pub enum Input {
     OrderStatus(OrderStatus),
     /// Delivers the oldest order of each district: 4 of 100.
     Delivery(Delivery),
-    /// Counts what is nearly sold out: 4 of 100.
+    /// Counts items that are nearly sold out: 4 of 100.
     StockLevel(StockLevel),
 }
 
@@ -37,7 +36,7 @@ pub struct NewOrder {
     pub(super) customer: u32,
     pub(super) date: u64,
     pub(super) lines: Vec<Wanted>,
-    /// The last line's item is none: it must be rolled back.
+    /// Whether the last line's item does not exist, so that the order must be rolled back.
     pub(super) rolls_back: bool,
 }
 
@@ -85,7 +84,7 @@ pub struct Delivery {
     pub(super) date: u64,
 }
 
-/// Counts what is nearly sold out.
+/// Counts items that are nearly sold out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StockLevel {
     pub(super) warehouse: u32,
@@ -107,7 +106,7 @@ impl Desk {
         Desk { scale, constants: Constants::new(seed) }
     }
 
-    /// Draws what a customer of this warehouse wants on this date (from 1 on).
+    /// Draws the input of a customer of this warehouse on this date (from 1 on).
     pub fn draw(&self, random: &mut Random, warehouse: u32, date: u64) -> Input {
         match random.between(1, 100) {
             1..=4 => Input::StockLevel(self.stock_level(random, warehouse)),

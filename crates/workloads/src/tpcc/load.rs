@@ -1,7 +1,7 @@
 //! The first rows, in batches that are a transaction each.
 //!
-//! What a batch holds follows from the seed and the batch's number, so that it is the same
-//! however often its transaction runs.
+//! A batch's contents follow from the seed and the batch's number, so that they are the same however
+//! often its transaction runs.
 
 use super::draw::{Constants, LastName, data, digits, last_name, text, uniform, zip};
 use super::rows::{
@@ -20,7 +20,7 @@ use std::ops::Range;
 const BATCH: u32 = 16;
 /// Streams of a seed from here on are batches': threads count up from 0.
 const STREAMS: u64 = 1 << 40;
-/// The date of everything that is there at first.
+/// The date of all loaded rows.
 pub(super) const FIRST_DATE: u64 = 1;
 
 /// A part of the first rows.
@@ -63,7 +63,7 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// A loader of these many rows, whose contents follow from the seed.
+    /// A loader of rows at this scale, whose contents follow from the seed.
     pub fn new(scale: Scale, seed: u64) -> Self {
         Loader { scale, seed, constants: Constants::new(seed) }
     }

@@ -5,8 +5,8 @@
 //! transaction is one of the heap's; Order-Status and Stock-Level only read. One New-Order in a
 //! hundred asks for an item that there is none of, and is rolled back after its work is done.
 //!
-//! [`check_consistency`] has TPC-C's conditions, and two more; they hold between any two
-//! transactions, so after a power cut too. What the threads did is compared besides.
+//! [`check_consistency`] has TPC-C's conditions and four more; they hold between any two
+//! transactions, so also after a power cut. The tables are also compared with what the threads did.
 //!
 //! Reading order: [`Scale`], `rows`, `tables`, `load`, `input`, then the transactions
 //! (`new_order`, `payment`, `order_status`, `delivery`, `stock_level`), `check`; `reuse` apart.
@@ -39,7 +39,7 @@ use check::Survey;
 use perdura::{Error, Result, Tx};
 use std::marker::PhantomData;
 use tables::Tables;
-use tally::{Done, Tally};
+use tally::{Tally, TransactionEffect};
 
 /// The workload, on tables in a pool's one store `R`.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl<R: Rooted> Tpcc<R> {
         session: &mut S,
         records: &T,
         input: &Input,
-    ) -> Outcome<Done> {
+    ) -> Outcome<TransactionEffect> {
         let scale = self.scale;
         let done = if input.only_reads() {
             session.read(|tx| input.run(tx, records, scale))
@@ -94,7 +94,7 @@ impl<R: Rooted> Tpcc<R> {
                 Err(Failure::wrong("an order of an item that there is none of was accepted"))
             }
             Ok(done) => Ok(done),
-            Err(Error::Aborted(_)) if input.rolls_back() => Ok(Done::RolledBack),
+            Err(Error::Aborted(_)) if input.rolls_back() => Ok(TransactionEffect::RolledBack),
             Err(Error::Aborted(why)) => Err(Failure::wrong(format!("an order was refused: {why}"))),
             Err(error) => Err(error.into()),
         }
@@ -118,7 +118,7 @@ impl Input {
         matches!(self, Input::OrderStatus(_) | Input::StockLevel(_))
     }
 
-    /// Whether it ends with `Aborted`, as its customer's fault.
+    /// Whether it ends with `Aborted`, because its input asks for an item that does not exist.
     pub fn rolls_back(&self) -> bool {
         matches!(self, Input::NewOrder(order) if order.rolls_back)
     }
@@ -132,28 +132,33 @@ impl Input {
         self.run(tx, records, scale).map(drop)
     }
 
-    fn run<R: Records>(&self, tx: &mut dyn Tx, records: &R, scale: Scale) -> Result<Done> {
+    fn run<R: Records>(
+        &self,
+        tx: &mut dyn Tx,
+        records: &R,
+        scale: Scale,
+    ) -> Result<TransactionEffect> {
         let mut tables = Tables { tx, records };
         Ok(match self {
             Input::NewOrder(input) => {
                 new_order::run(&mut tables, input)?;
-                Done::NewOrder { lines: input.lines.len() as u64 }
+                TransactionEffect::NewOrder { lines: input.lines.len() as u64 }
             }
             Input::Payment(input) => {
                 payment::run(&mut tables, input)?;
-                Done::Payment { amount: input.amount }
+                TransactionEffect::Payment { amount: input.amount }
             }
             Input::OrderStatus(input) => {
                 order_status::run(&mut tables, input)?;
-                Done::OrderStatus
+                TransactionEffect::OrderStatus
             }
             Input::Delivery(input) => {
                 let orders = delivery::run(&mut tables, input, scale.districts)?;
-                Done::Delivery { orders: orders.into() }
+                TransactionEffect::Delivery { orders: orders.into() }
             }
             Input::StockLevel(input) => {
                 stock_level::run(&mut tables, input)?;
-                Done::StockLevel
+                TransactionEffect::StockLevel
             }
         })
     }
@@ -217,7 +222,7 @@ impl<R: Rooted> Workload for Tpcc<R> {
                 break;
             }
             let warehouse = warehouse_of(&mut share, self.scale);
-            // The date is the thread's own: a clock would make every run another.
+            // The date is a counter of the thread: a clock would make every run different.
             let input = self.desk.draw(&mut share.random, warehouse, load::FIRST_DATE + number);
             let kind = input.kind();
             let done = recorder.operation(kind, || self.transact(session, &records, &input))?;

@@ -11,12 +11,12 @@ use super::tables::Tables;
 use crate::Records;
 use perdura::{Result, TxExt};
 
-/// What the customer is told.
+/// The result for the customer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ordered {
     /// The order's number.
     pub(super) order: u32,
-    /// What it comes to, discount and taxes included.
+    /// Its total, discount and taxes included.
     pub(super) total: Cents,
     /// Of each line, whether it is of a brand.
     pub(super) brands: Vec<bool>,
@@ -40,7 +40,7 @@ pub(super) fn run<R: Records>(tables: &mut Tables<'_, R>, input: &NewOrder) -> R
 
 /// The sum less the discount, with the taxes, both in hundredths of a per cent; rounded.
 pub(super) const fn total(sum: Cents, discount: i64, taxes: i64) -> Cents {
-    // What a damaged pool says may be anything: it must not overflow.
+    // A damaged pool may have any value: it must not overflow.
     const WHOLE: i128 = 10_000;
     let taxed = sum as i128 * (WHOLE - discount as i128) * (WHOLE + taxes as i128);
     ((taxed + WHOLE * WHOLE / 2) / (WHOLE * WHOLE)) as Cents
@@ -73,7 +73,7 @@ fn insert_order<R: Records>(
     tables.add(&Key::orders_of(warehouse, district, customer), -f64::from(order), order)
 }
 
-/// Adds a line and takes it from its stock. Returns what it costs, and whether it is of a brand.
+/// Adds a line and takes it from its stock. Returns its price, and whether it is of a brand.
 fn add_line<R: Records>(
     tables: &mut Tables<'_, R>,
     input: &NewOrder,
@@ -98,7 +98,7 @@ fn add_line<R: Records>(
     Ok((amount, is_original(&item.data) && is_original(&data.data)))
 }
 
-/// What is left of a stock: it is filled up by 91 before it has less than ten.
+/// A stock after an order: it is filled up by 91 before it falls below ten.
 fn taken(level: &Level, quantity: u8, remote: bool) -> Level {
     let ordered = u16::from(quantity);
     let left = if level.quantity >= ordered + 10 {

@@ -8,7 +8,7 @@ use super::tables::Tables;
 use crate::Records;
 use perdura::Result;
 
-/// What the customer is told.
+/// The result for the customer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) last: [u8; 16],

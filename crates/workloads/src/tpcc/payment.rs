@@ -40,7 +40,7 @@ pub(super) fn run<R: Records>(tables: &mut Tables<'_, R>, input: &input::Payment
     Ok(account.balance)
 }
 
-/// Adds to what a warehouse or district was paid, and returns its name.
+/// Adds to the amount paid to a warehouse or district, and returns its name.
 fn receive<R: Records>(tables: &mut Tables<'_, R>, row: &Key, amount: Cents) -> Result<[u8; 10]> {
     let (info, ytd): (Info, Ytd) = (tables.get(row)?, tables.get(row)?);
     tables.put(row, &Ytd { ytd: ytd.ytd.wrapping_add(amount) })?;
@@ -64,7 +64,7 @@ pub(super) fn find_customer<R: Records>(
     }
 }
 
-/// What is told of a customer with bad credit: this payment first, the oldest is cut off.
+/// The notes about a customer with bad credit: this payment first, the oldest is cut off.
 fn noted(data: &CustomerData, customer: u32, input: &input::Payment) -> CustomerData {
     let input::Payment { warehouse, district, customer_warehouse, customer_district, .. } = input;
     let (whole, cents) = (input.amount / 100, input.amount % 100);

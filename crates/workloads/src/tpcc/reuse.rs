@@ -1,10 +1,10 @@
-//! How often each row is used. What a transaction uses depends on those before it, so that they
-//! are carried out.
+//! How often each row is used. The rows of a transaction depend on the transactions before it, so
+//! all are carried out.
 //!
-//! A transaction that reads or changes a row uses it, once however often it does so. Loading is no
-//! use, nor is what was rolled back; sorted sets are no rows.
+//! A transaction that reads or changes a row uses it once, however often it does so. Loading and
+//! rolled-back transactions do not count; sorted sets are not rows.
 
-use super::tally::Done;
+use super::tally::TransactionEffect;
 use super::{Tpcc, load, warehouse_of};
 use crate::random::Random;
 use crate::records::{EachPair, Rooted};
@@ -42,7 +42,7 @@ impl<R: Rooted> Tpcc<R> {
             let input = self.desk.draw(&mut share.random, warehouse, load::FIRST_DATE + number);
             records.noted().used.clear();
             let done = self.transact(session, &records, &input)?;
-            if !matches!(done, Done::RolledBack) {
+            if !matches!(done, TransactionEffect::RolledBack) {
                 records.noted().used.iter().for_each(|row| uses.note(*row));
             }
             progress.loaded(1)?;

@@ -1,7 +1,7 @@
-//! The tables: what a row is called, and what its fields hold.
+//! The tables: the names of rows, and the contents of their fields.
 //!
 //! A row is a hash named `TABLE:key:key`. Its columns are grouped into fields by how they change:
-//! what transactions change together is a field, what they never change is another. Columns have
+//! columns that transactions change together are a field, those that never change another. Columns have
 //! a fixed length, texts are filled up with spaces, and ids are in the name only.
 //!
 //! ```text
@@ -213,13 +213,13 @@ groups! {
         state: [u8; 2], zip: [u8; 9], tax: u16,
     }
 
-    /// What a warehouse or a district was paid this year, in cents.
+    /// The amount paid to a warehouse or a district this year, in cents.
     Ytd = "ytd" { ytd: i64 }
 
     /// The number of a district's next order.
     NextId = "next" { id: u32 }
 
-    /// What stays of a customer. Limit in cents, discount in hundredths of a per cent.
+    /// A customer's columns that never change. Limit in cents, discount in hundredths of a per cent.
     CustomerInfo = "info" {
         first: [u8; 16], middle: [u8; 2], last: [u8; 16],
         street_1: [u8; 20], street_2: [u8; 20], city: [u8; 20], state: [u8; 2], zip: [u8; 9],
@@ -229,7 +229,7 @@ groups! {
     /// A customer's balance and payments, in cents, and how many payments and deliveries.
     Account = "account" { balance: i64, ytd_payment: i64, payments: u32, deliveries: u32 }
 
-    /// What is told of a customer.
+    /// Notes about a customer.
     CustomerData = "data" { data: [u8; 500] }
 
     /// A payment: where, when, and how many cents.
@@ -237,25 +237,25 @@ groups! {
         warehouse: u32, district: u8, date: u64, amount: i64, data: [u8; 24],
     }
 
-    /// What stays of an order.
+    /// An order's columns that never change.
     Order = "order" { customer: u32, date: u64, lines: u8, all_local: u8 }
 
     /// The carrier that delivers an order; 0: none yet.
     Carrier = "carrier" { carrier: u8 }
 
-    /// What stays of a line. Amount in cents.
+    /// A line's columns that never change. Amount in cents.
     Line = "line" { item: u32, supply: u32, quantity: u8, amount: i64, district: [u8; 24] }
 
     /// When a line was delivered; 0: not yet.
     Delivered = "delivered" { date: u64 }
 
-    /// What a stock has, and what was ordered of it: units, orders, orders from other warehouses.
+    /// The quantity of a stock, and the orders of it: units, orders, orders from other warehouses.
     Level = "level" { quantity: u16, ytd: u32, orders: u32, remote: u32 }
 
-    /// What a stock tells each of ten districts.
+    /// A stock's text for each of ten districts.
     Districts = "districts" { texts: [u8; 240] }
 
-    /// What is told of a stock.
+    /// A text about a stock.
     StockData = "data" { data: [u8; 50] }
 
     /// An item. Price in cents.

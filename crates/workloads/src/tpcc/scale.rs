@@ -66,12 +66,12 @@ impl Scale {
         Err(Failure::Parameters(what.to_owned()))
     }
 
-    /// What a district has been paid at first: ten from each customer.
+    /// The amount paid to a district at first: ten from each customer.
     pub(super) const fn district_ytd(self) -> Cents {
         FIRST_PAYMENT * self.customers as Cents
     }
 
-    /// What a warehouse has been paid at first.
+    /// The amount paid to a warehouse at first.
     pub(super) const fn warehouse_ytd(self) -> Cents {
         self.district_ytd() * self.districts as Cents
     }
@@ -90,7 +90,7 @@ impl Scale {
     pub fn bytes(self) -> u64 {
         let districts = u64::from(self.warehouses) * u64::from(self.districts);
         let lines = u64::from(self.lines.0 + self.lines.1) / 2;
-        // Of a customer: the row, a payment, an order with its lines, and the indexes.
+        // For a customer: the row, a payment, an order with its lines, and the indexes.
         let customer = 768 + 192 + 192 + lines * 192 + 512;
         let stocks = u64::from(self.warehouses) * u64::from(self.items) * 448;
         districts * u64::from(self.customers) * customer + stocks + u64::from(self.items) * 256

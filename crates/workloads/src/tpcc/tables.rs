@@ -1,4 +1,4 @@
-//! A transaction's hands on the tables.
+//! A transaction's access to the tables.
 
 use super::rows::{Group, Key, id_of, of_name_member};
 use crate::Records;
@@ -50,7 +50,7 @@ impl<R: Records> Tables<'_, R> {
         self.records.add(self.tx, set, score, text.format(id).as_bytes()).map(drop)
     }
 
-    /// Takes an id from a sorted set; whether it was there.
+    /// Takes an id from a sorted set. Returns whether it was there.
     pub(super) fn take(&mut self, set: &Key, id: u32) -> Result<bool> {
         let mut text = itoa::Buffer::new();
         self.records.take(self.tx, set, text.format(id).as_bytes())
@@ -89,7 +89,7 @@ impl<R: Records> Tables<'_, R> {
             }
             sound
         })?;
-        // Sorted sets say nothing of members of the same score.
+        // A sorted set does not order members of the same score by first name.
         customers.sort_unstable();
         if sound { Ok(customers) } else { Err(missing()) }
     }

@@ -1,13 +1,13 @@
-//! What the threads did, all together.
+//! Sums of what all threads did.
 
 use super::Cents;
 use super::check::{Survey, Totals};
 use crate::{Failure, Outcome};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a transaction did, now that it is durable.
+/// What a durable transaction did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Done {
+pub(super) enum TransactionEffect {
     NewOrder {
         lines: u64,
     },
@@ -23,7 +23,7 @@ pub(super) enum Done {
     StockLevel,
 }
 
-/// Sums of that.
+/// Sums over all threads.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     new_orders: AtomicU64,
@@ -38,26 +38,26 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn note(&self, done: Done) {
+    pub(super) fn note(&self, done: TransactionEffect) {
         let add = |sum: &AtomicU64, more: u64| {
             sum.fetch_add(more, Relaxed);
         };
         match done {
-            Done::NewOrder { lines } => {
+            TransactionEffect::NewOrder { lines } => {
                 add(&self.new_orders, 1);
                 add(&self.lines, lines);
             }
-            Done::RolledBack => add(&self.rolled_back, 1),
-            Done::Payment { amount } => {
+            TransactionEffect::RolledBack => add(&self.rolled_back, 1),
+            TransactionEffect::Payment { amount } => {
                 add(&self.payments, 1);
                 add(&self.paid, amount as u64);
             }
-            Done::OrderStatus => add(&self.order_statuses, 1),
-            Done::Delivery { orders } => {
+            TransactionEffect::OrderStatus => add(&self.order_statuses, 1),
+            TransactionEffect::Delivery { orders } => {
                 add(&self.deliveries, 1);
                 add(&self.delivered, orders);
             }
-            Done::StockLevel => add(&self.stock_levels, 1),
+            TransactionEffect::StockLevel => add(&self.stock_levels, 1),
         }
     }
 
@@ -78,7 +78,7 @@ impl Tally {
         self.rolled_back.load(Relaxed)
     }
 
-    /// Compares what there is more than at first with what the threads did.
+    /// Compares the changes since the load with what the threads did.
     pub(super) fn compare(&self, survey: &Survey) -> Outcome {
         let Totals { orders, lines, payments, paid, delivered } = survey.totals();
         for (what, found, expected) in [

@@ -1,4 +1,4 @@
-//! Which inserts are done: reads must not ask for a record that is not there yet.
+//! Which inserts are done: reads must not choose a record that is not there yet.
 //!
 //! Threads insert records in the order of a shared counter, and finish in any order. A record
 //! counts as there when it and all before it are.

@@ -1,4 +1,4 @@
-//! Draws operations: what, on which record, with which inputs.
+//! Draws operations: kind, record and inputs.
 
 use super::Options;
 use super::acknowledged::Acknowledged;

@@ -23,7 +23,7 @@ impl<R: Rooted> Keyed<R> {
 impl<R: Rooted> Table for Keyed<R> {
     type Place<'k> = &'k [u8];
 
-    /// The index is kept whether there will be scans or not, as the binding does.
+    /// Keeps the index whether there will be scans or not, as the binding does.
     fn create<X: Tx>(tx: &mut X, shape: Shape, _indexed: bool) -> Result<Self> {
         R::create(tx).map(|records| Keyed::new(records, shape))
     }

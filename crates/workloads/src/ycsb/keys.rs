@@ -1,4 +1,4 @@
-//! Key names, and which key an operation is for.
+//! Key names, and the choice of an operation's key.
 
 use super::mix::Distribution;
 use crate::random::Random;

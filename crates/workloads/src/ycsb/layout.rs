@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// The sorted set of all keys.
 pub const INDEX: &str = "_indices";
-/// What the names of fields begin with; their number follows.
+/// The beginning of fields' names; their number follows.
 const FIELD: &str = "field";
 
 /// The score that YCSB's Redis binding gives a key: `String.hashCode` in Java.

@@ -1,4 +1,4 @@
-//! The core workloads A to F: which operations, in which shares, on which keys.
+//! The core workloads A to F: their operations, in which shares, on which keys.
 
 use crate::random::Random;
 use std::fmt;
@@ -35,7 +35,7 @@ pub enum Distribution {
     Zipfian,
     /// Newest records most often.
     Latest,
-    /// All alike.
+    /// Uniformly.
     Uniform,
 }
 
@@ -127,7 +127,7 @@ impl fmt::Display for Letter {
     }
 }
 
-/// Shares of operations; what is left of 1 are read-modify-writes.
+/// Shares of operations; the rest up to 1 are read-modify-writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mix {
     /// Reads.
@@ -141,7 +141,7 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// Draws what to do next.
+    /// Draws the next kind of operation.
     pub fn draw(&self, random: &mut Random) -> Kind {
         let mut u = random.unit();
         for (share, kind) in [

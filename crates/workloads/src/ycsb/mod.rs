@@ -117,7 +117,7 @@ impl<T: Table> YcsbOn<T> {
         Generator::new(self.options, self.chooser.clone(), &self.inserts)
     }
 
-    /// Notes what the transaction did, now that others see it. It may be durable only when the
+    /// Notes the transaction's effects, now that others see them. It may be durable only when the
     /// session has [finished](Session::finish).
     fn acknowledge(&self, operations: &[Operation]) {
         for operation in operations {

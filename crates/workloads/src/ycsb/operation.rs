@@ -11,7 +11,7 @@ use perdura::{Result, Tx};
 /// The longest scan, in records.
 pub(super) const LONGEST_SCAN: u64 = 100;
 
-/// What to do, with all inputs: running it again does the same.
+/// An operation with all inputs: running it again does the same.
 pub(super) struct Operation {
     pub(super) kind: Kind,
     pub(super) record: u64,
@@ -65,14 +65,14 @@ impl Operation {
         !matches!(self.kind, Kind::Read | Kind::Scan)
     }
 
-    /// Makes the field to be written follow from `record`, as it was read: the next version.
+    /// Sets the field to be written to the next version after the one in `record`, as it was read.
     pub(super) fn modify(&mut self, shape: Shape, record: &[u8]) {
         let version = payload::version_of(&record[self.field * shape.field_bytes..]);
         let identity = shape.field_identity(self.identity, self.field);
         payload::fill(identity, version.wrapping_add(1), &mut self.payload);
     }
 
-    /// Carries it out. What it reads is added to `found`.
+    /// Carries it out, and adds the data read to `found`.
     pub(super) fn run<X: Tx, T: Table>(
         &mut self,
         tx: &mut X,
@@ -112,7 +112,7 @@ impl Operation {
     }
 }
 
-/// What a transaction read, or a request, to be verified when it is over.
+/// The data that a transaction or a request has read, to be verified when it is over.
 #[derive(Default)]
 pub(super) struct Found {
     records: Vec<u8>,
@@ -123,7 +123,7 @@ pub(super) struct Found {
     key: Vec<u8>,
 }
 
-/// A scan: what was asked for, and what came.
+/// A scan: its request and its result.
 struct Scan {
     start: u64,
     limit: usize,

@@ -49,7 +49,7 @@ impl Ycsb {
     }
 }
 
-/// Records in the order of their keys, where it is asked for.
+/// Records in the order of their keys, for scans.
 struct Keys(Option<BTreeMap<Vec<u8>, u64>>);
 
 impl Keys {

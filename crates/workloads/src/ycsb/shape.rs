@@ -1,4 +1,4 @@
-//! The shape of a record, and what is in it.
+//! The shape of a record, and its contents.
 
 use crate::{Failure, Outcome, payload};
 
@@ -27,7 +27,7 @@ impl Shape {
         self.fields > 0 && self.field_bytes >= payload::VERSION
     }
 
-    /// What a field's payload is derived from.
+    /// The seed of a field's payload.
     pub(super) const fn field_identity(self, record: u64, field: usize) -> u64 {
         record ^ (field as u64).rotate_right(8)
     }

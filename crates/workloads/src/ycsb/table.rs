@@ -1,4 +1,4 @@
-//! Where the records are: the seam between the workload and what it measures.
+//! The table of records: the interface between the workload and the store that it measures.
 
 use super::shape::Shape;
 use perdura::{Result, Tx};
@@ -20,10 +20,10 @@ pub trait Table: Sized {
     /// As the transaction.
     fn open<X: Tx>(tx: &mut X, shape: Shape) -> Result<Option<Self>>;
 
-    /// What the records look like.
+    /// The shape of the records.
     fn shape(&self) -> Shape;
 
-    /// Where the record with this key is. One that is not there may be noticed only when it is
+    /// Where the record with this key is. A missing record may be noticed only when it is
     /// [read](Table::read).
     ///
     /// # Errors
@@ -72,7 +72,7 @@ pub trait Table: Sized {
     /// Whether a scan may go on from one key to the other.
     fn ascends(from: &[u8], to: &[u8]) -> bool;
 
-    /// How many records it counts, each way that it can.
+    /// How many records there are, by each of its counts.
     ///
     /// # Errors
     /// As the transaction.

@@ -1,5 +1,5 @@
-//! The operations of the workloads, one at a time, with the power cut inside them: afterwards
-//! the structure is whole, and holds what it held before the operation or after it.
+//! The operations of the workloads, one at a time, with the power cut inside them: afterwards the
+//! structure is whole, with its contents from before the operation or after it.
 
 use crate::heap;
 use perdura::{AnyHeap, AnyTx, EngineKind, Result, Tx, roots};
@@ -24,15 +24,15 @@ const DOMAINS: [Domain; 2] = [Domain::Transient, Domain::Media];
 const OPERATIONS: u64 = 4;
 const CUTS: u64 = 6;
 
-/// What is done, an operation a transaction.
+/// A program whose operations are a transaction each.
 trait Program {
-    /// Makes what the operations change.
+    /// Makes the structure that the operations change.
     fn make(&self, tx: &mut impl Tx) -> Result<()>;
 
     /// Does the operation that follows from the seed.
     fn operate(&self, tx: &mut impl Tx, seed: u64) -> Result<()>;
 
-    /// Checks everything, and tells what is there.
+    /// Checks everything, and returns the contents.
     fn contents(&self, tx: &mut impl Tx) -> Result<Vec<u64>>;
 }
 
@@ -188,7 +188,7 @@ fn contents((_, heap): &Opened, program: &impl Program) -> Vec<u64> {
     session.read(|tx| program.contents(&mut AnyTx::new(tx))).expect("a whole structure")
 }
 
-/// Does the operation, cut after this many events; returns what a cut leaves, and the events.
+/// Does the operation, with the power cut after this many events. Returns the image, and the events.
 fn operate(
     (memory, heap): &Opened,
     program: &impl Program,

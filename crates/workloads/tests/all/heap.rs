@@ -1,4 +1,4 @@
-//! Heaps with their engine and memory forgotten: what is tried on all of them is compiled once.
+//! Heaps with their engine and memory type erased, so that code for all of them is compiled once.
 
 use perdura::{AnyHeap, Engine, EngineKind, Format, Heap, OnEngine, Opening};
 use perdura_memory::{AnyMemory, Memory, Ram};
@@ -21,7 +21,7 @@ impl OnEngine<AnyMemory> for Make {
     }
 }
 
-/// An empty heap, with a log of so many bytes.
+/// An empty heap, with a log of this many bytes.
 pub(crate) fn create(
     engine: EngineKind,
     memory: Arc<dyn Memory>,

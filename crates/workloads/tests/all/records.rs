@@ -1,4 +1,4 @@
-//! Records on the heap's own collections do as the standard library's maps do.
+//! Records on the heap's own collections behave as the standard library's maps do.
 
 use crate::heap;
 use perdura::alloc::walk::walk;
@@ -24,9 +24,9 @@ fn plain_records_conform_and_leave_nothing() {
     }
 }
 
-/// All that was set is told, once, and nothing that was removed.
+/// Everything that was set is reported, once, and nothing that was removed.
 #[test]
-fn all_contents_of_plain_records_are_told() {
+fn all_contents_of_plain_records_are_reported() {
     let mut heap = TestHeap::new();
     let contents = |heap: &mut TestHeap, records: &Plain| {
         let (mut fields, mut members) = (Vec::new(), Vec::new());

@@ -1,4 +1,5 @@
-//! STAMP's applications and PMDK's maps, small: on redo and on volatile, one thread and two, and what their checks notice.
+//! STAMP's applications and PMDK's maps, small: on redo and on volatile, one thread and two, and faults that their
+//! checks notice.
 
 use crate::heap;
 use perdura::{EngineKind, Tx};
@@ -66,7 +67,7 @@ fn vacation() {
     assert_eq!(runs(App::VacationHigh), [600].into());
 }
 
-/// Rounds, and so points, are those that a thread alone needs.
+/// The rounds, and so the points, are as many as a single thread needs.
 #[test]
 fn kmeans() {
     for app in [App::KMeansLow, App::KMeansHigh] {
@@ -87,7 +88,7 @@ fn intruder() {
     assert!(operations.len() == 1 && operations.first() > Some(&200), "{operations:?}");
 }
 
-/// What a workload says when something was done to the heap after it was loaded.
+/// A workload's verdict after its loaded heap was damaged.
 fn spoilt<W: Workload>(
     workload: &W,
     root: &str,
@@ -168,7 +169,7 @@ fn labyrinth() {
 fn a_lost_segment_is_noticed() {
     use perdura_workloads::stamp::genome::{Genome, Parameters};
     let make = || Genome::new(Parameters::of(Input::Small), SEED).expect("valid parameters");
-    // An entry whose chain seems not to begin there: what it gets, and what is behind that, is lost.
+    // An entry whose chain seems not to begin there: a chain appended to it is lost.
     let lost = spoilt(&make(), "bench.genome", |tx, root| {
         let entries = tx.read_word(root + 16)?;
         tx.write_word(entries + 8, 0)

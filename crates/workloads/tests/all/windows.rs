@@ -1,5 +1,5 @@
-//! Windows of unanswered transactions: how many there are, what they save, and that latencies
-//! end where answers do.
+//! Windows of unacknowledged transactions: how many there are, what they save, and that latencies
+//! end at the acknowledgement.
 
 use crate::heap;
 use perdura::testing::TestHeap;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// What a scripted session and its test share.
+/// State shared by a scripted session and its test.
 #[derive(Default)]
 struct Script {
     committed: Cell<u64>,
@@ -26,7 +26,7 @@ struct Script {
     waits: Cell<u64>,
 }
 
-/// Transactions that are durable when the script says so, or one is waited for.
+/// Transactions that become durable when the script says so, or when the session waits for one.
 struct Scripted(Rc<Script>, TestHeap);
 
 impl Session for Scripted {
@@ -116,7 +116,7 @@ fn what_became_durable_meanwhile_is_not_waited_for() {
         script.durable.set(script.committed.get());
     }
     session.finish().expect("an end");
-    // Only the last is not looked at before the end.
+    // Only the last is not checked before the end.
     assert!(script.waits.get() <= 1, "{}", script.waits.get());
 }
 
@@ -169,7 +169,7 @@ fn plan(threads: usize, window: usize) -> Plan {
     }
 }
 
-/// Where an engine's commits are durable only later: redo's, on a block device.
+/// With an engine whose commits become durable later: redo, on a block device.
 #[test]
 fn transactions_in_a_window_share_fences() {
     let fences = |window| {
@@ -185,7 +185,7 @@ fn transactions_in_a_window_share_fences() {
     assert!(one >= 1.0 && eight < 0.2, "{one} and {eight}");
 }
 
-/// Every operation is timed once, whatever the window, and every answer is right.
+/// Every operation is timed once, whatever the window, and every result is right.
 #[test]
 fn every_engine_answers_everything() {
     fn answers(engine: EngineKind, threads: usize, window: usize) {

@@ -92,31 +92,30 @@ impl From<Policy> for String {
     }
 }
 
-/// What a policy does. It keeps its own state of all sets of a cache; ways count from 0 and are
-/// at most 64.
+/// A replacement policy, with its state for all sets of a cache. Ways count from 0; there are at most 64.
 pub(super) trait Replace {
     /// The line in `way` was accessed.
     fn hit(&mut self, set: usize, way: usize);
 
-    /// A new line came into `way`, which [`vacancy`](Self::vacancy) or
-    /// [`victim`](Self::victim) or [`victim_among`](Self::victim_among) has chosen.
+    /// A new line has filled `way`, which [`vacancy`](Self::vacancy), [`victim`](Self::victim) or
+    /// [`victim_among`](Self::victim_among) has chosen.
     fn fill(&mut self, set: usize, way: usize);
 
     /// The way that a full set gives up.
     fn victim(&mut self, set: usize) -> usize;
 
-    /// The way that a full set gives up if only `ways` may be (a bit each, one at least): the one that the policy
-    /// would choose if there were no others. If all may be, it is [`victim`](Self::victim), and as many random
-    /// numbers are drawn.
+    /// The way that a full set gives up if only `ways` may be replaced (a bit each, at least one): the one that the
+    /// policy would choose if there were no others. With all ways it equals [`victim`](Self::victim), and draws as many
+    /// random numbers.
     fn victim_among(&mut self, set: usize, ways: u64) -> usize;
 
-    /// The way to fill, of the `empty` ones (a bit each, one at least).
+    /// The way to fill, among the `empty` ones (a bit each, at least one).
     fn vacancy(&mut self, _set: usize, empty: u64) -> usize {
         empty.trailing_zeros() as usize
     }
 }
 
-/// The policy of a cache. An enum: its calls are inlined where they are made.
+/// The policy of a cache: an enum, so that calls are inlined.
 pub(super) enum Replacement {
     Lru(Lru<Nibbles>),
     LruWide(Lru<Bytes>),

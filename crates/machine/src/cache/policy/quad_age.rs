@@ -93,7 +93,7 @@ fn parse(text: &str) -> Option<QuadAge> {
         None => (digits::<1>(miss, "M")?, None),
     };
     let ([replace], [update]) = (digits::<1>(replace, "R")?, digits::<1>(update, "U")?);
-    // R0 and R2 need some age 3, which U2 and U3 do not see to.
+    // R0 and R2 need a way of age 3, which U2 and U3 do not guarantee.
     let sound = replace == 1 || (replace < 3 && update < 2);
     let known = hit[0] <= 2 && hit[1] <= 1;
     (sound && known).then_some(QuadAge { hit, miss, rarely, replace, update, on_miss_only })
@@ -206,9 +206,9 @@ impl Replace for Ages {
         }
     }
 
-    /// The leftmost of the ways that has age 3. Where none of them has: with `R1` the leftmost, as way 0 is without
-    /// a choice; else, since the policy ages lines until one is 3, the leftmost of the oldest of them. Their ages
-    /// stay.
+    /// The leftmost of the ways with age 3. If none of them has age 3: with `R1` the leftmost (as `victim` takes way
+    /// 0); else, since the policy ages lines until one is 3, the leftmost of the oldest of them. Their ages do not
+    /// change.
     fn victim_among(&mut self, set: usize, ways: u64) -> usize {
         self.before_miss(set);
         let ages = self.sets[set];

@@ -14,10 +14,10 @@ pub(in crate::cache) trait Recency: Clone {
     /// Makes `way` the last.
     fn to_back(&mut self, way: usize, ways: usize);
 
-    /// Which is the last.
+    /// The last way.
     fn last(&self, ways: usize) -> usize;
 
-    /// Which of those `among` them (a bit each) is the last.
+    /// The last of the ways `among` (a bit each).
     fn last_among(&self, ways: usize, among: u64) -> usize;
 }
 
@@ -31,7 +31,7 @@ impl Nibbles {
     /// Where the nibble of `way` begins, in bits.
     #[inline(always)]
     fn shift_of(&self, way: usize) -> u32 {
-        // The one nibble that is zero after the exclusive or is the lowest one that borrows.
+        // After the exclusive or one nibble is zero: the lowest one that borrows.
         let zero = self.0 ^ (way as u64).wrapping_mul(ONES);
         (zero.wrapping_sub(ONES) & !zero & (ONES << 3)).trailing_zeros() & !3
     }

@@ -1,11 +1,11 @@
-//! The choice of a victim among some ways, under each policy, against a small model of the policy; among all ways it
-//! is the choice without a mask, with the same random numbers.
+//! Each policy's choice of a victim among some ways, compared with a small model; among all ways, compared with the
+//! choice without a mask and with the same random numbers.
 
 use super::{Policy, Replace, Replacement};
 use perdura_memory::reference::SplitMix64;
 use std::collections::BTreeMap;
 
-/// A set as lists and maps. Ways are what it is asked about: it knows no lines.
+/// A set as lists and maps, of ways without lines.
 enum Model {
     /// Most recent first; bimodal insertion with numbers to draw.
     List(Vec<usize>, Option<SplitMix64>),

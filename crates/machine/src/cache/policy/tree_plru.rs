@@ -55,7 +55,7 @@ impl Replace for TreePlru {
         let leaf = (0..self.depth).fold(1, |node, _| 2 * node + (bits >> node & 1) as usize);
         leaf - (1 << self.depth)
     }
-    /// Where a bit points to a half that has none of the ways, the way is sought in the other half.
+    /// Where a bit points to a half with none of the ways, the other half is searched.
     fn victim_among(&mut self, set: usize, ways: u64) -> usize {
         let bits = self.sets[set];
         let (mut first, mut node) = (0, 1);

@@ -1,10 +1,10 @@
-//! Transactions that are durable in a last-level cache which is not volatile: what accesses, evictions, commits and
-//! aborts do to the window, the cache, and the log of what does not fit into it.
+//! Transactions that are durable in a non-volatile last-level cache: what accesses, evictions, commits and aborts do to
+//! the window, the cache, and the log of lines that do not fit into it.
 
-use super::log::Found;
-use super::nonvolatile::{Kept, Nonvolatile};
+use super::log::LogAfterCut;
+use super::nonvolatile::{KeptContents, Nonvolatile};
 use super::tracked::{Tracked, drop_version};
-use super::window::{Block, Met, Number, Undone};
+use super::window::{Block, Number, PriorWriter, Undone};
 use super::{APPLY, HOME, LogConfig, OLDER, RECORD};
 use crate::Ps;
 use crate::hardware::Hardware;
@@ -16,17 +16,17 @@ use perdura_memory::{HardwareAbort, HardwareTicket};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What such a mechanism is made with.
+/// Settings of such a mechanism.
 #[derive(Clone, Debug)]
-pub(in crate::mechanism) struct Settings {
+pub(in crate::mechanism) struct CachingSettings {
     /// Transactions of a window.
     pub(in crate::mechanism) degree: u64,
-    /// A commit waits until its transaction is durable.
+    /// Whether a commit waits until its transaction is durable.
     pub(in crate::mechanism) waits: bool,
-    /// What a write of the cache takes, and how many of them go on at a time.
+    /// Time of a write to the cache, and how many writes can overlap.
     pub(in crate::mechanism) write_ns: f64,
     pub(in crate::mechanism) banks: usize,
-    /// What a transaction overwrites stays in the cache beside it; otherwise it goes home first.
+    /// Whether contents that a transaction overwrites stay in the cache too; otherwise they go home first.
     pub(in crate::mechanism) keeps_older: bool,
     /// Blocks of the cache that there is room for.
     pub(in crate::mechanism) slots: u64,
@@ -36,42 +36,42 @@ pub(in crate::mechanism) struct Settings {
 
 /// The mechanism.
 pub(in crate::mechanism) struct Caching {
-    settings: Settings,
+    settings: CachingSettings,
     tracked: Tracked,
     cache: Nonvolatile,
     /// Transactions below this number have their commit bits.
     recorded: Number,
     /// When the last of these bits is durable.
     persisted: Ps,
-    /// The last window is over then.
+    /// When the last window is over.
     over: Ps,
     stalled: Ps,
     older: u64,
     older_home: u64,
 }
 
-impl Settings {
-    /// Its own lines: those of the cache, and those of the log.
+impl CachingSettings {
+    /// Its own lines, divided into those of the cache and those of the log.
     pub(in crate::mechanism) fn places(&self, own: &Range<u64>) -> (Range<u64>, Range<u64>) {
         let middle = own.start + Nonvolatile::lines(self.slots);
         (own.start..middle, middle..own.end)
     }
 
-    /// How many these are.
+    /// The number of its own lines.
     pub(in crate::mechanism) fn lines(&self) -> u64 {
-        Nonvolatile::lines(self.slots) + super::Area::lines(self.log.area_bytes)
+        Nonvolatile::lines(self.slots) + super::LogArea::lines(self.log.area_bytes)
     }
 }
 
 impl Caching {
     pub(in crate::mechanism) fn new(
-        settings: Settings,
+        settings: CachingSettings,
         hardware: &mut Hardware,
         own: &Range<u64>,
     ) -> Self {
         let (cache, log) = settings.places(own);
         let tracked = Tracked::new(settings.log.clone(), settings.left_out, hardware, &log);
-        // What is pending may not leave the cache while there is something else (Kiln).
+        // Uncommitted lines may not leave the cache while there is anything else (Kiln).
         let last = hardware.config().caches.len() - 1;
         let rule = VictimRule { lines: 0, versions: 1, marked: 2, oldest_version: true };
         hardware.caches().set_victim_rule(last, rule);
@@ -88,15 +88,15 @@ impl Caching {
         }
     }
 
-    /// A store of the transaction that runs.
+    /// A store of the running transaction.
     fn store(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
         let Some(met) = self.tracked.meet(hardware, access) else { return Effect::Lost };
-        if met == Met::Own {
+        if met == PriorWriter::Own {
             return Effect::Happens;
         }
         let line = access.line;
         hardware.caches().mark(line);
-        if let Met::Version(writer) = met {
+        if let PriorWriter::Version(writer) = met {
             self.tracked.keep_version(hardware, access, writer);
         }
         match self.cache.kept(line) {
@@ -112,13 +112,13 @@ impl Caching {
                     self.send_home(hardware, line);
                 }
             }
-            None if met == Met::New => self.tracked.save_before(hardware, access),
+            None if met == PriorWriter::New => self.tracked.save_before(hardware, access),
             _ => {}
         }
         Effect::Happens
     }
 
-    /// What the cache keeps of a line goes home, past newer contents.
+    /// Sends the committed contents of a line that the cache keeps home, past newer contents in the caches.
     fn send_home(&mut self, hardware: &mut Hardware, line: u64) {
         let Some(kept) = self.cache.kept(line) else { return };
         self.older_home += 1;
@@ -129,16 +129,17 @@ impl Caching {
         self.give_up(hardware, line, home);
     }
 
-    /// What the cache keeps of a line is home at `home`. Until the head that is on its way is durable, recovery still
-    /// reads blocks that it makes dead: over an older one of this line it must find a newer one.
+    /// The kept contents of a line are home at `home`, and are given up. Not before the log head that is on its way is
+    /// durable: until then recovery still reads blocks that this head makes dead, and must find newer contents than an
+    /// older such block of this line.
     fn give_up(&mut self, hardware: &mut Hardware, line: u64, home: Ps) {
         let dead = self.tracked.log.moved();
         self.cache.give_up(hardware, line, home.max(dead));
     }
 
-    /// What the cache keeps of a line goes into the log, if it is of this window and the log is not empty: recovery would
-    /// write a block of an earlier transaction that is there over what is home.
-    fn log_kept(&mut self, hardware: &mut Hardware, line: u64, kept: Kept) -> bool {
+    /// Moves the kept contents of a line into the log, if they are of this window and the log is not empty: otherwise
+    /// recovery might overwrite the line at home with an earlier transaction's block in the log.
+    fn log_kept(&mut self, hardware: &mut Hardware, line: u64, kept: KeptContents) -> bool {
         let log = &self.tracked.log;
         if log.is_empty() || kept.number < log.head().first {
             return false;
@@ -148,7 +149,8 @@ impl Caching {
         true
     }
 
-    /// Writes what has committed into the cache, and then the commit bits; when these are durable.
+    /// Writes committed transactions' lines into the cache, and then their commit bits. Returns when the bits are
+    /// durable.
     fn persist(&mut self, hardware: &mut Hardware) -> Ps {
         let now = hardware.now();
         let (mut from, mut last) = (now, now);
@@ -167,7 +169,7 @@ impl Caching {
                 self.tracked.append(hardware, &block, from);
             }
         }
-        // Commit bits say what pairs and counts would.
+        // Commit bits replace dependency pairs and counts.
         self.tracked.window.take_pairs();
         self.tracked.log.seal(hardware, from);
         let below = self.tracked.window.committed();
@@ -176,8 +178,8 @@ impl Caching {
         }
         let whole =
             if self.tracked.leaves_out(RECORD) { now } else { self.tracked.log.durable(last) };
-        // Another core's clock may be ahead: these bits come after those that it has written, and after the last window's
-        // lines are home, since the head that is written here makes that window's log dead.
+        // Another core's clock may be ahead: these bits must follow those that it has written. They must also follow
+        // the last window's lines, since the head written here makes that window's log dead.
         let home = if self.tracked.leaves_out(HOME) { now } else { self.over };
         let durable = whole.max(self.persisted).max(home) + self.cache.write_time();
         self.persisted = durable;
@@ -201,7 +203,7 @@ impl Caching {
         (0..last).any(|level| caches.contains(core, level, line))
     }
 
-    /// The window is over: its transactions are durable, and what was logged of them goes home. When the next one may
+    /// Ends the window: its transactions become durable, and their logged lines go home. Sets when the next window may
     /// begin.
     fn end(&mut self, hardware: &mut Hardware, skipped: u64) {
         let durable = self.persist(hardware);
@@ -217,7 +219,7 @@ impl Caching {
             if let Some(kept) = self.cache.kept(line) {
                 drop_version(hardware, line, kept.number);
             }
-            // The log counts until nothing older of the line is in the cache.
+            // The log must stay valid until no older contents of the line are in the cache.
             home = home.max(self.cache.give_up(hardware, line, there));
             self.tracked.counts.home += 1;
         }
@@ -243,7 +245,7 @@ impl Caching {
             }
             let cached = hardware.caches().anywhere(line);
             match (version, self.cache.kept(line)) {
-                // The older contents take the line's way, and are to be written as before.
+                // The line, restored, takes the version's place: it is still to be written.
                 (Some(writer), _) if cached => drop_version(hardware, line, writer),
                 (Some(writer), _) => self.tracked.rescue(hardware, (line, words), writer),
                 (None, Some(kept)) if self.tracked.window.place(line).is_none() => {
@@ -298,7 +300,7 @@ impl Mechanism for Caching {
         }
         let Some(kept) = self.cache.kept(line) else { return Verdict::Allow };
         let words = leaving.words;
-        if self.log_kept(hardware, line, Kept { words, ..kept }) {
+        if self.log_kept(hardware, line, KeptContents { words, ..kept }) {
             return Verdict::Hold(leaving.from);
         }
         // Not before its transaction is durable: its commit bit may be on its way.
@@ -330,7 +332,7 @@ impl Mechanism for Caching {
         if self.tracked.too_large {
             self.undo(hardware);
             if self.tracked.len() > 0 {
-                // Alone it may fit when it runs again.
+                // When it runs again, it may fit alone.
                 self.end(hardware, 0);
             }
             return Err(HardwareAbort::Capacity);
@@ -376,13 +378,13 @@ impl Mechanism for Caching {
     }
 }
 
-/// Brings home what transactions have left in the cache and in the log that have their commit bits.
-pub(in crate::mechanism) fn recover(home: &mut Home<'_>, settings: &Settings) {
+/// Brings home the lines, in the cache and in the log, of transactions that have their commit bits.
+pub(in crate::mechanism) fn recover(home: &mut Home<'_>, settings: &CachingSettings) {
     let (cache, log) = settings.places(&home.own());
-    let found = Found::new(home, &log);
+    let found = LogAfterCut::new(home, &log);
     let head = found.head;
     let kept = Nonvolatile::found(home, &cache, (head.kept, head.recorded));
-    // Of one transaction's contents those in the cache are newer than what it has logged.
+    // Within one transaction, contents in the cache are newer than those in the log.
     let mut all: Vec<_> = kept.into_iter().map(|(n, line, at)| (n, usize::MAX, line, at)).collect();
     for (index, (tag, at)) in found.blocks.iter().enumerate() {
         let number = head.first + u64::from(tag.id.wrapping_sub(head.first as u8));

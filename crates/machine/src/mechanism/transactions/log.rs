@@ -3,9 +3,9 @@
 //!
 //! What always holds:
 //! - A group's metadata is durable no earlier than its data: a group with metadata is whole.
-//! - Groups have numbers (`SID`) without gaps, and a number gives the place: groups go round the area, so that its
-//!   blocks wear alike. Heads go round [`HEADS`] lines, which wear faster.
-//! - Groups before the head's `SID` are dead. Their places are taken again only when that head is durable.
+//! - Groups are numbered (`SID`) without gaps, and a number determines the place: groups go round the area, so that its
+//!   blocks wear evenly. Heads go round [`HEADS`] lines, which wear faster.
+//! - Groups before the head's `SID` are dead. Their places are reused only once that head is durable.
 
 use crate::Ps;
 use crate::hardware::Hardware;
@@ -16,9 +16,9 @@ use std::ops::Range;
 /// Data blocks of a group.
 pub(super) const DATA: u64 = 7;
 const GROUP: u64 = DATA + 1;
-/// Where the metadata block of a group has its `SID`.
+/// The word of a metadata block that has the group's `SID`.
 const SID: usize = 7;
-/// Lines that the log head moves over.
+/// Lines that heads go round.
 const HEADS: u64 = 8;
 
 /// Bits of the fields (Figure 6b; `ADDR`: 3.2).
@@ -30,9 +30,9 @@ pub(super) mod bits {
     pub(in crate::mechanism) const ADDR: u32 = 32;
 }
 
-/// What metadata says of a block: BLK-TAG. Of a block of pairs (LOC 3.3) only that it is one.
+/// A block's entry in the metadata (BLK-TAG); for a block of pairs (LOC 3.3) it says only that it is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tag {
+pub(super) struct BlockTag {
     /// The core's number in `CID` bits: nothing depends on it.
     pub(super) core: u64,
     /// `TxID`.
@@ -45,11 +45,11 @@ pub(super) struct Tag {
     pub(super) pairs: bool,
 }
 
-/// Bits that the fields leave: the block is one, and one of pairs.
+/// Bits that the fields leave free: the entry is used; the block has pairs.
 const IS: u64 = 1 << 63;
 const PAIRS: u64 = 1 << 62;
 
-impl Tag {
+impl BlockTag {
     pub(super) fn word(self) -> u64 {
         let core = self.core % (1 << bits::CID);
         // One thread for each core: `TID` is 0.
@@ -60,7 +60,7 @@ impl Tag {
 
     pub(super) fn of(word: u64) -> Option<Self> {
         let above = word >> bits::ADDR;
-        (word & IS != 0).then_some(Tag {
+        (word & IS != 0).then_some(BlockTag {
             line: word as u32,
             count: above as u16,
             id: (above >> bits::TX_CNT) as u8,
@@ -70,10 +70,10 @@ impl Tag {
     }
 }
 
-/// A transaction dependency pair `<Ta, Tb, n>` (LOC 3.3), as it is logged. If all blocks of Ta are overlapped, no block
-/// in the log has its `TxCnt`, a case that the paper leaves open: so the pair has it.
+/// A transaction dependency pair `<Ta, Tb, n>` (LOC 3.3), as it is logged. It also has Ta's `TxCnt`, since no block in
+/// the log has that if all blocks of Ta are overlapped, a case that the paper leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pair {
+pub(super) struct DependencyPair {
     pub(super) earlier: u8,
     pub(super) later: u8,
     pub(super) n: u16,
@@ -83,14 +83,14 @@ pub(super) struct Pair {
 /// Pairs of a block.
 pub(super) const PAIRS_OF_A_BLOCK: usize = 8;
 
-impl Pair {
+impl DependencyPair {
     pub(super) fn word(self) -> u64 {
         let ids = u64::from(self.earlier) << 8 | u64::from(self.later);
         IS | (ids << 16 | u64::from(self.n)) << 16 | u64::from(self.count)
     }
 
     pub(super) fn of(word: u64) -> Option<Self> {
-        (word & IS != 0).then_some(Pair {
+        (word & IS != 0).then_some(DependencyPair {
             earlier: (word >> 40) as u8,
             later: (word >> 32) as u8,
             n: (word >> 16) as u16,
@@ -101,45 +101,45 @@ impl Pair {
 
 /// The log head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Head {
-    /// Heads before this one.
+pub(super) struct LogHead {
+    /// Number of heads before this one.
     pub(super) sequence: u64,
     /// The first group that counts.
     pub(super) start: u64,
     /// The number of the first transaction that counts.
     pub(super) first: u64,
-    /// Transactions below this number have a commit record: only where there are such.
+    /// Transactions below this number have a commit record, in mechanisms that use them.
     pub(super) recorded: u64,
-    /// What a cache that is not volatile has of transactions below this number is dead.
+    /// Blocks in a non-volatile cache of transactions below this number are dead.
     pub(super) kept: u64,
 }
 
-impl Head {
+impl LogHead {
     fn words(self) -> LineWords {
         [self.sequence, self.start, self.first, self.recorded, self.kept, 0, 0, 0]
     }
 
     fn of(words: &LineWords) -> Self {
         let [sequence, start, first, recorded, kept, ..] = *words;
-        Head { sequence, start, first, recorded, kept }
+        LogHead { sequence, start, first, recorded, kept }
     }
 }
 
-/// Where all of it is.
+/// Layout of the log.
 #[derive(Clone, Debug)]
-pub(in crate::mechanism) struct Area {
+pub(in crate::mechanism) struct LogArea {
     heads: u64,
     groups: u64,
 }
 
-impl Area {
-    /// Lines for a log of so many bytes.
+impl LogArea {
+    /// Lines for a log of `bytes` bytes.
     pub(in crate::mechanism) fn lines(bytes: u64) -> u64 {
         HEADS + bytes / 64 / GROUP * GROUP
     }
 
     pub(super) fn new(own: &Range<u64>) -> Self {
-        Area { heads: own.start, groups: (own.end - own.start - HEADS) / GROUP }
+        LogArea { heads: own.start, groups: (own.end - own.start - HEADS) / GROUP }
     }
 
     /// The first data block of a group.
@@ -152,44 +152,44 @@ impl Area {
     }
 
     /// The newest head.
-    pub(super) fn newest(&self, line: impl Fn(u64) -> LineWords) -> Head {
-        let heads = (0..HEADS).map(|place| Head::of(&line(self.heads + place)));
+    pub(super) fn newest(&self, line: impl Fn(u64) -> LineWords) -> LogHead {
+        let heads = (0..HEADS).map(|place| LogHead::of(&line(self.heads + place)));
         let newest = heads.max_by_key(|head| head.sequence).unwrap_or_default();
-        // A new machine's is all zero, and so is the metadata of every group.
-        Head { start: newest.start.max(1), ..newest }
+        // In a new machine the head, and the metadata of every group, are zero.
+        LogHead { start: newest.start.max(1), ..newest }
     }
 }
 
-/// What is left out of it.
+/// What a mutant leaves out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LeftOut {
-    /// Metadata is not held back behind its data.
+    /// Metadata does not wait for its data.
     pub(super) order: bool,
 }
 
-/// The log of a machine that runs.
+/// The log of a running machine.
 #[derive(Debug)]
-pub(super) struct Log {
-    area: Area,
+pub(super) struct TransactionLog {
+    area: LogArea,
     left_out: LeftOut,
-    head: Head,
-    /// From when on the head is durable, and the one before it.
+    head: LogHead,
+    /// When the head of the last truncation is durable; the head before it.
     moved: Ps,
-    before: Head,
-    /// The next group; the tags of its blocks so far, and when these are durable.
+    before: LogHead,
+    /// The next group; the tags of its blocks so far, and when these blocks are durable.
     sid: u64,
-    tags: Vec<Tag>,
+    tags: Vec<BlockTag>,
     data: Ps,
-    /// When all that was written since the head has moved is durable.
+    /// When everything written since the last head is durable.
     durable: Ps,
     pub(super) blocks: u64,
     pub(super) metadata: u64,
 }
 
-impl Log {
-    pub(super) fn new(area: Area, hardware: &Hardware, left_out: LeftOut) -> Self {
+impl TransactionLog {
+    pub(super) fn new(area: LogArea, hardware: &Hardware, left_out: LeftOut) -> Self {
         let head = area.newest(|line| hardware.home_line(line));
-        Log {
+        TransactionLog {
             area,
             left_out,
             head,
@@ -204,11 +204,11 @@ impl Log {
         }
     }
 
-    pub(super) fn head(&self) -> Head {
+    pub(super) fn head(&self) -> LogHead {
         self.head
     }
 
-    /// Blocks for which there is room.
+    /// Number of blocks that still fit.
     pub(super) fn room(&self) -> u64 {
         let groups = (self.head.start + self.area.groups).saturating_sub(self.sid + 1);
         groups * DATA
@@ -219,11 +219,11 @@ impl Log {
         self.sid - self.head.start > self.area.groups / 2
     }
 
-    /// Writes a block, not before `from`; where it is. There must be [`room`](Self::room).
+    /// Writes a block, not before `from`. Returns its line. There must be [`room`](Self::room).
     pub(super) fn append(
         &mut self,
         hardware: &mut Hardware,
-        tag: Tag,
+        tag: BlockTag,
         words: LineWords,
         from: Ps,
     ) -> u64 {
@@ -261,33 +261,33 @@ impl Log {
         self.metadata += 1;
     }
 
-    /// When all that was sealed is durable.
+    /// When everything sealed so far is durable.
     pub(super) fn durable(&self, now: Ps) -> Ps {
         self.durable.max(now)
     }
 
-    /// From when on the group's place can be taken.
+    /// When the next group's place can be used.
     fn free_from(&self, from: Ps) -> Ps {
         let reused = self.sid >= self.before.start + self.area.groups;
         if reused { from.max(self.moved) } else { from }
     }
 
-    /// All transactions below `recorded` are committed, not before `from`; when that is durable.
+    /// Records, not before `from`, that all transactions below `recorded` are committed. Returns when that is durable.
     pub(super) fn record(&mut self, hardware: &mut Hardware, recorded: u64, from: Ps) -> Ps {
-        let head = Head { sequence: self.head.sequence + 1, recorded, ..self.head };
+        let head = LogHead { sequence: self.head.sequence + 1, recorded, ..self.head };
         self.write_head(hardware, "commit record", head, from)
     }
 
-    /// As [`record`](Self::record), in storage that has it at `durable`. If the log is empty, the next transaction is the
-    /// first one that counts in it.
+    /// As [`record`](Self::record), in non-volatile storage, durable at `durable`. If the log is empty, the next
+    /// transaction is the first one that counts in it.
     pub(super) fn record_kept(&mut self, hardware: &mut Hardware, recorded: u64, durable: Ps) {
         let first = if self.is_empty() { recorded } else { self.head.first };
-        self.head = Head { sequence: self.head.sequence + 1, recorded, first, ..self.head };
+        self.head = LogHead { sequence: self.head.sequence + 1, recorded, first, ..self.head };
         let line = self.area.head(self.head.sequence);
         hardware.keep("commit bit", line, self.head.words(), durable);
     }
 
-    /// From when on the head is durable.
+    /// When the head of the last truncation is durable.
     pub(super) fn moved(&self) -> Ps {
         self.moved
     }
@@ -297,12 +297,13 @@ impl Log {
         self.sid == self.head.start && self.tags.is_empty()
     }
 
-    /// What is logged so far is dead, and the next transaction has this number; not before `from`. When that is
-    /// durable.
+    /// Makes everything logged so far dead, not before `from`; the next transaction has the number `first`. Returns
+    /// when that is durable.
     pub(super) fn truncate(&mut self, hardware: &mut Hardware, first: u64, from: Ps) -> Ps {
-        // A head that is overtaken by the next one would let that one's groups be taken too early.
+        // A head overtaken by the next one would free groups too early.
         let from = from.max(self.moved);
-        let head = Head { sequence: self.head.sequence + 1, start: self.sid, first, ..self.head };
+        let head =
+            LogHead { sequence: self.head.sequence + 1, start: self.sid, first, ..self.head };
         self.before = self.head;
         self.moved = self.write_head(hardware, "log head", head, from);
         self.durable = Ps::default();
@@ -313,7 +314,7 @@ impl Log {
         &mut self,
         hardware: &mut Hardware,
         name: &'static str,
-        head: Head,
+        head: LogHead,
         from: Ps,
     ) -> Ps {
         self.head = head;
@@ -321,27 +322,27 @@ impl Log {
     }
 }
 
-/// What a power cut has left of a log.
-pub(super) struct Found {
-    area: Area,
-    pub(super) head: Head,
-    /// Blocks with the line of the log that each is in, in the order in which they were appended.
-    pub(super) blocks: Vec<(Tag, u64)>,
+/// A log as a power cut has left it.
+pub(super) struct LogAfterCut {
+    area: LogArea,
+    pub(super) head: LogHead,
+    /// Blocks, each with its line, in the order of appending.
+    pub(super) blocks: Vec<(BlockTag, u64)>,
     /// The first number that no group has.
     next: u64,
 }
 
-impl Found {
+impl LogAfterCut {
     /// Reads it.
     pub(super) fn new(home: &Home<'_>, own: &Range<u64>) -> Self {
-        let area = Area::new(own);
+        let area = LogArea::new(own);
         let head = area.newest(|line| home.line(line));
         let (mut next, mut groups) = (head.start, Vec::new());
         for place in 0..area.groups {
             let first = area.group(place);
             let metadata = home.line(first + DATA);
             let sid = metadata[SID];
-            // Of an older lap.
+            // From an older lap.
             if sid < head.start || sid % area.groups != place {
                 continue;
             }
@@ -350,16 +351,16 @@ impl Found {
         }
         groups.sort_unstable_by_key(|(sid, ..)| *sid);
         let tagged = groups.iter().flat_map(|(_, first, metadata)| {
-            let tags = metadata[..SID].iter().map(|word| Tag::of(*word));
+            let tags = metadata[..SID].iter().map(|word| BlockTag::of(*word));
             tags.zip(*first..).filter_map(|(tag, line)| Some((tag?, line)))
         });
-        Found { blocks: tagged.collect(), area, head, next }
+        LogAfterCut { blocks: tagged.collect(), area, head, next }
     }
 
-    /// All of it is dead; the next transaction has this number.
+    /// Makes all of it dead; the next transaction has the number `first`.
     pub(super) fn truncate(&self, home: &mut Home<'_>, first: u64) {
         let sequence = self.head.sequence + 1;
-        let head = Head { sequence, start: self.next, first, recorded: first, kept: first };
+        let head = LogHead { sequence, start: self.next, first, recorded: first, kept: first };
         home.put(self.area.head(sequence), &head.words());
     }
 }
@@ -372,11 +373,11 @@ mod tests {
     fn a_tag_is_as_wide_as_the_paper_has_it() {
         let width = bits::CID + bits::TID + bits::TX_ID + bits::TX_CNT + bits::ADDR;
         assert_eq!(width, 60);
-        let tag = Tag { core: 7, id: 255, count: 40_000, line: u32::MAX, pairs: true };
-        assert_eq!(Tag::of(tag.word()), Some(tag));
-        assert_eq!(Tag::of(Tag::default().word()), Some(Tag::default()));
-        assert_eq!((Tag::of(0), Pair::of(0)), (None, None));
-        let pair = Pair { earlier: 200, later: 3, n: 65_535, count: 1 };
-        assert_eq!(Pair::of(pair.word()), Some(pair));
+        let tag = BlockTag { core: 7, id: 255, count: 40_000, line: u32::MAX, pairs: true };
+        assert_eq!(BlockTag::of(tag.word()), Some(tag));
+        assert_eq!(BlockTag::of(BlockTag::default().word()), Some(BlockTag::default()));
+        assert_eq!((BlockTag::of(0), DependencyPair::of(0)), (None, None));
+        let pair = DependencyPair { earlier: 200, later: 3, n: 65_535, count: 1 };
+        assert_eq!(DependencyPair::of(pair.word()), Some(pair));
     }
 }

@@ -1,18 +1,18 @@
-//! Transactions in hardware that log what they write (Lu, Shu, Sun and Mutlu, "Improving the Performance and Endurance
-//! of Persistent Memory with Loose-Ordering Consistency": LOC): what its mechanisms have in common.
+//! What mechanisms for logged transactions in hardware have in common (Lu, Shu, Sun and Mutlu, "Improving the
+//! Performance and Endurance of Persistent Memory with Loose-Ordering Consistency": LOC).
 //!
-//! A transaction's stores stay in the caches, tagged with it. A line that leaves them goes to the log, never home, until
-//! its transaction's commit is durable. The caches have one copy of a line, which serves the log and its place. The
-//! mechanisms differ in when the log is written, how recovery knows from it of a commit, and what waits for what: an
-//! [`Order`], one file each.
+//! A transaction's stores stay in the caches, tagged with it. A line that leaves them goes to the log, never home,
+//! until its transaction's commit is durable. The caches have one copy of a line, which is written both to the log and
+//! in place. The mechanisms differ in when the log is written, how recovery recognises a commit, and what waits for
+//! what: an [`PersistOrder`], one file each.
 //!
 //! Transactions of several cores take turns: one that begins while another runs is refused
 //! ([`HardwareAbort::Busy`](perdura_memory::HardwareAbort)), since LOC leaves open what would hold between them
 //! (3.5). Programs take a lock around them. They become durable in the order in which they have begun.
 //!
-//! Reading order: `window` (which transactions, which lines), `log` (where), `tracked` (both, in a machine that runs),
-//! `tracking` (what the machine asks it, and when), `recover`; `nonvolatile` (where, in a cache that is not volatile),
-//! `caching` (that and the window, in a machine that runs).
+//! Reading order: `window` (which transactions, which lines), `log` (where), `tracked` (both, in a running machine),
+//! `tracking` (the calls from the machine), `recover`; `nonvolatile` (blocks in a non-volatile cache), `caching` (these
+//! and the window, in a running machine).
 
 mod caching;
 mod log;
@@ -23,12 +23,12 @@ mod tracked;
 mod tracking;
 mod window;
 
-pub(super) use caching::{Caching, Settings as CachingSettings, recover as recover_cache};
-pub(super) use log::Area;
+pub(super) use caching::{Caching, CachingSettings, recover as recover_cache};
+pub(super) use log::LogArea;
 pub(super) use recover::{Commits, recover};
 pub use storage::{CacheTag, Overhead, TX_STATE_ENTRIES};
 pub(super) use tracked::Tracked;
-pub(super) use tracking::{Order, Tracking};
+pub(super) use tracking::{PersistOrder, Tracking};
 
 use super::list::Mutant;
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,7 @@ pub(super) const CUT_OFF: Mutant = Mutant {
     what: "what has committed behind a transaction that has not is recovered too",
 };
 
-/// Figures of the log and of what writes it.
+/// Figures of the log and of its writing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogConfig {

@@ -1,8 +1,8 @@
-//! Blocks in a last-level cache that is not volatile: where each is, and when writes of it are done.
+//! Blocks in a non-volatile last-level cache: where each is, and when writes of it are done.
 //!
-//! What always holds: a block and its tag (home line, transaction) become durable together; a block is given up only when
-//! something newer of its line is durable, in the cache or at home. What is here is a table beside the caches, which
-//! say themselves which lines they hold: it has room for every block of theirs, older contents included.
+//! What always holds: a block and its tag (home line, transaction) become durable together; a block is given up only
+//! when newer contents of its line are durable, in the cache or at home. This is a table apart from the simulated
+//! caches, which know themselves which lines they hold: it has room for every block of theirs, older contents included.
 
 use super::log::bits;
 use super::window::Number;
@@ -13,40 +13,40 @@ use perdura_memory::image::LineWords;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// A block and its tag.
+/// Lines of a slot: a block and its tag.
 const SLOT: u64 = 2;
-/// Set in a tag that counts; the other words of it: home line, transaction.
+/// First word of a valid tag; the next words are home line and transaction.
 const COUNTS: u64 = 1;
 
 /// Contents of a line that the cache keeps over a power cut.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptContents {
     pub(super) slot: u64,
     pub(super) number: Number,
     pub(super) words: LineWords,
-    /// From when on its transaction is durable.
+    /// When its transaction is durable.
     pub(super) committed: Ps,
 }
 
 /// The blocks.
 #[derive(Debug)]
 pub(super) struct Nonvolatile {
-    /// Slots that are free, and from when on.
+    /// Free slots, each with the time from which it is free.
     free: VecDeque<(u64, Ps)>,
-    /// What the last committed transaction has left of each line.
-    kept: BTreeMap<u64, Kept>,
+    /// The contents of each line as the last committed transaction has left them.
+    kept: BTreeMap<u64, KeptContents>,
     write: Ps,
     banks: Vec<Ps>,
     pub(super) writes: u64,
 }
 
 impl Nonvolatile {
-    /// Lines for so many blocks.
+    /// Lines for `slots` blocks.
     pub(super) fn lines(slots: u64) -> u64 {
         slots * SLOT
     }
 
-    /// Empty: what was there before a power cut recovery has brought home.
+    /// Empty: recovery has brought home what was there before a power cut.
     pub(super) fn new(own: &Range<u64>, write: Ps, banks: usize) -> Self {
         let free = (own.start..own.end).step_by(SLOT as usize);
         Nonvolatile {
@@ -58,26 +58,26 @@ impl Nonvolatile {
         }
     }
 
-    /// What the cache keeps of a line.
-    pub(super) fn kept(&self, line: u64) -> Option<Kept> {
+    /// The kept contents of a line.
+    pub(super) fn kept(&self, line: u64) -> Option<KeptContents> {
         self.kept.get(&line).copied()
     }
 
-    /// What a write of the cache takes.
+    /// Time of a write to the cache.
     pub(super) fn write_time(&self) -> Ps {
         self.write
     }
 
-    /// Writes what a transaction has left of a line to a slot of its own, not before `from`; when it is durable. `moves`:
-    /// it comes from a cache nearer to a core; otherwise it was written when it left that one, and only its tag is still
-    /// to be written. Nothing if there is no room.
+    /// Writes a transaction's contents of a line to a new slot, not before `from`. Returns when they are durable;
+    /// `None` if there is no room. `moves`: the line comes from a cache nearer to a core; otherwise it was written when
+    /// it left that cache, and only its tag is still to be written.
     pub(super) fn write(
         &mut self,
         hardware: &mut Hardware,
         (line, words): (u64, LineWords),
         number: Number,
         (from, moves): (Ps, bool),
-    ) -> Option<(Kept, Ps)> {
+    ) -> Option<(KeptContents, Ps)> {
         let (slot, free) = self.free.pop_front()?;
         let bank = (line % self.banks.len() as u64) as usize;
         let begins = from.max(free).max(if moves { self.banks[bank] } else { from });
@@ -88,30 +88,37 @@ impl Nonvolatile {
         }
         hardware.keep("cache block", slot, words, durable);
         hardware.keep("cache tag", slot + 1, [COUNTS, line, number, 0, 0, 0, 0, 0], durable);
-        Some((Kept { slot, number, words, committed: durable }, durable))
+        Some((KeptContents { slot, number, words, committed: durable }, durable))
     }
 
-    /// These contents are the committed ones of the line from `time` on; what was kept before is given up then.
-    pub(super) fn settle(&mut self, hardware: &mut Hardware, line: u64, kept: Kept, time: Ps) {
-        if let Some(older) = self.kept.insert(line, Kept { committed: time, ..kept }) {
+    /// These are the line's committed contents from `time` on; those kept before are given up then.
+    pub(super) fn settle(
+        &mut self,
+        hardware: &mut Hardware,
+        line: u64,
+        kept: KeptContents,
+        time: Ps,
+    ) {
+        if let Some(older) = self.kept.insert(line, KeptContents { committed: time, ..kept }) {
             self.free_slot(hardware, older, time);
         }
     }
 
-    /// The line's contents, or newer ones, are home at `time`: they need not be kept from then on. When they are not.
+    /// The line's contents, or newer ones, are home at `time`, and are no longer kept. Returns when their tag is
+    /// cleared.
     pub(super) fn give_up(&mut self, hardware: &mut Hardware, line: u64, time: Ps) -> Ps {
         let kept = self.kept.remove(&line);
         kept.map_or(time, |kept| self.free_slot(hardware, kept, time))
     }
 
-    fn free_slot(&mut self, hardware: &mut Hardware, kept: Kept, time: Ps) -> Ps {
+    fn free_slot(&mut self, hardware: &mut Hardware, kept: KeptContents, time: Ps) -> Ps {
         let cleared = time + self.write;
         hardware.keep("cleared tag", kept.slot + 1, [0; 8], cleared);
         self.free.push_back((kept.slot, cleared));
         cleared
     }
 
-    /// What a power cut has left, of transactions from `dead` on and below `recorded`: number, line, line of the block.
+    /// The blocks that a power cut has left of transactions in `dead..recorded`: number, line, line of the block.
     pub(super) fn found(
         home: &Home<'_>,
         own: &Range<u64>,

@@ -1,15 +1,15 @@
-//! Recovery from the log (LOC 3.4): which transactions have committed, and their blocks home.
+//! Recovery from the log (LOC 3.4): finds the committed transactions, and writes their blocks home.
 //!
-//! It reads the log, which it does not change, and writes lines home in the order of transactions; at last the head
-//! makes the log dead. So it may be cut short anywhere, and begin again.
+//! It reads the log without changing it, and writes lines home in the order of transactions; at last a new head makes
+//! the log dead. So it may be cut short anywhere, and begin again.
 
-use super::log::{Found, Pair, Tag};
+use super::log::{BlockTag, DependencyPair, LogAfterCut};
 use super::{APPLY, CLOSED, COUNT, CUT_OFF};
 use crate::mechanism::Home;
 use crate::mechanism::list::Mutant;
 use std::collections::BTreeMap;
 
-/// How a commit is known.
+/// How recovery recognises a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::mechanism) enum Commits {
     /// By counts (LOC 3.2, 3.3).
@@ -18,30 +18,30 @@ pub(in crate::mechanism) enum Commits {
     Recorded,
 }
 
-/// Numbers that recovery skips, so that a dead block's number is not used again soon: as many as are valid at a time
+/// Numbers that recovery skips, so that a dead block's number is not reused soon: as many as are valid at a time
 /// (LOC 3.2, footnote 3).
 pub(super) const VALID: u64 = super::TX_STATE_ENTRIES;
 
-/// What the log has of a transaction.
+/// A transaction in the log.
 #[derive(Debug, Default)]
-struct Logged {
+struct LoggedTransaction {
     /// Blocks.
     count: u64,
     /// `TxCnt`, where some block or pair has it.
     whole: u64,
-    /// By which transactions its blocks are overlapped, and how many: their numbers as distances from the first.
+    /// Later transactions, as distances from the first number, and how many of its blocks each has overlapped.
     pairs: Vec<(u64, u64)>,
-    blocks: Vec<(Tag, u64)>,
+    blocks: Vec<(BlockTag, u64)>,
 }
 
-/// Brings the home device to where all transactions are that have committed, and no others.
+/// Brings the home device to the state after all committed transactions, and no others.
 pub(in crate::mechanism) fn recover(
     home: &mut Home<'_>,
     commits: Commits,
     left_out: Option<Mutant>,
 ) {
     let own = home.own();
-    let found = Found::new(home, &own);
+    let found = LogAfterCut::new(home, &own);
     let all = by_transaction(home, &found);
     let committed = match commits {
         Commits::Recorded => {
@@ -65,10 +65,10 @@ pub(in crate::mechanism) fn recover(
 }
 
 /// The number of the first transaction that is cut off: the first that has not committed, or one before it with blocks
-/// that a transaction behind the cut has overlapped. The paper (3.4) leaves these out: if T3 is not whole, but T4 is, T3
-/// cuts T4 off; and if T4 has overlapped a block of T1, that block is lost with T4, so that T1 must be cut off too.
+/// that a transaction behind the cut has overlapped. The paper (3.4) leaves these out: if T3 is not whole, but T4 is,
+/// T3 cuts T4 off; and if T4 has overlapped a block of T1, that block is lost with T4, so that T1 must be cut off too.
 fn end_of_committed(
-    all: &BTreeMap<u64, Logged>,
+    all: &BTreeMap<u64, LoggedTransaction>,
     committed: &BTreeMap<u64, bool>,
     looks_behind: bool,
 ) -> u64 {
@@ -84,11 +84,11 @@ fn end_of_committed(
     end
 }
 
-/// What the log has of each transaction, by the distance of its number from the first: valid numbers are near enough to
-/// each other for eight bits to tell it.
-fn by_transaction(home: &Home<'_>, found: &Found) -> BTreeMap<u64, Logged> {
+/// The transactions in the log, by the distance of their numbers from the first, which eight bits of a number
+/// determine.
+fn by_transaction(home: &Home<'_>, found: &LogAfterCut) -> BTreeMap<u64, LoggedTransaction> {
     let place = |id: u8| u64::from(id.wrapping_sub(found.head.first as u8));
-    let mut all = BTreeMap::<u64, Logged>::new();
+    let mut all = BTreeMap::<u64, LoggedTransaction>::new();
     for (tag, at) in &found.blocks {
         if !tag.pairs {
             let logged = all.entry(place(tag.id)).or_default();
@@ -97,7 +97,7 @@ fn by_transaction(home: &Home<'_>, found: &Found) -> BTreeMap<u64, Logged> {
             logged.blocks.push((*tag, *at));
             continue;
         }
-        for pair in home.line(*at).into_iter().filter_map(Pair::of) {
+        for pair in home.line(*at).into_iter().filter_map(DependencyPair::of) {
             let logged = all.entry(place(pair.earlier)).or_default();
             logged.whole = logged.whole.max(u64::from(pair.count));
             logged.pairs.push((place(pair.later), u64::from(pair.n)));
@@ -106,9 +106,9 @@ fn by_transaction(home: &Home<'_>, found: &Found) -> BTreeMap<u64, Logged> {
     all
 }
 
-/// Which of them have committed: those of which each block is in the log, or overlapped by a transaction that has
-/// committed; unless it `looks`, blocks are not counted. The later ones first, so that a pair finds its later one decided.
-fn counted(all: &BTreeMap<u64, Logged>, looks: bool) -> BTreeMap<u64, bool> {
+/// Which transactions have committed: those whose every block is in the log, or overlapped by a committed transaction.
+/// Unless it `looks`, blocks are not counted. Later transactions first, so that each pair's later one is decided.
+fn counted(all: &BTreeMap<u64, LoggedTransaction>, looks: bool) -> BTreeMap<u64, bool> {
     let mut committed = BTreeMap::new();
     for (&number, logged) in all.iter().rev() {
         let by_committed = |pair: &&(u64, u64)| committed.get(&pair.0) == Some(&true);

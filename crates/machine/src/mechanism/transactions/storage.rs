@@ -14,7 +14,7 @@ const PHASE: u32 = 2;
 const WRTS: u32 = bits::TX_CNT;
 const TX_DIRTY: u32 = 1;
 
-/// The bits that a block's tag has more.
+/// Additional bits of a block's tag in the caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheTag {
     /// `TID` and `TxID`, and in the last level `CID` and `TxDirty`.
@@ -29,7 +29,7 @@ impl CacheTag {
     }
 }
 
-/// All of it.
+/// All additional storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overhead {
     /// Tags of all caches, in bits.

@@ -1,8 +1,7 @@
-//! Transactions that log, in a machine that runs: what accesses, evictions, commits and aborts do to the window and
-//! the log.
+//! Logged transactions in a running machine: what accesses, evictions, commits and aborts do to the window and the log.
 
-use super::log::{Area, LeftOut, Log, PAIRS_OF_A_BLOCK, Pair, Tag};
-use super::window::{Block, Met, Number, Undone, Window};
+use super::log::{BlockTag, DependencyPair, LeftOut, LogArea, PAIRS_OF_A_BLOCK, TransactionLog};
+use super::window::{Block, Number, PriorWriter, Undone, Window};
 use super::{EVICTED, HEAD, LOGGED, LogConfig, METADATA, ONE_LESS, PAIR, UNDONE, VERSION};
 use crate::hardware::Hardware;
 use crate::mechanism::list::Mutant;
@@ -15,12 +14,12 @@ use std::ops::Range;
 
 /// `TxCnt` has sixteen bits.
 const MOST_BLOCKS: u64 = u16::MAX as u64;
-/// Times of durability that are kept: cores' clocks are not so far apart.
+/// Times of durability that are kept: more than cores' clocks are apart.
 const ANNOUNCED: usize = 512;
 
-/// Counts of what has happened.
+/// Statistics.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct TransactionCounts {
     pub(super) transactions: u64,
     pub(super) aborted: u64,
     pub(super) windows: u64,
@@ -32,22 +31,22 @@ pub(super) struct Counts {
     pub(super) home: u64,
 }
 
-/// The window, and the log that it is persisted in.
+/// The window, and its log.
 pub(in crate::mechanism) struct Tracked {
     pub(super) config: LogConfig,
     left_out: Option<Mutant>,
     pub(super) window: Window,
-    pub(super) log: Log,
-    /// From when on all transactions below a number are durable; both ascend.
+    pub(super) log: TransactionLog,
+    /// Times from which all transactions below a number are durable; both ascend.
     durable: VecDeque<(Ps, Number)>,
-    /// Transactions below this number have been durable since before the first of these times.
+    /// Transactions below this number were durable before the first of these times.
     known: Number,
-    /// The line that is being stored to, and when. Keeping a version of it may push the line itself out of the caches
-    /// before the store has reached it.
+    /// The line being stored to, and when. Keeping a version of it may push the line itself out of the caches before
+    /// the store has reached it.
     storing: Option<(u64, Ps)>,
-    /// The log has no room for what the transaction that runs has written.
+    /// The log has no room for the running transaction.
     pub(super) too_large: bool,
-    pub(super) counts: Counts,
+    pub(super) counts: TransactionCounts,
 }
 
 impl Tracked {
@@ -58,9 +57,9 @@ impl Tracked {
         own: &Range<u64>,
     ) -> Self {
         let order = left_out == Some(METADATA);
-        let log = Log::new(Area::new(own), hardware, LeftOut { order });
+        let log = TransactionLog::new(LogArea::new(own), hardware, LeftOut { order });
         for level in 0..hardware.config().caches.len() {
-            // Of versions the oldest goes first (LOC 3.3); lines go as they would without them.
+            // Among versions the oldest is replaced first (LOC 3.3); versions and lines have the same rank.
             let rule = VictimRule { oldest_version: true, ..VictimRule::default() };
             hardware.caches().set_victim_rule(level, rule);
         }
@@ -74,7 +73,7 @@ impl Tracked {
             known: first,
             storing: None,
             too_large: false,
-            counts: Counts::default(),
+            counts: TransactionCounts::default(),
         }
     }
 
@@ -92,14 +91,18 @@ impl Tracked {
         self.window.next()
     }
 
-    /// Whether the window must end before there is too little room in the log.
+    /// Whether the window must end, before the log runs out of room.
     pub(in crate::mechanism) fn is_full(&self) -> bool {
         self.log.is_filling()
     }
 
-    /// A store of the transaction that runs: what it has met, or nothing if the transaction is too large.
-    pub(super) fn meet(&mut self, hardware: &Hardware, access: &Accessed<'_>) -> Option<Met> {
-        // What is left must fit into the log, with pairs and groups that are not full.
+    /// A store of the running transaction. Returns the line's prior writer, or `None` if the transaction is too large.
+    pub(super) fn meet(
+        &mut self,
+        hardware: &Hardware,
+        access: &Accessed<'_>,
+    ) -> Option<PriorWriter> {
+        // All blocks not logged yet must fit into the log, with pairs and partly filled groups.
         let pairs = self.window.most_pairs().div_ceil(PAIRS_OF_A_BLOCK as u64);
         let needed = self.window.left() + pairs + 8 * super::log::DATA;
         let transaction = self.window.transaction(self.window.next() - 1);
@@ -111,7 +114,7 @@ impl Tracked {
         Some(self.window.store(access.line, access.before))
     }
 
-    /// An earlier transaction's contents of a line are kept beside the line.
+    /// Keeps an earlier transaction's contents of a line as a version, or logs them.
     pub(super) fn keep_version(
         &mut self,
         hardware: &mut Hardware,
@@ -124,7 +127,8 @@ impl Tracked {
         }
     }
 
-    /// A version must leave its cache; whether it is one of the window's.
+    /// A version must leave its cache: it moves to the next level, or to the log. Returns whether it is one of the
+    /// window's.
     pub(super) fn move_version(&mut self, hardware: &mut Hardware, version: &HeldVersion) -> bool {
         let HeldVersion { line, version: Version(writer), level, core } = *version;
         if self.window.displaced(line, writer).is_none() {
@@ -137,7 +141,7 @@ impl Tracked {
         true
     }
 
-    /// Whether an access is a store of the transaction that runs.
+    /// Whether an access is a store of the running transaction.
     pub(super) fn is_its_store(&self, access: &Accessed<'_>) -> bool {
         let stores = access.how != How::Load && !access.stores.is_empty();
         stores && self.window.running() == Some(access.core)
@@ -152,7 +156,7 @@ impl Tracked {
         }
     }
 
-    /// The transaction that runs commits: versions of its lines are not wanted any more. Whether it has written anything.
+    /// Commits the running transaction, and drops versions of its lines. Returns whether it has written anything.
     pub(super) fn commit(&mut self, hardware: &mut Hardware) -> bool {
         let next = self.window.next();
         for (line, writer) in self.window.commit() {
@@ -168,12 +172,12 @@ impl Tracked {
         HardwareTicket(self.window.next())
     }
 
-    /// All that was announced is durable by then.
+    /// When everything announced is durable.
     pub(super) fn last_durable(&self) -> Ps {
         self.durable.back().map_or(Ps::default(), |(time, _)| *time)
     }
 
-    /// Writes home what the line held before the transaction, if only the caches have it: an abort goes back to that.
+    /// Writes the line's contents before the transaction home, if only the caches have them: an abort restores these.
     pub(super) fn save_before(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) {
         if hardware.caches().write_back(access.core, access.line, true) {
             let now = hardware.now();
@@ -194,7 +198,7 @@ impl Tracked {
     /// Logs a block.
     pub(super) fn append(&mut self, hardware: &mut Hardware, block: &Block, from: Ps) {
         let words = block.words.unwrap_or_else(|| hardware.visible_line(block.line));
-        let tag = Tag {
+        let tag = BlockTag {
             core: self.window.transaction(block.writer).core as u64,
             id: block.writer as u8,
             count: self.counted(self.window.count(block.writer)),
@@ -205,7 +209,7 @@ impl Tracked {
         self.window.logged(block, Some(at));
     }
 
-    /// Logs a block that was persistent elsewhere; when it is durable.
+    /// Logs a block that was persistent elsewhere. Returns when it is durable.
     pub(super) fn log_again(
         &mut self,
         hardware: &mut Hardware,
@@ -216,7 +220,7 @@ impl Tracked {
         let now = hardware.now();
         let core = self.window.transaction(writer).core as u64;
         let (id, count) = (writer as u8, 0);
-        let tag = Tag { core, id, count, line: line as u32, pairs: false };
+        let tag = BlockTag { core, id, count, line: line as u32, pairs: false };
         let at = self.log.append(hardware, tag, words, now);
         self.log.seal(hardware, now);
         self.window.moved(line, writer, at);
@@ -228,7 +232,7 @@ impl Tracked {
         blocks.saturating_sub(u64::from(self.leaves_out(ONE_LESS))) as u16
     }
 
-    /// Logs what is not logged of transactions that have committed; when all of them are in the log.
+    /// Logs the blocks of committed transactions that are not logged yet. Returns when all are durable in the log.
     pub(in crate::mechanism) fn persist(&mut self, hardware: &mut Hardware) -> Ps {
         let now = hardware.now();
         let mut from = now;
@@ -241,7 +245,8 @@ impl Tracked {
         self.log.durable(now)
     }
 
-    /// All transactions that have committed are durable from `time` on, and not before those that were before.
+    /// Announces that all committed transactions are durable from `time` on, or from when earlier ones are, if that is
+    /// later.
     pub(in crate::mechanism) fn announce(&mut self, time: Ps) {
         if !self.has_unannounced() {
             return;
@@ -269,14 +274,14 @@ impl Tracked {
                 self.counts.overlapped += n;
                 let count = self.counted(self.window.transaction(earlier).blocks);
                 let (earlier, later) = (earlier as u8, later as u8);
-                *word = Pair { earlier, later, n: n as u16, count }.word();
+                *word = DependencyPair { earlier, later, n: n as u16, count }.word();
             }
-            let tag = Tag { pairs: true, ..Tag::default() };
+            let tag = BlockTag { pairs: true, ..BlockTag::default() };
             self.log.append(hardware, tag, words, from);
         }
     }
 
-    /// The transactions below this number have a commit record, written not before `from`; when that is durable.
+    /// Writes, not before `from`, a commit record of all transactions below this number. Returns when it is durable.
     pub(in crate::mechanism) fn record(
         &mut self,
         hardware: &mut Hardware,
@@ -286,7 +291,7 @@ impl Tracked {
         self.log.record(hardware, below, from)
     }
 
-    /// Writes what the window's transactions have written to its places, not before `logged`; when it is there.
+    /// Writes the window's lines in place, not before `logged`. Returns when they are home.
     pub(in crate::mechanism) fn go_home(&mut self, hardware: &mut Hardware, logged: Ps) -> Ps {
         let now = hardware.now();
         let logged = if self.leaves_out(LOGGED) { now } else { logged };
@@ -294,7 +299,7 @@ impl Tracked {
         for (line, at) in self.window.lines() {
             let mut from = logged;
             if let Some(at) = at.filter(|_| !hardware.caches().anywhere(line)) {
-                // It is in the log only.
+                // Only the log has the newest contents.
                 from = from.max(hardware.read_home(at));
             }
             hardware.caches().write_back(0, line, true);
@@ -305,7 +310,7 @@ impl Tracked {
         home
     }
 
-    /// The window is over and its lines are home at `home`: what is logged is dead. When the head says so.
+    /// Ends the window, whose lines are home at `home`: the log is dead. Returns when the head that says so is durable.
     pub(in crate::mechanism) fn truncate(&mut self, hardware: &mut Hardware, home: Ps) -> Ps {
         self.end(hardware, home, 0)
     }
@@ -316,13 +321,13 @@ impl Tracked {
         let from = if self.leaves_out(HEAD) { hardware.now() } else { home };
         let dead = self.log.truncate(hardware, self.window.next(), from);
         if skipped > 0 {
-            // No program waits for a transaction that was aborted.
+            // No program waits for an aborted transaction.
             self.announce(dead);
         }
         dead
     }
 
-    /// Undoes the transaction that runs. If it has left something in the log the window ends; when that is over.
+    /// Undoes the running transaction. If it has left blocks in the log, the window ends; returns when that is over.
     pub(super) fn undo(&mut self, hardware: &mut Hardware) -> Option<Ps> {
         self.counts.aborted += 1;
         self.too_large = false;
@@ -330,7 +335,7 @@ impl Tracked {
         for Undone { line, words, version } in undone {
             hardware.restore_line(line, words);
             match version {
-                // The caches are to fetch what it was, from home or from the log.
+                // The caches fetch the old contents again, from home or from the log.
                 None => hardware.caches().drop_line(line),
                 Some(writer) => self.rescue(hardware, (line, words), writer),
             }
@@ -339,12 +344,12 @@ impl Tracked {
             let durable = self.persist(hardware);
             self.announce(durable);
             let home = self.go_home(hardware, durable);
-            // Nothing is recovered behind its number until the head makes its blocks dead.
+            // Recovery stops at its number until the head makes its blocks dead.
             self.end(hardware, home, 1)
         })
     }
 
-    /// What an earlier transaction has written is logged at once (LOC 3.3).
+    /// Logs an earlier transaction's contents of a line at once (LOC 3.3).
     pub(super) fn rescue(
         &mut self,
         hardware: &mut Hardware,
@@ -355,7 +360,7 @@ impl Tracked {
         self.counts.rescued += 1;
         let block = Block { line, writer, words: Some(words) };
         if self.leaves_out(UNDONE) {
-            // As if it were in the log.
+            // The mutant: counted as logged.
             return self.window.logged(&block, None);
         }
         self.append(hardware, &block, hardware.now());
@@ -383,13 +388,13 @@ impl Tracked {
         self.append(hardware, &block, leaving.from);
         let stores = self.storing == Some((leaving.line, hardware.now()));
         if stores && leaving.cause == Cause::Eviction {
-            // What is logged is what was there before: it will be written once more.
+            // The logged contents are those before the store, which will be logged once more.
             self.window.store(leaving.line, leaving.words);
         }
         if self.leaves_out(EVICTED) { Verdict::Allow } else { Verdict::Hold(leaving.from) }
     }
 
-    /// What was counted.
+    /// The statistics.
     pub(super) fn figures(&self) -> Vec<(&'static str, u64)> {
         let Tracked { counts, log, .. } = self;
         vec![
@@ -407,14 +412,15 @@ impl Tracked {
         ]
     }
 
-    /// All transactions below this number are durable at `now`. Another core's clock may have been later when it asked.
+    /// All transactions below this number are durable at `now`, which may be before the time of an earlier call by a
+    /// core whose clock is ahead.
     pub(super) fn known(&self, now: Ps) -> Number {
         let count = self.durable.partition_point(|(time, _)| *time <= now);
         count.checked_sub(1).map_or(self.known, |last| self.durable[last].1)
     }
 }
 
-/// Drops a version, whichever core's cache has it.
+/// Drops a version from any core's cache.
 pub(super) fn drop_version(hardware: &mut Hardware, line: u64, writer: Number) {
     let wanted = |held: &HeldVersion| (held.line, held.version) != (line, Version(writer));
     hardware.caches().retain_versions(wanted);

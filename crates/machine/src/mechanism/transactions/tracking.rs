@@ -1,14 +1,14 @@
-//! The mechanism: transactions that log, in one order of steps or another.
+//! The mechanism for logged transactions, with an exchangeable order of steps.
 
 use super::tracked::Tracked;
-use super::window::Met;
+use super::window::PriorWriter;
 use crate::Ps;
 use crate::hardware::Hardware;
 use crate::mechanism::{Accessed, Effect, HeldVersion, Leaving, Mechanism, Moments, Verdict};
 use perdura_memory::{HardwareAbort, HardwareTicket};
 
-/// In which order things are persisted.
-pub(in crate::mechanism) trait Order: Send {
+/// The order in which log, commit records and lines are persisted.
+pub(in crate::mechanism) trait PersistOrder: Send {
     /// A transaction has committed: `core` may be made to wait.
     fn committed(&mut self, tracked: &mut Tracked, hardware: &mut Hardware, core: usize);
 
@@ -17,7 +17,8 @@ pub(in crate::mechanism) trait Order: Send {
         let _ = (tracked, hardware, core);
     }
 
-    /// A transaction did not fit into the log beside others: it is to fit when it runs again, if it ever can.
+    /// A transaction did not fit into the log together with others: makes room, so that it fits when it runs again, if
+    /// it ever can.
     fn refused(&mut self, tracked: &mut Tracked, hardware: &mut Hardware) {
         let _ = (tracked, hardware);
     }
@@ -33,13 +34,13 @@ pub(in crate::mechanism) trait Order: Send {
     }
 }
 
-/// The mechanism: transactions that log, in some order.
+/// The mechanism for logged transactions.
 pub(in crate::mechanism) struct Tracking<O> {
     pub(in crate::mechanism) tracked: Tracked,
     pub(in crate::mechanism) order: O,
 }
 
-impl<O: Order> Mechanism for Tracking<O> {
+impl<O: PersistOrder> Mechanism for Tracking<O> {
     fn moments(&self) -> Moments {
         Moments::ACCESS | Moments::FILL | Moments::EVICTION | Moments::CACHES
     }
@@ -50,9 +51,11 @@ impl<O: Order> Mechanism for Tracking<O> {
         }
         match self.tracked.meet(hardware, access) {
             None => return Effect::Lost,
-            Some(Met::Own | Met::Logged) => {}
-            Some(Met::New) => self.tracked.save_before(hardware, access),
-            Some(Met::Version(writer)) => self.tracked.keep_version(hardware, access, writer),
+            Some(PriorWriter::Own | PriorWriter::Logged) => {}
+            Some(PriorWriter::New) => self.tracked.save_before(hardware, access),
+            Some(PriorWriter::Version(writer)) => {
+                self.tracked.keep_version(hardware, access, writer)
+            }
         }
         Effect::Happens
     }
@@ -106,12 +109,12 @@ impl<O: Order> Mechanism for Tracking<O> {
     }
 
     fn flush(&mut self, hardware: &mut Hardware, core: usize) {
-        // Otherwise it would end a group of what a transaction that runs has logged, and use up the log.
+        // Otherwise each flush would seal a partly filled group of the running transaction, and use up the log.
         if self.tracked.has_unannounced() {
             let durable = self.tracked.persist(hardware);
             self.tracked.announce(durable);
         }
-        // What was persisted before may take longer.
+        // Transactions persisted before may take longer.
         hardware.wait_until(core, self.tracked.last_durable());
     }
 

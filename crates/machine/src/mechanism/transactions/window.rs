@@ -1,14 +1,14 @@
-//! The speculation window (LOC 3.3, 4.2): which transactions are in it, which lines they have written, and where each
-//! contents of these lines are. No time, and no hardware: what is to be done is returned to the caller.
+//! The speculation window (LOC 3.3, 4.2): which transactions are in it, which lines they have written, and where the
+//! contents of these lines are. It knows no time and no hardware: it returns to the caller what must be done.
 //!
 //! What always holds:
-//! - One transaction runs at a time, and is the newest of the window; the others have committed, in the order of their
+//! - At most one transaction runs, the newest of the window; the others have committed, in the order of their
 //!   numbers.
-//! - Of a line that the window has written the newest contents are its writer's. Older ones are kept only while the
-//!   writer runs, and are those of the transaction that wrote it before: as soon as a later one has committed, an earlier
-//!   one's contents are never wanted again (LOC 3.3).
-//! - What a transaction has left of a line is a *block* of it: in the caches, persistent (in the log, or in a cache that
-//!   is not volatile), or overlapped, once a later transaction of the window that has overwritten it has committed.
+//! - The newest contents of a line that the window has written are its writer's. Only while the writer runs are older
+//!   contents kept, those of the previous writer: once a later transaction has committed, an earlier one's contents are
+//!   never needed again (LOC 3.3).
+//! - A transaction's contents of a line are a *block*. It is in the caches, persistent (in the log, or in a
+//!   non-volatile cache), or overlapped, once a later transaction of the window that has overwritten it has committed.
 //!   `blocks` counts all three, `left` those in the caches: `blocks - left` are persistent or overlapped.
 
 use perdura_memory::image::LineWords;
@@ -22,74 +22,74 @@ pub(super) type Number = u64;
 pub(super) struct Transaction {
     pub(super) core: usize,
     pub(super) committed: bool,
-    /// `TxCnt`: its blocks so far. A line that it has stored to again after it was logged counts once more.
+    /// `TxCnt`: its blocks so far. A line stored to again after it was logged counts once more.
     pub(super) blocks: u64,
-    /// Those of them that are neither logged nor overlapped.
+    /// Its blocks that are neither logged nor overlapped.
     pub(super) left: u64,
-    /// Blocks that a later transaction has overlapped: `<this, later, n>`; only pairs that are not logged yet.
+    /// Its blocks that a later transaction has overlapped: `<this, later, n>`; only pairs not logged yet.
     pub(super) pairs: BTreeMap<Number, u64>,
-    /// The lines that it has written, in the order of its first stores, with what they held before these.
+    /// The lines that it has written, in the order of its first stores, with their contents before these.
     lines: Vec<(u64, LineWords)>,
 }
 
 /// Where some contents of a line are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Contents {
+struct ContentsPlace {
     writer: Number,
-    /// They are to be logged (`TxDirty`).
+    /// Whether they are still to be logged (`TxDirty`).
     dirty: bool,
-    /// The line of the log that has the newest contents of it that were logged.
+    /// The line of the log with the newest logged contents of it.
     at: Option<u64>,
 }
 
 /// A line that transactions of the window have written.
 #[derive(Clone, Debug)]
-struct Line {
-    newest: Contents,
-    /// What it held when its writer, which runs, first stored to it, if that is another transaction's of the window.
-    older: Option<(Contents, LineWords)>,
+struct WrittenLine {
+    newest: ContentsPlace,
+    /// Its contents when its writer, which runs, first stored to it, if another transaction of the window wrote those.
+    older: Option<(ContentsPlace, LineWords)>,
 }
 
-/// What a store of the transaction that runs has met.
+/// Which transaction of the window has written the line of a store before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Met {
+pub(super) enum PriorWriter {
     /// No transaction of the window has written the line.
     New,
     /// This one has.
     Own,
-    /// An earlier one has, whose contents are in the log.
+    /// An earlier one has; its contents are in the log.
     Logged,
-    /// An earlier one has, whose contents are in the caches only: they become a version.
+    /// An earlier one has; its contents are only in the caches, and become a version.
     Version(Number),
 }
 
-/// A block that is to be logged.
+/// A block to be logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) line: u64,
     pub(super) writer: Number,
-    /// Its contents, if they are not what programs see of the line.
+    /// Its contents, if they differ from the visible contents of the line.
     pub(super) words: Option<LineWords>,
 }
 
-/// A line of a transaction that is aborted.
+/// A line of an aborted transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Undone {
     pub(super) line: u64,
-    /// What it held before that transaction's first store.
+    /// Its contents before that transaction's first store.
     pub(super) words: LineWords,
-    /// The earlier transaction whose version that is: it must be rescued.
+    /// The earlier transaction that wrote those, if they were kept as a version: they must be rescued.
     pub(super) version: Option<Number>,
 }
 
 /// The window.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    /// In the order of their numbers, which are without gaps.
+    /// In the order of their numbers, which have no gaps.
     transactions: Vec<Transaction>,
     /// The number of the first one.
     first: Number,
-    lines: BTreeMap<u64, Line>,
+    lines: BTreeMap<u64, WrittenLine>,
 }
 
 impl Window {
@@ -98,7 +98,7 @@ impl Window {
         Window { first, ..Window::default() }
     }
 
-    /// Transactions in it, the one that runs included.
+    /// Transactions in it, the running one included.
     pub(super) fn len(&self) -> usize {
         self.transactions.len()
     }
@@ -118,7 +118,7 @@ impl Window {
         self.lines.contains_key(&line)
     }
 
-    /// Its core, if one runs.
+    /// The core of the running transaction.
     pub(super) fn running(&self) -> Option<usize> {
         self.transactions.last().filter(|last| !last.committed).map(|last| last.core)
     }
@@ -136,39 +136,46 @@ impl Window {
         self.transactions.iter().map(|transaction| transaction.left).sum()
     }
 
-    /// Pairs that there can be to log when the one that runs has committed.
+    /// The most pairs to log once the running transaction has committed.
     pub(super) fn most_pairs(&self) -> u64 {
         let there: usize = self.transactions.iter().map(|one| one.pairs.len()).sum();
         (there + self.transactions.len()) as u64
     }
 
-    /// A core begins one. None may be running.
+    /// A core begins a transaction. None may be running.
     pub(super) fn begin(&mut self, core: usize) -> Number {
         debug_assert_eq!(self.running(), None, "one runs at a time");
         self.transactions.push(Transaction { core, ..Transaction::default() });
         self.next() - 1
     }
 
-    /// The transaction that runs is about to store to a line, which holds `before`.
-    pub(super) fn store(&mut self, line: u64, before: LineWords) -> Met {
+    /// The running transaction is about to store to a line with the contents `before`.
+    pub(super) fn store(&mut self, line: u64, before: LineWords) -> PriorWriter {
         let number = self.next() - 1;
-        let dirty = Contents { writer: number, dirty: true, at: None };
+        let dirty = ContentsPlace { writer: number, dirty: true, at: None };
         let (met, adds) = match self.lines.get_mut(&line) {
             None => {
-                self.lines.insert(line, Line { newest: dirty, older: None });
-                (Met::New, true)
+                self.lines.insert(line, WrittenLine { newest: dirty, older: None });
+                (PriorWriter::New, true)
             }
             Some(known) if known.newest.writer == number => {
                 let adds = !known.newest.dirty;
                 known.newest.dirty = true;
-                (Met::Own, adds)
+                (PriorWriter::Own, adds)
             }
             Some(known) => {
                 let older = known.newest;
-                // Until this transaction's contents are logged, the newest in the log are the older ones.
-                known.newest = Contents { at: older.at, ..dirty };
+                // The newest contents in the log are the older ones until this transaction's are logged.
+                known.newest = ContentsPlace { at: older.at, ..dirty };
                 known.older = Some((older, before));
-                (if older.dirty { Met::Version(older.writer) } else { Met::Logged }, true)
+                (
+                    if older.dirty {
+                        PriorWriter::Version(older.writer)
+                    } else {
+                        PriorWriter::Logged
+                    },
+                    true,
+                )
             }
         };
         let transaction = self.transaction_mut(number);
@@ -176,7 +183,7 @@ impl Window {
             transaction.blocks += 1;
             transaction.left += 1;
         }
-        if met != Met::Own {
+        if met != PriorWriter::Own {
             transaction.lines.push((line, before));
         }
         met
@@ -189,22 +196,22 @@ impl Window {
         Some(newest.dirty.then_some(Block { line, writer: newest.writer, words: None }))
     }
 
-    /// A version has left the caches: what is to be logged, if it is still wanted.
+    /// A version has left the caches. Returns the block to log, if it is still needed.
     pub(super) fn displaced(&self, line: u64, writer: Number) -> Option<Block> {
         let (older, words) = self.lines.get(&line)?.older.as_ref()?;
         let wanted = older.writer == writer && older.dirty;
         wanted.then_some(Block { line, writer, words: Some(*words) })
     }
 
-    /// The `TxCnt` that a block of this transaction is logged with: of the last of a transaction that has committed, how
-    /// many there are; otherwise 0.
+    /// The `TxCnt` to log with a block of this transaction: the number of its blocks for the last block of a committed
+    /// transaction, otherwise 0.
     pub(super) fn count(&self, writer: Number) -> u64 {
         let transaction = self.transaction(writer);
         let last = transaction.committed && transaction.left == 1;
         if last { transaction.blocks } else { 0 }
     }
 
-    /// A block is persistent: in this line of the log, or where the caches find it by themselves.
+    /// A block is persistent: in this line of the log, or (`None`) in a non-volatile cache.
     pub(super) fn logged(&mut self, block: &Block, at: Option<u64>) {
         self.transaction_mut(block.writer).left -= 1;
         let known = self.lines.get_mut(&block.line).expect("a line of the window");
@@ -216,7 +223,7 @@ impl Window {
         }
     }
 
-    /// What a transaction has left of a line is in this line of the log from now on.
+    /// A transaction's contents of a line are in this line of the log from now on.
     pub(super) fn moved(&mut self, line: u64, writer: Number, at: u64) {
         let Some(known) = self.lines.get_mut(&line) else { return };
         match &mut known.older {
@@ -226,14 +233,14 @@ impl Window {
         }
     }
 
-    /// The line of the log that has the newest contents of a line that were logged, which the home device does not have.
-    /// Newer ones may be in the caches.
+    /// The line of the log with the newest logged contents of a line, which the home device does not have. Newer
+    /// contents may be in the caches.
     pub(super) fn place(&self, line: u64) -> Option<u64> {
         self.lines.get(&line)?.newest.at
     }
 
-    /// The transaction that runs commits, and older contents of its lines are overlapped: the versions that the caches
-    /// need no longer keep. If it has written nothing, it leaves the window, and the next one gets its number.
+    /// Commits the running transaction, whose lines overlap older contents. Returns the versions that the caches need
+    /// no longer keep. A transaction that has written nothing leaves the window, and the next one gets its number.
     pub(super) fn commit(&mut self) -> Vec<(u64, Number)> {
         let number = self.next() - 1;
         let index = (number - self.first) as usize;
@@ -255,14 +262,14 @@ impl Window {
         }
         let transaction = &mut self.transactions[index];
         if transaction.left == 0 {
-            // No block is still to be logged that could have its `TxCnt`: an empty pair has it.
+            // All its blocks are logged already, without its `TxCnt`: an empty pair has it.
             transaction.pairs.insert(number, 0);
         }
         versions
     }
 
-    /// The transaction that runs is aborted: its lines become what they were. Whether some of its blocks are in the log:
-    /// then its number stays taken, and what is there is never a whole transaction.
+    /// Aborts the running transaction. Returns its lines, to be restored, and whether some of its blocks are in the
+    /// log: then its number stays taken, and those blocks never become a whole transaction.
     pub(super) fn abort(&mut self) -> (Vec<Undone>, bool) {
         let aborted = self.transactions.pop().expect("a transaction that runs");
         let mut undone = Vec::with_capacity(aborted.lines.len());
@@ -286,7 +293,7 @@ impl Window {
     /// The blocks of committed transactions that are not logged, by line.
     pub(super) fn unlogged(&self) -> Vec<Block> {
         let blocks = self.lines.iter().filter_map(|(&line, known)| match known.older {
-            // Its writer runs.
+            // The line's writer runs.
             Some((older, words)) => {
                 older.dirty.then_some(Block { line, writer: older.writer, words: Some(words) })
             }
@@ -309,12 +316,12 @@ impl Window {
         all
     }
 
-    /// The lines that it has written, with the place in the log of the newest contents.
+    /// The lines that it has written, with the log line of the newest logged contents.
     pub(super) fn lines(&self) -> Vec<(u64, Option<u64>)> {
         self.lines.iter().map(|(&line, known)| (line, known.newest.at)).collect()
     }
 
-    /// The window is over: the next one begins, empty, and leaves out `skipped` numbers.
+    /// Ends the window; the next one begins empty, after `skipped` numbers left out.
     pub(super) fn close(&mut self, skipped: u64) {
         debug_assert_eq!(self.running(), None, "a transaction runs");
         *self = Window::new(self.next() + skipped);
@@ -369,8 +376,11 @@ mod tests {
         let mut window = Window::new(0);
         commit(&mut window, &[1]);
         window.begin(0);
-        assert_eq!(window.store(1, [5; 8]), Met::Version(0));
-        assert_eq!((window.store(1, NONE), window.store(2, [6; 8])), (Met::Own, Met::New));
+        assert_eq!(window.store(1, [5; 8]), PriorWriter::Version(0));
+        assert_eq!(
+            (window.store(1, NONE), window.store(2, [6; 8])),
+            (PriorWriter::Own, PriorWriter::New)
+        );
         assert_eq!(window.displaced(1, 0).expect("it is wanted").words, Some([5; 8]));
         let (undone, logged) = window.abort();
         let rescued = Undone { line: 1, words: [5; 8], version: Some(0) };
@@ -398,7 +408,7 @@ mod tests {
         assert_eq!(window.take_pairs(), []);
         // A later one's store finds it in the log: nothing is overlapped, and nothing is kept in the caches.
         window.begin(0);
-        assert_eq!(window.store(1, [9; 8]), Met::Logged);
+        assert_eq!(window.store(1, [9; 8]), PriorWriter::Logged);
         assert_eq!((window.commit(), window.take_pairs()), (vec![], vec![]));
         assert_eq!(window.place(1), Some(101), "until it is logged again");
     }

@@ -1,7 +1,7 @@
-//! What holds of a network, and of what was learnt.
+//! Checks of a network, and of what was learnt.
 
 use super::data::{Data, bits};
-use super::net::Known;
+use super::net::VariableState;
 use super::task::Task;
 use super::{EDGES, LIKELIHOOD, Places, ROOT_WORDS};
 use crate::stamp::block::{self, word};
@@ -9,10 +9,10 @@ use crate::{Failure, Outcome};
 use perdura::collections::Visit;
 use perdura::{Error, Result, Tx};
 
-/// What is there.
-pub(super) struct Found {
-    /// Of each variable what is known, and its children.
-    variables: Vec<(Known, u64)>,
+/// The network in the heap.
+pub(super) struct LearntNetwork {
+    /// Each variable's state, and its children.
+    variables: Vec<(VariableState, u64)>,
     tasks: u64,
     likelihood: i64,
     edges: i64,
@@ -23,7 +23,7 @@ pub(super) fn network<T: Tx + ?Sized>(
     tx: &mut T,
     at: Places,
     visit: &mut Visit<'_>,
-) -> Result<Found> {
+) -> Result<LearntNetwork> {
     visit(at.net.at)?;
     let mut variables = Vec::new();
     for variable in 0..at.net.variables {
@@ -44,11 +44,11 @@ pub(super) fn network<T: Tx + ?Sized>(
     }
     let likelihood = tx.read_word(word(at.root, LIKELIHOOD))? as i64;
     let edges = tx.read_word(word(at.root, EDGES))? as i64;
-    Ok(Found { variables, tasks: tasks.len() as u64, likelihood, edges })
+    Ok(LearntNetwork { variables, tasks: tasks.len() as u64, likelihood, edges })
 }
 
-impl Found {
-    /// No circle, edges that both ends know, not too many parents, and the likelihoods that the records have.
+impl LearntNetwork {
+    /// No cycle, edges that both ends know, not too many parents, and the likelihoods that follow from the records.
     pub(super) fn check(&self, data: &Data, most_parents: u64) -> Outcome {
         let wrong =
             |variable: u64, what: &str| Err(Failure::Wrong(format!("variable {variable} {what}")));
@@ -65,7 +65,7 @@ impl Found {
                 return wrong(variable, "is not as likely as it says");
             }
         }
-        // Those without parents among the rest are taken away, as long as there are some.
+        // Removes variables without parents among the rest, as long as there are any.
         let mut left = u64::MAX >> (64 - self.variables.len());
         while left != 0 {
             let is_first =
@@ -80,7 +80,7 @@ impl Found {
         Ok(())
     }
 
-    /// Nothing is left to do, and the sums are those of all variables and of all that was gained.
+    /// No task is left, and the sums are those of all variables and of all gains.
     pub(super) fn check_sums(&self, data: &Data, gained: i64, edges: i64) -> Outcome {
         let likelihood: i64 = self.variables.iter().map(|(known, _)| known.likelihood).sum();
         let at_first: i64 =
@@ -100,7 +100,7 @@ impl Found {
     }
 }
 
-/// Checks what the root leads to, and reports its blocks.
+/// Checks the data below the root, and reports its blocks.
 ///
 /// # Errors
 /// `Corrupt` if it is damaged; what `visit` returns.

@@ -1,4 +1,4 @@
-//! bayes: the network of dependencies behind some records is learnt, edge by edge (STAMP).
+//! bayes: learns the network of dependencies behind some records, edge by edge (STAMP).
 //!
 //! ```text
 //! root      variables, how many; likelihood of all records, edges; list of tasks
@@ -6,11 +6,11 @@
 //! task      kind, from, to, their changes, their new likelihoods, gain
 //! ```
 //!
-//! Each variable has a task at first: the edge into it that makes the records likelier by most. A thread takes the
-//! best task, changes the network in a transaction, adds to the sums in another, and looks for the variable's next task:
-//! an edge inserted, removed or reversed. How likely something is it computes for itself. A task whose variables have
-//! changed since, or which would make a circle, changes nothing; STAMP does not look whether they have. So each change
-//! makes the network better, and it ends. Likelihoods are whole numbers, and so sums are exact.
+//! Each variable has a task at first: the edge into it that makes the records likelier by most. A thread takes the best
+//! task, changes the network in a transaction, adds to the sums in another, and looks for the variable's next task: an
+//! edge inserted, removed or reversed. It computes likelihoods outside transactions. A task whose variables have
+//! changed since, or which would make a cycle, changes nothing; STAMP does not check for changes. So each change makes
+//! the network better, and it ends. Likelihoods are whole numbers, and so sums are exact.
 
 mod check;
 mod data;
@@ -50,9 +50,9 @@ pub struct Parameters {
     pub records: u64,
     /// `-n`: most parents of a variable in the network that the records are drawn from.
     pub most_parents: u64,
-    /// `-p`: how likely each of them is, in percent.
+    /// `-p`: the probability of each of them, in percent.
     pub parent_percent: u64,
-    /// `-i`: an edge must make the records likelier by so many times half the logarithm of how many there are.
+    /// `-i`: an edge must make the records likelier by this many times half the logarithm of their number.
     pub insert_penalty: u64,
     /// `-e`: a variable that has no more parents than these may get another one.
     pub most_learnt: u64,
@@ -77,7 +77,7 @@ impl Parameters {
 pub struct Bayes {
     data: Data,
     most_learnt: u64,
-    /// By how much changes have made the records likelier, and edges that came with them.
+    /// How much changes have made the records likelier, and the edges that they have added.
     gained: AtomicI64,
     edges: AtomicI64,
     in_vain: AtomicU64,

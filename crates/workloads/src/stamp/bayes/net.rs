@@ -1,6 +1,6 @@
 //! The network in the heap.
 //!
-//! What always holds: it has no circle; a variable is in the list of parents of its children, and the other way round;
+//! What always holds: it has no cycle; a variable is in the list of parents of its children, and the other way round;
 //! the likelihood of each is that of its values, given those of its parents.
 
 use super::data::bits;
@@ -22,9 +22,9 @@ pub(super) struct Net {
     pub(super) variables: u64,
 }
 
-/// What is known of a variable.
+/// A variable's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct VariableState {
     /// A bit for each.
     pub(super) parents: u64,
     pub(super) likelihood: i64,
@@ -58,14 +58,14 @@ impl Net {
         Ok(set)
     }
 
-    pub(super) fn known<T: Tx + ?Sized>(self, tx: &mut T, variable: u64) -> Result<Known> {
+    pub(super) fn known<T: Tx + ?Sized>(self, tx: &mut T, variable: u64) -> Result<VariableState> {
         let parents = self.set(tx, self.parents(variable))?;
         let at = self.variable(variable);
         let likelihood = tx.read_word(word(at, LIKELIHOOD))? as i64;
-        Ok(Known { parents, likelihood, changes: tx.read_word(word(at, CHANGES))? })
+        Ok(VariableState { parents, likelihood, changes: tx.read_word(word(at, CHANGES))? })
     }
 
-    /// What can be reached from a variable, over other edges than the one to `but`.
+    /// The variables reachable from a variable without its edge to `but`.
     pub(super) fn descendants<T: Tx + ?Sized>(
         self,
         tx: &mut T,
@@ -89,7 +89,8 @@ impl Net {
         Ok(tx.read_word(word(self.variable(variable), CHANGES))? != changes)
     }
 
-    /// Changes the network, unless what the task was made of has changed, or there would be a circle. Whether it did.
+    /// Changes the network, unless the variables have changed since the task was made, or there would be a cycle.
+    /// Returns whether it did.
     pub(super) fn apply<T: Tx + ?Sized>(self, tx: &mut T, task: &Task) -> Result<bool> {
         let &Task { kind, from, to, .. } = task;
         if self.has_changed(tx, to, task.changes_to)? {

@@ -1,7 +1,7 @@
-//! A change of the network that makes it better, and how the best one for a variable is found.
+//! Changes of the network that make it better, and the search for a variable's best one.
 
 use super::data::{Data, bits};
-use super::net::{Known, Net};
+use super::net::{Net, VariableState};
 use crate::stamp::block;
 use perdura::{Error, Result, Tx};
 
@@ -16,7 +16,7 @@ pub(super) enum Kind {
 impl Kind {
     const ALL: [Kind; 3] = [Kind::Insert, Kind::Remove, Kind::Reverse];
 
-    /// Edges that come with it.
+    /// Edges that it adds.
     pub(super) const fn edges(self) -> i64 {
         match self {
             Kind::Insert => 1,
@@ -26,19 +26,19 @@ impl Kind {
     }
 }
 
-/// A change, what it was made of, and what comes of it.
+/// A change, the states that it was computed from, and its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Task {
     pub(super) kind: Kind,
     pub(super) from: u64,
     pub(super) to: u64,
-    /// Changes that the two had seen.
+    /// The two variables' change counts when the task was made.
     pub(super) changes_from: u64,
     pub(super) changes_to: u64,
-    /// What the two's likelihoods become.
+    /// The two variables' new likelihoods.
     pub(super) likelihood_from: i64,
     pub(super) likelihood_to: i64,
-    /// By how much both become likelier.
+    /// How much likelier both become.
     pub(super) gain: i64,
 }
 
@@ -72,20 +72,20 @@ impl Task {
         })
     }
 
-    /// Its place in the list: what gains most is first, and each variable has a place of its own.
+    /// Its key in the list: larger gains come first, and keys of different variables differ.
     pub(super) const fn place(&self, penalty: i64) -> u64 {
         let better = self.gain - penalty * self.kind.edges();
         (((1i64 << 50) - better) as u64) << 10 | self.to
     }
 }
 
-/// What is known of a variable and its parents.
+/// A snapshot of a variable and its parents.
 pub(super) struct View {
     variable: u64,
-    known: Known,
+    known: VariableState,
     descendants: u64,
-    /// Of each parent: its number, what is known of it, and whether its edge may be reversed.
-    parents: Vec<(u64, Known, bool)>,
+    /// For each parent: its number, its state, and whether its edge may be reversed.
+    parents: Vec<(u64, VariableState, bool)>,
 }
 
 impl View {
@@ -119,7 +119,7 @@ impl View {
         tasks.into_iter().filter(|task| better(task) > 0).max_by_key(better)
     }
 
-    fn task(&self, data: &Data, kind: Kind, (from, its): (u64, Option<&Known>)) -> Task {
+    fn task(&self, data: &Data, kind: Kind, (from, its): (u64, Option<&VariableState>)) -> Task {
         let (to, known) = (self.variable, &self.known);
         let likelihood_to = data.likelihood(to, known.parents ^ 1 << from);
         let mut gain = likelihood_to - known.likelihood;

@@ -1,4 +1,4 @@
-//! A gene, and segments of it, drawn so that they can be put together in one way only.
+//! A gene, and segments of it, drawn so that they can be assembled in one way only.
 
 use super::Parameters;
 use crate::random::{Random, splitmix64};
@@ -6,7 +6,7 @@ use crate::{Failure, Outcome};
 use std::collections::BTreeSet;
 
 const LETTERS: [u8; 4] = *b"ACGT";
-/// Genes that are drawn until one has no part twice.
+/// The most genes drawn until one has no repeated part.
 const TRIES: u64 = 64;
 
 /// Up to 64 nucleotides in a row, two bits each; the last one in the lowest.
@@ -106,7 +106,7 @@ impl Gene {
     }
 }
 
-/// Where segments begin: at random, and where a hole would be.
+/// Where segments begin: at random, and where there would be a gap.
 fn draw_starts(places: u64, segment: u64, segments: u64, random: &mut Random) -> Vec<u64> {
     let mut starts: Vec<u64> = (0..segments).map(|_| random.below(places)).collect();
     let mut known: Vec<u64> = starts.clone();
@@ -121,8 +121,8 @@ fn draw_starts(places: u64, segment: u64, segments: u64, random: &mut Random) ->
     starts
 }
 
-/// Whether no two parts of the gene are alike that are as long as the shortest overlap of neighbours: then whatever
-/// ends as another begins is its neighbour, or overlaps it by less.
+/// Whether no part of the gene as long as the shortest overlap of neighbours is repeated: then a segment that ends as
+/// another begins is its neighbour, or overlaps it by less.
 fn is_unambiguous(gene: &[u8], starts: &[u64], segment: u64) -> bool {
     let mut known = starts.to_vec();
     known.sort_unstable();

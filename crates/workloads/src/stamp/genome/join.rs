@@ -28,7 +28,7 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    /// So many, each a chain of one segment that it does not have yet.
+    /// `count` entries, each a chain of one, still without a segment.
     pub(super) fn create<T: Tx + ?Sized>(tx: &mut T, count: u64, segment_len: u64) -> Result<Self> {
         let new = tx.allocate(Purpose::General, count * ENTRY)?;
         let entries = Entries { at: new.at(), count };
@@ -43,7 +43,7 @@ impl Entries {
         self.at + index * ENTRY
     }
 
-    /// Gives the first entry that has none, from `from` on, a segment; its index.
+    /// Gives the first entry without a segment, from `from` on, this one. Returns its index.
     pub(super) fn claim<T: Tx + ?Sized>(self, tx: &mut T, from: u64, segment: u64) -> Result<u64> {
         for step in 0..self.count {
             let index = (from + step) % self.count;
@@ -94,8 +94,8 @@ impl Entries {
         Ok(found)
     }
 
-    /// Puts the chain that begins with `other`, if one does, behind the one that ends with `end`, unless it is the
-    /// same. Whether it did.
+    /// Appends the chain that begins with `other`, if there is one, to the chain that ends with `end`, unless they are
+    /// the same. Returns whether it did.
     pub(super) fn join<T: Tx + ?Sized>(
         tx: &mut T,
         end: u64,

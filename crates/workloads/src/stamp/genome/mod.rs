@@ -1,4 +1,4 @@
-//! genome: a gene is put together from segments of it that overlap (STAMP).
+//! genome: assembles a gene from overlapping segments of it (STAMP).
 //!
 //! ```text
 //! root     buckets of segments, tables, entries; buckets in each, entries; the gene's place, its length
@@ -11,7 +11,7 @@
 //! Threads put all segments into a set, 12 in a transaction; when all have, they give each one an entry, and put the
 //! entry into a table for each length of overlap. Then, from the longest overlap down, in rounds that begin together,
 //! a thread looks for entries whose beginnings are the ends of its own chains, and joins the chains. The first thread
-//! writes down what is left: one chain, the gene. What always holds: an entry is in one chain.
+//! writes down the one chain that is left, the gene. What always holds: an entry is in one chain.
 
 mod gene;
 mod join;
@@ -49,7 +49,7 @@ pub struct Parameters {
     pub gene: u64,
     /// `-s`: nucleotides of a segment.
     pub segment: u64,
-    /// `-n`: segments, and a few more where these leave holes.
+    /// `-n`: segments; a few more are added where these leave gaps.
     pub segments: u64,
 }
 
@@ -65,7 +65,7 @@ impl Parameters {
         Parameters { gene, segment, segments }
     }
 
-    /// With so many segments, of a gene that is as much shorter or longer.
+    /// With this many segments, of a gene that is shorter or longer in proportion.
     pub fn with_segments(self, segments: u64) -> Self {
         let gene =
             (u128::from(self.gene) * u128::from(segments) / u128::from(self.segments)) as u64;
@@ -98,7 +98,7 @@ impl Places {
         Places { root, set, tables, buckets, entries }
     }
 
-    /// The list of entries whose segments may begin with what has this hash.
+    /// The list of entries whose segments may have a beginning with this hash.
     const fn beginning(&self, overlap: u64, hash: u64) -> List {
         List(word(self.tables, (overlap - 1) * self.buckets + hash % self.buckets))
     }
@@ -194,7 +194,7 @@ impl Genome {
         Ok(ends)
     }
 
-    /// Joins chains at one of this thread's ends with one that begins as it ends. Whether there was one.
+    /// Joins the chain at one of this thread's ends with a chain that begins as it ends. Returns whether there was one.
     fn join<S: Session>(
         &self,
         session: &mut S,
@@ -205,7 +205,7 @@ impl Genome {
     ) -> Outcome<bool> {
         let ending = segment.ending(overlap);
         let list = at.beginning(overlap, ending.hash());
-        // The tables do not change any more: only whether a chain begins there must be looked at in the transaction.
+        // The tables do not change any more: the transaction need only check whether a chain still begins there.
         let others = session
             .read(|tx| Entries::beginning_with(tx, list, ending, self.gene.segment_len()))?;
         for other in others {

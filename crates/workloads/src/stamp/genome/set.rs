@@ -4,7 +4,7 @@ use super::gene::Segment;
 use crate::stamp::block::{self, word};
 use perdura::{Error, Result, Tx};
 
-/// Longer chains are none.
+/// A longer chain has a cycle.
 const LONGEST: usize = 1 << 24;
 
 /// The set whose buckets are there.

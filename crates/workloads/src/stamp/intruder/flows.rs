@@ -1,4 +1,4 @@
-//! The traffic, and what an attack is.
+//! The traffic, and the recognition of attacks.
 
 use crate::random::Random;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ const SIGNATURES: [&str; 71] = [
     "year",
 ];
 
-/// Whether there is an attack in a text, in small letters or large ones.
+/// Whether there is an attack in a text, in lower or upper case.
 pub(super) fn is_attack(text: &[u8]) -> bool {
     let text = text.to_ascii_lowercase();
     let has = |word: &str| text.windows(word.len()).any(|part| part == word.as_bytes());
@@ -86,7 +86,7 @@ fn draw_text(attack_percent: u64, longest: u64, random: &mut Random) -> Vec<u8> 
     (0..length).map(|_| random.between(u64::from(b' '), u64::from(b'~')) as u8).collect()
 }
 
-/// Cuts a text of `len` bytes into any number of pieces that are alike; the last one has the rest.
+/// Cuts a text of `len` bytes into a random number of pieces of equal length; the last one has the rest.
 fn cut(flow: u64, len: u64, random: &mut Random, packets: &mut Vec<Packet>) {
     let fragments = random.between(1, len);
     let each = len / fragments;

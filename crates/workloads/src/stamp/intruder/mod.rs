@@ -1,4 +1,4 @@
-//! intruder: packets of a network are put together again, and looked at for attacks (STAMP).
+//! intruder: reassembles packets of a network, and searches them for attacks (STAMP).
 //!
 //! ```text
 //! root     queue of packets, map of flows, queue of texts
@@ -6,9 +6,10 @@
 //! text     flow, bytes; then the bytes
 //! ```
 //!
-//! For each packet a thread has three transactions: it takes the packet from the queue; it puts it to the others of
-//! its flow, which become a text when they are all there; and it takes a text, if there is one. Looking for attacks
-//! is private. What always holds: a packet is in the queue, in its flow, or part of a text that is looked at once.
+//! For each packet a thread has three transactions: it takes the packet from the queue; it adds it to the others of
+//! its flow, which become a text when they are complete; and it takes a text, if there is one. Texts are searched
+//! outside transactions. What always holds: a packet is in the queue, in its flow, or part of a text that is searched
+//! once.
 
 mod flows;
 #[cfg(test)]
@@ -65,7 +66,7 @@ impl Parameters {
 #[derive(Debug)]
 pub struct Intruder {
     flows: Flows,
-    /// What threads have looked at, and where they found an attack.
+    /// The texts that threads have searched, and those with an attack.
     seen: Mutex<Seen>,
     meeting: Meeting,
 }
@@ -107,7 +108,7 @@ impl Intruder {
 
     /// Bytes that it takes at most.
     pub fn bytes(&self) -> u64 {
-        // Of each packet its place in the queue and a node; of each flow a node, a block and its text.
+        // For each packet its place in the queue and a node; for each flow a node, a block and its text.
         self.flows.packets().len() as u64 * 5 * WORD + self.flows.len() * 256
     }
 
@@ -115,7 +116,7 @@ impl Intruder {
         Ok(Places::of(block::of_root::<S, 3>(session, ROOT)?.1))
     }
 
-    /// Puts a packet to the others of its flow.
+    /// Adds a packet to the others of its flow.
     fn reassemble<T: Tx + ?Sized>(&self, tx: &mut T, at: Places, number: u64) -> Result<()> {
         let packet = self.packet(number)?;
         let flow = match at.flows.get(tx, packet.flow)? {
@@ -154,7 +155,7 @@ impl Intruder {
         packet.ok_or_else(|| Error::corrupt("a packet that was never sent", number))
     }
 
-    /// Looks at a text: it must be what was sent.
+    /// Searches a text, which must be as it was sent.
     fn look(&self, flow: u64, text: &[u8]) -> Outcome {
         if self.flows.text(flow) != Some(text) {
             let text = String::from_utf8_lossy(text);

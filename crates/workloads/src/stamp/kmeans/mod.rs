@@ -10,8 +10,8 @@
 //! point to its centre's accumulator; then it adds up how many changed. When all have, one thread moves the centres.
 //! It ends when few points change.
 //!
-//! Coordinates are whole numbers, multiples of 2^-20: so sums do not depend on their order, and what threads find
-//! together is what the same does alone, to the last bit (`reference`). What always holds: after each round the
+//! Coordinates are whole numbers, multiples of 2^-20: so sums do not depend on their order, and several threads find
+//! the same as one alone, to the last bit (`reference`). What always holds: after each round the
 //! accumulators have counted each point once.
 
 mod points;
@@ -48,7 +48,7 @@ pub struct Parameters {
     pub points: u64,
     /// Coordinates of each.
     pub dimensions: u64,
-    /// Around so many centres they are drawn.
+    /// Centres around which they are drawn.
     pub drawn_around: u64,
     /// `-m`, `-n`: centres to find.
     pub clusters: u64,
@@ -82,7 +82,7 @@ pub struct KMeans {
     points: Points,
     clusters: usize,
     threshold: f64,
-    /// What a thread alone comes to.
+    /// The result of a single thread.
     expected: Answer,
     /// The centre that each point was added to last.
     nearest: Vec<AtomicU32>,
@@ -134,7 +134,7 @@ impl KMeans {
         Ok(Places { root, accumulators, centres, next, changed })
     }
 
-    /// The centres, and whether that is all.
+    /// The centres, and whether the program is over.
     fn centres<S: Session>(&self, session: &mut S, at: Places) -> Outcome<(Vec<i64>, bool)> {
         let mut centres = vec![0; self.clusters * self.points.dimensions()];
         let over = session.read(|tx| {
@@ -176,8 +176,8 @@ impl KMeans {
         Ok(true)
     }
 
-    /// Moves the centres to the middle of their points, and makes everything ready for the next round; how many
-    /// points were counted.
+    /// Moves the centres to the middle of their points, and prepares the next round. Returns how many points were
+    /// counted.
     fn turn<T: Tx + ?Sized>(&self, tx: &mut T, at: Places) -> Result<u64> {
         let dimensions = self.points.dimensions();
         let (mut counted, mut sums) = (0, vec![0; 1 + dimensions]);

@@ -2,7 +2,7 @@
 
 use crate::random::Random;
 
-/// What a coordinate of 1 is.
+/// A coordinate of 1.
 const ONE: f64 = (1u64 << 20) as f64;
 
 /// Points, each a row of coordinates.

@@ -1,15 +1,15 @@
-//! The same by a single thread in ordinary memory.
+//! The same computation by a single thread in ordinary memory.
 
 use super::points::{Points, nearest};
 
-/// More rounds there are not.
+/// The most rounds.
 const MOST_ROUNDS: u64 = 501;
 
-/// What is found.
+/// The result.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) centres: Vec<i64>,
-    /// Of each point.
+    /// For each point, its centre.
     pub(super) nearest: Vec<u32>,
     pub(super) rounds: u64,
 }
@@ -19,7 +19,7 @@ pub(super) fn first_centres(points: &Points, clusters: usize) -> &[i64] {
     points.first(clusters)
 }
 
-/// Whether so many rounds are enough, in the last of which `changed` points changed their centre.
+/// Whether it ends after `rounds` rounds, in the last of which `changed` points changed their centre.
 pub(super) fn is_over(changed: u64, points: u64, rounds: u64, threshold: f64) -> bool {
     changed as f64 <= threshold * points as f64 || rounds >= MOST_ROUNDS
 }

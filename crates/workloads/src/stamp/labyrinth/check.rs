@@ -8,10 +8,10 @@ use crate::{Failure, Outcome};
 use perdura::collections::Visit;
 use perdura::{Error, Result, Tx};
 
-/// What came of a wire: its number and its cells, of which there are none if there was no way.
+/// The result for a wire: its number and its cells, empty if there was no way.
 pub(super) type Laid = (u64, Vec<u64>);
 
-/// What threads say that they have done; reports the blocks.
+/// The threads' results; reports the blocks.
 pub(super) fn results<T: Tx + ?Sized>(
     tx: &mut T,
     at: Places,
@@ -82,7 +82,7 @@ pub(super) fn wires(maze: &Maze, grid: &[u64], results: &[Laid]) -> Outcome<u64>
     if grid != should_be {
         return Err(Failure::wrong("the grid has other wires than threads have laid"));
     }
-    // Cells do not become free again: where there was no way there is none.
+    // Cells do not become free again: if there was no way, there is none now.
     let mut router = Router::new(maze.size());
     for (number, wire) in without {
         router.copy_to().copy_from_slice(grid);

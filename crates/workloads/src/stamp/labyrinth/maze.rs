@@ -24,7 +24,7 @@ impl Size {
         [cell % self.x, cell / self.x % self.y, cell / (self.x * self.y)]
     }
 
-    /// The cell beside this one in a direction, if it is in the grid.
+    /// The next cell in a direction, if it is in the grid.
     pub(super) const fn beside(self, cell: u64, direction: usize) -> Option<u64> {
         let (at, sizes) = (self.place(cell), [self.x, self.y, self.z]);
         let steps = [1, self.x, self.x * self.y];

@@ -3,13 +3,13 @@
 //! ```text
 //! root     grid, cells in x, y and z, queue of wires, the last threads' results
 //! cell     0 if it is free, or the number of its wire, from 1 on
-//! results  those before; words; of each wire its number, how many cells (0: there is no way), and the cells
+//! results  the previous results; words; for each wire its number, its number of cells (0: there is no way), and the cells
 //! ```
 //!
-//! A thread takes a wire, copies the grid, finds a way for itself, and lays the wire in a transaction if all cells of the
-//! way are still free; if not, it copies again. The copy is read piece by piece, in transactions that only read, and
-//! need not be of one moment: only the way's cells are read where they are written. At the end each thread
-//! hangs what it has done into the list of results. What always holds: a cell that has a wire keeps it.
+//! A thread takes a wire, copies the grid, finds a way in the copy, and lays the wire in a transaction if all cells of
+//! the way are still free; if not, it copies again. The copy is read piece by piece, in transactions that only read,
+//! and need not be of one moment: the transaction that lays the wire reads the way's cells again. At the end each
+//! thread adds its results to the list. What always holds: a cell that has a wire keeps it.
 
 mod check;
 mod maze;
@@ -112,7 +112,7 @@ impl Labyrinth {
         Ok(Places::of(root, words))
     }
 
-    /// Lays a wire, and adds what came of it to `results`.
+    /// Lays a wire, if it can, and adds the result to `results`.
     fn lay<S: Session>(
         &self,
         session: &mut S,
@@ -164,7 +164,8 @@ impl Labyrinth {
     }
 }
 
-/// Reads the grid, piece by piece: cells are only ever filled, so what is of an older moment is found out later.
+/// Reads the grid, piece by piece: cells are only ever filled, so the transaction that lays a wire notices stale
+/// pieces.
 fn copy<S: Session>(session: &mut S, at: Places, to: &mut [u64]) -> Outcome {
     for (index, piece) in (0..).zip(to.chunks_mut(PIECE)) {
         let from = word(at.grid, index * PIECE as u64);
@@ -186,7 +187,7 @@ fn fill<T: Tx + ?Sized>(tx: &mut T, at: Places, cells: &[u64], value: u64) -> Re
     Ok(true)
 }
 
-/// Hangs a thread's results before those that are there.
+/// Puts a thread's results at the head of the list.
 fn hang_in<T: Tx + ?Sized>(tx: &mut T, at: Places, results: &[u64]) -> Result<()> {
     let link = word(at.root, RESULTS);
     let mut words = vec![tx.read_word(link)?, results.len() as u64];

@@ -1,15 +1,15 @@
-//! A way through a copy of the grid: costs spread from one end, and are followed back from the other.
+//! A way through a copy of the grid: costs spread from one end, and the way follows them back from the other.
 
 use super::maze::{DIRECTIONS, Size, Wire};
 use std::collections::VecDeque;
 
-/// What a step costs along each axis: layers are dear.
+/// Cost of a step along each axis: changing the layer is dearer.
 const STEP: [u32; 3] = [1, 1, 2];
-/// What a bend costs.
+/// Cost of a bend.
 const BEND: u32 = 1;
 const UNKNOWN: u32 = u32::MAX;
 
-/// Finds ways; a thread's own.
+/// A thread's search for ways.
 pub(super) struct Router {
     size: Size,
     grid: Vec<u64>,
@@ -24,7 +24,7 @@ impl Router {
         Router { size, grid, costs, next: VecDeque::new() }
     }
 
-    /// Where a copy of the grid goes.
+    /// The buffer for a copy of the grid.
     pub(super) fn copy_to(&mut self) -> &mut [u64] {
         &mut self.grid
     }
@@ -63,7 +63,7 @@ impl Router {
         false
     }
 
-    /// Goes back from the other end to where it is cheaper, and rather straight on.
+    /// Goes back from the other end to ever cheaper cells, preferably straight on.
     fn follow(&self, (from, to): Wire) -> Vec<u64> {
         let (mut way, mut cell, mut before) = (vec![to], to, None);
         while cell != from {
@@ -74,7 +74,7 @@ impl Router {
                 let bends = before.is_some_and(|before| before != *way);
                 self.costs[*beside as usize] + if bends { BEND } else { 0 }
             };
-            // Whatever gave the cell its cost is cheaper.
+            // The cell that gave this one its cost is cheaper.
             let Some((direction, beside)) = cheaper.min_by_key(with_bend) else { break };
             (before, cell) = (Some(direction), beside);
             way.push(cell);

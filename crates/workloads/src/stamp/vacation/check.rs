@@ -1,4 +1,4 @@
-//! What holds of the agency as a whole.
+//! Checks of the agency as a whole.
 
 use super::manager::{FREE, LIST, MAPS, Manager, TOTAL, USED, reserved};
 use super::task::Type;
@@ -10,7 +10,7 @@ use perdura::collections::Visit;
 use perdura::{Error, Result, Tx};
 use std::collections::BTreeMap;
 
-/// Checks the trees, every row and every customer, and reports all blocks; the reservations that there are.
+/// Checks the trees, every row and every customer, and reports all blocks. Returns the number of reservations.
 ///
 /// Corruption of a structure is an error; rows and reservations that do not agree are a wrong answer.
 pub(super) fn agency<T: Tx + ?Sized>(

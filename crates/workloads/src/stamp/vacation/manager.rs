@@ -1,7 +1,7 @@
 //! The agency's tables, and what a task does to them in its transaction.
 //!
-//! Look-ups are as many as STAMP's: a row that is asked for is looked up for what is free, and again for its price;
-//! what is reserved is looked up once more, and so is the customer. What is refused (too few, or reserved already)
+//! There are as many look-ups as in STAMP: a queried row is looked up for its free places, and again for its price;
+//! a reserved row is looked up once more, and so is the customer. A refused request (too few free, or reserved already)
 //! changes nothing.
 
 use super::task::{Place, Task, Type};
@@ -20,7 +20,7 @@ pub(super) const TOTAL: u64 = 3;
 const PRICE: u64 = 4;
 /// In a customer, the list's head.
 pub(super) const LIST: u64 = 1;
-/// What an update adds or takes.
+/// Places that an update adds or takes.
 const AT_ONCE: u64 = 100;
 
 /// A row as it is loaded.
@@ -48,7 +48,7 @@ pub(super) const fn reservation((of, id): Place) -> u64 {
     (of as u64) << 32 | id
 }
 
-/// What a reservation is of.
+/// The row that a reservation is for.
 pub(super) fn reserved(key: u64) -> Option<Place> {
     Type::ALL.get((key >> 32) as usize).map(|of| (*of, key & 0xFFFF_FFFF))
 }
@@ -76,7 +76,7 @@ impl Manager {
         self.tables[of as usize]
     }
 
-    /// Puts a row into one of the maps: of a customer, only its id.
+    /// Puts a row into one of the maps; for a customer, only its id.
     pub(super) fn load<T: Tx + ?Sized>(self, tx: &mut T, map: RbTree, row: &Row) -> Result<()> {
         if map == self.customers {
             return self.add_customer(tx, row.id);
@@ -85,7 +85,7 @@ impl Manager {
         map.insert(tx, row.id, new).map(drop)
     }
 
-    /// Does a task. Reservations made, less those cancelled.
+    /// Does a task. Returns the reservations made, less those cancelled.
     pub(super) fn perform<T: Tx + ?Sized>(self, tx: &mut T, task: &Task) -> Result<i64> {
         match task {
             Task::Reserve { customer, rows } => self.reserve_dearest(tx, *customer, rows),
@@ -142,7 +142,7 @@ impl Manager {
         self.customers.insert(tx, id, customer).map(drop)
     }
 
-    /// Whether there was one left, and the customer had none of it.
+    /// Returns whether one was free and the customer had not reserved it already.
     fn reserve<T: Tx + ?Sized>(self, tx: &mut T, customer: u64, place: Place) -> Result<bool> {
         let customer = self.customers.get(tx, customer)?;
         let row = self.table(place.0).get(tx, place.1)?;
@@ -198,7 +198,7 @@ impl Manager {
         tx.write_word(word(row, PRICE), price)
     }
 
-    /// Takes some away, if so many are free; the price stays.
+    /// Takes some away, if that many are free; the price stays.
     fn take<T: Tx + ?Sized>(self, tx: &mut T, place: Place) -> Result<()> {
         let Some(row) = self.table(place.0).get(tx, place.1)? else { return Ok(()) };
         let free = tx.read_word(word(row, FREE))?;
@@ -213,7 +213,7 @@ impl Manager {
         tx.write_word(word(row, TOTAL), total - AT_ONCE)
     }
 
-    /// Of a flight nothing may be used.
+    /// Deletes a flight, if none of it is used.
     fn delete_flight<T: Tx + ?Sized>(self, tx: &mut T, place: Place) -> Result<()> {
         let Some(row) = self.table(place.0).get(tx, place.1)? else { return Ok(()) };
         if tx.read_word(word(row, USED))? > 0 {

@@ -36,12 +36,12 @@ const LOAD_BATCH: usize = 64;
 /// Bytes of a row or a customer with its node, and some reservations.
 const BYTES_PER_ROW: u64 = 4 * 192;
 
-/// How much there is, and what is done: STAMP's options.
+/// The size of the tables, and the tasks: STAMP's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// `-n`: most rows that a task asks for.
+    /// `-n`: most rows that a task queries.
     pub queries: u64,
-    /// `-q`: the share of the rows that are asked for, in percent.
+    /// `-q`: the share of the rows that are queried, in percent.
     pub range_percent: u64,
     /// `-u`: the share of the tasks that reserve, in percent.
     pub user_percent: u64,
@@ -79,7 +79,7 @@ pub struct Vacation {
 }
 
 impl Vacation {
-    /// With these tables and tasks; what is loaded follows from `seed`.
+    /// With these tables and tasks; the loaded data follows from `seed`.
     ///
     /// # Errors
     /// `Parameters`.

@@ -1,4 +1,4 @@
-//! What holds of a whole mesh, with exact arithmetic.
+//! Checks of a whole mesh, with exact arithmetic.
 
 use super::geometry::{Bound, Point, SIDE, is_in_circle, turn};
 use super::mesh::{ALIVE, QUEUED, ROOT, STUCK, Triangle};
@@ -74,7 +74,7 @@ pub(super) fn mesh(all: &BTreeMap<u64, Triangle>, points: &[Point]) -> Outcome {
     }
 }
 
-/// No triangle may be too sharp or wait to be made better. How many cannot be.
+/// No triangle may be too sharp or wait to be refined. Returns how many cannot be refined.
 pub(super) fn refined(all: &BTreeMap<u64, Triangle>, bound: Bound) -> Outcome<u64> {
     let mut stuck = 0;
     for triangle in all.values() {

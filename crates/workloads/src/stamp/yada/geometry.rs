@@ -1,8 +1,8 @@
-//! Points with whole coordinates, so that what is asked of them is answered exactly.
+//! Points with whole coordinates, so that predicates on them are exact.
 
 /// The side of the square that all points are in.
 pub(super) const SIDE: i64 = 1 << 26;
-/// Triangles with a shorter edge are not asked to be better: points would meet.
+/// Triangles with a shorter edge are not refined: points would coincide.
 const SHORTEST: i64 = 32;
 
 /// A point; in the heap it is a word.
@@ -80,7 +80,7 @@ impl Bound {
         Bound(degrees.to_radians().sin().powi(2))
     }
 
-    /// Whether a triangle has too sharp an angle: its shortest edge is short beside the circle.
+    /// Whether a triangle has too sharp an angle: its shortest edge is short compared with the circle.
     pub(super) fn is_bad(self, [a, b, c]: [Point; 3]) -> bool {
         let edges = [a.distance2(b), b.distance2(c), c.distance2(a)];
         let shortest = edges.into_iter().min().unwrap_or(0);

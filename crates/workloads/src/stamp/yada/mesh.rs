@@ -11,7 +11,7 @@ use perdura::{Error, Purpose, Result, Tx};
 const LINE: u64 = 64;
 const NEIGHBOURS: u64 = 3;
 const STATE: u64 = 6;
-/// More steps no walk has, and more triangles no hole.
+/// The most steps of a walk, and the most triangles of a hole.
 const MOST: usize = 1 << 20;
 
 /// It is in the mesh.
@@ -38,7 +38,7 @@ impl Triangle {
         block::read(tx, at, &mut words)?;
         let [a, b, c, ab, bc, ca, state] = words;
         let corners = [a, b, c].map(Point::of_word);
-        // What is computed of corners relies on this.
+        // Computations on corners rely on this.
         let within = corners.iter().all(|corner| corner.x <= SIDE && corner.y <= SIDE);
         if !within || turn(corners[0], corners[1], corners[2]) == 0 {
             return Err(Error::corrupt("a triangle that is none", at));
@@ -59,16 +59,16 @@ impl Triangle {
 }
 
 /// Where a point is.
-enum Found {
+enum PointPlace {
     /// In a triangle, or on an edge of it that has another one behind.
     In(Triangle),
     /// Behind an edge of a triangle that has nothing behind.
     Behind(Triangle, usize),
 }
 
-/// What was done to make a triangle better.
+/// A step to make a triangle better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum RefineStep {
     /// A point was inserted. Whether the triangle is gone.
     Inserted(bool),
     Stuck,
@@ -89,7 +89,7 @@ pub(super) struct Mesh {
     pub(super) root: u64,
 }
 
-/// Bad triangles that have been made, if they are asked for.
+/// Where to add bad triangles that are made, if wanted.
 pub(super) type Made<'m> = Option<(Bound, &'m mut Vec<u64>)>;
 
 impl Mesh {
@@ -109,20 +109,20 @@ impl Mesh {
         Ok(Mesh { root })
     }
 
-    /// Inserts a point of the square that is no corner of a triangle, looking for its place from `from` on. One of the
-    /// new triangles.
+    /// Inserts a point of the square that is not a corner of a triangle, searching its place from `from` on. Returns
+    /// one of the new triangles.
     pub(super) fn insert<T: Tx + ?Sized>(self, tx: &mut T, from: u64, point: Point) -> Result<u64> {
         let start = Triangle::read(tx, from)?;
         let (triangle, edge) = match find(tx, start, (point.x.into(), point.y.into()))? {
-            Found::In(triangle) => {
-                // On the square's side it is not between, but on an edge.
+            PointPlace::In(triangle) => {
+                // A point on the square's side is on an edge, not between two triangles.
                 let on = (0..3).find(|edge| {
                     let (a, b) = triangle.edge(*edge);
                     triangle.neighbours[*edge] == 0 && turn(a, b, point) == 0
                 });
                 (triangle, on)
             }
-            Found::Behind(..) => {
+            PointPlace::Behind(..) => {
                 return Err(Error::corrupt("a mesh that does not cover it all", from));
             }
         };
@@ -142,9 +142,9 @@ impl Mesh {
         loop {
             let triangle = Triangle::read(tx, at)?;
             match self.step(tx, triangle, &mut Some((bound, &mut *bad)))? {
-                Step::Inserted(true) => return Ok(()),
-                Step::Inserted(false) => {}
-                Step::Stuck => {
+                RefineStep::Inserted(true) => return Ok(()),
+                RefineStep::Inserted(false) => {}
+                RefineStep::Stuck => {
                     let state = tx.read_word(word(at, STATE))?;
                     return tx.write_word(word(at, STATE), state | STUCK);
                 }
@@ -157,15 +157,15 @@ impl Mesh {
         tx: &mut T,
         triangle: Triangle,
         made: &mut Made<'_>,
-    ) -> Result<Step> {
+    ) -> Result<RefineStep> {
         let far = centre(triangle.corners);
         let inside = match find(tx, triangle, far)? {
-            Found::Behind(last, edge) => return self.split(tx, triangle.at, last, edge, made),
-            Found::In(inside) => inside,
+            PointPlace::Behind(last, edge) => return self.split(tx, triangle.at, last, edge, made),
+            PointPlace::In(inside) => inside,
         };
         let point = Point { x: far.0 as i64, y: far.1 as i64 };
         if !is_in_circle(triangle.corners, point) || inside.corners.contains(&point) {
-            return Ok(Step::Stuck);
+            return Ok(RefineStep::Stuck);
         }
         let hole = Hole::around(tx, inside, None, point)?;
         let too_near = |(a, b, outside): &&Border| *outside == 0 && encroaches(point, *a, *b);
@@ -180,7 +180,7 @@ impl Mesh {
             }
         }
         self.fill(tx, &hole, point, made)?;
-        Ok(Step::Inserted(hole.has(triangle.at)))
+        Ok(RefineStep::Inserted(hole.has(triangle.at)))
     }
 
     /// Puts a point into the middle of an edge that has nothing behind.
@@ -191,18 +191,18 @@ impl Mesh {
         triangle: Triangle,
         edge: usize,
         made: &mut Made<'_>,
-    ) -> Result<Step> {
+    ) -> Result<RefineStep> {
         let (a, b) = triangle.edge(edge);
         let point = middle(a, b);
         if point == a || point == b {
-            return Ok(Step::Stuck);
+            return Ok(RefineStep::Stuck);
         }
         let hole = Hole::around(tx, triangle, Some(edge), point)?;
         self.fill(tx, &hole, point, made)?;
-        Ok(Step::Inserted(hole.has(of)))
+        Ok(RefineStep::Inserted(hole.has(of)))
     }
 
-    /// Fills a hole with triangles from its edges to the point, in place of those inside. One of them.
+    /// Fills a hole with triangles from its edges to the point, in place of those inside. Returns one of them.
     fn fill<T: Tx + ?Sized>(
         self,
         tx: &mut T,
@@ -240,7 +240,7 @@ impl Mesh {
             tx.write_word(self.root, new[0].at())?;
         }
         for triangle in &hole.inside {
-            // What is queued is freed by who takes it from the queue.
+            // A queued triangle is freed by the thread that takes it from the queue.
             match triangle.state & QUEUED {
                 0 => tx.free(triangle.at)?,
                 queued => tx.write_word(word(triangle.at, STATE), queued)?,
@@ -302,16 +302,16 @@ fn write<T: Tx + ?Sized>(
 }
 
 /// Walks from a triangle to where a point is, over edges that it is behind.
-fn find<T: Tx + ?Sized>(tx: &mut T, from: Triangle, point: (i128, i128)) -> Result<Found> {
+fn find<T: Tx + ?Sized>(tx: &mut T, from: Triangle, point: (i128, i128)) -> Result<PointPlace> {
     let mut triangle = from;
     for _ in 0..MOST {
         let behind = (0..3).find(|edge| {
             let (a, b) = triangle.edge(*edge);
             turn_far(a, b, point) < 0
         });
-        let Some(edge) = behind else { return Ok(Found::In(triangle)) };
+        let Some(edge) = behind else { return Ok(PointPlace::In(triangle)) };
         match triangle.neighbours[edge] {
-            0 => return Ok(Found::Behind(triangle, edge)),
+            0 => return Ok(PointPlace::Behind(triangle, edge)),
             beside => triangle = Triangle::read(tx, beside)?,
         }
     }

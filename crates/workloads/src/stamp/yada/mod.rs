@@ -1,4 +1,4 @@
-//! yada: a triangulation is refined until no angle is too sharp: Ruppert's algorithm (STAMP).
+//! yada: refines a triangulation until no angle is too sharp, by Ruppert's algorithm (STAMP).
 //!
 //! ```text
 //! root      one of the triangles, queue of bad ones
@@ -110,7 +110,7 @@ impl Yada {
         Ok(Places { mesh: Mesh { root }, bad: Queue(queue) })
     }
 
-    /// Makes a triangle better, if it is still there. The bad ones that came of that; `None` if it was gone.
+    /// Makes a triangle better, if it is still there. Returns the bad ones that this has made; `None` if it was gone.
     fn refine<T: Tx + ?Sized>(&self, tx: &mut T, at: Places, bad: u64) -> Result<Option<Vec<u64>>> {
         let state = tx.read_word(word(bad, STATE))?;
         if state & ALIVE == 0 {

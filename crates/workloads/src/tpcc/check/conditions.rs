@@ -1,4 +1,4 @@
-//! The conditions, each a comparison of what the survey found.
+//! The conditions, each a comparison of facts of the survey.
 
 use super::survey::{Customer, District, OrderFacts, Survey};
 use super::{Condition, Violation};

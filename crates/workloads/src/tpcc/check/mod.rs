@@ -1,6 +1,6 @@
 //! TPC-C's consistency conditions, which hold between any two transactions.
 //!
-//! [`survey`] reads all tables once; [`conditions`] compares what it found.
+//! [`survey`] reads all tables once; [`conditions`] compares the facts found.
 
 mod conditions;
 mod survey;
@@ -29,23 +29,23 @@ pub enum Condition {
     OrderLines = 6,
     /// 7: a line has no delivery date if and only if its order has no carrier.
     DeliveryDates = 7,
-    /// 8: a warehouse was paid what the history says.
+    /// 8: a warehouse was paid the sum of its history.
     WarehouseHistory = 8,
-    /// 9: a district was paid what the history says.
+    /// 9: a district was paid the sum of its history.
     DistrictHistory = 9,
-    /// 10: a balance is what was delivered less what the history says was paid.
+    /// 10: a balance is the sum of the delivered lines less the payments in the history.
     Balance = 10,
     /// 11: of a district's orders, all but the last 900 are delivered; after the load only.
     Undelivered = 11,
-    /// 12: balance and payments of a customer come to what was delivered.
+    /// 12: balance and payments of a customer add up to the delivered lines.
     Payments = 12,
-    /// Besides: stocks say what was ordered of them since the load.
+    /// Besides: stocks count the orders of them since the load.
     Stocks = 13,
-    /// Besides: no order number is left out, and nothing is there of an order that is not.
+    /// Besides: no order number is left out, and there are no rows of orders that do not exist.
     Orders = 14,
-    /// Besides: a customer's deliveries are as many as their orders that were delivered.
+    /// Besides: a customer's deliveries are as many as their delivered orders.
     Deliveries = 16,
-    /// Besides: rows that others speak of are there, and indexes have all rows and no others.
+    /// Besides: rows that others refer to are there, and indexes have all rows and no others.
     Rows = 15,
 }
 
@@ -76,8 +76,8 @@ impl fmt::Display for Violation {
     }
 }
 
-/// All that violates the conditions but the one that holds after the load only. Needs to know
-/// nothing of what the transactions were.
+/// All violations of the conditions, except of the one that holds after the load only. Needs no knowledge
+/// of the transactions.
 ///
 /// # Errors
 /// `Corrupt` where a row has columns that it cannot have; as the transaction.

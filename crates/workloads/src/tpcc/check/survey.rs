@@ -1,4 +1,4 @@
-//! Everything that the tables say, as sums and short facts.
+//! All tables, as sums and short facts.
 
 use super::{Condition, Violation};
 use crate::Records;
@@ -10,12 +10,12 @@ use crate::tpcc::{Cents, Scale};
 use perdura::{Result, Tx};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What there is.
+/// The contents of all tables.
 #[derive(Debug)]
 pub(in crate::tpcc) struct Survey {
     pub(super) scale: Scale,
     pub(super) warehouses: Vec<Warehouse>,
-    /// What is found wrong while reading: rows that are missing.
+    /// Faults found while reading: missing rows.
     pub(super) faults: Vec<Violation>,
 }
 
@@ -23,9 +23,9 @@ pub(in crate::tpcc) struct Survey {
 pub(super) struct Warehouse {
     pub(super) ytd: Cents,
     pub(super) districts: Vec<District>,
-    /// What its stocks say.
+    /// Orders by its stocks' counts.
     pub(super) stocked: Ordered,
-    /// What the lines since the load say of its stocks.
+    /// Orders of its stocks by the lines since the load.
     pub(super) ordered: Ordered,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Ordered {
 #[derive(Debug, Default)]
 pub(super) struct District {
     pub(super) ytd: Cents,
-    /// What the history says that it was paid.
+    /// Payments to it by the history.
     pub(super) paid: Cents,
     pub(super) next: u32,
     pub(super) new_orders: BTreeSet<u32>,
@@ -63,15 +63,15 @@ pub(super) struct Customer {
     pub(super) ytd_payment: Cents,
     pub(super) payments: u32,
     pub(super) deliveries: u32,
-    /// What the history says that they paid.
+    /// Payments by the history.
     pub(super) paid: Cents,
-    /// What the lines of their delivered orders come to.
+    /// The sum of the lines of their delivered orders.
     pub(super) delivered: Cents,
     /// How many orders were delivered since the load.
     pub(super) delivered_orders: u32,
 }
 
-/// What has come since the load.
+/// Everything added since the load.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::tpcc) struct Totals {
     pub(in crate::tpcc) orders: i128,
@@ -105,7 +105,7 @@ impl Survey {
         Ok(surveyor.survey)
     }
 
-    /// What has come since the load.
+    /// Everything added since the load.
     pub(in crate::tpcc) fn totals(&self) -> Totals {
         let (scale, mut totals) = (self.scale, Totals::default());
         for warehouse in &self.warehouses {
@@ -189,7 +189,7 @@ impl<R: Records> Surveyor<'_, R> {
         self.orders(w, d, next.id, &indexed)
     }
 
-    /// Reads the customers, and whose each order is by the index.
+    /// Reads the customers, and each order's customer by the index.
     fn customers(&mut self, w: u32, d: u32) -> Result<(Vec<Customer>, BTreeMap<u32, u32>)> {
         let (mut customers, mut indexed) = (Vec::new(), BTreeMap::new());
         let mut names: BTreeMap<[u8; 16], Vec<([u8; 16], u32)>> = BTreeMap::new();
@@ -233,7 +233,7 @@ impl<R: Records> Surveyor<'_, R> {
             let row = Key::history(w, d, c, number);
             let Some(payment) = self.tables.find::<Payment>(&row)? else {
                 self.missing("there is no row", &row);
-                // A count that is damaged may be anything.
+                // A damaged count may have any value.
                 break;
             };
             paid = paid.wrapping_add(payment.amount);
@@ -252,7 +252,7 @@ impl<R: Records> Surveyor<'_, R> {
     /// Reads the orders that the index has, and those up to the next one, which should not be
     /// there.
     fn orders(&mut self, w: u32, d: u32, next: u32, indexed: &BTreeMap<u32, u32>) -> Result<()> {
-        // A next number that is damaged may be anything.
+        // A damaged next number may have any value.
         let known = indexed.last_key_value().map_or(0, |(last, _)| *last);
         let last = next.min(known.saturating_add(2));
         let mut ids: BTreeSet<u32> = indexed.keys().copied().collect();

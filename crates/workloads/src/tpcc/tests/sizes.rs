@@ -20,7 +20,7 @@ struct Touched {
     written: BTreeSet<Vec<u8>>,
 }
 
-/// Tells which rows are touched.
+/// Records which rows are touched.
 #[derive(Clone)]
 struct Watched {
     records: Plain,

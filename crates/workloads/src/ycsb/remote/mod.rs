@@ -1,10 +1,9 @@
-//! The core workloads on a store elsewhere, through clients that wait for each answer, as YCSB's
-//! do.
+//! The core workloads on a remote store, through clients that wait for each answer, as YCSB's do.
 //!
-//! A [`Remote`] is one connection; [`Records`] are what is behind all of them, loaded once for
-//! any number of runs. An operation is one or more requests: nothing makes F's read and write
-//! one, nor a scan. Every byte that is read is verified, and at the end every field must have a
-//! version that may have been written last.
+//! A [`Remote`] is one connection; [`Records`] are the records behind all of them, loaded once for
+//! any number of runs. An operation is one or more requests: F's read and write are not atomic, nor
+//! is a scan. Every byte that is read is verified, and at the end every field must have a version
+//! that may have been written last.
 
 mod written;
 
@@ -22,8 +21,8 @@ use written::Written;
 pub type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A client: one connection to a store that keeps records as YCSB's Redis binding lays them out.
-/// Each call returns when the store has answered; one that cannot be answered ends as
-/// [`Failure::Remote`], after a while.
+/// Each call returns when the store has answered; without an answer it fails with
+/// [`Failure::Remote`] after a while.
 pub trait Remote {
     /// Adds a record; false if its key was there already.
     ///
@@ -112,8 +111,8 @@ impl Records {
     }
 
     /// Runs one of the core workloads on them, with a connection for each of the plan's threads.
-    /// Runs on the same records should differ in their seeds: a write of what is there already
-    /// cannot be told from none.
+    /// Runs on the same records should differ in their seeds: writing the value that is there already
+    /// cannot be distinguished from no write.
     ///
     /// # Errors
     /// `Remote`; `Wrong` if a read returned something else than was written; `Parameters` if the
@@ -232,7 +231,7 @@ impl Records {
         Ok(Counters::default())
     }
 
-    /// Asks for what the operation needs. What it reads is added to `found`.
+    /// Sends the operation's requests, and adds the data read to `found`.
     fn send<R: Remote>(
         &self,
         remote: &mut R,

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 
-/// What goes wrong in the store.
+/// A fault of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
-    /// A byte of a value that is read is another one.
+    /// A byte of a value is read wrongly.
     Damaged,
-    /// An update is answered and not done.
+    /// An update is acknowledged but not done.
     Ignored,
     /// A field is missing.
     Missing,

@@ -1,13 +1,13 @@
-//! What may be in the fields: the versions that were written last.
+//! The versions that may be in the fields: those that may have been written last.
 //!
-//! Requests of several clients overlap, and only the store knows in which order it took
+//! Requests of several clients overlap, and only the store knows the order in which it executed
 //! them. A value may be a field's last if no other write of the field began after that value's
-//! was answered.
+//! write was acknowledged.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
-/// Parts of the table, so that clients seldom wait for one another.
+/// Locks of the table, each for a part of it, so that clients seldom wait for one another.
 const PARTS: usize = 64;
 
 /// A field of a record.
@@ -20,7 +20,7 @@ pub(super) struct Written(Box<[Mutex<HashMap<Field, Writes>>]>);
 #[derive(Default)]
 struct Writes {
     begun: u64,
-    /// Number and version of each that may be the last; a field has its loaded version before.
+    /// Number and version of each write that may be the last; empty for a field with its loaded version.
     last: Vec<(u64, u64)>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Write {
     field: Field,
     version: u64,
     number: u64,
-    /// Those that were answered when it began: it is later than they are.
+    /// The writes that were acknowledged when it began, and so precede it.
     before: Vec<u64>,
 }
 
@@ -38,7 +38,7 @@ impl Written {
         Written((0..PARTS).map(|_| Mutex::default()).collect())
     }
 
-    /// A write of `version` is about to be asked for.
+    /// A write of `version` is about to be sent.
     pub(super) fn begin(&self, record: u64, field: usize, version: u64) -> Write {
         let field = (record, field);
         let mut part = self.part(record);
@@ -48,7 +48,7 @@ impl Written {
         Write { field, version, number: writes.begun, before }
     }
 
-    /// It has been answered.
+    /// The write has been acknowledged.
     pub(super) fn answered(&self, write: Write) {
         let mut part = self.part(write.field.0);
         let writes = part.entry(write.field).or_default();
@@ -56,7 +56,7 @@ impl Written {
         writes.last.push((write.number, write.version));
     }
 
-    /// Whether the field may have this version, now that every write has been answered.
+    /// Whether the field may have this version, now that every write has been acknowledged.
     pub(super) fn allows(&self, record: u64, field: usize, version: u64) -> bool {
         match self.part(record).get(&(record, field)) {
             Some(writes) => writes.last.iter().any(|(_, last)| *last == version),

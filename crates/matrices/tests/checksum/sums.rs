@@ -12,7 +12,7 @@ pub(crate) type Column = [Block; ROWS];
 /// A way to sum: a block of a column.
 pub(crate) type Sum = fn(&Column) -> Block;
 
-/// All that are compared; ours is the last. Each has 64 bits for a lane.
+/// All compared sums; ours is the last. Each has 64 bits for a lane.
 pub(crate) const SUMS: [(&str, Sum); 4] =
     [("plain sum", plain), ("xor", xor), ("Fletcher-64", fletcher), ("keyed", keyed)];
 
@@ -46,7 +46,7 @@ fn keyed(column: &Column) -> Block {
     sum
 }
 
-/// What a column holds.
+/// Fills a column.
 pub(crate) type Fill = fn(&mut SplitMix64) -> Column;
 
 /// Realistic contents.
@@ -77,10 +77,10 @@ fn random(random: &mut SplitMix64) -> Column {
     words(random, SplitMix64::next)
 }
 
-/// Changes a column to what is found of it.
+/// Damages a column.
 pub(crate) type Damage = fn(&mut SplitMix64, &mut Column);
 
-/// What goes wrong.
+/// All kinds of damage.
 pub(crate) const DAMAGES: [(&str, Damage); 8] = [
     ("two blocks change places", swap_blocks),
     ("two words change places", swap_words),
@@ -135,8 +135,8 @@ fn lose_first(random: &mut SplitMix64, column: &mut Column) {
     column[random.below(ROWS as u64) as usize] = [0; 8];
 }
 
-/// Money went from one block to another, both are as they were before. Accounts of one kind are
-/// in the same field of records, and so in one lane.
+/// Money was transferred from one block to another, and both have lost the change. Accounts of one
+/// kind are in the same field of records, and so in one lane.
 fn lose_transfer(random: &mut SplitMix64, column: &mut Column) {
     let (first, second) = two_rows(random);
     let (lane, by) = (lane(random), 1 + random.below(100));
@@ -144,14 +144,14 @@ fn lose_transfer(random: &mut SplitMix64, column: &mut Column) {
     column[second][lane] = column[second][lane].wrapping_sub(by);
 }
 
-/// Two records exchanged a field, and both are as they were before.
+/// Two records exchanged a field, and both have lost the change.
 fn lose_swap(random: &mut SplitMix64, column: &mut Column) {
     let (first, second) = two_rows(random);
     let lane = lane(random);
     (column[first][lane], column[second][lane]) = (column[second][lane], column[first][lane]);
 }
 
-/// How many of the damages of one kind each sum missed, of how many that changed something.
+/// How many cases of one kind of damage each sum missed, and how many cases changed something.
 pub(crate) fn missed(
     seed: u64,
     fill: Fill,
