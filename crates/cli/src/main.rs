@@ -21,6 +21,8 @@ mod quantity;
 #[cfg(feature = "measure")]
 mod bench;
 #[cfg(feature = "measure")]
+mod csv;
+#[cfg(feature = "measure")]
 mod cutter;
 #[cfg(feature = "measure")]
 mod engines;

@@ -42,7 +42,7 @@ impl MechanismChoice {
         self == Self::PLAIN
     }
 
-    fn design(self, machine: &MachineConfig) -> Outcome<Box<dyn Design>> {
+    pub(crate) fn design(self, machine: &MachineConfig) -> Outcome<Box<dyn Design>> {
         list::design(self.0.name, machine, None).map_err(|error| Failure::new(error.to_string()))
     }
 }
@@ -96,7 +96,7 @@ pub(crate) struct Run {
 }
 
 /// Bytes that a simulated machine may have.
-const LARGEST: u64 = 64 << 30;
+pub(crate) const LARGEST: u64 = 64 << 30;
 
 /// The log, where the usual one is too small for a session on each core: four segments of a
 /// mebibyte each. A pool has room for a log of half its size.

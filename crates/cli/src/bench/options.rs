@@ -86,6 +86,10 @@ pub(crate) struct Common {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Print comma-separated values, a line for each run
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) csv: bool,
 }
 
 /// Where the pools lie, for benchmarks of one workload.

@@ -1,8 +1,10 @@
 //! What a series found, as tables and as JSON.
 
 use super::knobs::Knobs;
+use super::options::Common;
 use super::spread::Spread;
 use super::window::Window;
+use crate::csv;
 use crate::failure::Outcome;
 use crate::machine::Machine;
 use crate::output::{print, print_json, table};
@@ -107,9 +109,15 @@ impl EngineReport {
 }
 
 impl Report {
-    /// Prints it as JSON or as tables.
-    pub(crate) fn show(&self, json: bool) -> Outcome {
-        if json { print_json(self) } else { print(self.text()) }
+    /// Prints it in the form that was asked for.
+    pub(crate) fn show(&self, common: &Common) -> Outcome {
+        if common.json {
+            print_json(self)
+        } else if common.csv {
+            csv::print(self, &["engines", "runs"])
+        } else {
+            print(self.text())
+        }
     }
 
     fn text(&self) -> String {

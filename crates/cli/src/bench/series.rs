@@ -42,7 +42,7 @@ pub(crate) fn run_and_show<W: Workload>(case: &Case<'_, W>, setting: &Setting) -
     let Setting { threads, knobs, place, common } = setting;
     let stage = Stage::at(place)?;
     let report = run_some(case, common, threads, knobs, &stage)?;
-    report.show(common.json)?;
+    report.show(common)?;
     interrupt::check(&stage.progress)
 }
 

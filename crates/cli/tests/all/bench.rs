@@ -372,3 +372,16 @@ fn an_interrupted_run_leaves_a_sound_pool() {
     assert_eq!(status.code(), Some(130));
     assert!(succeed(&["pool", "check", arg(&pool)]).contains("no problem found"));
 }
+
+#[test]
+fn a_run_is_a_line_of_values() {
+    let run = ["bench", "sps", "--entries", "100", "--ops", "500", "--repeat", "2", "--seed", "5"];
+    let text = succeed(&[&run[..], &["--engine", "undo,redo", "--csv"]].concat());
+    let mut lines = text.lines().map(|line| line.split(',').count());
+    let header = text.lines().next().expect("a header");
+    for name in ["seed", "engine", "thread_ns_per_operation", "counters.fences"] {
+        assert!(header.split(',').any(|column| column == name), "{header}");
+    }
+    assert_eq!(text.lines().count(), 1 + 2 * 2);
+    assert!(lines.next().is_some_and(|columns| columns > 20));
+}

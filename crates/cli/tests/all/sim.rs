@@ -1,6 +1,6 @@
 //! `perdura sim` times every engine on every machine, the same each time.
 
-use crate::common::{fail, run, succeed};
+use crate::common::{arg, fail, run, succeed};
 use perdura::EngineKind;
 use serde_json::{Value, json};
 
@@ -192,4 +192,33 @@ fn a_figure_is_swept() {
     let unwritten = run(&[&short[..], &["--sweep", "cores.fence_cycles"]].concat());
     assert_eq!(unwritten.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&unwritten.stderr).contains("are written as"));
+}
+
+#[test]
+fn a_trace_is_replayed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (text, lackey) = (folder.path().join("queue"), folder.path().join("lackey"));
+    std::fs::write(&text, "# a queue\nS 0x1040 16\nW 0x1040 16\nF\nX 100\nL 0x1040 8\n")
+        .expect("a file");
+    std::fs::write(&lackey, "==7== Lackey\nI  0400,3\n S 1ffe,4\n M 2000,8\n").expect("a file");
+    let both = format!("{},{}", arg(&text), arg(&lackey));
+    let run = ["sim", "--machine", "tiny", "--trace", &both];
+    let report: Value =
+        serde_json::from_str(&succeed(&[&run[..], &["--json"]].concat())).expect("JSON");
+    // Two pages of one program and one of the other, which they may share if their addresses are the same.
+    assert_eq!((&report["steps"], &report["bytes_touched"]), (&json!(8), &json!(2 * 4096)));
+    let cores = report["machine"]["cores"].as_array().expect("cores");
+    assert_eq!((&cores[0]["fences"], &cores[0]["write_backs"]), (&json!(1), &json!(1)));
+    // A store over the edge of a page is two.
+    assert_eq!((&cores[1]["stores"], &cores[1]["loads"]), (&json!(3), &json!(1)));
+    let last = succeed(&run);
+    assert!(
+        last.trim_end().lines().last().expect("a line").starts_with("verdict: 8 steps on 8 KiB"),
+        "{last}"
+    );
+    succeed(&[&run[..], &["--mechanism", "undo-log"]].concat());
+    std::fs::write(&text, "S 0x40 8\nhello\n").expect("a file");
+    let wrong = fail(&["sim", "--trace", arg(&text)]);
+    assert!(wrong.contains("queue") && wrong.contains("line 2"), "{wrong}");
+    assert!(fail(&["sim", "--trace", arg(&folder.path().join("none"))]).contains("none"));
 }

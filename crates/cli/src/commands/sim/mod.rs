@@ -2,6 +2,7 @@
 
 mod show;
 mod sweep;
+mod trace;
 
 use crate::bench::keyspace::Served;
 use crate::bench::knobs::Knobs;
@@ -23,6 +24,7 @@ use perdura_workloads::stamp::{App, Input};
 use perdura_workloads::ycsb::{Options, Shape, Ycsb, YcsbOver};
 use perdura_workloads::{Progress, Workload};
 
+use std::path::PathBuf;
 use sweep::Sweep;
 
 #[derive(Debug, clap::Args)]
@@ -44,6 +46,12 @@ pub(crate) struct Arguments {
         Micro::names()
     ), value_name = "NAME", default_value = "sps")]
     workload: String,
+
+    /// Replays the accesses of another program in place of a workload, without an engine: the output of valgrind's
+    /// lackey (--trace-mem=yes), or a text with a step a line (`S 0x40 8`, `L`, `W` to write lines back, `F` for a fence,
+    /// `X` with cycles). Several files, with commas, run on a core each
+    #[arg(long, value_name = "FILES", value_delimiter = ',', conflicts_with_all = ["workload", "engine", "sweep", "cuts"])]
+    trace: Vec<PathBuf>,
 
     /// Where the records of YCSB and TPC-C are [default: YCSB table; TPC-C store]
     #[arg(long, value_enum)]
@@ -118,6 +126,10 @@ pub(crate) struct Arguments {
     /// Prints JSON, with all that the machine counted
     #[arg(long)]
     json: bool,
+
+    /// Prints comma-separated values, a line for each engine, with all that the machine counted
+    #[arg(long, conflicts_with_all = ["json", "list", "trace"])]
+    csv: bool,
 }
 
 /// Operations of a transaction.
@@ -129,6 +141,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     let machine = arguments.machine()?;
     let progress = interrupt::progress()?;
+    if !arguments.trace.is_empty() {
+        return trace::run(arguments, &arguments.trace, machine, &progress);
+    }
     let Some(sweep) = &arguments.sweep else {
         let runs = arguments.run_all(&machine, &progress)?;
         show::report(arguments, &machine, &runs)?;

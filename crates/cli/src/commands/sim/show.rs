@@ -1,6 +1,7 @@
 //! What `perdura sim` prints.
 
 use super::Arguments;
+use crate::csv;
 use crate::failure::{Failure, Outcome};
 use crate::micro::Micro;
 use crate::output;
@@ -95,6 +96,9 @@ pub(super) fn report(
     let baseline = &first.1;
     if arguments.json {
         return output::print_json(&as_json(arguments, machine, runs));
+    }
+    if arguments.csv {
+        return csv::print(&as_json(arguments, machine, runs), &["engines"]);
     }
     output::print(heading(arguments, machine))?;
     let rows = runs.iter().map(|(engine, run)| {

@@ -1,6 +1,7 @@
 //! One of a machine's figures swept: how far what comes out depends on it.
 
 use super::{Arguments, show};
+use crate::csv;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::simulate::Run;
@@ -55,7 +56,7 @@ pub(super) struct Point {
 
 /// Prints the throughput of each engine beside the baseline's, for each value, and its range.
 pub(super) fn report(arguments: &Arguments, sweep: &Sweep, points: &[Point]) -> Outcome {
-    if arguments.json {
+    if arguments.json || arguments.csv {
         let points: Vec<_> = points
             .iter()
             .map(|point| {
@@ -63,7 +64,11 @@ pub(super) fn report(arguments: &Arguments, sweep: &Sweep, points: &[Point]) -> 
                 json!({ "value": point.value, "report": report })
             })
             .collect();
-        return output::print_json(&json!({ "sweep": sweep.figure, "points": points }));
+        let report = json!({ "sweep": sweep.figure, "points": points });
+        return match arguments.csv {
+            true => csv::print(&report, &["points", "report", "engines"]),
+            false => output::print_json(&report),
+        };
     }
     let Some(first) = points.first() else { return Ok(()) };
     output::print(show::heading(arguments, &first.machine))?;
