@@ -1,6 +1,7 @@
 //! What a command on data works with.
 
 use super::{Failure, Outcome};
+use crate::client::Listing;
 use crate::keyspace::{Database, Entry, Found, Kind};
 use crate::protocol::{Args, Reply, number};
 use crate::server::Server;
@@ -63,13 +64,13 @@ impl Env<'_> {
 
     /// Counts something that the transaction under way does.
     pub(crate) fn count(&self, counted: Counted) {
-        self.tally.add(self.stats, counted);
+        self.tally.add(counted);
     }
 
     /// A transaction's body begins, perhaps once more: nothing was touched or counted.
     pub(crate) fn begin(&self) {
         self.server.watch.retract(self.touched);
-        self.tally.back_to(self.stats, 0);
+        self.tally.begin();
     }
 
     /// The transaction is over: to be said after each one.
@@ -78,9 +79,12 @@ impl Env<'_> {
             // A commit that fails may have been seen, and may be durable.
             Ok(_) | Err(Error::Io(_)) => {
                 self.server.watch.settle(self.touched);
-                self.tally.settle();
+                self.tally.settle(self.stats, |command| self.server.note_slow(command));
             }
-            Err(_) => self.begin(),
+            Err(_) => {
+                self.server.watch.retract(self.touched);
+                self.tally.back_to(0);
+            }
         }
     }
 }
@@ -90,6 +94,8 @@ pub(crate) struct Call<'a> {
     pub(crate) tx: &'a mut dyn Tx,
     pub(crate) env: Env<'a>,
     pub(crate) db: Database,
+    /// Whose it is.
+    pub(crate) client: &'a Listing,
     pub(crate) args: Args<'a>,
     pub(crate) out: Reply<'a>,
 }

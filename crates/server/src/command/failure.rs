@@ -7,7 +7,7 @@ use std::borrow::Cow;
 /// Why a command could not do its work.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The client is told; what the command has written is undone.
+    /// A reply to the client; what the command has written is undone.
     Say(Cow<'static, str>),
     /// The pool refused.
     Pool(Error),

@@ -133,7 +133,8 @@ fn write_persistence(server: &Server, to: &mut String) {
         "aof_last_write_status": status,
         "rdb_bgsave_in_progress": u8::from(save.since.is_some()),
         "rdb_last_save_time": save.last,
-        "rdb_last_bgsave_status": if save.ok { status } else { "err" },
+        "rdb_last_bgsave_status": if save.failed.is_none() { status } else { "err" },
+        "rdb_last_bgsave_error": save.failed.unwrap_or_default(),
         "rdb_last_bgsave_time_sec": seconds(save.took),
         "rdb_current_bgsave_time_sec": seconds(save.since.map(|since| since.elapsed())),
     );
@@ -188,7 +189,7 @@ fn processor_time() -> Option<(f64, f64)> {
     Some((next()?, next()?))
 }
 
-/// Of each command that was called, or refused, how often. Times are not taken.
+/// Of each command that was called, or refused, how often, and how long the calls took.
 fn write_commands(server: &Server, to: &mut String) {
     to.push_str("# Commandstats\r\n");
     for (_, command) in super::all() {
@@ -196,12 +197,14 @@ fn write_commands(server: &Server, to: &mut String) {
             server.stats.iter().map(|one| pick(one.of(command)).get()).sum()
         };
         let (calls, rejected) = (count(|one| &one.calls), count(|one| &one.rejected));
-        let failed = count(|one| &one.failed);
+        let (failed, usec) = (count(|one| &one.failed), count(|one| &one.nanos) / 1000);
         if calls + rejected > 0 {
             let name = command.name;
+            let each = usec as f64 / calls.max(1) as f64;
             let _ = write!(
                 to,
-                "cmdstat_{name}:calls={calls},rejected_calls={rejected},failed_calls={failed}\r\n"
+                "cmdstat_{name}:calls={calls},usec={usec},usec_per_call={each:.2},\
+                 rejected_calls={rejected},failed_calls={failed}\r\n"
             );
         }
     }

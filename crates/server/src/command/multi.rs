@@ -26,7 +26,7 @@ pub(crate) struct Queue {
     broken: bool,
 }
 
-/// Bytes of memory that a queued command takes beside its arguments, and each of these.
+/// Bytes of memory that a queued command takes besides its arguments, and each of these.
 const PER_COMMAND: usize = 160;
 const PER_ARGUMENT: usize = 16;
 
@@ -95,6 +95,11 @@ pub(crate) fn is_immediate(command: &Command) -> bool {
         command.name,
         "multi" | "exec" | "discard" | "watch" | "quit" | "reset" | "post" | "host:"
     )
+}
+
+/// Whether a command can be no part of a transaction.
+pub(crate) fn is_never_queued(command: &Command) -> bool {
+    matches!(command.name, "save" | "shutdown")
 }
 
 /// A command was refused before it could be done or queued: what is queued will fail. EXEC itself,

@@ -68,7 +68,7 @@ pub enum TransferError {
         /// Keys that there should be.
         expected: u64,
     },
-    /// Whoever asked for it ended it.
+    /// It was ended by its caller.
     #[error("stopped")]
     Stopped,
 }

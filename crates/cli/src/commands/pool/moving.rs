@@ -37,6 +37,11 @@ impl Bar {
         Ok(Bar { bar: bar.with_message(label), progress })
     }
 
+    /// What Ctrl-C stops.
+    pub(super) fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
     /// So many bytes are done. Whether to go on.
     pub(super) fn go_on(&self, bytes: u64) -> bool {
         self.bar.set_position(bytes);
