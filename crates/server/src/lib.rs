@@ -11,7 +11,7 @@
 //!
 //! Reading order: `protocol` (bytes to requests, replies to bytes), `keyspace` (what is in the
 //! pool), `command` (the table and the families), `net` (connections, turns, workers), `serve`
-//! (threads and signals).
+//! (threads and signals). For operators: `stats`, `slow_log`, `metrics`, `logging`, `notify`, `save`.
 
 #![forbid(unsafe_code)]
 

@@ -95,7 +95,7 @@ fn of_server(server: &Server, page: &mut Page) {
     page.gauge("perdura_start_time_seconds", "When the server started, since 1970.", started);
     let help = "Whether the medium failed: 1 if every client is refused until a restart.";
     page.gauge("perdura_medium_failed", help, u8::from(server.failed()));
-    let save = server.save.told();
+    let save = server.save.status();
     let help = "Whether an export (BGSAVE, SAVE) is under way.";
     page.gauge("perdura_export_in_progress", help, u8::from(save.since.is_some()));
     let help = "Whether the last export went well.";

@@ -60,14 +60,14 @@ pub(crate) struct Save {
     walking: AtomicBool,
     walk: Mutex<Option<Walk>>,
     stopping: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<SaveState>,
     ended: Condvar,
     start: Option<Box<Starter>>,
 }
 
 /// What INFO says of exports.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct SaveStatus {
     /// Seconds since 1970 of the last success, or of the server's start.
     pub(crate) last: u64,
     /// Why the last one failed, if it did.
@@ -78,8 +78,8 @@ pub(crate) struct Told {
     pub(crate) since: Option<Instant>,
 }
 
-struct State {
-    told: Told,
+struct SaveState {
+    status: SaveStatus,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -90,12 +90,12 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Save {
     /// Without a pool: it can save nothing.
     pub(crate) fn none() -> Self {
-        let told = Told { last: now() / 1000, failed: None, took: None, since: None };
+        let status = SaveStatus { last: now() / 1000, failed: None, took: None, since: None };
         Save {
             walking: AtomicBool::new(false),
             walk: Mutex::default(),
             stopping: AtomicBool::new(false),
-            state: Mutex::new(State { told, thread: None }),
+            state: Mutex::new(SaveState { status, thread: None }),
             ended: Condvar::new(),
             start: None,
         }
@@ -119,14 +119,14 @@ impl Save {
     /// When there can be no thread, or no file.
     pub(crate) fn begin(self: &Arc<Self>) -> io::Result<bool> {
         let mut state = lock(&self.state);
-        if state.told.since.is_some() || self.stopping.load(Ordering::Acquire) {
+        if state.status.since.is_some() || self.stopping.load(Ordering::Acquire) {
             return Ok(false);
         }
         let start = self.start.as_ref().ok_or(io::ErrorKind::Unsupported)?;
         // The thread needs the state's lock to end: it cannot before its beginning was noted.
         let thread = start(Arc::clone(self))?;
         info!("export begun");
-        state.told.since = Some(Instant::now());
+        state.status.since = Some(Instant::now());
         state.thread = Some(thread);
         Ok(true)
     }
@@ -135,14 +135,14 @@ impl Save {
         self.walking.store(false, Ordering::Release);
         *lock(&self.walk) = None;
         let mut state = lock(&self.state);
-        state.told.took = state.told.since.take().map(|since| since.elapsed());
-        state.told.failed = done.as_ref().err().map(ToString::to_string);
+        state.status.took = state.status.since.take().map(|since| since.elapsed());
+        state.status.failed = done.as_ref().err().map(ToString::to_string);
         self.ended.notify_all();
         match done {
             Ok(()) => {
-                state.told.last = now() / 1000;
+                state.status.last = now() / 1000;
                 info!(
-                    seconds = state.told.took.unwrap_or_default().as_secs_f64(),
+                    seconds = state.status.took.unwrap_or_default().as_secs_f64(),
                     "export written"
                 );
             }
@@ -156,17 +156,17 @@ impl Save {
     /// Waits for the end of the export that is under way, if there is one, but no longer than `most`: how it ended.
     pub(crate) fn wait(&self, most: Duration) -> Option<std::result::Result<(), String>> {
         let state = lock(&self.state);
-        let is_under_way = |state: &mut State| state.told.since.is_some();
+        let is_under_way = |state: &mut SaveState| state.status.since.is_some();
         let waited = self.ended.wait_timeout_while(state, most, is_under_way);
         let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        match timeout.timed_out() && state.told.since.is_some() {
+        match timeout.timed_out() && state.status.since.is_some() {
             true => None,
-            false => Some(state.told.failed.clone().map_or(Ok(()), Err)),
+            false => Some(state.status.failed.clone().map_or(Ok(()), Err)),
         }
     }
 
-    pub(crate) fn told(&self) -> Told {
-        lock(&self.state).told.clone()
+    pub(crate) fn status(&self) -> SaveStatus {
+        lock(&self.state).status.clone()
     }
 
     /// Ends the export that is under way, without a file, and begins no other one.

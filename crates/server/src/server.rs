@@ -95,7 +95,7 @@ impl Server {
     /// What a worker's session of the pool has counted so far.
     pub(crate) fn publish(&self, worker: usize, counters: Counters) {
         let mut published = self.engine[worker].lock().unwrap_or_else(PoisonError::into_inner);
-        let checkpoints = counters.checkpoints - published.checkpoints;
+        let checkpoints = counters.checkpoints.saturating_sub(published.checkpoints);
         if checkpoints > 0 {
             debug!(worker, checkpoints, "checkpoints of the pool's log");
         }

@@ -117,7 +117,7 @@ fn human(bytes: u64) -> String {
 
 fn write_persistence(server: &Server, to: &mut String) {
     let facts = server.facts();
-    let save = server.save.told();
+    let save = server.save.status();
     let seconds = |time: Option<Duration>| time.map_or(-1, |time| time.as_secs() as i64);
     let status = if server.failed() || facts.cannot_grow.is_some() { "err" } else { "ok" };
     to.push_str("# Persistence\r\n");

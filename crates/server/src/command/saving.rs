@@ -48,8 +48,11 @@ fn save(call: &mut ClientCall<'_>) -> Outcome<Next> {
     const TICK: Duration = Duration::from_millis(100);
     begin(call)?;
     loop {
-        // To wait for an export is not to be stuck.
+        // A thread that waits for an export is not stuck.
         call.stats.looks.add(1);
+        if let Some(notifier) = call.server.notifier.get() {
+            notifier.beat(&call.server.stats);
+        }
         match call.server.save.wait(TICK) {
             None if call.server.stopping() => {
                 return Err(Failure::Say("ERR the export was given up: the server ends".into()));
@@ -62,7 +65,7 @@ fn save(call: &mut ClientCall<'_>) -> Outcome<Next> {
 }
 
 fn lastsave(call: &mut ClientCall<'_>) -> Outcome<Next> {
-    let last = call.server.save.told().last;
+    let last = call.server.save.status().last;
     call.reply().integer(last as i64);
     Ok(Next::Go)
 }

@@ -1,7 +1,7 @@
 //! How many bytes of the pool a key takes.
 //!
-//! Counted are whole blocks, as the allocator rounds them: what is freed with the key. Of what keys
-//! share, only the key's own place in the table is; free places, and the page table, are not.
+//! Whole blocks are counted, as the allocator rounds them: the blocks that deleting the key frees. Of the table of keys
+//! the key's own place is counted; free places and the page table are not.
 
 use super::entry::{Entry, Form};
 use super::hash::Fields;

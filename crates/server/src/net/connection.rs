@@ -25,7 +25,7 @@ const MOST_SENT: usize = 1 << 20;
 const KEEP: usize = 2 << 20;
 
 /// What comes next from a client.
-pub(crate) enum Next {
+pub(crate) enum Incoming {
     Request(Request),
     /// Nothing, for now or for ever.
     Nothing,
@@ -176,27 +176,27 @@ impl Connection {
     }
 
     /// The next complete request. `None` when there is none, for now or for ever.
-    pub(crate) fn next_request(&mut self) -> Next {
+    pub(crate) fn next_request(&mut self) -> Incoming {
         self.stalled = self.is_full();
         if self.closing || self.stalled {
-            return Next::Nothing;
+            return Incoming::Nothing;
         }
         if let Some(request) = self.put_off.pop_front() {
-            return Next::Request(request);
+            return Incoming::Request(request);
         }
         if self.refusal.is_some() {
-            return Next::Broken;
+            return Incoming::Broken;
         }
         match self.reader.next(self.client.limits()) {
-            Ok(Some(request)) => Next::Request(request),
+            Ok(Some(request)) => Incoming::Request(request),
             Ok(None) => {
                 self.drained = true;
                 self.closing = self.ended;
-                Next::Nothing
+                Incoming::Nothing
             }
             Err(error) => {
                 self.refusal = Some(error);
-                Next::Broken
+                Incoming::Broken
             }
         }
     }

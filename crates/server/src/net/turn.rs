@@ -1,7 +1,7 @@
 //! One turn: what the ready connections have sent is done, as far as the turn's time allows, made
 //! durable once, and answered.
 //!
-//! A turn goes in rounds. A round takes requests from the connections one after the other, a few
+//! A turn consists of rounds. A round takes requests from the connections one after the other, a few
 //! from each, until it is full or nothing is left to take; each round goes on where the one before
 //! it ended, so no connection takes the places of all rounds. It takes a connection's requests up
 //! to one that does not work on data; those are done while nothing of the same connection waits,
@@ -15,7 +15,7 @@
 //! after conflict gets smaller ([`Group::most`]).
 
 use super::budget::{Budget, Claim};
-use super::connection::{Connection, Next as Incoming};
+use super::connection::{Connection, Incoming};
 use super::slots::Slots;
 use crate::client::Replies;
 use crate::command::{

@@ -164,6 +164,18 @@ mod tests {
         }
     }
 
+    /// What the unit file runs is a command line that there is.
+    #[test]
+    fn the_unit_file_has_options_that_there_are() {
+        let text = include_str!("../../../../../examples/perdura.service");
+        let line = text.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+        let words: Vec<&str> =
+            line.split(' ').skip_while(|word| *word != "serve").skip(1).collect();
+        let read = parse("", &words).unwrap();
+        assert_eq!(read.requirepass_file, Some("%d/password".into()));
+        assert_eq!(read.config, Some("/etc/perdura/perdura.toml".into()));
+    }
+
     /// The example says what its own values are, and has every key: what it has commented out is right as well.
     #[test]
     fn the_example_has_every_key() {
