@@ -1,5 +1,5 @@
 //! Housekeeping, in small transactions between turns: deletes keys whose time has come, and
-//! frees what was deleted. When there is nothing of that, free space goes back to the file system.
+//! frees what was deleted. When there is nothing to do, free space goes back to the file system.
 
 use crate::command::Env;
 use crate::keyspace::{DATABASES, Database, garbage};

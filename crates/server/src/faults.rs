@@ -128,7 +128,7 @@ impl Running {
         Client(BufReader::new(stream))
     }
 
-    /// Ends it, and sees that it ended well.
+    /// Ends it, and checks that it ended without an error.
     pub(crate) fn stop(mut self) {
         self.shutdown.shutdown();
         self.thread.take().unwrap().join().unwrap();

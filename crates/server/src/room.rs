@@ -1,5 +1,5 @@
-//! Room for a write that the pool has refused: what is deleted, or has expired, is freed for it, and pages of
-//! which most is free are emptied.
+//! Makes room for a write that the pool has refused: frees deleted values and expired keys, and empties pages that
+//! are mostly free.
 //!
 //! What always holds: the write itself has been undone, and no transaction is running on this thread.
 //! One thread makes room at a time; the others wait for it, also outside of transactions.

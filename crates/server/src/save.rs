@@ -5,9 +5,9 @@
 //! shrink. A command that is about to write a key which the walk has not reached adds the key to the export first, as it
 //! is before the write, or notes that it is not there; the walk leaves out what was noted.
 //!
-//! What always holds: the moment is a transaction that writes, so that no other one is under way: each later one finds
-//! the walk begun. The walk's lock is taken inside of transactions, which wait for nothing while they have it. The file
-//! has its name when it is whole, and durable, and so is everything that was read for it.
+//! What always holds: the export's moment is a write transaction, so that no other write transaction is under way: each
+//! later one finds the walk begun. The walk's lock is taken inside of transactions, which wait for nothing while they
+//! hold it. The file gets its name when it is whole and durable, and everything that was read for it is durable.
 
 use crate::keyspace::{DATABASES, Database};
 use crate::server::now;

@@ -292,7 +292,7 @@ impl Server {
     }
 }
 
-/// The server's end is that of an export under way: it has a session of the pool.
+/// Ends an export under way with the server: the export has a session of the pool.
 struct StopSave(Arc<Save>);
 
 impl Drop for StopSave {

@@ -1,4 +1,4 @@
-//! What the server needs of a pool: sessions with transactions whose durable moment can be
+//! What the server needs of a pool: sessions, and transactions whose durability can be
 //! waited for later. A seam, so that tests run on a heap in plain memory.
 
 use perdura::{
@@ -46,7 +46,7 @@ pub(crate) trait Session: Send {
     /// Runs a read-only transaction. What it has read is durable when its ticket is.
     fn read(&mut self, body: &mut Body<'_>) -> Result<Self::Ticket>;
 
-    /// Begins to empty pages, if that makes free ones that are worth a walk over all keys.
+    /// Begins to empty pages, if enough of them would become free to be worth a walk over all keys.
     fn compact(&mut self) -> Option<Compaction>;
 
     /// Gives some of the pool's free space back to the file system, if much is free. Whether it did.

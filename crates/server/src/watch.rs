@@ -151,8 +151,8 @@ impl Watched {
         (self.db, &self.key)
     }
 
-    /// Whether a key that expires at `time`, and is still there at `now`, has expired since it is
-    /// watched. One that had expired before is, to Redis, still what it was.
+    /// Whether a key that expires at `time`, and is still there at `now`, has expired since the client began to
+    /// watch it. For Redis a key that had expired before that has not changed.
     pub(crate) fn expired(&self, time: u64, now: u64) -> bool {
         self.since < time && time <= now
     }

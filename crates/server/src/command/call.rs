@@ -24,7 +24,7 @@ pub(crate) struct Env<'a> {
     pub(crate) now: u64,
     /// A number that differs from turn to turn.
     pub(crate) seed: u64,
-    /// Nothing that is in the way of a write can be freed any more: one that has no room is refused.
+    /// Nothing more can be freed: a write for which there is no room is refused.
     pub(crate) last_resort: bool,
 }
 
@@ -44,7 +44,7 @@ impl Env<'_> {
         self.server.save.keep(tx, db, key);
     }
 
-    /// Tells those that watched a key before it expired, at `time`, that it is removed.
+    /// Tells clients that watched a key before it expired, at `time`, that it is removed.
     pub(crate) fn touch_expired(&self, db: &Database, key: &[u8], time: u64) {
         self.server.watch.touch_expired(db.index(), key, time, self.touched);
     }
@@ -144,7 +144,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Sets the entry of a key that was just claimed; what the old one held was used up.
+    /// Sets the entry of a key that was just claimed; the old entry's value is already freed or reused.
     pub(crate) fn put(&mut self, key: &[u8], old: Option<Found>, new: Entry) -> Outcome {
         self.db.put(self.tx, key, old, new)?;
         self.touch(key)

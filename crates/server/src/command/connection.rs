@@ -63,7 +63,7 @@ fn check_password(call: &mut ClientCall<'_>, user: &[u8], password: &[u8]) -> Ou
     Ok(())
 }
 
-/// Whether they are the same, in a time that tells nothing of how much of it is.
+/// Whether they are the same, in a time that does not depend on where they differ.
 fn same(a: &[u8], b: &[u8]) -> bool {
     let differences = a.iter().zip(b).fold(0, |seen, (a, b)| seen | (a ^ b));
     a.len() == b.len() && differences == 0

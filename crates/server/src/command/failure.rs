@@ -61,7 +61,7 @@ impl Failure {
         }
     }
 
-    /// The first word of its reply, by which INFO counts it.
+    /// The first word of its reply: INFO counts errors by it.
     pub(crate) fn code(&self) -> &str {
         match self {
             Failure::Say(text) => text.split(' ').next().unwrap_or_default(),

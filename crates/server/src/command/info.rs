@@ -1,4 +1,4 @@
-//! INFO: what the server tells people and monitors of itself.
+//! INFO: facts about the server, for people and monitors.
 
 use super::{Call, Command, Outcome, Run};
 use crate::keyspace::{DATABASES, Database};
@@ -18,7 +18,7 @@ macro_rules! lines {
     };
 }
 
-/// What INFO tells of itself, and what only if it is asked for.
+/// Sections of INFO, and sections that are shown only if they are asked for.
 const SECTIONS: [&str; 9] = [
     "server",
     "clients",
@@ -161,7 +161,7 @@ fn write_stats(server: &Server, to: &mut String) {
     );
 }
 
-/// There are no replicas, and this is none: said, since clients ask for the role.
+/// There are no replicas, and this server is none; clients ask for the role.
 fn write_replication(to: &mut String) {
     to.push_str("# Replication\r\n");
     lines!(to, "role": "master", "connected_slaves": 0, "master_repl_offset": 0);

@@ -64,7 +64,7 @@ impl Queue {
 pub(crate) struct Exec {
     pub(crate) steps: Vec<Step>,
     pub(crate) watched: WatchList,
-    /// The database that was selected before, for the case that nothing is done.
+    /// The database that was selected before: selected again if nothing is done.
     pub(crate) db: u8,
     /// A watched key had been written, or was being, when it was asked for.
     pub(crate) disturbed: bool,

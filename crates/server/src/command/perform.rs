@@ -1,4 +1,4 @@
-//! Running commands on data inside a transaction, so that one that fails leaves no trace.
+//! Running commands on data inside a transaction: a command that fails leaves no trace.
 
 use super::{Call, Command, Env, Exec, Failure, Outcome, Run, Step};
 use crate::client::Listing;
@@ -11,7 +11,7 @@ use perdura::{Error, Tx};
 
 /// How a command was answered.
 pub(crate) enum Answer {
-    /// By what it did, or with an error.
+    /// With its result, or with an error.
     Done,
     /// The pool, or the disk, is full.
     Full(Failure),
