@@ -40,7 +40,7 @@ impl Counter {
 }
 
 /// Upper bounds of a histogram's buckets, in nanoseconds; one more bucket has what is above all of them.
-pub(crate) const BOUNDS: [u64; 16] = [
+pub(crate) const BOUNDS: [u64; 19] = [
     1_000,
     2_500,
     5_000,
@@ -54,7 +54,10 @@ pub(crate) const BOUNDS: [u64; 16] = [
     2_500_000,
     5_000_000,
     10_000_000,
+    25_000_000,
+    50_000_000,
     100_000_000,
+    250_000_000,
     1_000_000_000,
     10_000_000_000,
 ];
@@ -289,7 +292,8 @@ mod tests {
         }
         let (mut counts, mut nanos) = ([0; BOUNDS.len() + 1], 0);
         histogram.add_to(&mut counts, &mut nanos);
-        assert_eq!((counts[0], counts[1], counts[15], counts[16]), (2, 1, 1, 1));
+        let last = BOUNDS.len();
+        assert_eq!((counts[0], counts[1], counts[last - 1], counts[last]), (2, 1, 1, 1));
         assert_eq!(nanos, 10_000_002_001 + u64::MAX / 2);
         assert!(BOUNDS.is_sorted());
     }

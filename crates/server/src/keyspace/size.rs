@@ -97,7 +97,7 @@ fn estimate(tx: &mut dyn Tx, entry: Entry, samples: u64) -> Result<Option<u64>> 
 }
 
 /// Lists the blocks of what an entry holds. The order of a sorted set is not checked, as
-/// [`check`](super::check) does: that takes a search for each member.
+/// [`check`](super::check()) does: that takes a search for each member.
 fn blocks_of(tx: &mut dyn Tx, entry: Entry, blocks: &mut Vec<u64>) -> Result<()> {
     let visit = &mut |at| push(blocks, at);
     let root = |at, kind| Root { at, kind };
