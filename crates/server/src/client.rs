@@ -72,7 +72,7 @@ impl Client {
 #[derive(Debug)]
 pub(crate) struct Listing {
     pub(crate) id: u64,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     since: Instant,
     db: AtomicU8,
     protocol: AtomicU8,

@@ -4,8 +4,8 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Raises the limit of open files as far as `clients` need it; how many there is room for.
 pub(crate) fn room_for(clients: usize) -> usize {
-    /// Files besides the clients' sockets.
-    const OTHERS: u64 = 64;
+    /// Files besides the clients' sockets: the pool, polls, exchanges of metrics.
+    const OTHERS: u64 = 128;
     let mut limit = getrlimit(Resource::Nofile);
     let wanted = (clients as u64).saturating_add(OTHERS);
     if limit.current.is_some_and(|current| current < wanted) {

@@ -11,11 +11,11 @@ use crate::keyspace::{self, Database, Found, Kind, garbage};
 use crate::server::now;
 use perdura::{Error, Result, Tx};
 
-/// Entries or blocks of the garbage list that a removal frees beside its own.
+/// Entries or blocks of the garbage list that a removal frees besides its own.
 const FREED: u64 = 256;
 
 /// A pool's keyspace: a handle, good as long as the pool is open. Not to be used while a server
-/// runs on the pool: its WATCH would not hear of what is written here.
+/// runs on the pool: its WATCH would not notice what is written here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keyspace {
     header: u64,
@@ -40,7 +40,7 @@ impl Keyspace {
     }
 
     /// As [`open`](Keyspace::open), but the seed of a new one's hash maps is given: the same
-    /// operations make the same pool again. Whoever knows the seed can choose keys that are slow.
+    /// operations make the same pool again. With the seed, keys can be chosen that make the maps slow.
     ///
     /// # Errors
     /// As [`open`](Keyspace::open).

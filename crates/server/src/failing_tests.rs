@@ -1,6 +1,6 @@
 //! A medium that fails: nothing is acknowledged any more, also when it recovers.
 
-use crate::hooked::{Hooks, Running};
+use crate::faults::{Faults, Running};
 use perdura::{EngineKind, Error};
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn after_a_failed_sync_nothing_is_acknowledged() {
         false => Ok(()),
     };
     let server =
-        Running::new(EngineKind::Redo, Hooks { waits: Arc::new(waits), ..Hooks::default() });
+        Running::new(EngineKind::Redo, Faults { waits: Arc::new(waits), ..Faults::default() });
 
     let refusal = "-ERR persistence failed: nothing is acknowledged any more";
     let mut clients = [server.client(), server.client(), server.client()];

@@ -1,4 +1,4 @@
-//! The Redis protocol on a Perdura pool: [`run`] serves until it is told to stop, or a
+//! The Redis protocol on a Perdura pool: [`run`] serves until a signal or SHUTDOWN, or a
 //! [`Server`] is bound first and run later.
 //!
 //! Every command is a transaction, and is answered when it is durable. Commands that arrive
@@ -11,24 +11,27 @@
 //!
 //! Reading order: `protocol` (bytes to requests, replies to bytes), `keyspace` (what is in the
 //! pool), `command` (the table and the families), `net` (connections, turns, workers), `serve`
-//! (threads and signals).
+//! (threads and signals). For operators: `stats`, `slow_log`, `metrics`, `logging`, `notify`, `save`.
 
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
-mod beside_tests;
 mod client;
 mod command;
+#[cfg(test)]
+mod conflict_tests;
+mod cron;
 mod descriptors;
 mod embedded;
 mod error;
 #[cfg(test)]
 mod failing_tests;
 #[cfg(test)]
-mod hooked;
-mod house;
+mod faults;
 mod keyspace;
+mod logging;
+mod metrics;
 mod net;
+mod notify;
 mod options;
 mod protocol;
 mod room;
@@ -36,6 +39,7 @@ mod save;
 mod serve;
 mod server;
 mod signals;
+mod slow_log;
 mod stats;
 mod store;
 #[doc(hidden)]
@@ -48,5 +52,6 @@ mod watch_tests;
 pub use embedded::Keyspace;
 pub use error::ServeError;
 pub use keyspace::{Findings, check, check_root};
+pub use logging::{LogFormat, LogLevel, log_warning, start_logging};
 pub use options::Options;
 pub use serve::{Listener, Server, Shutdown, run, serve};

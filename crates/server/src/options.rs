@@ -20,9 +20,17 @@ pub struct Options {
     /// Whether clients may use DEBUG, for tests: it can make other clients wait.
     pub debug_command: bool,
     /// Bytes of one request, and of all commands from a MULTI to its EXEC. A client that sends a
-    /// larger request is told so, and disconnected; a larger transaction fails.
+    /// larger request gets an error, and is disconnected; a larger transaction fails.
     pub max_request: usize,
+    /// Microseconds from which on the slow log has a command, and the log a line of it; negative for never.
+    pub slower_than: i64,
+    /// Commands that the slow log keeps.
+    pub slow_log_len: usize,
 }
+
+/// Defaults of the slow log: microseconds of a slow command, and commands that are kept.
+pub(crate) const SLOWER_THAN: i64 = 10_000;
+pub(crate) const SLOW_LOG_LEN: usize = 128;
 
 impl Default for Options {
     fn default() -> Self {
@@ -34,6 +42,8 @@ impl Default for Options {
             max_reply: 1 << 30,
             debug_command: false,
             max_request: 1 << 30,
+            slower_than: SLOWER_THAN,
+            slow_log_len: SLOW_LOG_LEN,
         }
     }
 }
@@ -83,6 +93,18 @@ impl Options {
     /// Lets a request, or the commands of a MULTI, have this many bytes.
     pub fn max_request(mut self, bytes: usize) -> Self {
         self.max_request = bytes;
+        self
+    }
+
+    /// Has commands that take this many microseconds, or more, in the slow log; none if it is negative.
+    pub fn slower_than(mut self, micros: i64) -> Self {
+        self.slower_than = micros;
+        self
+    }
+
+    /// Keeps this many commands in the slow log.
+    pub fn slow_log_len(mut self, commands: usize) -> Self {
+        self.slow_log_len = commands;
         self
     }
 

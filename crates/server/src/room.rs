@@ -1,22 +1,23 @@
-//! Room for a write that the pool has refused: what is deleted, or has expired, is freed for it, and pages of
-//! which most is free are emptied.
+//! Makes room for a write that the pool has refused: frees deleted values and expired keys, and empties pages that
+//! are mostly free.
 //!
-//! What holds always: the write itself has been undone, and no transaction is running on this thread.
-//! One thread makes room at a time; the others wait for it, outside of transactions too.
+//! What always holds: the write itself has been undone, and no transaction is running on this thread.
+//! One thread makes room at a time; the others wait for it, also outside of transactions.
 
 use crate::command::Env;
-use crate::house::Chores;
+use crate::cron::Chores;
 use crate::keyspace::compact::Walk;
 use crate::store::Session;
 use perdura::Error;
 use std::sync::PoisonError;
+use tracing::debug;
 
 /// Transactions of chores for the first attempt; twice as many for each that follows.
 const FIRST: u32 = 4;
 /// Doublings.
 const MOST: u32 = 8;
 
-/// Frees something. False if there is nothing: the write is to be refused.
+/// Frees something. False if there is nothing to free: the write is then refused.
 ///
 /// # Errors
 /// `Io` when the medium failed.
@@ -51,15 +52,17 @@ fn compact<S: Session>(session: &mut S, env: Env<'_>) -> Result<bool, Error> {
         });
         match written {
             Ok(_) => walk = next,
-            // Others have taken what there was.
+            // Other transactions have taken the room that there was.
             Err(Error::Full { .. } | Error::NoSpace { .. }) => break,
             Err(error) => return Err(error),
         }
     }
-    Ok(compaction.finish()? > 0)
+    let pages = compaction.finish()?;
+    debug!(pages, "pages emptied to make room");
+    Ok(pages > 0)
 }
 
-/// Does what the house would do sooner or later. Whether there was something.
+/// Does what the cron would do sooner or later. Whether there was something.
 fn tidy<S: Session>(session: &mut S, env: Env<'_>, most: u32) -> Result<bool, Error> {
     let mut any = false;
     for _ in 0..most {

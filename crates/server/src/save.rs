@@ -1,13 +1,13 @@
-//! BGSAVE: the keyspace as it was at one moment, written beside the pool while clients go on.
+//! BGSAVE: the keyspace as it was at one moment, written next to the pool while clients go on.
 //!
 //! With engines whose readers have snapshots it is read in one transaction. With the others a walk goes through the
 //! keys, some in each transaction, in the order of their places in the hash maps, which they keep when these grow and
-//! shrink. Whoever is about to write a key that the walk has not come to yet adds it to the export first, as it is
-//! until then, or notes that it is not there; the walk leaves out what was noted.
+//! shrink. A command that is about to write a key which the walk has not reached adds the key to the export first, as it
+//! is before the write, or notes that it is not there; the walk leaves out what was noted.
 //!
-//! What always holds: the moment is a transaction that writes, so that no other one is under way: each later one finds
-//! the walk begun. The walk's lock is taken inside of transactions, which wait for nothing while they have it. The file
-//! has its name when it is whole, and durable, and so is everything that was read for it.
+//! What always holds: the export's moment is a write transaction, so that no other write transaction is under way: each
+//! later one finds the walk begun. The walk's lock is taken inside of transactions, which wait for nothing while they
+//! hold it. The file gets its name when it is whole and durable, and everything that was read for it is durable.
 
 use crate::keyspace::{DATABASES, Database};
 use crate::server::now;
@@ -21,11 +21,12 @@ use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use tracing::{error, info};
 
-/// Keys, at least, of one transaction of the walk, if there are so many near one another.
+/// Keys, at least, of one transaction of the walk, unless fewer are left.
 const KEYS: u64 = 32;
 
 /// Why an export was not written.
@@ -55,28 +56,30 @@ type Starter = dyn Fn(Arc<Save>) -> io::Result<JoinHandle<()>> + Send + Sync;
 
 /// Exports, one at a time.
 pub(crate) struct Save {
-    /// Writers must look at the walk.
+    /// A walk is under way, which writers must look at.
     walking: AtomicBool,
     walk: Mutex<Option<Walk>>,
     stopping: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<SaveState>,
+    ended: Condvar,
     start: Option<Box<Starter>>,
 }
 
-/// What INFO tells.
+/// What INFO says of exports.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct SaveStatus {
     /// Seconds since 1970 of the last success, or of the server's start.
     pub(crate) last: u64,
-    pub(crate) ok: bool,
+    /// Why the last one failed, if it did.
+    pub(crate) failed: Option<String>,
     /// How long the last one took.
     pub(crate) took: Option<Duration>,
-    /// Since when there is one under way.
+    /// When the one under way began.
     pub(crate) since: Option<Instant>,
 }
 
-struct State {
-    told: Told,
+struct SaveState {
+    status: SaveStatus,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -85,14 +88,15 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Save {
-    /// Of no pool: it can save nothing.
+    /// Without a pool: it can save nothing.
     pub(crate) fn none() -> Self {
-        let told = Told { last: now() / 1000, ok: true, took: None, since: None };
+        let status = SaveStatus { last: now() / 1000, failed: None, took: None, since: None };
         Save {
             walking: AtomicBool::new(false),
             walk: Mutex::default(),
             stopping: AtomicBool::new(false),
-            state: Mutex::new(State { told, thread: None }),
+            state: Mutex::new(SaveState { status, thread: None }),
+            ended: Condvar::new(),
             start: None,
         }
     }
@@ -115,13 +119,14 @@ impl Save {
     /// When there can be no thread, or no file.
     pub(crate) fn begin(self: &Arc<Self>) -> io::Result<bool> {
         let mut state = lock(&self.state);
-        if state.told.since.is_some() || self.stopping.load(Ordering::Acquire) {
+        if state.status.since.is_some() || self.stopping.load(Ordering::Acquire) {
             return Ok(false);
         }
         let start = self.start.as_ref().ok_or(io::ErrorKind::Unsupported)?;
         // The thread needs the state's lock to end: it cannot before its beginning was noted.
         let thread = start(Arc::clone(self))?;
-        state.told.since = Some(Instant::now());
+        info!("export begun");
+        state.status.since = Some(Instant::now());
         state.thread = Some(thread);
         Ok(true)
     }
@@ -130,17 +135,38 @@ impl Save {
         self.walking.store(false, Ordering::Release);
         *lock(&self.walk) = None;
         let mut state = lock(&self.state);
-        state.told.took = state.told.since.take().map(|since| since.elapsed());
-        state.told.ok = done.is_ok();
+        state.status.took = state.status.since.take().map(|since| since.elapsed());
+        state.status.failed = done.as_ref().err().map(ToString::to_string);
+        self.ended.notify_all();
         match done {
-            Ok(()) => state.told.last = now() / 1000,
-            Err(SaveError::Transfer(TransferError::Stopped)) => {}
-            Err(error) => eprintln!("error: BGSAVE failed: {error}"),
+            Ok(()) => {
+                state.status.last = now() / 1000;
+                info!(
+                    seconds = state.status.took.unwrap_or_default().as_secs_f64(),
+                    "export written"
+                );
+            }
+            Err(SaveError::Transfer(TransferError::Stopped)) => {
+                info!("export given up: the server ends")
+            }
+            Err(error) => error!("the export failed: {error}"),
         }
     }
 
-    pub(crate) fn told(&self) -> Told {
-        lock(&self.state).told.clone()
+    /// Waits for the end of the export that is under way, if there is one, but no longer than `most`: how it ended.
+    pub(crate) fn wait(&self, most: Duration) -> Option<std::result::Result<(), String>> {
+        let state = lock(&self.state);
+        let is_under_way = |state: &mut SaveState| state.status.since.is_some();
+        let waited = self.ended.wait_timeout_while(state, most, is_under_way);
+        let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        match timeout.timed_out() && state.status.since.is_some() {
+            true => None,
+            false => Some(state.status.failed.clone().map_or(Ok(()), Err)),
+        }
+    }
+
+    pub(crate) fn status(&self) -> SaveStatus {
+        lock(&self.state).status.clone()
     }
 
     /// Ends the export that is under way, without a file, and begins no other one.
@@ -148,7 +174,7 @@ impl Save {
         self.stopping.store(true, Ordering::Release);
         let thread = lock(&self.state).thread.take();
         if let Some(thread) = thread {
-            // It has told what went wrong.
+            // What went wrong is in the log.
             let _ = thread.join();
         }
     }

@@ -3,7 +3,9 @@
 use crate::descriptors;
 use crate::error::ServeError;
 use crate::keyspace;
-use crate::net::{Inbox, Worker};
+use crate::metrics::{self, Report};
+use crate::net::{Inbox, Worker, http};
+use crate::notify::Notifier;
 use crate::options::Options;
 use crate::save::Save;
 use crate::server;
@@ -13,18 +15,19 @@ use mio::net::TcpListener;
 use perdura::Pool;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use signal_hook::low_level::emulate_default_handler;
+use signal_hook::low_level::{emulate_default_handler, signal_name};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+use tracing::{error, info, warn};
 
 /// A second signal sooner than this after the first is the same wish, sent twice: to a process and
 /// to its group, for instance.
 const SAME: Duration = Duration::from_secs(1);
 
-/// Serves `pool` until SIGTERM, SIGINT or SIGHUP, then closes it; SIGHUP does nothing in a process
+/// Serves `pool` until SIGTERM, SIGINT, SIGHUP or a client's SHUTDOWN, then closes it; SIGHUP does nothing in a process
 /// that was started to ignore it, by `nohup` for instance. A second signal, a second or more later,
 /// ends the process at once, whatever it hangs in; what was acknowledged is durable all the same.
 ///
@@ -53,7 +56,7 @@ pub fn serve<E: From<ServeError>>(
         let mut first = None;
         for signal in signals.forever() {
             let since = *first.get_or_insert_with(Instant::now);
-            shutdown.shutdown();
+            shutdown.stop(signal_name(signal).unwrap_or("a signal"));
             if since.elapsed() >= SAME {
                 // It does not return for a signal that ends processes.
                 let _ = emulate_default_handler(signal);
@@ -61,10 +64,18 @@ pub fn serve<E: From<ServeError>>(
         }
     });
     let watcher = watcher.map_err(ServeError::from)?;
+    let shared = Arc::clone(&server.shared);
+    let notifier = shared.notifier.get_or_init(Notifier::from_environment);
     let ended = ready().and_then(|()| {
-        let ended = server.run().and_then(|()| Ok(pool.close()?));
-        Ok(ended?)
+        notifier.ready();
+        let ended = server.run();
+        notifier.stopping();
+        Ok(ended.and_then(|()| Ok(pool.close()?))?)
     });
+    match &ended {
+        Ok(()) => info!("pool closed"),
+        Err(_) => error!("ended by an error"),
+    }
     handle.close();
     // The watcher only waits for signals: it has nothing to tell.
     let _ = watcher.join();
@@ -90,14 +101,27 @@ impl Listener {
         }
         Err(failure)
     }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn local_addr(&self) -> Result<SocketAddr, ServeError> {
+        Ok(self.0.local_addr()?)
+    }
 }
 
 /// A server that listens, and is yet to be run.
 pub struct Server {
     shared: Arc<server::Server>,
+    /// Where metrics are served, and what makes a session's report of them.
+    metrics: Option<TcpListener>,
+    reporter: Reporter,
     workers: Vec<Box<dyn FnOnce() -> io::Result<()> + Send>>,
     inboxes: Arc<[Arc<Inbox>]>,
 }
+
+type Reporter = Box<dyn FnOnce(Arc<server::Server>) -> perdura::Result<Report> + Send>;
 
 /// Ends a [`Server`], from any thread.
 #[derive(Clone)]
@@ -109,7 +133,11 @@ pub struct Shutdown {
 impl Shutdown {
     /// The server ends its turn, answers it, and closes its connections.
     pub fn shutdown(&self) {
-        self.shared.stop();
+        self.stop("it was asked to");
+    }
+
+    fn stop(&self, reason: &str) {
+        self.shared.stop(reason);
         self.inboxes.iter().for_each(|inbox| inbox.wake());
     }
 }
@@ -130,7 +158,20 @@ impl Server {
     /// # Errors
     /// When the pool holds something else, or the system refuses.
     pub fn with(pool: &Pool, listener: Listener, options: Options) -> Result<Self, ServeError> {
-        Self::on(pool.clone(), listener, options)
+        let server = Self::on(pool.clone(), listener, options)?;
+        let (facts, recovery) = (server.shared.facts(), pool.recovery());
+        info!(
+            pool = ?pool.path(),
+            engine = facts.engine,
+            domain = facts.domain,
+            used_bytes = facts.used,
+            limit_bytes = facts.limit,
+            replayed = recovery.replayed,
+            rolled_back = recovery.rolled_back,
+            discarded = recovery.discarded,
+            "pool opened"
+        );
+        Ok(server)
     }
 
     pub(crate) fn on<S: Store + Sync>(
@@ -165,7 +206,17 @@ impl Server {
             }
             workers.push(Box::new(move || worker.run()));
         }
-        Ok(Server { shared, workers, inboxes })
+        let reporter: Reporter = Box::new(move |shared| {
+            let mut session = store.session()?;
+            Ok(Box::new(move || metrics::report(&shared, &mut session, keyspace)))
+        });
+        Ok(Server { shared, metrics: None, reporter, workers, inboxes })
+    }
+
+    /// Serves metrics for Prometheus as well: over HTTP, at `/metrics` of this listener.
+    pub fn metrics(mut self, Listener(listener): Listener) -> Self {
+        self.metrics = Some(listener);
+        self
     }
 
     /// Where it listens.
@@ -178,13 +229,25 @@ impl Server {
         Shutdown { shared: Arc::clone(&self.shared), inboxes: Arc::clone(&self.inboxes) }
     }
 
-    /// Serves until it is told to stop. When the medium fails, this is said once on the standard
-    /// error, and from then on every client is refused.
+    /// Serves until [`Shutdown`] or a client's SHUTDOWN ends it. When the medium fails, this is
+    /// logged once, and from then on every client is refused.
     ///
     /// # Errors
     /// When a thread cannot be started, or the system fails it.
     pub fn run(self) -> Result<(), ServeError> {
         let shutdown = self.shutdown();
+        let shared = Arc::clone(&self.shared);
+        let mut metrics = match self.metrics {
+            Some(listener) => Some((listener, (self.reporter)(Arc::clone(&shared))?)),
+            None => None,
+        };
+        info!(address = %shared.address, threads = shared.stats.len(), "listening");
+        if let Some((listener, _)) = &metrics {
+            info!(address = %listener.local_addr()?, "serving metrics");
+        }
+        if shared.options.password.is_none() && !shared.address.ip().is_loopback() {
+            warn!("anyone who reaches this address can read and write; set a password");
+        }
         let _save = StopSave(Arc::clone(&self.shared.save));
         let mut workers = self.workers.into_iter();
         let Some(first) = workers.next() else { return Ok(()) };
@@ -204,6 +267,16 @@ impl Server {
                 }
             }
             let stop = StopAll(shutdown);
+            if let Some((listener, mut report)) = metrics.take() {
+                let server = &shared;
+                let body = move || {
+                    if let Err(error) = http::serve(listener, server, &mut report) {
+                        error!("metrics are not served any more: {error}");
+                    }
+                };
+                let thread = thread::Builder::new().name("metrics".to_owned());
+                result = result.and(thread.spawn_scoped(scope, body).map(drop));
+            }
             if result.is_ok() {
                 result = first();
             }
@@ -219,7 +292,7 @@ impl Server {
     }
 }
 
-/// The server's end is that of an export under way: it has a session of the pool.
+/// Ends an export under way with the server: the export has a session of the pool.
 struct StopSave(Arc<Save>);
 
 impl Drop for StopSave {
@@ -233,7 +306,7 @@ struct StopAll(Shutdown);
 
 impl Drop for StopAll {
     fn drop(&mut self) {
-        self.0.shutdown();
+        self.0.stop("a thread has ended");
     }
 }
 

@@ -2,17 +2,21 @@
 
 use crate::client::Listing;
 use crate::command::Tuning;
+use crate::logging::Quota;
+use crate::notify::Notifier;
 use crate::options::Options;
 use crate::save::Save;
+use crate::slow_log::{SlowCommand, SlowLog};
 use crate::stats::Stats;
 use crate::store::Facts;
 use crate::watch::Watch;
-use perdura::Error;
+use perdura::{Counters, Error};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tracing::{debug, error, info, warn};
 
 /// What all threads of a server share.
 pub(crate) struct Server {
@@ -28,7 +32,7 @@ pub(crate) struct Server {
     connected: AtomicUsize,
     /// Clients that may be connected at once.
     max_clients: AtomicUsize,
-    /// What CONFIG SET has set, and nothing depends on.
+    /// The numbers that CONFIG SET can set.
     pub(crate) tuning: Tuning,
     /// Expired keys are deleted before a command meets them.
     expires_actively: AtomicBool,
@@ -38,7 +42,15 @@ pub(crate) struct Server {
     pub(crate) save: Arc<Save>,
     /// Held by the thread that makes room for a write.
     pub(crate) room: Mutex<()>,
-    /// The operator was told that the file cannot grow, and not yet that it can again.
+    /// What each worker's session of the pool has counted, as of a moment ago.
+    engine: Box<[Mutex<Counters>]>,
+    pub(crate) slow_log: SlowLog,
+    /// The service manager, if this process is a service.
+    pub(crate) notifier: OnceLock<Notifier>,
+    wrong_passwords: Quota,
+    refused_clients: Quota,
+    slow_commands: Quota,
+    /// It was logged that the file cannot grow, and not yet that it can again.
     told_of_disk: AtomicBool,
 }
 
@@ -51,7 +63,7 @@ impl Server {
         let workers = options.worker_count();
         Server {
             max_clients: AtomicUsize::new(options.max_clients),
-            tuning: Tuning::default(),
+            tuning: Tuning::new(&options),
             expires_actively: AtomicBool::new(true),
             options,
             address,
@@ -66,12 +78,62 @@ impl Server {
             failed: AtomicBool::new(false),
             save: Arc::new(Save::none()),
             room: Mutex::default(),
+            engine: (0..workers).map(|_| Mutex::default()).collect(),
+            slow_log: SlowLog::default(),
+            notifier: OnceLock::new(),
+            wrong_passwords: Quota::default(),
+            refused_clients: Quota::default(),
+            slow_commands: Quota::default(),
             told_of_disk: AtomicBool::new(false),
         }
     }
 
     pub(crate) fn facts(&self) -> Facts {
         (self.facts)()
+    }
+
+    /// What a worker's session of the pool has counted so far.
+    pub(crate) fn publish(&self, worker: usize, counters: Counters) {
+        let mut published = self.engine[worker].lock().unwrap_or_else(PoisonError::into_inner);
+        let checkpoints = counters.checkpoints.saturating_sub(published.checkpoints);
+        if checkpoints > 0 {
+            debug!(worker, checkpoints, "checkpoints of the pool's log");
+        }
+        *published = counters;
+    }
+
+    /// The sum of what was published.
+    pub(crate) fn published(&self) -> Counters {
+        let mut sum = Counters::default();
+        for one in &self.engine {
+            sum += *one.lock().unwrap_or_else(PoisonError::into_inner);
+        }
+        sum
+    }
+
+    /// A command took long.
+    pub(crate) fn note_slow(&self, command: SlowCommand) {
+        if let Some(suppressed) = self.slow_commands.take() {
+            let micros = u64::try_from(command.took.as_micros()).unwrap_or(u64::MAX);
+            let SlowCommand { command: name, client, .. } = command;
+            info!(command = name, micros, client, suppressed, "slow command");
+        }
+        self.slow_log.push(command, self.tuning.slow_log_len());
+    }
+
+    /// A client gave a wrong password.
+    pub(crate) fn note_wrong_password(&self, client: &Listing) {
+        if let Some(suppressed) = self.wrong_passwords.take() {
+            warn!(client = client.id, address = %client.address, suppressed, "wrong password");
+        }
+    }
+
+    /// There was no place for a client.
+    pub(crate) fn note_refused(&self, address: SocketAddr) {
+        if let Some(suppressed) = self.refused_clients.take() {
+            let most = self.max_clients();
+            warn!(%address, max_clients = most, suppressed, "client refused: too many are connected");
+        }
     }
 
     /// Takes a place for a client, if there is one.
@@ -85,7 +147,7 @@ impl Server {
         self.max_clients.load(Ordering::Relaxed)
     }
 
-    /// Lets this many clients in from now on; those who are in stay.
+    /// Lets this many clients in from now on; clients that are connected stay.
     pub(crate) fn set_max_clients(&self, most: usize) {
         self.max_clients.store(most, Ordering::Relaxed);
     }
@@ -108,6 +170,7 @@ impl Server {
         let id = self.next_client.fetch_add(1, Ordering::Relaxed);
         let listing = Arc::new(Listing::new(id, address));
         self.clients().insert(id, Arc::clone(&listing));
+        debug!(client = id, %address, "client connected");
         listing
     }
 
@@ -115,6 +178,7 @@ impl Server {
     pub(crate) fn dismiss(&self, id: u64) {
         self.clients().remove(&id);
         self.connected.fetch_sub(1, Ordering::Relaxed);
+        debug!(client = id, "client disconnected");
     }
 
     /// The list of clients, by their numbers.
@@ -123,33 +187,35 @@ impl Server {
     }
 
     /// Asks all threads to end.
-    pub(crate) fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
+    pub(crate) fn stop(&self, reason: &str) {
+        if !self.stopping.swap(true, Ordering::AcqRel) {
+            info!(reason, "shutting down");
+        }
     }
 
     pub(crate) fn stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// The medium failed: nothing is acknowledged from here on, and the operator is told.
+    /// The medium failed: nothing is acknowledged from here on. Logged once.
     pub(crate) fn fail(&self, error: &Error) {
         if !self.failed.swap(true, Ordering::AcqRel) {
-            eprintln!("error: {error}. Every client is refused until the server is restarted");
+            error!("{error}. Every client is refused until the server is restarted");
         }
     }
 
-    /// The pool's file could not grow: the operator is told, once until it can again.
+    /// The pool's file could not grow: logged once until it can again.
     pub(crate) fn warn_of_disk(&self, error: &Error) {
         if !self.told_of_disk.swap(true, Ordering::AcqRel) {
-            eprintln!("error: {error}. Until then clients that write are told MISCONF");
+            warn!("{error}. Until then clients that write are told MISCONF");
         }
     }
 
-    /// Tells the operator when the file has grown after all. To be called now and then.
+    /// Logs that the file has grown after all. To be called now and then.
     pub(crate) fn look_at_disk(&self) {
         if self.told_of_disk.load(Ordering::Relaxed) && self.facts().cannot_grow.is_none() {
             self.told_of_disk.store(false, Ordering::Release);
-            eprintln!("the pool's file has grown again");
+            info!("the pool's file has grown again");
         }
     }
 

@@ -1,11 +1,13 @@
-//! What the server needs of a pool: sessions with transactions whose durable moment can be
+//! What the server needs of a pool: sessions, and transactions whose durability can be
 //! waited for later. A seam, so that tests run on a heap in plain memory.
 
-use perdura::{Compaction, EngineKind, Handle, Memory as _, Pool, Result, Ticket, Tx};
+use perdura::{
+    Compaction, Counters, EngineKind, Handle, Memory as _, Pool, Recovery, Result, Ticket, Tx,
+};
 use std::path::PathBuf;
 
 const PAGE: u64 = 4096;
-/// One in so many of a pool's pages is worth looking at everything that is in it.
+/// If emptying pages would free one page in this many, a walk over all keys is worth it.
 const WORTH: u64 = 64;
 
 /// The body of a transaction; it may run more than once.
@@ -27,7 +29,7 @@ pub(crate) trait Store: Clone + Send + 'static {
         None
     }
 
-    /// Whether a transaction that reads sees one moment, and keeps nobody from writing, however long it is.
+    /// Whether a read transaction of any length sees one moment and does not delay writers.
     fn has_snapshots(&self) -> bool {
         false
     }
@@ -44,11 +46,14 @@ pub(crate) trait Session: Send {
     /// Runs a read-only transaction. What it has read is durable when its ticket is.
     fn read(&mut self, body: &mut Body<'_>) -> Result<Self::Ticket>;
 
-    /// Begins to empty pages, if that makes free ones that are worth a walk over all keys.
+    /// Begins to empty pages, if enough of them would become free to be worth a walk over all keys.
     fn compact(&mut self) -> Option<Compaction>;
 
     /// Gives some of the pool's free space back to the file system, if much is free. Whether it did.
     fn release(&mut self) -> Result<bool>;
+
+    /// What it has counted so far.
+    fn counters(&self) -> Counters;
 
     /// Whether `ticket`'s commit is durable.
     fn is_durable(&self, ticket: Self::Ticket) -> bool;
@@ -73,6 +78,12 @@ pub(crate) struct Facts {
     pub(crate) limit: u64,
     /// Why it could not when that was tried last.
     pub(crate) cannot_grow: Option<String>,
+    /// What recovery did when the pool was opened.
+    pub(crate) recovery: Recovery,
+    /// What sessions that have ended have counted.
+    pub(crate) counters: Counters,
+    /// Syncs of the file.
+    pub(crate) syncs: u64,
 }
 
 impl Store for Pool {
@@ -93,6 +104,9 @@ impl Store for Pool {
             bytes: info.bytes,
             limit: info.limit,
             cannot_grow: self.cannot_grow().map(|error| error.to_string()),
+            recovery: self.recovery().clone(),
+            counters: self.counters(),
+            syncs: self.memory().syncs(),
         }
     }
 
@@ -125,6 +139,10 @@ impl Session for Handle {
 
     fn release(&mut self) -> Result<bool> {
         self.pool().release_some().map(|bytes| bytes > 0)
+    }
+
+    fn counters(&self) -> Counters {
+        Handle::counters(self)
     }
 
     fn is_durable(&self, ticket: Ticket) -> bool {

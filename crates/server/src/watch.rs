@@ -3,16 +3,16 @@
 //! Keys share a fixed number of slots, so a watcher may be disturbed by another key: then its
 //! EXEC fails where it need not, which clients must expect anyway.
 //!
-//! Readers go on beside a writer, and see what was there before until it has committed. A version
+//! Readers go on while a writer works, and see the old values until it has committed. A version
 //! that moved once, before the commit or after it, would let a client that begins to watch in
-//! between read the old value and not be told. So a slot counts transactions that write one of
+//! between read the old value and miss the change. So a slot counts transactions that write one of
 //! its keys twice: from within, and when they are over. A client that begins to watch while the
 //! counts differ has watched in vain. A transaction that was not committed, or is run again, takes back what it has
 //! counted.
 //!
-//! With engines whose transactions run beside one another the counts alone do not keep a key as it was until an EXEC
-//! has committed. So EXEC reads its watched keys' entries in its transaction, before it looks at the counts, and whoever
-//! writes a key that is watched stores to the entry, though only what it leads to should change: the later one of
+//! With engines whose transactions run concurrently the counts alone do not keep a key as it was until an EXEC
+//! has committed. So EXEC reads its watched keys' entries in its transaction, before it looks at the counts, and a command
+//! that writes a watched key stores to the entry, though only what it leads to should change: the later one of
 //! the two is in conflict, and is run again. A slot counts its watchers for that. A writer counts before it looks whether
 //! there are watchers, and a client is counted as one before it looks whether the key is being written.
 //!
@@ -76,7 +76,7 @@ pub(crate) struct Watched {
     table: Arc<Table>,
 }
 
-/// Bytes of memory that a watched key takes beside its name.
+/// Bytes of memory that a watched key takes besides its name.
 const PER_KEY: usize = 200;
 
 /// What a client watches: each key once, since it was watched first.
@@ -151,8 +151,8 @@ impl Watched {
         (self.db, &self.key)
     }
 
-    /// Whether a key that expires at `time`, and is still there at `now`, has expired since it is
-    /// watched. One that had expired before is, to Redis, still what it was.
+    /// Whether a key that expires at `time`, and is still there at `now`, has expired since the client began to
+    /// watch it. For Redis a key that had expired before that has not changed.
     pub(crate) fn expired(&self, time: u64, now: u64) -> bool {
         self.since < time && time <= now
     }
@@ -214,7 +214,7 @@ impl Watch {
         self.0.slots[slot].watchers.load(Ordering::SeqCst) > 0
     }
 
-    /// A key that expired at `time` is removed: only clients that watched it before are told.
+    /// A key that expired at `time` is removed: only clients that watched it before are disturbed.
     pub(crate) fn touch_expired(&self, db: u8, key: &[u8], time: u64, touched: &Touched) {
         let list = self.0.lock();
         let watchers = list.get(&db).and_then(|keys| keys.get(key));

@@ -1,6 +1,6 @@
 //! WATCH, with a writer between its last store and its commit.
 
-use crate::hooked::{Client, Held, Hooks, Running};
+use crate::faults::{Client, Faults, Held, Running};
 use crate::watch::Watch;
 use perdura::EngineKind;
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn who_began_to_watch_before_a_commit_is_told() {
 
 #[test]
 fn who_watches_what_nobody_writes_is_left_alone() {
-    let server = Running::new(EngineKind::Redo, Hooks::default());
+    let server = Running::new(EngineKind::Redo, Faults::default());
     let (mut writer, mut watcher) = (server.client(), server.client());
     assert_eq!(writer.ask("SET key 1"), "+OK");
     assert_eq!(watcher.ask("WATCH key"), "+OK");
@@ -52,7 +52,7 @@ fn who_watches_what_nobody_writes_is_left_alone() {
 
 /// What EXEC answers after `WATCH key` and then these commands of another client.
 fn exec_after(before: &[&str], watched: &str, between: &[&str]) -> String {
-    let server = Running::with(EngineKind::Redo, Hooks::default(), |o| o.debug_command(true));
+    let server = Running::with(EngineKind::Redo, Faults::default(), |o| o.debug_command(true));
     let (mut writer, mut watcher) = (server.client(), server.client());
     let mut tell = |commands: &[&str]| {
         for command in commands {
@@ -100,7 +100,7 @@ fn a_watched_key_that_expires_counts_as_written() {
     // Removed by a command that finds it expired, and writes nothing else.
     let found = ["WAIT 350", "PERSIST key"];
     assert_eq!(exec_after(&[lazy, "SET key 1 PX 300"], "key", &found), "*-1");
-    assert_eq!(exec_after(&["SET key 1 PX 300"], "key", &["WAIT 700"]), "*-1", "by the house");
+    assert_eq!(exec_after(&["SET key 1 PX 300"], "key", &["WAIT 700"]), "*-1", "by the cron");
     // What had expired before is, to Redis, what it was.
     let past = [lazy, "SET key 1 PX 1", "WAIT 5"];
     assert_eq!(exec_after(&past, "key", &[]), "*1");
@@ -110,7 +110,7 @@ fn a_watched_key_that_expires_counts_as_written() {
 
 #[test]
 fn an_exec_that_is_refused_ends_the_transaction() {
-    let server = Running::new(EngineKind::Redo, Hooks::default());
+    let server = Running::new(EngineKind::Redo, Faults::default());
     let (mut client, mut other) = (server.client(), server.client());
     let refused = "-EXECABORT Transaction discarded because of: wrong number of arguments for \
                    'exec' command";
@@ -130,7 +130,7 @@ fn an_exec_that_is_refused_ends_the_transaction() {
 /// What an EXEC that is answered with nil would have done to the server or the client it has not done.
 #[test]
 fn an_exec_that_fails_leaves_settings_as_they_are() {
-    let server = Running::new(EngineKind::Redo, Hooks::default());
+    let server = Running::new(EngineKind::Redo, Faults::default());
     let (mut writer, mut watcher) = (server.client(), server.client());
     assert_eq!(watcher.ask("WATCH key"), "+OK");
     assert_eq!(writer.ask("SET key 1"), "+OK");

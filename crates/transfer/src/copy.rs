@@ -24,12 +24,12 @@ pub struct Copied {
     pub offsets_kept: bool,
 }
 
-/// Copies what is in `source` to a new pool, which has the same engine, size and checksums unless told otherwise.
+/// Copies what is in `source` to a new pool, which has the same engine, size and checksums unless `target` says otherwise.
 ///
 /// # Errors
 /// See [`Error`]; the target's name is what it was then.
 pub fn copy(source: &Source, target: &Target, going: &mut Going<'_>) -> Result<Copied, Error> {
-    // What speaks against it is told before anything is made.
+    // Refused before anything is made, if the target cannot be made.
     drop(target.draft()?);
     let roots = contents::known(source, COPY_PAGES)?;
     let header = source.superblock();

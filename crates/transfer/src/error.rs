@@ -106,7 +106,7 @@ pub enum Error {
         /// Entries that should have been.
         expected: u64,
     },
-    /// Whoever asked for it ended it.
+    /// It was ended by its caller.
     #[error("stopped")]
     Stopped,
 }

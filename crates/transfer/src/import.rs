@@ -40,7 +40,7 @@ pub fn import(
     target: &Target,
     going: &mut Going<'_>,
 ) -> Result<Imported, Error> {
-    // What speaks against it is told before anything is read.
+    // Refused before anything is read, if the target cannot be made.
     drop(target.draft()?);
     let form = match from.fill_buf()?.first() {
         Some(b'{') => Form::Json,

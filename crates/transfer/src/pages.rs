@@ -18,7 +18,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// Copies the pages of `source` to a new pool, which has the same engine and size unless told otherwise.
+/// Copies the pages of `source` to a new pool, which has the same engine and size unless `target` says otherwise.
 ///
 /// # Errors
 /// See [`Error`]; the target's name is what it was then.
@@ -100,7 +100,7 @@ fn write_pages(source: &Source, file: &File, going: &mut Going<'_>) -> Result<()
         let entry = layout.entry(page);
         let words = [memory.load(entry), memory.load(entry + 8)];
         let (len, used) = match Use::from_word(words[0]) {
-            // With checksums of all pages, those of free pages vouch for what is in them.
+            // With checksums of all pages, the checksums of free pages must match their contents.
             Some(Use::Free) => (1, header.checksums),
             Some(Use::Slots(..)) => (1, taken(words) != 0 || header.checksums),
             Some(Use::Run(run)) => (run.clamp(1, pages - page), true),

@@ -1,19 +1,32 @@
-//! `perdura serve`: the Redis protocol on a pool.
+//! `perdura serve`: the Redis protocol on a pool. Its options are in [`Arguments`] alone: the keys of the configuration
+//! file ([`config`]) follow from them.
+
+mod config;
 
 use crate::domain::DomainChoice;
 use crate::failure::{Failure, Outcome};
 use crate::output::print;
 use crate::quantity::{self, show_bytes};
-use clap::builder::NonEmptyStringValueParser;
+use clap::ArgAction;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser as _};
 use perdura::{EngineKind, Info, Pool, Recovery};
 use perdura_memory::mapped::record::{Faults, Recorder};
-use perdura_server::{Listener, Options, Server};
+use perdura_server::{
+    Listener, LogFormat, LogLevel, Options, ServeError, Server, log_warning, start_logging,
+};
+use std::fs::File;
+use std::io::Read;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
+    /// Read options from this file, a table of TOML: an option's name is a key (max-clients = 100).
+    /// What is given on the command line overrides the file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
     /// The pool's file; it is created if it is not there
     #[arg(long, value_name = "PATH", default_value = "perdura.pool")]
     pool: PathBuf,
@@ -29,7 +42,8 @@ pub(crate) struct Arguments {
     engine: Option<EngineKind>,
 
     /// Checksums of all pages of a new pool, so that damage by the medium is noticed when it is read
-    #[arg(long)]
+    #[arg(long, value_name = "true|false", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value_t = false, hide_default_value = true, hide_possible_values = true)]
     checksums: bool,
 
     /// Persistence domain: auto, transient, persistent, media or process
@@ -59,20 +73,53 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = quantity::bytes)]
     max_request: u64,
 
-    /// Password that clients must give to AUTH
-    #[arg(long, value_name = "PASSWORD", value_parser = NonEmptyStringValueParser::new())]
+    /// Password that clients must give to AUTH. Other users of this machine can see it in the list of
+    /// processes: rather use --requirepass-file, or the environment variable PERDURA_PASSWORD
+    #[arg(long, value_name = "PASSWORD", value_parser = NonEmptyStringValueParser::new(), overrides_with = "requirepass_file")]
     requirepass: Option<String>,
 
+    /// File that has the password, in one line. Of this and --requirepass the last one given counts,
+    /// before PERDURA_PASSWORD
+    #[arg(long, value_name = "FILE", overrides_with = "requirepass")]
+    requirepass_file: Option<PathBuf>,
+
+    /// Serve metrics for Prometheus over HTTP at this address, under /metrics. There is no password on
+    /// it: choose an address that only monitors reach
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<Addresses>,
+
+    /// Log events of this level, and more serious ones, to the standard error
+    #[arg(long, value_name = "LEVEL", default_value_t = LogLevel::default(),
+        value_parser = PossibleValuesParser::new(LogLevel::NAMES).try_map(|name| name.parse::<LogLevel>()))]
+    log_level: LogLevel,
+
+    /// How a line of the log looks
+    #[arg(long, value_name = "FORMAT", default_value_t = LogFormat::default(),
+        value_parser = PossibleValuesParser::new(LogFormat::NAMES).try_map(|name| name.parse::<LogFormat>()))]
+    log_format: LogFormat,
+
+    /// Commands that take this many microseconds are in SLOWLOG and the log; -1 for none
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 10_000, allow_negative_numbers = true,
+        value_parser = clap::value_parser!(i64).range(-1..))]
+    slowlog_log_slower_than: i64,
+
+    /// Commands that SLOWLOG keeps
+    #[arg(long, value_name = "NUMBER", default_value_t = 128)]
+    slowlog_max_len: u32,
+
     /// Let clients use DEBUG, for tests of clients and of this server; DEBUG SLEEP keeps others waiting
-    #[arg(long)]
+    #[arg(long, value_name = "true|false", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value_t = false, hide_default_value = true, hide_possible_values = true)]
     debug_command: bool,
 
     /// Open the pool although transactions outlive less here than it asks for
-    #[arg(long)]
+    #[arg(long, value_name = "true|false", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value_t = false, hide_default_value = true, hide_possible_values = true)]
     accept_weaker: bool,
 
     /// Open the pool although it was left by an engine without crash consistency
-    #[arg(long)]
+    #[arg(long, value_name = "true|false", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value_t = false, hide_default_value = true, hide_possible_values = true)]
     force: bool,
 
     /// For crash tests: appends what is done to the pool's file to this trace; domain media only
@@ -103,16 +150,37 @@ impl FromStr for Addresses {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Outcome {
+/// Bytes of a file with a password.
+const MOST_PASSWORD: u64 = 64 << 10;
+
+pub(crate) fn run(line: &Arguments) -> Outcome {
+    let read;
+    let arguments = match &line.config {
+        Some(path) => {
+            let given = std::env::args_os().skip_while(|word| word != "serve").skip(1);
+            read = config::merged(path, given)?;
+            &read
+        }
+        None => line,
+    };
+    let password = password(line, arguments)?;
+    start_logging(arguments.log_level, arguments.log_format);
     // Before the pool is made: a server that cannot start leaves none behind.
     let listener = Listener::bind(&arguments.listen.0)?;
+    let metrics = arguments.metrics.as_ref().map(|at| Listener::bind(&at.0));
+    let metrics = metrics.transpose().map_err(|error| match error {
+        ServeError::Listen { address, source } => Failure::new(format!(
+            "cannot listen at {address} for metrics ({source}); choose another address with --metrics"
+        )),
+        other => other.into(),
+    })?;
     let is_new = !arguments.pool.exists();
     let pool = open(arguments)?;
-    let server = Server::with(&pool, listener, options(arguments))?;
-    describe(&pool.info(), pool.recovery(), if is_new { None } else { arguments.size })?;
-    if !server.local_addr().ip().is_loopback() && arguments.requirepass.is_none() {
-        eprintln!("warning: anyone who reaches this address can read and write; see --requirepass");
+    let mut server = Server::with(&pool, listener, options(arguments, password))?;
+    if let Some(metrics) = metrics {
+        server = server.metrics(metrics);
     }
+    describe(&pool.info(), pool.recovery(), if is_new { None } else { arguments.size })?;
     let ready = format!("ready at {}; Ctrl-C ends it", server.local_addr());
     perdura_server::serve(pool, server, || print(ready))?;
     print("closed")
@@ -138,7 +206,45 @@ fn open(arguments: &Arguments) -> Outcome<Pool> {
     options.open_or_create(&arguments.pool).map_err(|error| Failure::at(&arguments.pool, error))
 }
 
-fn options(arguments: &Arguments) -> Options {
+/// The password: of the command line, of the environment, of the configuration file, in this order. `line` is the command
+/// line alone, `all` what it says together with the file.
+fn password(line: &Arguments, all: &Arguments) -> Outcome<Option<String>> {
+    const VARIABLE: &str = "PERDURA_PASSWORD";
+    let on_line = line.requirepass.is_some() || line.requirepass_file.is_some();
+    if let Some(password) = std::env::var_os(VARIABLE).filter(|_| !on_line) {
+        let password = password.into_string().ok().filter(|password| !password.is_empty());
+        return match password {
+            Some(password) => Ok(Some(password)),
+            None => Err(Failure::new(format!(
+                "{VARIABLE} is empty, or no text in UTF-8: set it to the password, or unset it"
+            ))),
+        };
+    }
+    let Some(path) = &all.requirepass_file else { return Ok(all.requirepass.clone()) };
+    let text = read_text(path, MOST_PASSWORD)?;
+    let password = text.strip_suffix('\n').unwrap_or(&text);
+    let password = password.strip_suffix('\r').unwrap_or(password);
+    match password {
+        "" => Err(Failure::at(path, "it is empty; write the password into it, in one line")),
+        _ if password.contains('\n') => {
+            Err(Failure::at(path, "it has several lines; write the password into it, in one line"))
+        }
+        _ => Ok(Some(password.to_owned())),
+    }
+}
+
+/// The text of a file of options, of at most `most` bytes.
+fn read_text(path: &Path, most: u64) -> Outcome<String> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(most + 1).read_to_string(&mut text));
+    read.map_err(|error| Failure::at(path, error))?;
+    if text.len() as u64 > most {
+        return Err(Failure::at(path, format!("it is larger than {}", show_bytes(most))));
+    }
+    Ok(text)
+}
+
+fn options(arguments: &Arguments, password: Option<String>) -> Options {
     let mut options = Options::new().max_clients(arguments.max_clients as usize);
     options = options.debug_command(arguments.debug_command);
     let size = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -146,9 +252,11 @@ fn options(arguments: &Arguments) -> Options {
     if let Some(threads) = arguments.threads {
         options = options.threads(usize::from(threads));
     }
-    if let Some(password) = &arguments.requirepass {
+    if let Some(password) = password {
         options = options.password(password);
     }
+    options = options.slower_than(arguments.slowlog_log_slower_than);
+    options = options.slow_log_len(arguments.slowlog_max_len as usize);
     options
 }
 
@@ -157,10 +265,10 @@ fn describe(info: &Info, recovery: &Recovery, size: Option<u64>) -> Outcome {
     let limit = size.unwrap_or(info.limit).max(info.bytes);
     if show_bytes(limit) != show_bytes(info.own_limit) {
         let (limit, own) = (show_bytes(limit), show_bytes(info.own_limit));
-        eprintln!(
-            "warning: the pool may grow to {limit} in this run; its own limit stays {own}: give \
-             --size each time, or move its data to a larger pool"
-        );
+        log_warning(&format!(
+            "the pool may grow to {limit} in this run; its own limit stays {own}: give --size each \
+             time, or move its data to a larger pool"
+        ));
     }
     print(format!(
         "pool {}: engine {}, domain {}, {} in use of at most {}",

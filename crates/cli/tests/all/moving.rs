@@ -4,7 +4,7 @@ use crate::common::{arg, command, fail, run, succeed, text};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use tempfile::tempdir;
 
 const STREAM: &str = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n\
@@ -21,6 +21,28 @@ fn imported(pool: &Path) -> String {
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success());
     text(&output.stdout)
+}
+
+/// A pipe that says nothing more does not keep Ctrl-C waiting.
+#[test]
+fn an_import_of_a_silent_pipe_ends_at_once() {
+    let folder = tempdir().expect("a folder");
+    let pool = folder.path().join("pool");
+    let mut child = command(&["pool", "import", "-", arg(&pool), "--size", "8M"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut pipe = child.stdin.take().expect("piped");
+    pipe.write_all(STREAM.as_bytes()).expect("it reads");
+    // Until it has begun to read it ends by the signal itself.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().expect("kill").success());
+    assert_eq!(child.wait().expect("an end").code(), Some(130));
+    assert!(!pool.exists());
+    drop(pipe);
 }
 
 #[test]

@@ -5,8 +5,10 @@
 use crate::common::{arg, command, fail, succeed};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use tempfile::tempdir;
 
 struct Running {
@@ -186,6 +188,79 @@ fn another_size_than_the_pool_s_own_is_told() {
         stderr.read_to_string(&mut printed).expect("text");
         assert_eq!(printed.contains("its own limit stays 32 MiB"), told, "{printed}");
     }
+}
+
+/// Everything that an operator sets: a file with options, one with the password, the log, the service manager's socket.
+#[test]
+fn a_service_is_configured_told_of_and_ended() {
+    let folder = tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let manager = UnixDatagram::bind(at("notify")).expect("a socket");
+    manager.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
+    let hears = || {
+        let mut bytes = [0; 64];
+        let len = manager.recv(&mut bytes).expect("a message");
+        String::from_utf8_lossy(&bytes[..len]).into_owned()
+    };
+    std::fs::write(at("password"), "sesame\n").expect("a file");
+    let config = format!(
+        "listen = \"127.0.0.1:0\"\nsize = \"32M\"\nmax-clients = 7\nthreads = 1\nmetrics = \"127.0.0.1:0\"\n\
+         log-format = \"json\"\nrequirepass-file = {:?}\n",
+        at("password")
+    );
+    std::fs::write(at("config"), config).expect("a file");
+    let (config, pool) = (at("config"), at("pool"));
+    let arguments = ["serve", "--config", arg(&config), "--max-clients", "9", "--pool", arg(&pool)];
+    let mut command = command(&arguments);
+    command.env("NOTIFY_SOCKET", at("notify")).stderr(Stdio::piped());
+    let mut server = launch(&mut command);
+    assert_eq!(hears(), "READY=1");
+    let mut stream = TcpStream::connect(server.address).expect("a connection");
+    stream
+        .write_all(b"PING\r\nAUTH wrong\r\nAUTH sesame\r\nCONFIG GET maxclients\r\n")
+        .expect("sent");
+    stream.write_all(b"SHUTDOWN\r\n").expect("sent");
+    let mut replies = String::new();
+    stream.read_to_string(&mut replies).expect("text");
+    let lines: Vec<&str> = replies.lines().collect();
+    assert!(lines[0].starts_with("-NOAUTH") && lines[1].starts_with("-WRONGPASS"), "{replies}");
+    assert!(lines[2] == "+OK" && lines.last() == Some(&"9"), "{replies}");
+    assert_eq!(hears(), "STOPPING=1");
+    assert_eq!(server.process.wait().expect("an end").code(), Some(0));
+    let mut log = String::new();
+    let stderr = server.process.stderr.as_mut().expect("a pipe");
+    stderr.read_to_string(&mut log).expect("text");
+    assert!(!log.contains("sesame") && !log.contains("\"wrong\""), "{log}");
+    let mut messages = Vec::new();
+    for line in log.lines() {
+        let event: serde_json::Value = serde_json::from_str(line).expect("a line of JSON");
+        messages.push(event["message"].as_str().expect("a message").to_owned());
+        if messages.last().is_some_and(|message| message == "shutting down") {
+            assert!(
+                event["reason"].as_str().is_some_and(|why| why.starts_with("SHUTDOWN of client"))
+            );
+        }
+    }
+    let wanted = ["pool opened", "listening", "serving metrics", "wrong password", "shutting down"];
+    assert_eq!(messages[..5], wanted, "{log}");
+}
+
+#[test]
+fn wrong_configurations_and_passwords_are_refused() {
+    let folder = tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let (config, empty, none) = (at("config"), at("empty"), at("none"));
+    std::fs::write(&config, "threads = 1\nmax-client = 1\n").expect("a file");
+    std::fs::write(&empty, "\n").expect("a file");
+    let complaint = fail(&["serve", "--config", arg(&config)]);
+    let place = format!("{}: line 2: max-client: there is no such key", config.display());
+    assert!(complaint.contains(&place), "{complaint}");
+    assert!(fail(&["serve", "--config", arg(&none)]).contains("No such file"));
+    assert!(fail(&["serve", "--requirepass-file", arg(&empty)]).contains("it is empty"));
+    let output = command(&["serve"]).env("PERDURA_PASSWORD", "").output().expect("it starts");
+    let complaint = crate::common::text(&output.stderr);
+    assert!(complaint.starts_with("error: PERDURA_PASSWORD is empty"), "{complaint}");
+    assert!(!at("perdura.pool").exists());
 }
 
 /// The complaint of a server that does not start; lines about the pool may come before it.

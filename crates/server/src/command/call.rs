@@ -1,6 +1,7 @@
 //! What a command on data works with.
 
 use super::{Failure, Outcome};
+use crate::client::Listing;
 use crate::keyspace::{Database, Entry, Found, Kind};
 use crate::protocol::{Args, Reply, number};
 use crate::server::Server;
@@ -23,7 +24,7 @@ pub(crate) struct Env<'a> {
     pub(crate) now: u64,
     /// A number that differs from turn to turn.
     pub(crate) seed: u64,
-    /// Nothing that is in the way of a write can be freed any more: one that has no room is refused.
+    /// Nothing more can be freed: a write for which there is no room is refused.
     pub(crate) last_resort: bool,
 }
 
@@ -43,7 +44,7 @@ impl Env<'_> {
         self.server.save.keep(tx, db, key);
     }
 
-    /// Tells those that watched a key before it expired, at `time`, that it is removed.
+    /// Tells clients that watched a key before it expired, at `time`, that it is removed.
     pub(crate) fn touch_expired(&self, db: &Database, key: &[u8], time: u64) {
         self.server.watch.touch_expired(db.index(), key, time, self.touched);
     }
@@ -63,13 +64,13 @@ impl Env<'_> {
 
     /// Counts something that the transaction under way does.
     pub(crate) fn count(&self, counted: Counted) {
-        self.tally.add(self.stats, counted);
+        self.tally.add(counted);
     }
 
     /// A transaction's body begins, perhaps once more: nothing was touched or counted.
     pub(crate) fn begin(&self) {
         self.server.watch.retract(self.touched);
-        self.tally.back_to(self.stats, 0);
+        self.tally.begin();
     }
 
     /// The transaction is over: to be said after each one.
@@ -78,9 +79,12 @@ impl Env<'_> {
             // A commit that fails may have been seen, and may be durable.
             Ok(_) | Err(Error::Io(_)) => {
                 self.server.watch.settle(self.touched);
-                self.tally.settle();
+                self.tally.settle(self.stats, |command| self.server.note_slow(command));
             }
-            Err(_) => self.begin(),
+            Err(_) => {
+                self.server.watch.retract(self.touched);
+                self.tally.back_to(0);
+            }
         }
     }
 }
@@ -90,6 +94,8 @@ pub(crate) struct Call<'a> {
     pub(crate) tx: &'a mut dyn Tx,
     pub(crate) env: Env<'a>,
     pub(crate) db: Database,
+    /// Whose it is.
+    pub(crate) client: &'a Listing,
     pub(crate) args: Args<'a>,
     pub(crate) out: Reply<'a>,
 }
@@ -138,7 +144,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Sets the entry of a key that was just claimed; what the old one held was used up.
+    /// Sets the entry of a key that was just claimed; the old entry's value is already freed or reused.
     pub(crate) fn put(&mut self, key: &[u8], old: Option<Found>, new: Entry) -> Outcome {
         self.db.put(self.tx, key, old, new)?;
         self.touch(key)

@@ -4,7 +4,9 @@ use super::{Command, Exec, Failure, Outcome, Run};
 use crate::client::Client;
 use crate::protocol::{Args, Reply};
 use crate::server::Server;
-use crate::stats::Stats;
+use crate::slow_log::SlowCommand;
+use crate::stats::{Called, Stats};
+use std::time::Instant;
 
 /// One command on its way.
 pub(crate) struct ClientCall<'a> {
@@ -29,8 +31,15 @@ impl ClientCall<'_> {
     /// Runs a command; `None` if it is not one on the client.
     pub(crate) fn run(&mut self, command: &'static Command) -> Option<Outcome<Next>> {
         let Run::Client(run) = command.run else { return None };
+        let began = Instant::now();
         let done = run(self);
-        self.stats.called(command, done.is_ok());
+        let took = began.elapsed();
+        self.stats.called(Called { command, done: done.is_ok(), took });
+        // What EXEC runs is looked at by itself.
+        if self.server.tuning.is_slow(took) && command.name != "exec" {
+            let listing = &self.client.listing;
+            self.server.note_slow(SlowCommand::new(command.name, self.args, listing, took));
+        }
         Some(done)
     }
 

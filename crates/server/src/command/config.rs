@@ -1,24 +1,25 @@
 //! CONFIG: the server's options under Redis's names.
 //!
-//! What Redis can change while it runs depends on what it is. Here only the number of clients does.
-//! Where Redis's small hashes, sets and lists end ([`LIMITS`]) is kept and told, and changes nothing:
-//! tools and tests set it, and how values are kept here is not theirs to choose.
+//! What can be changed while the server runs are the number of clients and the [`NUMBERS`]. Of these, where Redis's
+//! small hashes, sets and lists end is stored and answered, and changes nothing: tools and tests set it.
 
 use super::introspection::{subcommand_arity, unknown_subcommand};
 use super::table::Command;
 use super::{ClientCall, Failure, Next, Outcome, Run, shown};
 use crate::descriptors;
+use crate::options::Options;
 use crate::protocol::{Args, glob, number};
 use crate::server::Server;
 use crate::stats::Stats;
 use perdura::EngineKind;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 pub(super) const TABLE: &[Command] =
     &[Command::new("config", -2, (0, 0, 0), Run::Client(config), "The server's options.")];
 
-/// An option that Redis's data structures depend on, and ours do not.
-struct Limit {
+/// An option that is a number, and can be set while the server runs.
+struct NumberOption {
     name: &'static str,
     /// What it was called before Redis 7.
     old_name: &'static str,
@@ -29,12 +30,12 @@ struct Limit {
     bytes: bool,
 }
 
-static LIMITS: [Limit; 5] = [
-    Limit::new("hash-max-listpack-entries", "hash-max-ziplist-entries", 512, false),
-    Limit::new("hash-max-listpack-value", "hash-max-ziplist-value", 64, true),
-    Limit::new("zset-max-listpack-entries", "zset-max-ziplist-entries", 128, false),
-    Limit::new("zset-max-listpack-value", "zset-max-ziplist-value", 64, true),
-    Limit {
+static NUMBERS: [NumberOption; 7] = [
+    NumberOption::new("hash-max-listpack-entries", "hash-max-ziplist-entries", 512, false),
+    NumberOption::new("hash-max-listpack-value", "hash-max-ziplist-value", 64, true),
+    NumberOption::new("zset-max-listpack-entries", "zset-max-ziplist-entries", 128, false),
+    NumberOption::new("zset-max-listpack-value", "zset-max-ziplist-value", 64, true),
+    NumberOption {
         name: "list-max-listpack-size",
         old_name: "list-max-ziplist-size",
         least: i32::MIN as i64,
@@ -42,20 +43,56 @@ static LIMITS: [Limit; 5] = [
         default: -2,
         bytes: false,
     },
+    NumberOption {
+        name: "slowlog-log-slower-than",
+        old_name: "slowlog-log-slower-than",
+        least: -1,
+        most: i64::MAX,
+        default: crate::options::SLOWER_THAN,
+        bytes: false,
+    },
+    NumberOption {
+        name: "slowlog-max-len",
+        old_name: "slowlog-max-len",
+        least: 0,
+        most: i64::MAX,
+        default: crate::options::SLOW_LOG_LEN as i64,
+        bytes: false,
+    },
 ];
 
-/// The values of the [`LIMITS`].
-pub(crate) struct Tuning([AtomicI64; LIMITS.len()]);
+/// Places in [`NUMBERS`].
+const SLOWER_THAN: usize = 5;
+const SLOW_LOG_LEN: usize = 6;
 
-impl Default for Tuning {
-    fn default() -> Self {
-        Tuning(std::array::from_fn(|index| AtomicI64::new(LIMITS[index].default)))
+/// The values of the [`NUMBERS`].
+pub(crate) struct Tuning([AtomicI64; NUMBERS.len()]);
+
+impl Tuning {
+    /// The defaults, but for what `options` say.
+    pub(crate) fn new(options: &Options) -> Self {
+        let tuning = Tuning(std::array::from_fn(|index| AtomicI64::new(NUMBERS[index].default)));
+        tuning.0[SLOWER_THAN].store(options.slower_than, Ordering::Relaxed);
+        let most = i64::try_from(options.slow_log_len).unwrap_or(i64::MAX);
+        tuning.0[SLOW_LOG_LEN].store(most, Ordering::Relaxed);
+        tuning
+    }
+
+    /// Whether a command that took this long is for the slow log.
+    pub(crate) fn is_slow(&self, took: Duration) -> bool {
+        let micros = self.0[SLOWER_THAN].load(Ordering::Relaxed);
+        u64::try_from(micros).is_ok_and(|micros| took >= Duration::from_micros(micros))
+    }
+
+    /// Commands that the slow log keeps.
+    pub(crate) fn slow_log_len(&self) -> usize {
+        usize::try_from(self.0[SLOW_LOG_LEN].load(Ordering::Relaxed)).unwrap_or(usize::MAX)
     }
 }
 
-impl Limit {
+impl NumberOption {
     const fn new(name: &'static str, old_name: &'static str, default: i64, bytes: bool) -> Self {
-        Limit { name, old_name, least: 0, most: i64::MAX, default, bytes }
+        NumberOption { name, old_name, least: 0, most: i64::MAX, default, bytes }
     }
 
     fn is(&self, name: &str) -> bool {
@@ -68,7 +105,7 @@ impl Limit {
         } else {
             number::parse_i64(text).ok_or("argument couldn't be parsed into an integer")?
         };
-        let Limit { least, most, .. } = *self;
+        let NumberOption { least, most, .. } = *self;
         if (least..=most).contains(&value) {
             Ok(value)
         } else {
@@ -96,7 +133,7 @@ fn bytes(text: &[u8]) -> Option<i64> {
     i64::checked_mul(number, factor)
 }
 
-/// The options that CONFIG GET tells, under Redis's names.
+/// The options that CONFIG GET shows, under Redis's names.
 fn options(server: &Server) -> Vec<(&'static str, String)> {
     let facts = server.facts();
     let keeps = facts.engine.parse().is_ok_and(EngineKind::is_crash_consistent);
@@ -114,11 +151,13 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         ("save", String::new()),
         ("timeout", "0".to_owned()),
     ];
-    let limits = LIMITS.iter().zip(&server.tuning.0);
-    options.extend(limits.flat_map(|(limit, value)| {
+    for (option, value) in NUMBERS.iter().zip(&server.tuning.0) {
         let value = value.load(Ordering::Relaxed).to_string();
-        [(limit.name, value.clone()), (limit.old_name, value)]
-    }));
+        if option.old_name != option.name {
+            options.push((option.old_name, value.clone()));
+        }
+        options.push((option.name, value));
+    }
     options
 }
 
@@ -153,7 +192,7 @@ fn config(call: &mut ClientCall<'_>) -> Outcome<Next> {
     }
 }
 
-/// Sets options: all that are given, or none. Only the number of clients and the [`LIMITS`] can be
+/// Sets options: all that are given, or none. Only the number of clients and the [`NUMBERS`] can be
 /// changed while the server runs; of all others the value that they have is accepted.
 fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     if !pairs.len().is_multiple_of(2) {
@@ -161,14 +200,14 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     }
     let known = options(server);
     let given = names(&known, pairs)?;
-    let (mut clients, mut limits) = (None, Vec::new());
+    let (mut clients, mut numbers) = (None, Vec::new());
     for (at, (name, current)) in given.into_iter().enumerate() {
         let value = 2 * at + 1;
         if name == "maxclients" {
             clients = Some(client_count(pairs.at(value)).map_err(|why| refused(name, &why))?);
-        } else if let Some(index) = LIMITS.iter().position(|limit| limit.is(name)) {
-            let value = LIMITS[index].parse(pairs.at(value)).map_err(|why| refused(name, &why))?;
-            limits.push((index, value));
+        } else if let Some(index) = NUMBERS.iter().position(|option| option.is(name)) {
+            let value = NUMBERS[index].parse(pairs.at(value)).map_err(|why| refused(name, &why))?;
+            numbers.push((index, value));
         } else if !pairs.is(value, current) {
             return Err(refused(name, "can't set immutable config"));
         }
@@ -176,7 +215,7 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     if let Some(clients) = clients {
         server.set_max_clients(clients);
     }
-    for (index, value) in limits {
+    for (index, value) in numbers {
         server.tuning.0[index].store(value, Ordering::Relaxed);
     }
     Ok(())
@@ -247,11 +286,21 @@ mod tests {
     }
 
     #[test]
-    fn limits_have_bounds() {
-        let list = LIMITS.iter().find(|limit| limit.is("list-max-ziplist-size")).unwrap();
+    fn places_are_right() {
+        assert_eq!(NUMBERS[SLOWER_THAN].name, "slowlog-log-slower-than");
+        assert_eq!(NUMBERS[SLOW_LOG_LEN].name, "slowlog-max-len");
+        let slow = |micros| Tuning::new(&Options::new().slower_than(micros));
+        let took = Duration::from_micros(10);
+        assert!(slow(0).is_slow(Duration::ZERO) && slow(10).is_slow(took));
+        assert!(!slow(11).is_slow(took) && !slow(-1).is_slow(Duration::MAX));
+    }
+
+    #[test]
+    fn numbers_have_bounds() {
+        let list = NUMBERS.iter().find(|option| option.is("list-max-ziplist-size")).unwrap();
         assert_eq!(list.parse(b"-6"), Ok(-6));
         let text = "argument must be between -2147483648 and 2147483647 inclusive";
         assert_eq!(list.parse(b"99999999999"), Err(text.to_owned()));
-        assert!(LIMITS[0].parse(b"1kb").is_err() && LIMITS[1].parse(b"1kb") == Ok(1024));
+        assert!(NUMBERS[0].parse(b"1kb").is_err() && NUMBERS[1].parse(b"1kb") == Ok(1024));
     }
 }

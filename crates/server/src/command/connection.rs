@@ -55,6 +55,7 @@ fn check_password(call: &mut ClientCall<'_>, user: &[u8], password: &[u8]) -> Ou
         Some(right) => user == b"default" && same(right.as_bytes(), password),
     };
     if !right {
+        call.server.note_wrong_password(&call.client.listing);
         let text = "WRONGPASS invalid username-password pair or user is disabled.";
         return Err(Failure::Say(text.into()));
     }
@@ -62,7 +63,7 @@ fn check_password(call: &mut ClientCall<'_>, user: &[u8], password: &[u8]) -> Ou
     Ok(())
 }
 
-/// Whether they are the same, in a time that tells nothing of how much of it is.
+/// Whether they are the same, in a time that does not depend on where they differ.
 fn same(a: &[u8], b: &[u8]) -> bool {
     let differences = a.iter().zip(b).fold(0, |seen, (a, b)| seen | (a ^ b));
     a.len() == b.len() && differences == 0
@@ -269,7 +270,7 @@ fn listed(args: Args<'_>) -> Outcome<Listed> {
     Err(Failure::SYNTAX)
 }
 
-/// Whether this client is answered from now on. Only when it is, it is told.
+/// Whether this client is answered from now on. Only ON is itself answered.
 fn reply(call: &mut ClientCall<'_>) -> Outcome<Next> {
     match () {
         () if call.args.is(2, "on") => {

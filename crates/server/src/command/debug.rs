@@ -32,7 +32,7 @@ fn debug(call: &mut ClientCall<'_>) -> Outcome<Next> {
             std::thread::sleep(Duration::from_secs_f64(seconds.clamp(0.0, LONGEST)));
         }
         // Quoted: a line of the log is no client's to forge.
-        (b"log", 3..) => eprintln!("DEBUG LOG: {:?}", String::from_utf8_lossy(args.at(2))),
+        (b"log", 3..) => tracing::info!("DEBUG LOG: {:?}", String::from_utf8_lossy(args.at(2))),
         // Commands work on the pool itself: there is nothing to write, or to read back.
         (b"reload" | b"loadaof", 2..) => {}
         (b"set-active-expire" | b"sleep" | b"log", _) => {

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 /// Why a command could not do its work.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The client is told; what the command has written is undone.
+    /// A reply to the client; what the command has written is undone.
     Say(Cow<'static, str>),
     /// The pool refused.
     Pool(Error),
@@ -61,7 +61,7 @@ impl Failure {
         }
     }
 
-    /// The first word of its reply, by which INFO counts it.
+    /// The first word of its reply: INFO counts errors by it.
     pub(crate) fn code(&self) -> &str {
         match self {
             Failure::Say(text) => text.split(' ').next().unwrap_or_default(),

@@ -2,8 +2,9 @@
 //! test's choosing. For the tests here, and for fuzzing ([`crate::testing`]).
 
 use super::{Call, Env, Run, find, perform};
+use crate::client::Listing;
 #[cfg(test)]
-use crate::house;
+use crate::cron;
 use crate::keyspace::{self, Database};
 use crate::options::Options;
 use crate::protocol::args::OwnedArgs;
@@ -24,6 +25,7 @@ pub struct Bench {
     server: Server,
     touched: Touched,
     tally: Tally,
+    client: Listing,
     keyspace: u64,
     /// Milliseconds since 1970.
     pub(crate) now: u64,
@@ -49,6 +51,7 @@ impl Bench {
             server,
             touched: Touched::default(),
             tally: Tally::default(),
+            client: Listing::new(1, address),
             keyspace,
             now: 1_000_000_000_000,
         }
@@ -91,7 +94,8 @@ impl Bench {
         let mut heap = std::mem::take(&mut self.heap);
         let out = Reply::new(&mut bytes, Protocol::Resp2);
         let db = Database::new(self.keyspace, 0);
-        let call = Call { tx: &mut heap, env: self.env(), db, args, out };
+        let client = &self.client;
+        let call = Call { tx: &mut heap, env: self.env(), db, client, args, out };
         let done = perform::one(call, command);
         match done {
             Ok(_) => heap.commit(),
@@ -139,11 +143,11 @@ impl Bench {
         (&mut self.heap, &self.server.save, self.keyspace)
     }
 
-    /// Keeps the house until there is nothing left to do.
+    /// Runs the cron until there is nothing left to do.
     #[cfg(test)]
-    pub(crate) fn keep_house(&mut self) {
+    pub(crate) fn run_cron(&mut self) {
         let mut heap = std::mem::take(&mut self.heap);
-        while house::tidy(&mut heap, self.env()).unwrap() {
+        while cron::tidy(&mut heap, self.env()).unwrap() {
             heap.commit();
         }
         self.heap = heap;

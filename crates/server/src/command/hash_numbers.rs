@@ -27,7 +27,7 @@ fn hincrby(call: &mut Call<'_>) -> Outcome {
 
 fn hincrbyfloat(call: &mut Call<'_>) -> Outcome {
     let by = call.args.at(3);
-    // An argument that is no number is told before a key of the wrong type.
+    // An argument that is no number is an error before a key of the wrong type is.
     numbers::check(by)?;
     let (old, mut hash) = hashes::claim(call)?;
     let value = hash.get(call.tx, call.args.at(2))?;

@@ -1,4 +1,4 @@
-//! INFO: what the server tells people and monitors of itself.
+//! INFO: facts about the server, for people and monitors.
 
 use super::{Call, Command, Outcome, Run};
 use crate::keyspace::{DATABASES, Database};
@@ -18,7 +18,7 @@ macro_rules! lines {
     };
 }
 
-/// What INFO tells of itself, and what only if it is asked for.
+/// Sections of INFO, and sections that are shown only if they are asked for.
 const SECTIONS: [&str; 9] = [
     "server",
     "clients",
@@ -117,7 +117,7 @@ fn human(bytes: u64) -> String {
 
 fn write_persistence(server: &Server, to: &mut String) {
     let facts = server.facts();
-    let save = server.save.told();
+    let save = server.save.status();
     let seconds = |time: Option<Duration>| time.map_or(-1, |time| time.as_secs() as i64);
     let status = if server.failed() || facts.cannot_grow.is_some() { "err" } else { "ok" };
     to.push_str("# Persistence\r\n");
@@ -133,7 +133,8 @@ fn write_persistence(server: &Server, to: &mut String) {
         "aof_last_write_status": status,
         "rdb_bgsave_in_progress": u8::from(save.since.is_some()),
         "rdb_last_save_time": save.last,
-        "rdb_last_bgsave_status": if save.ok { status } else { "err" },
+        "rdb_last_bgsave_status": if save.failed.is_none() { status } else { "err" },
+        "rdb_last_bgsave_error": save.failed.unwrap_or_default(),
         "rdb_last_bgsave_time_sec": seconds(save.took),
         "rdb_current_bgsave_time_sec": seconds(save.since.map(|since| since.elapsed())),
     );
@@ -160,7 +161,7 @@ fn write_stats(server: &Server, to: &mut String) {
     );
 }
 
-/// There are no replicas, and this is none: said, since clients ask for the role.
+/// There are no replicas, and this server is none; clients ask for the role.
 fn write_replication(to: &mut String) {
     to.push_str("# Replication\r\n");
     lines!(to, "role": "master", "connected_slaves": 0, "master_repl_offset": 0);
@@ -188,7 +189,7 @@ fn processor_time() -> Option<(f64, f64)> {
     Some((next()?, next()?))
 }
 
-/// Of each command that was called, or refused, how often. Times are not taken.
+/// Of each command that was called, or refused, how often, and how long the calls took.
 fn write_commands(server: &Server, to: &mut String) {
     to.push_str("# Commandstats\r\n");
     for (_, command) in super::all() {
@@ -196,12 +197,14 @@ fn write_commands(server: &Server, to: &mut String) {
             server.stats.iter().map(|one| pick(one.of(command)).get()).sum()
         };
         let (calls, rejected) = (count(|one| &one.calls), count(|one| &one.rejected));
-        let failed = count(|one| &one.failed);
+        let (failed, usec) = (count(|one| &one.failed), count(|one| &one.nanos) / 1000);
         if calls + rejected > 0 {
             let name = command.name;
+            let each = usec as f64 / calls.max(1) as f64;
             let _ = write!(
                 to,
-                "cmdstat_{name}:calls={calls},rejected_calls={rejected},failed_calls={failed}\r\n"
+                "cmdstat_{name}:calls={calls},usec={usec},usec_per_call={each:.2},\
+                 rejected_calls={rejected},failed_calls={failed}\r\n"
             );
         }
     }

@@ -23,6 +23,15 @@ pub(super) fn unknown_subcommand(args: Args<'_>, name: &str) -> Failure {
     Failure::say(format!("ERR unknown subcommand '{sub}'. Try {name} HELP."))
 }
 
+/// Answers a command's HELP: `lines` are of its subcommands.
+pub(super) fn help(out: &mut Reply<'_>, name: &str, lines: &[&str]) {
+    out.array(lines.len() + 3);
+    out.simple(&format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
+    lines.iter().for_each(|line| out.simple(line));
+    out.simple("HELP");
+    out.simple("    Print this help.");
+}
+
 fn command(call: &mut ClientCall<'_>) -> Outcome<Next> {
     let args = call.args;
     let Some(sub) = args.get(1) else {
@@ -57,7 +66,7 @@ fn command(call: &mut ClientCall<'_>) -> Outcome<Next> {
     Ok(Next::Go)
 }
 
-/// COMMAND LIST, and its FILTERBY: no command is of a module, and categories are not told.
+/// COMMAND LIST, and its FILTERBY: no command is of a module, and categories are not listed.
 fn list(out: &mut Reply<'_>, filter: Args<'_>) -> Outcome {
     let takes: &dyn Fn(&str) -> bool = match () {
         () if filter.len() == 0 => &|_| true,
@@ -90,7 +99,7 @@ fn describe(out: &mut Reply<'_>, command: &Command) {
     out.integer(first.into());
     out.integer(last.into());
     out.integer(step.into());
-    // Categories, tips, key specifications, subcommands: none are told.
+    // Categories, tips, key specifications, subcommands: none are listed.
     for _ in 0..4 {
         out.array(0);
     }

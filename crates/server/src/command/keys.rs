@@ -48,7 +48,7 @@ fn kind(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Puts what `from` holds under `to`, in a database that may be another. Both were kept for an export.
+/// Moves the value of `from` to `to`, perhaps in another database. Both were kept for an export.
 fn carry(call: &mut Call<'_>, from: &[u8], to: &[u8], db: Database) -> Outcome {
     let Some(entry) = call.db.take(call.tx, from)? else { return Err(Failure::NO_KEY) };
     call.touch(from)?;

@@ -26,6 +26,8 @@ pub(crate) mod perform;
 mod saving;
 mod scan;
 mod score_range;
+mod shutdown;
+mod slowlog;
 mod strings;
 mod substrings;
 mod table;
@@ -38,8 +40,8 @@ pub(crate) use call::{Call, Env};
 pub(crate) use client::{ClientCall, Next};
 pub(crate) use config::Tuning;
 pub(crate) use failure::{Failure, Outcome, shown};
-pub(crate) use multi::{Exec, Queue, Step, is_immediate, refused};
+pub(crate) use multi::{Exec, Queue, Step, is_immediate, is_never_queued, refused};
 pub(crate) use table::{Command, Run, all, find};
 
-/// The version of Redis that clients are told, for what they expect of it.
+/// The version of Redis that clients see, for what they expect of it.
 pub(crate) const VERSION: &str = "7.2.0";

@@ -26,7 +26,7 @@ pub(crate) struct Queue {
     broken: bool,
 }
 
-/// Bytes of memory that a queued command takes beside its arguments, and each of these.
+/// Bytes of memory that a queued command takes besides its arguments, and each of these.
 const PER_COMMAND: usize = 160;
 const PER_ARGUMENT: usize = 16;
 
@@ -64,7 +64,7 @@ impl Queue {
 pub(crate) struct Exec {
     pub(crate) steps: Vec<Step>,
     pub(crate) watched: WatchList,
-    /// The database that was selected before, for the case that nothing is done.
+    /// The database that was selected before: selected again if nothing is done.
     pub(crate) db: u8,
     /// A watched key had been written, or was being, when it was asked for.
     pub(crate) disturbed: bool,
@@ -95,6 +95,11 @@ pub(crate) fn is_immediate(command: &Command) -> bool {
         command.name,
         "multi" | "exec" | "discard" | "watch" | "quit" | "reset" | "post" | "host:"
     )
+}
+
+/// Whether a command can be no part of a transaction.
+pub(crate) fn is_never_queued(command: &Command) -> bool {
+    matches!(command.name, "save" | "shutdown")
 }
 
 /// A command was refused before it could be done or queued: what is queued will fail. EXEC itself,

@@ -1,10 +1,9 @@
 //! Ranges of members by name: `[a`, `(b`, `-`, `+`.
 //!
-//! They are meant for sets whose scores are all the same, where the order of members is that of
-//! their names. Redis does not say what they find in others, but finds something, and clients have
-//! come to expect it. In a small set it goes from one end to the first member inside, and on while
-//! members are ([`NameRange::select`]); in a large one it descends as if names were in order
-//! ([`NameRange::halve`]): both are done here too, so that small sets answer as Redis's do.
+//! They are meant for sets whose scores are all the same, where members are in the order of their names. Redis does not
+//! define the result for other sets, but clients rely on what it is: in a small set Redis goes from one end to the first
+//! member inside, and on while members are inside ([`NameRange::select`]); in a large set it descends as if names were in
+//! order ([`halve()`]). Both are done here too, so that small sets give the same answers as Redis's.
 
 use super::{Call, Failure, Outcome};
 use crate::keyspace::zset::{Edge, SortedSet};

@@ -1,6 +1,6 @@
 //! OBJECT and MEMORY USAGE: how keys are kept, and how much they take.
 
-use super::introspection::{subcommand_arity, unknown_subcommand};
+use super::introspection::{help, subcommand_arity, unknown_subcommand};
 use super::{Call, Command, Failure, Outcome, Run};
 use crate::keyspace::{Kind, size, text};
 use crate::protocol::number;
@@ -11,6 +11,26 @@ pub(super) const OBJECT: &[Command] =
     &[Command::new("object", -2, SECOND, Run::Read(object), "How a key's value is kept.")];
 pub(super) const MEMORY: &[Command] =
     &[Command::new("memory", -2, SECOND, Run::Read(memory), "Bytes of the pool that a key takes.")];
+
+const OBJECT_HELP: [&str; 11] = [
+    "ENCODING <key>",
+    "    Return the kind of internal representation used in order to store the value",
+    "    associated with a <key>.",
+    "FREQ <key>",
+    "    Not tracked here: an error.",
+    "IDLETIME <key>",
+    "    Not tracked here: an error.",
+    "REFCOUNT <key>",
+    "    Return the number of references of the value associated with the specified",
+    "    <key>: 1.",
+    "Of a key that is not there, all answer nil.",
+];
+
+const MEMORY_HELP: [&str; 3] = [
+    "USAGE <key> [SAMPLES <count>]",
+    "    Return memory in bytes used by <key> and its value. Nested values are",
+    "    counted, or, with SAMPLES, estimated by up to <count> of them (0: all).",
+];
 
 fn object(call: &mut Call<'_>) -> Outcome {
     let args = call.args;
@@ -28,7 +48,11 @@ fn object(call: &mut Call<'_>) -> Outcome {
             call,
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked.",
         ),
-        (b"encoding" | b"refcount" | b"idletime" | b"freq", _) => {
+        (b"help", 2) => {
+            help(&mut call.out, "OBJECT", &OBJECT_HELP);
+            Ok(())
+        }
+        (b"encoding" | b"refcount" | b"idletime" | b"freq" | b"help", _) => {
             Err(subcommand_arity(args, "object"))
         }
         _ => Err(unknown_subcommand(args, "OBJECT")),
@@ -74,9 +98,9 @@ fn memory(call: &mut Call<'_>) -> Outcome {
     let args = call.args;
     match (args.at(1).to_ascii_lowercase().as_slice(), args.len()) {
         (b"usage", 3..) => {
-            check_samples(call)?;
+            let samples = samples(call)?;
             let bytes = match call.look(args.at(2))? {
-                Some(_) => size::of_key(call.tx, call.db, args.at(2))?,
+                Some(_) => size::of_key(call.tx, call.db, args.at(2), samples)?,
                 None => None,
             };
             match bytes {
@@ -85,20 +109,24 @@ fn memory(call: &mut Call<'_>) -> Outcome {
             }
             Ok(())
         }
-        (b"usage", _) => Err(subcommand_arity(args, "memory")),
+        (b"help", 2) => {
+            help(&mut call.out, "MEMORY", &MEMORY_HELP);
+            Ok(())
+        }
+        (b"usage" | b"help", _) => Err(subcommand_arity(args, "memory")),
         _ => Err(unknown_subcommand(args, "MEMORY")),
     }
 }
 
-/// SAMPLES is understood, and changes nothing: all of a value is counted.
-fn check_samples(call: &Call<'_>) -> Outcome {
+/// The number of SAMPLES; 0 means all of a value, as no number does.
+fn samples(call: &Call<'_>) -> Outcome<Option<u64>> {
+    let mut samples = None;
     for at in (3..call.args.len()).step_by(2) {
         if !call.args.is(at, "samples") || at + 1 == call.args.len() {
             return Err(Failure::SYNTAX);
         }
-        if call.integer(at + 1)? < 0 {
-            return Err(Failure::SYNTAX);
-        }
+        let count = u64::try_from(call.integer(at + 1)?).map_err(|_| Failure::SYNTAX)?;
+        samples = Some(count).filter(|count| *count > 0);
     }
-    Ok(())
+    Ok(samples)
 }

@@ -1,15 +1,17 @@
-//! Running commands on data inside a transaction, so that one that fails leaves no trace.
+//! Running commands on data inside a transaction: a command that fails leaves no trace.
 
 use super::{Call, Command, Env, Exec, Failure, Outcome, Run, Step};
+use crate::client::Listing;
 use crate::keyspace::Database;
 use crate::protocol::Reply;
-use crate::stats::{Counted, known};
+use crate::slow_log::SlowCommand;
+use crate::stats::{Called, Counted, known};
 use crate::watch::WatchList;
 use perdura::{Error, Tx};
 
 /// How a command was answered.
 pub(crate) enum Answer {
-    /// By what it did, or with an error.
+    /// With its result, or with an error.
     Done,
     /// The pool, or the disk, is full.
     Full(Failure),
@@ -27,10 +29,15 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
         Run::Client(_) => return Ok(Answer::Done),
     };
     let done = done.and_then(|()| whole(&call.out, call.env));
+    let took = call.env.tally.lap();
     // One that finds no room is called again when there is some.
     let again = !call.env.last_resort && done.as_ref().is_err_and(Failure::is_full);
     if !again {
-        call.env.count(Counted::Called(command, done.is_ok()));
+        call.env.count(Counted::Called(Called { command, done: done.is_ok(), took }));
+        if call.env.server.tuning.is_slow(took) {
+            let slow = SlowCommand::new(command.name, call.args, call.client, took);
+            call.env.count(Counted::Slow(Box::new(slow)));
+        }
     }
     // The server has every offset from the pool: a wrong one is damage.
     let Err(failure) = done.map_err(Failure::in_pool) else { return Ok(Answer::Done) };
@@ -73,6 +80,7 @@ fn is_answer(error: &Error, env: Env<'_>) -> bool {
 pub(crate) fn all(
     tx: &mut dyn Tx,
     env: Env<'_>,
+    client: &Listing,
     exec: &mut Exec,
     mut out: Reply<'_>,
 ) -> Result<(), Error> {
@@ -85,7 +93,7 @@ pub(crate) fn all(
     let (mark, counted) = (tx.point(), env.tally.mark());
     out.array(exec.steps.len());
     for step in &exec.steps {
-        match step_of(tx, env, step, &mut out) {
+        match step_of(tx, env, client, step, &mut out) {
             Ok(Answer::Done) => {}
             Ok(Answer::Full(failure)) => {
                 tx.undo_to(mark)?;
@@ -95,7 +103,7 @@ pub(crate) fn all(
             }
             Err(error) => {
                 // All of it is done again, or refused as a whole: what was counted was no call.
-                env.tally.back_to(env.stats, counted);
+                env.tally.back_to(counted);
                 tx.undo_to(mark)?;
                 out.truncate(start);
                 return Err(error);
@@ -129,6 +137,7 @@ fn unchanged(tx: &mut dyn Tx, env: Env<'_>, watched: &WatchList) -> Result<bool,
 fn step_of(
     tx: &mut dyn Tx,
     env: Env<'_>,
+    client: &Listing,
     step: &Step,
     out: &mut Reply<'_>,
 ) -> Result<Answer, Error> {
@@ -139,7 +148,8 @@ fn step_of(
         }
         Step::Data { command, args, db } => {
             let db = Database::new(env.keyspace, *db);
-            one(Call { tx, env, db, args: args.as_args(), out: out.again() }, command)
+            let args = args.as_args();
+            one(Call { tx, env, db, client, args, out: out.again() }, command)
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use super::{Call, ClientCall, Next, Outcome};
 use super::{config, connection, debug, expiry, functions, hash_numbers, hashes, info};
-use super::{introspection, keys, multi, numbers, objects, saving, scan, strings, substrings};
-use super::{zset_ranges, zsets};
+use super::{
+    introspection, keys, multi, numbers, objects, saving, scan, shutdown, slowlog, strings,
+};
+use super::{substrings, zset_ranges, zsets};
 use std::sync::LazyLock;
 
 /// What runs a command.
@@ -61,7 +63,7 @@ impl Command {
 }
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 20] = [
+static FAMILIES: [(&str, &[Command]); 22] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
@@ -76,6 +78,8 @@ static FAMILIES: [(&str, &[Command]); 20] = [
     ("server", introspection::TABLE),
     ("server", config::TABLE),
     ("server", saving::TABLE),
+    ("server", shutdown::TABLE),
+    ("server", slowlog::TABLE),
     ("server", debug::TABLE),
     ("scripting", functions::TABLE),
     ("generic", objects::OBJECT),

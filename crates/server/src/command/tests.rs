@@ -64,7 +64,7 @@ fn expiry() {
         ("ttl h", ":-1"),
         ("keys s*", "*1 $5 stays"),
     ]);
-    bench.keep_house();
+    bench.run_cron();
     bench.play(&[("dbsize", ":2"), ("expire stays -1", ":1"), ("dbsize", ":1")]);
 }
 
@@ -277,7 +277,7 @@ fn memory_usage_is_what_is_freed_with_the_key() {
         assert_eq!(bench.run(&format!("memory usage {key}")), format!(":{}", 48 + more));
         assert_eq!(bench.run(&format!("memory usage {key} samples 0")), format!(":{}", 48 + more));
         bench.run(&format!("del {key}"));
-        bench.keep_house();
+        bench.run_cron();
         assert_eq!(bytes(&mut bench), before, "{}", commands[0]);
     }
     bench.play(&[
@@ -286,6 +286,48 @@ fn memory_usage_is_what_is_freed_with_the_key() {
         ("memory usage", "-ERR wrong number of arguments for 'memory|usage' command"),
         ("expire other 100", ":1"),
         ("memory usage other", ":80"),
+    ]);
+}
+
+/// With fewer samples than elements the answer is an estimate; with as many, all is counted.
+#[test]
+fn memory_usage_of_samples_is_near() {
+    let mut bench = Bench::new();
+    let long = "x".repeat(100);
+    for index in 0..3000 {
+        bench.run(&format!("hset short field:{index} {index}"));
+        bench.run(&format!("hset long field:{index} {long}"));
+        bench.run(&format!("zadd set {index} member:{index}"));
+        bench.run(&format!("zadd names {index} member:{index}:{long}"));
+    }
+    for key in ["short", "long", "set", "names"] {
+        let all = bench.run(&format!("memory usage {key}"));
+        assert_eq!(bench.run(&format!("memory usage {key} samples 3000")), all);
+        let number = |text: &str| text[1..].parse::<f64>().unwrap();
+        let few = bench.run(&format!("memory usage {key} samples 20"));
+        let ratio = number(&few) / number(&all);
+        assert!((0.7..1.4).contains(&ratio), "{key}: {few} of {all}");
+    }
+}
+
+#[test]
+fn help_is_there() {
+    let mut bench = Bench::new();
+    for command in ["object help", "memory help"] {
+        let help = bench.run(command);
+        assert!(help.contains("Subcommands are:") && help.ends_with("Print this help."), "{help}");
+    }
+    bench.play(&[
+        ("set k v", "+OK"),
+        ("object refcount k", ":1"),
+        ("object idletime k", "-ERR idle time is not tracked"),
+        (
+            "object freq k",
+            "-ERR An LFU maxmemory policy is not selected, access frequency not tracked.",
+        ),
+        ("object freq none", "$-1"),
+        ("object nonsense k", "-ERR unknown subcommand 'nonsense'. Try OBJECT HELP."),
+        ("object freq", "-ERR wrong number of arguments for 'object|freq' command"),
     ]);
 }
 
@@ -299,7 +341,7 @@ fn what_is_huge_is_freed_later() {
     }
     bench.play(&[("del h z", ":2"), ("flushall", "+OK"), ("set k v", "+OK")]);
     assert!(bench.heap.live() > 500);
-    bench.keep_house();
+    bench.run_cron();
     bench.play(&[("dbsize", ":1")]);
     assert!(bench.heap.live() < 20);
 }
@@ -373,7 +415,7 @@ proptest! {
             bench.now += pause;
             bench.check();
         }
-        bench.keep_house();
+        bench.run_cron();
         bench.check();
     }
 }

@@ -94,7 +94,7 @@ impl AddOptions {
         Err(Failure::Say(text.into()))
     }
 
-    /// The score that a member gets; `None` if it is left alone.
+    /// The new score of a member; `None` if it stays as it is.
     fn score(self, old: Option<f64>, given: f64) -> Outcome<Option<f64>> {
         let Some(old) = old else { return Ok((!self.present).then_some(given)) };
         if self.absent {

@@ -1,8 +1,8 @@
 //! Moving what keys hold out of pages that are to be emptied.
 //!
-//! A walk over all databases, in steps of which each is a transaction. What is put or deleted meanwhile does
-//! not matter: what is new is in no such page. Moved are strings, small hashes, and of larger collections the
-//! overflow blocks, the long keys and the long values; what else they have stays where it is.
+//! A walk over all databases, each step in a transaction. Keys that are put meanwhile need not be visited: nothing new is
+//! allocated in pages that are to be emptied. Strings and small hashes are moved, and of larger collections the
+//! overflow blocks, the long keys and the long values; their other blocks stay.
 
 use super::entry::{Entry, Form, POINTER};
 use super::hash::Fields;
@@ -28,7 +28,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Goes a step further. Whether there is more.
+    /// Does one step. Whether there is more.
     pub(crate) fn step(&mut self, tx: &mut dyn Tx, header: u64) -> Result<bool> {
         if let Some((db, key)) = self.large.last() {
             let found = Database::new(header, *db).find(tx, key)?;

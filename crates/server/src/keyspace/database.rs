@@ -44,8 +44,8 @@ impl Database {
         Ok((at != 0).then(|| Expiries::new(at)))
     }
 
-    /// A seed for the hash map of something that lies at `at`. Whoever does not know the
-    /// keyspace's seed cannot guess it; whoever does gets the same pool again.
+    /// A seed for the hash map of the value at `at`. It cannot be guessed without the keyspace's seed; with it,
+    /// the same operations make the same pool again.
     pub(super) fn seed_for(self, tx: &mut dyn Tx, at: u64) -> Result<u64> {
         let seed = tx.read_word(self.header + header::SEED)?;
         Ok((seed ^ at).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32))
@@ -106,8 +106,8 @@ impl Database {
         self.move_expiry(tx, key, old.and_then(|old| old.entry.expires()), new.expires())
     }
 
-    /// Stores to the entry of a key what it is, if the key is there: who has read it, in a transaction beside this
-    /// one, is in conflict.
+    /// Stores a key's entry again, unchanged, if the key is there: a concurrent transaction that has read the entry
+    /// is then in conflict.
     pub(crate) fn rewrite(self, tx: &mut dyn Tx, key: &[u8]) -> Result<()> {
         match self.find(tx, key)? {
             Some(found) => tx.write_word(found.at, found.entry.words()[0]),

@@ -53,7 +53,7 @@ pub(crate) struct Entry {
     payload: [u8; 16],
 }
 
-/// Where in an entry the offset is of what it does not hold itself.
+/// The place in an entry of the offset of a value outside of it.
 pub(super) const POINTER: u64 = std::mem::offset_of!(Entry, payload) as u64;
 
 /// Longest string in an entry.
@@ -68,7 +68,7 @@ impl Entry {
         Entry { expires: 0, payload }
     }
 
-    /// What lies at `at`.
+    /// An entry of the value at `at`.
     pub(super) fn outside(kind: Kind, form: Form, at: u64) -> Self {
         let mut payload = [0; 16];
         payload[..8].copy_from_slice(&at.to_le_bytes());
@@ -80,7 +80,7 @@ impl Entry {
         self.payload[INLINE]
     }
 
-    /// Whether it is one that was written by us.
+    /// Whether its words are those of a valid entry.
     pub(crate) fn checked(self, at: u64) -> Result<Self> {
         let outside = [
             (Kind::String, Form::Blob),
@@ -132,7 +132,7 @@ impl Entry {
         &self.payload[..usize::from(self.tag() & 0xF)]
     }
 
-    /// Where it lies, if it is not inline.
+    /// The value's offset, if it is not inline.
     pub(super) fn at(self) -> u64 {
         u64::from_le_bytes(std::array::from_fn(|index| self.payload[index]))
     }

@@ -3,8 +3,8 @@
 //! A list in the pool, newest first; a block of it has three words: what it is, the offset, and
 //! the next block. Each [`sweep`] frees a part, in a transaction of its caller's, and allocates nothing.
 //!
-//! The list's last block is about nothing: while it is there, so is its page, which has room for the
-//! blocks of a hundred other things. So deleting works in a full pool.
+//! The list's last block stands for no value: it keeps its page allocated, which has room for a hundred more
+//! blocks of the list. So deleting works in a full pool.
 
 use super::entry::{Entry, Form};
 use super::hash::Fields;
@@ -14,20 +14,20 @@ use super::{Expiries, Keys, check::check_entry, text};
 use perdura::collections::Visit;
 use perdura::{Error, Purpose, Result, Tx, TxExt};
 
-/// Entries and blocks that are freed at once without further ado.
+/// Entries and blocks that are freed at once, in the transaction that deletes them.
 const SMALL: u64 = 64;
 
 /// Blocks of a list that are believed.
 const LONGEST: u64 = 1 << 20;
 
-/// What a block of the list is about.
+/// What a block of the list stands for.
 const NOTHING: u64 = 0;
 const KEYS: u64 = 1;
 const EXPIRIES: u64 = 2;
 const FIELDS: u64 = 3;
 const RANKING: u64 = 4;
 
-/// Sees to it that the list has its last block, unless the pool is full.
+/// Gives the list its last block if it has none, unless the pool is full.
 pub(super) fn keep_room(tx: &mut dyn Tx, header: u64) -> Result<bool> {
     let (mut link, mut steps) = (header + GARBAGE, 0);
     loop {
@@ -46,14 +46,14 @@ pub(super) fn keep_room(tx: &mut dyn Tx, header: u64) -> Result<bool> {
     }
 }
 
-/// Of a purpose that nothing else in a keyspace has.
+/// A purpose that no other block of a keyspace has.
 fn new_block(tx: &mut dyn Tx, words: [u64; 3]) -> Result<u64> {
     let block = tx.allocate(Purpose::Log, 24)?;
     tx.write_fresh(block, 0, bytemuck::bytes_of(&words))?;
     Ok(block.at())
 }
 
-/// The list's first block that is about something.
+/// The list's first block that stands for a value.
 fn first(tx: &mut dyn Tx, header: u64) -> Result<Option<u64>> {
     let block = tx.read_word(header + GARBAGE)?;
     Ok((block != 0 && tx.read_word(block)? != NOTHING).then_some(block))

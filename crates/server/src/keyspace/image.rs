@@ -22,7 +22,7 @@ pub(crate) struct Image {
     /// Where it came from; 0 for a new one.
     at: u64,
     bytes: Vec<u8>,
-    /// What was there, once something has changed.
+    /// The stored bytes, once something has changed.
     stored: Option<Vec<u8>>,
 }
 
@@ -80,7 +80,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 impl Image {
-    /// An empty one, which is nowhere yet.
+    /// An empty one, which is not stored yet.
     pub(super) fn new() -> Self {
         let mut image = Image { at: 0, bytes: vec![0; WORD], stored: None };
         image.set_head(0);

@@ -1,12 +1,12 @@
 //! The keyspace: what the server keeps in the pool.
 //!
 //! A root named `redis` leads to a header with sixteen databases. A database is a hash map from
-//! keys to [`Entry`]s, and an ordered map of the keys that expire, by time. What a deleted key
-//! held may be huge: it goes to a list in the pool, from which it is freed bit by bit in later
+//! keys to [`Entry`]s, and an ordered map of the keys that expire, by time. The value of a
+//! deleted key may be huge: it goes to a list in the pool, from which it is freed bit by bit in later
 //! transactions ([`garbage`]).
 //!
-//! Everything takes the transaction it runs in. Whether a key has expired is the caller's to
-//! look at: [`Database::find`] finds it all the same.
+//! Every operation takes the transaction that it runs in. Callers check whether a key has expired:
+//! [`Database::find`] also finds expired keys.
 
 mod check;
 pub(crate) mod compact;

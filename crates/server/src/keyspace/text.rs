@@ -4,8 +4,8 @@ use super::entry::{Entry, Form, INLINE, Kind};
 use perdura::collections::Blob;
 use perdura::{Purpose, Result, Tx};
 
-/// Bytes up to which a write in the middle of a string goes through the log; beyond, the string
-/// is written anew, which needs none.
+/// Bytes up to which a write in the middle of a string goes through the log; a longer write
+/// makes the string anew, in fresh memory, which needs no log.
 const LOGGED: usize = 64 << 10;
 
 fn blob(entry: Entry) -> Option<Blob> {

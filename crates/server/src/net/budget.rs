@@ -1,8 +1,8 @@
 //! The time that a turn may take, and how it is shared.
 //!
 //! A request that arrives during a turn waits for the next one, so a turn must be short. It does the
-//! first request of each connection however long that takes; as many as a pipeline has, for a few
-//! milliseconds; and more of the same connection for a part of one.
+//! first request of each connection however long that takes; requests within a fair share of each
+//! connection for a few milliseconds; and requests beyond the fair share for less than one.
 //!
 //! Always true:
 //! - a connection's first request in a turn has [`Claim::First`], for which time is never short: every

@@ -1,10 +1,10 @@
 //! One client's connection: what it has sent, and what is still to be sent to it.
 //!
-//! What a connection holds is bounded, whatever its client does: nothing is read while requests
-//! that have been read wait, and nothing is done while too much is unsent. docs/server.md has the
+//! What a connection holds is bounded, whatever its client does: nothing is read while earlier
+//! requests are waiting, and nothing is done while too much output is unsent. docs/server.md has the
 //! bounds.
 
-use crate::client::{Client, Replies};
+use crate::client::{Client, Listing, Replies};
 use crate::protocol::{Args, ProtocolError, Reply, Request, RequestReader};
 use crate::server::Server;
 use crate::stats::Stats;
@@ -25,7 +25,7 @@ const MOST_SENT: usize = 1 << 20;
 const KEEP: usize = 2 << 20;
 
 /// What comes next from a client.
-pub(crate) enum Next {
+pub(crate) enum Incoming {
     Request(Request),
     /// Nothing, for now or for ever.
     Nothing,
@@ -57,7 +57,7 @@ pub(crate) struct Connection {
     broken: bool,
     /// What ends the stream of requests, once those before it are answered.
     refusal: Option<ProtocolError>,
-    /// Requests wait that nothing keeps from being done.
+    /// Requests are waiting that could be done.
     pub(crate) stalled: bool,
     /// Whether it is in the worker's list of connections with work.
     pub(crate) listed: bool,
@@ -120,7 +120,7 @@ impl Connection {
         self.closing = true;
     }
 
-    /// Whether so much is unsent that nothing more is done for it.
+    /// Whether the unsent output is at its limit, so that nothing more is done for the client.
     pub(crate) fn is_full(&self) -> bool {
         let authenticated = self.client.authenticated;
         let most = if authenticated { MOST_UNSENT } else { MOST_UNSENT_UNAUTHENTICATED };
@@ -176,27 +176,27 @@ impl Connection {
     }
 
     /// The next complete request. `None` when there is none, for now or for ever.
-    pub(crate) fn next_request(&mut self) -> Next {
+    pub(crate) fn next_request(&mut self) -> Incoming {
         self.stalled = self.is_full();
         if self.closing || self.stalled {
-            return Next::Nothing;
+            return Incoming::Nothing;
         }
         if let Some(request) = self.put_off.pop_front() {
-            return Next::Request(request);
+            return Incoming::Request(request);
         }
         if self.refusal.is_some() {
-            return Next::Broken;
+            return Incoming::Broken;
         }
         match self.reader.next(self.client.limits()) {
-            Ok(Some(request)) => Next::Request(request),
+            Ok(Some(request)) => Incoming::Request(request),
             Ok(None) => {
                 self.drained = true;
                 self.closing = self.ended;
-                Next::Nothing
+                Incoming::Nothing
             }
             Err(error) => {
                 self.refusal = Some(error);
-                Next::Broken
+                Incoming::Broken
             }
         }
     }
@@ -211,10 +211,10 @@ impl Connection {
         self.reader.args(request)
     }
 
-    /// A request's arguments, and where its reply goes.
-    pub(crate) fn split(&mut self, request: Request) -> (Args<'_>, Reply<'_>) {
+    /// A request's arguments, whose it is, and where its reply goes.
+    pub(crate) fn split(&mut self, request: Request) -> (Args<'_>, &Listing, Reply<'_>) {
         let reply = Reply::new(&mut self.out, self.client.protocol);
-        (self.reader.args(request), reply)
+        (self.reader.args(request), &self.client.listing, reply)
     }
 
     /// A request's arguments, the client, and its output.
@@ -244,7 +244,7 @@ impl Connection {
         }
     }
 
-    /// Takes back what this turn has answered: it may not be durable. The client is told once.
+    /// Takes back what this turn has answered: it may not be durable. The client gets one error for all of it.
     pub(crate) fn retract(&mut self) {
         let told = self.closing && self.out.len() <= self.acknowledged;
         self.out.truncate(self.acknowledged);

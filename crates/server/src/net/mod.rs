@@ -2,6 +2,7 @@
 
 mod budget;
 mod connection;
+pub(crate) mod http;
 mod slots;
 mod spin;
 mod turn;

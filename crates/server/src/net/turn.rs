@@ -1,7 +1,7 @@
 //! One turn: what the ready connections have sent is done, as far as the turn's time allows, made
 //! durable once, and answered.
 //!
-//! A turn goes in rounds. A round takes requests from the connections one after the other, a few
+//! A turn consists of rounds. A round takes requests from the connections one after the other, a few
 //! from each, until it is full or nothing is left to take; each round goes on where the one before
 //! it ended, so no connection takes the places of all rounds. It takes a connection's requests up
 //! to one that does not work on data; those are done while nothing of the same connection waits,
@@ -11,30 +11,32 @@
 //!
 //! Of each connection at least one request is done in each turn; see [`Budget`] for the rest.
 //!
-//! A transaction's body may run several times: outputs are cut back to where they were. One that meets others again
-//! and again gets smaller ([`Group::most`]).
+//! A transaction's body may run several times: outputs are cut back to where they were. A transaction with conflict
+//! after conflict gets smaller ([`Group::most`]).
 
 use super::budget::{Budget, Claim};
-use super::connection::{Connection, Next as Incoming};
+use super::connection::{Connection, Incoming};
 use super::slots::Slots;
 use crate::client::Replies;
 use crate::command::{
-    Call, ClientCall, Command, Env, Exec, Failure, Next, Run, find, is_immediate, perform, refused,
-    shown,
+    Call, ClientCall, Command, Env, Exec, Failure, Next, Run, find, is_immediate, is_never_queued,
+    perform, refused, shown,
 };
 use crate::keyspace::Database;
 use crate::protocol::{Args, Reply, Request};
 use crate::room;
+use crate::stats::Called;
 use crate::store::Session;
 use perdura::{Error, Tx};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// Commands in one transaction.
 const MOST_COMMANDS: usize = 512;
 /// Bytes of arguments in one transaction (exceeded by no more than one command).
 const MOST_BYTES: usize = 1 << 20;
 /// Runs of a transaction with all that it was to do. Conflicts are found before anything is waited for, and so are
-/// cheap beside one more commit.
+/// cheap compared with one more commit.
 const PATIENCE: u32 = 2;
 /// Requests taken from one connection before it is another's turn in the same round.
 const AT_ONCE: usize = 64;
@@ -224,7 +226,7 @@ impl Turn {
                 Group { ops: &mut ops[..count], reached: 0, runs: 0, env, slots, budget };
             let committed = group.commit(session);
             if group.runs > PATIENCE {
-                // What follows is as likely to meet others.
+                // What follows is as likely to be in conflict.
                 most = group.reached.max(1);
             }
             match committed {
@@ -280,6 +282,10 @@ impl Route {
             return Route::Reject(Failure::Say("NOAUTH Authentication required.".into()));
         }
         if client.queue.is_some() && !is_immediate(command) {
+            if is_never_queued(command) {
+                let text = "ERR Command not allowed inside a transaction";
+                return Route::Reject(Failure::Say(text.into()));
+            }
             return Route::Queue(command);
         }
         match command.run {
@@ -365,8 +371,8 @@ impl Group<'_> {
         done
     }
 
-    /// How many operations this run of the body does: half as many as the one before, once that has met others
-    /// often enough. One that only reads meets nobody when it is run again.
+    /// How many operations this run of the body does: half as many as the run before, once the transaction has had
+    /// enough conflicts. One that only reads has no conflicts when it is run again.
     fn most(&self) -> usize {
         let halvings = self.runs.saturating_sub(PATIENCE).min(usize::BITS - 1);
         (self.ops.len() >> halvings).max(1)
@@ -414,14 +420,14 @@ impl Group<'_> {
                 return Ok(true);
             }
             What::Request(request, command) => {
-                let (args, out) = connection.split(*request);
+                let (args, client, out) = connection.split(*request);
                 let (out, command) = (out.at_most(most), *command);
-                perform::one(Call { tx, env: self.env, db, args, out }, command).map(|_| ())
+                perform::one(Call { tx, env: self.env, db, client, args, out }, command).map(|_| ())
             }
             What::Exec(exec) => {
                 let out = Reply::new(&mut connection.out, connection.client.protocol);
                 let out = out.at_most(most);
-                perform::all(tx, self.env, exec, out)
+                perform::all(tx, self.env, &connection.client.listing, exec, out)
             }
         };
         match done {
@@ -430,7 +436,7 @@ impl Group<'_> {
                 if index > 0 =>
             {
                 connection.out.truncate(op.start);
-                self.env.tally.back_to(self.env.stats, counted);
+                self.env.tally.back_to(counted);
                 Ok(false)
             }
             Err(error) => Err(error),
@@ -460,7 +466,7 @@ impl Group<'_> {
         self.env.stats.error(failure.code());
         let op = &mut self.ops[0];
         if let What::Request(_, command) = op.what {
-            self.env.stats.called(command, false);
+            self.env.stats.called(Called { command, done: false, took: Duration::ZERO });
         }
         if let Some(connection) = self.slots.get(op.slot) {
             let start = connection.out.len();

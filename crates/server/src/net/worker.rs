@@ -1,5 +1,5 @@
 //! A worker: one thread with its own poll, its own connections and its own session of the pool.
-//! The first one also accepts connections, and keeps the house.
+//! The first one also accepts connections, and runs the cron.
 //!
 //! What is made durable and answered together is a batch: one turn, or, where syncs take long, several, so that clients
 //! that were answered at the end of the last sync are in the next one, too (see [`Gather`]).
@@ -11,7 +11,7 @@ use super::spin::Spin;
 use super::turn::Turn;
 use crate::client::{Client, Listing};
 use crate::command::Env;
-use crate::house::House;
+use crate::cron::Cron;
 use crate::server::{Server, now};
 use crate::stats::{Stats, Tally};
 use crate::store::Session;
@@ -27,7 +27,7 @@ const WAKE: Token = Token(0);
 const LISTENER: Token = Token(1);
 /// Connections' tokens are their numbers and this.
 const FIRST: usize = 2;
-/// How often the house is kept, and how soon an end is noticed.
+/// How often the cron runs, and how soon an end is noticed.
 const TICK: Duration = Duration::from_millis(100);
 /// Connections that had nothing to do from one such time to the next give back their buffers.
 const IDLE: Duration = Duration::from_secs(1);
@@ -77,9 +77,9 @@ pub(crate) struct Worker<S> {
     gather: Gather,
     /// The worker that gets the next connection.
     next: usize,
-    /// Connections wait that could not be accepted.
+    /// Connections are waiting that could not be accepted.
     crowded: bool,
-    house: House,
+    cron: Cron,
     touched: Touched,
     tally: Tally,
     turns: u64,
@@ -124,7 +124,7 @@ impl<S: Session> Worker<S> {
             gather: Gather::default(),
             next: 0,
             crowded: false,
-            house: House::default(),
+            cron: Cron::default(),
             touched: Touched::default(),
             tally: Tally::default(),
             turns: 0,
@@ -144,7 +144,8 @@ impl<S: Session> Worker<S> {
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut spin = Spin::new(self.inboxes.len());
         while !self.server.stopping() {
-            let idle = self.ready.is_empty() && !self.house.is_busy();
+            self.stats().looks.add(1);
+            let idle = self.ready.is_empty() && !self.cron.is_busy();
             let timeout = if idle && !spin.again() { TICK } else { Duration::ZERO };
             self.look(timeout)?;
             if !self.ready.is_empty() {
@@ -156,7 +157,7 @@ impl<S: Session> Worker<S> {
                 self.accept();
             }
             if self.index == 0 {
-                self.keep_house();
+                self.run_cron();
             }
         }
         for connection in self.slots.drain() {
@@ -165,7 +166,7 @@ impl<S: Session> Worker<S> {
         Ok(())
     }
 
-    /// Looks what has happened, or waits for something to.
+    /// Handles what has happened, or waits until something does.
     fn look(&mut self, timeout: Duration) -> io::Result<()> {
         let mut events = std::mem::replace(&mut self.events, Events::with_capacity(0));
         let polled = self.poll.poll(&mut events, Some(timeout));
@@ -255,6 +256,8 @@ impl<S: Session> Worker<S> {
         let waits = Instant::now();
         let waited = self.session.wait(ticket);
         self.waited = waits.elapsed();
+        let nanos = u64::try_from(self.waited.as_nanos()).unwrap_or(u64::MAX);
+        self.stats().waited.add(nanos);
         self.gather.ended(self.waited, self.asked);
         waited
     }
@@ -325,11 +328,12 @@ impl<S: Session> Worker<S> {
         self.unanswered = ready;
     }
 
-    /// Lets idle connections give back their buffers.
+    /// Lets idle connections give back their buffers, and publishes what the session has counted.
     fn rest(&mut self) {
         if self.rested.elapsed() >= IDLE {
             self.slots.all().for_each(Connection::rest);
             self.rested = Instant::now();
+            self.server.publish(self.index, self.session.counters());
         }
     }
 
@@ -365,6 +369,7 @@ impl<S: Session> Worker<S> {
     fn welcome(&mut self, mut stream: TcpStream, address: std::net::SocketAddr) {
         if !self.server.admit() {
             self.stats().rejected.add(1);
+            self.server.note_refused(address);
             let _ = stream.write(b"-ERR max number of clients reached\r\n");
             return;
         }
@@ -403,8 +408,11 @@ impl<S: Session> Worker<S> {
         self.notice(slot, Some(false), true);
     }
 
-    fn keep_house(&mut self) {
-        if self.server.failed() || !self.house.is_due() {
+    fn run_cron(&mut self) {
+        if let Some(notifier) = self.server.notifier.get() {
+            notifier.beat(&self.server.stats);
+        }
+        if self.server.failed() || !self.cron.is_due() {
             return;
         }
         let server = Arc::clone(&self.server);
@@ -419,7 +427,7 @@ impl<S: Session> Worker<S> {
             seed: self.turns,
             last_resort: false,
         };
-        if let Err(error) = self.house.keep(&mut self.session, env) {
+        if let Err(error) = self.cron.run(&mut self.session, env) {
             server.fail(&error);
         }
     }

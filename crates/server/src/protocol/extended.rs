@@ -9,7 +9,7 @@ use num_bigint::BigUint;
 const BITS: u64 = 64;
 /// Numbers of 2^MOST and more are infinite.
 const MOST: i64 = 16384;
-/// Numbers below `2^63 * 2^LEAST` cannot be told from zero.
+/// Numbers below `2^63 * 2^LEAST` are read as zero.
 const LEAST: i64 = -16509;
 /// Digits, and powers of ten, that are read.
 const DIGITS: usize = 5000;

@@ -24,7 +24,7 @@ pub(crate) fn parse_i64(text: &[u8]) -> Option<i64> {
 }
 
 /// A floating-point number, infinities included, NaN not. What is too large for one, or too
-/// small to be told from zero, is refused.
+/// small to differ from zero, is refused.
 pub(crate) fn parse_f64(text: &[u8]) -> Option<f64> {
     let value = parse_c(text)?;
     let infinite = || text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'n'));

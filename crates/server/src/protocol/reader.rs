@@ -7,7 +7,7 @@
 //!
 //! Always true:
 //! - every byte is looked at once, whatever the pieces;
-//! - nothing is reserved on the word of a client: memory grows with the bytes that arrived;
+//! - no memory is reserved for what a client announces: it grows with the bytes that arrived;
 //! - a request is refused as soon as it says that it is larger than it may be;
 //! - after an error the stream is dead: nothing that follows is read.
 

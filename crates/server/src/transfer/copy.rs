@@ -9,7 +9,7 @@ use crate::server::now;
 use perdura::{Handle, Tx};
 use std::io::{Read, Write};
 
-/// Bytes of commands from which on they are written.
+/// Commands are written to the file once they have this many bytes.
 const CHUNK: usize = 256 << 10;
 
 /// Copies the keyspace that `tx` sees to the pool of `to`, in several transactions; nothing if there is none. Keys
@@ -41,7 +41,7 @@ pub fn copy(
     }
 }
 
-/// Writes the keyspace that `tx` sees to `to`; returns how many keys it has. Keys whose time has come are left out.
+/// Writes the keyspace that `tx` sees to `to`; returns how many keys it has. Expired keys are left out.
 ///
 /// # Errors
 /// See [`TransferError`].

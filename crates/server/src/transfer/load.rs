@@ -36,7 +36,7 @@ pub(super) struct Loader<'a> {
     last: Option<Ticket>,
     /// Keys that were there before.
     before: u64,
-    /// Keys that were made, and those that are gone again.
+    /// Keys that were made, and how many of them were deleted again.
     made: u64,
     gone: u64,
     commands: u64,
@@ -65,7 +65,7 @@ impl<'a> Loader<'a> {
         })
     }
 
-    /// Takes a record, which stands at `at` in what it was read from.
+    /// Takes a record, which was read at offset `at` of its stream.
     pub(super) fn add(&mut self, record: Record, at: u64) -> Result<(), TransferError> {
         self.bytes += record.bytes() as u64;
         self.pending.push((record, at));
@@ -77,7 +77,8 @@ impl<'a> Loader<'a> {
         self.made
     }
 
-    /// Puts what it was given into the pool. One that does not fit into a transaction with the others gets its own.
+    /// Puts the records that it has taken into the pool. A record that does not fit into a transaction with the others
+    /// gets one of its own.
     pub(super) fn flush(&mut self) -> Result<(), TransferError> {
         let pending = std::mem::take(&mut self.pending);
         let (mut rest, mut most) = (pending.as_slice(), pending.len());

@@ -1,4 +1,4 @@
-//! The keyspace on its way from one pool to another, or into a file and back: as records, each of which is a command
+//! Moving the keyspace from one pool to another, or into a file and back: as records, each of which is a command
 //! of Redis.
 //!
 //! Reading order: `record` (what is on its way), `read` (from a pool), `load` (into a pool, in bounded transactions),
@@ -26,7 +26,7 @@ pub use read::is_keyspace;
 use perdura::Error;
 use std::io;
 
-/// Told of the bytes that were moved so far; false ends it with [`TransferError::Stopped`].
+/// Called with the number of bytes moved so far; false ends the transfer with [`TransferError::Stopped`].
 pub type Going<'a> = dyn FnMut(u64) -> bool + 'a;
 
 /// Why the keyspace could not be moved.
@@ -68,7 +68,7 @@ pub enum TransferError {
         /// Keys that there should be.
         expected: u64,
     },
-    /// Whoever asked for it ended it.
+    /// It was ended by its caller.
     #[error("stopped")]
     Stopped,
 }

@@ -24,7 +24,7 @@ pub(crate) enum Change {
 }
 
 impl Record {
-    /// Bytes that it holds, roughly.
+    /// About how many bytes it has.
     pub(crate) fn bytes(&self) -> usize {
         let of = |len: usize| len + 24;
         self.key.len()

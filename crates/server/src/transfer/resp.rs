@@ -19,7 +19,7 @@ impl Encoder {
         command(to, &[b"ECHO", BEGIN.as_bytes()]);
     }
 
-    /// Appends what it ends with.
+    /// Appends the stream's last command.
     pub(crate) fn end(&mut self, keys: u64, to: &mut Vec<u8>) {
         command(to, &[b"ECHO", format!("{END}{keys}").as_bytes()]);
     }

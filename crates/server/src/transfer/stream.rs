@@ -1,7 +1,7 @@
 //! Records from a stream of commands, which may be anybody's.
 //!
-//! What always holds: nothing is reserved on the word of the stream, and everything that it says is looked at: a command
-//! that is not known, or not as it should be, ends it with an error that says where it stands.
+//! What always holds: no memory is reserved for what the stream announces, and every command is checked: one that is
+//! unknown or malformed ends the import with an error that says where it is.
 
 use super::TransferError;
 use super::record::{Change, Record};
@@ -68,7 +68,7 @@ impl<R: Read> Stream<R> {
         }
     }
 
-    /// Keys that an export says it has; `None` if it says nothing.
+    /// Keys that the export's last command announces; `None` if there is no such command.
     pub(super) fn announced(&self) -> Option<u64> {
         self.ends.keys
     }

@@ -4,6 +4,7 @@
 //! system does not permit that, the test is skipped, and says so.
 
 use crate::common::{Client, Running};
+use perdura_server::{LogFormat, LogLevel};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -79,7 +80,7 @@ fn a_full_disk_is_told() {
     assert!(said.contains("small disk: done"), "{said}{told}");
     // The operator hears of each time once, however many clients do.
     let count = |text: &str| told.matches(text).count();
-    assert_eq!(count("error: the pool cannot grow to"), 2, "{told}");
+    assert_eq!(count("WARN the pool cannot grow to"), 2, "{told}");
     assert_eq!(count("No space left on device"), 2, "{told}");
     assert_eq!(count("the pool's file has grown again"), 2, "{told}");
 }
@@ -88,6 +89,7 @@ fn a_full_disk_is_told() {
 #[test]
 fn on_a_small_disk() {
     let Some(disk) = std::env::var_os(DISK).map(PathBuf::from) else { return };
+    assert!(perdura_server::start_logging(LogLevel::Info, LogFormat::Text));
     let filler = disk.join("filler");
     let pool = perdura::Options::new().size(64 << 20).log(2 << 20);
     let pool = pool.domain(Some(perdura::Domain::Process)).create(disk.join("pool")).unwrap();

@@ -11,6 +11,7 @@ mod differential;
 mod durability;
 mod engines;
 mod full;
+mod operation;
 mod room;
 mod room_mix;
 mod saving;

@@ -75,6 +75,26 @@ fn an_export_has_everything() {
     assert!(client.ask("BGSAVE NOW").contains("syntax error"));
 }
 
+#[test]
+fn save_answers_when_the_export_is_there() {
+    let running = Running::start();
+    let mut client = running.client();
+    assert_eq!(client.ask("SET key value"), "OK");
+    assert_eq!(client.ask("SAVE"), "OK");
+    assert_eq!(imported(&export_of(&running)).client().ask("GET key"), "value");
+    assert_eq!(client.ask("MULTI"), "OK");
+    assert_eq!(client.ask("SAVE"), "ERR Command not allowed inside a transaction");
+    assert_eq!(client.ask("DISCARD"), "OK");
+    // A directory in its way.
+    fs::remove_file(export_of(&running)).unwrap();
+    fs::create_dir(export_of(&running)).unwrap();
+    let refusal = client.ask("SAVE");
+    assert!(refusal.starts_with("ERR the export failed: "), "{refusal}");
+    assert_eq!(info(&mut client, "rdb_last_bgsave_status"), "err");
+    let told = info(&mut client, "rdb_last_bgsave_error");
+    assert!(refusal.ends_with(&told) && !told.is_empty(), "{told}");
+}
+
 /// What moves between keys in one transaction is in an export once: what all of them hold comes to the same, whenever
 /// it is looked at.
 #[test]

@@ -44,6 +44,10 @@ impl Running {
     pub fn on(pool: perdura::Pool, change: impl FnOnce(Options) -> Options) -> Self {
         let options = Options::new().listen("127.0.0.1:0".parse().unwrap());
         let server = Server::bind(&pool, change(options)).unwrap();
+        Self::run(pool, server)
+    }
+
+    pub fn run(pool: perdura::Pool, server: Server) -> Self {
         let (address, shutdown) = (server.local_addr(), server.shutdown());
         let thread = std::thread::spawn(move || server.run().unwrap());
         Running { address, pool, shutdown, thread: Some(thread), folder: None }
@@ -56,6 +60,13 @@ impl Running {
     /// Ends the server; the pool stays open.
     pub fn stop(&mut self) {
         self.shutdown.shutdown();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+
+    /// Waits until the server has ended by itself; the pool stays open.
+    pub fn join(&mut self) {
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
         }
@@ -155,6 +166,15 @@ impl Client {
         let _ = self.stream.read_to_end(&mut rest);
         String::from_utf8_lossy(&rest).into_owned()
     }
+}
+
+/// INFO's text without how long commands took.
+pub fn without_times(info: &str) -> String {
+    let line = |line: &str| {
+        let fields = line.trim_end().split(',').filter(|field| !field.starts_with("usec"));
+        fields.collect::<Vec<_>>().join(",")
+    };
+    info.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 pub fn encode(args: &[&[u8]]) -> Vec<u8> {

@@ -6,10 +6,12 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 use crate::quantity::{self, plural};
 use perdura::EngineKind;
-use perdura_transfer::{Form, Imported, Target, import};
+use perdura_transfer::{Form, Imported, Interruptible, Target, import};
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -38,19 +40,26 @@ pub(crate) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let Arguments { file, pool, size, engine, force, json } = arguments;
     let target = Target::new(pool).size(Some(*size)).engine(Some(*engine)).force(*force);
-    let (mut from, total) = open(file)?;
+    let (from, total) = open(file)?;
     let name = if is_standard(file) { Path::new("standard input") } else { file };
     let bar = Bar::new("importing", total)?;
-    let imported = import(&mut *from, &target, &mut |bytes| bar.go_on(bytes));
-    let imported = imported.map_err(|error| failure(name, error))?;
+    // A pipe may have nothing to read for long: Ctrl-C is noticed meanwhile.
+    let (flag, is_stopped) = (bar.stopped(), |flag: &AtomicBool| flag.load(Ordering::Relaxed));
+    let mut from = BufReader::new(Interruptible::new(from, || !is_stopped(&flag)));
+    let imported = import(&mut from, &target, &mut |bytes| bar.go_on(bytes));
+    let imported = imported.map_err(|error| match is_stopped(&flag) {
+        true => Failure::Interrupted,
+        false => failure(name, error),
+    })?;
     drop(bar);
     if *json { print_json(&imported) } else { print(text(pool, &imported)) }
 }
 
 /// What is read, and how many bytes that is, if it is known.
-fn open(file: &Path) -> Outcome<(Box<dyn BufRead>, Option<u64>)> {
+fn open(file: &Path) -> Outcome<(File, Option<u64>)> {
     if is_standard(file) {
-        return Ok((Box::new(std::io::stdin().lock()), None));
+        // Without the buffer of the standard input.
+        return Ok((File::from(std::io::stdin().as_fd().try_clone_to_owned()?), None));
     }
     let opened = File::open(file).and_then(|opened| Ok((opened.metadata()?, opened)));
     let (found, opened) = opened.map_err(|error| Failure::at(file, error))?;
@@ -58,7 +67,7 @@ fn open(file: &Path) -> Outcome<(Box<dyn BufRead>, Option<u64>)> {
         return Err(Failure::at(file, "it is a directory; give the file of an export"));
     }
     let total = found.is_file().then_some(found.len());
-    Ok((Box::new(BufReader::new(opened)), total))
+    Ok((opened, total))
 }
 
 fn text(pool: &Path, imported: &Imported) -> String {

@@ -38,6 +38,11 @@ impl Bar {
         Ok(Bar { bar: bar.with_message(label), stopped })
     }
 
+    /// The flag that Ctrl-C sets.
+    pub(super) fn stopped(&self) -> Arc<AtomicBool> {
+        self.stopped.clone()
+    }
+
     /// Shows that `bytes` are done. Whether to go on.
     pub(super) fn go_on(&self, bytes: u64) -> bool {
         self.bar.set_position(bytes);

@@ -1,6 +1,6 @@
-//! Which commands of two clients are in each other's way, where transactions run beside one another.
+//! Which commands of two clients conflict, where transactions run concurrently.
 
-use crate::hooked::{Client, Held, Running};
+use crate::faults::{Client, Held, Running};
 use perdura::EngineKind;
 
 /// How often one of two commands was run again, of which the first is held before its commit until the second is
@@ -31,7 +31,8 @@ fn counted(server: &Running) -> u64 {
 /// Pairs of keys for each command.
 const PAIRS: usize = 10;
 
-/// Keys of each kind, so many others that they are counted in lanes, and so much that sessions allocate apart.
+/// Keys of each kind, enough others that they are counted in lanes, and enough data that sessions allocate from
+/// pages of their own.
 fn fill(client: &mut Client) {
     let (long, huge) = ("v".repeat(100), "v".repeat(50_000));
     let fields: String = (0..50).map(|n| format!(" {n} {long}")).collect();

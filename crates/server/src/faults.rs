@@ -1,9 +1,9 @@
-//! A pool whose transactions wait, or fail, where a test wants them to.
+//! Fault injection: a pool whose transactions wait, or fail, where a test wants them to.
 
 use crate::options::Options;
 use crate::serve::{Listener, Server, Shutdown};
 use crate::store::{Body, Facts, Session, Store};
-use perdura::{Compaction, EngineKind, Handle, Pool, Result, Ticket};
+use perdura::{Compaction, Counters, EngineKind, Handle, Pool, Result, Ticket};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,40 +12,40 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// What happens at a point of a session's work.
-type Hook = Arc<dyn Fn() -> Result<()> + Send + Sync>;
+type Fault = Arc<dyn Fn() -> Result<()> + Send + Sync>;
 
 /// The pool.
 #[derive(Clone)]
-struct Hooked {
+struct FaultyPool {
     pool: Pool,
-    hooks: Hooks,
+    faults: Faults,
 }
 
-/// What is called.
+/// What is called at the points where transactions can be held, or made to fail.
 #[derive(Clone)]
-pub(crate) struct Hooks {
+pub(crate) struct Faults {
     /// After the body of a transaction that writes.
-    pub(crate) written: Hook,
+    pub(crate) written: Fault,
     /// Before durability is waited for.
-    pub(crate) waits: Hook,
+    pub(crate) waits: Fault,
 }
 
-impl Default for Hooks {
+impl Default for Faults {
     fn default() -> Self {
-        Hooks { written: Arc::new(|| Ok(())), waits: Arc::new(|| Ok(())) }
+        Faults { written: Arc::new(|| Ok(())), waits: Arc::new(|| Ok(())) }
     }
 }
 
-struct HookedSession {
+struct FaultySession {
     handle: Handle,
-    hooks: Hooks,
+    faults: Faults,
 }
 
-impl Store for Hooked {
-    type Session = HookedSession;
+impl Store for FaultyPool {
+    type Session = FaultySession;
 
-    fn session(&self) -> Result<HookedSession> {
-        Ok(HookedSession { handle: self.pool.session()?, hooks: self.hooks.clone() })
+    fn session(&self) -> Result<FaultySession> {
+        Ok(FaultySession { handle: self.pool.session()?, faults: self.faults.clone() })
     }
 
     fn facts(&self) -> Facts {
@@ -53,14 +53,14 @@ impl Store for Hooked {
     }
 }
 
-impl Session for HookedSession {
+impl Session for FaultySession {
     type Ticket = Ticket;
 
     fn write(&mut self, body: &mut Body<'_>) -> Result<Ticket> {
-        let HookedSession { handle, hooks } = self;
+        let FaultySession { handle, faults } = self;
         Session::write(handle, &mut |tx| {
             body(tx)?;
-            (hooks.written)()
+            (faults.written)()
         })
     }
 
@@ -76,12 +76,16 @@ impl Session for HookedSession {
         Session::release(&mut self.handle)
     }
 
+    fn counters(&self) -> Counters {
+        Session::counters(&self.handle)
+    }
+
     fn is_durable(&self, ticket: Ticket) -> bool {
         Session::is_durable(&self.handle, ticket)
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<()> {
-        (self.hooks.waits)()?;
+        (self.faults.waits)()?;
         Session::wait(&mut self.handle, ticket)
     }
 }
@@ -95,14 +99,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn new(engine: EngineKind, hooks: Hooks) -> Self {
-        Running::with(engine, hooks, |options| options)
+    pub(crate) fn new(engine: EngineKind, faults: Faults) -> Self {
+        Running::with(engine, faults, |options| options)
     }
 
     /// The same, with options of its own.
     pub(crate) fn with(
         engine: EngineKind,
-        hooks: Hooks,
+        faults: Faults,
         change: impl FnOnce(Options) -> Options,
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -110,7 +114,7 @@ impl Running {
         let pool = pool.domain(Some(perdura::Domain::Process));
         let pool = pool.create(folder.path().join("pool")).unwrap();
         let listener = Listener::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
-        let store = Hooked { pool, hooks };
+        let store = FaultyPool { pool, faults };
         let options = change(Options::new().threads(2));
         let server = Server::on(store, listener, options).unwrap();
         let (address, shutdown) = (server.local_addr(), server.shutdown());
@@ -124,7 +128,7 @@ impl Running {
         Client(BufReader::new(stream))
     }
 
-    /// Ends it, and sees that it ended well.
+    /// Ends it, and checks that it ended without an error.
     pub(crate) fn stop(mut self) {
         self.shutdown.shutdown();
         self.thread.take().unwrap().join().unwrap();
@@ -173,8 +177,8 @@ impl Held {
             }
             Ok(())
         };
-        let hooks = Hooks { written: Arc::new(written), ..Hooks::default() };
-        (Running::new(engine, hooks), Held { armed, hears, go_on })
+        let faults = Faults { written: Arc::new(written), ..Faults::default() };
+        (Running::new(engine, faults), Held { armed, hears, go_on })
     }
 
     /// Does `send`, and returns when the transaction that this leads to is held.

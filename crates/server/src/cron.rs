@@ -1,5 +1,5 @@
 //! Housekeeping, in small transactions between turns: deletes keys whose time has come, and
-//! frees what was deleted. When there is nothing of that, free space goes back to the file system.
+//! frees what was deleted. When there is nothing to do, free space goes back to the file system.
 
 use crate::command::Env;
 use crate::keyspace::{DATABASES, Database, garbage};
@@ -7,6 +7,7 @@ use crate::stats::Counted;
 use crate::store::Session;
 use perdura::{Error, Tx};
 use std::time::{Duration, Instant};
+use tracing::debug;
 
 /// Keys deleted in one transaction.
 const KEYS: u64 = 32;
@@ -19,12 +20,12 @@ const LONGEST: Duration = Duration::from_millis(1);
 
 /// When to look next.
 #[derive(Default)]
-pub(crate) struct House {
+pub(crate) struct Cron {
     last: Option<Instant>,
     busy: bool,
 }
 
-impl House {
+impl Cron {
     /// Whether it is time to look.
     pub(crate) fn is_due(&self) -> bool {
         self.busy || self.last.is_none_or(|last| last.elapsed() >= PAUSE)
@@ -36,10 +37,10 @@ impl House {
     }
 
     /// Looks, and does a bit. Fails only when the medium does.
-    pub(crate) fn keep<S: Session>(&mut self, session: &mut S, env: Env<'_>) -> Result<(), Error> {
+    pub(crate) fn run<S: Session>(&mut self, session: &mut S, env: Env<'_>) -> Result<(), Error> {
         match self.work(session, env) {
             Err(error @ Error::Io(_)) => Err(error),
-            // Damage, or a full log: clients will hear of it, the house is left as it is.
+            // Damage, or a full log: clients get errors of their own, and the next run tries again.
             _ => Ok(()),
         }
     }
@@ -54,8 +55,11 @@ impl House {
                 chores = Chores::find(tx, env)?;
                 Ok(())
             })?;
-            if chores.is_none() && !session.release()? {
-                return Ok(());
+            if chores.is_none() {
+                if !session.release()? {
+                    return Ok(());
+                }
+                debug!("free space given back to the file system");
             }
             if started.elapsed() >= LONGEST {
                 self.busy = true;
