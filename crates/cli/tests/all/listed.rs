@@ -1,4 +1,5 @@
-//! Tests that are never compiled would pass unseen: in each crate, every file of `tests/all` is named by its `main.rs`.
+//! Lists that no compiler checks: every file of a crate's `tests/all` is named by its `main.rs`, or its tests would never run;
+//! every file that the recipes name is there.
 
 use std::fs;
 use std::path::Path;
@@ -20,4 +21,28 @@ fn every_file_of_tests_is_a_module() {
         }
     }
     assert!(folders >= 6 && files > 50, "{folders} folders, {files} files");
+}
+
+#[test]
+fn every_file_that_documents_name_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut named = 0;
+    for document in ["CONTRIBUTING.md", "ARCHITECTURE.md", "README.md"] {
+        let text = fs::read_to_string(root.join(document)).expect(document);
+        // What stands between backquotes, outside of blocks of code.
+        for path in text.split('`').skip(1).step_by(2).filter(|path| is_path(path)) {
+            let crates =
+                ["", "crates", "crates/server/src", "crates/machine/src", "crates/engine/src"];
+            let found = crates.iter().any(|folder| root.join(folder).join(path).exists());
+            assert!(found, "{document} names {path}, which is not there");
+            named += 1;
+        }
+    }
+    assert!(named > 40, "{named} files");
+}
+
+/// Whether a text names a file of sources.
+fn is_path(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    text.ends_with(".rs") && text.contains('/') && text.chars().all(plain)
 }

@@ -23,20 +23,40 @@ impl Kind {
     }
 }
 
-/// How it is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Form {
+/// The forms in which values are held, each with its number in entries, which is never used again, and the kind of
+/// value. Every `match` on a form names all of them: a new one is missed nowhere.
+macro_rules! forms {
+    ($($(#[$documentation:meta])* $form:ident = $number:literal, $kind:ident;)*) => {
+        /// How it is held.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(super) enum Form {
+            $($(#[$documentation])* $form = $number,)*
+        }
+
+        impl Form {
+            const ALL: &[Form] = &[$(Form::$form),*];
+
+            const fn kind(self) -> Kind {
+                match self {
+                    $(Form::$form => Kind::$kind,)*
+                }
+            }
+        }
+    };
+}
+
+forms! {
     /// A string in the entry itself.
-    Inline = 1,
+    Inline = 1, String;
     /// A string in a blob.
-    Blob = 2,
+    Blob = 2, String;
     /// A small hash in one block.
-    Image = 3,
+    Image = 3, Hash;
     /// A hash in a hash map.
-    Fields = 4,
+    Fields = 4, Hash;
     /// A sorted set.
-    Ranking = 5,
+    Ranking = 5, SortedSet;
 }
 
 /// What a key maps to, in three words: with a key of three, five entries and a word fill four cache lines,
@@ -82,17 +102,14 @@ impl Entry {
 
     /// Whether its words are those of a valid entry.
     pub(crate) fn checked(self, at: u64) -> Result<Self> {
-        let outside = [
-            (Kind::String, Form::Blob),
-            (Kind::Hash, Form::Image),
-            (Kind::Hash, Form::Fields),
-            (Kind::SortedSet, Form::Ranking),
-        ];
-        let is_inline = self.tag() >> 4 == Form::Inline as u8;
-        let is_outside = |(kind, form): (Kind, Form)| {
-            self.tag() == (form as u8) << 4 | kind as u8 && self.payload[8..INLINE] == [0; 7]
+        let is_it = |form: &Form| match form {
+            Form::Inline => self.tag() >> 4 == Form::Inline as u8,
+            outside => {
+                let tag = (*outside as u8) << 4 | outside.kind() as u8;
+                self.tag() == tag && self.payload[8..INLINE] == [0; 7]
+            }
         };
-        if is_inline || outside.into_iter().any(is_outside) {
+        if Form::ALL.iter().any(is_it) {
             Ok(self)
         } else {
             Err(Error::corrupt("an entry of the keyspace", at))
@@ -100,21 +117,13 @@ impl Entry {
     }
 
     pub(crate) fn kind(self) -> Kind {
-        match self.form() {
-            Form::Inline | Form::Blob => Kind::String,
-            Form::Image | Form::Fields => Kind::Hash,
-            Form::Ranking => Kind::SortedSet,
-        }
+        self.form().kind()
     }
 
+    /// The form of a [`checked`](Self::checked) entry.
     pub(super) fn form(self) -> Form {
-        match self.tag() >> 4 {
-            1 => Form::Inline,
-            2 => Form::Blob,
-            3 => Form::Image,
-            4 => Form::Fields,
-            _ => Form::Ranking,
-        }
+        let is_it = |form: &&Form| **form as u8 == self.tag() >> 4;
+        *Form::ALL.iter().find(is_it).unwrap_or(&Form::Ranking)
     }
 
     /// Whether it is a string in the entry itself.

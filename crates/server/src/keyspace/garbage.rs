@@ -220,7 +220,9 @@ fn check_one(tx: &mut dyn Tx, what: u64, at: u64, visit: &mut Visit<'_>) -> Resu
                     match entry.form() {
                         // It may be freed in part.
                         Form::Ranking => check_one(tx, RANKING, entry.at(), visit)?,
-                        _ => check_entry(tx, entry, visit)?,
+                        Form::Inline | Form::Blob | Form::Image | Form::Fields => {
+                            check_entry(tx, entry, visit)?;
+                        }
                     }
                 }
                 cursor = next;
