@@ -112,7 +112,7 @@ fn random_bytes_do_no_harm() {
     assert_eq!(other.ask("SET safe value"), "OK");
     let seed = std::process::id().into();
     println!("seed {seed}");
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let pieces: [&[u8]; 14] = [
         b"*",
         b"$",

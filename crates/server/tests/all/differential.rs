@@ -449,7 +449,7 @@ fn compare(protocol: u32) {
     let seed = number_from("DIFFERENTIAL_SEED", clock.as_nanos() as u64 % 1_000_000);
     let steps = number_from("DIFFERENTIAL_STEPS", 20_000);
     println!("replay with DIFFERENTIAL_SEED={seed}");
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let theirs = Client::connect(([127, 0, 0, 1], redis.port).into());
     let mut pair = Pair { ours: running.client(), theirs, queued: Vec::new() };
     if protocol == 3 {

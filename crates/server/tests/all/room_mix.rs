@@ -153,7 +153,7 @@ fn filled(engine: EngineKind, bytes: u64, seed: u64) -> Filled {
     running.adopt(Some(folder));
     let client = running.client();
     let room = running.pool.info().free_bytes;
-    Filled { running, client, random: Random(seed), keys: BTreeMap::new(), next: 0, room }
+    Filled { running, client, random: Random::new(seed), keys: BTreeMap::new(), next: 0, room }
 }
 
 const MIXES: [Sizes; 6] = [

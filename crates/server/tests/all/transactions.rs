@@ -134,7 +134,7 @@ fn who_reads_sees_whole_transactions() {
         answer.split(' ').map(|value| value.parse::<i64>().expect("a number")).sum()
     };
     all(&running, |index, client| {
-        let mut random = crate::common::Random(index as u64);
+        let mut random = crate::common::Random::new(index as u64);
         for _ in 0..rounds() {
             match index {
                 0 => assert_eq!(sum(&client.ask(&together)), EACH * ACCOUNTS as i64),

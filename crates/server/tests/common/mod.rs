@@ -1,6 +1,7 @@
 //! A server on a pool of its own, and a client that speaks in bytes.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
+use perdura_memory::random::SplitMix64;
 use perdura_server::{Options, Server, Shutdown};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -254,19 +255,20 @@ pub fn show(frame: &Frame) -> String {
     }
 }
 
-/// A generator of random numbers, good enough to choose tests.
-pub struct Random(pub u64);
+/// Random choices that follow from a seed.
+pub struct Random(SplitMix64);
 
 impl Random {
+    pub fn new(seed: u64) -> Self {
+        Random(SplitMix64::new(seed))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        x ^ (x >> 31)
+        self.0.next()
     }
 
     pub fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
+        self.0.below(limit as u64) as usize
     }
 
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
