@@ -6,11 +6,11 @@ use crate::collections::compact::move_block;
 use crate::collections::form::mix;
 use crate::{Error, Result, Tx};
 
-/// Buckets tried at random before the next one that holds something is taken.
+/// Buckets tried at random; after them the next one with an entry is taken.
 const TRIES: u64 = 64;
 
 impl Table {
-    /// Calls `each` with the place of every entry.
+    /// Calls `each` with the address of every entry.
     pub(in crate::collections) fn walk<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
@@ -24,8 +24,8 @@ impl Table {
         Ok(())
     }
 
-    /// Moves a bucket's blocks, but the first, and what its entries own out of pages that are to be emptied;
-    /// calls `each` with the place of every value.
+    /// Moves a bucket's blocks other than the first, and the blocks that its entries own, out of pages that are to be
+    /// emptied; calls `each` with the address of every value.
     pub(super) fn compact_blocks<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
@@ -77,7 +77,7 @@ impl Table {
         Ok(true)
     }
 
-    /// The place of an entry that `seed` chooses.
+    /// The address of an entry that `seed` chooses.
     pub(super) fn random<T: Tx + ?Sized>(&self, tx: &mut T, seed: u64) -> Result<Option<u64>> {
         let start = mix(seed, 0) % self.buckets;
         let tries = (0..TRIES).map(|turn| mix(seed, turn) % self.buckets);

@@ -1,14 +1,13 @@
-//! Iteration over an ordered map that nothing changes meanwhile.
+//! Iteration over an ordered map that does not change meanwhile.
 
 use super::{Cursor, Entry, Item, OrderedItem};
 use crate::{Result, Tx};
 use std::fmt;
 
-/// The entries of a range, from both ends: see [`OrderedMap::iter`](super::OrderedMap::iter). After an error there are no
-/// more.
+/// The entries of a range, from both ends: see [`OrderedMap::iter`](super::OrderedMap::iter). It ends after an error.
 pub struct Iter<'t, K, V, T: ?Sized> {
     tx: &'t mut T,
-    /// What is left of the range; `None` after an error.
+    /// The rest of the range; `None` after an error.
     rest: Option<Cursor<K, V>>,
 }
 
