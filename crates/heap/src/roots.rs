@@ -1,6 +1,6 @@
-//! The catalogue of named roots: a list of `{ next, pointer, kind | name length << 32, check, name }`,
-//! whose head is in the pool's third page. The check is of all the rest of an entry: a root is never
-//! damaged unnoticed, whether the pool has checksums or not.
+//! The catalogue of named roots: a list of `{ next, pointer, kind | name length << 32, check, name }`, whose head is
+//! in the pool's third page. The check includes the rest of the entry: damage to a root is always detected, whether
+//! the pool has checksums or not.
 //!
 //! Programs look roots up seldom, so this is compiled once for all engines and memories.
 
@@ -10,12 +10,12 @@ use perdura_engine::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const LONGEST_NAME: usize = 255;
-/// More than this many roots are a list that bites its tail.
+/// A list longer than this many roots must contain a cycle.
 const MOST: usize = 1 << 20;
 const CHECK: u64 = 24;
 const NAME: u64 = 32;
 
-/// A root, its name, and where it stands.
+/// A root, its name, and its entry's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     /// The name.
@@ -24,7 +24,7 @@ pub struct Named {
     pub root: Root,
     /// Offset of the entry's own block.
     pub entry: u64,
-    /// The entry after it.
+    /// The next entry.
     next: u64,
 }
 
@@ -45,8 +45,7 @@ impl Named {
     }
 }
 
-/// Calls `found` with each root; stops when it returns true, and gives that one with the one before
-/// it.
+/// Calls `found` with each root until it returns true. Returns that root and the one before it.
 fn search<T: Tx + ?Sized>(
     tx: &mut T,
     found: &mut dyn FnMut(&Named) -> bool,

@@ -1,5 +1,5 @@
-//! A heap in plain memory, for tests: every access must hit a live block, frees are checked,
-//! and marks and undo work as on the real one.
+//! A heap in plain memory, for tests: every access must lie in a live block, frees are checked, and savepoints work as
+//! on the real one.
 
 mod scattered;
 mod traced;
@@ -25,7 +25,7 @@ enum State {
     Freed,
 }
 
-/// What the transactions since [`TestHeap::reset_lines`] touched, in 64-byte lines.
+/// Lines of 64 bytes that the transactions since [`TestHeap::reset_lines`] have touched.
 #[derive(Clone, Debug, Default)]
 pub struct Lines {
     /// Lines read.
@@ -52,7 +52,7 @@ pub struct TestHeap {
     allocated: Vec<u64>,
     freed: Vec<u64>,
     savepoints: Savepoints,
-    /// Touched lines; `None` when they are not counted.
+    /// Touched lines; `None` if they are not counted.
     pub lines: Option<Lines>,
     /// Largest pool, in bytes; 0 for no limit.
     pub limit: u64,
@@ -80,7 +80,7 @@ impl TestHeap {
         self.blocks.iter().filter(|b| b.1.1 == State::Live).map(|b| *b.0).collect()
     }
 
-    /// Ends the transaction: what it freed is gone.
+    /// Commits the transaction: what it freed is gone.
     pub fn commit(&mut self) {
         for at in std::mem::take(&mut self.freed) {
             let (len, _) = self.blocks.remove(&at).expect("a freed block is known");
@@ -93,7 +93,7 @@ impl TestHeap {
         self.old_roots = self.roots.clone();
     }
 
-    /// Ends the transaction without a trace.
+    /// Rolls the transaction back.
     pub fn abort(&mut self) {
         self.undo(Done { access: Mark(0), taken: 0, freed: 0 });
         self.roots = self.old_roots.clone();
@@ -126,7 +126,7 @@ impl TestHeap {
             .collect()
     }
 
-    /// Overwrites a word behind the transactions' back: damage.
+    /// Overwrites a word without a transaction, as damage.
     pub fn damage(&mut self, at: u64, value: u64) {
         self.bytes[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
     }
@@ -136,7 +136,7 @@ impl TestHeap {
         self.bytes.len() as u64
     }
 
-    /// The word at `at`, whatever it belongs to.
+    /// The word at `at`, in a live block or not.
     pub fn peek(&self, at: u64) -> u64 {
         u64::from_le_bytes(self.bytes[at as usize..at as usize + 8].try_into().expect("8 bytes"))
     }
@@ -272,7 +272,7 @@ impl Tx for TestHeap {
         self.note(at, len, |l| &mut l.fresh);
         self.save(at, len);
         self.bytes[at as usize..][..bytes.len()].copy_from_slice(bytes);
-        // The bytes up to the next word may be overwritten: so they are.
+        // The bytes up to the next word may be overwritten: do so.
         let end = at as usize + bytes.len();
         let pad = end.next_multiple_of(8).min(self.bytes.len());
         self.bytes[end..pad].fill(0xEE);

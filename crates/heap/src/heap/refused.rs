@@ -1,4 +1,4 @@
-//! That an engine which is not crash-sync-safe on a memory is refused before anything is written.
+//! Tests that an engine that is not crash-sync-safe on a memory is refused before anything is written.
 
 use super::{Format, Heap, Opening};
 use crate::error::OpenError;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 const FORMAT: Format =
     Format { limit: 4 << 20, log: None, id: 1, requires: None, checksums: false };
 
-/// Would be redo logging that cannot fence. It is never asked for anything.
+/// Redo logging on a memory that cannot fence. No method of it is ever called.
 struct Unsafe;
 
 impl Engine<Reference> for Unsafe {

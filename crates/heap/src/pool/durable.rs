@@ -1,6 +1,6 @@
-//! Commits that are awaited: a thread waits for them in place of the tasks.
+//! Awaited commits: a thread waits for them instead of the tasks.
 //!
-//! What always holds: every [`Durable`] that was handed out is resolved, at the latest when the pool is closed.
+//! Invariant: every [`Durable`] that was handed out is resolved, at the latest when the pool is closed.
 
 use crate::heap::AnySession;
 use perdura_engine::{Error, Result, Ticket};
@@ -45,12 +45,12 @@ impl fmt::Debug for Durable {
     }
 }
 
-/// What is known of a commit.
+/// The state of an awaited commit.
 enum Outcome {
-    /// Nothing yet; the task to wake.
+    /// Still waiting; the task to wake.
     Open(Option<Waker>),
     Known(Result<()>),
-    /// The future has returned it.
+    /// The future has returned the result.
     Taken,
 }
 
@@ -72,7 +72,7 @@ impl Promise {
     }
 }
 
-/// What the thread is to wait for, in the order in which it was asked.
+/// The tickets to wait for, in the order of the requests.
 #[derive(Default)]
 struct Asked {
     promises: Vec<Arc<Promise>>,
@@ -85,7 +85,7 @@ struct Queue {
     changed: Condvar,
 }
 
-/// The thread; it ends before this has been dropped.
+/// The thread; it has ended when this is dropped.
 pub(super) struct Waiter {
     queue: Arc<Queue>,
     thread: Option<JoinHandle<()>>,
@@ -120,7 +120,7 @@ impl Waiter {
 }
 
 impl Queue {
-    /// What to wait for next; `None` at the end.
+    /// The next ticket to wait for; `None` at the end.
     fn next(&self) -> Option<Vec<Arc<Promise>>> {
         let mut asked = lock(&self.asked);
         while asked.promises.is_empty() {
@@ -143,7 +143,7 @@ impl Drop for Waiter {
     }
 }
 
-/// Nothing that is done under these locks can leave things half done.
+/// No operation under these locks can leave their data inconsistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
