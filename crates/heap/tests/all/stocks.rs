@@ -28,7 +28,7 @@ fn large(left: u64) -> Format {
     format((21 << 20) + left)
 }
 
-/// Fills a large heap up to that many bytes.
+/// Fills a large heap, except for these few MiB.
 fn take_most(heap: &dyn AnyHeap) {
     let taken =
         heap.session().unwrap().transaction(|tx| Ok(tx.allocate(Purpose::Key, 17 << 20)?.at()));

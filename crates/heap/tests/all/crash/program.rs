@@ -69,7 +69,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// Of a memory whose power is cut after `cut` events.
+    /// Of a memory whose power is cut after this many events.
     pub(crate) fn cut_after(events: u64) -> Self {
         Trace { cut_at: Some(events), ..Trace::default() }
     }
