@@ -1,4 +1,5 @@
-//! Power cuts while a simulated machine runs, between two transactions: what they would take.
+//! Fault injection while a simulated machine runs: power cuts between two transactions, and the losses they would
+//! cause.
 
 use crate::failure::{Failure, Outcome};
 use perdura::{Counters, Result};
@@ -10,8 +11,7 @@ use perdura_workloads::window::Answers;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-/// Cuts the power after some of the transactions of a run, and lets it go on as if nothing had
-/// been.
+/// Injects power cuts after some of the transactions of a run, which goes on as if nothing had happened.
 pub(crate) struct Cutter<'m> {
     machine: &'m Machine,
     state: RefCell<State>,
@@ -19,13 +19,13 @@ pub(crate) struct Cutter<'m> {
 
 struct State {
     transactions: u64,
-    /// After which transactions the power is still to be cut.
+    /// Numbers of the transactions after which the power is still to be cut.
     cuts: BTreeSet<u64>,
     found: std::result::Result<Losses, String>,
 }
 
 impl<'m> Cutter<'m> {
-    /// For `cuts` power cuts at random among `transactions` transactions.
+    /// Plans `cuts` power cuts at random among `transactions` transactions.
     pub(crate) fn new(machine: &'m Machine, cuts: u64, transactions: u64, seed: u64) -> Self {
         let mut random = SplitMix64::new(seed ^ 0x6375_7473);
         let mut after = BTreeSet::new();
@@ -36,12 +36,12 @@ impl<'m> Cutter<'m> {
         Cutter { machine, state: RefCell::new(state) }
     }
 
-    /// A session after each of whose transactions the power may be cut.
+    /// A session after whose transactions the power may be cut.
     pub(crate) fn session<S>(&self, inner: S) -> Cutting<'_, S> {
         Cutting { inner, cutter: self }
     }
 
-    /// What the power cuts took.
+    /// The losses of all power cuts.
     pub(crate) fn losses(self) -> Outcome<Losses> {
         self.state.into_inner().found.map_err(Failure::new)
     }

@@ -59,7 +59,7 @@ enum Command {
     Man(shell::Man),
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     match arguments.command {
         Command::Serve(arguments) => serve::run(&arguments),

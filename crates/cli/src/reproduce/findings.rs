@@ -1,7 +1,7 @@
-//! What follows from the runs: figures, each for a place, workload, number of threads and engine.
+//! Figures computed from the runs, each for a place, workload, number of threads and engine.
 //!
-//! A figure that compares two runs is made from those of the same repetition, and its median
-//! taken afterwards: noise that both meet cancels.
+//! A figure that compares two runs is computed within each repetition, and its median is taken afterwards: noise
+//! common to both cancels.
 
 use super::experiment::Kind;
 use super::grid::{Cell, Sample};
@@ -15,7 +15,7 @@ use perdura_matrices::cost::{Cost, Costs};
 use perdura_workloads::reuse::Reuse;
 use serde::Serialize;
 
-/// Below this share of the base engine's time, what an engine adds is too little to break down.
+/// If an engine adds less than this share of the base engine's time, that is too little to break down.
 const LEAST_ADDED: f64 = 0.03;
 
 /// One figure.
@@ -28,17 +28,17 @@ pub(crate) struct Figure {
     pub(crate) spread: Spread,
 }
 
-/// What a cell's engine is compared with, by name.
+/// The names of the engines that a cell's engine is compared with.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Beside<'b> {
-    /// The one that `bases` names, or else the base.
+    /// The engine that `bases` names, or else the base.
     pub(crate) base: Option<&'b str>,
     /// The workload's base.
     pub(crate) ground: Option<&'b str>,
     pub(crate) rival: Option<&'b str>,
 }
 
-/// All figures that `samples` give; `beside` says what a cell's engine is compared with.
+/// All figures of `samples`; `beside` says what a cell's engine is compared with.
 pub(crate) fn figures<'b>(
     kind: Kind,
     beside: impl Fn(&Cell) -> Beside<'b>,
@@ -59,7 +59,7 @@ pub(crate) fn figures<'b>(
     figures
 }
 
-/// The means of these figures over the workloads `over`, each of the same engine, setting and place.
+/// The means of these figures over the workloads `over`, each for the same engine, setting and place.
 pub(crate) fn means(figures: &[Figure], over: &[String]) -> Vec<Figure> {
     let mut means: Vec<Figure> = Vec::new();
     for figure in figures.iter().filter(|figure| over.contains(&figure.cell.workload)) {
@@ -72,7 +72,7 @@ pub(crate) fn means(figures: &[Figure], over: &[String]) -> Vec<Figure> {
             over.contains(&other.cell.workload) && here == cell && other.quantity == figure.quantity
         });
         let medians: Vec<f64> = alike.map(|other| other.spread.median).collect();
-        // A mean of fewer workloads would be another thing.
+        // A mean over fewer workloads would be another quantity.
         if medians.len() == over.len() {
             let mean = medians.iter().sum::<f64>() / medians.len() as f64;
             means.push(Figure { cell, quantity: figure.quantity, spread: Spread::of(vec![mean]) });
@@ -81,7 +81,7 @@ pub(crate) fn means(figures: &[Figure], over: &[String]) -> Vec<Figure> {
     means
 }
 
-/// What stands in the place of a workload where a figure is a mean over several.
+/// The workload's name in a figure that is a mean over several.
 pub(crate) const MEAN: &str = "mean";
 
 /// The cells in the order in which they were first run.
@@ -99,11 +99,11 @@ fn cells(samples: &[Sample]) -> Vec<Cell> {
 struct Round<'a> {
     own: &'a Sample,
     unflushed: Option<&'a Sample>,
-    /// None for the base's own run.
+    /// `None` for the base's own run.
     base: Option<&'a Sample>,
-    /// None for the workload's base's own run.
+    /// `None` for the workload's base's own run.
     ground: Option<&'a Sample>,
-    /// None for the rival's own run.
+    /// `None` for the baseline server's own run.
     rival: Option<&'a Sample>,
 }
 
@@ -131,7 +131,7 @@ fn rounds<'a>(cell: &Cell, names: Beside<'_>, samples: &'a [Sample]) -> Vec<Roun
 
 fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
     let Round { own, unflushed, base, ground, rival } = *round;
-    // Beside another engine than the base: beside that, it is the share that tells.
+    // Only if compared with another engine than the base; compared with the base, the share is the figure.
     let other = base.filter(|base| ground.is_some_and(|ground| ground.cell != base.cell));
     let per_commit =
         |count: u64| (own.counters.commits > 0).then(|| count as f64 / own.counters.commits as f64);
@@ -206,12 +206,12 @@ fn ratio(own: f64, other: f64) -> Option<f64> {
     (other > 0.0).then(|| own / other)
 }
 
-/// Bytes written to memory by bytes that the program stored.
+/// Bytes written to memory per byte stored by the program.
 fn traffic(sample: &Sample) -> Option<f64> {
     ratio(sample.memory_bytes? as f64, sample.stored_bytes? as f64)
 }
 
-/// Lines that reached memory, for each transaction: also of engines that count no commits.
+/// Lines that reached memory for each transaction, also for engines that count no commits.
 fn lines_written(sample: &Sample) -> Option<f64> {
     ratio(sample.memory_writes? as f64, sample.operations as f64)
 }
@@ -221,14 +221,14 @@ fn change(from: f64, to: f64) -> Option<f64> {
     (from > 0.0).then(|| (to / from - 1.0) * 100.0)
 }
 
-/// Of the time that an engine adds to the base's, what goes without persistence operations.
+/// The part of the time added to the base's that disappears without persistence operations.
 fn persistence_share(base: &Sample, unflushed: &Sample, own: &Sample) -> Option<f64> {
     let added = own.ns_per_operation - base.ns_per_operation;
     let saved = own.ns_per_operation - unflushed.ns_per_operation;
     (added > base.ns_per_operation * LEAST_ADDED).then(|| saved / added * 100.0)
 }
 
-/// Runs of the same seed write about as often; what differs of that must not count.
+/// Runs of the same seed write about equally often; their small differences must not count.
 fn flush_change(base: &Sample, own: &Sample, count: impl Fn(&Sample) -> u64) -> Option<f64> {
     let each = |sample: &Sample| count(sample) as f64 / sample.counters.commits.max(1) as f64;
     change(each(base), each(own))
@@ -240,7 +240,7 @@ fn dirtiness(sample: &Sample) -> Option<f64> {
     (counters.write_backs_data > 0).then(|| counters.dirty_bytes_per_line() / 64.0 * 100.0)
 }
 
-/// The share of lines with so many dirty words, where the engine knows it of all lines.
+/// The share of lines with this many dirty words, if the engine knows it for all lines.
 fn eighths(sample: &Sample, words: u8) -> Option<f64> {
     let Counters { dirtied, write_backs_data, .. } = &sample.counters;
     let known: u64 = dirtied.iter().sum();
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn changes_are_against_the_base_of_the_same_repetition() {
-        // The second repetition meets a slower machine.
+        // The second repetition is on a slower machine.
         let samples =
             [("undo", 0, 200.0), ("redo", 0, 100.0), ("undo", 1, 600.0), ("redo", 1, 300.0)]
                 .map(|(engine, repetition, ns)| sample(engine, repetition, ns, false));
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(found(Kind::Throughput, "undo", &samples, PerSecond).len(), 2);
     }
 
-    /// Shares are of the base's, gains and ratios beside the engine that `bases` names.
+    /// Shares are relative to the base, gains and ratios to the engine that `bases` names.
     #[test]
     fn shares_are_of_the_base_and_gains_beside_another() {
         let run = |engine, ns, bytes| Sample {
@@ -383,7 +383,7 @@ mod tests {
             sample.cell.place = Place::Served;
             sample
         });
-        // The median of 25 and 50 %; nothing of the rival itself.
+        // The median of 25 and 50 %; nothing for the baseline server itself.
         assert_eq!(found(Kind::Throughput, "undo", &samples, RivalChange), [38.0]);
         assert_eq!(found(Kind::Throughput, "undo", &samples, AnswerP99), [800.0, 560.0]);
         let native = sample("undo", 0, 100.0, false);
@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(found(Kind::Flushes, "undo", &samples, FlushChangeWithoutLog), [-50.0]);
     }
 
-    /// What was asked for, and what reached memory, are two things, which may differ in sign.
+    /// The write-backs asked for and those that reached memory may differ in sign.
     #[test]
     fn what_reaches_memory_is_counted_apart() {
         let wrote =

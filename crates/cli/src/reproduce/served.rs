@@ -1,5 +1,5 @@
-//! YCSB through the server, beside a rival: `perdura serve` on each engine, and Redis with its
-//! append-only file, under the same clients.
+//! YCSB through the server, compared with a baseline: `perdura serve` on each engine, and Redis with its append-only
+//! file, under the same clients.
 
 use super::experiment::RivalName;
 use super::grid::{Cell, Sample};
@@ -13,17 +13,17 @@ use perdura_baselines::Error;
 use perdura_baselines::server::Launch;
 use serde::Serialize;
 
-/// Who stood beside.
+/// The baseline server.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Rival {
-    /// Why it was not run, nor anything else through a server.
+    /// Why it was not run, nor any other run through a server.
     NotInstalled(String),
     /// Its name and version.
     Ran(String),
 }
 
-/// Runs what goes through servers, if anything does, and adds it to `samples`.
+/// Runs the served part, if there is one, and adds it to `samples`.
 pub(crate) fn run(plan: &Plan, stage: &Stage, samples: &mut Vec<Sample>) -> Outcome<Option<Rival>> {
     let part = plan.parts.iter().find(|part| part.place == Place::Served);
     let (Some(rival), Some(part)) = (plan.rival, part) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! What `perdura reproduce` prints and writes: tables, sentences, JSON.
+//! The output of `perdura reproduce`: tables, sentences, JSON.
 
 use super::Report;
 use super::calibrate::Calibration;
@@ -16,7 +16,7 @@ use crate::output::{print, table, table_of};
 use crate::quantity::{plural, show_count};
 use crate::tpcc;
 
-/// The experiments that there are.
+/// Lists the experiments.
 pub(crate) fn list(experiments: &[Experiment]) -> Outcome {
     let rows = experiments.iter().map(|experiment| {
         let missing = protocol::missing(experiment);
@@ -36,7 +36,7 @@ pub(crate) fn list(experiments: &[Experiment]) -> Outcome {
     print(table(["experiment", "paper", "there", "what it shows", "takes about"], rows))
 }
 
-/// How figures of this kind are found.
+/// The method for figures of this kind.
 fn method(kind: Kind) -> &'static str {
     match kind {
         Kind::Throughput => {
@@ -123,7 +123,7 @@ pub(crate) fn text(report: &Report) -> String {
     parts.join("\n\n")
 }
 
-/// What a picture's figures hold for: the machine and its date, what was run with which seed, what means are over.
+/// A picture's conditions: the machine and the date, the runs and their seed, the workloads of means.
 pub(crate) fn circumstances(report: &Report) -> Vec<String> {
     let mut lines = vec![report.machine.to_string()];
     lines.extend(places(report).lines().map(str::to_owned));
@@ -139,7 +139,7 @@ fn means_over(report: &Report) -> String {
     }
 }
 
-/// What was found before, by workload.
+/// The calibrated figures, by workload.
 fn calibrated(calibrations: &[Calibration]) -> String {
     let Some(Calibration { figure, engine, wanted, .. }) = calibrations.first() else {
         return String::new();
@@ -226,7 +226,7 @@ fn data(plan: &Plan, part: &Part) -> String {
     all.join(" and ")
 }
 
-/// What is set, if anything.
+/// The settings in words, if there are any.
 fn settings(setting: &Setting) -> Option<String> {
     let policy = setting.policy.map(|policy| format!("{policy} in all caches"));
     let per_tx =
@@ -238,7 +238,7 @@ fn settings(setting: &Setting) -> Option<String> {
     (!remarks.is_empty()).then(|| format!("{name}: {}", remarks.join(", ")))
 }
 
-/// A row for each cell in these places, a column for each quantity that was found there.
+/// A row for each cell in these places, a column for each quantity found there.
 fn measured(kind: Kind, figures: &[Figure], places: impl Fn(Place) -> bool) -> String {
     let here: Vec<&Figure> = figures.iter().filter(|figure| places(figure.cell.place)).collect();
     let found = |quantity: &Quantity| here.iter().any(|figure| figure.quantity == *quantity);
@@ -270,7 +270,7 @@ fn shown(cell: &Cell, quantity: Quantity, figures: &[Figure]) -> String {
     let Some(Figure { spread, .. }) = figures.iter().find(fits) else { return String::new() };
     let [median, least, most] =
         [spread.median, spread.least, spread.most].map(|v| quantity.show(v));
-    // A spread that is not to be seen only makes the table wide.
+    // A spread below the displayed precision only makes the table wide.
     if least == most { median } else { format!("{median} ({least} to {most})") }
 }
 
@@ -317,7 +317,7 @@ fn verdict(comparisons: &[Comparison]) -> String {
     lines.join("\n")
 }
 
-/// What clients found through the server.
+/// The result of the clients' runs through the server.
 fn served(rival: &Rival, kind: Kind, figures: &[Figure]) -> String {
     match rival {
         Rival::NotInstalled(why) => format!("through the server: nothing was run ({why})"),

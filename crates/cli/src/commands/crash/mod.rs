@@ -1,4 +1,4 @@
-//! `perdura crash`: cuts the power of a simulated machine everywhere, and checks what is left.
+//! `perdura crash`: cuts the power of a simulated machine at every event, and checks the images.
 
 mod choice;
 mod explore;
@@ -159,12 +159,12 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     explore::run(arguments, cases, threads)
 }
 
-/// Sessions that the log of a pool for tests has room for.
+/// Sessions for which the log of a test pool has room.
 const MOST_CORES: u64 = 4;
 const MOST_THREADS: u64 = 1024;
-/// More operations than this fill the pool.
+/// More operations than this would fill the pool.
 const MOST_OPERATIONS: u64 = 10_000;
-/// Images of a cut, and seeds: so many that nobody sees the end.
+/// Images of a crash point, and seeds: practically unlimited.
 const MOST: u64 = 1_000_000;
 
 fn within(option: &str, number: u64, most: u64) -> Outcome {
@@ -182,7 +182,7 @@ impl Arguments {
         Budget { images, deaths_every: self.deaths_every, ..usual }
     }
 
-    /// Every combination of what was chosen.
+    /// Every combination of the options.
     fn cases(&self) -> Outcome<Cases> {
         let mut machines = self.machines(&["tiny"])?;
         let (Some(machine), true) = (machines.pop(), machines.is_empty()) else {
@@ -197,26 +197,26 @@ impl Arguments {
         Cases::new(self, machine, &starts, &domains)
     }
 
-    /// The machines that are named, or those.
+    /// The machines that are named, or else the defaults.
     fn machines(&self, usual: &[&str]) -> Outcome<Vec<MachineConfig>> {
         let named = self.machine.iter().map(String::as_str);
         let names = if self.machine.is_empty() { usual.to_vec() } else { named.collect() };
         let load = |name: &str| {
             let loaded = perdura_machine::presets::load(name);
             let mut machine = loaded.map_err(|error| Failure::new(error.to_string()))?;
-            // What shows a failure again is a command: a file is named by its path.
+            // The command that repeats a failure names a file by its path.
             name.clone_into(&mut machine.name);
             Ok(machine)
         };
         names.into_iter().map(load).collect()
     }
 
-    /// The numbers of cores that are named, or those.
+    /// The numbers of cores that are named, or else the defaults.
     fn cores(&self, usual: &[usize]) -> Vec<usize> {
         if self.cores.is_empty() { usual.to_vec() } else { self.cores.clone() }
     }
 
-    /// Fails if a number is none that a case can have.
+    /// Fails if a number is impossible for a case.
     fn check_numbers(&self, cores: &[usize]) -> Outcome {
         for cores in cores {
             within("--cores", *cores as u64, MOST_CORES)?;
