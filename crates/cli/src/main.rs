@@ -21,9 +21,9 @@ mod quantity;
 #[cfg(feature = "measure")]
 mod bench;
 #[cfg(feature = "measure")]
-mod cutter;
-#[cfg(feature = "measure")]
 mod engines;
+#[cfg(feature = "measure")]
+mod faults;
 #[cfg(feature = "measure")]
 mod machine;
 #[cfg(feature = "measure")]

@@ -1,8 +1,8 @@
 //! One engine's run on a simulated machine: load, warm up, measure by the machine's clock, check.
 
 use crate::bench::knobs::Knobs;
-use crate::cutter::Cutter;
 use crate::failure::{Failure, Outcome};
+use crate::faults::FaultInjector;
 use crate::quantity::show_bytes;
 use perdura::{AnyHeap, Counters, Engine, EngineKind, Format, Heap, OnEngine};
 use perdura_crashtest::Losses;
@@ -188,8 +188,8 @@ fn phases<W: Workload>(
     progress.restart();
     workload.load(&mut heap.session()?, progress)?;
     progress.restart();
-    let uncut = Cutter::new(machine, 0, 0, plan.seed);
-    let phase = |operations, first_stream| Phase { operations, first_stream, cutter: &uncut };
+    let no_faults = FaultInjector::new(machine, 0, 0, plan.seed);
+    let phase = |operations, first_stream| Phase { operations, first_stream, injector: &no_faults };
     if !W::ENDS {
         work(plan, workload, machine, heap, &phase(plan.warm_up, 1 << 32), progress)?;
     }
@@ -207,8 +207,8 @@ fn phases<W: Workload>(
     let (before, counted) = (heap.counters(), workload.counts());
     machine.start_measuring();
     let start = std::time::Instant::now();
-    let cutter = Cutter::new(machine, plan.cuts, plan.operations, plan.seed);
-    let measured = Phase { operations: plan.operations, first_stream: 0, cutter: &cutter };
+    let injector = FaultInjector::new(machine, plan.cuts, plan.operations, plan.seed);
+    let measured = Phase { operations: plan.operations, first_stream: 0, injector: &injector };
     let operations = work(plan, workload, machine, heap, &measured, progress)?;
     let emptying = if plan.emptied { heap.empty_log()? } else { Counters::default() };
     let seconds = start.elapsed().as_secs_f64();
@@ -217,7 +217,7 @@ fn phases<W: Workload>(
     counters += emptying;
     let counts = perdura_workloads::counted_since(workload, &counted);
     workload.check(&mut heap.session()?)?;
-    let losses = cutter.losses()?;
+    let losses = injector.losses()?;
     Ok(Run { operations, statistics, counters, counts, losses, seconds })
 }
 
@@ -226,7 +226,7 @@ struct Phase<'c> {
     operations: u64,
     /// Stream of random numbers of the first core.
     first_stream: u64,
-    cutter: &'c Cutter<'c>,
+    injector: &'c FaultInjector<'c>,
 }
 
 /// Runs a phase's transactions, a share of them on each core. Returns their number.
@@ -235,7 +235,7 @@ fn work<W: Workload>(
     workload: &W,
     machine: &Machine,
     heap: &dyn AnyHeap,
-    &Phase { operations, first_stream, cutter }: &Phase<'_>,
+    &Phase { operations, first_stream, injector }: &Phase<'_>,
     progress: &Progress,
 ) -> Outcome<u64> {
     if operations == 0 {
@@ -253,7 +253,7 @@ fn work<W: Workload>(
             let mut recorder = Recorder::new(W::KINDS.len(), 0, plan.seed, progress);
             let session = windows.session().map_err(perdura_workloads::Failure::from);
             let worked = session.and_then(|session| {
-                let mut session = cutter.session(session);
+                let mut session = injector.session(session);
                 perdura_workloads::work(workload, &mut session, share, &mut recorder)
             });
             done.set(done.get() + recorder.done());

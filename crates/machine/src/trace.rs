@@ -65,7 +65,9 @@ pub enum TraceError {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// A line is no step.
-    #[error("line {number} is no step of a trace: '{line}'; write `L`, `S` or `W` with an address and bytes, `F`, `X` with cycles, or give lackey's output")]
+    #[error(
+        "line {number} is no step of a trace: '{line}'; write `L`, `S` or `W` with an address and bytes, `F`, `X` with cycles, or give lackey's output"
+    )]
     Step {
         /// Its number, from 1 on.
         number: u64,
@@ -292,8 +294,19 @@ mod tests {
     #[test]
     fn what_is_no_step_is_named() {
         for line in [
-            "Q 1 2", "S", "S 1", "S 1 0", "S 1 5000", "S 18446744073709551615 2", "F 1", "X", "X -1",
-            "L 1 2 3", "S zz,4", "W 10,4", "\u{0}\u{1}",
+            "Q 1 2",
+            "S",
+            "S 1",
+            "S 1 0",
+            "S 1 5000",
+            "S 18446744073709551615 2",
+            "F 1",
+            "X",
+            "X -1",
+            "L 1 2 3",
+            "S zz,4",
+            "W 10,4",
+            "\u{0}\u{1}",
         ] {
             let wrong = steps(&format!("F\n{line}\n")).expect_err(line);
             assert!(wrong.to_string().contains("line 2"), "{wrong}");

@@ -281,16 +281,16 @@ pub(crate) struct Calibrate {
 /// Baseline servers that an experiment can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum RivalName {
+pub(crate) enum ServerBaseline {
     /// Redis with its append-only file, synced before every answer.
     RedisAof,
 }
 
-impl RivalName {
+impl ServerBaseline {
     /// Its name in the place of an engine's.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            RivalName::RedisAof => "redis-aof",
+            ServerBaseline::RedisAof => "redis-aof",
         }
     }
 }
@@ -327,7 +327,8 @@ pub(crate) struct Simulated {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Served {
     /// The baseline server, run if it is installed.
-    pub(crate) rival: RivalName,
+    #[serde(rename = "rival")]
+    pub(crate) server_baseline: ServerBaseline,
     #[serde(default = "one")]
     pub(crate) clients: Vec<u32>,
     pub(crate) records: u64,

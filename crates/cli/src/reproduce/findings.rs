@@ -30,18 +30,18 @@ pub(crate) struct Figure {
 
 /// The names of the engines that a cell's engine is compared with.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Beside<'b> {
+pub(crate) struct ComparedEngines<'b> {
     /// The engine that `bases` names, or else the base.
     pub(crate) base: Option<&'b str>,
     /// The workload's base.
-    pub(crate) ground: Option<&'b str>,
-    pub(crate) rival: Option<&'b str>,
+    pub(crate) workload_base: Option<&'b str>,
+    pub(crate) server_baseline: Option<&'b str>,
 }
 
 /// All figures of `samples`; `beside` says what a cell's engine is compared with.
 pub(crate) fn figures<'b>(
     kind: Kind,
-    beside: impl Fn(&Cell) -> Beside<'b>,
+    beside: impl Fn(&Cell) -> ComparedEngines<'b>,
     samples: &[Sample],
 ) -> Vec<Figure> {
     let mut figures = Vec::new();
@@ -102,12 +102,12 @@ struct Round<'a> {
     /// `None` for the base's own run.
     base: Option<&'a Sample>,
     /// `None` for the workload's base's own run.
-    ground: Option<&'a Sample>,
+    workload_base: Option<&'a Sample>,
     /// `None` for the baseline server's own run.
-    rival: Option<&'a Sample>,
+    server_baseline: Option<&'a Sample>,
 }
 
-fn rounds<'a>(cell: &Cell, names: Beside<'_>, samples: &'a [Sample]) -> Vec<Round<'a>> {
+fn rounds<'a>(cell: &Cell, names: ComparedEngines<'_>, samples: &'a [Sample]) -> Vec<Round<'a>> {
     let any_engine = Cell { engine: None, ..cell.clone() };
     let is_other = |other: Option<&str>, sample: &Sample| {
         other.is_some()
@@ -123,23 +123,24 @@ fn rounds<'a>(cell: &Cell, names: Beside<'_>, samples: &'a [Sample]) -> Vec<Roun
         own,
         unflushed: beside(own, &|sample| sample.cell == *cell && sample.unflushed),
         base: beside(own, &|sample| is_other(names.base, sample)),
-        ground: beside(own, &|sample| is_other(names.ground, sample)),
-        rival: beside(own, &|sample| is_other(names.rival, sample)),
+        workload_base: beside(own, &|sample| is_other(names.workload_base, sample)),
+        server_baseline: beside(own, &|sample| is_other(names.server_baseline, sample)),
     })
     .collect()
 }
 
 fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
-    let Round { own, unflushed, base, ground, rival } = *round;
+    let Round { own, unflushed, base, workload_base, server_baseline } = *round;
     // Only if compared with another engine than the base; compared with the base, the share is the figure.
-    let other = base.filter(|base| ground.is_some_and(|ground| ground.cell != base.cell));
+    let other = base
+        .filter(|base| workload_base.is_some_and(|workload_base| workload_base.cell != base.cell));
     let per_commit =
         |count: u64| (own.counters.commits > 0).then(|| count as f64 / own.counters.commits as f64);
     let counters = &own.counters;
     match quantity {
         PerSecond => Some(own.per_second),
         ThroughputChange => Some(change(base?.per_second, own.per_second)?),
-        RivalChange => change(rival?.per_second, own.per_second),
+        BaselineChange => change(server_baseline?.per_second, own.per_second),
         AnswerP99 if own.cell.place != Place::Served => None,
         AnswerP99 | P99 => own.p99_ns.map(|ns| ns as f64),
         P99Change => change(base?.p99_ns? as f64, own.p99_ns? as f64),
@@ -170,7 +171,7 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
             let costs = own.checksums.as_ref()?;
             change(costs.flush.nanoseconds, cost(costs, step)?.nanoseconds)
         }
-        Share => ratio(own.per_second, ground?.per_second),
+        Share => ratio(own.per_second, workload_base?.per_second),
         Gain => change(other?.per_second, own.per_second),
         Traffic => traffic(own),
         TrafficRatio => ratio(traffic(own)?, traffic(other?)?),
@@ -306,8 +307,12 @@ mod tests {
     }
 
     fn found(kind: Kind, base: &str, samples: &[Sample], quantity: Quantity) -> Vec<f64> {
-        let (base, rival) = (Some(base), Some("redis-aof"));
-        let figures = figures(kind, |_| Beside { base, ground: base, rival }, samples);
+        let (base, server_baseline) = (Some(base), Some("redis-aof"));
+        let figures = figures(
+            kind,
+            |_| ComparedEngines { base, workload_base: base, server_baseline },
+            samples,
+        );
         let wanted = figures.iter().filter(|figure| figure.quantity == quantity);
         wanted.map(|figure| figure.spread.median.round()).collect()
     }
@@ -337,7 +342,11 @@ mod tests {
         let beside = |cell: &Cell| {
             let redo = cell.engine.as_deref() == Some("redo");
             let base = if redo { "undo" } else { "plain" };
-            Beside { base: Some(base), ground: Some("plain"), rival: None }
+            ComparedEngines {
+                base: Some(base),
+                workload_base: Some("plain"),
+                server_baseline: None,
+            }
         };
         let of = |kind, quantity| -> Vec<f64> {
             let figures = figures(kind, beside, &samples);
@@ -360,7 +369,7 @@ mod tests {
             sample
         };
         let samples = [at("a", 1e9), at("b", 5e8), at("c", 1e8)];
-        let found = figures(Kind::Throughput, |_| Beside::default(), &samples);
+        let found = figures(Kind::Throughput, |_| ComparedEngines::default(), &samples);
         let over = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             let means = means(&found, &names);
@@ -371,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rival_stands_beside_the_same_repetition() {
+    fn a_server_baseline_is_compared_within_a_repetition() {
         let samples = [
             ("redis-aof", 0, 200.0),
             ("undo", 0, 160.0),
@@ -384,7 +393,7 @@ mod tests {
             sample
         });
         // The median of 25 and 50 %; nothing for the baseline server itself.
-        assert_eq!(found(Kind::Throughput, "undo", &samples, RivalChange), [38.0]);
+        assert_eq!(found(Kind::Throughput, "undo", &samples, BaselineChange), [38.0]);
         assert_eq!(found(Kind::Throughput, "undo", &samples, AnswerP99), [800.0, 560.0]);
         let native = sample("undo", 0, 100.0, false);
         assert!(found(Kind::Throughput, "undo", &[native], AnswerP99).is_empty());

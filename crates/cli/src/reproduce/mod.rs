@@ -33,12 +33,12 @@ use crate::interrupt;
 use crate::machine::Machine;
 use calibrate::Calibration;
 use compare::Comparison;
-use experiment::{Experiment, RivalName};
-use findings::{Beside, Figure};
+use experiment::{Experiment, ServerBaseline};
+use findings::{ComparedEngines, Figure};
 use grid::{Cell, Sample};
 use plan::Plan;
 use serde::Serialize;
-use served::Rival;
+use served::BaselineOutcome;
 use std::path::{Path, PathBuf};
 
 /// The results of an experiment.
@@ -56,7 +56,8 @@ pub(crate) struct Report {
     pub(crate) means: Vec<Figure>,
     pub(crate) comparisons: Vec<Comparison>,
     /// The baseline server.
-    pub(crate) rival: Option<Rival>,
+    #[serde(rename = "rival")]
+    pub(crate) server_baseline: Option<BaselineOutcome>,
     /// Every run.
     pub(crate) samples: Vec<Sample>,
 }
@@ -65,10 +66,10 @@ pub(crate) struct Report {
 pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<Report> {
     let calibrations = calibrate::find(&plan, stage)?;
     let mut samples = grid::run(&plan, &calibrations, stage)?;
-    let rival = served::run(&plan, stage, &mut samples);
+    let server_baseline = served::run(&plan, stage, &mut samples);
     // Ctrl-C ends our children too: after it, their failure is no error.
     interrupt::check(&stage.progress)?;
-    let rival = rival?;
+    let server_baseline = server_baseline?;
     let figures = findings::figures(plan.kind, |cell| beside(&plan, cell), &samples);
     let means = match plan.kind.has_means() {
         true => findings::means(&figures, &plan.mean_over),
@@ -86,18 +87,18 @@ pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<
         figures,
         means,
         comparisons,
-        rival,
+        server_baseline,
         samples,
     })
 }
 
 /// The engines that a cell's engine is compared with.
-fn beside<'p>(plan: &'p Plan, cell: &Cell) -> Beside<'p> {
+fn beside<'p>(plan: &'p Plan, cell: &Cell) -> ComparedEngines<'p> {
     let engine = cell.engine.as_deref();
-    Beside {
+    ComparedEngines {
         base: engine.and_then(|engine| plan.compared_with(&cell.workload, engine)),
-        ground: plan.base_of(&cell.workload),
-        rival: plan.rival.map(RivalName::name),
+        workload_base: plan.base_of(&cell.workload),
+        server_baseline: plan.server_baseline.map(ServerBaseline::name),
     }
 }
 

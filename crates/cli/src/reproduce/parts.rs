@@ -42,7 +42,7 @@ impl Place {
     /// Whether this quantity is found here.
     pub(crate) fn finds(self, quantity: Quantity) -> bool {
         match quantity {
-            Quantity::RivalChange | Quantity::AnswerP99 => self == Place::Served,
+            Quantity::BaselineChange | Quantity::AnswerP99 => self == Place::Served,
             _ => true,
         }
     }

@@ -1,7 +1,7 @@
 //! What is run of an experiment: its file, made smaller or changed by the command line.
 
 use super::calibrate::Calibrating;
-use super::experiment::{Experiment, Kind, RivalName, Run, SizeSpec};
+use super::experiment::{Experiment, Kind, Run, ServerBaseline, SizeSpec};
 use super::parts;
 pub(crate) use super::parts::{Part, Place};
 use super::protocol::Protocol;
@@ -95,7 +95,8 @@ pub(crate) struct Plan {
     pub(crate) axis: Option<String>,
     pub(crate) settings: Vec<Setting>,
     pub(crate) seed: u64,
-    pub(crate) rival: Option<RivalName>,
+    #[serde(rename = "rival")]
+    pub(crate) server_baseline: Option<ServerBaseline>,
     /// A figure of the simulated machine to be calibrated first.
     #[serde(skip)]
     pub(crate) calibrating: Option<Calibrating>,
@@ -143,7 +144,8 @@ impl Plan {
         let parts = parts::parts(experiment, changes)?;
         let settings = settings(experiment, changes)?;
         let seed = changes.seed.unwrap_or(run.seed);
-        let (kind, rival) = (experiment.kind, run.served.as_ref().map(|served| served.rival));
+        let (kind, server_baseline) =
+            (experiment.kind, run.served.as_ref().map(|served| served.server_baseline));
         let quick = changes.quick;
         let mut mean_over = workloads.clone();
         mean_over.retain(|name| run.mean_over.is_empty() || run.mean_over.contains(name));
@@ -163,7 +165,7 @@ impl Plan {
             axis: run.axis.clone(),
             settings,
             seed,
-            rival,
+            server_baseline,
             calibrating,
         })
     }
@@ -172,7 +174,7 @@ impl Plan {
 impl Plan {
     /// The engines that this engine is compared with in this workload; none for the baseline server.
     pub(crate) fn compared_with(&self, workload: &str, engine: &str) -> Option<&str> {
-        if self.rival.is_some_and(|rival| rival.name() == engine) {
+        if self.server_baseline.is_some_and(|server_baseline| server_baseline.name() == engine) {
             return None;
         }
         self.bases.get(engine).map(String::as_str).or(self.base_of(workload))

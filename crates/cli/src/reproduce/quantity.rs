@@ -13,7 +13,7 @@ pub(crate) enum Quantity {
     /// Change of those.
     ThroughputChange,
     /// Operations per second, relative to the baseline server's.
-    RivalChange,
+    BaselineChange,
     /// The 99th percentile of the clients' response time.
     AnswerP99,
     /// The 99th percentile of latency.
@@ -112,7 +112,7 @@ use Step::*;
 const ALL: [(Quantity, &str, &str, Kind); 56] = [
     (PerSecond, "per-second", "/s", Kind::Throughput),
     (ThroughputChange, "throughput-change", "%", Kind::Throughput),
-    (RivalChange, "rival-change", "%", Kind::Throughput),
+    (BaselineChange, "rival-change", "%", Kind::Throughput),
     (AnswerP99, "answer-p99", "ns", Kind::Throughput),
     (P99, "p99", "ns", Kind::Latency),
     (P99Change, "p99-change", "%", Kind::Latency),
@@ -193,7 +193,7 @@ impl Quantity {
         matches!(
             self,
             ThroughputChange
-                | RivalChange
+                | BaselineChange
                 | P99Change
                 | Added
                 | FlushChange

@@ -9,7 +9,7 @@ use super::grid::Cell;
 use super::plan::{Part, Place, Plan, Setting, Work};
 use super::protocol;
 use super::quantity::Quantity;
-use super::served::Rival;
+use super::served::BaselineOutcome;
 use crate::failure::Outcome;
 use crate::named::Database;
 use crate::output::{print, table, table_of};
@@ -104,7 +104,12 @@ pub(crate) fn text(report: &Report) -> String {
         measured(plan.kind, figures, |place| place != Place::Served),
     ];
     parts.push(means_over(report));
-    parts.extend(report.rival.as_ref().map(|rival| served(rival, plan.kind, figures)));
+    parts.extend(
+        report
+            .server_baseline
+            .as_ref()
+            .map(|server_baseline| served(server_baseline, plan.kind, figures)),
+    );
     if comparisons.is_empty() {
         parts.push("the paper gives no numbers for this, only a picture".to_owned());
     } else {
@@ -318,10 +323,12 @@ fn verdict(comparisons: &[Comparison]) -> String {
 }
 
 /// The result of the clients' runs through the server.
-fn served(rival: &Rival, kind: Kind, figures: &[Figure]) -> String {
-    match rival {
-        Rival::NotInstalled(why) => format!("through the server: nothing was run ({why})"),
-        Rival::Ran(name) => format!(
+fn served(server_baseline: &BaselineOutcome, kind: Kind, figures: &[Figure]) -> String {
+    match server_baseline {
+        BaselineOutcome::NotInstalled(why) => {
+            format!("through the server: nothing was run ({why})")
+        }
+        BaselineOutcome::Ran(name) => format!(
             "through the server: YCSB by clients over TCP, each on a connection of its own, waiting for \
              every answer; perdura serve on each engine, and {name}, which syncs its append-only file \
              before every answer, take turns:\n\n{}",

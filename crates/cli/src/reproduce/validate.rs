@@ -236,8 +236,8 @@ impl Experiment {
         if quantity.kind() != self.kind {
             return Err(format!("'{says}': this kind of experiment does not find {quantity}"));
         }
-        if *quantity == Quantity::RivalChange && self.run.served.is_none() {
-            return Err(format!("'{says}': there is no rival: it needs [run.served]"));
+        if *quantity == Quantity::BaselineChange && self.run.served.is_none() {
+            return Err(format!("'{says}': there is no baseline server: it needs [run.served]"));
         }
         if workload.is_some() == over.is_some() {
             return Err(format!("'{says}' needs a workload, or over: mean, least or most"));

@@ -1,4 +1,5 @@
-//! Tests that are never compiled would pass unseen: in each crate, every file of `tests/all` is named by its `main.rs`.
+//! In each crate, every file of `tests/all` is named by its `main.rs`: otherwise its tests would not be compiled,
+//! unnoticed.
 
 use std::fs;
 use std::path::Path;
