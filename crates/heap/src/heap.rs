@@ -15,7 +15,7 @@ pub use transaction::HeapTx;
 
 use crate::alloc::{Local, Space};
 use crate::error::OpenError;
-use crate::inside::{self, Place};
+use crate::inside::{self, OwnerThread};
 use crate::superblock::{State, Superblock};
 use perdura_engine::{
     Access, Counters, Engine, EngineKind, Error, Mode, OnEngine, Recovery, Result, Session, Ticket,
@@ -72,14 +72,14 @@ pub struct Opening {
 pub struct Heap<M: Memory, E: Engine<M>> {
     memory: Arc<M>,
     engine: Arc<E>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     recovery: Recovery,
     /// The pool's number, if threads inside its transactions are tracked; else 0.
     watched: u64,
 }
 
-/// Shared by all sessions, in addition to the engine.
-struct Shared {
+/// SharedState by all sessions, in addition to the engine.
+struct SharedState {
     /// The pool's identifier.
     id: u64,
     memory: Arc<dyn Memory>,
@@ -95,7 +95,7 @@ struct Shared {
     held: AtomicU64,
 }
 
-impl Shared {
+impl SharedState {
     fn superblock(&self) -> MutexGuard<'_, Superblock> {
         self.superblock.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -174,7 +174,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         let engine = E::start_with_sums(memory.clone(), superblock.log.clone(), Some(sums))?;
         let space = superblock.scan(&*memory)?;
         space.note_unsecured(&*memory);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedState {
             id: superblock.id,
             memory: memory.clone(),
             space,
@@ -204,7 +204,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
             shared: self.shared.clone(),
             private: self.memory.domain() == Domain::Media,
             watched: self.watched,
-            place: Place::default(),
+            place: OwnerThread::default(),
         })
     }
 
@@ -433,13 +433,13 @@ pub struct HeapSession<M: Memory, E: Engine<M>> {
     session: E::Session,
     local: Local,
     engine: Arc<E>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     /// Whether the memory keeps copies of pages that were stored to, to be given back now and then.
     private: bool,
     /// The heap's: see there.
     watched: u64,
     /// The thread that uses the transaction begun by a call.
-    place: Place,
+    place: OwnerThread,
 }
 
 impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
@@ -599,7 +599,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     /// for it, which also keeps this session from storing meanwhile.
     #[cold]
     fn give_back(&self) {
-        let Shared { giving_back, memory, .. } = &*self.shared;
+        let SharedState { giving_back, memory, .. } = &*self.shared;
         let mut turn = 0;
         while giving_back.swap(true, Ordering::Acquire) {
             memory.pause(turn);

@@ -3,7 +3,7 @@
 //!
 //! Invariant: a thread has at most one transaction open on a pool, whatever handle, session or clone it is on. One
 //! that is a closure stays on its thread. One that was begun by a call belongs to the thread that used it last: its
-//! [`Place`] says which that is, and entries of other threads are stale.
+//! [`OwnerThread`] says which that is, and entries of other threads are stale.
 //!
 //! Heaps outside of pools are not tracked (their number is 0): the programs of a simulated machine take turns on one
 //! thread.
@@ -18,13 +18,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 type Owner = Arc<AtomicUsize>;
 
 /// An open transaction of the thread.
-struct Open {
+struct OpenTransaction {
     pool: u64,
     /// Set if it was begun by a call.
     owner: Option<Owner>,
 }
 
-impl Open {
+impl OpenTransaction {
     fn is_stale(&self) -> bool {
         self.owner.as_ref().is_some_and(|owner| owner.load(Ordering::Relaxed) != this_thread())
     }
@@ -37,7 +37,7 @@ thread_local! {
     /// The pool of the running closure, if nothing else is open; 0 for none.
     static ONE: Cell<u64> = const { Cell::new(0) };
     /// The open transactions, if `ONE` is `SEVERAL`.
-    static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
+    static OPEN: RefCell<Vec<OpenTransaction>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A number for a pool that is opened, unique in this process.
@@ -58,7 +58,7 @@ pub(crate) fn enter(pool: u64) -> Result<Inside> {
     if pool != 0 {
         match ONE.get() {
             0 => ONE.set(pool),
-            one => enter_another(one, Open { pool, owner: None })?,
+            one => enter_another(one, OpenTransaction { pool, owner: None })?,
         }
     }
     Ok(Inside(pool))
@@ -98,7 +98,7 @@ pub(crate) fn check_outside(pool: u64) -> Result<()> {
 fn check_others(pool: u64, owner: Option<&Owner>) -> Result<()> {
     with_open(|all| {
         all.retain(|open| !open.is_stale());
-        let own = |open: &Open| match (&open.owner, owner) {
+        let own = |open: &OpenTransaction| match (&open.owner, owner) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b),
             _ => false,
         };
@@ -109,12 +109,12 @@ fn check_others(pool: u64, owner: Option<&Owner>) -> Result<()> {
 }
 
 #[cold]
-fn enter_another(one: u64, open: Open) -> Result<()> {
+fn enter_another(one: u64, open: OpenTransaction) -> Result<()> {
     match one {
         0 => {}
         SEVERAL => check_others(open.pool, None)?,
         one if one == open.pool => return Err(Error::Nested),
-        one => drop(with_open(|all| all.push(Open { pool: one, owner: None }))),
+        one => drop(with_open(|all| all.push(OpenTransaction { pool: one, owner: None }))),
     }
     with_open(|all| {
         all.push(open);
@@ -124,7 +124,7 @@ fn enter_another(one: u64, open: Open) -> Result<()> {
 }
 
 #[cold]
-fn leave(is_it: impl Fn(&Open) -> bool) {
+fn leave(is_it: impl Fn(&OpenTransaction) -> bool) {
     with_open(|all| {
         if let Some(place) = all.iter().rposition(is_it) {
             all.remove(place);
@@ -136,15 +136,15 @@ fn leave(is_it: impl Fn(&Open) -> bool) {
 }
 
 /// The open transactions; empty while the thread ends.
-fn with_open<R>(body: impl FnOnce(&mut Vec<Open>) -> R) -> Option<R> {
+fn with_open<R>(body: impl FnOnce(&mut Vec<OpenTransaction>) -> R) -> Option<R> {
     OPEN.try_with(|open| body(&mut open.borrow_mut())).ok()
 }
 
 /// A session's transactions that are begun by a call.
 #[derive(Default)]
-pub(crate) struct Place(Owner);
+pub(crate) struct OwnerThread(Owner);
 
-impl Place {
+impl OwnerThread {
     /// Records that the calling thread begins one.
     ///
     /// # Errors
@@ -155,7 +155,7 @@ impl Place {
         }
         check_outside(pool)?;
         self.0.store(this_thread(), Ordering::Relaxed);
-        enter_another(ONE.get(), Open { pool, owner: Some(self.0.clone()) })
+        enter_another(ONE.get(), OpenTransaction { pool, owner: Some(self.0.clone()) })
     }
 
     /// Records that the calling thread uses the open one, which belongs to that thread from here on.

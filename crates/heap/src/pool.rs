@@ -139,7 +139,7 @@ impl Options {
     /// When the file exists or cannot be created, or the size is impossible.
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Pool, OpenError> {
         let path = path.as_ref();
-        Inner::create(self.engine.unwrap_or_default(), self, path)
+        EngineHeap::create(self.engine.unwrap_or_default(), self, path)
             .map(|inner| Pool::new(path, inner, &self.tuning))
     }
 
@@ -159,7 +159,8 @@ impl Options {
                 known: EngineKind::NAMES,
             })?,
         };
-        Inner::open(engine, self, file, &found).map(|inner| Pool::new(path, inner, &self.tuning))
+        EngineHeap::open(engine, self, file, &found)
+            .map(|inner| Pool::new(path, inner, &self.tuning))
     }
 
     /// Opens the pool if the file exists, and creates it otherwise. The leftovers of an interrupted creation are
@@ -259,17 +260,17 @@ fn new_id() -> u64 {
     now.as_nanos() as u64 ^ u64::from(std::process::id()) << 48
 }
 
-/// Makes [`Inner`], a heap of each engine, and `each!`, which runs code on the heap it has.
+/// Makes [`EngineHeap`], a heap of each engine, and `each!`, which runs code on the heap it has.
 macro_rules! inner {
     ({ $dollar:tt } $($(#[$doc:meta])* $kind:ident $name:literal $engine:ident $made:tt;)*) => {
-        enum Inner {
+        enum EngineHeap {
             $($kind(Heap<Mapped, perdura_engine::$engine<Mapped>>),)*
         }
 
-        impl Inner {
+        impl EngineHeap {
             fn create(kind: EngineKind, how: &Options, path: &Path) -> Result<Self, OpenError> {
                 match kind {
-                    $(EngineKind::$kind => how.create_with(path).map(Inner::$kind),)*
+                    $(EngineKind::$kind => how.create_with(path).map(EngineHeap::$kind),)*
                 }
             }
 
@@ -280,13 +281,13 @@ macro_rules! inner {
                 found: &Rehearsed,
             ) -> Result<Self, OpenError> {
                 match kind {
-                    $(EngineKind::$kind => how.open_with(file, found).map(Inner::$kind),)*
+                    $(EngineKind::$kind => how.open_with(file, found).map(EngineHeap::$kind),)*
                 }
             }
 
             fn kind(&self) -> EngineKind {
                 match self {
-                    $(Inner::$kind(_) => EngineKind::$kind,)*
+                    $(EngineHeap::$kind(_) => EngineKind::$kind,)*
                 }
             }
         }
@@ -294,7 +295,7 @@ macro_rules! inner {
         macro_rules! each {
             ($dollar inner:expr, $dollar heap:ident => $dollar body:expr) => {
                 match $dollar inner {
-                    $(Inner::$kind($dollar heap) => $dollar body,)*
+                    $(EngineHeap::$kind($dollar heap) => $dollar body,)*
                 }
             };
         }
@@ -344,10 +345,10 @@ pub trait Visitor {
 }
 
 /// A heap, after the threads that work on it: dropped in this order.
-struct Opened {
+struct OpenPool {
     waiter: OnceLock<Waiter>,
     flusher: Option<Flusher>,
-    inner: Inner,
+    inner: EngineHeap,
 }
 
 /// An open pool. Clones are the same pool; it is closed when the last of them, and of their
@@ -384,18 +385,18 @@ struct Opened {
 /// ```
 #[derive(Clone)]
 pub struct Pool {
-    inner: Arc<Opened>,
+    inner: Arc<OpenPool>,
     path: Arc<PathBuf>,
 }
 
 impl Pool {
-    fn new(path: &Path, mut inner: Inner, tuning: &Tuning) -> Self {
+    fn new(path: &Path, mut inner: EngineHeap, tuning: &Tuning) -> Self {
         let flusher = each!(&mut inner, heap => {
             heap.watch();
             heap.tune(tuning);
             Flusher::of(heap.engine())
         });
-        let opened = Opened { waiter: OnceLock::new(), flusher, inner };
+        let opened = OpenPool { waiter: OnceLock::new(), flusher, inner };
         Pool { inner: Arc::new(opened), path: Arc::new(path.to_owned()) }
     }
 
@@ -526,7 +527,7 @@ impl Pool {
     pub fn close(self) -> Result<()> {
         self.checkpoint()?;
         match Arc::try_unwrap(self.inner) {
-            Ok(Opened { waiter, flusher, inner }) => {
+            Ok(OpenPool { waiter, flusher, inner }) => {
                 drop((waiter, flusher));
                 each!(inner, heap => heap.close())
             }
@@ -550,7 +551,7 @@ impl Pool {
 /// ```
 pub struct Handle {
     session: AnySession,
-    open: Option<explicit::Open>,
+    open: Option<explicit::OpenTransaction>,
     // After the session: the pool is closed last.
     pool: Pool,
 }

@@ -52,7 +52,7 @@ pub struct Moment {
 
 /// The transaction's progress when a savepoint was made.
 #[derive(Clone, Copy)]
-pub(crate) struct Done {
+pub(crate) struct Progress {
     pub(crate) access: Mark,
     /// Number of allocations.
     pub(crate) taken: usize,
@@ -62,7 +62,7 @@ pub(crate) struct Done {
 
 /// The valid savepoints of the running transaction, and its number.
 pub(crate) struct Savepoints {
-    good: Vec<(u64, Done)>,
+    good: Vec<(u64, Progress)>,
     /// The number of the last savepoint.
     last: u64,
     transaction: u64,
@@ -112,7 +112,7 @@ impl Savepoints {
     }
 
     /// Adds a savepoint.
-    pub(crate) fn add(&mut self, done: Done) -> Savepoint {
+    pub(crate) fn add(&mut self, done: Progress) -> Savepoint {
         self.last += 1;
         self.good.push((self.last, done));
         Savepoint { depth: self.good.len() - 1, number: self.last }
@@ -122,7 +122,7 @@ impl Savepoints {
     ///
     /// # Errors
     /// `Invalid` if it is not a valid one of this transaction.
-    pub(crate) fn back_to(&mut self, savepoint: Savepoint) -> Result<Done> {
+    pub(crate) fn back_to(&mut self, savepoint: Savepoint) -> Result<Progress> {
         match self.good.get(savepoint.depth) {
             Some((number, done)) if *number == savepoint.number => {
                 let done = *done;

@@ -186,7 +186,7 @@ impl Superblock {
         if memory.len() < CATALOGUE + PAGE {
             return Err(OpenError::NotAPool { why: "it is too short" });
         }
-        let copies = [0, 1].map(|copy| Copy::read(memory, copy));
+        let copies = [0, 1].map(|copy| HeaderCopy::read(memory, copy));
         let best = copies.iter().filter(|copy| copy.whole).max_by_key(|copy| copy.words[2]);
         let Some(best) = best else {
             return Err(match copies.iter().find(|copy| copy.words[0] == MAGIC) {
@@ -223,7 +223,7 @@ impl Superblock {
 
     /// Which of the two copies are intact.
     pub fn whole_copies<M: Memory + ?Sized>(memory: &M) -> [bool; 2] {
-        [0, 1].map(|copy| Copy::read(memory, copy).whole)
+        [0, 1].map(|copy| HeaderCopy::read(memory, copy).whole)
     }
 
     /// Whether its engine recovers what it left; also `true` if the engine is not known here.
@@ -327,19 +327,19 @@ const fn sums_bytes(capacity: u64, all: bool) -> u64 {
     Places::bytes(capacity * ENTRY, if all { capacity } else { 0 }).next_multiple_of(PAGE)
 }
 
-struct Copy {
+struct HeaderCopy {
     words: [u64; WORDS],
     whole: bool,
 }
 
-impl Copy {
+impl HeaderCopy {
     fn read<M: Memory + ?Sized>(memory: &M, copy: u64) -> Self {
         let at = copy * PAGE;
         let words: [u64; WORDS] = std::array::from_fn(|index| memory.load(at + index as u64 * 8));
         let whole = words[0] == MAGIC
             && words[WORDS - 1] == check(&words[..WORDS - 1])
             && (words[1] != VERSION || words[2] % 2 == copy);
-        Copy { words, whole }
+        HeaderCopy { words, whole }
     }
 }
 

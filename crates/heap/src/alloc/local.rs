@@ -10,7 +10,7 @@ use super::layout::{CLASSES, Class, Use, slot_bit};
 use super::space::{Freed, Space};
 use super::stock::{Retired, Stock};
 use crate::fresh::Fresh;
-use crate::savepoint::{Done, Savepoint, Savepoints};
+use crate::savepoint::{Progress, Savepoint, Savepoints};
 use crate::tx::Purpose;
 use perdura_engine::{Access, Error, Mark, Result, Ticket};
 use perdura_memory::{Memory, PAGE};
@@ -66,7 +66,7 @@ impl Local {
 
     /// A new savepoint; the caller has made that of the accesses.
     pub(crate) fn point(&mut self, access: Mark) -> Savepoint {
-        let done = Done { access, taken: self.taken.len(), freed: self.freed.len() };
+        let done = Progress { access, taken: self.taken.len(), freed: self.freed.len() };
         self.savepoints.add(done)
     }
 

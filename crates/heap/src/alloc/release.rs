@@ -7,7 +7,7 @@
 
 use super::layout::ENTRY;
 use super::runs::Runs;
-use super::space::{Freed, Space, State, step};
+use super::space::{FreeSpace, Freed, Space, step};
 use perdura_engine::planted::{self, Bug};
 use perdura_memory::{Memory, PAGE};
 use std::io;
@@ -32,7 +32,7 @@ impl Space {
 
     /// Gives released pages space again, so that `pages` adjacent ones have some; if they are too scattered for that,
     /// all of them.
-    pub(super) fn secure(&self, state: &mut State, memory: &dyn Memory, pages: u64) {
+    pub(super) fn secure(&self, state: &mut FreeSpace, memory: &dyn Memory, pages: u64) {
         let more = step(state.pages - state.released.pages()).max(pages);
         let longest = state.released.longest();
         let mut found = match longest >= pages {
@@ -70,7 +70,7 @@ impl Space {
 
     /// Gives these pages, which are in no set, space in the file, and puts them back among the free ones. Returns
     /// whether they have space.
-    fn secure_pages(&self, state: &mut State, memory: &dyn Memory, pages: Range<u64>) -> bool {
+    fn secure_pages(&self, state: &mut FreeSpace, memory: &dyn Memory, pages: Range<u64>) -> bool {
         let (first, count) = (pages.start, pages.end - pages.start);
         match memory.secure(self.layout.page(first)..self.layout.page(pages.end)) {
             Ok(()) => {
@@ -162,7 +162,7 @@ impl Space {
     }
 }
 
-impl State {
+impl FreeSpace {
     fn start_releasing(
         &mut self,
         choose: impl FnOnce(&mut Runs) -> Option<Range<u64>>,

@@ -89,7 +89,7 @@ impl PageState {
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct FreeSpace {
     /// Pages of the memory at its present size.
     pub(super) pages: u64,
     pub(super) states: Vec<Option<PageState>>,
@@ -120,7 +120,7 @@ pub struct Space {
     pub(super) layout: Layout,
     pub(super) stocks: Stocks,
     /// Apart from the fields that every access reads and that are hardly ever written.
-    state: Apart<Mutex<State>>,
+    state: Apart<Mutex<FreeSpace>>,
     /// See [`is_large`](Space::is_large).
     large: AtomicBool,
 }
@@ -147,7 +147,7 @@ impl Space {
     /// `Corrupt` if the table is inconsistent.
     pub fn scan<M: Memory + ?Sized>(memory: &M, layout: Layout) -> Result<Self> {
         let pages = layout.pages_in(memory.len());
-        let mut state = State { pages, ..State::default() };
+        let mut state = FreeSpace { pages, ..FreeSpace::default() };
         let mut page = 0;
         while page < pages {
             let at = layout.entry(page);
@@ -180,7 +180,7 @@ impl Space {
         &self.layout
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, FreeSpace> {
         self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -243,7 +243,7 @@ impl Space {
         Some((run.start, run.end - run.start))
     }
 
-    fn grow(&self, state: &mut State, memory: &dyn Memory, pages: u64) {
+    fn grow(&self, state: &mut FreeSpace, memory: &dyn Memory, pages: u64) {
         let most = self.layout.pages_in(memory.limit());
         // The free pages at the memory's end count, too.
         let needed = pages.saturating_sub(state.runs.before(state.pages));
@@ -401,7 +401,7 @@ pub fn read_taken<M: Memory + ?Sized>(
     Ok(taken)
 }
 
-impl State {
+impl FreeSpace {
     /// Takes the free slots of a page of this class and purpose; returns both.
     fn take_partial(&mut self, class: Class, purpose: Purpose) -> Option<(u64, u128)> {
         loop {

@@ -25,10 +25,10 @@ pub type Retired = (Ticket, Freed);
 
 /// A session's stock.
 #[derive(Debug, Default)]
-pub struct Stock(Apart<Mutex<Held>>);
+pub struct Stock(Apart<Mutex<StockContents>>);
 
 #[derive(Debug, Default)]
-struct Held {
+struct StockContents {
     limbo: Vec<Retired>,
     limbo_bytes: u64,
     pages: Range<u64>,
@@ -36,7 +36,7 @@ struct Held {
 }
 
 impl Stock {
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, StockContents> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -137,7 +137,7 @@ impl Space {
     /// Ends a session's stock: its contents go to the shared space.
     pub fn end_stock(&self, stock: &Arc<Stock>) {
         self.stocks.all().retain(|other| !Arc::ptr_eq(other, stock));
-        let Held { limbo, pages, mut used_up, .. } = std::mem::take(&mut *stock.held());
+        let StockContents { limbo, pages, mut used_up, .. } = std::mem::take(&mut *stock.held());
         self.disown_all(&mut used_up);
         let mut state = self.state();
         state.bury(&limbo);

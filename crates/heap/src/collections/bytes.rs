@@ -50,7 +50,7 @@ pub struct Blob {
 }
 
 #[derive(Clone, Copy)]
-struct Head {
+struct BlobHead {
     purpose: Purpose,
     len: u64,
     in_pieces: bool,
@@ -79,7 +79,7 @@ impl NewBlob {
         } else {
             NewBlob::Block(tx.allocate(purpose, DATA + room)?)
         };
-        tx.write_fresh(new.first(), 0, &Head { purpose, len, in_pieces }.word().to_le_bytes())?;
+        tx.write_fresh(new.first(), 0, &BlobHead { purpose, len, in_pieces }.word().to_le_bytes())?;
         Ok(new)
     }
 
@@ -107,7 +107,7 @@ impl NewBlob {
     fn fill<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
-        (old, head): (Blob, Head),
+        (old, head): (Blob, BlobHead),
         more: &[u8],
     ) -> Result<()> {
         let (kept, len) = (head.len, head.len + more.len() as u64);
@@ -127,7 +127,7 @@ impl NewBlob {
     }
 }
 
-impl Head {
+impl BlobHead {
     const fn word(self) -> u64 {
         let tag = if self.in_pieces { IN_PIECES } else { TAG };
         tag << 56 | (self.purpose as u64) << 48 | self.len
@@ -160,7 +160,7 @@ impl Blob {
     fn write_old<T: Tx + ?Sized>(
         self,
         tx: &mut T,
-        head: Head,
+        head: BlobHead,
         from: u64,
         bytes: &[u8],
     ) -> Result<()> {
@@ -229,7 +229,7 @@ impl Blob {
     fn read_at<T: Tx + ?Sized>(
         self,
         tx: &mut T,
-        head: Head,
+        head: BlobHead,
         from: u64,
         to: &mut [u8],
     ) -> Result<()> {
@@ -244,7 +244,7 @@ impl Blob {
     fn extend<T: Tx + ?Sized>(
         self,
         tx: &mut T,
-        head: Head,
+        head: BlobHead,
         from: u64,
         len: u64,
         to: &mut Vec<u8>,
@@ -277,7 +277,7 @@ impl Blob {
         let len = bytes.len() as u64;
         if len <= IN_PLACE && !old.in_pieces && self.suits(tx, old.len, len)? {
             if len != old.len {
-                tx.write_word(self.at, Head { len, ..old }.word())?;
+                tx.write_word(self.at, BlobHead { len, ..old }.word())?;
             }
             tx.write_bytes(self.at + DATA, bytes)?;
             return Ok(self);
@@ -304,7 +304,7 @@ impl Blob {
     pub fn append<T: Tx + ?Sized>(self, tx: &mut T, bytes: &[u8]) -> Result<Self> {
         let old = self.head(tx)?;
         let len = old.len.saturating_add(bytes.len() as u64);
-        let new = Head { len, ..old };
+        let new = BlobHead { len, ..old };
         if old.in_pieces {
             self.append_pieces(tx, new, old.len, bytes)?;
             return Ok(self);
@@ -323,7 +323,7 @@ impl Blob {
     fn append_pieces<T: Tx + ?Sized>(
         self,
         tx: &mut T,
-        new: Head,
+        new: BlobHead,
         old: u64,
         bytes: &[u8],
     ) -> Result<()> {
@@ -348,7 +348,7 @@ impl Blob {
     pub fn resize<T: Tx + ?Sized>(self, tx: &mut T, len: u64) -> Result<Self> {
         let old = self.head(tx)?;
         if len <= old.len {
-            tx.write_word(self.at, Head { len, ..old }.word())?;
+            tx.write_word(self.at, BlobHead { len, ..old }.word())?;
             return Ok(self);
         }
         if len > MAX_LEN {
@@ -370,7 +370,7 @@ impl Blob {
         self.free_as(tx, head)
     }
 
-    fn free_as<T: Tx + ?Sized>(self, tx: &mut T, head: Head) -> Result<()> {
+    fn free_as<T: Tx + ?Sized>(self, tx: &mut T, head: BlobHead) -> Result<()> {
         if head.in_pieces { pieces::free(tx, self.at) } else { tx.free(self.at) }
     }
 
@@ -422,7 +422,7 @@ impl Blob {
         if head.len > room { Err(self.too_long()) } else { Ok(()) }
     }
 
-    fn head<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Head> {
+    fn head<T: Tx + ?Sized>(self, tx: &mut T) -> Result<BlobHead> {
         let word = tx.read_word(self.at)?;
         let len = word & MAX_LEN;
         let purpose = Purpose::ALL.get((word >> 48 & 0xFF) as usize);
@@ -440,7 +440,7 @@ impl Blob {
                 return Err(self.too_long());
             }
         }
-        Ok(Head { purpose, len, in_pieces })
+        Ok(BlobHead { purpose, len, in_pieces })
     }
 
     const fn too_long(self) -> Error {

@@ -114,7 +114,7 @@ impl Expected {
         if Tag::from_word(word).is_some() || super::bytes::is_head(word) {
             return Ok(Error::WrongType { expected: (self.name)(), at });
         }
-        let owned = |named: &roots::Named| named.root.at == at && named.root.kind == self.kind;
+        let owned = |named: &roots::NamedRoot| named.root.at == at && named.root.kind == self.kind;
         if roots::all(tx)?.iter().any(owned) {
             return Ok(Error::corrupt("a collection's tag", at));
         }

@@ -3,7 +3,7 @@
 //! Invariant: a body writes only to the pages, where objects are. The header, the log and the page table before them
 //! belong to the heap; the allocator writes the page table, and the named roots write the head of their list.
 
-use super::Shared;
+use super::SharedState;
 use crate::alloc::Local;
 use crate::roots;
 use crate::superblock::CATALOGUE;
@@ -14,7 +14,7 @@ use perdura_engine::{Access, Error, Mode, Result, Session, Ticket};
 pub struct HeapTx<'a, S: Session> {
     session: &'a mut S,
     local: &'a mut Local,
-    shared: &'a Shared,
+    shared: &'a SharedState,
     reclaimable: &'a dyn Fn() -> Ticket,
     /// Where the pages begin.
     pages: u64,
@@ -26,7 +26,7 @@ impl<'a, S: Session> HeapTx<'a, S> {
     pub(super) fn new(
         session: &'a mut S,
         local: &'a mut Local,
-        shared: &'a Shared,
+        shared: &'a SharedState,
         reclaimable: &'a dyn Fn() -> Ticket,
     ) -> Self {
         let pages = shared.space.layout().pages;
@@ -111,7 +111,7 @@ impl<S: Session> HeapTx<'_, S> {
         if len == 0 {
             return Err(Error::Invalid("an allocation of 0 bytes"));
         }
-        let Shared { space, memory, .. } = self.shared;
+        let SharedState { space, memory, .. } = self.shared;
         if len > memory.limit() {
             return Err(Error::Full { requested: len });
         }

@@ -3,7 +3,7 @@
 //! Invariant: the pool only chooses the pages to be emptied. Code that knows the pointers to an object in them moves
 //! it, in ordinary transactions.
 
-use super::{Handle, Inner, Pool};
+use super::{EngineHeap, Handle, Pool};
 use perdura_engine::Result;
 
 impl Pool {

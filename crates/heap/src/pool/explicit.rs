@@ -9,7 +9,7 @@ use crate::tx::Tx;
 use perdura_engine::{Error, Mode, Result, Ticket};
 
 /// The open transaction.
-pub(super) struct Open {
+pub(super) struct OpenTransaction {
     mode: Mode,
     /// Whether an operation in it has failed.
     failed: bool,
@@ -39,7 +39,7 @@ impl Handle {
     pub fn begin(&mut self, mode: Mode) -> Result<()> {
         self.check_closed()?;
         self.session.begin(mode)?;
-        self.open = Some(Open { mode, failed: false });
+        self.open = Some(OpenTransaction { mode, failed: false });
         Ok(())
     }
 
@@ -61,7 +61,7 @@ impl Handle {
         }
         // After a panic no transaction is open: the session has rolled it back.
         let result = self.session.within(body);
-        self.open = Some(Open { failed: result.is_err(), ..open });
+        self.open = Some(OpenTransaction { failed: result.is_err(), ..open });
         result
     }
 

@@ -8,7 +8,7 @@ mod untyped;
 mod walk;
 
 use self::count::{COUNTED as COUNTED_FLAG, Counting, LANED};
-use self::table::{Meta, SEED};
+use self::table::{BlockHead, SEED};
 use super::codec::Item;
 use super::form::{Form, mix};
 use super::tag::{Expected, Tag};
@@ -65,11 +65,11 @@ impl<K, V, const COUNTED: bool> fmt::Debug for HashMap<K, V, COUNTED> {
 }
 
 /// Where a key is, or would be inserted.
-struct Place {
+struct KeyPlace {
     bucket: u64,
     /// The last block read, and its first word: the block with the key, or else the chain's last.
     block: u64,
-    meta: Meta,
+    meta: BlockHead,
     /// The slot that holds the key.
     slot: Option<u64>,
 }
@@ -158,7 +158,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         table: &Table,
         hash: u64,
         probe: K::Probe<'_>,
-    ) -> Result<Place> {
+    ) -> Result<KeyPlace> {
         let bucket = table.bucket(hash);
         let mut block = table.block(tx, bucket)?;
         for _ in 0..1 << 16 {
@@ -167,12 +167,12 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
             while left != 0 {
                 let slot = u64::from(left.trailing_zeros());
                 if K::matches(tx, table.slot(block, slot), probe)? {
-                    return Ok(Place { bucket, block, meta, slot: Some(slot) });
+                    return Ok(KeyPlace { bucket, block, meta, slot: Some(slot) });
                 }
                 left &= left - 1;
             }
             if meta.next == 0 {
-                return Ok(Place { bucket, block, meta, slot: None });
+                return Ok(KeyPlace { bucket, block, meta, slot: None });
             }
             block = meta.next;
         }
@@ -274,7 +274,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         let at = table.slot(place.block, slot);
         let old = V::load(tx, at + Self::VALUE)?;
         table.release(tx, at)?;
-        let meta = Meta { used: place.meta.used & !(1 << slot), ..place.meta };
+        let meta = BlockHead { used: place.meta.used & !(1 << slot), ..place.meta };
         tx.write_word(place.block, meta.word())?;
         let first = table.block(tx, place.bucket)?;
         let chained = meta.next != 0 || place.block != first;

@@ -9,7 +9,7 @@
 //! buckets, which stand for all; four sixths of their slots correspond to the same load.
 
 use super::count::{Counting, STEP};
-use super::table::{BUCKETS, Meta, Table};
+use super::table::{BUCKETS, BlockHead, Table};
 use crate::collections::form::mix;
 use crate::collections::tag::end;
 use crate::{Error, Result, Tx};
@@ -99,7 +99,7 @@ impl Table {
         if !self.segments().reserve_now(tx, new)? {
             return Ok(());
         }
-        let mut to = (self.block(tx, new)?, Meta::EMPTY);
+        let mut to = (self.block(tx, new)?, BlockHead::EMPTY);
         tx.write_word(to.0, to.1.word())?;
         let (mut block, first) = (self.block(tx, old)?, self.block(tx, old)?);
         loop {
@@ -113,7 +113,7 @@ impl Table {
                 }
             }
             if used != meta.used {
-                tx.write_word(block, Meta { used, ..meta }.word())?;
+                tx.write_word(block, BlockHead { used, ..meta }.word())?;
             }
             if meta.next == 0 {
                 break;
@@ -130,9 +130,9 @@ impl Table {
     fn append<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
-        (block, meta): (u64, Meta),
+        (block, meta): (u64, BlockHead),
         from: u64,
-    ) -> Result<(u64, Meta)> {
+    ) -> Result<(u64, BlockHead)> {
         let at = self.take_slot(tx, block, meta)?;
         self.copy(tx, from, at)?;
         let meta = self.meta(tx, block)?;
@@ -203,7 +203,7 @@ impl Table {
             self.end_lanes(tx)?;
         }
         let block = self.block(tx, 0)?;
-        tx.write_word(block, Meta::EMPTY.word())
+        tx.write_word(block, BlockHead::EMPTY.word())
     }
 
     /// Removes about `budget` entries and blocks, from the last bucket on. Returns `true` when none is left. See
@@ -226,12 +226,12 @@ impl Table {
                         tx.free(block).map_err(Error::in_pool)?;
                         left = left.saturating_sub(1);
                         if stop {
-                            tx.write_word(*before, Meta { next: 0, ..*meta }.word())?;
+                            tx.write_word(*before, BlockHead { next: 0, ..*meta }.word())?;
                         }
                     }
                     // Entries that are dropped with their bucket need not be written.
                     _ if stop || last == 0 => {
-                        tx.write_word(block, Meta { used, next: 0 }.word())?;
+                        tx.write_word(block, BlockHead { used, next: 0 }.word())?;
                     }
                     _ => {}
                 }

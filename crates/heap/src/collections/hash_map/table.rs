@@ -76,15 +76,15 @@ impl Shape {
 
 /// A block's first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Meta {
+pub(super) struct BlockHead {
     /// A bit for each occupied slot.
     pub(super) used: u64,
     /// The next block of the chain, or 0.
     pub(super) next: u64,
 }
 
-impl Meta {
-    pub(super) const EMPTY: Meta = Meta { used: 0, next: 0 };
+impl BlockHead {
+    pub(super) const EMPTY: BlockHead = BlockHead { used: 0, next: 0 };
 
     pub(super) const fn word(self) -> u64 {
         MARK << 56 | self.next >> 6 << 16 | self.used
@@ -114,7 +114,7 @@ impl Table {
         let table = Table::open(tx, header.at(), shape, Counting::No)?;
         table.segments().reserve(tx, 0)?;
         let block = table.block(tx, 0)?;
-        tx.write_word(block, Meta::EMPTY.word())?;
+        tx.write_word(block, BlockHead::EMPTY.word())?;
         Ok(header.at())
     }
 
@@ -184,13 +184,13 @@ impl Table {
 
     /// A block's first word.
     #[inline]
-    pub(super) fn meta<T: Tx + ?Sized>(&self, tx: &mut T, block: u64) -> Result<Meta> {
+    pub(super) fn meta<T: Tx + ?Sized>(&self, tx: &mut T, block: u64) -> Result<BlockHead> {
         let word = tx.read_word(block).map_err(Error::in_pool)?;
         let used = word & 0xFFFF;
         if word >> 56 != MARK || used >> self.shape.slots != 0 {
             return Err(Error::corrupt("a hash map's bucket", block));
         }
-        Ok(Meta { used, next: (word >> 16 & ((1 << 40) - 1)) << 6 })
+        Ok(BlockHead { used, next: (word >> 16 & ((1 << 40) - 1)) << 6 })
     }
 
     pub(super) const fn full(&self, used: u64) -> bool {
@@ -202,7 +202,7 @@ impl Table {
         &self,
         tx: &mut T,
         bucket: u64,
-    ) -> Result<Vec<(u64, Meta)>> {
+    ) -> Result<Vec<(u64, BlockHead)>> {
         let mut chain = Vec::with_capacity(2);
         let mut block = self.block(tx, bucket)?;
         loop {
@@ -238,17 +238,17 @@ impl Table {
         &self,
         tx: &mut T,
         last: u64,
-        meta: Meta,
+        meta: BlockHead,
     ) -> Result<u64> {
         if !self.full(meta.used) {
             let slot = u64::from(meta.used.trailing_ones());
-            tx.write_word(last, Meta { used: meta.used | 1 << slot, ..meta }.word())?;
+            tx.write_word(last, BlockHead { used: meta.used | 1 << slot, ..meta }.word())?;
             return Ok(self.slot(last, slot));
         }
         let next = tx.allocate(Purpose::General, self.shape.block)?.at();
         // Not written as fresh memory, because the entry is not: both are in one line, written back once.
-        tx.write_word(next, Meta { used: 1, next: 0 }.word())?;
-        tx.write_word(last, Meta { next, ..meta }.word())?;
+        tx.write_word(next, BlockHead { used: 1, next: 0 }.word())?;
+        tx.write_word(last, BlockHead { next, ..meta }.word())?;
         Ok(self.slot(next, 0))
     }
 

@@ -1,7 +1,7 @@
 //! A table whose items are known only by their forms.
 
 use super::count::{COUNTED, LANED};
-use super::table::{Meta, SEED, Shape, Table};
+use super::table::{BlockHead, SEED, Shape, Table};
 use crate::collections::form::{Form, mix};
 use crate::collections::string::Role;
 use crate::collections::tag::Tag;
@@ -71,7 +71,7 @@ impl Table {
         Ok(true)
     }
 
-    fn end_of<T: Tx + ?Sized>(&self, tx: &mut T, bucket: u64) -> Result<(u64, Meta)> {
+    fn end_of<T: Tx + ?Sized>(&self, tx: &mut T, bucket: u64) -> Result<(u64, BlockHead)> {
         let chain = self.chain(tx, bucket)?;
         Ok(chain[chain.len() - 1])
     }

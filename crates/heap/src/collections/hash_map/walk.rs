@@ -1,6 +1,6 @@
 //! Walks over the whole table.
 
-use super::table::{Meta, Table};
+use super::table::{BlockHead, Table};
 use crate::collections::Visit;
 use crate::collections::compact::move_block;
 use crate::collections::form::mix;
@@ -35,13 +35,13 @@ impl Table {
         if bucket == 0 {
             self.compact_lanes(tx)?;
         }
-        let mut before: Option<(u64, Meta)> = None;
+        let mut before: Option<(u64, BlockHead)> = None;
         for (block, meta) in self.chain(tx, bucket)? {
             let mut at = block;
             if let Some((before, meta)) = before {
                 at = move_block(tx, block).map_err(Error::in_pool)?;
                 if at != block {
-                    tx.write_word(before, Meta { next: at, ..meta }.word())?;
+                    tx.write_word(before, BlockHead { next: at, ..meta }.word())?;
                 }
             }
             for slot in (0..self.shape.slots).filter(|slot| meta.used >> slot & 1 == 1) {
