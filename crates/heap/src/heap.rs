@@ -270,9 +270,9 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
-    pub fn tend(&self) -> Result<()> {
+    pub fn flush_due(&self) -> Result<()> {
         inside::check_outside(self.watched)?;
-        self.engine.tend()
+        self.engine.flush_due()
     }
 
     /// Changes the engine's run-time settings. **Must not be called inside a transaction of the calling thread, for
@@ -618,7 +618,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     /// Returns when the commit with this ticket is durable.
     ///
     /// # Errors
-    /// `Io` when the medium failed; on a pool, `Nested` inside of a transaction of the calling thread.
+    /// `Io` when the medium failed; on a pool, `Nested` inside a transaction of the calling thread.
     pub fn wait(&mut self, ticket: Ticket) -> Result<()> {
         self.place.check_others(self.watched)?;
         self.session.wait_durable(ticket)

@@ -38,15 +38,15 @@ pub(crate) struct ComparedEngines<'b> {
     pub(crate) server_baseline: Option<&'b str>,
 }
 
-/// All figures of `samples`; `beside` says what a cell's engine is compared with.
+/// All figures of `samples`; `compared_engines` gives the engines that a cell's engine is compared with.
 pub(crate) fn figures<'b>(
     kind: Kind,
-    beside: impl Fn(&Cell) -> ComparedEngines<'b>,
+    compared_engines: impl Fn(&Cell) -> ComparedEngines<'b>,
     samples: &[Sample],
 ) -> Vec<Figure> {
     let mut figures = Vec::new();
     for cell in cells(samples) {
-        let rounds = rounds(&cell, beside(&cell), samples);
+        let rounds = rounds(&cell, compared_engines(&cell), samples);
         for quantity in Quantity::of(kind) {
             let values: Vec<f64> =
                 rounds.iter().filter_map(|round| value(quantity, round)).collect();
@@ -116,15 +116,15 @@ fn rounds<'a>(cell: &Cell, names: ComparedEngines<'_>, samples: &'a [Sample]) ->
             && Cell { engine: None, ..sample.cell.clone() } == any_engine
     };
     let own = samples.iter().filter(|sample| sample.cell == *cell && !sample.unflushed);
-    let beside = |own: &Sample, fits: &dyn Fn(&Sample) -> bool| {
+    let same_repetition = |own: &Sample, fits: &dyn Fn(&Sample) -> bool| {
         samples.iter().find(|sample| sample.repetition == own.repetition && fits(sample))
     };
     own.map(|own| Round {
         own,
-        unflushed: beside(own, &|sample| sample.cell == *cell && sample.unflushed),
-        base: beside(own, &|sample| is_other(names.base, sample)),
-        workload_base: beside(own, &|sample| is_other(names.workload_base, sample)),
-        server_baseline: beside(own, &|sample| is_other(names.server_baseline, sample)),
+        unflushed: same_repetition(own, &|sample| sample.cell == *cell && sample.unflushed),
+        base: same_repetition(own, &|sample| is_other(names.base, sample)),
+        workload_base: same_repetition(own, &|sample| is_other(names.workload_base, sample)),
+        server_baseline: same_repetition(own, &|sample| is_other(names.server_baseline, sample)),
     })
     .collect()
 }
@@ -184,7 +184,7 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
 
 fn lost(quantity: Quantity, losses: &Losses) -> Option<f64> {
     let count = match quantity {
-        LeftToCaches => losses.covered,
+        LeftToCaches => losses.deferred,
         Inconsistent => losses.inconsistent,
         Detected => losses.detected,
         Uncorrected => losses.uncorrected,
@@ -339,7 +339,7 @@ mod tests {
         };
         let samples =
             [run("plain", 100.0, 640), run("undo", 400.0, 1_280), run("redo", 200.0, 320)];
-        let beside = |cell: &Cell| {
+        let compared_engines = |cell: &Cell| {
             let redo = cell.engine.as_deref() == Some("redo");
             let base = if redo { "undo" } else { "plain" };
             ComparedEngines {
@@ -349,7 +349,7 @@ mod tests {
             }
         };
         let of = |kind, quantity| -> Vec<f64> {
-            let figures = figures(kind, beside, &samples);
+            let figures = figures(kind, compared_engines, &samples);
             let wanted = figures.iter().filter(|figure| figure.quantity == quantity);
             wanted.map(|figure| figure.spread.median).collect()
         };

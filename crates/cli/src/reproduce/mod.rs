@@ -70,7 +70,7 @@ pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<
     // Ctrl-C ends our children too: after it, their failure is no error.
     interrupt::check(&stage.progress)?;
     let server_baseline = server_baseline?;
-    let figures = findings::figures(plan.kind, |cell| beside(&plan, cell), &samples);
+    let figures = findings::figures(plan.kind, |cell| compared_engines(&plan, cell), &samples);
     let means = match plan.kind.has_means() {
         true => findings::means(&figures, &plan.mean_over),
         false => Vec::new(),
@@ -93,7 +93,7 @@ pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<
 }
 
 /// The engines that a cell's engine is compared with.
-fn beside<'p>(plan: &'p Plan, cell: &Cell) -> ComparedEngines<'p> {
+fn compared_engines<'p>(plan: &'p Plan, cell: &Cell) -> ComparedEngines<'p> {
     let engine = cell.engine.as_deref();
     ComparedEngines {
         base: engine.and_then(|engine| plan.compared_with(&cell.workload, engine)),

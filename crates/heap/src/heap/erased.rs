@@ -36,11 +36,11 @@ pub trait AnyHeap: Sync {
     /// See [`Engine::CRASH_CONSISTENT`].
     fn is_crash_consistent(&self) -> bool;
 
-    /// As [`Engine::tend`].
+    /// As [`Engine::flush_due`].
     ///
     /// # Errors
-    /// As [`Engine::tend`].
-    fn tend(&self) -> Result<()>;
+    /// As [`Engine::flush_due`].
+    fn flush_due(&self) -> Result<()>;
 
     /// As [`Engine::tune`].
     fn tune(&self, tuning: &Tuning);
@@ -102,8 +102,8 @@ impl<M: Memory + 'static, E: Engine<M>> AnyHeap for Heap<M, E> {
         E::CRASH_CONSISTENT
     }
 
-    fn tend(&self) -> Result<()> {
-        self.engine.tend()
+    fn flush_due(&self) -> Result<()> {
+        self.engine.flush_due()
     }
 
     fn tune(&self, tuning: &Tuning) {

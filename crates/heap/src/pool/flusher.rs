@@ -20,7 +20,7 @@ impl Flusher {
     /// Starts it, if the engine needs one. If no thread can be started, commits that no session waits for become
     /// durable with later ones, or when the pool is closed.
     pub(super) fn of<E: Engine<Mapped>>(engine: &Arc<E>) -> Option<Self> {
-        if !E::TENDED {
+        if !E::NEEDS_FLUSHER {
             return None;
         }
         let (stop, engine) = (Arc::new(AtomicBool::new(false)), engine.clone());
@@ -28,7 +28,7 @@ impl Flusher {
         let flush = move || {
             while !stopped.load(Ordering::Acquire) {
                 // A failure shows again when a session waits.
-                let _ = engine.tend();
+                let _ = engine.flush_due();
                 thread::park_timeout(EVERY);
             }
         };

@@ -29,7 +29,7 @@ impl Visitor for ByHeap {
         assert!(matches!(session.read(|_| Ok(())), Err(Error::Nested)), "{}", E::NAME);
         assert!(matches!(heap.checkpoint(), Err(Error::Nested)), "{}", E::NAME);
         assert!(matches!(heap.empty_log(), Err(Error::Nested)), "{}", E::NAME);
-        assert!(matches!(heap.tend(), Err(Error::Nested)), "{}", E::NAME);
+        assert!(matches!(heap.flush_due(), Err(Error::Nested)), "{}", E::NAME);
     }
 }
 
