@@ -153,7 +153,7 @@ impl<'a> Track<'a> {
         let records = Records::new(records, Shape::default())?;
         let track = Track { server, records };
         let loaded = track.records.load(|| track.connect(), CONNECTIONS, progress);
-        track.told(loaded, progress)?;
+        track.checked(loaded, progress)?;
         // A rewrite that the load has triggered must not count for the rounds.
         let settled = Client::connect(server).and_then(|mut client| client.settle());
         interrupt::check(progress)?;
@@ -178,15 +178,15 @@ impl<'a> Track<'a> {
             window: 1,
         };
         let run = self.records.run(round.letter, || self.connect(), &plan, progress);
-        self.told(run, progress)
+        self.checked(run, progress)
     }
 
     fn check(&self, progress: &Progress) -> Outcome {
-        self.told(self.records.check(|| self.connect(), CONNECTIONS, progress), progress)
+        self.checked(self.records.check(|| self.connect(), CONNECTIONS, progress), progress)
     }
 
     /// Names the server whose answer was wrong. Ctrl-C ends servers too: after it, a missing answer is no error.
-    fn told<T>(&self, result: perdura_workloads::Outcome<T>, progress: &Progress) -> Outcome<T> {
+    fn checked<T>(&self, result: perdura_workloads::Outcome<T>, progress: &Progress) -> Outcome<T> {
         interrupt::check(progress)?;
         result.map_err(|failure| match failure {
             perdura_workloads::Failure::Wrong(what) => {

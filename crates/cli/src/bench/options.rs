@@ -75,7 +75,7 @@ pub(crate) struct Common {
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
 
-    /// Bytes that the pool may grow to [default: what the workload needs]
+    /// Bytes that the pool may grow to [default: as the workload needs]
     #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
     pub(crate) size: Option<u64>,
 
@@ -125,9 +125,9 @@ pub(crate) struct Threads {
     #[arg(long)]
     pub(crate) pin: bool,
 
-    /// Transactions that a thread leaves unanswered at most: it begins the next one when the one
-    /// before has committed, and waits until the oldest is durable when there are so many; with
-    /// `all`, nothing is waited for before the end
+    /// At most this many transactions of a thread wait for their durability: the thread begins the next one when the
+    /// previous one has committed, and at the limit waits until the oldest is durable; with `all`, nothing is waited
+    /// for before the end
     #[arg(long, value_name = "NUMBER", default_value_t = Window::CLOSED_LOOP)]
     pub(crate) window: Window,
 

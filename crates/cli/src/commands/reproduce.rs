@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     list: bool,
 
-    /// Small and short: shows that it works, not what it finds
+    /// Small and short: shows that it works; the figures mean nothing
     #[arg(long)]
     quick: bool,
 

@@ -64,7 +64,7 @@ pub(crate) fn panels(plan: &Plan, figures: &[Figure], comparisons: &[Comparison]
             panels.extend(curves(plan, (axis, part.place), figures, comparisons));
         }
         let rest = comparisons.iter().filter(|value| !is_on_curve(plan, value));
-        panels.extend(beside(&rest.cloned().collect::<Vec<_>>()));
+        panels.extend(comparison_panels(&rest.cloned().collect::<Vec<_>>()));
         panels.retain(|panel| !panel.bars.is_empty());
         return panels;
     }
@@ -85,7 +85,7 @@ pub(crate) fn panels(plan: &Plan, figures: &[Figure], comparisons: &[Comparison]
         let setting = setting.name.as_ref().map_or(String::new(), |name| format!(", {name}"));
         panels.extend(measured(plan, &here, several, &format!("{place}{setting}")));
     }
-    panels.extend(beside(comparisons));
+    panels.extend(comparison_panels(comparisons));
     panels.retain(|panel| !panel.bars.is_empty());
     panels
 }
@@ -232,14 +232,14 @@ fn is_level(panel: &Panel) -> bool {
 fn shown_as_curves(plan: &Plan) -> Vec<(Quantity, &'static str, String)> {
     let mut others: Vec<&str> = plan.bases.values().map(String::as_str).collect();
     others.dedup();
-    let beside = format!("share of what {} writes", others.join(" or "));
+    let axis = format!("share of what {} writes", others.join(" or "));
     match plan.kind {
         Kind::Share => {
             let y = format!("share of the throughput of {}", plan.show_base());
             vec![(Share, "Throughput", y)]
         }
         _ => vec![
-            (TrafficRatio, "Written to memory", beside),
+            (TrafficRatio, "Written to memory", axis),
             (Traffic, "Written to memory", "bytes written by bytes stored".to_owned()),
         ],
     }
@@ -352,7 +352,7 @@ fn categories(figures: &[&Figure], quantities: &[Quantity], mut panel: Panel) ->
 }
 
 /// The paper's values and ours, side by side; those of one setting in panels of their own.
-fn beside(comparisons: &[Comparison]) -> Vec<Panel> {
+fn comparison_panels(comparisons: &[Comparison]) -> Vec<Panel> {
     let mut panels: Vec<Panel> = Vec::new();
     let unit = |quantity: Quantity| match quantity.unit() {
         "%" => "percent".to_owned(),

@@ -68,7 +68,7 @@ impl Setting {
 pub(crate) enum Work {
     Database(Database),
     Micro(Micro, MicroSize),
-    /// Objects of so many bytes.
+    /// Objects of this many bytes.
     Objects(u64),
 }
 

@@ -44,40 +44,40 @@ fn method(kind: Kind) -> &'static str {
         }
         Kind::Latency => "every operation is timed, which costs each 40 to 50 ns in both engines",
         Kind::Breakdown => {
-            "each engine runs as it is, and once more on the same memory with write-backs and fences \
-             left out and log records stored in the caches: what that saves, of what the engine adds \
-             to its base, are its persistence operations; where it adds less than 3 %, nothing is said"
+            "each engine runs normally, and once more on the same memory with write-backs and fences \
+             left out and log records stored in the caches: the time saved is that of its persistence \
+             operations, shown as a share of what the engine adds to its base, if that is at least 3 %"
         }
         Kind::Flushes => {
             "lines that the engine asked to be written back, or stored past the caches, for each transaction \
-             that writes; an engine that asks later is charged for what it asked for meanwhile. What reaches \
-             memory is another count, which the simulated machine has (memory-writes): lines that leave the \
-             caches by themselves too; what is still in the caches at the end is not among them"
+             that writes; late requests count in the period in which they are made. The lines that reach \
+             memory are another count, which the simulated machine has (memory-writes): it includes evictions, \
+             but not lines that are still in the caches at the end"
         }
         Kind::Dirtiness => {
             "bytes stored, in whole words, for each data line written back; log lines are full and not \
-             counted; more than 100 % where a line served several transactions before its write-back; \
-             the distribution is known of engines that write lines back at commit"
+             counted; more than 100 % if several transactions wrote to a line before its write-back; \
+             the distribution is known only for engines that write lines back at commit"
         }
         Kind::Crash => {
-            "at random moments between two transactions the power is cut: what was in the caches and not \
-             written back is gone; the log is gone through, and each line compared with what it would be \
-             had all caches outlived the cut (inconsistent, if it differs), then checksums find and restore \
-             lines; the run goes on as if nothing had been; counts are of lines, over all cuts"
+            "at random moments between two transactions the power is cut: dirty lines in the caches are \
+             lost; the log is applied, and each line compared with its contents if all caches had survived \
+             (inconsistent, if it differs), then checksums find and restore \
+             lines; the run goes on as if nothing had happened; counts are of lines, over all cuts"
         }
         Kind::Share => {
-            "a run's operations in a second, by those of the base's run on the same machine, of the same seed; a gain \
-             is against the engine that the experiment names beside"
+            "a run's operations per second, divided by those of the base's run on the same machine with the same seed; \
+             a gain is relative to the other engine that the experiment names"
         }
         Kind::Traffic => {
-            "bytes that the simulated memory was given, by bytes that the program stored, an engine's own stores \
-             (its log) among them; lines written for a transaction do not depend on what counts as stored; what is still in \
-             the caches at the end is not among what was written"
+            "bytes written to the simulated memory per byte stored by the program, including the engine's own stores \
+             (its log); the count of lines written for a transaction does not depend on these; lines that are still in \
+             the caches at the end do not count"
         }
         Kind::Reuse => {
-            "operations are drawn as the workload draws them, and not carried out; a scan is an \
-             operation on each record that it covers; the load is not counted; of TPC-C, transactions \
-             on rows, which are carried out without logging"
+            "operations are drawn as in the workload, and not executed; a scan is an \
+             operation on each record that it covers; the load is not counted; for TPC-C, transactions \
+             on rows, which are executed without logging"
         }
         Kind::Checksums => {
             "objects of one size, every line of each stored to, then written back with a fence, or \

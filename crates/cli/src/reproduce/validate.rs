@@ -147,7 +147,7 @@ impl Experiment {
             return Err(format!("'{other}' in base_of is none of its workloads"));
         }
         if !base_of.is_empty() && (base.is_none() || served.is_some()) {
-            return Err("base_of is beside a base, and not for served runs".to_owned());
+            return Err("base_of needs a base, and is not for served runs".to_owned());
         }
         workloads.iter().try_for_each(|workload| plan::base_fits(&self.run, workload))
     }
@@ -283,7 +283,7 @@ pub(super) fn engine_fits(kind: Kind, engine: EngineKind) -> Result<(), String> 
     ))
 }
 
-/// Whether an experiment of this kind can run on so many cores.
+/// Whether an experiment of this kind can run on this many cores.
 pub(super) fn cores_fit(kind: Kind, cores: &[u32]) -> Result<(), String> {
     if kind != Kind::Crash || cores == [1] {
         return Ok(());

@@ -135,7 +135,7 @@ fn damage_is_noticed_when_read(engine: Family) {
     let heap = open(engine, &memory).unwrap();
     let mut session = heap.session().unwrap();
     let page = second - second % PAGE;
-    let is_told = |result: Result<()>| {
+    let is_detected = |result: Result<()>| {
         assert!(matches!(result, Err(Error::Corrupt { at, .. }) if at == page), "{}", engine.name);
     };
     for at in [first, third] {
@@ -143,10 +143,10 @@ fn damage_is_noticed_when_read(engine: Family) {
         session.read(|tx| tx.read_bytes(at, &mut bytes)).unwrap();
         assert_eq!(bytes, [1 + u8::from(at == third) * 2; 8]);
     }
-    is_told(session.read(|tx| tx.read_word(second).map(|_| ())));
-    is_told(session.read(|tx| tx.read_bytes(second + 16, &mut [0; 3])));
-    is_told(session.transaction(|tx| tx.write_word(second + 2400, 1)));
-    is_told(session.transaction(|tx| tx.write_bytes(second + 2400, &[3; 100])));
+    is_detected(session.read(|tx| tx.read_word(second).map(|_| ())));
+    is_detected(session.read(|tx| tx.read_bytes(second + 16, &mut [0; 3])));
+    is_detected(session.transaction(|tx| tx.write_word(second + 2400, 1)));
+    is_detected(session.transaction(|tx| tx.write_bytes(second + 2400, &[3; 100])));
     // Damage to the sum itself.
     let (memory, [first, ..]) = sample(engine, true);
     let superblock = Superblock::read(&*memory).unwrap();
@@ -177,7 +177,7 @@ fn damage_of_the_rest(engine: Family, closed: bool) {
     let used = |at: &u64| memory.load(*at) != 0;
     let in_log = (log.start + PAGE..log.end).step_by(8).filter(used).step_by(7).take(100);
     let log = (log.start..log.start + 320).step_by(8);
-    let mut told = 0;
+    let mut detected = 0;
     for at in header.chain(roots).chain(table).chain(log).filter(used).chain(in_log) {
         let damaged = copy(&memory);
         flip(&damaged, at);
@@ -185,11 +185,11 @@ fn damage_of_the_rest(engine: Family, closed: bool) {
             .map_err(|error| error.to_string())
             .and_then(|heap| contents(&*heap).map_err(|error| error.to_string()));
         match read {
-            Err(_) => told += 1,
+            Err(_) => detected += 1,
             Ok(found) => assert_eq!(found, wanted, "{} closed {closed}, {at:#x}", engine.name),
         }
     }
-    assert!(told > 10, "{}: only {told} were told", engine.name);
+    assert!(detected > 10, "{}: only {detected} were detected", engine.name);
 }
 
 #[test]

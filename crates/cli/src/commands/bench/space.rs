@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DOMAIN", default_value = "auto")]
     domain: DomainChoice,
 
-    /// Bytes that our pool may grow to [default: 1G, or what is needed]
+    /// Bytes that our pool may grow to [default: 1G, or more if needed]
     #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
     size: Option<u64>,
 
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     ours: bool,
 
-    /// What the values are made of
+    /// Contents of the values
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
@@ -257,7 +257,7 @@ impl Space {
         });
         let why = self.unavailable.iter().map(|why| format!("\n\n{why}"));
         format!(
-            "bytes a key of 16 bytes takes, beside what an empty server takes; values are random; seed {}\n\
+            "bytes for a key of 16 bytes, in addition to those of an empty server; values are random; seed {}\n\
              {}\n{}\n\nused: used_memory of INFO; resident: of the process; on disk: blocks that the files occupy, \
              of Redis\nits append-only file as it was written, and as BGREWRITEAOF leaves it (rewritten: a \
              snapshot)\n\n{}{}\n\nall answers were checked",

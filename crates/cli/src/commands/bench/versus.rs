@@ -158,13 +158,13 @@ fn measure(arguments: &Arguments, versus: &mut Versus, stage: &Stage) -> Outcome
 /// Keeps the reason if a baseline is not installed, so that the others are still run.
 fn available<T>(
     result: perdura_baselines::Result<T>,
-    who: &str,
+    name: &str,
     versus: &mut Versus,
 ) -> Outcome<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error @ Error::Unavailable(_)) => {
-            let why = format!("{who}: {error}");
+            let why = format!("{name}: {error}");
             if !versus.unavailable.contains(&why) {
                 versus.unavailable.push(why);
             }

@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &Arguments, cases: Cases, threads: usize) -> Outcom
     show::report(arguments, &cases, &explored)
 }
 
-/// Panics in what is tested are findings, and printed as such.
+/// Panics of the code under test are findings, and printed as such.
 pub(in crate::commands) fn quietly<R>(run: impl FnOnce() -> R) -> R {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));

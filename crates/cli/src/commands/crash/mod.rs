@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     cores: Vec<usize>,
 
-    /// Whose turn it is: `clock`, or by chance, with so many accesses in a turn; default: 6, for
+    /// Which core runs next: `clock`, or a random one, with this many accesses in a turn; default: 6, for
     /// mechanisms both
     #[arg(long, value_name = "SCHEDULE")]
     schedule: Option<choice::ScheduleChoice>,
@@ -71,14 +71,14 @@ pub(crate) struct Arguments {
     #[arg(long, alias = "ops", value_name = "NUMBER")]
     operations: Option<usize>,
 
-    /// Which transactions are waited for, 1/8 for one of eight by chance, and what goes on beside them:
+    /// Which transactions are waited for, 1/8 for a random one of eight, and what else happens:
     /// 1/8,checkpoints=8,reads=4 for a checkpoint after one operation of eight, and a transaction
-    /// that reads everything before one of four; where the engine has such settings, more:
-    /// 1/8,tends=4,lines=2,bytes=256,within=2000; default: drawn by the seed
+    /// that reads everything before one of four; also, for engines with these settings, background flushes (tends)
+    /// and tuning: 1/8,tends=4,lines=2,bytes=256,within=2000; default: drawn by the seed
     #[arg(long, value_name = "ANSWERS")]
     answers: Option<Answers>,
 
-    /// What a run begins with: closed (a pool with the structure in it), new (nothing), switched
+    /// The initial state of a run: closed (a pool with the structure in it), new (nothing), switched
     /// (a pool of another engine), switched-back (used by this one before that), or all; for mechanisms all
     /// is closed,new
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
@@ -89,12 +89,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "POINTS", default_value = "random")]
     points: PointsChoice,
 
-    /// Images of a cut that are checked, at most; default: 24, for mechanisms 3 (recovery whole, cut, and
+    /// Images of each crash point that are checked, at most; default: 24, for mechanisms 3 (recovery whole, cut, and
     /// cut twice)
     #[arg(long, value_name = "NUMBER")]
     each: Option<u64>,
 
-    /// At one of so many cuts the process dies, too, and another one opens the pool and goes on
+    /// At one of this many crash points the process dies, too, and another one opens the pool and goes on
     /// until its power is cut (transient, media); 0: none
     #[arg(long, value_name = "NUMBER", default_value_t = Budget::default().deaths_every)]
     deaths_every: u64,

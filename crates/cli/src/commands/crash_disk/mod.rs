@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     lives: u16,
 
-    /// The first run's seed: images follow from it and from what the run recorded
+    /// The first run's seed: images follow from it and from the run's trace
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
@@ -230,7 +230,7 @@ fn images_folder() -> Outcome<TempDir> {
     Ok(TempDir::new_in("/dev/shm").or_else(|_| TempDir::new())?)
 }
 
-/// Panics in what is tested are findings, and printed as such.
+/// Panics of the code under test are findings, and printed as such.
 fn quietly<R>(run: impl FnOnce() -> R) -> R {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));

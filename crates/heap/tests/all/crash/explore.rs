@@ -285,8 +285,8 @@ const ACKNOWLEDGED: usize = (3 + 17) * 4096;
 pub(crate) fn settled(memory: &Cuttable, what: &str) -> Result<(), String> {
     let [least, most] = [Cut::None, Cut::All].map(|cut| memory.inner.power_cut(cut));
     // The acknowledged ticket itself is written lazily.
-    let told = ACKNOWLEDGED..ACKNOWLEDGED + 8;
-    let differ = |at: &usize| least[*at] != most[*at] && !told.contains(at);
+    let acknowledged = ACKNOWLEDGED..ACKNOWLEDGED + 8;
+    let differ = |at: &usize| least[*at] != most[*at] && !acknowledged.contains(at);
     match (0..least.len()).find(differ) {
         None => Ok(()),
         Some(at) => Err(format!("{what} has returned, and {at:#x} is not durable")),

@@ -220,29 +220,29 @@ type Wrap<'a> = &'a dyn Fn(Reference) -> Cuttable;
 
 /// The stories that are run for each omission.
 fn omission_stories<'a>(bench: &Bench<'_>) -> Vec<Story<'a>> {
-    let mut told = vec![stories::running(bench, VOLATILE, Domain::Transient, 0, false)];
+    let mut all = vec![stories::running(bench, VOLATILE, Domain::Transient, 0, false)];
     for domain in [Domain::Transient, Domain::Media] {
         for seed in 0..2 {
-            told.push(stories::running(bench, REDO, domain, seed, false));
-            told.push(stories::running(bench, UNDO, domain, seed, false));
-            told.push(stories::running(bench, S_WAL, domain, seed, false));
-            told.push(stories::running(bench, ARCHAPT_UNDO, domain, seed, false));
-            told.push(stories::running(bench, ARCHAPT_REDO, domain, seed, false));
+            all.push(stories::running(bench, REDO, domain, seed, false));
+            all.push(stories::running(bench, UNDO, domain, seed, false));
+            all.push(stories::running(bench, S_WAL, domain, seed, false));
+            all.push(stories::running(bench, ARCHAPT_UNDO, domain, seed, false));
+            all.push(stories::running(bench, ARCHAPT_REDO, domain, seed, false));
         }
-        told.push(stories::creating(REDO, domain));
-        told.push(stories::creating(UNDO, domain));
-        told.push(stories::creating(S_WAL, domain));
-        told.push(stories::creating(ARCHAPT_UNDO, domain));
-        told.push(stories::creating(ARCHAPT_REDO, domain));
-        told.push(stories::creating(VOLATILE, domain));
-        told.push(stories::switching(bench, UNDO, REDO, domain, None));
-        told.push(stories::switching(bench, REDO, UNDO, domain, None));
-        told.push(stories::switching(bench, S_WAL, UNDO, domain, None));
-        told.push(stories::switching(bench, REDO, S_WAL, domain, None));
-        told.push(stories::switching(bench, ARCHAPT_UNDO, ARCHAPT_REDO, domain, None));
-        told.push(stories::switching(bench, ARCHAPT_REDO, ARCHAPT_UNDO, domain, None));
+        all.push(stories::creating(REDO, domain));
+        all.push(stories::creating(UNDO, domain));
+        all.push(stories::creating(S_WAL, domain));
+        all.push(stories::creating(ARCHAPT_UNDO, domain));
+        all.push(stories::creating(ARCHAPT_REDO, domain));
+        all.push(stories::creating(VOLATILE, domain));
+        all.push(stories::switching(bench, UNDO, REDO, domain, None));
+        all.push(stories::switching(bench, REDO, UNDO, domain, None));
+        all.push(stories::switching(bench, S_WAL, UNDO, domain, None));
+        all.push(stories::switching(bench, REDO, S_WAL, domain, None));
+        all.push(stories::switching(bench, ARCHAPT_UNDO, ARCHAPT_REDO, domain, None));
+        all.push(stories::switching(bench, ARCHAPT_REDO, ARCHAPT_UNDO, domain, None));
     }
-    told
+    all
 }
 
 /// The first of the stories with `site` that fails without it.
@@ -250,8 +250,8 @@ fn caught(site: Site, met: &[BTreeSet<Site>]) -> Option<String> {
     let none = Sites::default();
     let wrap: Wrap<'_> = &|inner| Cuttable::without(inner, Some(site), &none);
     let bench = bench(wrap);
-    let told = omission_stories(&bench);
-    let stories = told.iter().zip(met).filter(|(_, met)| met.contains(&site));
+    let all = omission_stories(&bench);
+    let stories = all.iter().zip(met).filter(|(_, met)| met.contains(&site));
     stories.map(|(story, _)| bench.explore(story)).find_map(|outcome| match outcome {
         Outcome::Broken(why) => Some(why),
         Outcome::Whole(_) => None,
@@ -269,9 +269,9 @@ fn every_omission_is_caught() {
     let sites = Sites::default();
     let wrap: Wrap<'_> = &|inner| Cuttable::without(inner, None, &sites);
     let bench = bench(wrap);
-    let told = omission_stories(&bench);
+    let stories = omission_stories(&bench);
     let mut met: Vec<BTreeSet<Site>> = Vec::new();
-    for story in &told {
+    for story in &stories {
         sites.lock().unwrap().clear();
         holds(&bench, story);
         met.push(std::mem::take(&mut *sites.lock().unwrap()));
