@@ -539,7 +539,7 @@ impl Pool {
 /// One thread's transactions on a pool, whatever its engine.
 ///
 /// A thread inside a transaction on one handle cannot begin, commit or wait on another handle of the same pool, nor
-/// make a checkpoint: it would wait for itself, and gets an [`Error::Nested`](crate::Error::Nested) instead.
+/// make a checkpoint: it would wait for itself, and gets an [`Error::Nested`] instead.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
